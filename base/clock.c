@@ -1,0 +1,91 @@
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#include "base/parse.h"
+
+uint64_t clock_mono_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
+}
+
+uint64_t clock_mono_ms(void)
+{
+    return clock_mono_us() / 1000u;
+}
+
+int64_t clock_wall_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void clock_format_rfc3339(int64_t wall_ms, char *out)
+{
+    int64_t seconds = wall_ms / 1000, ms = wall_ms % 1000;
+    if (ms < 0) {
+        ms += 1000;
+        seconds--;
+    }
+    time_t t = (time_t)seconds;
+    struct tm tm;
+    gmtime_r(&t, &tm);
+    size_t used = strftime(out, CLOCK_RFC3339_BYTES, "%Y-%m-%dT%H:%M:%S", &tm);
+    snprintf(out + used, CLOCK_RFC3339_BYTES - used, ".%03dZ", (int)ms);
+}
+
+static bool digits(struct str s, size_t at, size_t len, int *out)
+{
+    uint64_t value;
+    if (s.len < at + len || parse_u64(str_of(s.at + at, len), 0, 9999, &value, NULL) != ERROR_NONE) return false;
+    *out = (int)value;
+    return true;
+}
+
+static bool parse_zone(struct str zone, int64_t *out_offset_s)
+{
+    if (zone.len == 1 && (zone.at[0] == 'Z' || zone.at[0] == 'z')) {
+        *out_offset_s = 0;
+        return true;
+    }
+    int hours, minutes;
+    if (zone.len != 6 || (zone.at[0] != '+' && zone.at[0] != '-') || zone.at[3] != ':') return false;
+    if (!digits(zone, 1, 2, &hours) || !digits(zone, 4, 2, &minutes) || hours > 23 || minutes > 59) return false;
+    *out_offset_s = (zone.at[0] == '-' ? -1 : 1) * (hours * 3600 + minutes * 60);
+    return true;
+}
+
+enum error_code clock_parse_rfc3339(struct str s, int64_t *out_wall_ms, struct error *err)
+{
+    struct tm tm = {0};
+    int year, month;
+    bool ok = digits(s, 0, 4, &year) && digits(s, 5, 2, &month) && digits(s, 8, 2, &tm.tm_mday) &&
+              digits(s, 11, 2, &tm.tm_hour) && digits(s, 14, 2, &tm.tm_min) && digits(s, 17, 2, &tm.tm_sec) &&
+              s.len >= 20 && s.at[4] == '-' && s.at[7] == '-' && (s.at[10] == 'T' || s.at[10] == 't') &&
+              s.at[13] == ':' && s.at[16] == ':';
+    if (!ok || year < 1970 || month < 1 || month > 12 || tm.tm_mday < 1 || tm.tm_mday > 31 || tm.tm_hour > 23 ||
+        tm.tm_min > 59 || tm.tm_sec > 60)
+        return error_set(err, ERROR_INVALID, "\"%.*s\" is not an RFC 3339 time", STR_ARG(str_first(s, 40)));
+    struct str rest = str_from(s, 19);
+    int64_t ms = 0;
+    if (rest.at[0] == '.') {
+        size_t len = 1;
+        for (int64_t unit = 100; len < rest.len && rest.at[len] >= '0' && rest.at[len] <= '9'; len++, unit /= 10)
+            ms += unit * (rest.at[len] - '0');
+        if (len == 1) return error_set(err, ERROR_INVALID, "a time with an empty fraction");
+        rest = str_from(rest, len);
+    }
+    int64_t offset_s;
+    if (!parse_zone(rest, &offset_s)) return error_set(err, ERROR_INVALID, "a time without a valid zone");
+    tm.tm_year = year - 1900;
+    tm.tm_mon = month - 1;
+    int day = tm.tm_mday;
+    time_t t = timegm(&tm);
+    if (tm.tm_mday != day) return error_set(err, ERROR_INVALID, "a day that its month does not have");
+    *out_wall_ms = ((int64_t)t - offset_s) * 1000 + ms;
+    return ERROR_NONE;
+}

@@ -1,0 +1,171 @@
+#include "base/loop.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+
+struct letter {
+    struct letter *next;
+    loop_fn fn;
+    void *arg;
+};
+
+struct loop {
+    uv_loop_t uv;
+    uv_async_t wake;
+    pthread_mutex_t mutex; // guards the mailbox: first, last, stopping
+    struct letter *first, *last;
+    bool stopping;
+    pthread_t thread;
+    bool has_thread;
+    unsigned index;
+    char name[16];
+};
+
+static __thread struct loop *current;
+
+// Runs what is there now; what is posted meanwhile comes in the next turn, so that the loop's other work gets its
+// share.
+static void deliver(struct loop *loop)
+{
+    pthread_mutex_lock(&loop->mutex);
+    struct letter *letter = loop->first;
+    loop->first = loop->last = NULL;
+    bool stopping = loop->stopping;
+    pthread_mutex_unlock(&loop->mutex);
+    while (letter) {
+        struct letter *next = letter->next;
+        letter->fn(letter->arg);
+        mem_free(letter);
+        letter = next;
+    }
+    if (stopping) uv_stop(&loop->uv);
+}
+
+static void on_wake(uv_async_t *wake)
+{
+    deliver(wake->data);
+}
+
+struct loop *loop_create(const char *name, unsigned index)
+{
+    struct loop *loop = mem_zalloc(sizeof *loop);
+    loop->index = index;
+    snprintf(loop->name, sizeof loop->name, "%s", name);
+    pthread_mutex_init(&loop->mutex, NULL);
+    if (uv_loop_init(&loop->uv) != 0 || uv_async_init(&loop->uv, &loop->wake, on_wake) != 0) {
+        fprintf(stderr, "no event loop from the system (descriptors?)\n");
+        abort();
+    }
+    loop->wake.data = loop;
+    loop->uv.data = loop;
+    return loop;
+}
+
+static void report_open_handle(uv_handle_t *handle, void *arg)
+{
+    (void)arg;
+    fprintf(stderr, "loop: a %s handle was left open\n", uv_handle_type_name(handle->type));
+}
+
+void loop_destroy(struct loop *loop)
+{
+    if (!loop) return;
+    struct loop *outer = current;
+    current = loop;
+    for (;;) {
+        pthread_mutex_lock(&loop->mutex);
+        bool empty = loop->first == NULL;
+        pthread_mutex_unlock(&loop->mutex);
+        if (empty) break;
+        deliver(loop);
+    }
+    uv_close((uv_handle_t *)&loop->wake, NULL);
+    loop->stopping = false;
+    // Closing handles need turns to finish; open ones would never let this end, so it does not block.
+    for (int turns = 0; turns < 64 && uv_run(&loop->uv, UV_RUN_NOWAIT) != 0; turns++)
+        continue;
+    if (uv_loop_close(&loop->uv) != 0) {
+        uv_walk(&loop->uv, report_open_handle, NULL);
+        abort();
+    }
+    current = outer;
+    pthread_mutex_destroy(&loop->mutex);
+    mem_free(loop);
+}
+
+uv_loop_t *loop_uv(struct loop *loop)
+{
+    return &loop->uv;
+}
+
+unsigned loop_index(const struct loop *loop)
+{
+    return loop->index;
+}
+
+bool loop_is_current(const struct loop *loop)
+{
+    return current == loop;
+}
+
+struct loop *loop_of_thread(void)
+{
+    return current;
+}
+
+static void *thread_main(void *arg)
+{
+    struct loop *loop = arg;
+    pthread_setname_np(pthread_self(), loop->name);
+    loop_run(loop);
+    return NULL;
+}
+
+enum error_code loop_start(struct loop *loop, struct error *err)
+{
+    if (pthread_create(&loop->thread, NULL, thread_main, loop) != 0)
+        return error_set(err, ERROR_IO, "the system gives no thread for %s", loop->name);
+    loop->has_thread = true;
+    return ERROR_NONE;
+}
+
+void loop_run(struct loop *loop)
+{
+    current = loop;
+    uv_run(&loop->uv, UV_RUN_DEFAULT);
+    current = NULL;
+}
+
+void loop_join(struct loop *loop)
+{
+    if (!loop->has_thread) return;
+    pthread_join(loop->thread, NULL);
+    loop->has_thread = false;
+}
+
+void loop_post(struct loop *loop, loop_fn fn, void *arg)
+{
+    struct letter *letter = mem_alloc(sizeof *letter);
+    *letter = (struct letter){.fn = fn, .arg = arg};
+    pthread_mutex_lock(&loop->mutex);
+    bool first = loop->first == NULL;
+    if (first)
+        loop->first = letter;
+    else
+        loop->last->next = letter;
+    loop->last = letter;
+    pthread_mutex_unlock(&loop->mutex);
+    if (first) uv_async_send(&loop->wake);
+}
+
+void loop_stop(struct loop *loop)
+{
+    pthread_mutex_lock(&loop->mutex);
+    loop->stopping = true;
+    pthread_mutex_unlock(&loop->mutex);
+    uv_async_send(&loop->wake);
+}

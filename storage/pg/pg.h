@@ -1,0 +1,84 @@
+// pg: PostgreSQL on one loop: a small pool of pipelined libpq connections (libpq 15, chapter 34.5), every statement
+// prepared at connect. The unit of work is a batch = one pipeline with one Sync = one transaction: all of it is
+// committed when on_done gets no error, none of it otherwise. Reconnects with full jitter; while away, batches wait
+// until their deadline and then fail with ERROR_UNAVAILABLE. Bounded queue. One loop; every call on it.
+#ifndef CULVERT_STORAGE_PG_PG_H
+#define CULVERT_STORAGE_PG_PG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/loop.h"
+#include "base/str.h"
+
+struct pg;
+struct pg_batch;
+
+// From the .sql file beside its store; `name` is also the prepared statement's name.
+struct pg_statement {
+    const char *name;
+    const char *sql;
+    unsigned parameters;
+};
+
+struct pg_options {
+    const char *conninfo; // libpq keyword/value or URI; password from PGPASSFILE or passfile=
+    unsigned connections; // per loop, 1..16
+    size_t queue_max;     // batches waiting, then ERROR_UNAVAILABLE at once
+    uint64_t statement_timeout_ms;
+};
+
+struct pg_param {
+    const char *at; // NULL: SQL NULL
+    size_t len;
+    bool binary; // bytea sent as it is; else text (NUL-terminated not needed: it is copied by pg_batch_add)
+};
+static inline struct pg_param pg_text(struct str s)
+{
+    return (struct pg_param){s.at ? s.at : "", s.len, false};
+}
+static inline struct pg_param pg_text_or_null(struct str s)
+{
+    return (struct pg_param){s.len ? s.at : NULL, s.len, false};
+}
+static inline struct pg_param pg_bytea(const void *at, size_t len)
+{
+    return (struct pg_param){at, len, true};
+}
+static inline struct pg_param pg_null(void)
+{
+    return (struct pg_param){NULL, 0, false};
+}
+
+// Views into the answer, valid during on_done.
+struct pg_rows {
+    void *result; // PGresult
+};
+int pg_rows_count(const struct pg_rows *rows);
+uint64_t pg_rows_affected(const struct pg_rows *rows);
+struct str pg_rows_get(const struct pg_rows *rows, int row, int column); // text format; NULL gives the empty view
+bool pg_rows_is_null(const struct pg_rows *rows, int row, int column);
+
+// results[i] belongs to the i-th statement added. With err, count is 0; err->code: ERROR_UNAVAILABLE (away, queue
+// full), ERROR_TIMEOUT, ERROR_CONFLICT (unique violation, serialization), ERROR_INVALID (data), ERROR_TOO_LARGE,
+// ERROR_INTERNAL.
+typedef void (*pg_done)(void *arg, const struct error *err, const struct pg_rows *results, size_t count);
+
+struct pg *pg_create(struct loop *loop, const struct pg_options *options);
+// Fails what waits (ERROR_CANCELLED), closes; on_closed once all handles are closed.
+void pg_close(struct pg *pg, loop_fn on_closed, void *arg);
+bool pg_is_ready(const struct pg *pg); // at least one connection is up and its server passed the durability check
+
+// account_id: sets app.account_id for the transaction (row-level security); NULL: none is visible but through the
+// security definer functions.
+struct pg_batch *pg_batch_create(struct pg *pg, const char *account_id);
+// Values are copied. At most 1,024 statements and 64 MiB a batch; over that the submit fails with ERROR_TOO_LARGE.
+void pg_batch_add(struct pg_batch *batch, const struct pg_statement *statement, size_t count,
+                  const struct pg_param *params);
+size_t pg_batch_count(const struct pg_batch *batch);
+// Takes the batch. on_done runs later, exactly once, on the loop.
+void pg_batch_submit(struct pg_batch *batch, uint64_t deadline_ms, pg_done on_done, void *arg);
+void pg_batch_destroy(struct pg_batch *batch); // an unsubmitted one
+
+#endif

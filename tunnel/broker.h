@@ -1,0 +1,176 @@
+// broker: the platform's side of every tunnel. It accepts agents (WSS), keeps one live session a runtime, and
+// carries calls through them. Storage, Redis and intake come as callbacks: the broker knows none of them.
+//
+// Threads: one `tunnel_node` a loop. A session lives on the loop that accepted it; a call is made on any loop and
+// crosses by mailbox when the session lives elsewhere. Callbacks of a node or of a call run on the loop that
+// made it. Public functions are called on the loop of their object, unless they say otherwise.
+#ifndef CULVERT_TUNNEL_BROKER_H
+#define CULVERT_TUNNEL_BROKER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/id.h"
+#include "base/loop.h"
+#include "base/str.h"
+#include "tunnel/wire/report.h"
+
+struct tunnel_broker; // the process: what the nodes share
+struct tunnel_node;   // one loop's part
+struct tunnel_call;   // one call, one HTTP/2 stream inside a session
+
+// ---- sessions ------------------------------------------------------------------------------------------------
+
+// Who an agent turned out to be. Copied by whoever keeps it.
+struct tunnel_identity {
+    char account_id[64];
+    char runtime[128];
+    char runtime_id[ID_UUID_BYTES];
+    char token_id[32];
+    uint8_t token_sha256[ID_SHA256_BYTES]; // key of wire_identity_sign
+};
+
+// Names a session across asynchronous gaps and threads: never a pointer.
+struct tunnel_session_ref {
+    unsigned node;
+    uint64_t id;
+};
+
+struct tunnel_session_info {
+    struct tunnel_session_ref ref;
+    struct tunnel_identity identity;
+    uint64_t epoch; // 0 until on_session_opening was answered
+    char instance_id[128], boot_id[64], agent_version[64];
+    char remote[64];
+    int64_t connected_at_ms; // wall
+    uint64_t rtt_us, bytes_in, bytes_out;
+    unsigned streams_open;
+};
+
+struct tunnel_options {
+    char *listen; // host:port of the tunnel door; every node listens with SO_REUSEPORT
+    const char *tls_certificate_file, *tls_key_file;
+    unsigned sessions_max;            // per node
+    unsigned streams_max;             // per session
+    uint64_t ping_after_ms;           // 10,000
+    uint64_t dead_after_ms;           // 5,000 more
+    uint64_t head_timeout_ms;         // response head, 60,000
+    uint64_t buffered_bytes_max;      // per session, 8 MiB
+    uint64_t node_buffered_bytes_max; // all sessions of a node
+    unsigned handshakes_per_second;   // token bucket per node
+    void *ctx;                        // of the callbacks below; shared by all nodes
+
+    // Decides about a token before 101, at once, from memory. ERROR_UNAUTHENTICATED -> 401, ERROR_FORBIDDEN -> 403,
+    // ERROR_UNAVAILABLE -> 503 with Retry-After: 1 (not known yet: ask again).
+    enum error_code (*authenticate)(void *ctx, struct tunnel_node *node, struct str token, struct tunnel_identity *out,
+                                    struct error *err);
+    // A new session wants its epoch: answer later with tunnel_session_opened() or tunnel_session_refused().
+    void (*on_session_opening)(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session);
+    // Carries calls from now on.
+    void (*on_session_open)(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session);
+    void (*on_session_closed)(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session,
+                              const char *reason);
+    // One decoded record, valid for the call. Return false to stop reading (back-pressure); tunnel_reports_resume()
+    // goes on with the NEXT record: a record that was handed over counts as taken.
+    bool (*on_report)(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session,
+                      const struct wire_report *report);
+};
+
+struct tunnel_broker *tunnel_broker_create(const struct tunnel_options *options, struct error *err);
+void tunnel_broker_destroy(struct tunnel_broker *broker); // after its nodes
+
+// On the node's loop. Opens the listener.
+struct tunnel_node *tunnel_node_create(struct tunnel_broker *broker, struct loop *loop, struct error *err);
+unsigned tunnel_node_index(const struct tunnel_node *node);
+struct loop *tunnel_node_loop(const struct tunnel_node *node);
+// Stops accepting, sends DRAIN to agents over spread_ms, closes when streams have ended or deadline_ms has
+// passed; on_done runs once, on the loop. Then tunnel_node_destroy.
+void tunnel_node_drain(struct tunnel_node *node, uint64_t spread_ms, uint64_t deadline_ms, loop_fn on_done, void *arg);
+void tunnel_node_destroy(struct tunnel_node *node);
+// Reads certificate and key again; sessions keep theirs.
+MUST_CHECK enum error_code tunnel_node_reload_tls(struct tunnel_node *node, struct error *err);
+
+// Answers to on_session_opening. A session that is gone by then is ignored. opened: any older session of the same
+// runtime (any node) is told SUPERSEDED and closed.
+void tunnel_session_opened(struct tunnel_node *node, struct tunnel_session_ref ref, uint64_t epoch);
+void tunnel_session_refused(struct tunnel_node *node, struct tunnel_session_ref ref, const char *reason);
+// Thread-safe. Closes every session, with its streams, that was authenticated with this token (revocation), or
+// that belongs to this runtime when token_id is NULL (deletion).
+void tunnel_broker_revoke(struct tunnel_broker *broker, const char *account_id, const char *runtime,
+                          const char *token_id, const char *reason);
+// Thread-safe. Another replica holds a newer epoch: close ours if it is older.
+void tunnel_broker_supersede(struct tunnel_broker *broker, const char *account_id, const char *runtime,
+                             uint64_t newer_epoch);
+
+void tunnel_reports_ack(struct tunnel_node *node, struct tunnel_session_ref ref, const struct wire_ack *ack);
+void tunnel_reports_resume(struct tunnel_node *node, struct tunnel_session_ref ref);
+
+// Thread-safe view of what the process holds: on_each runs on the calling thread with copies.
+void tunnel_broker_each_session(struct tunnel_broker *broker,
+                                void (*on_each)(void *arg, const struct tunnel_session_info *session), void *arg);
+
+// ---- calls ---------------------------------------------------------------------------------------------------
+
+enum tunnel_cause {
+    TUNNEL_CAUSE_NONE,
+    TUNNEL_CAUSE_NO_TUNNEL,       // 503 no-tunnel: no live session for the runtime
+    TUNNEL_CAUSE_OVERLOADED,      // 503 overloaded: budgets or stream limit
+    TUNNEL_CAUSE_TUNNEL_LOST,     // 502 tunnel-lost: the session died under the call
+    TUNNEL_CAUSE_DIAL_FAILED,     // 502 dial-failed: the agent could not reach the service
+    TUNNEL_CAUSE_NOT_ALLOWED,     // 403 not-allowed: not in the agent's allow-list
+    TUNNEL_CAUSE_NO_ROUTE,        // 404 no-route: no service under this path
+    TUNNEL_CAUSE_HEAD_TIMEOUT,    // 504 head-timeout
+    TUNNEL_CAUSE_STALLED,         // 504 stalled: no progress of the consumer for 60 s
+    TUNNEL_CAUSE_UPSTREAM_FAILED, // 502 upstream-failed: broke its protocol or closed early
+    TUNNEL_CAUSE_CANCELLED,
+};
+const char *tunnel_cause_name(enum tunnel_cause cause); // "no-tunnel", value of the header `culvert-cause`
+int tunnel_cause_status(enum tunnel_cause cause);       // the HTTP status above
+
+struct tunnel_header {
+    struct str name; // lower case
+    struct str value;
+};
+
+struct tunnel_request {
+    struct str account_id, runtime; // from the route and the caller's credential, never from a header alone
+    struct str method, path;        // path with query, origin-form
+    struct str authority;           // "<service>.<namespace>", or empty: the agent's path table decides
+    struct str protocol;            // extended CONNECT (RFC 8441): "websocket", "connect-tcp"; else empty
+    const struct tunnel_header *headers;
+    size_t header_count;
+    bool end_stream; // no body follows
+    // Who calls; signed into culvert-identity. NULL user: anonymous (webhooks).
+    const char *user_id, *user_name;
+    uint64_t head_timeout_ms; // 0: the option's
+};
+
+// All on the loop that opened the call, never inside tunnel_call_open(). After on_end or on_fail the call is over and
+// freed as soon as that callback returns.
+struct tunnel_call_events {
+    void (*on_info)(void *arg, int status, const struct tunnel_header *headers, size_t count); // 1xx; may be NULL
+    void (*on_head)(void *arg, int status, const struct tunnel_header *headers, size_t count);
+    // at..len is valid during the call only; every byte must be given back with tunnel_call_consumed() once the
+    // consumer took it, that is what opens the stream's window again.
+    void (*on_data)(void *arg, const uint8_t *at, size_t len);
+    void (*on_trailers)(void *arg, const struct tunnel_header *headers, size_t count); // may be NULL
+    void (*on_end)(void *arg);      // END_STREAM from the far end and ours sent
+    void (*on_writable)(void *arg); // room again after tunnel_call_write() said "full"
+    void (*on_fail)(void *arg, enum tunnel_cause cause, const char *detail);
+};
+
+// Never NULL: what goes wrong arrives as on_fail.
+struct tunnel_call *tunnel_call_open(struct tunnel_node *node, const struct tunnel_request *request,
+                                     const struct tunnel_call_events *events, void *arg);
+// Copies and queues. False: the queue is full (64 KiB beyond what flow control took): stop until on_writable.
+// The bytes were taken in either case.
+bool tunnel_call_write(struct tunnel_call *call, const void *at, size_t len);
+void tunnel_call_end(struct tunnel_call *call); // half-close: the request body is complete
+void tunnel_call_consumed(struct tunnel_call *call, size_t len);
+// RST_STREAM(CANCEL) at once; no callback follows; the pointer is dead.
+void tunnel_call_cancel(struct tunnel_call *call);
+// Is there a live session in this process for the runtime? (For status pages; a call just tries.)
+bool tunnel_node_has_runtime(struct tunnel_node *node, struct str account_id, struct str runtime);
+
+#endif

@@ -1,0 +1,69 @@
+// report: the records that travel on the reports stream (agent -> platform, the endless response body of
+// `POST /culvert/reports`) and the acknowledgements that travel back (its request body). Pure codec: bytes in,
+// bytes out; any thread. A record is  u32 length (big-endian, of what follows) | u8 version = 1 | u8 type |
+// u64 sequence | fields, a field being  u8 tag | u32 length | bytes.  Unknown tags are skipped, unknown types are
+// ERROR_PROTOCOL. Sequences start at 1 with every boot of the agent and grow by one a record.
+#ifndef CULVERT_TUNNEL_WIRE_REPORT_H
+#define CULVERT_TUNNEL_WIRE_REPORT_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "base/strbuf.h"
+
+enum {
+    WIRE_REPORT_RECORD_BYTES_MAX = 10 * 1024 * 1024 + 64 * 1024, // a 10 MiB manifest and its keys
+    WIRE_REPORT_HASH_BYTES = 32,
+};
+
+enum wire_report_type {
+    WIRE_REPORT_HELLO = 1,          // boot_id; the first record of a stream
+    WIRE_REPORT_OBJECT = 2,         // an object as it is now
+    WIRE_REPORT_DELETED = 3,        // tombstone: identity and uid, no manifest
+    WIRE_REPORT_SNAPSHOT_BEGIN = 4, // every object follows, as OBJECT
+    WIRE_REPORT_SNAPSHOT_END = 5,   // count: how many objects exist; absent ones may now be deleted
+    WIRE_REPORT_CLUSTER = 6, // manifest: {"name","server","serverVersion","connectionState":{"status","message"},...}
+};
+
+enum wire_report_encoding { WIRE_REPORT_PLAIN = 0, WIRE_REPORT_ZSTD = 1 };
+
+// Views into the decoder's buffer (decode) or the caller's memory (encode).
+struct wire_report {
+    enum wire_report_type type;
+    uint64_t sequence;
+    struct str boot_id;
+    struct str group, version, kind, ns, name, uid; // of the object; group empty for core
+    struct str cluster;                             // name of the cluster it lives in ("in-cluster")
+    struct str application_ns, application_name;    // the Argo CD application whose status names it; else empty
+    struct str sync_status, health_status;          // what that application's status.resources says; may be empty
+    int64_t observed_at_ms;                         // agent's wall clock
+    uint8_t hash[WIRE_REPORT_HASH_BYTES];           // SHA-256 of the canonical, redacted manifest
+    enum wire_report_encoding encoding;
+    uint64_t manifest_bytes; // after decoding
+    struct str manifest;     // JSON, redacted; encoded as above
+    uint64_t count;          // SNAPSHOT_END
+};
+
+// Appends one record. ERROR_TOO_LARGE when it passes the limit.
+MUST_CHECK enum error_code wire_report_encode(const struct wire_report *report, struct strbuf *out, struct error *err);
+// Decodes the first record of at..len. ERROR_AGAIN: incomplete (*out_used is then the number of bytes wanted in
+// all, when already known, else 0). Every string is bounded: identities to 512 bytes, UTF-8 is required.
+MUST_CHECK enum error_code wire_report_decode(const uint8_t *at, size_t len, struct wire_report *out, size_t *out_used,
+                                              struct error *err);
+
+enum wire_ack_type {
+    WIRE_ACK = 1,        // everything up to sequence is durable
+    WIRE_ACK_RESYNC = 2, // send a complete snapshot
+    WIRE_ACK_REJECT = 3, // this one record was refused (reason); counted as acknowledged
+};
+struct wire_ack {
+    enum wire_ack_type type;
+    uint64_t sequence;
+    struct str reason;
+};
+MUST_CHECK enum error_code wire_ack_encode(const struct wire_ack *ack, struct strbuf *out, struct error *err);
+MUST_CHECK enum error_code wire_ack_decode(const uint8_t *at, size_t len, struct wire_ack *out, size_t *out_used,
+                                           struct error *err);
+
+#endif
