@@ -1,0 +1,54 @@
+// server_config: every setting of culvertd, in one table (see base/config.h for where values come from). Filled once at
+// start, read-only afterwards, shared by all threads; reloadable ones are read again into a new value on SIGHUP.
+#ifndef CULVERT_SERVER_CONFIG_H
+#define CULVERT_SERVER_CONFIG_H
+
+#include "base/config.h"
+
+struct server_config {
+    char *node_name; // replica id in leases and logs
+    int64_t loops;   // 0: one a processor, at most 16
+    char *log_level;
+
+    char *platform_url; // as users reach the API door
+    char *api_listen;
+    char *admin_listen;
+    char *tunnel_listen;
+    char *ingress_listen;
+    char *tunnel_domain;
+    char *ingress_url; // how users reach the ingress door: scheme and port of the host names that are shown
+
+    char *tls_certificate_file, *tls_key_file;
+    char *tunnel_tls_certificate_file, *tunnel_tls_key_file;
+    char *ingress_tls_certificate_file, *ingress_tls_key_file;
+
+    char *database_url, *database_migrate_url;
+    int64_t database_connections, database_queue_max, database_statement_timeout_ms, database_deadline_ms;
+    char *redis_url, *redis_password_file;
+    int64_t redis_timeout_ms;
+
+    int64_t api_connections_max, api_request_timeout_ms, api_body_bytes_max, api_events_bytes_max;
+    int64_t ingress_connections_max, ingress_head_timeout_ms, ingress_idle_timeout_ms, ingress_stall_timeout_ms;
+    int64_t head_bytes_max;
+    int64_t webhooks_per_second;
+
+    int64_t tunnel_sessions_max, tunnel_streams_max, tunnel_ping_after_ms, tunnel_dead_after_ms;
+    int64_t tunnel_head_timeout_ms, tunnel_buffered_bytes_max, tunnel_node_buffered_bytes_max;
+    int64_t tunnel_handshakes_per_second;
+    int64_t lease_ttl_ms;
+
+    int64_t reports_batch_count, reports_batch_bytes, reports_batch_delay_ms, reports_queue_bytes_max;
+
+    int64_t graphql_tokens_max, graphql_depth_max;
+
+    int64_t drain_spread_ms, drain_deadline_ms;
+};
+
+extern const struct config_table server_config_table;
+
+// The checks that span several settings; appends to problems. False when there was one.
+bool server_config_check(const struct server_config *config, struct strbuf *problems);
+// Text of a secret setting: as it is, or the content of the file behind "file:". The caller frees it (mem_free_secret).
+MUST_CHECK enum error_code server_config_secret(const char *value, char **out, struct error *err);
+
+#endif

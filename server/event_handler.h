@@ -1,0 +1,47 @@
+// event_handler: turns accepted reports into committed transactions, one handler a loop. Reports of one account form a
+// lane: they are applied in the order of their arrival, one transaction in flight a lane, lanes beside each other.
+// While PostgreSQL is away, reports from tunnels wait (bounded; intake pauses the tunnels) and HTTP callers are told at
+// once. Everything on its loop; callbacks too.
+#ifndef CULVERT_SERVER_EVENT_HANDLER_H
+#define CULVERT_SERVER_EVENT_HANDLER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/loop.h"
+#include "storage/report_store.h"
+
+struct event_handler;
+struct event_item;
+
+// How one report ended: err (ERROR_UNAVAILABLE and the like: nothing was applied) or its outcome.
+typedef void (*event_item_done)(void *arg, const struct error *err, const struct report *report,
+                                const struct report_outcome *outcome);
+
+struct event_handler_options {
+    struct pg *pg;
+    uint64_t batch_count, batch_bytes, batch_delay_ms;
+    uint64_t queue_bytes_max;
+    // The store; a test puts its own here.
+    void (*apply)(struct pg *pg, const struct report *reports, size_t count, report_store_done on_done, void *arg);
+    // After each COMMIT, with the reports that changed something (reports[i] only where outcomes[i] says applied).
+    void (*on_committed)(void *ctx, const struct report *reports, const struct report_outcome *outcomes, size_t count);
+    // After each transaction, when its items' callbacks have run: the time to acknowledge, and to take more.
+    void (*on_progress)(void *ctx);
+    void *ctx;
+};
+
+struct event_handler *event_handler_create(struct loop *loop, const struct event_handler_options *options);
+// What waits ends with ERROR_CANCELLED. The pg must have been closed first, so that nothing is in flight.
+void event_handler_destroy(struct event_handler *handler);
+
+// Copies the report. patient (tunnel): it is kept through a database that is away, and taken even by a full queue: the
+// caller then pauses its source, so that the bound is passed by one report a session at most. Otherwise it ends with
+// the error, and ERROR_UNAVAILABLE says that the queue is full and nothing was taken.
+MUST_CHECK enum error_code event_handler_submit(struct event_handler *handler, const struct report *report,
+                                                bool patient, event_item_done on_done, void *arg, struct error *err);
+bool event_handler_is_full(const struct event_handler *handler);
+bool event_handler_is_idle(const struct event_handler *handler);
+
+#endif

@@ -1,0 +1,39 @@
+// server: the running process: what its workers share, and its life from start to drained. Made and destroyed by main on
+// the main thread; workers read it from theirs.
+#ifndef CULVERT_SERVER_SERVER_H
+#define CULVERT_SERVER_SERVER_H
+
+#include <stdatomic.h>
+
+#include "base/error.h"
+#include "server/config.h"
+#include "server/runtime_tokens.h"
+#include "server/tls_context.h"
+#include "tunnel/broker.h"
+
+enum { SERVER_WORKERS_MAX = 16 };
+
+struct worker;
+
+struct server {
+    const struct server_config *config;
+    char *database_conninfo; // secrets resolved
+    char *redis_url;
+    struct runtime_tokens *tokens;
+    struct tunnel_broker *broker;
+    struct tls_context *api_tls, *ingress_tls; // swapped on the main loop; workers get the new one by mailbox
+    struct worker *workers[SERVER_WORKERS_MAX];
+    unsigned worker_count;
+    atomic_bool draining;
+};
+
+// Builds and starts everything; on an error nothing is left.
+struct server *server_create(const struct server_config *config, struct error *err);
+// Thread of main. Stops taking work, finishes what is in flight (config's drain settings), then ends all loops and returns.
+void server_drain(struct server *server);
+void server_destroy(struct server *server); // after server_drain
+
+// Main loop: reads certificates and keys again. On an error the old ones stay.
+MUST_CHECK enum error_code server_reload(struct server *server, struct error *err);
+
+#endif

@@ -1,0 +1,31 @@
+// sessions: the life of tunnel sessions outside the tunnel, one a loop: a new one gets its epoch from PostgreSQL, an
+// ended one is noted there, and the directory in Redis (a copy, never the authority) learns who holds which runtime.
+// One lease row covers all sessions of the replica; the loop that was told so renews it. Everything on its loop.
+#ifndef CULVERT_SERVER_SESSIONS_H
+#define CULVERT_SERVER_SESSIONS_H
+
+#include "base/loop.h"
+#include "storage/pg/pg.h"
+#include "storage/redis/redis.h"
+#include "tunnel/broker.h"
+
+struct sessions;
+
+struct sessions_options {
+    struct pg *pg;
+    struct redis *redis; // may be NULL
+    const char *replica;
+    uint64_t lease_ttl_ms;
+    bool renews; // this loop renews the replica's lease, and at its start ends what an earlier process left
+};
+
+struct sessions *sessions_create(struct loop *loop, const struct sessions_options *options);
+void sessions_destroy(struct sessions *sessions); // after pg was closed
+
+// The broker's callbacks of the same names.
+void sessions_on_opening(struct sessions *sessions, struct tunnel_node *node,
+                         const struct tunnel_session_info *session);
+void sessions_on_open(struct sessions *sessions, const struct tunnel_session_info *session);
+void sessions_on_closed(struct sessions *sessions, const struct tunnel_session_info *session, const char *reason);
+
+#endif

@@ -1,0 +1,40 @@
+// worker: one loop of the server and everything that lives on it: connections to PostgreSQL and Redis, a node of the tunnel
+// broker, the doors, the intake. Workers share nothing but `struct server`.
+#ifndef CULVERT_SERVER_WORKER_H
+#define CULVERT_SERVER_WORKER_H
+
+#include "base/error.h"
+#include "base/loop.h"
+#include "server/server.h"
+#include "storage/pg/pg.h"
+#include "storage/redis/redis.h"
+
+struct api_door;
+struct admin_door;
+struct ingress;
+struct intake;
+struct sessions;
+
+struct worker {
+    struct server *server;
+    struct loop *loop;
+    struct pg *pg;
+    struct redis *redis;
+    struct sessions *sessions;
+    struct intake *intake;
+    struct tunnel_node *node;
+    struct api_door *api;
+    struct ingress *ingress;
+    struct admin_door *admin; // worker 0 only
+};
+
+// Main thread: starts the loop's thread and builds everything there; returns when that is done.
+struct worker *worker_create(struct server *server, unsigned index, struct error *err);
+// Main thread: begins the drain; worker_join waits for its end.
+void worker_drain(struct worker *worker);
+void worker_join(struct worker *worker);
+void worker_destroy(struct worker *worker); // main thread, after worker_join
+// Any thread: hands over the server's present TLS contexts.
+void worker_reload_tls(struct worker *worker);
+
+#endif
