@@ -109,6 +109,7 @@ struct str arena_str(struct arena *arena, struct str s)
 
 char *arena_printf(struct arena *arena, const char *format, ...)
 {
+    if (!format) abort();
     va_list args, again;
     va_start(args, format);
     va_copy(again, args);

@@ -1,5 +1,5 @@
-// server: the running process: what its workers share, and its life from start to drained. Made and destroyed by main on
-// the main thread; workers read it from theirs.
+// server: the running process: what its workers share, and its life from start to drained. Made and destroyed by main
+// on the main thread; workers read it from theirs.
 #ifndef CULVERT_SERVER_SERVER_H
 #define CULVERT_SERVER_SERVER_H
 
@@ -29,7 +29,8 @@ struct server {
 
 // Builds and starts everything; on an error nothing is left.
 struct server *server_create(const struct server_config *config, struct error *err);
-// Thread of main. Stops taking work, finishes what is in flight (config's drain settings), then ends all loops and returns.
+// Thread of main. Stops taking work, finishes what is in flight (config's drain settings), then ends all loops and
+// returns.
 void server_drain(struct server *server);
 void server_destroy(struct server *server); // after server_drain
 

@@ -1,5 +1,5 @@
-// worker: one loop of the server and everything that lives on it: connections to PostgreSQL and Redis, a node of the tunnel
-// broker, the doors, the intake. Workers share nothing but `struct server`.
+// worker: one loop of the server and everything that lives on it: connections to PostgreSQL and Redis, a node of the
+// tunnel broker, the doors, the intake. Workers share nothing but `struct server`.
 #ifndef CULVERT_SERVER_WORKER_H
 #define CULVERT_SERVER_WORKER_H
 

@@ -1,0 +1,15 @@
+// commands: what culvertd does besides serving: `migrate` and `admin ...`. Results go to standard output as one JSON
+// object a line, messages to standard error. Exit status: 0 done, 1 failed, 2 wrong usage or configuration, 3 exists
+// already or not found.
+#ifndef CULVERT_SERVER_COMMANDS_H
+#define CULVERT_SERVER_COMMANDS_H
+
+#include "server/config.h"
+
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_STATE = 3 };
+
+// argv: the rest of the command line behind the settings' flags, without argv[0].
+int commands_run(const struct server_config *config, int argc, const char **argv);
+void commands_print_usage(void);
+
+#endif

@@ -1,0 +1,98 @@
+// loop: letters from many threads arrive once, in each sender's order, on the loop's thread.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/loop.h"
+#include "base/mem.h"
+
+enum { SENDERS = 4, LETTERS = 20000 };
+
+struct tally {
+    struct loop *loop;
+    unsigned next[SENDERS];
+    unsigned total;
+    bool wrong_order, wrong_thread;
+};
+
+struct letter {
+    struct tally *tally;
+    unsigned sender, number;
+};
+
+static void on_letter(void *arg)
+{
+    struct letter *letter = arg;
+    struct tally *tally = letter->tally;
+    if (!loop_is_current(tally->loop)) tally->wrong_thread = true;
+    if (tally->next[letter->sender]++ != letter->number) tally->wrong_order = true;
+    if (++tally->total == SENDERS * LETTERS) loop_stop(tally->loop);
+    mem_free(letter);
+}
+
+struct sender {
+    struct tally *tally;
+    unsigned number;
+    uv_thread_t thread;
+};
+
+static void send_all(void *arg)
+{
+    struct sender *sender = arg;
+    for (unsigned i = 0; i < LETTERS; i++) {
+        struct letter *letter = mem_alloc(sizeof *letter);
+        *letter = (struct letter){.tally = sender->tally, .sender = sender->number, .number = i};
+        loop_post(sender->tally->loop, on_letter, letter);
+    }
+}
+
+static void test_posts_from_threads(void **state)
+{
+    (void)state;
+    struct tally tally = {.loop = loop_create("test", 0)};
+    struct error err;
+    assert_int_equal(loop_start(tally.loop, &err), ERROR_NONE);
+    struct sender senders[SENDERS];
+    for (unsigned i = 0; i < SENDERS; i++) {
+        senders[i] = (struct sender){.tally = &tally, .number = i};
+        assert_int_equal(uv_thread_create(&senders[i].thread, send_all, &senders[i]), 0);
+    }
+    for (unsigned i = 0; i < SENDERS; i++)
+        uv_thread_join(&senders[i].thread);
+    loop_join(tally.loop);
+    assert_int_equal(tally.total, SENDERS * LETTERS);
+    assert_false(tally.wrong_order);
+    assert_false(tally.wrong_thread);
+    loop_destroy(tally.loop);
+}
+
+static void count(void *arg)
+{
+    ++*(unsigned *)arg;
+}
+
+static void test_letters_after_the_stop_are_not_lost(void **state)
+{
+    (void)state;
+    struct loop *loop = loop_create("test", 0);
+    unsigned seen = 0;
+    loop_stop(loop);
+    loop_run(loop);
+    loop_post(loop, count, &seen);
+    loop_post(loop, count, &seen);
+    loop_destroy(loop);
+    assert_int_equal(seen, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_posts_from_threads),
+        cmocka_unit_test(test_letters_after_the_stop_are_not_lost),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
