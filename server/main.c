@@ -17,8 +17,10 @@ enum { WORDS_MAX = 64, PROBLEMS_BYTES_MAX = 64 * 1024 };
 struct arguments {
     const char *file;
     bool check, print, example, help, version;
-    char *rest[WORDS_MAX]; // what the configuration and the commands shall see
-    int rest_count;
+    char *settings[WORDS_MAX]; // what the configuration shall see, argv[0] first
+    int setting_count;
+    const char **command; // `migrate` or `admin` and all that follows
+    int command_count;
 };
 
 struct process {
@@ -32,6 +34,13 @@ static int usage_error(const char *text, const char *word)
 {
     fprintf(stderr, "culvertd: %s%s\nculvertd --help says more\n", text, word);
     return EXIT_USAGE;
+}
+
+// A command begins at its word, unless that word is the value of the flag before it.
+static bool starts_command(int i, char **argv)
+{
+    bool is_value = i > 1 && strncmp(argv[i - 1], "--", 2) == 0 && !strchr(argv[i - 1], '=');
+    return i > 0 && !is_value && (strcmp(argv[i], "migrate") == 0 || strcmp(argv[i], "admin") == 0);
 }
 
 static int read_arguments(int argc, char **argv, struct arguments *out)
@@ -54,15 +63,20 @@ static int read_arguments(int argc, char **argv, struct arguments *out)
             *switches[k].set = known = true;
         }
         if (known) continue;
+        if (starts_command(i, argv)) {
+            out->command = (const char **)argv + i;
+            out->command_count = argc - i;
+            return EXIT_DONE;
+        }
         if (strcmp(argv[i], "--config") == 0) {
             if (++i == argc) return usage_error("--config needs a file", "");
             out->file = argv[i];
         } else if (strncmp(argv[i], "--config=", 9) == 0) {
             out->file = argv[i] + 9;
-        } else if (out->rest_count == WORDS_MAX) {
+        } else if (out->setting_count == WORDS_MAX) {
             return usage_error("too many words: ", argv[i]);
         } else {
-            out->rest[out->rest_count++] = argv[i];
+            out->settings[out->setting_count++] = argv[i];
         }
     }
     return EXIT_DONE;
@@ -85,13 +99,18 @@ static int print_help(void)
 }
 
 // All problems at once, on standard error.
-static bool load(struct process *process, const char **words, int *word_count)
+static bool load(struct process *process)
 {
     struct strbuf problems;
     strbuf_init(&problems, PROBLEMS_BYTES_MAX);
     struct arguments *arguments = &process->arguments;
-    bool fine = config_load(&server_config_table, arguments->file, arguments->rest_count, arguments->rest,
-                            process->config, &problems, words, word_count) == ERROR_NONE;
+    const char *words[WORDS_MAX];
+    int word_count = 0;
+    bool fine = config_load(&server_config_table, arguments->file, arguments->setting_count, arguments->settings,
+                            process->config, &problems, words, &word_count) == ERROR_NONE;
+    for (int i = 0; i < word_count; i++)
+        strbuf_addf(&problems, "%s: is neither a setting nor a command\n", words[i]);
+    if (word_count) fine = false;
     if (fine) fine = server_config_check(process->config, &problems);
     if (!fine) fprintf(stderr, "culvertd: the configuration is refused:\n%s", problems.at ? problems.at : "");
     strbuf_finish(&problems);
@@ -152,14 +171,12 @@ static int run(struct process *process)
     if (arguments->help) return print_help();
     if (arguments->version) return puts("culvertd " CULVERT_VERSION) < 0;
     if (arguments->example) return print_table(config_print_example), EXIT_DONE;
-    const char *words[WORDS_MAX];
-    int word_count = 0;
-    if (!load(process, words, &word_count)) return EXIT_USAGE;
+    if (!load(process)) return EXIT_USAGE;
     enum log_level level;
     if (log_parse_level(str_c(process->config->log_level), &level, NULL) == ERROR_NONE) log_set_level(level);
     if (arguments->print) return print_config(process);
     if (arguments->check) return puts("the configuration is fine") < 0;
-    if (word_count > 0) return commands_run(process->config, word_count, words);
+    if (arguments->command) return commands_run(process->config, arguments->command_count, arguments->command);
     return serve(process);
 }
 

@@ -13,8 +13,9 @@ import application as shapes
 import health
 import workload
 from application import Plan, Release
+from namespace import namespace
 from object_store import ObjectStore
-from resource_types import APPLICATIONS, DEMO_LABEL, NAMESPACES, ResourceType, by_kind
+from resource_types import APPLICATIONS, NAMESPACES, ResourceType, by_kind
 from world import World
 
 RECONCILE_STEPS = 90  # how often reconciledAt moves when nothing else does
@@ -74,6 +75,12 @@ class ApplicationController:
             del self.deliveries[gone]
         self._world.each(applications, self._operate)
         self._world.each(self._home.list(APPLICATIONS)[0], self._assess)
+
+    def reconcile_all(self) -> None:
+        """Marks every application as compared just now."""
+        now = self._world.stamp()
+        for document in self._home.list(APPLICATIONS)[0]:
+            self._write(document, lambda draft: draft["status"].update(reconciledAt=now))
 
     def react(self) -> None:
         """Takes up what was asked for since; nothing else moves."""
@@ -369,11 +376,3 @@ class ApplicationController:
                 resources.append({**extra, "requiresPruning": True})
         resources.sort(key=lambda entry: (entry.get("group", ""), entry["kind"], entry["name"]))
         return resources, sorted(images)
-
-
-def namespace(name: str) -> dict:
-    """A Namespace that says where it is."""
-    note = "This is a demo cluster: it speaks the Kubernetes API, but nothing runs in it."
-    labels = {"kubernetes.io/metadata.name": name, DEMO_LABEL: "true"}
-    metadata = {"name": name, "labels": labels, "annotations": {DEMO_LABEL: "true", "culvert.dev/note": note}}
-    return {"metadata": metadata, "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}

@@ -8,7 +8,7 @@ import json
 
 import workload
 from application import ARGOCD_NAMESPACE, EXTERNAL_CLUSTER, Plan, app_project
-from application_controller import namespace
+from namespace import namespace
 from object_store import ObjectStore
 from resource_types import (
     APP_PROJECTS,

@@ -93,10 +93,10 @@ class Life:
         for _ in range(SETTLE_STEPS_MAX):
             version = self._store.version
             self._move()
-            world.shift_seconds = max(0.0, world.shift_seconds - BEGINNING_SECONDS / SETTLE_STEPS_MAX)
             if self._store.version == version:
                 break
         world.shift_seconds = 0.0
+        self._applications.reconcile_all()
 
     def start(self) -> None:
         self._thread.start()

@@ -8,6 +8,7 @@ import json
 import re
 
 import status
+from namespace import namespace
 from object_store import ObjectStore, clone
 from resource_types import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, REPLICA_SETS, ROLLOUTS, SECRETS, TYPES, ResourceType
 from world import World
@@ -63,7 +64,7 @@ class ObjectRequests:
         self._store = store
         self._world = world
 
-    def create(self, resource_type: ResourceType, namespace: str, document: dict, dry_run: bool) -> dict:
+    def create(self, resource_type: ResourceType, where: str, document: dict, dry_run: bool) -> dict:
         self._check_kind(resource_type, document)
         metadata = document.setdefault("metadata", {})
         self._check_metadata(resource_type, metadata)
@@ -71,14 +72,16 @@ class ObjectRequests:
             raise status.bad_request("resourceVersion should not be set on objects to be created")
         if not metadata.get("name") and metadata.get("generateName"):
             metadata["name"] = metadata["generateName"] + self._world.unique_suffix()
-        self._place(resource_type, namespace, metadata)
+        self._place(resource_type, where, metadata)
         name = str(metadata.get("name") or "")
         if not _NAME.fullmatch(name) or len(name) > _NAME_CHARS_MAX:
             raise status.invalid(resource_type, name[:80], "metadata.name", "Invalid value: not an RFC 1123 subdomain")
-        if resource_type.namespaced and self._store.find(NAMESPACES, "", namespace) is None:
-            raise status.not_found(NAMESPACES, namespace)
+        if resource_type.namespaced and self._store.find(NAMESPACES, "", where) is None:
+            raise status.not_found(NAMESPACES, where)
         if resource_type.status_subresource:
             document["status"] = {}
+        if resource_type is NAMESPACES:
+            self._mark_namespace(document)
         self._check_content(resource_type, document)
         return self._store.create(resource_type, document, dry_run)
 
@@ -216,6 +219,14 @@ class ObjectRequests:
         finalizers = metadata.get("finalizers") or []
         if not isinstance(finalizers, list) or not all(isinstance(entry, str) for entry in finalizers):
             raise status.invalid(resource_type, name, "metadata.finalizers", "Invalid value: not a list of strings")
+
+    @staticmethod
+    def _mark_namespace(document: dict) -> None:
+        """Namespaces made by clients, too, say where they are."""
+        made = namespace(document["metadata"]["name"])
+        for part in ("labels", "annotations"):
+            document["metadata"].setdefault(part, {}).update(made["metadata"][part])
+        document.update(spec=made["spec"], status=made["status"])
 
     @staticmethod
     def _place(resource_type: ResourceType, namespace: str, metadata: dict) -> None:

@@ -190,6 +190,8 @@ def api_resource_list_document(group: str, version: str) -> dict | None:
             "kind": resource_type.kind,
             "verbs": list(resource_type.verbs),
         }
+        if resource_type in (PODS, SERVICES, DEPLOYMENTS, REPLICA_SETS):
+            entry["categories"] = ["all"]
         if resource_type.short_names:
             entry["shortNames"] = list(resource_type.short_names)
         resources.append(entry)

@@ -23,7 +23,7 @@ struct pg_statement {
 };
 
 struct pg_options {
-    const char *conninfo; // libpq keyword/value or URI; password from PGPASSFILE or passfile=
+    const char *conninfo; // libpq keyword/value or URI (never a bare name); password from PGPASSFILE or passfile=
     unsigned connections; // per loop, 1..16
     size_t queue_max;     // batches waiting, then ERROR_UNAVAILABLE at once
     uint64_t statement_timeout_ms;
@@ -65,6 +65,11 @@ bool pg_rows_is_null(const struct pg_rows *rows, int row, int column);
 // ERROR_INTERNAL.
 typedef void (*pg_done)(void *arg, const struct error *err, const struct pg_rows *results, size_t count);
 
+// Blocking, for the start of the process: refuses (ERROR_FORBIDDEN) a server that may lose what it acknowledged: fsync,
+// full_page_writes or synchronous_commit off, or a standby. Connections made later are checked again by themselves.
+MUST_CHECK enum error_code pg_durability_check(const char *conninfo, struct error *err);
+
+// Copies the options. Connects by itself, again and again.
 struct pg *pg_create(struct loop *loop, const struct pg_options *options);
 // Fails what waits (ERROR_CANCELLED), closes; on_closed once all handles are closed.
 void pg_close(struct pg *pg, loop_fn on_closed, void *arg);
@@ -73,11 +78,13 @@ bool pg_is_ready(const struct pg *pg); // at least one connection is up and its 
 // account_id: sets app.account_id for the transaction (row-level security); NULL: none is visible but through the
 // security definer functions.
 struct pg_batch *pg_batch_create(struct pg *pg, const char *account_id);
-// Values are copied. At most 1,024 statements and 64 MiB a batch; over that the submit fails with ERROR_TOO_LARGE.
+// Values are copied. At most 4,096 statements and 64 MiB a batch; over that the submit fails with ERROR_TOO_LARGE. Text
+// with a NUL byte fails it with ERROR_INVALID.
 void pg_batch_add(struct pg_batch *batch, const struct pg_statement *statement, size_t count,
                   const struct pg_param *params);
 size_t pg_batch_count(const struct pg_batch *batch);
-// Takes the batch. on_done runs later, exactly once, on the loop.
+// Takes the batch. on_done runs later, exactly once, on the loop. deadline_ms: how long from now; a batch that the
+// server has not answered by then takes its connection down with it.
 void pg_batch_submit(struct pg_batch *batch, uint64_t deadline_ms, pg_done on_done, void *arg);
 void pg_batch_destroy(struct pg_batch *batch); // an unsubmitted one
 

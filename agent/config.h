@@ -1,0 +1,35 @@
+// config: the agent's settings, one table for file, environment (CULVERT_...) and flags. Read at start; SIGHUP
+// reads the token file and the CA file again, the rest wants a restart.
+#ifndef CULVERT_AGENT_CONFIG_H
+#define CULVERT_AGENT_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/config.h"
+
+struct agent_config {
+    char *platform_url;     // wss://host[:port][/prefix]
+    char *platform_ca_file; // empty: the system's CAs
+    char *proxy_url;        // http://host:port of an HTTP CONNECT proxy; empty: HTTPS_PROXY
+    char *proxy_exclude;    // host suffixes reached directly; empty: NO_PROXY
+    char *runtime_name;
+    char *runtime_token_file;
+    char *instance_id; // empty: the host's name
+    char *kubeconfig;  // empty: the pod's service account
+    char *router_services;
+    char *router_webhooks;
+    char *router_workflows;
+    int64_t router_streams_max;
+    int64_t router_connect_timeout_ms;
+    bool reporter_enabled;
+    char *reporter_cluster_name;
+    char *reporter_namespaces; // comma-separated; empty: all
+    char *admin_listen;        // empty: no listener
+    int64_t shutdown_deadline_ms;
+    char *log_level;
+};
+
+extern const struct config_table agent_config_table;
+
+#endif

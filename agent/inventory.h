@@ -1,0 +1,75 @@
+// inventory: which objects of the cluster are to be reported, and why. An object is reported when its kind always is
+// (applications, rollouts, workflows, ...), when an application's status.resources names it, or when an object that
+// is reported owns it. Of what is not reported only identity, uid and owner are kept (a Pod may be seen before the
+// ReplicaSet that makes it interesting). No I/O, no manifests; one owner, one thread. Callbacks must not call back in.
+#ifndef CULVERT_AGENT_INVENTORY_H
+#define CULVERT_AGENT_INVENTORY_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/str.h"
+
+struct inventory;
+
+enum { INVENTORY_RESOURCES_MAX = 500000, INVENTORY_KINDS_MAX = 200 };
+
+// One group and kind. Lives as long as the inventory.
+struct inventory_kind {
+    char *group, *version, *kind; // the version in which it was first named
+    bool always;                  // every object of it is reported
+    size_t claims;                // how many entries of status.resources name objects of it
+    struct inventory_resource *first;
+    void *user; // the collector's
+};
+
+struct inventory_resource {
+    struct inventory_kind *kind;
+    char *ns, *name; // ns is "" outside namespaces
+    char *uid;       // NULL: not seen
+    char *owner_uid; // of the controller; NULL: none
+    // The application whose status names it (or its owner), with what that says; NULL: none.
+    struct inventory_application *application;
+    char *sync_status, *health_status; // owned; NULL: not said
+    size_t claims;                     // entries of all applications that name it
+    bool reported;
+    bool fetching;       // the collector's: its content is being asked for
+    unsigned attempts;   // the collector's
+    uint64_t generation; // of the list that last held it
+    char *key;
+    struct inventory_resource *next, *previous;     // of the same kind
+    struct inventory_resource *sibling, *sibling_previous; // of the same owner
+};
+
+struct inventory_events {
+    // Report its content as it is now.
+    void (*on_report)(void *arg, const struct inventory_resource *resource, json_t *object);
+    // It is reported no longer: deleted, or nobody's any more.
+    void (*on_gone)(void *arg, const struct inventory_resource *resource);
+    // It is to be reported (again) but its content is not at hand.
+    void (*on_stale)(void *arg, struct inventory_resource *resource);
+    // About to be freed: forget the pointer.
+    void (*on_forget)(void *arg, struct inventory_resource *resource);
+};
+
+struct inventory *inventory_create(const struct inventory_events *events, void *arg);
+void inventory_destroy(struct inventory *inventory); // NULL is fine; no callbacks
+
+// Finds or makes; NULL at the limit.
+struct inventory_kind *inventory_kind_of(struct inventory *inventory, struct str group, struct str version,
+                                         struct str kind);
+struct inventory_kind *inventory_next_kind(const struct inventory *inventory, size_t *cursor);
+
+// An object as listed, watched or fetched. May change object (through on_report). An Application's status is read.
+void inventory_seen(struct inventory *inventory, struct inventory_kind *kind, uint64_t generation, json_t *object);
+void inventory_deleted(struct inventory *inventory, struct inventory_kind *kind, struct str ns, struct str name);
+// A list is complete: what it did not hold is gone. ns NULL: the list was of all namespaces.
+void inventory_sweep(struct inventory *inventory, struct inventory_kind *kind, const char *ns, uint64_t generation);
+// Its name and namespace; empty for none.
+struct str inventory_application_ns(const struct inventory_resource *resource);
+struct str inventory_application_name(const struct inventory_resource *resource);
+size_t inventory_application_count(const struct inventory *inventory);
+size_t inventory_count(const struct inventory *inventory);
+
+#endif

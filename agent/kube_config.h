@@ -1,0 +1,42 @@
+// kube_config: where the Kubernetes API is and how to prove who we are: from a kubeconfig file or from a pod's service
+// account. A value owned by the agent; read at start, one thread. Only what an unattended agent can use is taken: no
+// exec or auth-provider plugins, no user names with passwords, and no switch that turns verification off.
+#ifndef CULVERT_AGENT_KUBE_CONFIG_H
+#define CULVERT_AGENT_KUBE_CONFIG_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/str.h"
+
+enum { KUBE_CONFIG_BYTES_MAX = 1024 * 1024, KUBE_CONFIG_TOKEN_BYTES_MAX = 64 * 1024 };
+
+// Every pointer is owned and NULL when not given.
+struct kube_config {
+    char *server; // "https://host:port[/prefix]" without a trailing slash; http only to the loopback
+    char *ca_pem; // PEM texts, read at load
+    char *client_certificate_pem, *client_key_pem;
+    char *token;      // fixed; wins over token_file
+    char *token_file; // read again every minute: service account tokens are short-lived
+    char *ns;         // of the context or of the pod
+    char *token_read; // what token_file held
+    uint64_t token_read_at_ms;
+};
+
+// path of a kubeconfig; "" or NULL: the pod's service account.
+MUST_CHECK enum error_code kube_config_load(const char *path, struct kube_config *out, struct error *err);
+// The text of a kubeconfig; relative paths in it start at folder.
+MUST_CHECK enum error_code kube_config_parse(struct str text, const char *folder, struct kube_config *out,
+                                             struct error *err);
+// A service account's folder (token, ca.crt, namespace) and the API's address as the kubelet gives it.
+MUST_CHECK enum error_code kube_config_in_cluster(const char *folder, const char *host, const char *port,
+                                                  struct kube_config *out, struct error *err);
+// Overwrites what is secret.
+void kube_config_finish(struct kube_config *config);
+
+// The bearer token of this moment, or the empty view. now_ms: monotonic. A file that cannot be read keeps the last one.
+struct str kube_config_token(struct kube_config *config, uint64_t now_ms);
+// The API refused the token: read the file again at the next use.
+void kube_config_token_refused(struct kube_config *config);
+
+#endif

@@ -1,0 +1,97 @@
+// outbox: what is still to be told about each object. One slot an object (group, kind, namespace, name), the newest
+// state wins, so its size is bounded by the number of objects and the latest state is never dropped. Manifests are kept
+// compressed and only until they are written; what remains of an object is its identity and two hashes. A slot that
+// changes more often than the platform needs to know (10 changes in 10 s) is told once a second. Owned by the
+// reporter; one thread; no I/O.
+#ifndef CULVERT_AGENT_OUTBOX_H
+#define CULVERT_AGENT_OUTBOX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/id.h"
+#include "base/str.h"
+
+struct outbox;
+
+enum outbox_state {
+    OUTBOX_IDLE,      // nothing to tell
+    OUTBOX_QUEUED,    // a record is to be written
+    OUTBOX_IN_FLIGHT, // written, not acknowledged
+};
+
+struct outbox_options {
+    size_t objects_max;   // 0: 200,000
+    size_t bytes_max;     // of retained manifests, 0: 64 MiB; beyond it outbox_is_full()
+    unsigned burst;       // changes of one object before it is slowed, 0: 10
+    uint64_t interval_ms; // between its changes from then on, 0: 1,000
+};
+
+// What to tell. Views, copied.
+struct outbox_object {
+    struct str group, version, kind, ns, name, uid;
+    struct str application_ns, application_name, sync_status, health_status;
+    struct str manifest; // redacted JSON, plain
+    uint8_t hash[ID_SHA256_BYTES];
+    int64_t observed_at_ms;
+};
+
+struct outbox_slot {
+    struct outbox_object object; // owned texts; manifest is compressed, empty once written
+    size_t manifest_bytes;       // before compression
+    bool deleted;                // a tombstone is queued or in flight; the slot goes when it is acknowledged
+    enum outbox_state state;
+    uint64_t sequence;           // of the last record written, 0: none
+    bool told;                   // the platform holds the object: an OBJECT was written since the mark
+    bool refused;                // the platform refused this very hash
+    bool listed;                 // seen by the running snapshot
+    uint64_t queued_at_ms;       // monotonic
+    // The outbox's own: its place in the queue or among those in flight, and the token bucket.
+    struct outbox_slot *next, *previous;
+    char *key;
+    unsigned tokens;
+    uint64_t tokens_at_ms;
+    uint64_t due_at_ms;
+};
+
+struct outbox *outbox_create(const struct outbox_options *options); // NULL: defaults
+void outbox_destroy(struct outbox *outbox);                         // NULL is fine
+// Forgets everything: the stream is gone, the next one begins with a snapshot.
+void outbox_clear(struct outbox *outbox);
+// A snapshot begins: nothing counts as told or listed any more; every object is expected to be put again.
+void outbox_mark(struct outbox *outbox);
+
+enum outbox_put {
+    OUTBOX_PUT_QUEUED,
+    OUTBOX_PUT_UNCHANGED, // the platform has it, or has refused it
+    OUTBOX_PUT_REFUSED,   // too many objects
+};
+enum outbox_put outbox_put(struct outbox *outbox, const struct outbox_object *object, uint64_t now_ms);
+// The object is gone. Nothing happens when it was never told.
+void outbox_delete(struct outbox *outbox, struct str group, struct str kind, struct str ns, struct str name,
+                   uint64_t now_ms);
+// After complete lists: deletes every object that the snapshot has not put. Returns how many.
+size_t outbox_delete_unlisted(struct outbox *outbox, uint64_t now_ms);
+const struct outbox_slot *outbox_find(const struct outbox *outbox, struct str group, struct str kind, struct str ns,
+                                      struct str name);
+
+// The slot to write next, or NULL: none is due (*out_wait_ms: when one will be, 0 if the queue is empty).
+struct outbox_slot *outbox_next(struct outbox *outbox, uint64_t now_ms, uint64_t *out_wait_ms);
+// It was written under this sequence (a tombstone, too): gives its manifest's memory back.
+void outbox_written(struct outbox *outbox, struct outbox_slot *slot, uint64_t sequence);
+// Everything up to the sequence is durable. Frees acknowledged tombstones.
+void outbox_acknowledge(struct outbox *outbox, uint64_t sequence);
+// The record was refused: its content is not sent again until it changes.
+void outbox_refuse(struct outbox *outbox, uint64_t sequence);
+
+size_t outbox_count(const struct outbox *outbox);  // slots
+size_t outbox_queued(const struct outbox *outbox); // records to write
+size_t outbox_bytes(const struct outbox *outbox);  // retained manifests
+size_t outbox_told(const struct outbox *outbox);   // objects the platform holds since the mark
+// Is there an object that lives, was not refused and has not been written since the mark?
+bool outbox_has_untold(const struct outbox *outbox);
+bool outbox_is_full(const struct outbox *outbox);
+uint64_t outbox_oldest_ms(const struct outbox *outbox, uint64_t now_ms); // age of the first record in the queue
+
+#endif

@@ -1,0 +1,340 @@
+#include "agent/stream.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/parse.h"
+
+enum {
+    HEAD_BYTES_MAX = 48 * 1024,
+    ARENA_BYTES_MAX = 256 * 1024, // request head and trailers, with their tables
+    GUARANTEED_BYTES = 16 * 1024, // a stream may always queue this much
+    INTERACTIVE_BYTES = 64 * 1024,
+    BULK_BYTES = 1024 * 1024,
+    IDLE_MS = 200,
+    URGENCY_INTERACTIVE = 1,
+    URGENCY_DEFAULT = 3,
+    URGENCY_BULK = 6,
+    BULK_SHARE = 10, // one take in ten
+};
+
+struct agent_stream *agent_stream_create(struct agent_session *session, int32_t id)
+{
+    struct agent_stream *stream = mem_zalloc(sizeof(*stream));
+    stream->session = session;
+    stream->id = id;
+    stream->arena = arena_create(ARENA_BYTES_MAX);
+    stream->headers = arena_array(stream->arena, HTTP1_HEADERS_MAX, sizeof(*stream->headers));
+    stream->request.content_length = -1;
+    stream->window = AGENT_STREAM_WINDOW_BYTES;
+    stream->mark_us = clock_mono_us();
+    stream->urgency = URGENCY_DEFAULT;
+    stream->next = session->streams;
+    if (stream->next) stream->next->prev = stream;
+    session->streams = stream;
+    session->stream_count++;
+    return stream;
+}
+
+static void forget_writable(struct agent_stream *stream)
+{
+    struct agent_stream **at = &stream->session->writable;
+    if (!stream->in_writable) return;
+    while (*at != stream)
+        at = &(*at)->next_writable;
+    *at = stream->next_writable;
+    stream->in_writable = false;
+}
+
+static void drop_queue(struct agent_stream *stream)
+{
+    stream->session->buffered_bytes -= byte_queue_len(&stream->queue);
+    byte_queue_finish(&stream->queue);
+}
+
+void agent_stream_destroy(struct agent_stream *stream, uint32_t code)
+{
+    struct agent_session *session = stream->session;
+    bool tell = stream->events && !stream->reset;
+    stream->reset = true; // whatever the consumer still calls is ignored
+    if (stream->prev) stream->prev->next = stream->next;
+    if (!stream->prev) session->streams = stream->next;
+    if (stream->next) stream->next->prev = stream->prev;
+    session->stream_count--;
+    session->granted_bytes -= stream->window - AGENT_STREAM_WINDOW_BYTES;
+    forget_writable(stream);
+    drop_queue(stream);
+    if (tell) stream->events->on_close(stream->arg, stream, code);
+    arena_destroy(stream->arena);
+    mem_free(stream);
+}
+
+static bool add_pseudo_header(struct agent_stream *stream, struct str name, struct str value)
+{
+    struct agent_stream_request *r = &stream->request;
+    struct str copy = arena_str(stream->arena, value);
+    if (str_eq(name, STR(":method"))) r->method = copy;
+    if (str_eq(name, STR(":path"))) r->path = copy;
+    if (str_eq(name, STR(":authority"))) r->authority = copy;
+    if (str_eq(name, STR(":scheme"))) r->scheme = copy;
+    if (str_eq(name, STR(":protocol"))) r->protocol = copy;
+    return true;
+}
+
+bool agent_stream_add_header(struct agent_stream *stream, struct str name, struct str value)
+{
+    stream->header_bytes += name.len + value.len + 32; // as RFC 9113 section 6.5.2 counts
+    if (stream->header_bytes > HEAD_BYTES_MAX) return false;
+    if (name.len && name.at[0] == ':') return add_pseudo_header(stream, name, value);
+    if (stream->header_count == HTTP1_HEADERS_MAX) return false;
+    struct http1_header *h = &stream->headers[stream->header_count++];
+    h->name = arena_str(stream->arena, name);
+    h->value = arena_str(stream->arena, value);
+    if (str_eq(name, STR("content-length"))) {
+        uint64_t length; // nghttp2 has checked that it is a single number
+        if (parse_u64(value, 0, INT64_MAX, &length, NULL)) return false;
+        stream->request.content_length = (int64_t)length;
+    }
+    return true;
+}
+
+// ---- for the consumer ------------------------------------------------------------------------------------------
+
+void agent_stream_attach(struct agent_stream *stream, const struct agent_stream_events *events, void *arg)
+{
+    stream->events = events;
+    stream->arg = arg;
+}
+
+const struct agent_stream_request *agent_stream_request(const struct agent_stream *stream)
+{
+    return &stream->request;
+}
+
+int32_t agent_stream_id(const struct agent_stream *stream)
+{
+    return stream->id;
+}
+
+size_t agent_stream_queued(const struct agent_stream *stream)
+{
+    return byte_queue_len(&stream->queue);
+}
+
+static nghttp2_nv name_value(struct str name, struct str value)
+{
+    return (nghttp2_nv){(uint8_t *)(uintptr_t)name.at, (uint8_t *)(uintptr_t)value.at, name.len, value.len,
+                        NGHTTP2_NV_FLAG_NONE};
+}
+
+// nghttp2 copies names (in lower case) and values when the block is submitted.
+static size_t build_head(nghttp2_nv *nv, char status_text[4], int status, const struct http1_header *headers,
+                         size_t count)
+{
+    size_t n = 0;
+    assert(status >= 100 && status <= 999 && count <= HTTP1_HEADERS_MAX);
+    snprintf(status_text, 4, "%03d", status % 1000);
+    nv[n++] = name_value(STR(":status"), str_of(status_text, 3));
+    for (size_t i = 0; i < count; i++)
+        nv[n++] = name_value(headers[i].name, headers[i].value);
+    return n;
+}
+
+void agent_stream_inform(struct agent_stream *stream, int status, const struct http1_header *headers, size_t count)
+{
+    nghttp2_nv nv[HTTP1_HEADERS_MAX + 1];
+    char text[4];
+    if (stream->reset || stream->responded) return;
+    size_t n = build_head(nv, text, status, headers, count);
+    nghttp2_submit_headers(stream->session->h2, NGHTTP2_FLAG_NONE, stream->id, NULL, nv, n, NULL);
+    agent_session_wants_write(stream->session);
+}
+
+static ssize_t read_queue(nghttp2_session *h2, int32_t id, uint8_t *buf, size_t len, uint32_t *flags,
+                          nghttp2_data_source *source, void *arg)
+{
+    (void)buf;
+    (void)arg;
+    struct agent_stream *stream = source->ptr;
+    size_t queued = byte_queue_len(&stream->queue);
+    if (!queued && !stream->ended) {
+        stream->deferred = true;
+        return NGHTTP2_ERR_DEFERRED;
+    }
+    size_t n = queued < len ? queued : len;
+    *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+    if (stream->ended && n == queued) {
+        *flags |= NGHTTP2_DATA_FLAG_EOF;
+        if (stream->trailer_count) {
+            *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+            nghttp2_submit_trailer(h2, id, stream->trailers, stream->trailer_count);
+        }
+    }
+    return (ssize_t)n;
+}
+
+void agent_stream_respond(struct agent_stream *stream, int status, const struct http1_header *headers, size_t count,
+                          bool end)
+{
+    nghttp2_nv nv[HTTP1_HEADERS_MAX + 1];
+    char text[4];
+    nghttp2_data_provider body = {.source.ptr = stream, .read_callback = read_queue};
+    if (stream->reset || stream->responded) return;
+    stream->responded = true;
+    stream->ended = end;
+    size_t n = build_head(nv, text, status, headers, count);
+    if (nghttp2_submit_response(stream->session->h2, stream->id, nv, n, end ? NULL : &body))
+        agent_stream_reset(stream, AGENT_STREAM_INTERNAL_ERROR);
+    agent_session_wants_write(stream->session);
+}
+
+static void resume(struct agent_stream *stream)
+{
+    if (stream->deferred) {
+        stream->deferred = false;
+        nghttp2_session_resume_data(stream->session->h2, stream->id);
+    }
+    agent_session_wants_write(stream->session);
+}
+
+static size_t queue_limit(const struct agent_stream *stream)
+{
+    const struct agent_session *session = stream->session;
+    return session->buffered_bytes > session->options.buffered_bytes_max ? GUARANTEED_BYTES : AGENT_STREAM_QUEUE_BYTES;
+}
+
+bool agent_stream_write(struct agent_stream *stream, const void *at, size_t len)
+{
+    assert(len <= AGENT_STREAM_WRITE_BYTES_MAX);
+    if (stream->reset || stream->ended || !stream->responded) return true;
+    if (stream->urgency != agent_stream_first_urgency(stream) && !byte_queue_len(&stream->queue) &&
+        clock_mono_ms() - stream->sent_at_ms >= IDLE_MS) {
+        stream->sent_bytes = 0;
+        agent_stream_set_urgency(stream, agent_stream_first_urgency(stream));
+    }
+    byte_queue_add(&stream->queue, at, len);
+    stream->session->buffered_bytes += len;
+    stream->full = byte_queue_len(&stream->queue) >= queue_limit(stream);
+    resume(stream);
+    return !stream->full;
+}
+
+void agent_stream_end(struct agent_stream *stream, const struct http1_header *trailers, size_t count)
+{
+    if (stream->reset || stream->ended) return;
+    assert(stream->responded && count <= HTTP1_HEADERS_MAX);
+    stream->ended = true;
+    if (count) {
+        stream->trailers = arena_array(stream->arena, count, sizeof(*stream->trailers));
+        for (size_t i = 0; i < count; i++)
+            stream->trailers[i] =
+                name_value(arena_str(stream->arena, trailers[i].name), arena_str(stream->arena, trailers[i].value));
+        stream->trailer_count = count;
+    }
+    resume(stream);
+}
+
+void agent_stream_reset(struct agent_stream *stream, enum agent_stream_code code)
+{
+    if (stream->reset) return;
+    stream->reset = true;
+    stream->ended = true;
+    stream->events = NULL;
+    forget_writable(stream);
+    drop_queue(stream);
+    nghttp2_submit_rst_stream(stream->session->h2, NGHTTP2_FLAG_NONE, stream->id, (uint32_t)code);
+    agent_session_wants_write(stream->session);
+}
+
+// ---- window of the request body ----------------------------------------------------------------------------------
+
+// Twice the window for a stream that used all of it within two round trips while its consumer kept up.
+static void maybe_grow(struct agent_stream *stream)
+{
+    struct agent_session *session = stream->session;
+    if (stream->consumed_since_mark < stream->window) return;
+    uint64_t now = clock_mono_us();
+    uint64_t rtt = session->rtt_us > 1000 ? session->rtt_us : 1000;
+    bool fast = now - stream->mark_us <= 2 * rtt;
+    if (fast && !stream->consumer_lagged && stream->window < AGENT_STREAM_WINDOW_BYTES_MAX &&
+        session->granted_bytes + stream->window <= session->options.buffered_bytes_max) {
+        session->granted_bytes += stream->window;
+        stream->window *= 2;
+        nghttp2_session_set_local_window_size(session->h2, NGHTTP2_FLAG_NONE, stream->id, (int32_t)stream->window);
+    }
+    stream->consumed_since_mark = 0;
+    stream->consumer_lagged = false;
+    stream->mark_us = now;
+}
+
+void agent_stream_consumed(struct agent_stream *stream, size_t len)
+{
+    if (stream->reset || !len) return;
+    assert(len <= stream->unconsumed);
+    stream->unconsumed -= len;
+    stream->consumed_since_mark += len;
+    if (stream->request_ended) return;
+    nghttp2_session_consume_stream(stream->session->h2, stream->id, len);
+    maybe_grow(stream);
+    agent_session_wants_write(stream->session);
+}
+
+// ---- urgency -------------------------------------------------------------------------------------------------------
+
+int agent_stream_first_urgency(const struct agent_stream *stream)
+{
+    const struct agent_stream_request *r = &stream->request;
+    bool interactive = r->protocol.len || str_eq(r->method, STR("GET")) || str_eq(r->method, STR("HEAD"));
+    return interactive ? URGENCY_INTERACTIVE : URGENCY_DEFAULT;
+}
+
+static void apply_urgency(struct agent_stream *stream, int urgency)
+{
+    // Incremental: streams of one urgency share the link frame by frame.
+    nghttp2_extpri priority = {.urgency = (uint32_t)urgency, .inc = 1};
+    nghttp2_session_change_extpri_stream_priority(stream->session->h2, stream->id, &priority, 1);
+}
+
+void agent_stream_set_urgency(struct agent_stream *stream, int urgency)
+{
+    stream->urgency = urgency;
+    stream->lifted = false;
+    apply_urgency(stream, urgency);
+}
+
+void agent_stream_take(struct agent_stream *stream, uint8_t *out, size_t len)
+{
+    assert(len <= byte_queue_len(&stream->queue));
+    if (len) memcpy(out, byte_queue_front(&stream->queue), len);
+    byte_queue_drop(&stream->queue, len);
+    stream->session->buffered_bytes -= len;
+    stream->sent_bytes += len;
+    stream->sent_at_ms = clock_mono_ms();
+    int urgency = stream->sent_bytes > BULK_BYTES                                                    ? URGENCY_BULK
+                  : stream->sent_bytes > INTERACTIVE_BYTES && stream->urgency == URGENCY_INTERACTIVE ? URGENCY_DEFAULT
+                                                                                                     : stream->urgency;
+    if (urgency != stream->urgency || stream->lifted) agent_stream_set_urgency(stream, urgency);
+    if (stream->full && byte_queue_len(&stream->queue) <= queue_limit(stream) / 2 && !stream->in_writable) {
+        stream->full = false;
+        stream->in_writable = true;
+        stream->next_writable = stream->session->writable;
+        stream->session->writable = stream;
+    }
+}
+
+void agent_stream_share(struct agent_session *session, bool full_take)
+{
+    if (!full_take) session->full_takes = 0;
+    if (!full_take || ++session->full_takes % BULK_SHARE) return;
+    struct agent_stream *waits_longest = NULL;
+    for (struct agent_stream *s = session->streams; s; s = s->next)
+        if (s->urgency == URGENCY_BULK && byte_queue_len(&s->queue) && !s->lifted &&
+            (!waits_longest || s->sent_at_ms < waits_longest->sent_at_ms))
+            waits_longest = s;
+    if (!waits_longest) return;
+    waits_longest->lifted = true;
+    apply_urgency(waits_longest, 0);
+}

@@ -1,0 +1,77 @@
+// stream: what session.c and stream.c share, the inside of session.h. A stream is one call: its request head, the
+// queue of its answer, its window and its urgency (RFC 9218). Nobody else includes this.
+#ifndef CULVERT_AGENT_STREAM_H
+#define CULVERT_AGENT_STREAM_H
+
+#include <nghttp2/nghttp2.h>
+
+#include "agent/byte_queue.h"
+#include "agent/session.h"
+#include "base/arena.h"
+#include "tunnel/wire/control.h"
+
+enum {
+    AGENT_STREAM_WINDOW_BYTES = 64 * 1024,
+    AGENT_STREAM_WINDOW_BYTES_MAX = 4 * 1024 * 1024,
+};
+
+struct agent_session {
+    nghttp2_session *h2;
+    struct agent_session_options options;
+    struct agent_session_events events;
+    void *arg;
+    struct agent_stream *streams;  // all, newest first
+    struct agent_stream *writable; // have room again and do not know yet
+    unsigned stream_count;
+    size_t buffered_bytes; // in the queues of all streams
+    size_t granted_bytes;  // windows beyond the first 64 KiB, all streams
+    uint64_t rtt_us;
+    unsigned full_takes; // in a row: the link is the bottleneck
+    bool draining, broken;
+    uint8_t *out; // during agent_session_take()
+    size_t out_len, out_cap;
+    uint8_t control[WIRE_CONTROL_BYTES_MAX]; // the control frame that is arriving
+    size_t control_len;
+    uint8_t control_out[WIRE_CONTROL_BYTES_MAX];
+    size_t control_out_len;
+};
+
+struct agent_stream {
+    struct agent_session *session;
+    struct agent_stream *next, *prev;
+    struct agent_stream *next_writable;
+    int32_t id;
+    const struct agent_stream_events *events;
+    void *arg;
+    struct arena *arena; // request head, then trailers
+    struct agent_stream_request request;
+    struct http1_header *headers;
+    size_t header_count, header_bytes;
+    bool request_ended;
+    bool responded, ended, deferred, reset, full, in_writable;
+    struct byte_queue queue;
+    nghttp2_nv *trailers;
+    size_t trailer_count;
+    // window of the request body
+    size_t window, unconsumed, consumed_since_mark;
+    uint64_t mark_us;
+    bool consumer_lagged; // since the mark
+    // urgency
+    int urgency;
+    bool lifted; // one frame out of turn
+    uint64_t sent_bytes, sent_at_ms;
+};
+
+struct agent_stream *agent_stream_create(struct agent_session *session, int32_t id);
+void agent_stream_destroy(struct agent_stream *stream, uint32_t code);                        // tells on_close
+bool agent_stream_add_header(struct agent_stream *stream, struct str name, struct str value); // false: over a limit
+// Moves len bytes from the queue into a frame.
+void agent_stream_take(struct agent_stream *stream, uint8_t *out, size_t len);
+int agent_stream_first_urgency(const struct agent_stream *stream);
+void agent_stream_set_urgency(struct agent_stream *stream, int urgency);
+// After each take: while the link is saturated, every tenth one serves the longest waiting bulk stream first.
+void agent_stream_share(struct agent_session *session, bool full_take);
+
+void agent_session_wants_write(struct agent_session *session);
+
+#endif

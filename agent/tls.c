@@ -1,0 +1,105 @@
+#include "agent/tls.h"
+
+#include <arpa/inet.h>
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+#include <stdio.h>
+
+#include "base/mem.h"
+
+enum { READ_BUFFER_BYTES = 32 * 1024 };
+
+struct agent_tls {
+    SSL_CTX *ctx;
+};
+
+static enum error_code library_error(struct error *err, const char *what)
+{
+    char text[160] = "no reason given";
+    unsigned long code = ERR_get_error();
+    if (code) ERR_error_string_n(code, text, sizeof(text));
+    ERR_clear_error();
+    return error_set(err, ERROR_INVALID, "%s: %s", what, text);
+}
+
+static enum error_code load_trust(SSL_CTX *ctx, const char *ca_file, struct error *err)
+{
+    if (ca_file[0] ? SSL_CTX_load_verify_file(ctx, ca_file) : SSL_CTX_set_default_verify_paths(ctx)) return ERROR_NONE;
+    return library_error(err, ca_file[0] ? ca_file : "system CA certificates");
+}
+
+struct agent_tls *agent_tls_create(const char *ca_file, struct error *err)
+{
+    static const unsigned char alpn[] = "\x08http/1.1";
+    ERR_clear_error();
+    SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
+    if (!ctx) {
+        library_error(err, "TLS");
+        return NULL;
+    }
+    if (load_trust(ctx, ca_file, err)) {
+        SSL_CTX_free(ctx);
+        return NULL;
+    }
+    SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
+    SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
+    SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_read_ahead(ctx, 1);
+    SSL_CTX_set_default_read_buffer_len(ctx, READ_BUFFER_BYTES);
+    SSL_CTX_set_alpn_protos(ctx, alpn, sizeof(alpn) - 1);
+    struct agent_tls *tls = mem_zalloc(sizeof(*tls));
+    tls->ctx = ctx;
+    return tls;
+}
+
+void agent_tls_destroy(struct agent_tls *tls)
+{
+    if (!tls) return;
+    SSL_CTX_free(tls->ctx);
+    mem_free(tls);
+}
+
+enum error_code agent_tls_connection(struct agent_tls *tls, struct str host, SSL **out, struct error *err)
+{
+    char name[256];
+    unsigned char address[16];
+    if (!host.len || host.len >= sizeof(name))
+        return error_set(err, ERROR_INVALID, "TLS host name of %zu bytes", host.len);
+    snprintf(name, sizeof(name), "%.*s", STR_ARG(host));
+    bool literal = inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1;
+
+    ERR_clear_error();
+    SSL *ssl = SSL_new(tls->ctx);
+    bool ok = ssl;
+    if (ok && literal) {
+        ok = X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name);
+    } else if (ok) {
+        SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+        ok = SSL_set1_host(ssl, name) && SSL_set_tlsext_host_name(ssl, name);
+    }
+    if (!ok) {
+        SSL_free(ssl);
+        return library_error(err, "TLS connection");
+    }
+    SSL_set_connect_state(ssl);
+    *out = ssl;
+    return ERROR_NONE;
+}
+
+enum error_code agent_tls_error(SSL *ssl, int ssl_error, struct error *err)
+{
+    long verdict = SSL_get_verify_result(ssl);
+    unsigned long code = ERR_peek_error();
+    if (verdict != X509_V_OK && !SSL_is_init_finished(ssl)) {
+        ERR_clear_error();
+        return error_set(err, ERROR_IO, "the platform's certificate is not trusted: %s",
+                         X509_verify_cert_error_string(verdict));
+    }
+    if (ssl_error == SSL_ERROR_ZERO_RETURN || !code)
+        return error_set(err, ERROR_IO, "the connection was closed by the other end");
+    char text[160];
+    ERR_error_string_n(code, text, sizeof(text));
+    ERR_clear_error();
+    return error_set(err, ERROR_IO, "TLS: %s", text);
+}

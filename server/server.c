@@ -1,0 +1,211 @@
+#include "server/server.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/parse.h"
+#include "migrations/migrations.h"
+#include "server/intake.h"
+#include "server/sessions.h"
+#include "server/worker.h"
+
+enum { TOKENS_REFRESH_MS = 1000 };
+
+// ---- the broker's callbacks: each goes to the worker whose node asks
+// -------------------------------------------------
+
+static struct worker *worker_of(void *ctx, const struct tunnel_node *node)
+{
+    struct server *server = ctx;
+    return server->workers[tunnel_node_index(node)];
+}
+
+static enum error_code authenticate(void *ctx, struct tunnel_node *node, struct str token, struct tunnel_identity *out,
+                                    struct error *err)
+{
+    (void)node;
+    struct server *server = ctx;
+    return runtime_tokens_authenticate(server->tokens, token, out, err);
+}
+
+static void on_session_opening(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session)
+{
+    sessions_on_opening(worker_of(ctx, node)->sessions, node, session);
+}
+
+static void on_session_open(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session)
+{
+    sessions_on_open(worker_of(ctx, node)->sessions, session);
+}
+
+static void on_session_closed(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session,
+                              const char *reason)
+{
+    struct worker *worker = worker_of(ctx, node);
+    intake_forget_session(worker->intake, session->ref);
+    sessions_on_closed(worker->sessions, session, reason);
+}
+
+static bool on_report(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session,
+                      const struct wire_report *report)
+{
+    return intake_take_tunnel(worker_of(ctx, node)->intake, session, report);
+}
+
+static void on_token_revoked(void *ctx, const struct tunnel_identity *identity)
+{
+    struct server *server = ctx;
+    tunnel_broker_revoke(server->broker, identity->account_id, identity->runtime, identity->token_id,
+                         "the runtime token was revoked");
+}
+
+static struct tunnel_broker *create_broker(struct server *server, struct error *err)
+{
+    const struct server_config *config = server->config;
+    bool own = config->tunnel_tls_certificate_file[0] != '\0';
+    struct tunnel_options options = {
+        .listen = config->tunnel_listen,
+        .tls_certificate_file = own ? config->tunnel_tls_certificate_file : config->tls_certificate_file,
+        .tls_key_file = own ? config->tunnel_tls_key_file : config->tls_key_file,
+        .sessions_max = (unsigned)config->tunnel_sessions_max,
+        .streams_max = (unsigned)config->tunnel_streams_max,
+        .ping_after_ms = (uint64_t)config->tunnel_ping_after_ms,
+        .dead_after_ms = (uint64_t)config->tunnel_dead_after_ms,
+        .head_timeout_ms = (uint64_t)config->tunnel_head_timeout_ms,
+        .buffered_bytes_max = (uint64_t)config->tunnel_buffered_bytes_max,
+        .node_buffered_bytes_max = (uint64_t)config->tunnel_node_buffered_bytes_max,
+        .handshakes_per_second = (unsigned)config->tunnel_handshakes_per_second,
+        .ctx = server,
+        .authenticate = authenticate,
+        .on_session_opening = on_session_opening,
+        .on_session_open = on_session_open,
+        .on_session_closed = on_session_closed,
+        .on_report = on_report,
+    };
+    return tunnel_broker_create(&options, err);
+}
+
+// ---- start ---------------------------------------------------------------------------------------------------------
+
+static enum error_code load_secrets(struct server *server, struct error *err)
+{
+    enum error_code code = server_config_secret(server->config->database_url, &server->database_conninfo, err);
+    if (code != ERROR_NONE) return code;
+    return server_config_secret(server->config->redis_url, &server->redis_url, err);
+}
+
+static enum error_code load_tls(const struct server_config *config, struct tls_context **out_api,
+                                struct tls_context **out_ingress, struct error *err)
+{
+    bool own = config->ingress_tls_certificate_file[0] != '\0';
+    struct tls_context *api = tls_context_create(config->tls_certificate_file, config->tls_key_file, err);
+    if (!api) return err->code;
+    struct tls_context *ingress =
+        tls_context_create(own ? config->ingress_tls_certificate_file : config->tls_certificate_file,
+                           own ? config->ingress_tls_key_file : config->tls_key_file, err);
+    if (!ingress) {
+        tls_context_destroy(api);
+        return err->code;
+    }
+    *out_api = api;
+    *out_ingress = ingress;
+    return ERROR_NONE;
+}
+
+// A database that can be reached must be fit: durable, and at our version. One that is away is waited for: readiness
+// stays false until it is there, and each new connection is checked again.
+static enum error_code check_database(struct server *server, struct error *err)
+{
+    enum error_code code = pg_durability_check(server->database_conninfo, err);
+    if (code == ERROR_NONE) code = migrations_check(server->database_conninfo, err);
+    if (code != ERROR_UNAVAILABLE) return code;
+    log_warn("server", "database_away_at_start", log_err(err));
+    return ERROR_NONE;
+}
+
+static unsigned loops_wanted(const struct server_config *config)
+{
+    if (config->loops > 0) return (unsigned)config->loops;
+    unsigned processors = uv_available_parallelism();
+    return processors < SERVER_WORKERS_MAX ? processors : SERVER_WORKERS_MAX;
+}
+
+static enum error_code start(struct server *server, struct error *err)
+{
+    enum error_code code = load_secrets(server, err);
+    if (code == ERROR_NONE) code = load_tls(server->config, &server->api_tls, &server->ingress_tls, err);
+    if (code == ERROR_NONE) code = check_database(server, err);
+    if (code != ERROR_NONE) return code;
+    server->tokens = runtime_tokens_create(&(struct runtime_tokens_options){
+        .refresh_ms = TOKENS_REFRESH_MS,
+        .on_revoked = on_token_revoked,
+        .ctx = server,
+        .tokens_since = runtime_store_tokens_since,
+    });
+    server->broker = create_broker(server, err);
+    if (!server->broker) return err->code;
+    unsigned wanted = loops_wanted(server->config);
+    for (unsigned i = 0; i < wanted; i++) {
+        server->workers[i] = worker_create(server, i, err);
+        if (!server->workers[i]) return err->code;
+        server->worker_count++;
+    }
+    return ERROR_NONE;
+}
+
+struct server *server_create(const struct server_config *config, struct error *err)
+{
+    struct server *server = mem_zalloc(sizeof *server);
+    server->config = config;
+    if (start(server, err) == ERROR_NONE) return server;
+    server_drain(server);
+    server_destroy(server);
+    return NULL;
+}
+
+// ---- end -----------------------------------------------------------------------------------------------------------
+
+void server_drain(struct server *server)
+{
+    atomic_store(&server->draining, true);
+    for (unsigned i = 0; i < server->worker_count; i++)
+        worker_drain(server->workers[i]);
+    for (unsigned i = 0; i < server->worker_count; i++)
+        worker_join(server->workers[i]);
+}
+
+static void free_secret(char *secret)
+{
+    if (secret) mem_free_secret(secret, strlen(secret));
+}
+
+void server_destroy(struct server *server)
+{
+    if (!server) return;
+    for (unsigned i = server->worker_count; i-- > 0;)
+        worker_destroy(server->workers[i]);
+    tunnel_broker_destroy(server->broker);
+    runtime_tokens_destroy(server->tokens);
+    tls_context_destroy(server->api_tls);
+    tls_context_destroy(server->ingress_tls);
+    free_secret(server->database_conninfo);
+    free_secret(server->redis_url);
+    mem_free(server);
+}
+
+// ---- reload --------------------------------------------------------------------------------------------------------
+
+enum error_code server_reload(struct server *server, struct error *err)
+{
+    struct tls_context *api, *ingress;
+    enum error_code code = load_tls(server->config, &api, &ingress, err);
+    if (code != ERROR_NONE) return code;
+    tls_context_destroy(server->api_tls);
+    tls_context_destroy(server->ingress_tls);
+    server->api_tls = api;
+    server->ingress_tls = ingress;
+    for (unsigned i = 0; i < server->worker_count; i++)
+        worker_reload_tls(server->workers[i]);
+    return ERROR_NONE;
+}

@@ -1,0 +1,468 @@
+#include "server/tls_stream.h"
+
+#include <arpa/inet.h>
+#include <openssl/err.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/strbuf.h"
+
+enum {
+    RECORD_BYTES = 16 * 1024,
+    GATHER_BYTES = 8 * 1024,             // smaller writes of one turn share a record
+    PENDING_BYTES_MAX = 4 * 1024 * 1024, // far above what a writer who heeds "full" can reach
+};
+
+struct tls_stream {
+    struct tls_stream_pool *pool;
+    uv_tcp_t *tcp;
+    uv_timer_t handshake_timer;
+    SSL *ssl;      // NULL: plain
+    BIO *in, *out; // owned by ssl
+    struct tls_stream_events events;
+    void *arg;
+    struct turn_item turn_item;
+    struct strbuf gathered; // written by the owner, not yet a record
+    struct strbuf leaving;  // plain: what the gathered bytes become; TLS: unused (the BIO holds it)
+    uv_write_t write;
+    char *writing; // what uv holds; NULL: no write in flight
+    size_t writing_len;
+    uint64_t handed_bytes; // to the kernel or to uv
+    uv_shutdown_t shutdown;
+    struct error error;
+    unsigned handles_open;
+    void (*on_closed)(void *arg);
+    void *closed_arg;
+    bool open, reading, tcp_reading, tcp_eof, eof_told, was_full, failed, fail_told;
+    bool shut_wanted, shut_noted, shut_sent, shut_done, closing;
+};
+
+static void run_turn(struct turn_item *item);
+
+static void wake(struct tls_stream *stream)
+{
+    if (!stream->closing) turn_add(&stream->pool->turn, &stream->turn_item);
+}
+
+static __attribute__((format(printf, 3, 4))) void fail(struct tls_stream *stream, enum error_code code,
+                                                       const char *format, ...)
+{
+    va_list args;
+    if (stream->failed) return;
+    va_start(args, format);
+    vsnprintf(stream->error.text, sizeof stream->error.text, format, args);
+    va_end(args);
+    stream->error.code = code;
+    stream->failed = true;
+    wake(stream);
+}
+
+// The reason in OpenSSL's queue, for the log.
+static void fail_tls(struct tls_stream *stream, const char *what)
+{
+    unsigned long code = ERR_get_error();
+    const char *reason = code ? ERR_reason_error_string(code) : NULL;
+    ERR_clear_error();
+    fail(stream, ERROR_PROTOCOL, "TLS %s: %s", what, reason ? reason : "closed by the peer");
+}
+
+// ---- writing -------------------------------------------------------------------------------------------------
+
+// Encrypts what was gathered. Memory BIOs grow, so that SSL_write never has to be repeated.
+static void seal(struct tls_stream *stream, const char *at, size_t len)
+{
+    if (!stream->ssl) {
+        if (!strbuf_add(&stream->leaving, at, len)) fail(stream, ERROR_TOO_LARGE, "write queue passed its bound");
+        return;
+    }
+    while (len > 0 && !stream->failed) {
+        int take = (int)(len < RECORD_BYTES ? len : RECORD_BYTES);
+        ERR_clear_error();
+        if (SSL_write(stream->ssl, at, take) != take) {
+            fail_tls(stream, "write");
+            return;
+        }
+        at += take;
+        len -= (size_t)take;
+    }
+}
+
+static void seal_gathered(struct tls_stream *stream)
+{
+    if (stream->gathered.len == 0 || !stream->open) return;
+    seal(stream, stream->gathered.at, stream->gathered.len);
+    strbuf_clear(&stream->gathered);
+}
+
+static size_t sealed_len(const struct tls_stream *stream)
+{
+    return stream->ssl ? BIO_pending(stream->out) > 0 ? (size_t)BIO_pending(stream->out) : 0 : stream->leaving.len;
+}
+
+static void drop_sealed(struct tls_stream *stream, size_t len)
+{
+    if (!stream->ssl) {
+        strbuf_drop_front(&stream->leaving, len);
+        return;
+    }
+    // A memory BIO lets go of bytes only by reading them.
+    while (len > 0) {
+        int take = (int)(len < TLS_STREAM_READ_BYTES ? len : TLS_STREAM_READ_BYTES);
+        int got = BIO_read(stream->out, stream->pool->cipher, take);
+        if (got <= 0) return;
+        len -= (size_t)got;
+    }
+}
+
+static void on_written(uv_write_t *request, int status);
+
+// Hands sealed bytes to the kernel; what it does not take now, uv keeps and writes when it can.
+static void send_sealed(struct tls_stream *stream)
+{
+    size_t len = sealed_len(stream);
+    if (len == 0 || stream->writing || stream->failed) return;
+    char *at = stream->leaving.at;
+    if (stream->ssl) BIO_get_mem_data(stream->out, &at);
+    uv_buf_t buffer = uv_buf_init(at, (unsigned)len);
+    int sent = uv_try_write((uv_stream_t *)stream->tcp, &buffer, 1);
+    if (sent < 0 && sent != UV_EAGAIN) {
+        fail(stream, ERROR_IO, "write: %s", uv_strerror(sent));
+        return;
+    }
+    size_t taken = sent > 0 ? (size_t)sent : 0;
+    if (taken < len) {
+        stream->writing_len = len - taken;
+        stream->writing = mem_dup(at + taken, stream->writing_len);
+        buffer = uv_buf_init(stream->writing, (unsigned)stream->writing_len);
+        stream->write.data = stream;
+        int code = uv_write(&stream->write, (uv_stream_t *)stream->tcp, &buffer, 1, on_written);
+        if (code != 0) {
+            mem_free(stream->writing);
+            stream->writing = NULL;
+            fail(stream, ERROR_IO, "write: %s", uv_strerror(code));
+        }
+    }
+    stream->handed_bytes += len;
+    drop_sealed(stream, len);
+}
+
+static void on_written(uv_write_t *request, int status)
+{
+    struct tls_stream *stream = request->data;
+    mem_free(stream->writing);
+    stream->writing = NULL;
+    stream->writing_len = 0;
+    if (stream->closing) return;
+    if (status != 0) fail(stream, ERROR_IO, "write: %s", uv_strerror(status));
+    wake(stream);
+}
+
+static void on_shutdown_done(uv_shutdown_t *request, int status)
+{
+    struct tls_stream *stream = request->data;
+    if (!stream->closing && status == 0) stream->shut_done = true;
+}
+
+static void finish_writing(struct tls_stream *stream)
+{
+    if (!stream->shut_wanted || !stream->open || stream->failed) return;
+    if (stream->ssl && !stream->shut_noted) {
+        ERR_clear_error();
+        SSL_shutdown(stream->ssl);
+        ERR_clear_error();
+    }
+    stream->shut_noted = true;
+    send_sealed(stream);
+    if (stream->writing || stream->shut_sent || stream->failed) return;
+    stream->shut_sent = true;
+    stream->shutdown.data = stream;
+    if (uv_shutdown(&stream->shutdown, (uv_stream_t *)stream->tcp, on_shutdown_done) != 0) stream->shut_done = true;
+}
+
+bool tls_stream_write(struct tls_stream *stream, const void *at, size_t len)
+{
+    if (stream->closing || stream->failed || stream->shut_wanted) return true;
+    if (stream->open && (len >= GATHER_BYTES || stream->gathered.len + len > RECORD_BYTES)) seal_gathered(stream);
+    if (stream->open && len >= GATHER_BYTES)
+        seal(stream, at, len);
+    else if (!strbuf_add(&stream->gathered, at, len))
+        fail(stream, ERROR_TOO_LARGE, "write queue passed its bound");
+    wake(stream);
+    bool full = tls_stream_queued(stream) >= TLS_STREAM_QUEUE_HIGH;
+    if (full) {
+        // Perhaps the kernel has room: then nobody needs to wait.
+        seal_gathered(stream);
+        if (stream->open) send_sealed(stream);
+        full = tls_stream_queued(stream) >= TLS_STREAM_QUEUE_HIGH;
+    }
+    if (full) stream->was_full = true;
+    return !full;
+}
+
+void tls_stream_shutdown(struct tls_stream *stream)
+{
+    if (stream->closing || stream->shut_wanted) return;
+    seal_gathered(stream);
+    stream->shut_wanted = true;
+    wake(stream);
+}
+
+size_t tls_stream_queued(const struct tls_stream *stream)
+{
+    return stream->gathered.len + sealed_len(stream) +
+           (stream->writing ? uv_stream_get_write_queue_size((const uv_stream_t *)stream->tcp) : 0);
+}
+
+uint64_t tls_stream_sent_bytes(const struct tls_stream *stream)
+{
+    return stream->handed_bytes - uv_stream_get_write_queue_size((const uv_stream_t *)stream->tcp);
+}
+
+bool tls_stream_is_shut(const struct tls_stream *stream)
+{
+    return stream->shut_done;
+}
+
+// ---- reading -------------------------------------------------------------------------------------------------
+
+static void tell_eof(struct tls_stream *stream)
+{
+    if (stream->eof_told || !stream->reading || stream->closing) return;
+    stream->eof_told = true;
+    stream->events.on_eof(stream->arg);
+}
+
+static void handshake(struct tls_stream *stream)
+{
+    ERR_clear_error();
+    int code = SSL_do_handshake(stream->ssl);
+    if (code == 1) {
+        stream->open = true;
+        uv_timer_stop(&stream->handshake_timer);
+        stream->events.on_open(stream->arg);
+        return;
+    }
+    if (SSL_get_error(stream->ssl, code) != SSL_ERROR_WANT_READ) {
+        fail_tls(stream, "handshake");
+        // The alert that says why; the connection ends in any case.
+        stream->failed = false;
+        send_sealed(stream);
+        stream->failed = true;
+    } else if (stream->tcp_eof) {
+        fail(stream, ERROR_PROTOCOL, "TLS handshake: closed by the peer");
+    }
+}
+
+// Decrypts what has arrived for as long as the owner reads.
+static void deliver_tls(struct tls_stream *stream)
+{
+    if (!stream->open) handshake(stream);
+    while (stream->open && stream->reading && !stream->failed && !stream->closing) {
+        ERR_clear_error();
+        int got = SSL_read(stream->ssl, stream->pool->plain, TLS_STREAM_READ_BYTES);
+        if (got > 0) {
+            stream->events.on_data(stream->arg, stream->pool->plain, (size_t)got);
+            continue;
+        }
+        int why = SSL_get_error(stream->ssl, got);
+        if (why == SSL_ERROR_ZERO_RETURN || (why == SSL_ERROR_WANT_READ && stream->tcp_eof))
+            tell_eof(stream);
+        else if (why != SSL_ERROR_WANT_READ)
+            fail_tls(stream, "read");
+        return;
+    }
+}
+
+static void update_tcp_reading(struct tls_stream *stream);
+
+static void on_tcp_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
+{
+    struct tls_stream *stream = handle->data;
+    (void)suggested;
+    *out = uv_buf_init(stream->pool->cipher, TLS_STREAM_READ_BYTES);
+}
+
+static void on_tcp_read(uv_stream_t *tcp, ssize_t len, const uv_buf_t *buffer)
+{
+    struct tls_stream *stream = tcp->data;
+    if (len == 0) return;
+    if (len < 0) {
+        stream->tcp_eof = true;
+        uv_read_stop(tcp);
+        stream->tcp_reading = false;
+        if (len != UV_EOF) fail(stream, ERROR_IO, "read: %s", uv_strerror((int)len));
+    }
+    if (!stream->ssl) {
+        if (len > 0)
+            stream->events.on_data(stream->arg, buffer->base, (size_t)len);
+        else if (len == UV_EOF)
+            tell_eof(stream);
+    } else {
+        if (len > 0 && BIO_write(stream->in, buffer->base, (int)len) != (int)len)
+            fail(stream, ERROR_INTERNAL, "TLS input queue");
+        if (len > 0 || len == UV_EOF) deliver_tls(stream);
+        if (sealed_len(stream) > 0) wake(stream); // handshake, key updates, alerts
+    }
+    update_tcp_reading(stream);
+}
+
+// Reads from TCP during the handshake and while the owner reads; what is decrypted late waits in the BIO, which one
+// read bounds.
+static void update_tcp_reading(struct tls_stream *stream)
+{
+    bool want = !stream->closing && !stream->failed && !stream->tcp_eof && (stream->reading || !stream->open);
+    if (want == stream->tcp_reading) return;
+    stream->tcp_reading = want;
+    if (!want) {
+        uv_read_stop((uv_stream_t *)stream->tcp);
+        return;
+    }
+    int code = uv_read_start((uv_stream_t *)stream->tcp, on_tcp_alloc, on_tcp_read);
+    if (code != 0) fail(stream, ERROR_IO, "read: %s", uv_strerror(code));
+}
+
+void tls_stream_read_start(struct tls_stream *stream)
+{
+    if (stream->reading || stream->closing) return;
+    stream->reading = true;
+    // Bytes that were decrypted or arrived meanwhile, or an end of file, are told in the turn's end.
+    wake(stream);
+}
+
+void tls_stream_read_stop(struct tls_stream *stream)
+{
+    stream->reading = false;
+    update_tcp_reading(stream);
+}
+
+// ---- the end of the turn -------------------------------------------------------------------------------------
+
+static void run_turn(struct turn_item *item)
+{
+    struct tls_stream *stream = (struct tls_stream *)((char *)item - offsetof(struct tls_stream, turn_item));
+    if (!stream->ssl && !stream->open && !stream->failed) {
+        stream->open = true;
+        stream->events.on_open(stream->arg);
+    } else if (stream->ssl && stream->open && stream->reading && !stream->failed) {
+        deliver_tls(stream);
+    }
+    if (stream->closing) return;
+    if (!stream->ssl && stream->tcp_eof && !stream->failed) tell_eof(stream);
+    if (stream->closing) return;
+    seal_gathered(stream);
+    send_sealed(stream);
+    finish_writing(stream);
+    update_tcp_reading(stream);
+    if (stream->was_full && !stream->failed && tls_stream_queued(stream) <= TLS_STREAM_QUEUE_LOW) {
+        stream->was_full = false;
+        stream->events.on_drain(stream->arg);
+        if (stream->closing) return;
+    }
+    strbuf_shrink(&stream->gathered);
+    strbuf_shrink(&stream->leaving);
+    if (stream->failed && !stream->fail_told) {
+        stream->fail_told = true;
+        update_tcp_reading(stream);
+        stream->events.on_fail(stream->arg, &stream->error);
+    }
+}
+
+// ---- life ----------------------------------------------------------------------------------------------------
+
+static void on_handshake_timeout(uv_timer_t *timer)
+{
+    fail(timer->data, ERROR_TIMEOUT, "TLS handshake took too long");
+}
+
+struct tls_stream *tls_stream_create(struct tls_stream_pool *pool, uv_tcp_t *tcp, SSL_CTX *ssl,
+                                     uint64_t handshake_timeout_ms, const struct tls_stream_events *events, void *arg)
+{
+    struct tls_stream *stream = mem_zalloc(sizeof *stream);
+    stream->pool = pool;
+    stream->tcp = tcp;
+    stream->events = *events;
+    stream->arg = arg;
+    stream->turn_item.run = run_turn;
+    stream->handles_open = 2;
+    strbuf_init(&stream->gathered, PENDING_BYTES_MAX);
+    strbuf_init(&stream->leaving, PENDING_BYTES_MAX);
+    tcp->data = stream;
+    uv_timer_init(tcp->loop, &stream->handshake_timer);
+    stream->handshake_timer.data = stream;
+    if (ssl) {
+        stream->ssl = SSL_new(ssl);
+        stream->in = BIO_new(BIO_s_mem());
+        stream->out = BIO_new(BIO_s_mem());
+        if (!stream->ssl || !stream->in || !stream->out) abort(); // out of memory
+        BIO_set_mem_eof_return(stream->in, -1);
+        BIO_set_mem_eof_return(stream->out, -1);
+        SSL_set_bio(stream->ssl, stream->in, stream->out);
+        SSL_set_accept_state(stream->ssl);
+        uv_timer_start(&stream->handshake_timer, on_handshake_timeout, handshake_timeout_ms, 0);
+        update_tcp_reading(stream);
+    } else {
+        wake(stream);
+    }
+    return stream;
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct tls_stream *stream = handle->data;
+    if (--stream->handles_open > 0) return;
+    void (*on_closed)(void *arg) = stream->on_closed;
+    void *arg = stream->closed_arg;
+    SSL_free(stream->ssl);
+    strbuf_finish(&stream->gathered);
+    strbuf_finish(&stream->leaving);
+    mem_free(stream->writing);
+    mem_free(stream->tcp);
+    mem_free(stream);
+    if (on_closed) on_closed(arg);
+}
+
+void tls_stream_close(struct tls_stream *stream, void (*on_closed)(void *arg), void *arg)
+{
+    if (stream->closing) return;
+    turn_remove(&stream->pool->turn, &stream->turn_item);
+    stream->closing = true;
+    stream->reading = false;
+    stream->on_closed = on_closed;
+    stream->closed_arg = arg;
+    uv_close((uv_handle_t *)&stream->handshake_timer, on_handle_closed);
+    uv_close((uv_handle_t *)stream->tcp, on_handle_closed);
+}
+
+void tls_stream_peer(const struct tls_stream *stream, char *out)
+{
+    struct sockaddr_storage address;
+    int len = sizeof address;
+    out[0] = '\0';
+    if (uv_tcp_getpeername(stream->tcp, (struct sockaddr *)&address, &len) != 0) return;
+    if (address.ss_family == AF_INET) {
+        uv_ip4_name((struct sockaddr_in *)&address, out, INET6_ADDRSTRLEN);
+    } else if (address.ss_family == AF_INET6) {
+        const struct in6_addr *in6 = &((struct sockaddr_in6 *)&address)->sin6_addr;
+        // An IPv4 client of a socket for both is known by its IPv4 address.
+        if (IN6_IS_ADDR_V4MAPPED(in6))
+            inet_ntop(AF_INET, in6->s6_addr + 12, out, INET6_ADDRSTRLEN);
+        else
+            inet_ntop(AF_INET6, in6, out, INET6_ADDRSTRLEN);
+    }
+}
+
+void tls_stream_pool_init(struct tls_stream_pool *pool, uv_loop_t *loop)
+{
+    pool->cipher = mem_alloc(TLS_STREAM_READ_BYTES);
+    pool->plain = mem_alloc(TLS_STREAM_READ_BYTES);
+    turn_init(&pool->turn, loop);
+}
+
+void tls_stream_pool_close(struct tls_stream_pool *pool, void (*on_closed)(void *arg), void *arg)
+{
+    mem_free(pool->cipher);
+    mem_free(pool->plain);
+    pool->cipher = pool->plain = NULL;
+    turn_close(&pool->turn, on_closed, arg);
+}

@@ -1,0 +1,63 @@
+// tls_stream: a byte stream over an accepted TCP socket, with TLS (OpenSSL between memory BIOs) or, without a context,
+// plain. Reading starts and stops as the owner can take bytes; writing is queued up to a bound with a callback when
+// there is room again. What is written in one turn of the loop leaves in as few records and system calls as possible.
+//
+// Owned by one object on one loop. Callbacks come from the loop, never inside tls_stream_write() or _read_start(); any
+// function may be called in any callback.
+#ifndef CULVERT_SERVER_TLS_STREAM_H
+#define CULVERT_SERVER_TLS_STREAM_H
+
+#include <openssl/ssl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/error.h"
+#include "tunnel/turn.h"
+
+struct tls_stream;
+
+// What the streams of one loop share: buffers that live for one callback only, and the end of the turn.
+struct tls_stream_pool {
+    struct turn turn;
+    char *cipher; // TLS_STREAM_READ_BYTES
+    char *plain;  // TLS_STREAM_READ_BYTES
+};
+
+enum {
+    TLS_STREAM_READ_BYTES = 64 * 1024,
+    TLS_STREAM_QUEUE_HIGH = 64 * 1024, // tls_stream_write() says "full" from here on
+    TLS_STREAM_QUEUE_LOW = 16 * 1024,  // on_drain comes at or below
+};
+
+void tls_stream_pool_init(struct tls_stream_pool *pool, uv_loop_t *loop);
+// All its streams must be closed. on_closed: the memory of the pool may go.
+void tls_stream_pool_close(struct tls_stream_pool *pool, void (*on_closed)(void *arg), void *arg);
+
+struct tls_stream_events {
+    void (*on_open)(void *arg);                             // the handshake is done (plain: in the next turn)
+    void (*on_data)(void *arg, const char *at, size_t len); // valid during the call
+    void (*on_eof)(void *arg);                              // the peer sends no more
+    void (*on_drain)(void *arg);                            // room again after "full"
+    void (*on_fail)(void *arg, const struct error *err);    // broken: only tls_stream_close() is left
+};
+
+// tcp comes from the heap and belongs to the stream. ssl NULL: plain. Reading is stopped until _read_start().
+struct tls_stream *tls_stream_create(struct tls_stream_pool *pool, uv_tcp_t *tcp, SSL_CTX *ssl,
+                                     uint64_t handshake_timeout_ms, const struct tls_stream_events *events, void *arg);
+void tls_stream_read_start(struct tls_stream *stream);
+void tls_stream_read_stop(struct tls_stream *stream); // no on_data and no on_eof follows, also out of on_data
+// Copies. False: the queue is full, stop until on_drain. The bytes were taken in either case.
+bool tls_stream_write(struct tls_stream *stream, const void *at, size_t len);
+// Half-close when all that was written has left: close_notify, then FIN. Reading goes on.
+void tls_stream_shutdown(struct tls_stream *stream);
+// Drops everything at once. on_closed (may be NULL) comes in a later turn; no other callback follows.
+void tls_stream_close(struct tls_stream *stream, void (*on_closed)(void *arg), void *arg);
+
+size_t tls_stream_queued(const struct tls_stream *stream);       // bytes on their way, not yet in the kernel
+uint64_t tls_stream_sent_bytes(const struct tls_stream *stream); // that the kernel took, ever: a measure of progress
+bool tls_stream_is_shut(const struct tls_stream *stream);        // the half-close has reached the kernel
+// Numeric address of the peer, without port; out has INET6_ADDRSTRLEN bytes.
+void tls_stream_peer(const struct tls_stream *stream, char *out);
+
+#endif

@@ -1,0 +1,317 @@
+#include "server/worker.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "server/admin_door.h"
+#include "server/api_door.h"
+#include "server/ingress.h"
+#include "server/intake.h"
+#include "server/sessions.h"
+#include "server/worker_ingress.h"
+
+enum { IDLE_POLL_MS = 20, REDIS_PENDING_MAX = 4096 };
+
+// The parts that run only while a worker starts or ends.
+struct worker_life {
+    struct worker *worker;
+    uv_sem_t opened;
+    struct error err;
+    uv_timer_t idle_poll;
+    uint64_t deadline_ms;
+    bool node_drained;
+    unsigned doors_open;
+};
+
+// ---- start ---------------------------------------------------------------------------------------------------------
+
+static bool check_postgres(void *ctx)
+{
+    return pg_is_ready(((struct worker *)ctx)->pg);
+}
+
+static bool check_redis(void *ctx)
+{
+    struct redis *redis = ((struct worker *)ctx)->redis;
+    return !redis_is_configured(redis) || redis_is_ready(redis);
+}
+
+static bool check_not_draining(void *ctx)
+{
+    return !atomic_load(&((struct worker *)ctx)->server->draining);
+}
+
+static const struct admin_check checks[] = {
+    {.name = "postgres", .ready = check_postgres},
+    {.name = "redis", .ready = check_redis, .optional = true},
+    {.name = "not-draining", .ready = check_not_draining},
+};
+
+static enum error_code open_storage(struct worker *worker, struct error *err)
+{
+    const struct server_config *config = worker->server->config;
+    worker->pg = pg_create(worker->loop, &(struct pg_options){
+                                             .conninfo = worker->server->database_conninfo,
+                                             .connections = (unsigned)config->database_connections,
+                                             .queue_max = (size_t)config->database_queue_max,
+                                             .statement_timeout_ms = (uint64_t)config->database_statement_timeout_ms,
+                                         });
+    worker->redis = redis_create(worker->loop,
+                                 &(struct redis_options){
+                                     .url = worker->server->redis_url,
+                                     .password_file = config->redis_password_file,
+                                     .timeout_ms = (uint64_t)config->redis_timeout_ms,
+                                     .pending_max = REDIS_PENDING_MAX,
+                                 },
+                                 err);
+    return worker->redis ? ERROR_NONE : err->code;
+}
+
+static void open_services(struct worker *worker)
+{
+    const struct server_config *config = worker->server->config;
+    worker->sessions = sessions_create(worker->loop, &(struct sessions_options){
+                                                         .pg = worker->pg,
+                                                         .redis = worker->redis,
+                                                         .replica = config->node_name,
+                                                         .lease_ttl_ms = (uint64_t)config->lease_ttl_ms,
+                                                         .renews = loop_index(worker->loop) == 0,
+                                                     });
+    worker->intake = intake_create(worker->loop, &(struct intake_options){
+                                                     .pg = worker->pg,
+                                                     .redis = worker->redis,
+                                                     .batch_count = (uint64_t)config->reports_batch_count,
+                                                     .batch_bytes = (uint64_t)config->reports_batch_bytes,
+                                                     .batch_delay_ms = (uint64_t)config->reports_batch_delay_ms,
+                                                     .queue_bytes_max = (uint64_t)config->reports_queue_bytes_max,
+                                                 });
+    if (loop_index(worker->loop) == 0) runtime_tokens_start(worker->server->tokens, worker->loop, worker->pg);
+}
+
+static enum error_code open_doors(struct worker *worker, struct error *err)
+{
+    struct server *server = worker->server;
+    worker->node = tunnel_node_create(server->broker, worker->loop, err);
+    if (!worker->node) return err->code;
+    intake_set_node(worker->intake, worker->node);
+    worker->api = api_door_create(worker, tls_context_ssl(server->api_tls), err);
+    if (!worker->api) return err->code;
+    worker->ingress = worker_ingress_create(worker, err);
+    if (!worker->ingress) return err->code;
+    if (loop_index(worker->loop) != 0) return ERROR_NONE;
+    worker->admin = admin_door_create(worker->loop,
+                                      &(struct admin_door_options){
+                                          .listen = server->config->admin_listen,
+                                          .checks = checks,
+                                          .check_count = sizeof checks / sizeof *checks,
+                                          .ctx = worker,
+                                      },
+                                      err);
+    return worker->admin ? ERROR_NONE : err->code;
+}
+
+static void open_all(void *arg)
+{
+    struct worker_life *life = arg;
+    struct worker *worker = life->worker;
+    if (open_storage(worker, &life->err) == ERROR_NONE) {
+        open_services(worker);
+        if (open_doors(worker, &life->err) == ERROR_NONE) life->err.code = ERROR_NONE;
+    }
+    uv_sem_post(&life->opened);
+}
+
+struct worker *worker_create(struct server *server, unsigned index, struct error *err)
+{
+    struct worker *worker = mem_zalloc(sizeof *worker);
+    worker->server = server;
+    char name[16];
+    snprintf(name, sizeof name, "loop-%u", index);
+    worker->loop = loop_create(name, index);
+    if (loop_start(worker->loop, err) != ERROR_NONE) {
+        loop_destroy(worker->loop);
+        mem_free(worker);
+        return NULL;
+    }
+    struct worker_life life = {.worker = worker};
+    uv_sem_init(&life.opened, 0);
+    loop_post(worker->loop, open_all, &life);
+    uv_sem_wait(&life.opened);
+    uv_sem_destroy(&life.opened);
+    if (life.err.code == ERROR_NONE) return worker;
+    *err = life.err;
+    worker_drain(worker);
+    worker_join(worker);
+    worker_destroy(worker);
+    return NULL;
+}
+
+// ---- end: each step waits for the one before -----------------------------------------------------------------------
+
+static void end_loop(void *arg)
+{
+    struct worker_life *life = arg;
+    struct loop *loop = life->worker->loop;
+    mem_free(life);
+    loop_stop(loop);
+}
+
+static void on_redis_closed(void *arg)
+{
+    struct worker_life *life = arg;
+    life->worker->redis = NULL;
+    end_loop(life);
+}
+
+static void on_pg_closed(void *arg)
+{
+    struct worker_life *life = arg;
+    struct worker *worker = life->worker;
+    worker->pg = NULL;
+    intake_destroy(worker->intake);
+    sessions_destroy(worker->sessions);
+    if (worker->redis)
+        redis_close(worker->redis, on_redis_closed, life);
+    else
+        end_loop(life);
+}
+
+static void close_storage(struct worker_life *life)
+{
+    struct worker *worker = life->worker;
+    if (worker->node) {
+        intake_set_node(worker->intake, NULL);
+        tunnel_node_destroy(worker->node);
+        worker->node = NULL;
+    }
+    if (loop_index(worker->loop) == 0) runtime_tokens_stop(worker->server->tokens);
+    if (worker->pg)
+        pg_close(worker->pg, on_pg_closed, life);
+    else
+        on_pg_closed(life);
+}
+
+static void on_door_closed(void *arg)
+{
+    struct worker_life *life = arg;
+    if (--life->doors_open == 0) close_storage(life);
+}
+
+static void close_doors(struct worker_life *life)
+{
+    struct worker *worker = life->worker;
+    life->doors_open = 1;
+    if (worker->api) {
+        life->doors_open++;
+        api_door_close(worker->api, on_door_closed, life);
+    }
+    if (worker->ingress) {
+        life->doors_open++;
+        worker_ingress_close(worker, on_door_closed, life);
+    }
+    if (worker->admin) {
+        life->doors_open++;
+        admin_door_close(worker->admin, on_door_closed, life);
+    }
+    on_door_closed(life);
+}
+
+static void on_idle_poll_closed(uv_handle_t *handle)
+{
+    close_doors(handle->data);
+}
+
+static bool is_idle(const struct worker *worker)
+{
+    return (!worker->api || api_door_is_idle(worker->api)) && (!worker->ingress || worker_ingress_is_idle(worker)) &&
+           (!worker->intake || intake_is_idle(worker->intake));
+}
+
+static void on_idle_poll(uv_timer_t *timer)
+{
+    struct worker_life *life = timer->data;
+    bool late = clock_mono_ms() >= life->deadline_ms;
+    if (!late && !(life->node_drained && is_idle(life->worker))) return;
+    if (late && !is_idle(life->worker)) log_warn("worker", "drain_deadline_passed");
+    if (!life->node_drained) return; // the node keeps to the same deadline by itself
+    uv_close((uv_handle_t *)timer, on_idle_poll_closed);
+}
+
+static void on_node_drained(void *arg)
+{
+    ((struct worker_life *)arg)->node_drained = true;
+}
+
+static void drain(void *arg)
+{
+    struct worker_life *life = arg;
+    struct worker *worker = life->worker;
+    const struct server_config *config = worker->server->config;
+    life->deadline_ms = clock_mono_ms() + (uint64_t)config->drain_deadline_ms;
+    if (worker->api) api_door_stop_accepting(worker->api);
+    if (worker->ingress) worker_ingress_stop_accepting(worker);
+    uv_timer_init(loop_uv(worker->loop), &life->idle_poll);
+    life->idle_poll.data = life;
+    uv_timer_start(&life->idle_poll, on_idle_poll, 0, IDLE_POLL_MS);
+    if (worker->node)
+        tunnel_node_drain(worker->node, (uint64_t)config->drain_spread_ms, (uint64_t)config->drain_deadline_ms,
+                          on_node_drained, life);
+    else
+        life->node_drained = true;
+}
+
+void worker_drain(struct worker *worker)
+{
+    struct worker_life *life = mem_zalloc(sizeof *life);
+    life->worker = worker;
+    loop_post(worker->loop, drain, life);
+}
+
+void worker_join(struct worker *worker)
+{
+    loop_join(worker->loop);
+}
+
+void worker_destroy(struct worker *worker)
+{
+    if (!worker) return;
+    // h2o's contexts must end outside any callback of their loop, so here, where the loop no longer runs.
+    api_door_destroy(worker->api);
+    admin_door_destroy(worker->admin);
+    worker_ingress_destroy(worker);
+    loop_destroy(worker->loop);
+    mem_free(worker);
+}
+
+// ---- reload --------------------------------------------------------------------------------------------------------
+
+struct new_tls {
+    struct worker *worker;
+    SSL_CTX *api, *ingress; // references of ours
+};
+
+static void take_tls(void *arg)
+{
+    struct new_tls *new_tls = arg;
+    struct worker *worker = new_tls->worker;
+    struct error err;
+    api_door_set_tls(worker->api, new_tls->api);
+    worker_ingress_set_tls(worker, new_tls->ingress);
+    if (tunnel_node_reload_tls(worker->node, &err) != ERROR_NONE) log_error("worker", "reload_refused", log_err(&err));
+    SSL_CTX_free(new_tls->api);
+    SSL_CTX_free(new_tls->ingress);
+    mem_free(new_tls);
+}
+
+void worker_reload_tls(struct worker *worker)
+{
+    struct new_tls *new_tls = mem_alloc(sizeof *new_tls);
+    *new_tls = (struct new_tls){.worker = worker,
+                                .api = tls_context_ssl(worker->server->api_tls),
+                                .ingress = tls_context_ssl(worker->server->ingress_tls)};
+    SSL_CTX_up_ref(new_tls->api);
+    SSL_CTX_up_ref(new_tls->ingress);
+    loop_post(worker->loop, take_tls, new_tls);
+}

@@ -1,0 +1,194 @@
+#include "storage/pg/pg_batch.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "base/parse.h"
+
+const struct pg_statement pg_batch_set_account = {
+    .name = "pg_set_account",
+    .sql = "SELECT set_config('app.account_id', $1, true)",
+    .parameters = 1,
+};
+
+struct pg_batch *pg_batch_create(struct pg *pg, const char *account_id)
+{
+    struct pg_batch *batch = mem_zalloc(sizeof *batch);
+    batch->pg = pg;
+    batch->arena = arena_create((size_t)PG_BATCH_BYTES_MAX * 2);
+    if (account_id) {
+        int len = snprintf(batch->account_id, sizeof batch->account_id, "%s", account_id);
+        if (len <= 0 || (size_t)len >= sizeof batch->account_id)
+            pg_batch_fail(batch, ERROR_INVALID, "an account id of impossible length");
+    }
+    return batch;
+}
+
+void pg_batch_destroy(struct pg_batch *batch)
+{
+    if (!batch) return;
+    for (size_t i = 0; i < batch->result_count; i++)
+        PQclear(batch->results[i].result);
+    mem_free(batch->results);
+    mem_free(batch->entries);
+    arena_destroy(batch->arena);
+    mem_free(batch);
+}
+
+size_t pg_batch_count(const struct pg_batch *batch)
+{
+    return batch->count;
+}
+
+static size_t params_bytes(size_t count, const struct pg_param *params)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += params[i].len + 64; // value, its NUL, its slots
+    return bytes;
+}
+
+static void copy_param(struct pg_batch *batch, struct pg_batch_entry *entry, size_t i, const struct pg_param *param)
+{
+    entry->formats[i] = param->binary;
+    if (!param->at) return;
+    if (!param->binary && memchr(param->at, 0, param->len))
+        pg_batch_fail(batch, ERROR_INVALID, "a text value with a NUL byte");
+    entry->values[i] = arena_cstr(batch->arena, str_of(param->at, param->len));
+    entry->lengths[i] = (int)param->len;
+}
+
+void pg_batch_add(struct pg_batch *batch, const struct pg_statement *statement, size_t count,
+                  const struct pg_param *params)
+{
+    assert(statement->parameters == count);
+    size_t bytes = params_bytes(count, params);
+    if (batch->count == PG_BATCH_STATEMENTS_MAX || bytes > PG_BATCH_BYTES_MAX - batch->bytes)
+        pg_batch_fail(batch, ERROR_TOO_LARGE, "more statements or bytes than one transaction may have");
+    if (batch->is_failed) return;
+    if (batch->count == batch->capacity) {
+        batch->capacity = batch->capacity ? batch->capacity * 2 : 8;
+        batch->entries = mem_realloc(batch->entries, batch->capacity * sizeof *batch->entries);
+    }
+    struct pg_batch_entry *entry = &batch->entries[batch->count++];
+    *entry = (struct pg_batch_entry){.statement = statement};
+    entry->values = arena_array(batch->arena, count, sizeof *entry->values);
+    entry->lengths = arena_array(batch->arena, count, sizeof *entry->lengths);
+    entry->formats = arena_array(batch->arena, count, sizeof *entry->formats);
+    batch->bytes += bytes;
+    for (size_t i = 0; i < count; i++)
+        copy_param(batch, entry, i, &params[i]);
+}
+
+void pg_batch_fail(struct pg_batch *batch, enum error_code code, const char *text)
+{
+    if (batch->is_failed) return;
+    batch->is_failed = true;
+    error_set(&batch->error, code, "%s", text);
+}
+
+enum error_code pg_sqlstate_code(const char *state)
+{
+    static const struct {
+        const char *prefix;
+        enum error_code code;
+    } table[] = {
+        {"23505", ERROR_CONFLICT},    // unique
+        {"23503", ERROR_CONFLICT},    // foreign key: its row went away meanwhile
+        {"40", ERROR_CONFLICT},       // serialization, deadlock
+        {"57014", ERROR_TIMEOUT},     // statement_timeout
+        {"55P03", ERROR_TIMEOUT},     // lock_timeout
+        {"23", ERROR_INVALID},        // other constraints
+        {"22", ERROR_INVALID},        // data
+        {"54", ERROR_TOO_LARGE},      // program limits
+        {"08", ERROR_UNAVAILABLE},    // connection
+        {"53", ERROR_UNAVAILABLE},    // disk, memory, connections
+        {"57P", ERROR_UNAVAILABLE},   // shutdown, crash, starting up
+        {"58", ERROR_UNAVAILABLE},    // its disks
+        {"25006", ERROR_UNAVAILABLE}, // a standby
+    };
+    for (size_t i = 0; state && i < sizeof table / sizeof *table; i++)
+        if (strncmp(state, table[i].prefix, strlen(table[i].prefix)) == 0) return table[i].code;
+    return ERROR_INTERNAL;
+}
+
+void pg_batch_fail_with(struct pg_batch *batch, const PGresult *result)
+{
+    if (batch->is_failed) return;
+    batch->is_failed = true;
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+    size_t first = batch->account_id[0] ? 1 : 0;
+    const char *name = "commit";
+    if (batch->answered < first)
+        name = pg_batch_set_account.name;
+    else if (batch->answered - first < batch->count)
+        name = batch->entries[batch->answered - first].statement->name;
+    // Without a SQLSTATE it is libpq that speaks: the connection broke.
+    error_set(&batch->error, state ? pg_sqlstate_code(state) : ERROR_UNAVAILABLE, "%s: %s (%s)", name,
+              text ? text : "no answer", state ? state : "connection");
+}
+
+void pg_batch_take(struct pg_batch *batch, PGresult *result)
+{
+    ExecStatusType status = PQresultStatus(result);
+    size_t first = batch->account_id[0] ? 1 : 0;
+    bool good = status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
+    if (!good && status != PGRES_PIPELINE_ABORTED) pg_batch_fail_with(batch, result);
+    if (good && batch->answered >= first && batch->result_count < batch->count) {
+        batch->results[batch->result_count++].result = result;
+        result = NULL;
+    }
+    batch->answered++;
+    PQclear(result);
+}
+
+bool pg_batch_send(struct pg_batch *batch, PGconn *conn)
+{
+    batch->results = mem_array(batch->count, sizeof *batch->results);
+    const char *account = batch->account_id;
+    if (*account && !PQsendQueryPrepared(conn, pg_batch_set_account.name, 1, &account, NULL, NULL, 0)) return false;
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct pg_batch_entry *entry = &batch->entries[i];
+        if (!PQsendQueryPrepared(conn, entry->statement->name, (int)entry->statement->parameters, entry->values,
+                                 entry->lengths, entry->formats, 0))
+            return false;
+    }
+    return PQpipelineSync(conn) == 1;
+}
+
+void pg_batch_end(struct pg_batch *batch)
+{
+    if (batch->on_done) {
+        if (batch->is_failed)
+            batch->on_done(batch->arg, &batch->error, NULL, 0);
+        else
+            batch->on_done(batch->arg, NULL, batch->results, batch->result_count);
+    }
+    pg_batch_destroy(batch);
+}
+
+// ---- rows ----------------------------------------------------------------------------------------------------------
+
+int pg_rows_count(const struct pg_rows *rows)
+{
+    return PQntuples(rows->result);
+}
+
+uint64_t pg_rows_affected(const struct pg_rows *rows)
+{
+    uint64_t count = 0;
+    if (parse_u64(str_c(PQcmdTuples(rows->result)), 0, UINT64_MAX, &count, NULL) != ERROR_NONE) return 0;
+    return count;
+}
+
+struct str pg_rows_get(const struct pg_rows *rows, int row, int column)
+{
+    return str_of(PQgetvalue(rows->result, row, column), (size_t)PQgetlength(rows->result, row, column));
+}
+
+bool pg_rows_is_null(const struct pg_rows *rows, int row, int column)
+{
+    return PQgetisnull(rows->result, row, column) == 1;
+}

@@ -1,0 +1,52 @@
+import os
+import pathlib
+import tempfile
+
+import pytest
+
+from platform_under_test import Platform
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+
+
+def build_folder(kind):
+    """The binaries to test: with sanitizers where behaviour counts, as released where memory and speed do."""
+    named = os.environ.get(f"CULVERT_{kind.upper()}_BUILD")
+    return pathlib.Path(named) if named else TOP / "build" / kind
+
+
+@pytest.fixture(scope="session")
+def platform():
+    """One platform with its demo cluster for all tests that leave it as they found it."""
+    with tempfile.TemporaryDirectory(prefix="culvert-e2e.", dir="/var/tmp") as folder:
+        pathlib.Path(folder).chmod(0o755)
+        under_test = Platform(pathlib.Path(folder) / "home", build_folder("asan"))
+        try:
+            yield under_test.start()
+        finally:
+            under_test.reset()
+
+
+@pytest.fixture()
+def own_platform(request):
+    """A platform for one test: to be killed, filled or measured. Binaries as released unless the test asks otherwise."""
+    kind = getattr(request, "param", "release")
+    with tempfile.TemporaryDirectory(prefix="culvert-e2e.", dir="/var/tmp") as folder:
+        pathlib.Path(folder).chmod(0o755)
+        under_test = Platform(pathlib.Path(folder) / "home", build_folder(kind))
+        try:
+            yield under_test.start()
+        finally:
+            under_test.reset()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """A failed test shows the end of every log."""
+    outcome = yield
+    report = outcome.get_result()
+    if report.failed:
+        for name in ("platform", "own_platform"):
+            under_test = item.funcargs.get(name)
+            if isinstance(under_test, Platform) and under_test.home.exists():
+                report.sections.append((f"logs of {name}", under_test.logs()))

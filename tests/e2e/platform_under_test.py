@@ -1,0 +1,219 @@
+"""A whole Culvert of its own, as deploy/quickstart starts it: what the tests talk to, and may kill."""
+
+import http.client
+import json
+import os
+import pathlib
+import signal
+import socket
+import ssl
+import subprocess
+import time
+import urllib.parse
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+START_SECONDS_MAX = 240
+
+
+def wait_until(condition, seconds=30, what="the condition"):
+    """Polls until condition() is true (its value is returned); an exception counts as not yet."""
+    deadline = time.monotonic() + seconds
+    last = None
+    while time.monotonic() < deadline:
+        try:
+            value = condition()
+            if value:
+                return value
+            last = value
+        except Exception as error:  # the platform may be restarting under us
+            last = error
+        time.sleep(0.05)
+    raise AssertionError(f"{what} did not come true in {seconds} s; last: {last!r}")
+
+
+class Answer:
+    def __init__(self, status, headers, body):
+        self.status, self.headers, self.body = status, headers, body
+
+    def json(self):
+        return json.loads(self.body)
+
+    def text(self):
+        return self.body.decode()
+
+
+class Platform:
+    def __init__(self, home, build, kubeconfig=None):
+        self.home, self.build, self.kubeconfig = pathlib.Path(home), pathlib.Path(build), kubeconfig
+        self.env = {}
+
+    # ---- life --------------------------------------------------------------------------------------------------------
+
+    def quickstart(self, *words, check=True):
+        environment = dict(os.environ, CULVERT_HOME=str(self.home), CULVERT_BUILD=str(self.build))
+        done = subprocess.run(
+            [TOP / "deploy/quickstart", "--no-install", *words],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=START_SECONDS_MAX,
+        )
+        if check and done.returncode != 0:
+            raise AssertionError(f"deploy/quickstart {' '.join(words)} ended with {done.returncode}:\n{done.stdout}\n{self.logs()}")
+        return done
+
+    def start(self):
+        self.quickstart(*(["--kubeconfig", str(self.kubeconfig)] if self.kubeconfig else []))
+        self.read_env()
+        return self
+
+    def read_env(self):
+        for line in (self.home / "env").read_text().splitlines():
+            name, _, value = line.removeprefix("export ").partition("=")
+            self.env[name] = value.strip("'")
+
+    def stop(self):
+        self.quickstart("--stop")
+
+    def reset(self):
+        self.quickstart("--reset")
+
+    def logs(self, lines=15):
+        text = []
+        for file in sorted((self.home / "log").glob("*.log")):
+            tail = file.read_text(errors="replace").splitlines()[-lines:]
+            text += [f"--- {file.name}", *tail]
+        return "\n".join(text)
+
+    def log(self, name):
+        return (self.home / "log" / f"{name}.log").read_text(errors="replace")
+
+    def pid(self, name):
+        return int((self.home / "run" / f"{name}.pid").read_text())
+
+    def kill(self, name, number=signal.SIGKILL):
+        """Ends the process; its supervisor starts it again. Returns the pid that was killed."""
+        pid = self.pid(name)
+        os.kill(pid, number)
+        return pid
+
+    def rss_kib(self, name):
+        for line in pathlib.Path(f"/proc/{self.pid(name)}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1])
+        raise AssertionError("no VmRSS")
+
+    # ---- HTTP --------------------------------------------------------------------------------------------------------
+
+    def context(self):
+        context = ssl.create_default_context(cafile=self.env["CULVERT_CA"])
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        return context
+
+    def raw(self, url, host=None):
+        """A TLS connection to the door of url, the name in SNI being host."""
+        parts = urllib.parse.urlsplit(url)
+        sock = socket.create_connection(("127.0.0.1", parts.port), timeout=30)
+        return self.context().wrap_socket(sock, server_hostname=host or parts.hostname)
+
+    def call(self, method, url, path, body=None, headers=None, host=None, key=True, timeout=30):
+        parts = urllib.parse.urlsplit(url)
+        connection = Connection(self, parts.port, host or parts.hostname, parts.scheme == "https", timeout)
+        sent = {"Host": f"{host or parts.hostname}:{parts.port}"}
+        if key:
+            sent["Authorization"] = self.env["CULVERT_API_KEY"] if key is True else key
+        sent.update(headers or {})
+        try:
+            connection.request(method, path, body=body, headers=sent)
+            answer = connection.getresponse()
+            return Answer(answer.status, answer.headers, answer.read())
+        finally:
+            connection.close()
+
+    def api(self, method, path, body=None, **more):
+        return self.call(method, self.env["CULVERT_URL"], path, body, **more)
+
+    def admin(self, path):
+        return self.call("GET", self.env["CULVERT_ADMIN_URL"], path, key=False)
+
+    def ingress(self, method, path, body=None, **more):
+        more.setdefault("host", self.env["CULVERT_INGRESS_HOST"])
+        return self.call(method, self.env["CULVERT_INGRESS_URL"], path, body, **more)
+
+    def graphql_answer(self, query, variables=None, **more):
+        body = json.dumps({"query": query, "variables": variables or {}})
+        headers = {"Content-Type": "application/json", **more.pop("headers", {})}
+        return self.api("POST", "/2.0/api/graphql", body, headers=headers, **more)
+
+    def graphql(self, query, variables=None, **more):
+        answer = self.graphql_answer(query, variables, **more)
+        value = answer.json()
+        assert answer.status == 200 and "errors" not in value, (answer.status, value)
+        return value["data"]
+
+    # ---- what the tests ask most ---------------------------------------------------------------------------------------
+
+    def online(self, name=None):
+        query = "query($n: String!) { runtime(name: $n) { metadata { name } online healthMessage } }"
+        runtime = self.graphql(query, {"n": name or self.env["CULVERT_RUNTIME"]})["runtime"]
+        return bool(runtime and runtime["online"])
+
+    def applications(self):
+        """{(namespace, name): (sync, health)}"""
+        query = "{ applications { edges { node { metadata { namespace name } syncStatus healthStatus } } } }"
+        nodes = [edge["node"] for edge in self.graphql(query)["applications"]["edges"]]
+        return {(n["metadata"]["namespace"], n["metadata"]["name"]): (n["syncStatus"], n["healthStatus"]) for n in nodes}
+
+    def psql(self, sql):
+        """Rows as lists of text, asked by the database's superuser (who sees all accounts)."""
+        ports = dict(line.split("=") for line in (self.home / "ports").read_text().split())
+        password = (self.home / "pg-super.secret").read_text().strip()
+        done = subprocess.run(
+            ["psql", "-X", "-q", "-At", "-F", "\t", "-h", "127.0.0.1", "-p", ports["PORT_POSTGRES"], "-U", "culvert_super", "-d", "culvert"],
+            input=sql,
+            env=dict(os.environ, PGPASSWORD=password),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        return [line.split("\t") for line in done.stdout.splitlines()]
+
+    # ---- the demo cluster ------------------------------------------------------------------------------------------------
+
+    def cluster(self, method, path, body=None, content_type="application/json"):
+        """A request to the demo cluster's API, as its own admin."""
+        kubeconfig = (self.home / "demo.kubeconfig").read_text()
+        server = next(line.split(": ", 1)[1].strip().strip('"') for line in kubeconfig.splitlines() if line.strip().startswith("server: "))
+        token = (self.home / "demo-token.secret").read_text().strip()
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": content_type}
+        answer = self.call(method, server, path, json.dumps(body) if body is not None else None, headers=headers, key=False)
+        assert answer.status < 300, (answer.status, answer.text())
+        return answer.json() if answer.body else None
+
+    def cluster_applications(self):
+        """What the demo cluster holds, in the platform's words: {(namespace, name): (sync, health)}"""
+        sync = {"Synced": "SYNCED", "OutOfSync": "OUT_OF_SYNC", "Unknown": "UNKNOWN"}
+        items = self.cluster("GET", "/apis/argoproj.io/v1alpha1/applications")["items"]
+        found = {}
+        for item in items:
+            status = item.get("status", {})
+            words = (sync.get(status.get("sync", {}).get("status"), "UNKNOWN"), status.get("health", {}).get("status", "Unknown").upper())
+            found[item["metadata"]["namespace"], item["metadata"]["name"]] = words
+        return found
+
+
+class Connection(http.client.HTTPConnection):
+    """To a door on loopback, whatever the name in the URL: runtime host names need no DNS here."""
+
+    def __init__(self, platform, port, name, tls, timeout):
+        super().__init__(name, port, timeout=timeout)
+        self.platform, self.name, self.tls = platform, name, tls
+
+    def connect(self):
+        self.sock = socket.create_connection(("127.0.0.1", self.port), timeout=self.timeout)
+        if self.tls:
+            self.sock = self.platform.context().wrap_socket(self.sock, server_hostname=self.name)

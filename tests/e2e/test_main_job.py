@@ -1,0 +1,116 @@
+"""The main job, as a newcomer sees it: a runtime online, its applications, a call through the tunnel."""
+
+import json
+
+import pytest
+
+from platform_under_test import wait_until
+
+
+def test_quickstart_again_changes_nothing(platform):
+    before = {name: platform.pid(name) for name in ("postgres", "redis", "culvertd", "demo", "agent")}
+    done = platform.quickstart()
+    assert "Culvert is running" in done.stdout
+    assert before == {name: platform.pid(name) for name in before}
+
+
+def test_runtime_is_online(platform):
+    wait_until(platform.online, what="the runtime is online")
+    node = platform.graphql("{ runtimes { edges { node { metadata { name runtime account kind } healthStatus managed installationStatus } } } }")
+    (edge,) = node["runtimes"]["edges"]
+    assert edge["node"]["metadata"]["name"] == platform.env["CULVERT_RUNTIME"]
+    assert edge["node"]["metadata"]["account"] == platform.env["CULVERT_ACCOUNT"]
+    assert edge["node"]["healthStatus"] == "HEALTHY"
+    assert edge["node"]["installationStatus"] == "COMPLETED"
+
+
+def test_unknown_runtime_is_null(platform):
+    answer = platform.graphql_answer('{ runtime(name: "nobody") { metadata { name } } }')
+    assert answer.status == 200 and answer.json() == {"data": {"runtime": None}}
+
+
+def test_applications_equal_the_cluster(platform):
+    platform.cluster("POST", "/demo/pause")
+    try:
+        wait_until(lambda: platform.applications() == platform.cluster_applications(), what="database equals cluster")
+        assert len(platform.applications()) >= 3
+    finally:
+        platform.cluster("POST", "/demo/resume")
+
+
+def test_a_change_arrives_within_two_seconds(platform):
+    platform.cluster("POST", "/demo/pause")
+    try:
+        wait_until(lambda: platform.applications() == platform.cluster_applications(), what="database equals cluster")
+        before = platform.applications()
+        platform.cluster("POST", "/demo/step?n=5")
+        wait_until(lambda: platform.cluster_applications() != before or platform.cluster("POST", "/demo/step?n=5"), 10, "the demo moves")
+        wait_until(lambda: platform.applications() == platform.cluster_applications(), 10, "the change arrives")
+    finally:
+        platform.cluster("POST", "/demo/resume")
+
+
+def test_application_with_manifest_and_history(platform):
+    (namespace, name), _ = sorted(platform.applications().items())[0]
+    query = """query($r: String!, $n: String!, $ns: String) { application(runtime: $r, name: $n, namespace: $ns) {
+        metadata { name namespace runtime cluster kind group version uid __typename }
+        syncStatus healthStatus repoURL path revision actualManifest
+        status { syncStatus healthStatus revision } specSource { repoURL targetRevision path } } }"""
+    found = platform.graphql(query, {"r": platform.env["CULVERT_RUNTIME"], "n": name, "ns": namespace})["application"]
+    assert found["metadata"]["__typename"] == "ObjectMeta" and found["metadata"]["kind"] == "Application"
+    manifest = json.loads(found["actualManifest"])
+    assert manifest["metadata"]["name"] == name
+    assert found["repoURL"] == manifest["spec"]["source"]["repoURL"]
+    assert platform.psql("select count(*) from application_history")[0] != ["0"]
+
+
+def test_clusters(platform):
+    node = platform.graphql("{ clusters { edges { node { metadata { name runtime } server info { connectionState { status } serverVersion } } } } }")
+    names = [edge["node"]["metadata"]["name"] for edge in node["clusters"]["edges"]]
+    assert "in-cluster" in names
+
+
+def test_me(platform):
+    me = platform.graphql("{ me { id name email isAdmin accounts { id name } activeAccount { id name admins features { gitopsPlanEnforcement } } } }")["me"]
+    assert me["isAdmin"] is True and me["activeAccount"]["id"] == platform.env["CULVERT_ACCOUNT"]
+    assert me["id"] in me["activeAccount"]["admins"]
+    user = platform.api("GET", "/api/user").json()
+    assert user["_id"] == me["id"] and user["activeAccountName"] in [account["name"] for account in user["account"]]
+
+
+def test_call_through_both_doors(platform):
+    for answer in (
+        platform.ingress("GET", "/app-proxy/api/readyz"),
+        platform.api("GET", f"/runtimes/{platform.env['CULVERT_RUNTIME']}/proxy/app-proxy/api/readyz"),
+    ):
+        assert (answer.status, answer.text().strip()) == (200, "OK")
+
+
+def test_no_secret_left_the_cluster(platform):
+    """The demo's Secrets hold values; none of them may be in the database."""
+    secrets = platform.cluster("GET", "/api/v1/secrets")["items"]
+    values = [value for secret in secrets for value in secret.get("data", {}).values()]
+    assert values
+    import base64
+    import subprocess
+
+    dump = subprocess.run(
+        ["bash", "-c", f'. "{platform.home}/ports"; PGPASSWORD=$(cat "{platform.home}/pg-super.secret") pg_dump -h 127.0.0.1 -p $PORT_POSTGRES -U culvert_super culvert'],
+        stdout=subprocess.PIPE,
+        check=True,
+    ).stdout
+    for value in values:
+        plain = base64.b64decode(value)
+        if len(plain) >= 8:
+            assert value.encode() not in dump and plain not in dump
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/healthz", "/readyz/postgres", "/readyz?verbose", "/version", "/metrics"])
+def test_admin(platform, path):
+    assert platform.admin(path).status == 200
+
+
+def test_metrics_count(platform):
+    text = platform.admin("/metrics").text()
+    assert 'culvert_reports_total{result="applied"}' in text
+    assert "# TYPE culvert_http_request_seconds histogram" in text

@@ -1,0 +1,58 @@
+// directory: which sessions the process holds, and which of them carries a runtime's calls. One a broker, behind one
+// mutex: a call looks its runtime up once (a hash and a compare under an uncontended lock, far below the cost of the
+// call), sessions come and go rarely, and one map means that a superseded session gets no call from any loop after the
+// moment a newer one opened. Copies on every loop would save the lock and lose that.
+//
+// Rules: newest epoch wins. A session is listed from its handshake on (epoch 0), routes from tunnel_directory_open()
+// until it is retired, superseded or removed, and is named by its ref, never by a pointer, outside of its own loop.
+// All functions are thread-safe. An entry's counters are written by its session's loop and read by anybody.
+#ifndef CULVERT_TUNNEL_DIRECTORY_H
+#define CULVERT_TUNNEL_DIRECTORY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "tunnel/broker.h"
+
+struct tunnel_directory;
+
+struct tunnel_entry {
+    struct tunnel_session_info info; // fixed after tunnel_directory_add(), but epoch, which the directory guards
+    atomic_uint_fast64_t rtt_us, bytes_in, bytes_out;
+    atomic_uint streams_open;
+    struct directory_route *route;     // guarded by the directory, as are the rest
+    struct tunnel_entry *next, **link; // of the same runtime
+};
+
+typedef void (*tunnel_directory_fn)(void *arg, struct tunnel_session_ref ref);
+
+struct tunnel_directory *tunnel_directory_create(void);
+void tunnel_directory_destroy(struct tunnel_directory *directory); // empty by then
+
+// Copies info; the entry belongs to the session until it removes it.
+struct tunnel_entry *tunnel_directory_add(struct tunnel_directory *directory, const struct tunnel_session_info *info);
+void tunnel_directory_remove(struct tunnel_directory *directory, struct tunnel_entry *entry);
+
+// Makes the session the runtime's. on_older gets every session of the runtime that has an older epoch. ERROR_CONFLICT:
+// there is one with the same or a newer epoch (*out_newer), nothing was changed.
+MUST_CHECK enum error_code tunnel_directory_open(struct tunnel_directory *directory, struct tunnel_entry *entry,
+                                                 uint64_t epoch, tunnel_directory_fn on_older, void *arg,
+                                                 uint64_t *out_newer);
+void tunnel_directory_retire(struct tunnel_directory *directory, struct tunnel_entry *entry); // no calls any more
+MUST_CHECK bool tunnel_directory_find(struct tunnel_directory *directory, struct str account_id, struct str runtime,
+                                      struct tunnel_session_ref *out);
+// Had the runtime a session in this process within the last within_ms? (Whether it is worth while to wait for it.)
+bool tunnel_directory_was_here(struct tunnel_directory *directory, struct str account_id, struct str runtime,
+                               uint64_t within_ms);
+
+// Every session of the runtime that was authenticated with token_id (NULL: with any).
+void tunnel_directory_match(struct tunnel_directory *directory, const char *account_id, const char *runtime,
+                            const char *token_id, tunnel_directory_fn on_match, void *arg);
+// Every session of the runtime with an epoch below newer_epoch that has one.
+void tunnel_directory_match_older(struct tunnel_directory *directory, const char *account_id, const char *runtime,
+                                  uint64_t newer_epoch, tunnel_directory_fn on_match, void *arg);
+void tunnel_entry_snapshot(const struct tunnel_entry *entry, struct tunnel_session_info *out); // on its session's loop
+void tunnel_directory_each(struct tunnel_directory *directory,
+                           void (*on_each)(void *arg, const struct tunnel_session_info *session), void *arg);
+
+#endif

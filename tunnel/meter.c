@@ -1,0 +1,33 @@
+#include "tunnel/meter.h"
+
+#include <stddef.h>
+
+void tunnel_meter_init(struct tunnel_meter *m)
+{
+    struct metric_family *family = metrics_gauge("culvert_tunnels", "Sessions of agents.", "state", NULL);
+    m->sessions_opening = metric_with(family, "opening");
+    m->sessions_open = metric_with(family, "open");
+    m->sessions_closing = metric_with(family, "closing");
+    m->handshakes = metrics_counter("culvert_tunnel_handshakes_total", "Upgrade requests by answer.", "result", NULL);
+    m->epoch_changes = metrics_counter("culvert_tunnel_epoch_changes_total", "Sessions that took over.", "reason", NULL);
+    m->session_ends = metrics_counter("culvert_tunnel_session_ends_total", "Sessions that ended.", "reason", NULL);
+    m->streams = metrics_counter("culvert_tunnel_streams_total", "Calls by answer or cause.", "code", NULL);
+    m->resets = metrics_counter("culvert_tunnel_resets_total", "Streams that were reset.", "code", "side", NULL);
+    m->rtt = metric_with(metrics_histogram("culvert_tunnel_rtt_seconds", "Round trips of PING.", NULL));
+    m->ttfb = metric_with(metrics_histogram("culvert_tunnel_ttfb_seconds", "Call opened to response head.", NULL));
+    m->drain = metric_with(metrics_histogram("culvert_tunnel_drain_seconds", "DRAIN sent to session closed.", NULL));
+    m->streams_open = metric_with(metrics_gauge("culvert_tunnel_streams_open", "Calls in flight.", NULL));
+    m->buffered_bytes =
+        metric_with(metrics_gauge("culvert_tunnel_buffered_bytes", "Bytes received and not yet consumed.", NULL));
+    family = metrics_counter("culvert_tunnel_stream_stalled_total", "Streams reset for lack of progress.", "side", NULL);
+    m->stalled_platform = metric_with(family, "platform");
+    m->stalled_agent = metric_with(family, "agent");
+    m->budget_denied =
+        metric_with(metrics_counter("culvert_tunnel_budget_denied_total", "Calls refused by a budget.", NULL));
+    m->pings_missed =
+        metric_with(metrics_counter("culvert_tunnel_pings_missed_total", "Sessions given up for silence.", NULL));
+    m->reports = metric_with(metrics_counter("culvert_tunnel_reports_total", "Report records received.", NULL));
+    family = metrics_counter("culvert_tunnel_bytes_total", "Bytes of HTTP/2 frames.", "dir", NULL);
+    m->bytes_in = metric_with(family, "in");
+    m->bytes_out = metric_with(family, "out");
+}

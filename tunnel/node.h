@@ -1,0 +1,71 @@
+// node: one loop's part of the broker: the door, the sessions that came in through it, the calls made on this loop.
+// Private to tunnel/. Everything here is touched on the node's loop only, but `refs` and what tunnel_node_post() needs.
+// A node's memory outlives tunnel_node_destroy() until the last letter under way to it has arrived.
+#ifndef CULVERT_TUNNEL_NODE_H
+#define CULVERT_TUNNEL_NODE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "tunnel/broker.h"
+#include "tunnel/directory.h"
+#include "tunnel/id_map.h"
+#include "tunnel/listener.h"
+#include "tunnel/meter.h"
+#include "tunnel/turn.h"
+#include "tunnel/ws.h"
+
+enum { TUNNEL_NODES_MAX = 64, TUNNEL_HANDSHAKES_MAX = 256 };
+
+struct tunnel_broker {
+    struct tunnel_options options; // with copies of the strings
+    struct tunnel_directory *directory;
+    struct tunnel_meter meter;
+    pthread_rwlock_t lock; // guards nodes
+    struct tunnel_node *nodes[TUNNEL_NODES_MAX];
+    pthread_mutex_t library; // libwebsockets initialises globals when a context comes or goes
+    atomic_uint refs;        // its nodes' and its own
+};
+
+struct tunnel_node {
+    atomic_uint refs;
+    struct tunnel_broker *broker;
+    struct loop *loop;
+    unsigned index;
+    bool closed; // destroyed: letters are thrown away
+
+    struct turn turn;
+    uv_timer_t tick;
+    struct tunnel_listener *listener; // NULL while draining
+    struct tunnel_ws_server *ws_server;
+
+    struct id_map sessions; // id -> struct tunnel_session
+    struct tunnel_session *session_list;
+    unsigned session_count;
+    uint64_t last_session_id;
+    struct id_map calls; // key -> struct tunnel_call
+    struct tunnel_call *call_list;
+    uint64_t last_call;
+    struct id_map relays; // key of a call on another node -> struct tunnel_relay
+    struct tunnel_relay *relay_list;
+
+    uint64_t buffered_bytes; // received by sessions, not yet consumed
+    uint64_t window_bytes;   // windows granted above a stream's first
+    double handshake_tokens;
+    uint64_t handshake_at_ms;
+
+    bool draining;
+    uint64_t drain_at_ms, drain_deadline_ms;
+    loop_fn on_drained;
+    void *on_drained_arg;
+};
+
+// Thread-safe. fn(node, arg) runs on the node's loop, in the order posted by one sender. False: there is no such node
+// (any more) and fn will not run. fn must look at node->closed first and then only free arg.
+typedef void (*tunnel_node_fn)(struct tunnel_node *node, void *arg);
+bool tunnel_node_post(struct tunnel_broker *broker, unsigned index, tunnel_node_fn fn, void *arg);
+void tunnel_node_ref(struct tunnel_node *node);
+void tunnel_node_unref(void *node);
+void tunnel_broker_unref(struct tunnel_broker *broker);
+
+#endif

@@ -1,0 +1,256 @@
+#include "tunnel/reports.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "tunnel/stream.h"
+#include "tunnel/wire/handshake.h"
+
+enum {
+    RECORD_BYTES_MAX = 4 + WIRE_REPORT_RECORD_BYTES_MAX,
+    // What may arrive while the consumer is full, on top of one unfinished record.
+    BUFFER_BYTES_MAX = RECORD_BYTES_MAX + TUNNEL_STREAM_WINDOW_BYTES_MAX,
+    ACKS_UNSENT_MAX = 64 * 1024,
+    REOPEN_MS = 5000,
+};
+
+struct tunnel_reports {
+    struct tunnel_session *session;
+    struct tunnel_stream *stream; // NULL: not open
+    struct tunnel_queue buffer;   // the head of a record that is not complete yet, or all there is while paused
+    size_t wanted;                // bytes the record at the front needs, as far as known
+    size_t uncredited;            // of the buffer, while paused
+    size_t unsent;                // acknowledgements in the stream's queue
+    bool hello, paused, delivering;
+    bool ack_waiting; // one that had no room; newer ones of its kind replace it
+    uint64_t ack_sequence;
+    uint64_t reopen_at_ms; // 0: not wanted
+};
+
+static void reports_break(struct tunnel_reports *reports, const char *text)
+{
+    tunnel_session_break(reports->session, "reports: %s", text);
+}
+
+static void reports_credit(struct tunnel_reports *reports, size_t len)
+{
+    if (reports->stream) tunnel_stream_consumed(reports->stream, len);
+}
+
+// False: broken. One record is handed over.
+static bool reports_deliver(struct tunnel_reports *reports, const struct wire_report *report)
+{
+    struct tunnel_session *session = reports->session;
+    const struct tunnel_options *options = &session->node->broker->options;
+    if (reports->hello == (report->type == WIRE_REPORT_HELLO)) {
+        reports_break(reports, reports->hello ? "a second HELLO" : "the first record is no HELLO");
+        return false;
+    }
+    reports->hello = true;
+    metric_add(session->node->broker->meter.reports, 1);
+    struct tunnel_session_info info;
+    tunnel_entry_snapshot(session->entry, &info);
+    if (!options->on_report(options->ctx, session->node, &info, report)) reports->paused = true;
+    explicit_bzero(&info.identity.token_sha256, sizeof(info.identity.token_sha256));
+    return true;
+}
+
+// Hands over the complete records of at..len; gives back how many bytes they were.
+static size_t reports_decode(struct tunnel_reports *reports, const uint8_t *at, size_t len)
+{
+    size_t used = 0;
+    reports->delivering = true;
+    while (!reports->paused && used < len && !reports->session->broken[0] && reports->session->entry) {
+        struct wire_report report;
+        struct error err;
+        size_t record = 0;
+        enum error_code code = wire_report_decode(at + used, len - used, &report, &record, &err);
+        if (code == ERROR_AGAIN) {
+            reports->wanted = record;
+            break;
+        }
+        if (code) {
+            reports_break(reports, err.text);
+            break;
+        }
+        used += record;
+        reports->wanted = 0;
+        if (!reports_deliver(reports, &report)) break;
+    }
+    reports->delivering = false;
+    return used;
+}
+
+static void reports_keep(struct tunnel_reports *reports, const uint8_t *at, size_t len)
+{
+    if (!tunnel_queue_add(&reports->buffer, at, len)) reports_break(reports, "more bytes than credit");
+}
+
+static void reports_on_data(void *arg, const uint8_t *at, size_t len)
+{
+    struct tunnel_reports *reports = arg;
+    if (reports->paused) {
+        reports_keep(reports, at, len);
+        reports->uncredited += len;
+        return;
+    }
+    if (reports->buffer.len == 0) {
+        size_t used = reports_decode(reports, at, len);
+        reports_keep(reports, at + used, len - used);
+    } else {
+        reports_keep(reports, at, len);
+        if (reports->buffer.len >= reports->wanted)
+            tunnel_queue_drop(&reports->buffer,
+                              reports_decode(reports, tunnel_queue_front(&reports->buffer), reports->buffer.len));
+    }
+    // An unfinished record is credited, too: it may be longer than any window. The buffer is bounded by its maximum.
+    if (reports->paused)
+        reports->uncredited = reports->buffer.len < len ? reports->buffer.len : len;
+    reports_credit(reports, len - reports->uncredited);
+}
+
+void tunnel_reports_go_on(struct tunnel_reports *reports)
+{
+    if (!reports->paused) return;
+    reports->paused = false;
+    if (reports->delivering) return; // from inside on_report: the loop there goes on
+    if (reports->buffer.len)
+        tunnel_queue_drop(&reports->buffer,
+                          reports_decode(reports, tunnel_queue_front(&reports->buffer), reports->buffer.len));
+    size_t keep = reports->paused ? reports->buffer.len : 0;
+    if (keep >= reports->uncredited) return;
+    size_t credit = reports->uncredited - keep;
+    reports->uncredited -= credit;
+    reports_credit(reports, credit);
+}
+
+// ---- acknowledgements ----------------------------------------------------------------------------------------
+
+static void reports_write_ack(struct tunnel_reports *reports, const struct wire_ack *ack)
+{
+    struct strbuf text;
+    strbuf_init(&text, 1024);
+    if (wire_ack_encode(ack, &text, NULL) == ERROR_NONE) {
+        reports->unsent += text.len;
+        tunnel_stream_write(reports->stream, text.at, text.len);
+    }
+    strbuf_finish(&text);
+}
+
+void tunnel_reports_send_ack(struct tunnel_reports *reports, const struct wire_ack *ack)
+{
+    if (!reports->stream) return; // the agent sends again what was not acknowledged
+    if (ack->type == WIRE_ACK && reports->unsent >= ACKS_UNSENT_MAX) {
+        if (!reports->ack_waiting || ack->sequence > reports->ack_sequence) reports->ack_sequence = ack->sequence;
+        reports->ack_waiting = true;
+        return;
+    }
+    if (reports->unsent >= 4 * ACKS_UNSENT_MAX) {
+        tunnel_session_break(reports->session, "reports: acknowledgements are not read");
+        tunnel_session_check_finish(reports->session);
+        return;
+    }
+    reports_write_ack(reports, ack);
+}
+
+static void reports_on_taken(void *arg, size_t len)
+{
+    struct tunnel_reports *reports = arg;
+    reports->unsent -= len;
+    if (!reports->ack_waiting || reports->unsent >= ACKS_UNSENT_MAX) return;
+    reports->ack_waiting = false;
+    reports_write_ack(reports, &(struct wire_ack){.type = WIRE_ACK, .sequence = reports->ack_sequence});
+}
+
+// ---- the stream ----------------------------------------------------------------------------------------------
+
+static void reports_on_head(void *arg, int status, const struct tunnel_header *headers, size_t count)
+{
+    (void)headers;
+    (void)count;
+    struct tunnel_reports *reports = arg;
+    if (status == 200) return;
+    // An agent without a reporter: it carries calls all the same, and is not asked again.
+    log_info("tunnel", "reports_refused", log_c("runtime", reports->session->entry->info.identity.runtime),
+             log_int("status", status));
+    tunnel_stream_cancel(reports->stream);
+    reports->stream = NULL;
+}
+
+static void reports_on_gone(struct tunnel_reports *reports)
+{
+    reports->stream = NULL;
+    reports->uncredited = 0;
+    if (reports->session->state == TUNNEL_SESSION_OPEN) reports->reopen_at_ms = clock_mono_ms() + REOPEN_MS;
+}
+
+static void reports_on_end(void *arg) { reports_on_gone(arg); }
+
+static void reports_on_fail(void *arg, enum tunnel_cause cause, const char *detail)
+{
+    struct tunnel_reports *reports = arg;
+    if (cause == TUNNEL_CAUSE_NOT_ALLOWED || cause == TUNNEL_CAUSE_NO_ROUTE) {
+        reports->stream = NULL;
+        return;
+    }
+    log_debug("tunnel", "reports_ended", log_c("detail", detail));
+    reports_on_gone(reports);
+}
+
+static void reports_ignore(void *arg, const struct tunnel_header *headers, size_t count)
+{
+    (void)arg;
+    (void)headers;
+    (void)count;
+}
+
+static void reports_ignore_info(void *arg, int status, const struct tunnel_header *headers, size_t count)
+{
+    (void)status;
+    reports_ignore(arg, headers, count);
+}
+
+static void reports_open(struct tunnel_reports *reports)
+{
+    static const struct tunnel_stream_events events = {.on_info = reports_ignore_info,
+                                                       .on_head = reports_on_head,
+                                                       .on_data = reports_on_data,
+                                                       .on_trailers = reports_ignore,
+                                                       .on_taken = reports_on_taken,
+                                                       .on_end = reports_on_end,
+                                                       .on_fail = reports_on_fail};
+    const struct tunnel_request request = {
+        .method = STR("POST"), .path = STR(WIRE_REPORTS_PATH), .authority = STR("culvert")};
+    enum tunnel_cause cause;
+    tunnel_queue_finish(&reports->buffer);
+    reports->hello = false;
+    reports->paused = false;
+    reports->ack_waiting = false;
+    reports->wanted = reports->uncredited = reports->unsent = 0;
+    reports->reopen_at_ms = 0;
+    struct error err;
+    reports->stream = tunnel_stream_open(reports->session, &request, true, &events, reports, &cause, &err);
+    if (!reports->stream) log_warn("tunnel", "reports_not_opened", log_err(&err));
+}
+
+struct tunnel_reports *tunnel_reports_create(struct tunnel_session *session)
+{
+    struct tunnel_reports *reports = mem_zalloc(sizeof(*reports));
+    reports->session = session;
+    tunnel_queue_init(&reports->buffer, BUFFER_BYTES_MAX);
+    reports_open(reports);
+    return reports;
+}
+
+void tunnel_reports_destroy(struct tunnel_reports *reports)
+{
+    if (!reports) return;
+    if (reports->stream) tunnel_stream_cancel(reports->stream);
+    tunnel_queue_finish(&reports->buffer);
+    mem_free(reports);
+}
+
+void tunnel_reports_tick(struct tunnel_reports *reports, uint64_t now_ms)
+{
+    if (reports->reopen_at_ms && now_ms >= reports->reopen_at_ms) reports_open(reports);
+}

@@ -1,0 +1,83 @@
+// session: one agent's tunnel: an HTTP/2 client (libnghttp2; the agent is the server) over a WebSocket byte pipe, its
+// life cycle, epoch, liveness and drain. Private to tunnel/. Owned by its node, on the node's loop; named from outside
+// by id. Ends once, by tunnel_session_end(); its memory goes when the WebSocket is gone.
+//
+//   OPENING --opened--> OPEN --superseded, drained--> CLOSING --no more calls, deadline--> ENDED
+//   any state --lost, revoked, refused, protocol error--> ENDED
+//
+// Control messages out of state end it: from an agent only STATS is allowed, and only while OPEN or CLOSING.
+#ifndef CULVERT_TUNNEL_SESSION_H
+#define CULVERT_TUNNEL_SESSION_H
+
+#include <nghttp2/nghttp2.h>
+
+#include "tunnel/node.h"
+#include "tunnel/wire/control.h"
+
+enum tunnel_session_state {
+    TUNNEL_SESSION_OPENING, // authenticated, waits for its epoch
+    TUNNEL_SESSION_OPEN,
+    TUNNEL_SESSION_CLOSING, // no new calls; ends with the last one or at close_at_ms
+    TUNNEL_SESSION_ENDED,
+};
+
+struct tunnel_session {
+    struct tunnel_node *node;
+    uint64_t id;
+    struct tunnel_session *next, **link; // the node's list, until it ends
+    struct tunnel_ws *ws;                // NULL once it is gone
+    nghttp2_session *h2;
+    struct tunnel_entry *entry; // NULL once it has ended
+    enum tunnel_session_state state;
+    uint8_t identity_key[ID_SHA256_BYTES];
+
+    struct tunnel_stream *streams;
+    unsigned stream_count; // of calls
+    struct tunnel_reports *reports;
+    struct session_head *head;       // a header block being received; they never interleave (RFC 9113 section 4.3)
+    struct session_payload *controls; // payloads that nghttp2 still points to
+    uint8_t control[WIRE_CONTROL_BYTES_MAX];
+    size_t control_len;
+    const uint8_t *unsent; // what nghttp2 serialised and the last write had no room for
+    size_t unsent_len;
+    char broken[128]; // why a callback gave up; empty: it did not
+
+    uint64_t buffered_bytes; // received, not yet consumed
+    uint64_t window_bytes;   // granted above the streams' first windows
+    uint64_t opened_at_ms, received_at_ms, ping_at_ms;
+    uint64_t ping_sent_us; // 0: none under way
+    uint64_t rtt_us;       // 0: not known
+    uint64_t drain_at_ms;  // when DRAIN is to be sent, 0: not draining
+    uint64_t drained_at_ms; // when it was sent, 0: not yet
+    uint64_t drain_spread_ms;
+    uint64_t close_at_ms; // CLOSING
+    struct turn_item finish; // ends a CLOSING session outside of its own callbacks
+};
+
+// After the 101: lists it and asks for its epoch. info is copied.
+void tunnel_session_start(struct tunnel_node *node, const struct tunnel_session_info *info, struct tunnel_ws *ws);
+void tunnel_session_accept(struct tunnel_session *session, uint64_t epoch); // tunnel_session_opened()
+void tunnel_session_supersede(struct tunnel_session *session, uint64_t newer_epoch);
+void tunnel_session_begin_drain(struct tunnel_session *session, uint64_t after_ms, uint64_t spread_ms);
+// Streams fail with TUNNEL_LOST, the owner is told, the WebSocket is closed with ws_status (RFC 6455) or, when 0, cut.
+// Not from inside an nghttp2 callback of this session: those set `broken` and fail.
+void tunnel_session_end(struct tunnel_session *session, const char *reason, uint16_t ws_status);
+void tunnel_session_tick(struct tunnel_session *session, uint64_t now_ms);
+
+// What the WebSocket calls (tunnel/ws.h).
+void tunnel_session_on_bytes(void *session, const uint8_t *at, size_t len);
+size_t tunnel_session_on_writable(void *session, uint8_t *out, size_t cap);
+void tunnel_session_on_closed(void *session);
+
+// For tunnel/session_frames.c and tunnel/stream.c.
+void tunnel_session_wants_write(struct tunnel_session *session);
+void tunnel_session_send_control(struct tunnel_session *session, const struct wire_control *control);
+void tunnel_session_check_finish(struct tunnel_session *session); // a stream went
+void tunnel_session_take_control(struct tunnel_session *session, const struct wire_control *control);
+void tunnel_session_take_pong(struct tunnel_session *session, uint64_t sent_us);
+void tunnel_session_break(struct tunnel_session *session, const char *format, ...) __attribute__((format(printf, 2, 3)));
+nghttp2_session *tunnel_session_frames_create(struct tunnel_session *session); // h2 with all callbacks and SETTINGS
+void tunnel_session_frames_finish(struct tunnel_session *session);             // frees what frames hold
+size_t tunnel_session_frames_take(struct tunnel_session *session, uint8_t *out, size_t cap);
+
+#endif

@@ -1,0 +1,324 @@
+// The session's frames: nghttp2's callbacks and settings. A callback never ends the session: it says why in `broken`
+// and fails, and whoever fed the bytes ends it.
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "tunnel/session.h"
+#include "tunnel/stream.h"
+
+enum {
+    CONNECTION_WINDOW = 0x7fffffff, // never the limiter: memory is bounded by streams' windows and the budgets
+    SETTINGS_MAX = 16,              // entries in one SETTINGS frame
+    OUTBOUND_ACK_MAX = 100,         // answers to PING and SETTINGS that may wait
+};
+
+// A header block on its way in: texts in one buffer, by offset, because the buffer moves while it grows.
+struct session_head {
+    struct strbuf text;
+    struct {
+        size_t name, name_len, value, value_len;
+    } fields[TUNNEL_HEADERS_MAX];
+    size_t count;
+    int status;
+};
+
+// A control message that nghttp2 has not serialised yet.
+struct session_payload {
+    struct session_payload *next;
+    size_t len;
+    uint8_t at[];
+};
+
+// ---- frames that arrive --------------------------------------------------------------------------------------
+
+static void head_drop(struct tunnel_session *session)
+{
+    if (!session->head) return;
+    strbuf_finish(&session->head->text);
+    mem_free(session->head);
+    session->head = NULL;
+}
+
+static int on_begin_headers(nghttp2_session *h2, const nghttp2_frame *frame, void *arg)
+{
+    (void)h2;
+    (void)frame;
+    struct tunnel_session *session = arg;
+    head_drop(session);
+    session->head = mem_zalloc(sizeof(*session->head));
+    strbuf_init(&session->head->text, TUNNEL_HEADER_BYTES_MAX);
+    return 0;
+}
+
+static int on_header(nghttp2_session *h2, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,
+                     const uint8_t *value, size_t value_len, uint8_t flags, void *arg)
+{
+    (void)h2;
+    (void)frame;
+    (void)flags;
+    struct tunnel_session *session = arg;
+    struct session_head *head = session->head;
+    if (!head) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    if (str_eq(str_of((const char *)name, name_len), STR(":status"))) {
+        head->status = 0;
+        for (size_t i = 0; i < value_len; i++) // nghttp2 has checked that it is three digits
+            head->status = head->status * 10 + (value[i] - '0');
+        return 0;
+    }
+    if (name_len && name[0] == ':') return 0;
+    size_t at = head->text.len;
+    if (head->count == TUNNEL_HEADERS_MAX || !strbuf_add(&head->text, name, name_len) ||
+        !strbuf_add(&head->text, value, value_len))
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; // resets the stream
+    head->fields[head->count].name = at;
+    head->fields[head->count].name_len = name_len;
+    head->fields[head->count].value = at + name_len;
+    head->fields[head->count].value_len = value_len;
+    head->count++;
+    return 0;
+}
+
+static void take_head(struct tunnel_session *session, struct tunnel_stream *stream)
+{
+    struct session_head *head = session->head;
+    if (!head) return;
+    session->head = NULL;
+    struct tunnel_header *headers = mem_array(head->count, sizeof(*headers));
+    for (size_t i = 0; i < head->count; i++) {
+        headers[i].name = str_of(head->text.at + head->fields[i].name, head->fields[i].name_len);
+        headers[i].value = str_of(head->text.at + head->fields[i].value, head->fields[i].value_len);
+    }
+    if (stream) tunnel_stream_take_head(stream, head->status, headers, head->count);
+    mem_free(headers);
+    strbuf_finish(&head->text);
+    mem_free(head);
+}
+
+static int on_extension_chunk(nghttp2_session *h2, const nghttp2_frame_hd *hd, const uint8_t *at, size_t len, void *arg)
+{
+    (void)h2;
+    struct tunnel_session *session = arg;
+    if (hd->stream_id != 0 || hd->length > sizeof(session->control) ||
+        session->control_len + len > sizeof(session->control)) {
+        tunnel_session_break(session, "control message is too long or not on stream 0");
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
+    }
+    memcpy(session->control + session->control_len, at, len);
+    session->control_len += len;
+    return 0;
+}
+
+static int unpack_extension(nghttp2_session *h2, void **payload, const nghttp2_frame_hd *hd, void *arg)
+{
+    (void)h2;
+    (void)hd;
+    (void)arg;
+    *payload = NULL; // the bytes are in session->control
+    return 0;
+}
+
+static int take_control(struct tunnel_session *session)
+{
+    struct wire_control control;
+    struct error err;
+    enum error_code code = wire_control_decode(session->control, session->control_len, &control, &err);
+    if (!code) tunnel_session_take_control(session, &control);
+    if (code && code != ERROR_NOT_FOUND) tunnel_session_break(session, "%s", err.text);
+    session->control_len = 0;
+    return session->broken[0] ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+}
+
+static uint64_t opaque_get(const uint8_t opaque[8])
+{
+    uint64_t value;
+    memcpy(&value, opaque, sizeof(value));
+    return value;
+}
+
+static int on_frame_recv(nghttp2_session *h2, const nghttp2_frame *frame, void *arg)
+{
+    struct tunnel_session *session = arg;
+    struct tunnel_stream *stream = nghttp2_session_get_stream_user_data(h2, frame->hd.stream_id);
+    switch (frame->hd.type) {
+    case NGHTTP2_HEADERS: take_head(session, stream); break;
+    case NGHTTP2_PING:
+        if (frame->hd.flags & NGHTTP2_FLAG_ACK) tunnel_session_take_pong(session, opaque_get(frame->ping.opaque_data));
+        return 0;
+    case NGHTTP2_GOAWAY: tunnel_session_check_finish(session); return 0;
+    case WIRE_CONTROL_FRAME: return take_control(session);
+    default: break;
+    }
+    // The stream may have been reset by its consumer meanwhile, but it is freed by on_stream_close only.
+    bool ends = frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA;
+    if (stream && ends && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) tunnel_stream_take_end(stream);
+    return 0;
+}
+
+static int on_data_chunk(nghttp2_session *h2, uint8_t flags, int32_t id, const uint8_t *at, size_t len, void *arg)
+{
+    (void)flags;
+    (void)arg;
+    if (nghttp2_session_consume_connection(h2, len)) return NGHTTP2_ERR_CALLBACK_FAILURE;
+    struct tunnel_stream *stream = nghttp2_session_get_stream_user_data(h2, id);
+    if (stream) tunnel_stream_take_data(stream, at, len);
+    return 0;
+}
+
+static int on_stream_close(nghttp2_session *h2, int32_t id, uint32_t code, void *arg)
+{
+    (void)arg;
+    struct tunnel_stream *stream = nghttp2_session_get_stream_user_data(h2, id);
+    if (!stream) return 0;
+    nghttp2_session_set_stream_user_data(h2, id, NULL);
+    tunnel_stream_take_close(stream, code);
+    return 0;
+}
+
+static int on_invalid_frame(nghttp2_session *h2, const nghttp2_frame *frame, int code, void *arg)
+{
+    (void)h2;
+    struct tunnel_session *session = arg;
+    if (!session->broken[0] && frame->hd.stream_id == 0)
+        snprintf(session->broken, sizeof(session->broken), "HTTP/2: %s", nghttp2_strerror(code));
+    return 0;
+}
+
+// ---- frames that leave ---------------------------------------------------------------------------------------
+
+static void payload_drop(struct tunnel_session *session, const void *payload)
+{
+    struct session_payload **at = &session->controls;
+    while (*at && *at != payload)
+        at = &(*at)->next;
+    if (!*at) return;
+    struct session_payload *found = *at;
+    *at = found->next;
+    mem_free(found);
+}
+
+static ssize_t pack_extension(nghttp2_session *h2, uint8_t *at, size_t cap, const nghttp2_frame *frame, void *arg)
+{
+    (void)h2;
+    (void)arg;
+    const struct session_payload *payload = frame->ext.payload;
+    if (payload->len > cap) return NGHTTP2_ERR_CANCEL;
+    memcpy(at, payload->at, payload->len);
+    return (ssize_t)payload->len;
+}
+
+static int on_frame_send(nghttp2_session *h2, const nghttp2_frame *frame, void *arg)
+{
+    (void)h2;
+    if (frame->hd.type == WIRE_CONTROL_FRAME) payload_drop(arg, frame->ext.payload);
+    return 0;
+}
+
+static int on_frame_not_send(nghttp2_session *h2, const nghttp2_frame *frame, int code, void *arg)
+{
+    (void)code;
+    return on_frame_send(h2, frame, arg);
+}
+
+void tunnel_session_send_control(struct tunnel_session *session, const struct wire_control *control)
+{
+    struct strbuf text;
+    strbuf_init(&text, WIRE_CONTROL_BYTES_MAX);
+    if (wire_control_encode(control, &text, NULL) == ERROR_NONE) {
+        struct session_payload *payload = mem_alloc(sizeof(*payload) + text.len);
+        payload->len = text.len;
+        memcpy(payload->at, text.at, text.len);
+        payload->next = session->controls;
+        session->controls = payload;
+        if (nghttp2_submit_extension(session->h2, WIRE_CONTROL_FRAME, NGHTTP2_FLAG_NONE, 0, payload))
+            payload_drop(session, payload);
+        tunnel_session_wants_write(session);
+    }
+    strbuf_finish(&text);
+}
+
+// Copies whole frames while there is room; the one that does not fit waits in `unsent`, which nghttp2 keeps until it is
+// asked again.
+size_t tunnel_session_frames_take(struct tunnel_session *session, uint8_t *out, size_t cap)
+{
+    size_t used = 0;
+    for (;;) {
+        if (session->unsent_len == 0) {
+            ssize_t len = nghttp2_session_mem_send(session->h2, &session->unsent);
+            if (len < 0) tunnel_session_break(session, "HTTP/2: %s", nghttp2_strerror((int)len));
+            if (len <= 0) break;
+            session->unsent_len = (size_t)len;
+        }
+        size_t len = session->unsent_len < cap - used ? session->unsent_len : cap - used;
+        memcpy(out + used, session->unsent, len);
+        session->unsent += len;
+        session->unsent_len -= len;
+        used += len;
+        if (session->unsent_len) break;
+    }
+    return used;
+}
+
+// ---- life ----------------------------------------------------------------------------------------------------
+
+static void frames_set_callbacks(nghttp2_session_callbacks *callbacks)
+{
+    nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
+    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame_recv);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data_chunk);
+    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
+    nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, on_invalid_frame);
+    nghttp2_session_callbacks_set_on_extension_chunk_recv_callback(callbacks, on_extension_chunk);
+    nghttp2_session_callbacks_set_unpack_extension_callback(callbacks, unpack_extension);
+    nghttp2_session_callbacks_set_pack_extension_callback(callbacks, pack_extension);
+    nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_send);
+    nghttp2_session_callbacks_set_on_frame_not_send_callback(callbacks, on_frame_not_send);
+}
+
+static void frames_set_options(nghttp2_option *option)
+{
+    nghttp2_option_set_no_auto_window_update(option, 1); // credit is the consumer's to give
+    nghttp2_option_set_user_recv_extension_type(option, WIRE_CONTROL_FRAME);
+    nghttp2_option_set_max_deflate_dynamic_table_size(option, 0); // stateless HPACK, see SETTINGS below
+    nghttp2_option_set_max_settings(option, SETTINGS_MAX);
+    nghttp2_option_set_max_outbound_ack(option, OUTBOUND_ACK_MAX);
+    nghttp2_option_set_max_reserved_remote_streams(option, 0);
+    nghttp2_option_set_no_closed_streams(option, 1);
+}
+
+nghttp2_session *tunnel_session_frames_create(struct tunnel_session *session)
+{
+    nghttp2_session_callbacks *callbacks = NULL;
+    nghttp2_option *option = NULL;
+    nghttp2_session *h2 = NULL;
+    // These fail when memory has run out, and that ends the process.
+    if (nghttp2_session_callbacks_new(&callbacks) || nghttp2_option_new(&option)) abort();
+    frames_set_callbacks(callbacks);
+    frames_set_options(option);
+    if (nghttp2_session_client_new2(&h2, callbacks, session, option)) abort();
+    nghttp2_option_del(option);
+    nghttp2_session_callbacks_del(callbacks);
+    const nghttp2_settings_entry settings[] = {
+        {NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, 0}, // no memory of headers a session, and none to attack
+        {NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
+        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, TUNNEL_STREAM_WINDOW_BYTES},
+        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, TUNNEL_HEADER_BYTES_MAX},
+        {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1}, // the agent orders answers by RFC 9218
+    };
+    if (nghttp2_submit_settings(h2, NGHTTP2_FLAG_NONE, settings, sizeof(settings) / sizeof(settings[0])) ||
+        nghttp2_session_set_local_window_size(h2, NGHTTP2_FLAG_NONE, 0, CONNECTION_WINDOW))
+        abort();
+    return h2;
+}
+
+void tunnel_session_frames_finish(struct tunnel_session *session)
+{
+    head_drop(session);
+    nghttp2_session_del(session->h2);
+    while (session->controls) {
+        struct session_payload *payload = session->controls;
+        session->controls = payload->next;
+        mem_free(payload);
+    }
+}

@@ -1,0 +1,92 @@
+#include "tunnel/stream_request.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "tunnel/wire/identity.h"
+
+static void request_add(struct stream_request *fields, struct str name, struct str value)
+{
+    // nghttp2's type is not const; it copies and does not write.
+    fields->fields[fields->count++] = (nghttp2_nv){.name = (uint8_t *)(uintptr_t)name.at,
+                                                   .namelen = name.len,
+                                                   .value = (uint8_t *)(uintptr_t)(value.at ? value.at : ""),
+                                                   .valuelen = value.len};
+    fields->bytes += name.len + value.len;
+}
+
+static bool request_is_dropped(const struct tunnel_header *header)
+{
+    static const char *const names[] = {"connection", "keep-alive",     "proxy-connection",   "transfer-encoding",
+                                        "upgrade",    "http2-settings", WIRE_HEADER_IDENTITY, WIRE_HEADER_CAUSE,
+                                        "host"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (str_eq(header->name, str_c(names[i]))) return true;
+    return str_eq(header->name, STR("te")) && !str_eq_nocase(str_trim(header->value), STR("trailers"));
+}
+
+static enum error_code request_add_headers(struct stream_request *fields, const struct tunnel_request *request,
+                                           struct error *err)
+{
+    if (request->header_count > TUNNEL_HEADERS_MAX)
+        return error_set(err, ERROR_TOO_LARGE, "%zu request headers", request->header_count);
+    for (size_t i = 0; i < request->header_count; i++) {
+        const struct tunnel_header *header = &request->headers[i];
+        if (request_is_dropped(header)) continue;
+        if (!nghttp2_check_header_name((const uint8_t *)header->name.at, header->name.len) ||
+            header->name.at[0] == ':' ||
+            !nghttp2_check_header_value_rfc9113((const uint8_t *)(header->value.at ? header->value.at : ""),
+                                                header->value.len))
+            return error_set(err, ERROR_INVALID, "request header %zu cannot be sent over HTTP/2", i);
+        request_add(fields, header->name, header->value);
+    }
+    if (fields->bytes > TUNNEL_HEADER_BYTES_MAX)
+        return error_set(err, ERROR_TOO_LARGE, "%zu bytes of request headers", fields->bytes);
+    return ERROR_NONE;
+}
+
+static enum error_code request_add_identity(struct stream_request *fields, const struct tunnel_session *session,
+                                            const struct tunnel_request *request, struct error *err)
+{
+    const struct tunnel_identity *of = &session->entry->info.identity;
+    struct wire_identity identity = {.expires_at_ms = clock_wall_ms() + WIRE_IDENTITY_LIFE_MS};
+    snprintf(identity.account_id, sizeof(identity.account_id), "%s", of->account_id);
+    snprintf(identity.runtime, sizeof(identity.runtime), "%s", of->runtime);
+    snprintf(identity.user_id, sizeof(identity.user_id), "%s", request->user_id ? request->user_id : "");
+    snprintf(identity.user_name, sizeof(identity.user_name), "%s", request->user_name ? request->user_name : "");
+    enum error_code code = wire_identity_sign(&identity, session->identity_key, &fields->identity, err);
+    if (code) return code;
+    request_add(fields, STR(WIRE_HEADER_IDENTITY), strbuf_str(&fields->identity));
+    return ERROR_NONE;
+}
+
+enum error_code stream_request_init(struct stream_request *fields, struct tunnel_session *session,
+                                    const struct tunnel_request *request, bool is_reports, struct error *err)
+{
+    fields->count = 0;
+    fields->bytes = 0;
+    strbuf_init(&fields->identity, WIRE_IDENTITY_BYTES_MAX);
+    bool is_connect = str_eq(request->method, STR("CONNECT"));
+    if (is_connect != (request->protocol.len > 0))
+        return error_set(err, ERROR_INVALID, "CONNECT goes with a protocol, and a protocol with CONNECT");
+    if (is_connect &&
+        !nghttp2_session_get_remote_settings(session->h2, NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL))
+        return error_set(err, ERROR_UNAVAILABLE, "the agent does not take upgraded connections");
+    if (request->path.len == 0 || request->path.at[0] != '/')
+        return error_set(err, ERROR_INVALID, "the path is not in origin-form");
+    request_add(fields, STR(":method"), request->method);
+    if (is_connect) request_add(fields, STR(":protocol"), request->protocol);
+    request_add(fields, STR(":scheme"), STR("https"));
+    // Without an authority HTTP/2 is not a request: "culvert" means the agent itself and its path table.
+    request_add(fields, STR(":authority"), request->authority.len ? request->authority : STR("culvert"));
+    request_add(fields, STR(":path"), request->path);
+    for (size_t i = 0; i < fields->count; i++)
+        if (!nghttp2_check_header_value_rfc9113(fields->fields[i].value, fields->fields[i].valuelen))
+            return error_set(err, ERROR_INVALID, "the request line cannot be sent over HTTP/2");
+    enum error_code code = request_add_headers(fields, request, err);
+    if (!code && !is_reports) code = request_add_identity(fields, session, request, err);
+    if (code) stream_request_finish(fields);
+    return code;
+}
+
+void stream_request_finish(struct stream_request *fields) { strbuf_finish(&fields->identity); }

@@ -1,0 +1,54 @@
+// control: what the two ends of a tunnel say about the tunnel itself: the payload of HTTP/2 extension frames of type
+// 0xE0 on stream 0 (RFC 9113 section 5.5; nghttp2's user-defined extension frames carry them). Pure codec: bytes in,
+// bytes out; any thread. A payload is  u8 version = 1 | u8 type | fields, a field being  u8 tag | u16 length (big-
+// endian) | bytes, numbers being 8 bytes big-endian. Unknown tags are skipped, unknown types are for newer peers.
+#ifndef CULVERT_TUNNEL_WIRE_CONTROL_H
+#define CULVERT_TUNNEL_WIRE_CONTROL_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "base/strbuf.h"
+
+enum {
+    WIRE_CONTROL_FRAME = 0xE0,     // the HTTP/2 frame type
+    WIRE_CONTROL_BYTES_MAX = 2048, // of one payload
+    WIRE_CONTROL_TEXT_BYTES_MAX = 512,
+};
+
+enum wire_control_type {
+    WIRE_CONTROL_HELLO_ACK = 1, // platform: the session carries calls from now on
+    WIRE_CONTROL_DRAIN = 2,     // platform: open another tunnel after rand(0, spread_ms); this one ends at deadline_ms
+    WIRE_CONTROL_STATS = 3,     // agent: how it is doing
+    WIRE_CONTROL_TOKEN_REFRESH = 4, // platform: use this token from the next dial on
+    WIRE_CONTROL_SUPERSEDED = 5,    // platform: a newer session took over; do not dial again for this instance's sake
+};
+
+// Views into the decoder's input (decode) or the caller's memory (encode). A field that does not belong to the type
+// is neither written nor read.
+struct wire_control {
+    enum wire_control_type type;
+    uint64_t session;       // HELLO_ACK: for logs on both sides
+    uint64_t epoch;         // HELLO_ACK: ours; SUPERSEDED: the newer one
+    uint64_t capabilities;  // HELLO_ACK: bit set, none defined yet
+    uint64_t ping_after_ms; // HELLO_ACK: silence after which the platform pings
+    uint64_t dead_after_ms; // HELLO_ACK: and how much longer until it gives up
+    uint64_t deadline_ms;   // DRAIN: from now
+    uint64_t spread_ms;     // DRAIN
+    struct str reason;      // DRAIN, SUPERSEDED: a sentence for people
+    uint64_t streams_open;  // STATS
+    uint64_t outbox_depth;  // STATS: objects that wait to be reported
+    uint64_t rss_bytes;     // STATS
+    struct str token;       // TOKEN_REFRESH: a secret
+};
+
+MUST_CHECK enum error_code wire_control_encode(const struct wire_control *control, struct strbuf *out,
+                                               struct error *err);
+// at..len is one whole payload. ERROR_NOT_FOUND: a type this build does not know, to be ignored.
+// ERROR_PROTOCOL: broken; close.
+MUST_CHECK enum error_code wire_control_decode(const uint8_t *at, size_t len, struct wire_control *out,
+                                               struct error *err);
+const char *wire_control_name(enum wire_control_type type); // "hello_ack"
+
+#endif

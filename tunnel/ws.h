@@ -1,0 +1,58 @@
+// ws: the WebSocket end of a tunnel, and everything of libwebsockets: TLS, the handshake's answer, a byte pipe of
+// binary messages whose boundaries mean nothing. One tunnel_ws_server a node (an lws context on the node's uv loop,
+// without a listener of its own), one tunnel_ws a connection. All on the loop's thread; creation and destruction of
+// servers are serialised by the caller, because the library initialises globals there.
+#ifndef CULVERT_TUNNEL_WS_H
+#define CULVERT_TUNNEL_WS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/error.h"
+#include "tunnel/upgrade.h"
+
+struct tunnel_ws_server;
+struct tunnel_ws;
+
+enum { TUNNEL_WS_WRITE_BYTES = 64 * 1024 };
+
+struct tunnel_ws_options {
+    const char *tls_certificate_file, *tls_key_file;
+    unsigned connections_max; // established
+    unsigned handshakes_max;  // accepted and not yet established
+    unsigned user_timeout_ms; // TCP_USER_TIMEOUT is the listener's affair; this bounds the WebSocket close handshake
+    void *ctx;
+    // Decides before 101, at once. 101: *out_user goes with the connection. Else a status with *err and, for 503,
+    // *out_retry_after_s.
+    int (*on_upgrade)(void *ctx, const struct tunnel_upgrade *upgrade, void **out_user, unsigned *out_retry_after_s,
+                      struct error *err);
+    void (*on_abandoned)(void *ctx, void *user);               // 101 was decided and then the connection was lost
+    void (*on_open)(void *ctx, void *user, struct tunnel_ws *ws);
+    // The rest comes with what tunnel_ws_set_user() named.
+    void (*on_bytes)(void *user, const uint8_t *at, size_t len);
+    // Fills at most cap bytes; 0: nothing to send. Called while the socket takes more.
+    size_t (*on_writable)(void *user, uint8_t *out, size_t cap);
+    void (*on_closed)(void *user); // the last one; ws is dead afterwards
+    void (*on_room)(void *ctx);    // a connection went: there may be room again
+};
+
+// Before any server and before threads.
+void tunnel_ws_init_library(void);
+MUST_CHECK enum error_code tunnel_ws_server_create(uv_loop_t *loop, const struct tunnel_ws_options *options,
+                                                   struct tunnel_ws_server **out, struct error *err);
+// Closes every connection; the library's handles finish in later turns, then on_done comes.
+void tunnel_ws_server_destroy(struct tunnel_ws_server *server, void (*on_done)(void *arg), void *arg);
+MUST_CHECK enum error_code tunnel_ws_server_reload_tls(struct tunnel_ws_server *server, struct error *err);
+bool tunnel_ws_server_has_room(const struct tunnel_ws_server *server);
+void tunnel_ws_server_adopt(struct tunnel_ws_server *server, int fd, const char *remote); // owns fd
+
+void tunnel_ws_set_user(struct tunnel_ws *ws, void *user);
+const char *tunnel_ws_remote(const struct tunnel_ws *ws);
+// Asks for on_writable; cheap to repeat. Never calls back from inside.
+void tunnel_ws_want_write(struct tunnel_ws *ws);
+// Sends what on_writable still gives, then a Close frame with the status (RFC 6455 section 7.4.1) and waits a little
+// for the peer's. now: the transport is given up without a word. on_closed follows in a later turn either way.
+void tunnel_ws_close(struct tunnel_ws *ws, uint16_t status, bool now);
+
+#endif
