@@ -23,6 +23,7 @@ struct inventory {
     struct key_table *by_uid;       // those that were seen
     struct key_table *by_owner;     // first of the siblings, by the owner's uid
     struct key_table *applications; // by ns/name
+    uint64_t round; // of reading an application's resources
     bool full_logged;
 };
 
@@ -262,10 +263,11 @@ static void remove_seen(struct inventory *inventory, struct inventory_resource *
 
 // ---- applications --------------------------------------------------------------------------------------------
 
-static void claim(struct inventory_application *application, struct inventory_resource *resource)
+static void claim(struct inventory_application *application, struct inventory_resource *resource, uint64_t round)
 {
     resource->claims++;
     resource->kind->claims++;
+    resource->round = round;
     application->claims[application->claim_count++] = resource;
 }
 
@@ -286,7 +288,8 @@ static void let_go(struct inventory *inventory, struct inventory_application *ap
     resource->claims--;
     resource->kind->claims--;
     bool changed = false;
-    if (resource->application == application) {
+    bool claimed_again = resource->round == inventory->round && resource->claims;
+    if (resource->application == application && !claimed_again) {
         resource->application = resource->claims ? other_claimant(inventory, resource) : NULL;
         changed = true;
     }
@@ -320,14 +323,13 @@ static void take_entry(struct inventory *inventory, struct inventory_application
     struct inventory_kind *kind = inventory_kind_of(inventory, group, version, kind_name);
     struct inventory_resource *resource = kind ? resource_of(inventory, kind, ns, name) : NULL;
     if (!resource) return;
-    claim(application, resource);
+    claim(application, resource, inventory->round);
     bool changed = !resource->application || resource->claims == 1;
     if (changed) resource->application = application;
     if (resource->application != application) return; // another one's first
     set_text(&resource->sync_status, json_get_str(entry, "status"), &changed);
     set_text(&resource->health_status, json_str(json_path(entry, "health", "status", NULL)), &changed);
     settle(inventory, resource, changed, 0);
-    if (!resource->uid && changed) inventory->events->on_stale(inventory->arg, resource);
 }
 
 // Objects of other clusters are reported by those clusters' own agents.
@@ -346,14 +348,13 @@ static void set_claims(struct inventory *inventory, struct inventory_application
     if (count > CLAIMS_MAX) count = CLAIMS_MAX;
     application->claims = mem_array(count + 1, sizeof *application->claims);
     application->claim_count = 0;
+    inventory->round++;
     for (size_t i = 0; i < count; i++)
         take_entry(inventory, application, json_array_get(entries, i));
     // The old claims go after the new ones came, so that what stays is never let go in between.
     for (size_t i = 0; i < old_count; i++)
         let_go(inventory, application, old[i]);
     mem_free(old);
-    for (size_t i = 0; i < application->claim_count; i++)
-        if (!application->claims[i]->application) application->claims[i]->application = application;
 }
 
 static void application_seen(struct inventory *inventory, struct str ns, struct str name, const json_t *object)
@@ -421,19 +422,22 @@ void inventory_deleted(struct inventory *inventory, struct inventory_kind *kind,
 
 void inventory_sweep(struct inventory *inventory, struct inventory_kind *kind, const char *ns, uint64_t generation)
 {
-    // Removing one may free others of its kind (an application that names itself), so each step starts from a copy
-    // of the names and the walk begins again after a removal changed the list's head.
-    for (bool again = true; again;) {
-        again = false;
-        for (struct inventory_resource *resource = kind->first; resource; resource = resource->next) {
-            if (!resource->uid || resource->generation == generation || (ns && strcmp(ns, resource->ns) != 0)) continue;
-            AUTO_FREE char *gone_ns = mem_strdup(resource->ns);
-            AUTO_FREE char *gone_name = mem_strdup(resource->name);
-            inventory_deleted(inventory, kind, str_c(gone_ns), str_c(gone_name));
-            again = true;
-            break;
-        }
+    // Removing one may free others (an application lets go of what it named), so the keys are gathered first.
+    size_t count = 0, room = 0;
+    char **gone = NULL;
+    for (struct inventory_resource *resource = kind->first; resource; resource = resource->next) {
+        if (!resource->uid || resource->generation == generation || (ns && strcmp(ns, resource->ns) != 0)) continue;
+        if (count == room) gone = mem_realloc(gone, (room = room ? room * 2 : 64) * sizeof *gone);
+        gone[count++] = mem_strdup(resource->key);
     }
+    for (size_t i = 0; i < count; i++) {
+        struct inventory_resource *resource = key_table_get(inventory->resources, str_c(gone[i]));
+        if (resource && is_application(kind)) application_gone(inventory, str_c(resource->ns), str_c(resource->name));
+        resource = key_table_get(inventory->resources, str_c(gone[i]));
+        if (resource) remove_seen(inventory, resource);
+        mem_free(gone[i]);
+    }
+    mem_free(gone);
 }
 
 struct str inventory_application_ns(const struct inventory_resource *resource)

@@ -33,6 +33,7 @@ struct inventory_resource {
     struct inventory_application *application;
     char *sync_status, *health_status; // owned; NULL: not said
     size_t claims;                     // entries of all applications that name it
+    uint64_t round;                    // the inventory's own: which reading of an application last named it
     bool reported;
     bool fetching;       // the collector's: its content is being asked for
     unsigned attempts;   // the collector's

@@ -21,8 +21,8 @@ struct upstream_connection {
     uv_tcp_t tcp;
     uv_write_t write;
     uv_shutdown_t shutdown;
-    struct byte_queue queue; // what the socket did not take
-    size_t writing;          // bytes at its front that `write` holds
+    struct byte_queue queue;   // what the socket did not take yet
+    struct byte_queue writing; // what `write` holds: apart, so that the queue may move while it grows
     bool has_tcp, idle, reading, full, end_wanted, ended, closed;
     uint64_t idle_since_ms;
 };
@@ -49,6 +49,7 @@ static void free_connection(struct upstream_connection *c)
 {
     unref_pool(c->pool);
     byte_queue_finish(&c->queue);
+    byte_queue_finish(&c->writing);
     mem_free(c->host);
     mem_free(c);
 }
@@ -140,8 +141,7 @@ static void on_shutdown(uv_shutdown_t *shutdown, int status)
 static void on_written(uv_write_t *write, int status)
 {
     struct upstream_connection *c = write->data;
-    byte_queue_drop(&c->queue, c->writing);
-    c->writing = 0;
+    byte_queue_finish(&c->writing);
     if (c->closed) return;
     if (status < 0) {
         fail(c, ERROR_IO, status);
@@ -156,16 +156,171 @@ static void on_written(uv_write_t *write, int status)
 
 static void flush(struct upstream_connection *c)
 {
-    if (!c->has_tcp || c->writing || c->closed) return;
+    if (!c->has_tcp || c->closed || byte_queue_len(&c->writing)) return;
     if (byte_queue_len(&c->queue)) {
-        // byte_queue_add() may move the block while uv holds it: see upstream_connection_write().
-        uv_buf_t buf = uv_buf_init((char *)(uintptr_t)byte_queue_front(&c->queue), (unsigned)byte_queue_len(&c->queue));
-        int n = uv_try_write((uv_stream_t *)&c->tcp, &buf, 1);
-        if (n > 0) byte_queue_drop(&c->queue, (size_t)n);
-    }
-    if (byte_queue_len(&c->queue)) return;
-    if (c->end_wanted && !c->ended) {
+        c->writing = c->queue;
+        c->queue = (struct byte_queue){.at = NULL};
+        uv_buf_t buf =
+            uv_buf_init((char *)(uintptr_t)byte_queue_front(&c->writing), (unsigned)byte_queue_len(&c->writing));
+        c->write.data = c;
+        int rc = uv_write(&c->write, (uv_stream_t *)&c->tcp, &buf, 1, on_written);
+        if (rc < 0) byte_queue_finish(&c->writing); // closed under us: the read side tells
+    } else if (c->end_wanted && !c->ended) {
         c->ended = true;
         uv_shutdown(&c->shutdown, (uv_stream_t *)&c->tcp, on_shutdown);
     }
+}
+
+bool upstream_connection_write(struct upstream_connection *c, const void *at, size_t len)
+{
+    if (c->closed || c->end_wanted || !len) return true;
+    size_t taken = 0;
+    if (c->has_tcp && !byte_queue_len(&c->queue) && !byte_queue_len(&c->writing)) {
+        uv_buf_t buf = uv_buf_init((char *)(uintptr_t)at, (unsigned)len);
+        int n = uv_try_write((uv_stream_t *)&c->tcp, &buf, 1);
+        if (n > 0) taken = (size_t)n;
+    }
+    byte_queue_add(&c->queue, (const char *)at + taken, len - taken);
+    flush(c);
+    c->full = byte_queue_len(&c->queue) + byte_queue_len(&c->writing) >= UPSTREAM_CONNECTION_QUEUE_BYTES;
+    return !c->full;
+}
+
+void upstream_connection_end(struct upstream_connection *c)
+{
+    if (c->closed || c->end_wanted) return;
+    c->end_wanted = true;
+    flush(c);
+}
+
+static void on_dialed(void *arg, int fd, const struct error *err)
+{
+    struct upstream_connection *c = arg;
+    struct error failed = *err;
+    c->dialer = NULL;
+    if (fd >= 0) {
+        int rc = uv_tcp_open(&c->tcp, fd);
+        if (rc < 0) {
+            error_set(&failed, ERROR_UNAVAILABLE, "%s:%u: %s", c->host, (unsigned)c->port, uv_strerror(rc));
+            close(fd);
+            fd = -1;
+        }
+    }
+    if (fd < 0) {
+        failed.code = ERROR_UNAVAILABLE;
+        c->events.on_error(c->arg, &failed);
+        return;
+    }
+    c->has_tcp = true;
+    if (c->reading) uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
+    flush(c);
+    c->events.on_connected(c->arg);
+}
+
+static struct upstream_connection *dial(struct upstream_pool *pool, struct str host, uint16_t port)
+{
+    struct upstream_connection *c = mem_zalloc(sizeof(*c));
+    c->pool = pool;
+    pool->refs++;
+    c->host = mem_strndup(host.at, host.len);
+    c->port = port;
+    c->reading = true; // an early end is noticed
+    uv_tcp_init(pool->loop, &c->tcp);
+    c->tcp.data = c;
+    c->dialer = agent_dialer_start(pool->loop, host, port, pool->connect_timeout_ms, on_dialed, c);
+    return c;
+}
+
+// ---- pool ------------------------------------------------------------------------------------------------------
+
+static void on_sweep(uv_timer_t *timer)
+{
+    struct upstream_pool *pool = timer->data;
+    uint64_t now = clock_mono_ms();
+    while (pool->idle_last && now - pool->idle_last->idle_since_ms >= UPSTREAM_POOL_IDLE_MS)
+        upstream_connection_close(pool->idle_last);
+    if (!pool->idle_last) uv_timer_stop(timer);
+}
+
+struct upstream_pool *upstream_pool_create(uv_loop_t *loop, uint64_t connect_timeout_ms)
+{
+    struct upstream_pool *pool = mem_zalloc(sizeof(*pool));
+    pool->loop = loop;
+    pool->connect_timeout_ms = connect_timeout_ms;
+    pool->refs = 1;
+    uv_timer_init(loop, &pool->sweep);
+    pool->sweep.data = pool;
+    return pool;
+}
+
+static void on_sweep_closed(uv_handle_t *handle)
+{
+    unref_pool(handle->data);
+}
+
+void upstream_pool_destroy(struct upstream_pool *pool)
+{
+    if (!pool) return;
+    pool->destroyed = true;
+    while (pool->idle_first)
+        upstream_connection_close(pool->idle_first);
+    uv_close((uv_handle_t *)&pool->sweep, on_sweep_closed);
+}
+
+static struct upstream_connection *find_idle(const struct upstream_pool *pool, struct str host, uint16_t port,
+                                             unsigned *out_count)
+{
+    struct upstream_connection *found = NULL;
+    *out_count = 0;
+    for (struct upstream_connection *c = pool->idle_first; c; c = c->next) {
+        if (c->port != port || !str_eq(str_c(c->host), host)) continue;
+        if (!found) found = c;
+        (*out_count)++;
+    }
+    return found;
+}
+
+struct upstream_connection *upstream_pool_take(struct upstream_pool *pool, struct str host, uint16_t port, bool fresh,
+                                               const struct upstream_connection_events *events, void *arg,
+                                               bool *out_reused)
+{
+    unsigned count;
+    struct upstream_connection *c = fresh ? NULL : find_idle(pool, host, port, &count);
+    *out_reused = c != NULL;
+    if (c)
+        leave_idle(c);
+    else
+        c = dial(pool, host, port);
+    c->events = *events;
+    c->arg = arg;
+    return c;
+}
+
+void upstream_pool_give(struct upstream_pool *pool, struct upstream_connection *c)
+{
+    unsigned count;
+    bool clean =
+        c->has_tcp && !c->closed && !c->end_wanted && !byte_queue_len(&c->queue) && !byte_queue_len(&c->writing);
+    find_idle(pool, str_c(c->host), c->port, &count);
+    if (!clean || pool->destroyed || count >= UPSTREAM_POOL_IDLE_PER_SERVICE) {
+        upstream_connection_close(c);
+        return;
+    }
+    if (pool->idle_count >= UPSTREAM_POOL_IDLE_MAX) upstream_connection_close(pool->idle_last);
+    c->arg = NULL;
+    c->full = false;
+    c->idle = true;
+    c->idle_since_ms = clock_mono_ms();
+    c->next = pool->idle_first;
+    if (c->next) c->next->prev = c;
+    pool->idle_first = c;
+    if (!pool->idle_last) pool->idle_last = c;
+    pool->idle_count++;
+    upstream_connection_resume(c);
+    if (!uv_is_active((uv_handle_t *)&pool->sweep)) uv_timer_start(&pool->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
+}
+
+unsigned upstream_pool_idle_count(const struct upstream_pool *pool)
+{
+    return pool->idle_count;
 }

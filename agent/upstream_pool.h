@@ -14,9 +14,9 @@ struct upstream_pool;
 struct upstream_connection;
 
 enum {
-    UPSTREAM_POOL_IDLE_MAX = 256,         // all services
+    UPSTREAM_POOL_IDLE_MAX = 256, // all services
     UPSTREAM_POOL_IDLE_PER_SERVICE = 64,
-    UPSTREAM_POOL_IDLE_MS = 15000,        // below the idle limit of most servers; early closes are noticed
+    UPSTREAM_POOL_IDLE_MS = 15000,               // below the idle limit of most servers; early closes are noticed
     UPSTREAM_CONNECTION_QUEUE_BYTES = 64 * 1024, // upstream_connection_write() says "full" from here on
 };
 
@@ -25,11 +25,11 @@ void upstream_pool_destroy(struct upstream_pool *pool); // connections that are 
 
 // All from the loop, never inside the calls below.
 struct upstream_connection_events {
-    void (*on_connected)(void *arg);                            // a fresh one only
-    void (*on_read)(void *arg, const char *at, size_t len);     // lives for the call
+    void (*on_connected)(void *arg);                        // a fresh one only
+    void (*on_read)(void *arg, const char *at, size_t len); // lives for the call
     void (*on_eof)(void *arg);
-    void (*on_drained)(void *arg);                              // the queue is empty after it was full
-    void (*on_error)(void *arg, const struct error *err);       // ERROR_UNAVAILABLE: could not connect
+    void (*on_drained)(void *arg);                        // the queue is empty after it was full
+    void (*on_error)(void *arg, const struct error *err); // ERROR_UNAVAILABLE: could not connect
 };
 
 // A connection to host:port: an idle one (*out_reused) or one that is being dialed; writes wait for it.

@@ -30,21 +30,21 @@ GRANT USAGE ON SCHEMA culvert TO culvert_app, culvert_lookup;
 GRANT SELECT ON culvert.schema_migrations TO culvert_app;
 
 CREATE TABLE culvert.accounts (
-    account_id text NOT NULL CHECK (account_id ~ '^[0-9a-f]{24}$'),
-    name text NOT NULL CHECK (name <> '' AND length(name) <= 200),
-    git_provider text CHECK (git_provider IN ('BITBUCKET', 'BITBUCKET_SERVER', 'GERRIT', 'GITHUB', 'GITLAB')),
-    git_api_url text,
-    shared_config_repo text,
+    account_id text COLLATE "C" NOT NULL CHECK (account_id ~ '^[0-9a-f]{24}$'),
+    name text COLLATE "C" NOT NULL CHECK (name <> '' AND length(name) <= 200),
+    git_provider text COLLATE "C" CHECK (git_provider IN ('BITBUCKET', 'BITBUCKET_SERVER', 'GERRIT', 'GITHUB', 'GITLAB')),
+    git_api_url text COLLATE "C",
+    shared_config_repo text COLLATE "C",
     created_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (account_id)
 );
 CREATE UNIQUE INDEX accounts_name ON culvert.accounts (name);
 
 CREATE TABLE culvert.users (
-    account_id text NOT NULL REFERENCES culvert.accounts ON DELETE CASCADE,
-    user_id text NOT NULL CHECK (user_id ~ '^[0-9a-f]{24}$'),
-    name text NOT NULL CHECK (name <> '' AND length(name) <= 200),
-    email text NOT NULL CHECK (length(email) <= 320),
+    account_id text COLLATE "C" NOT NULL REFERENCES culvert.accounts ON DELETE CASCADE,
+    user_id text COLLATE "C" NOT NULL CHECK (user_id ~ '^[0-9a-f]{24}$'),
+    name text COLLATE "C" NOT NULL CHECK (name <> '' AND length(name) <= 200),
+    email text COLLATE "C" NOT NULL CHECK (length(email) <= 320),
     is_admin boolean NOT NULL DEFAULT false,
     is_disabled boolean NOT NULL DEFAULT false,
     created_at timestamptz NOT NULL DEFAULT now(),
@@ -53,10 +53,10 @@ CREATE TABLE culvert.users (
 CREATE UNIQUE INDEX users_name ON culvert.users (account_id, name);
 
 CREATE TABLE culvert.api_keys (
-    account_id text NOT NULL,
-    token_id text NOT NULL CHECK (token_id ~ '^[0-9a-f]{24}$'),
-    user_id text NOT NULL,
-    name text NOT NULL CHECK (name <> '' AND length(name) <= 200),
+    account_id text COLLATE "C" NOT NULL,
+    token_id text COLLATE "C" NOT NULL CHECK (token_id ~ '^[0-9a-f]{24}$'),
+    user_id text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL CHECK (name <> '' AND length(name) <= 200),
     secret_sha256 bytea NOT NULL CHECK (length(secret_sha256) = 32),
     scopes jsonb NOT NULL DEFAULT '[]' CHECK (jsonb_typeof(scopes) = 'array'),
     created_at timestamptz NOT NULL DEFAULT now(),

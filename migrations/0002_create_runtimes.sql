@@ -2,24 +2,24 @@
 -- Runtimes, their tokens, and the tunnel sessions that connect them.
 
 CREATE TABLE culvert.runtimes (
-    account_id text NOT NULL REFERENCES culvert.accounts ON DELETE CASCADE,
-    runtime text NOT NULL CHECK (runtime ~ '^[a-z0-9]([-a-z0-9]{0,36}[a-z0-9])?$'),
-    runtime_id text NOT NULL,
-    namespace text,
-    cluster text,
-    installation_type text NOT NULL DEFAULT 'HELM' CHECK (installation_type IN ('HELM', 'HELM_HOSTED')),
-    git_provider text CHECK (git_provider IN ('BITBUCKET', 'BITBUCKET_SERVER', 'GERRIT', 'GITHUB', 'GITLAB')),
-    runtime_version text,
-    chart_version text,
+    account_id text COLLATE "C" NOT NULL REFERENCES culvert.accounts ON DELETE CASCADE,
+    runtime text COLLATE "C" NOT NULL CHECK (runtime ~ '^[a-z0-9]([-a-z0-9]{0,36}[a-z0-9])?$'),
+    runtime_id text COLLATE "C" NOT NULL,
+    namespace text COLLATE "C",
+    cluster text COLLATE "C",
+    installation_type text COLLATE "C" NOT NULL DEFAULT 'HELM' CHECK (installation_type IN ('HELM', 'HELM_HOSTED')),
+    git_provider text COLLATE "C" CHECK (git_provider IN ('BITBUCKET', 'BITBUCKET_SERVER', 'GERRIT', 'GITHUB', 'GITLAB')),
+    runtime_version text COLLATE "C",
+    chart_version text COLLATE "C",
     component_names jsonb NOT NULL DEFAULT '[]' CHECK (jsonb_typeof(component_names) = 'array'),
-    ingress_host text,
-    internal_ingress_host text,
-    ingress_class text,
-    ingress_controller text,
-    gateway_name text,
-    gateway_namespace text,
-    repo text,
-    access_mode text NOT NULL DEFAULT 'TUNNEL' CHECK (access_mode IN ('INGRESS', 'TUNNEL')),
+    ingress_host text COLLATE "C",
+    internal_ingress_host text COLLATE "C",
+    ingress_class text COLLATE "C",
+    ingress_controller text COLLATE "C",
+    gateway_name text COLLATE "C",
+    gateway_namespace text COLLATE "C",
+    repo text COLLATE "C",
+    access_mode text COLLATE "C" NOT NULL DEFAULT 'TUNNEL' CHECK (access_mode IN ('INGRESS', 'TUNNEL')),
     is_managed boolean NOT NULL DEFAULT false,
     is_external_argo_cd boolean NOT NULL DEFAULT false,
     first_session_at timestamptz,
@@ -32,10 +32,10 @@ CREATE TABLE culvert.runtimes (
 -- readers that ask for what is newer than the last they saw: the lock makes later numbers commit later.
 CREATE SEQUENCE culvert.runtime_token_changes;
 CREATE TABLE culvert.runtime_tokens (
-    account_id text NOT NULL REFERENCES culvert.accounts ON DELETE CASCADE,
-    token_id text NOT NULL CHECK (token_id ~ '^[0-9a-f]{24}$'),
-    runtime text NOT NULL,
-    runtime_id text NOT NULL,
+    account_id text COLLATE "C" NOT NULL REFERENCES culvert.accounts ON DELETE CASCADE,
+    token_id text COLLATE "C" NOT NULL CHECK (token_id ~ '^[0-9a-f]{24}$'),
+    runtime text COLLATE "C" NOT NULL,
+    runtime_id text COLLATE "C" NOT NULL,
     secret_sha256 bytea NOT NULL CHECK (length(secret_sha256) = 32),
     change bigint NOT NULL,
     created_at timestamptz NOT NULL DEFAULT now(),
@@ -60,15 +60,15 @@ CREATE TRIGGER number BEFORE INSERT OR UPDATE OF revoked_at, secret_sha256 ON cu
 -- The last epoch given to a runtime's sessions. It outlives the runtime: a new one of the same name starts above every
 -- session that the old one ever had.
 CREATE TABLE culvert.runtime_epochs (
-    account_id text NOT NULL REFERENCES culvert.accounts ON DELETE CASCADE,
-    runtime text NOT NULL,
+    account_id text COLLATE "C" NOT NULL REFERENCES culvert.accounts ON DELETE CASCADE,
+    runtime text COLLATE "C" NOT NULL,
     epoch bigint NOT NULL CHECK (epoch > 0),
     PRIMARY KEY (account_id, runtime)
 );
 
 -- A replica of culvertd is alive while its lease is; all its sessions live and die with it. Not of any account.
 CREATE TABLE culvert.replica_leases (
-    replica text NOT NULL CHECK (replica <> '' AND length(replica) <= 200),
+    replica text COLLATE "C" NOT NULL CHECK (replica <> '' AND length(replica) <= 200),
     expires_at timestamptz NOT NULL,
     renewed_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (replica)
@@ -76,19 +76,19 @@ CREATE TABLE culvert.replica_leases (
 GRANT SELECT, INSERT, UPDATE, DELETE ON culvert.replica_leases TO culvert_app;
 
 CREATE TABLE culvert.tunnel_sessions (
-    account_id text NOT NULL,
-    runtime text NOT NULL,
+    account_id text COLLATE "C" NOT NULL,
+    runtime text COLLATE "C" NOT NULL,
     epoch bigint NOT NULL,
-    session_id text NOT NULL,
-    runtime_id text NOT NULL,
-    replica text NOT NULL,
-    instance_id text NOT NULL,
-    boot_id text NOT NULL,
-    agent_version text NOT NULL,
-    remote text NOT NULL,
+    session_id text COLLATE "C" NOT NULL,
+    runtime_id text COLLATE "C" NOT NULL,
+    replica text COLLATE "C" NOT NULL,
+    instance_id text COLLATE "C" NOT NULL,
+    boot_id text COLLATE "C" NOT NULL,
+    agent_version text COLLATE "C" NOT NULL,
+    remote text COLLATE "C" NOT NULL,
     opened_at timestamptz NOT NULL DEFAULT now(),
     closed_at timestamptz,
-    close_reason text,
+    close_reason text COLLATE "C",
     PRIMARY KEY (account_id, runtime, epoch),
     FOREIGN KEY (account_id, runtime) REFERENCES culvert.runtimes ON DELETE CASCADE
 );

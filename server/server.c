@@ -147,8 +147,7 @@ static enum error_code start(struct server *server, struct error *err)
     if (!server->broker) return err->code;
     unsigned wanted = loops_wanted(server->config);
     for (unsigned i = 0; i < wanted; i++) {
-        server->workers[i] = worker_create(server, i, err);
-        if (!server->workers[i]) return err->code;
+        if (!worker_create(server, i, err)) return err->code;
         server->worker_count++;
     }
     return ERROR_NONE;

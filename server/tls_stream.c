@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <openssl/err.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -18,16 +19,16 @@ struct tls_stream {
     struct tls_stream_pool *pool;
     uv_tcp_t *tcp;
     uv_timer_t handshake_timer;
-    SSL *ssl;      // NULL: plain
-    BIO *in, *out; // owned by ssl
+    SSL *ssl; // NULL: plain
     struct tls_stream_events events;
     void *arg;
     struct turn_item turn_item;
     struct strbuf gathered; // written by the owner, not yet a record
-    struct strbuf leaving;  // plain: what the gathered bytes become; TLS: unused (the BIO holds it)
+    struct strbuf leaving;  // records (plain: bytes) for the kernel
+    struct strbuf held;     // arrived, but not decrypted yet: the owner did not read
+    struct str arriving;    // the same, inside the callback that brought it
     uv_write_t write;
-    char *writing; // what uv holds; NULL: no write in flight
-    size_t writing_len;
+    char *writing;         // what uv holds; NULL: no write in flight
     uint64_t handed_bytes; // to the kernel or to uv
     uv_shutdown_t shutdown;
     struct error error;
@@ -37,6 +38,8 @@ struct tls_stream {
     bool open, reading, tcp_reading, tcp_eof, eof_told, was_full, failed, fail_told;
     bool shut_wanted, shut_noted, shut_sent, shut_done, closing;
 };
+
+static const char *const out_of_bound = "queue passed its bound";
 
 static void run_turn(struct turn_item *item);
 
@@ -69,11 +72,11 @@ static void fail_tls(struct tls_stream *stream, const char *what)
 
 // ---- writing -------------------------------------------------------------------------------------------------
 
-// Encrypts what was gathered. Memory BIOs grow, so that SSL_write never has to be repeated.
+// Encrypts what was gathered. Our BIO takes everything, so that SSL_write never has to be repeated.
 static void seal(struct tls_stream *stream, const char *at, size_t len)
 {
     if (!stream->ssl) {
-        if (!strbuf_add(&stream->leaving, at, len)) fail(stream, ERROR_TOO_LARGE, "write queue passed its bound");
+        if (!strbuf_add(&stream->leaving, at, len)) fail(stream, ERROR_TOO_LARGE, "write %s", out_of_bound);
         return;
     }
     while (len > 0 && !stream->failed) {
@@ -95,56 +98,33 @@ static void seal_gathered(struct tls_stream *stream)
     strbuf_clear(&stream->gathered);
 }
 
-static size_t sealed_len(const struct tls_stream *stream)
-{
-    return stream->ssl ? BIO_pending(stream->out) > 0 ? (size_t)BIO_pending(stream->out) : 0 : stream->leaving.len;
-}
-
-static void drop_sealed(struct tls_stream *stream, size_t len)
-{
-    if (!stream->ssl) {
-        strbuf_drop_front(&stream->leaving, len);
-        return;
-    }
-    // A memory BIO lets go of bytes only by reading them.
-    while (len > 0) {
-        int take = (int)(len < TLS_STREAM_READ_BYTES ? len : TLS_STREAM_READ_BYTES);
-        int got = BIO_read(stream->out, stream->pool->cipher, take);
-        if (got <= 0) return;
-        len -= (size_t)got;
-    }
-}
-
 static void on_written(uv_write_t *request, int status);
 
-// Hands sealed bytes to the kernel; what it does not take now, uv keeps and writes when it can.
+// Hands records to the kernel; what it does not take now, uv keeps and writes when it can.
 static void send_sealed(struct tls_stream *stream)
 {
-    size_t len = sealed_len(stream);
+    size_t len = stream->leaving.len;
     if (len == 0 || stream->writing || stream->failed) return;
-    char *at = stream->leaving.at;
-    if (stream->ssl) BIO_get_mem_data(stream->out, &at);
-    uv_buf_t buffer = uv_buf_init(at, (unsigned)len);
+    uv_buf_t buffer = uv_buf_init(stream->leaving.at, (unsigned)len);
     int sent = uv_try_write((uv_stream_t *)stream->tcp, &buffer, 1);
     if (sent < 0 && sent != UV_EAGAIN) {
         fail(stream, ERROR_IO, "write: %s", uv_strerror(sent));
         return;
     }
     size_t taken = sent > 0 ? (size_t)sent : 0;
-    if (taken < len) {
-        stream->writing_len = len - taken;
-        stream->writing = mem_dup(at + taken, stream->writing_len);
-        buffer = uv_buf_init(stream->writing, (unsigned)stream->writing_len);
-        stream->write.data = stream;
-        int code = uv_write(&stream->write, (uv_stream_t *)stream->tcp, &buffer, 1, on_written);
-        if (code != 0) {
-            mem_free(stream->writing);
-            stream->writing = NULL;
-            fail(stream, ERROR_IO, "write: %s", uv_strerror(code));
-        }
-    }
     stream->handed_bytes += len;
-    drop_sealed(stream, len);
+    if (taken == len) {
+        strbuf_clear(&stream->leaving);
+        return;
+    }
+    stream->writing = strbuf_detach(&stream->leaving);
+    buffer = uv_buf_init(stream->writing + taken, (unsigned)(len - taken));
+    stream->write.data = stream;
+    int code = uv_write(&stream->write, (uv_stream_t *)stream->tcp, &buffer, 1, on_written);
+    if (code == 0) return;
+    mem_free(stream->writing);
+    stream->writing = NULL;
+    fail(stream, ERROR_IO, "write: %s", uv_strerror(code));
 }
 
 static void on_written(uv_write_t *request, int status)
@@ -152,7 +132,6 @@ static void on_written(uv_write_t *request, int status)
     struct tls_stream *stream = request->data;
     mem_free(stream->writing);
     stream->writing = NULL;
-    stream->writing_len = 0;
     if (stream->closing) return;
     if (status != 0) fail(stream, ERROR_IO, "write: %s", uv_strerror(status));
     wake(stream);
@@ -187,7 +166,7 @@ bool tls_stream_write(struct tls_stream *stream, const void *at, size_t len)
     if (stream->open && len >= GATHER_BYTES)
         seal(stream, at, len);
     else if (!strbuf_add(&stream->gathered, at, len))
-        fail(stream, ERROR_TOO_LARGE, "write queue passed its bound");
+        fail(stream, ERROR_TOO_LARGE, "write %s", out_of_bound);
     wake(stream);
     bool full = tls_stream_queued(stream) >= TLS_STREAM_QUEUE_HIGH;
     if (full) {
@@ -210,7 +189,7 @@ void tls_stream_shutdown(struct tls_stream *stream)
 
 size_t tls_stream_queued(const struct tls_stream *stream)
 {
-    return stream->gathered.len + sealed_len(stream) +
+    return stream->gathered.len + stream->leaving.len +
            (stream->writing ? uv_stream_get_write_queue_size((const uv_stream_t *)stream->tcp) : 0);
 }
 
@@ -222,6 +201,57 @@ uint64_t tls_stream_sent_bytes(const struct tls_stream *stream)
 bool tls_stream_is_shut(const struct tls_stream *stream)
 {
     return stream->shut_done;
+}
+
+// ---- between OpenSSL and us ----------------------------------------------------------------------------------
+
+static int bio_write(BIO *bio, const char *at, int len)
+{
+    struct tls_stream *stream = BIO_get_data(bio);
+    BIO_clear_retry_flags(bio);
+    if (len > 0 && !strbuf_add(&stream->leaving, at, (size_t)len)) return -1;
+    return len;
+}
+
+static int bio_read(BIO *bio, char *out, int cap)
+{
+    struct tls_stream *stream = BIO_get_data(bio);
+    struct str from = stream->held.len ? strbuf_str(&stream->held) : stream->arriving;
+    size_t take = from.len < (size_t)cap ? from.len : (size_t)cap;
+    BIO_clear_retry_flags(bio);
+    if (take == 0) {
+        BIO_set_retry_read(bio);
+        return -1;
+    }
+    memcpy(out, from.at, take);
+    if (stream->held.len)
+        strbuf_drop_front(&stream->held, take);
+    else
+        stream->arriving = str_from(stream->arriving, take);
+    return (int)take;
+}
+
+static long bio_control(BIO *bio, int command, long number, void *pointer)
+{
+    (void)bio;
+    (void)number;
+    (void)pointer;
+    return command == BIO_CTRL_FLUSH;
+}
+
+static int bio_create(BIO *bio)
+{
+    BIO_set_init(bio, 1);
+    return 1;
+}
+
+static BIO_METHOD *make_bio_method(void)
+{
+    BIO_METHOD *method = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "tls_stream");
+    if (!method || !BIO_meth_set_write(method, bio_write) || !BIO_meth_set_read(method, bio_read) ||
+        !BIO_meth_set_ctrl(method, bio_control) || !BIO_meth_set_create(method, bio_create))
+        abort(); // out of memory
+    return method;
 }
 
 // ---- reading -------------------------------------------------------------------------------------------------
@@ -299,16 +329,18 @@ static void on_tcp_read(uv_stream_t *tcp, ssize_t len, const uv_buf_t *buffer)
         else if (len == UV_EOF)
             tell_eof(stream);
     } else {
-        if (len > 0 && BIO_write(stream->in, buffer->base, (int)len) != (int)len)
-            fail(stream, ERROR_INTERNAL, "TLS input queue");
+        if (len > 0) stream->arriving = str_of(buffer->base, (size_t)len);
         if (len > 0 || len == UV_EOF) deliver_tls(stream);
-        if (sealed_len(stream) > 0) wake(stream); // handshake, key updates, alerts
+        if (stream->arriving.len > 0 && !strbuf_add_str(&stream->held, stream->arriving))
+            fail(stream, ERROR_TOO_LARGE, "read %s", out_of_bound);
+        stream->arriving = STR_EMPTY;
+        if (stream->leaving.len > 0) wake(stream); // handshake, key updates, alerts
     }
     update_tcp_reading(stream);
 }
 
-// Reads from TCP during the handshake and while the owner reads; what is decrypted late waits in the BIO, which one
-// read bounds.
+// Reads from TCP during the handshake and while the owner reads; what is decrypted late is held, which is one read at
+// most.
 static void update_tcp_reading(struct tls_stream *stream)
 {
     bool want = !stream->closing && !stream->failed && !stream->tcp_eof && (stream->reading || !stream->open);
@@ -361,6 +393,7 @@ static void run_turn(struct turn_item *item)
     }
     strbuf_shrink(&stream->gathered);
     strbuf_shrink(&stream->leaving);
+    strbuf_shrink(&stream->held);
     if (stream->failed && !stream->fail_told) {
         stream->fail_told = true;
         update_tcp_reading(stream);
@@ -387,17 +420,16 @@ struct tls_stream *tls_stream_create(struct tls_stream_pool *pool, uv_tcp_t *tcp
     stream->handles_open = 2;
     strbuf_init(&stream->gathered, PENDING_BYTES_MAX);
     strbuf_init(&stream->leaving, PENDING_BYTES_MAX);
+    strbuf_init(&stream->held, 2 * TLS_STREAM_READ_BYTES);
     tcp->data = stream;
     uv_timer_init(tcp->loop, &stream->handshake_timer);
     stream->handshake_timer.data = stream;
     if (ssl) {
         stream->ssl = SSL_new(ssl);
-        stream->in = BIO_new(BIO_s_mem());
-        stream->out = BIO_new(BIO_s_mem());
-        if (!stream->ssl || !stream->in || !stream->out) abort(); // out of memory
-        BIO_set_mem_eof_return(stream->in, -1);
-        BIO_set_mem_eof_return(stream->out, -1);
-        SSL_set_bio(stream->ssl, stream->in, stream->out);
+        BIO *bio = BIO_new(pool->bio_method);
+        if (!stream->ssl || !bio) abort(); // out of memory
+        BIO_set_data(bio, stream);
+        SSL_set_bio(stream->ssl, bio, bio);
         SSL_set_accept_state(stream->ssl);
         uv_timer_start(&stream->handshake_timer, on_handshake_timeout, handshake_timeout_ms, 0);
         update_tcp_reading(stream);
@@ -416,6 +448,7 @@ static void on_handle_closed(uv_handle_t *handle)
     SSL_free(stream->ssl);
     strbuf_finish(&stream->gathered);
     strbuf_finish(&stream->leaving);
+    strbuf_finish(&stream->held);
     mem_free(stream->writing);
     mem_free(stream->tcp);
     mem_free(stream);
@@ -456,6 +489,7 @@ void tls_stream_pool_init(struct tls_stream_pool *pool, uv_loop_t *loop)
 {
     pool->cipher = mem_alloc(TLS_STREAM_READ_BYTES);
     pool->plain = mem_alloc(TLS_STREAM_READ_BYTES);
+    pool->bio_method = make_bio_method();
     turn_init(&pool->turn, loop);
 }
 
@@ -463,6 +497,7 @@ void tls_stream_pool_close(struct tls_stream_pool *pool, void (*on_closed)(void 
 {
     mem_free(pool->cipher);
     mem_free(pool->plain);
+    BIO_meth_free(pool->bio_method);
     pool->cipher = pool->plain = NULL;
     turn_close(&pool->turn, on_closed, arg);
 }

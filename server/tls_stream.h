@@ -1,4 +1,4 @@
-// tls_stream: a byte stream over an accepted TCP socket, with TLS (OpenSSL between memory BIOs) or, without a context,
+// tls_stream: a byte stream over an accepted TCP socket, with TLS (OpenSSL, fed from memory) or, without a context,
 // plain. Reading starts and stops as the owner can take bytes; writing is queued up to a bound with a callback when
 // there is room again. What is written in one turn of the loop leaves in as few records and system calls as possible.
 //
@@ -22,6 +22,7 @@ struct tls_stream_pool {
     struct turn turn;
     char *cipher; // TLS_STREAM_READ_BYTES
     char *plain;  // TLS_STREAM_READ_BYTES
+    BIO_METHOD *bio_method;
 };
 
 enum {

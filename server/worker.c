@@ -135,6 +135,7 @@ struct worker *worker_create(struct server *server, unsigned index, struct error
         mem_free(worker);
         return NULL;
     }
+    server->workers[index] = worker; // its node's callbacks look it up there
     struct worker_life life = {.worker = worker};
     uv_sem_init(&life.opened, 0);
     loop_post(worker->loop, open_all, &life);
@@ -145,6 +146,7 @@ struct worker *worker_create(struct server *server, unsigned index, struct error
     worker_drain(worker);
     worker_join(worker);
     worker_destroy(worker);
+    server->workers[index] = NULL;
     return NULL;
 }
 

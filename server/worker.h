@@ -28,7 +28,8 @@ struct worker {
     struct admin_door *admin; // worker 0 only
 };
 
-// Main thread: starts the loop's thread and builds everything there; returns when that is done.
+// Main thread: starts the loop's thread and builds everything there; returns when that is done. It is then in
+// server->workers[index].
 struct worker *worker_create(struct server *server, unsigned index, struct error *err);
 // Main thread: begins the drain; worker_join waits for its end.
 void worker_drain(struct worker *worker);

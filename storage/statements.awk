@@ -7,8 +7,9 @@ function fail(message) {
     failed = 1
     exit 1
 }
-function expand(text, start, name, before, after) {
+function expand(text, start, name, before, after, rounds) {
     while ((start = index(text, ":{")) > 0) {
+        if (++rounds > 1000) fail("fragments that contain each other")
         before = substr(text, 1, start - 1)
         after = substr(text, start + 2)
         name = substr(after, 1, index(after, "}") - 1)
@@ -20,12 +21,11 @@ function expand(text, start, name, before, after) {
 function finish() {
     if (block == "") return
     sub(/[ \n;]+$/, "", text)
-    text = expand(text)
     if (kind == "fragment") {
         fragments[block] = text
     } else {
         names[++count] = block
-        texts[count] = text
+        texts[count] = text # expanded at the end, when every fragment is known
     }
 }
 function parameters_of(text, most, number) {
@@ -64,6 +64,7 @@ function literal(text, lines, n, i, line) {
 END {
     if (failed) exit 1
     finish()
+    for (i = 1; i <= count; i++) texts[i] = expand(texts[i])
     print "// Made from storage/*.sql by statements.awk."
     if (part == "h") {
         print "#ifndef CULVERT_STATEMENTS_H\n#define CULVERT_STATEMENTS_H\n"

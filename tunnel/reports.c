@@ -21,7 +21,7 @@ struct tunnel_reports {
     size_t wanted;                // bytes the record at the front needs, as far as known
     size_t uncredited;            // of the buffer, while paused
     size_t unsent;                // acknowledgements in the stream's queue
-    bool hello, paused, delivering;
+    bool hello, paused;
     bool ack_waiting; // one that had no room; newer ones of its kind replace it
     uint64_t ack_sequence;
     uint64_t reopen_at_ms; // 0: not wanted
@@ -48,10 +48,7 @@ static bool reports_deliver(struct tunnel_reports *reports, const struct wire_re
     }
     reports->hello = true;
     metric_add(session->node->broker->meter.reports, 1);
-    struct tunnel_session_info info;
-    tunnel_entry_snapshot(session->entry, &info);
-    if (!options->on_report(options->ctx, session->node, &info, report)) reports->paused = true;
-    explicit_bzero(&info.identity.token_sha256, sizeof(info.identity.token_sha256));
+    if (!options->on_report(options->ctx, session->node, &session->entry->info, report)) reports->paused = true;
     return true;
 }
 
@@ -59,7 +56,6 @@ static bool reports_deliver(struct tunnel_reports *reports, const struct wire_re
 static size_t reports_decode(struct tunnel_reports *reports, const uint8_t *at, size_t len)
 {
     size_t used = 0;
-    reports->delivering = true;
     while (!reports->paused && used < len && !reports->session->broken[0] && reports->session->entry) {
         struct wire_report report;
         struct error err;
@@ -77,7 +73,6 @@ static size_t reports_decode(struct tunnel_reports *reports, const uint8_t *at, 
         reports->wanted = 0;
         if (!reports_deliver(reports, &report)) break;
     }
-    reports->delivering = false;
     return used;
 }
 
@@ -113,7 +108,6 @@ void tunnel_reports_go_on(struct tunnel_reports *reports)
 {
     if (!reports->paused) return;
     reports->paused = false;
-    if (reports->delivering) return; // from inside on_report: the loop there goes on
     if (reports->buffer.len)
         tunnel_queue_drop(&reports->buffer,
                           reports_decode(reports, tunnel_queue_front(&reports->buffer), reports->buffer.len));
@@ -146,8 +140,7 @@ void tunnel_reports_send_ack(struct tunnel_reports *reports, const struct wire_a
         return;
     }
     if (reports->unsent >= 4 * ACKS_UNSENT_MAX) {
-        tunnel_session_break(reports->session, "reports: acknowledgements are not read");
-        tunnel_session_check_finish(reports->session);
+        reports_break(reports, "acknowledgements are not read");
         return;
     }
     reports_write_ack(reports, ack);

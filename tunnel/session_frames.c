@@ -158,11 +158,11 @@ static int on_frame_recv(nghttp2_session *h2, const nghttp2_frame *frame, void *
 static int on_data_chunk(nghttp2_session *h2, uint8_t flags, int32_t id, const uint8_t *at, size_t len, void *arg)
 {
     (void)flags;
-    (void)arg;
+    const struct tunnel_session *session = arg;
     if (nghttp2_session_consume_connection(h2, len)) return NGHTTP2_ERR_CALLBACK_FAILURE;
     struct tunnel_stream *stream = nghttp2_session_get_stream_user_data(h2, id);
     if (stream) tunnel_stream_take_data(stream, at, len);
-    return 0;
+    return session->broken[0] ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
 }
 
 static int on_stream_close(nghttp2_session *h2, int32_t id, uint32_t code, void *arg)

@@ -143,13 +143,21 @@ def _service(plan: Plan, name: str, selector: dict) -> Manifest:
     return SERVICES, workload.service(metadata, selector, 8080, _cluster_ip(plan, name))
 
 
+def verdict(document: dict) -> tuple[str, str]:
+    """The sync and health status of an Application, whatever a client may have written into it."""
+    current = document.get("status", {})
+    parts = (current.get("sync"), current.get("health"))
+    sync, health = (str(part.get("status", "")) if isinstance(part, dict) else "" for part in parts)
+    return sync or "Unknown", health or "Unknown"
+
+
 def manifests(plan: Plan, release: Release) -> list[Manifest]:
     """What Git holds for the application at a release, in the order Argo CD applies it."""
     image, selector = f"{plan.image}:{release.tag}", {"app": plan.name}
     wanted: list[Manifest] = []
     if plan.secret_data:
         metadata = _meta(plan, SECRETS, f"{plan.name}-credentials")
-        wanted.append((SECRETS, workload.secret(metadata, dict(plan.secret_data))))
+        wanted.append((SECRETS, workload.secret(metadata, plan.secret_data)))
     settings = {"log.level": "info", "settings.yaml": f"name: {plan.name}\nregion: eu\n"}
     wanted.append((CONFIG_MAPS, workload.config_map(_meta(plan, CONFIG_MAPS, f"{plan.name}-settings"), settings)))
     template = _template(plan, selector, image)
@@ -197,6 +205,10 @@ def resource_status(resource_type: ResourceType, namespace: str, name: str, sync
     return entry
 
 
+# Argo CD leaves what it applied at Running here; only hooks go on from there.
+_HOOK_PHASES = {"Synced": "Running", "SyncFailed": "Failed"}
+
+
 def sync_result(resource_type: ResourceType, namespace: str, name: str, message: str, synced: str = "Synced") -> dict:
     """One entry of status.operationState.syncResult.resources."""
     return {
@@ -207,6 +219,6 @@ def sync_result(resource_type: ResourceType, namespace: str, name: str, message:
         "name": name,
         "status": synced,
         "message": message,
-        "hookPhase": "Succeeded" if synced != "SyncFailed" else "Failed",
+        "hookPhase": _HOOK_PHASES.get(synced, "Succeeded"),
         "syncPhase": "Sync",
     }

@@ -18,6 +18,7 @@ from object_store import ObjectStore
 from resource_types import APPLICATIONS, NAMESPACES, ResourceType, by_kind
 from world import World
 
+RELEASES_MAX = 50  # how far back a sync can ask for a revision
 RECONCILE_STEPS = 90  # how often reconciledAt moves when nothing else does
 
 
@@ -32,6 +33,8 @@ class Delivery:
 
     def commit(self, release: Release) -> None:
         self.releases[release.revision] = self.target = release
+        while len(self.releases) > RELEASES_MAX:
+            del self.releases[next(iter(self.releases))]
 
 
 def is_part_of(wanted: object, live: object) -> bool:
@@ -157,7 +160,7 @@ class ApplicationController:
             draft.setdefault("status", {})["operationState"] = {
                 "operation": draft["operation"],
                 "phase": "Running",
-                "message": "waiting for the sync to start",
+                "message": "one or more tasks are running",
                 "startedAt": self._world.stamp(),
                 "syncResult": {
                     "resources": [],
@@ -305,9 +308,9 @@ class ApplicationController:
             status["summary"] = summary
             status["controllerNamespace"] = shapes.ARGOCD_NAMESPACE
             if draft["spec"].get("sources"):
-                status["sourceTypes"] = [delivery.plan.source_type if delivery.plan else "Directory"] + ["Directory"] * (
-                    len(draft["spec"]["sources"]) - 1
-                )
+                status["sourceTypes"] = [delivery.plan.source_type if delivery.plan else "Directory"] + [
+                    "Directory"
+                ] * (len(draft["spec"]["sources"]) - 1)
             else:
                 status["sourceType"] = delivery.plan.source_type if delivery.plan else "Directory"
             if refreshed or due or status.get("sync") != before.get("sync") or "reconciledAt" not in status:
@@ -330,7 +333,9 @@ class ApplicationController:
             conditions.append({"type": "ComparisonError", "message": text})
         elif not in_sync and state.get("phase") == "Failed":
             revision = delivery.target.revision
-            conditions.append({"type": "SyncError", "message": f"Failed sync attempt to {revision}: {state['message']}"})
+            conditions.append(
+                {"type": "SyncError", "message": f"Failed sync attempt to {revision}: {state['message']}"}
+            )
         before = {(entry["type"], entry["message"]): entry for entry in status.get("conditions", ())}
         for entry in conditions:
             known = before.get((entry["type"], entry["message"]), {})
@@ -366,9 +371,11 @@ class ApplicationController:
             resources.append(shapes.resource_status(resource_type, where, name, sync, health.health_of(live)))
             images.update(workload.images_of(live))
         for entry in document.get("status", {}).get("resources", ()):
-            resource_type = by_kind(entry.get("group", ""), entry["kind"])
-            key = (resource_type, entry.get("namespace", ""), entry["name"])
-            if resource_type is None or key in wanted_names:
+            known = by_kind(entry.get("group", ""), entry["kind"])
+            if known is None:
+                continue
+            key = (known, entry.get("namespace", ""), entry["name"])
+            if key in wanted_names:
                 continue
             live = cluster.find(*key)
             if live is not None:

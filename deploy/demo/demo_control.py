@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import status
+from application import verdict
 from http_door import Exchange
 from life import STEPS_AT_ONCE_MAX, Life
 from object_store import ObjectStore
@@ -83,9 +84,7 @@ class DemoControl:
                     "resourceVersion": metadata["resourceVersion"],
                 }
                 if resource_type is APPLICATIONS:
-                    current = document.get("status", {})
-                    entry["sync"] = current.get("sync", {}).get("status", "Unknown")
-                    entry["health"] = current.get("health", {}).get("status", "Unknown")
+                    entry["sync"], entry["health"] = verdict(document)
                 state.append(entry)
         return state
 

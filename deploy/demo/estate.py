@@ -1,4 +1,4 @@
-"""What stands in the demo cluster when it begins: namespaces, Argo's own parts, secrets, projects, application plans."""
+"""What stands in the demo cluster when it begins: namespaces, Argo's own parts, secrets, projects, plans."""
 
 from __future__ import annotations
 

@@ -28,7 +28,10 @@ def _deployment(document: dict) -> tuple[str, str]:
     if spec.get("paused"):
         return "Suspended", "Deployment is paused"
     if document["metadata"]["generation"] > status.get("observedGeneration", 0):
-        return "Progressing", "Waiting for rollout to finish: observed deployment generation less than desired generation"
+        return (
+            "Progressing",
+            "Waiting for rollout to finish: observed deployment generation less than desired generation",
+        )
     for condition in status.get("conditions", ()):
         if condition["type"] == "Progressing" and condition["reason"] == "ProgressDeadlineExceeded":
             return "Degraded", f'Deployment "{document["metadata"]["name"]}" exceeded its progress deadline'
@@ -40,7 +43,10 @@ def _deployment(document: dict) -> tuple[str, str]:
             f"Waiting for rollout to finish: {updated} out of {wanted} new replicas have been updated...",
         )
     if total > updated:
-        return "Progressing", f"Waiting for rollout to finish: {total - updated} old replicas are pending termination..."
+        return (
+            "Progressing",
+            f"Waiting for rollout to finish: {total - updated} old replicas are pending termination...",
+        )
     if available < updated:
         return (
             "Progressing",

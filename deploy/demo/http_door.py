@@ -27,6 +27,8 @@ BODY_BYTES_MAX = 3 * 1024 * 1024  # as the Kubernetes API server
 HANDSHAKE_SECONDS = 10.0
 IDLE_SECONDS = 300.0
 WRITE_SECONDS = 30.0
+LINGER_SECONDS = 2.0
+LINGER_BYTES_MAX = 16 * 1024 * 1024
 PROBE_PATHS = ("/livez", "/readyz", "/healthz")
 
 
@@ -123,7 +125,9 @@ class Exchange:
             return False
         try:
             connection.settimeout(0)
-            return connection.recv(1) == b""
+            received = connection.recv(1)
+            self._handler.close_connection = True  # what it sent has no place in the order of requests any more
+            return received == b""
         except (ssl.SSLWantReadError, BlockingIOError):
             return False
         except OSError:
@@ -191,6 +195,7 @@ class DoorHandler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     server: Door
+    _body_left_unread = False
     wbufsize = -1  # head and body of a small answer leave in one record
 
     def setup(self) -> None:
@@ -203,12 +208,21 @@ class DoorHandler(BaseHTTPRequestHandler):
     def finish(self) -> None:
         try:
             super().finish()
+            if self._body_left_unread:
+                self._read_away()
             self.connection.settimeout(0)
             self.connection.unwrap()  # says goodbye without waiting for the peer's
         except (OSError, ValueError):
             pass
         finally:
             self.connection.close()  # the TLS socket took the descriptor over from the one socketserver closes
+
+    def _read_away(self) -> None:
+        """Takes in some of a refused body: closing on unread bytes resets the connection, and our answer with it."""
+        self.connection.settimeout(LINGER_SECONDS)
+        left = LINGER_BYTES_MAX
+        while left > 0 and (received := len(self.connection.recv(65536))):
+            left -= received
 
     def version_string(self) -> str:
         return "culvert-demo-cluster"
@@ -261,21 +275,23 @@ class DoorHandler(BaseHTTPRequestHandler):
             return self._read_chunks()
         length = int(lengths[0])
         if length > BODY_BYTES_MAX:
-            self.close_connection = True
+            self._leave_unread()
             raise status.request_entity_too_large(BODY_BYTES_MAX)
         body = self.rfile.read(length)
         if len(body) < length:
             raise ConnectionError("body cut short")
         return body
 
+    def _leave_unread(self) -> None:
+        self.close_connection = self._body_left_unread = True
+
     def _body_of_doubt(self, lengths: list[str], codings: list[str]) -> None:
         """A body of which two readers could think differently is refused."""
         good = (
-            (len(lengths) == 1 and not codings and lengths[0].isascii() and lengths[0].isdigit() and len(lengths[0]) < 19)
-            or (not lengths and len(codings) == 1 and codings[0].strip().lower() == "chunked")
-        )
+            len(lengths) == 1 and not codings and lengths[0].isascii() and lengths[0].isdigit() and len(lengths[0]) < 19
+        ) or (not lengths and len(codings) == 1 and codings[0].strip().lower() == "chunked")
         if not good:
-            self.close_connection = True
+            self._leave_unread()
             raise status.bad_request("the length of the body is ambiguous")
 
     def _read_chunks(self) -> bytes:
@@ -287,7 +303,7 @@ class DoorHandler(BaseHTTPRequestHandler):
             except ValueError:
                 size = -1
             if size < 0 or len(body) + size > BODY_BYTES_MAX:
-                self.close_connection = True
+                self._leave_unread()
                 if size > 0:
                     raise status.request_entity_too_large(BODY_BYTES_MAX)
                 raise status.bad_request("malformed chunk")
@@ -298,5 +314,5 @@ class DoorHandler(BaseHTTPRequestHandler):
         for _ in range(64):
             if self.rfile.readline(8192) in (b"\r\n", b"\n", b""):
                 return bytes(body)
-        self.close_connection = True
+        self._leave_unread()
         raise status.bad_request("too many trailers")

@@ -8,21 +8,20 @@ import random
 import time
 from typing import Callable
 
+import representation
 import resource_types
 import selector
 import status
 from http_door import Exchange
 from object_request import ObjectRequests, parse
-from object_store import ADDED, DELETED, MODIFIED, Change, ObjectStore, WatchClosed, key_of
+from object_store import ADDED, DELETED, MODIFIED, Change, ObjectStore, Watch, WatchClosed, key_of
+from representation import META_VERSION, Whole
 from resource_types import APPLICATIONS, ROLLOUTS, WORKFLOWS, ResourceType
+from selector import Predicate
 
 WATCH_POLL_SECONDS = 1.0  # how soon a client that left is noticed
 WATCH_SECONDS_MIN = 1800
 WATCH_SECONDS_MAX = 24 * 3600
-PARTIAL = "PartialObjectMetadata"
-PARTIAL_VERSION = "meta.k8s.io/v1"
-
-Render = Callable[[dict], dict]
 
 
 class Target:
@@ -126,31 +125,15 @@ class KubernetesApi:
     # -- reading ---------------------------------------------------------------------------------------------
 
     def _read(self, exchange: Exchange, target: Target) -> None:
-        as_metadata = self._wants_metadata(exchange)
-        if target.name and not exchange.query.flag("watch"):
-            document = self._store.get(target.resource_type, target.namespace, target.name)
-            exchange.answer(200, partial(document) if as_metadata else document)
-        elif exchange.query.flag("watch"):
-            self._watch(exchange, target, as_metadata)
+        form = representation.choose(exchange.headers.get("Accept", ""), target.resource_type)
+        if exchange.query.flag("watch"):
+            self._watch(exchange, target, form)
+        elif target.name:
+            exchange.answer(200, form.one(self._store.get(target.resource_type, target.namespace, target.name)))
         else:
-            self._list(exchange, target, as_metadata)
+            self._list(exchange, target, form)
 
-    @staticmethod
-    def _wants_metadata(exchange: Exchange) -> bool:
-        """Chooses between full objects and PartialObjectMetadata by the first media type we can make."""
-        accepted = exchange.headers.get("Accept", "*/*")
-        for media_range in accepted.split(","):
-            media_type, *parameters = [part.strip() for part in media_range.split(";")]
-            wanted = dict(parameter.partition("=")[::2] for parameter in parameters)
-            if media_type not in ("application/json", "application/*", "*/*"):
-                continue
-            if wanted.get("as") in (PARTIAL, f"{PARTIAL}List") and wanted.get("v") == "v1":
-                return True
-            if "as" not in wanted:
-                return False
-        raise status.not_acceptable()
-
-    def _match(self, exchange: Exchange, target: Target) -> tuple[selector.Predicate, bool]:
+    def _match(self, exchange: Exchange, target: Target) -> tuple[Predicate, bool]:
         """The predicate of the request's selectors and namespace, and whether there is any selector."""
         labels = selector.compile_labels(exchange.query.text("labelSelector"))
         fields = selector.compile_fields(target.resource_type, exchange.query.text("fieldSelector"))
@@ -159,7 +142,7 @@ class KubernetesApi:
         named = (lambda document: document["metadata"]["name"] == name) if name else None
         return selector.all_of(place, named, labels, fields), labels is not None or fields is not None
 
-    def _list(self, exchange: Exchange, target: Target, as_metadata: bool) -> None:
+    def _list(self, exchange: Exchange, target: Target, form: Whole) -> None:
         resource_type, query = target.resource_type, exchange.query
         match, selective = self._match(exchange, target)
         version, start = self._list_position(exchange)
@@ -179,19 +162,7 @@ class KubernetesApi:
             if not selective:
                 metadata["remainingItemCount"] = len(chosen) - limit
             chosen = chosen[:limit]
-        kind, api_version = resource_type.list_kind, resource_type.api_version
-        if as_metadata:
-            kind, api_version = f"{PARTIAL}List", PARTIAL_VERSION
-            items = [partial(document) for document in chosen]
-        elif resource_type.custom:
-            items = chosen
-        else:
-            # Items of built-in types do not repeat kind and apiVersion.
-            items = [
-                {key: value for key, value in document.items() if key not in ("kind", "apiVersion")}
-                for document in chosen
-            ]
-        exchange.answer(200, {"kind": kind, "apiVersion": api_version, "metadata": metadata, "items": items})
+        exchange.answer(200, form.many(resource_type, chosen, metadata))
 
     def _list_position(self, exchange: Exchange) -> tuple[int | None, tuple[str, str] | None]:
         """The version to list at (None = newest) and the key after which to begin."""
@@ -213,7 +184,7 @@ class KubernetesApi:
 
     # -- watching --------------------------------------------------------------------------------------------
 
-    def _watch(self, exchange: Exchange, target: Target, as_metadata: bool) -> None:
+    def _watch(self, exchange: Exchange, target: Target, form: Whole) -> None:
         resource_type, query = target.resource_type, exchange.query
         match, _ = self._match(exchange, target)
         if query.text("sendInitialEvents"):
@@ -223,7 +194,6 @@ class KubernetesApi:
         seconds = query.number("timeoutSeconds") or WATCH_SECONDS_MIN + random.randrange(WATCH_SECONDS_MIN)
         deadline = time.monotonic() + min(seconds, WATCH_SECONDS_MAX)
         bookmarks = self._bookmark_seconds if query.flag("allowWatchBookmarks") else 0.0
-        render: Render = partial if as_metadata else (lambda document: document)
         initial: list[dict] = []
         if after == 0:
             documents, after = self._store.list(resource_type, target.namespace)
@@ -231,12 +201,14 @@ class KubernetesApi:
         watch = self._store.watch(resource_type, after)
         try:
             exchange.begin_stream("application/json")
-            self._send(exchange, [encode_event(ADDED, render(document)) for document in initial])
-            self._follow(exchange, watch, match, render, deadline, bookmarks)
+            self._send(exchange, [encode_event(ADDED, form.one(document)) for document in initial])
+            self._follow(exchange, watch, match, form, deadline, bookmarks)
         finally:
             watch.close()
 
-    def _follow(self, exchange: Exchange, watch, match, render: Render, deadline: float, bookmarks: float) -> None:
+    def _follow(
+        self, exchange: Exchange, watch: Watch, match: Predicate, form: Whole, deadline: float, bookmarks: float
+    ) -> None:
         """Sends changes until the time is up, the client leaves, or the watch is ended."""
         bookmark_at = time.monotonic() + bookmarks if bookmarks else float("inf")
         version = watch.after
@@ -245,11 +217,11 @@ class KubernetesApi:
             now = time.monotonic()
             if now >= deadline:
                 if bookmarks:
-                    self._send(exchange, [encode_event("BOOKMARK", render(bookmark(watch.resource_type, version)))])
+                    self._send(exchange, [encode_event("BOOKMARK", form.bookmark(watch.resource_type, version))])
                 exchange.end_stream()
                 return
             if now >= bookmark_at:
-                self._send(exchange, [encode_event("BOOKMARK", render(bookmark(watch.resource_type, version)))])
+                self._send(exchange, [encode_event("BOOKMARK", form.bookmark(watch.resource_type, version))])
                 bookmark_at = now + bookmarks
             try:
                 wait = max(0.0, min(WATCH_POLL_SECONDS, deadline - now, bookmark_at - now))
@@ -264,7 +236,7 @@ class KubernetesApi:
                 else:
                     exchange.end_stream()
                 return
-            lines = [line for change in changes if (line := event_of(change, match, render)) is not None]
+            lines = [line for change in changes if (line := event_of(change, match, form)) is not None]
             if lines:
                 self._send(exchange, lines)
             elif exchange.client_left():
@@ -310,36 +282,23 @@ class KubernetesApi:
         exchange.answer(code, document)
 
 
-def partial(document: dict) -> dict:
-    """The object with nothing but its metadata."""
-    return {"kind": PARTIAL, "apiVersion": PARTIAL_VERSION, "metadata": document["metadata"]}
-
-
-def bookmark(resource_type: ResourceType, version: int) -> dict:
-    return {
-        "kind": resource_type.kind,
-        "apiVersion": resource_type.api_version,
-        "metadata": {"resourceVersion": str(version), "creationTimestamp": None},
-    }
-
-
 def encode_event(event: str, document: dict) -> bytes:
     return json.dumps({"type": event, "object": document}, separators=(",", ":")).encode() + b"\n"
 
 
-def event_of(change: Change, match: selector.Predicate, render: Render) -> bytes | None:
+def event_of(change: Change, match: Predicate, form: Whole) -> bytes | None:
     """A change as one watch sees it: an object that leaves its selector is deleted, one that enters is added."""
     was = change.previous is not None and match(change.previous)
     now = change.action != DELETED and match(change.document)
     if now:
-        return encode_event(MODIFIED if was else ADDED, render(change.document))
+        return encode_event(MODIFIED if was else ADDED, form.one(change.document))
     if was:
-        return encode_event(DELETED, render(change.previous_at_this_version()))
+        return encode_event(DELETED, form.one(change.previous_at_this_version()))
     return None
 
 
 def encode_continue(version: int, start: tuple[str, str]) -> str:
-    token = json.dumps({"v": PARTIAL_VERSION, "rv": version, "start": list(start)}, separators=(",", ":"))
+    token = json.dumps({"v": META_VERSION, "rv": version, "start": list(start)}, separators=(",", ":"))
     return base64.urlsafe_b64encode(token.encode()).decode().rstrip("=")
 
 

@@ -14,7 +14,16 @@ import estate
 import status
 import workflow
 import workload
-from application import IN_CLUSTER, EXTERNAL_CLUSTER, Plan, Release, application, history_entry
+from application import (
+    ARGOCD_NAMESPACE,
+    IN_CLUSTER,
+    EXTERNAL_CLUSTER,
+    Plan,
+    Release,
+    application,
+    history_entry,
+    verdict,
+)
 from application_controller import ApplicationController, Delivery
 from log import Log
 from object_store import ObjectStore, timestamp
@@ -59,7 +68,7 @@ class Life:
         self._paused = False
         self._steps = 0
         self._edge = ObjectStore(world.now, world.new_uid, history_max=16)  # the external cluster; nobody reads it
-        self._controllers = []
+        self._controllers: list[WorkloadController | RolloutController | WorkflowController] = []
         self._workloads = {}
         for server, cluster in ((IN_CLUSTER, store), (EXTERNAL_CLUSTER, self._edge)):
             self._workloads[server] = WorkloadController(world, cluster)
@@ -182,33 +191,27 @@ class Life:
                 continue
             if "operation" in document or chance.random() >= IMPATIENCE_CHANCE:
                 continue
-            current = document.get("status", {})
-            in_sync = current.get("sync", {}).get("status") == "Synced"
-            degraded = current.get("health", {}).get("status") == "Degraded"
-            failed = delivery.target.rejected and current.get("operationState", {}).get("phase") == "Failed"
-            if failed or (degraded and in_sync):
+            sync, health = verdict(document)
+            if delivery.target.rejected or (health == "Degraded" and sync == "Synced"):
                 self._commit(delivery.plan, delivery)  # the mend
-            elif current.get("sync", {}).get("status") == "OutOfSync" and not delivery.plan.automated:
+            elif sync == "OutOfSync" and not delivery.plan.automated:
                 self._sync_by_hand(document)
-        deliveries = [delivery for delivery in self._applications.deliveries.values() if delivery.plan is not None]
-        if not deliveries:
+        planned = [(each.plan, each) for each in self._applications.deliveries.values() if each.plan is not None]
+        if not planned:
             return
-        for _ in range(1 + len(deliveries) // 50):
+        for _ in range(1 + len(planned) // 50):
             if chance.random() < NEW_EVENT_CHANCE:
-                delivery = chance.choice(deliveries)
+                plan, delivery = chance.choice(planned)
                 what = chance.choices([name for name, _ in EVENTS], [weight for _, weight in EVENTS])[0]
-                if what == "crash" or what == "workflow" or self._is_quiet(delivery):
-                    self._happenings[what](delivery.plan, delivery)
+                if what == "crash" or what == "workflow" or self._is_quiet(plan):
+                    self._happenings[what](plan, delivery)
 
-    def _is_quiet(self, delivery: Delivery) -> bool:
+    def _is_quiet(self, plan: Plan) -> bool:
         """Nothing is under way, so that a change can be seen for itself."""
-        document = self._store.find(APPLICATIONS, "argocd", delivery.plan.name)
+        document = self._store.find(APPLICATIONS, ARGOCD_NAMESPACE, plan.name)
         if document is None or "operation" in document:
             return False
-        current = document.get("status", {})
-        return (
-            current.get("sync", {}).get("status") == "Synced" and current.get("health", {}).get("status") == "Healthy"
-        )
+        return verdict(document) == ("Synced", "Healthy")
 
     def _release(self, plan: Plan, before: str, rejected: bool = False) -> Release:
         major, minor, patch = (int(part) for part in before.split("."))
@@ -224,7 +227,7 @@ class Life:
         if plan.shape == "reports":
             return False
         self._commit(plan, delivery)
-        self._world.missing_images.add(f"{plan.image}:{delivery.target.tag}")
+        self._world.lose_image(f"{plan.image}:{delivery.target.tag}")
         return True
 
     def _crash(self, plan: Plan, _delivery: Delivery) -> bool:

@@ -122,7 +122,8 @@ class ObjectRequests:
     ) -> dict:
         if content_type != MERGE_PATCH:
             raise status.unsupported_media_type((MERGE_PATCH,))
-        asked = patch.get("metadata") if isinstance(patch.get("metadata"), dict) else {}
+        metadata = patch.get("metadata")
+        asked: dict = metadata if isinstance(metadata, dict) else {}
         return self._update(
             resource_type,
             namespace,
@@ -163,7 +164,15 @@ class ObjectRequests:
                         pass  # went with its owner
 
     def _update(
-        self, resource_type: ResourceType, namespace: str, name: str, change, version, uid, of_status: bool, dry_run: bool
+        self,
+        resource_type: ResourceType,
+        namespace: str,
+        name: str,
+        change,
+        version,
+        uid,
+        of_status: bool,
+        dry_run: bool,
     ) -> dict:
         for given in (version, uid):
             if given is not None and not isinstance(given, str):
@@ -183,7 +192,9 @@ class ObjectRequests:
             self._check_content(resource_type, wanted)
             return wanted
 
-        return self._store.update(resource_type, namespace, name, apply, version=version or None, uid=uid, dry_run=dry_run)
+        return self._store.update(
+            resource_type, namespace, name, apply, version=version or None, uid=uid, dry_run=dry_run
+        )
 
     # -- checks ----------------------------------------------------------------------------------------------
 
@@ -215,7 +226,9 @@ class ObjectRequests:
             isinstance(owner, dict) and isinstance(owner.get("uid"), str) and isinstance(owner.get("kind"), str)
             for owner in owners
         ):
-            raise status.invalid(resource_type, name, "metadata.ownerReferences", "Invalid value: kind and uid are needed")
+            raise status.invalid(
+                resource_type, name, "metadata.ownerReferences", "Invalid value: kind and uid are needed"
+            )
         finalizers = metadata.get("finalizers") or []
         if not isinstance(finalizers, list) or not all(isinstance(entry, str) for entry in finalizers):
             raise status.invalid(resource_type, name, "metadata.finalizers", "Invalid value: not a list of strings")
@@ -233,7 +246,9 @@ class ObjectRequests:
         if not resource_type.namespaced:
             metadata.pop("namespace", None)
         elif metadata.setdefault("namespace", namespace) != namespace:
-            raise status.bad_request("the namespace of the provided object does not match the namespace sent on the request")
+            raise status.bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request"
+            )
 
     def _check_content(self, resource_type: ResourceType, document: dict) -> None:
         name = document["metadata"].get("name", "")
@@ -259,7 +274,9 @@ class ObjectRequests:
             try:
                 base64.b64decode(value, validate=True)
             except (TypeError, ValueError, binascii.Error) as error:
-                raise status.bad_request(f"Secret in version v1 cannot be handled: data[{key}] is not base64") from error
+                raise status.bad_request(
+                    f"Secret in version v1 cannot be handled: data[{key}] is not base64"
+                ) from error
         document["data"] = data
         document.setdefault("type", "Opaque")
 

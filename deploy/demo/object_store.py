@@ -23,6 +23,7 @@ from resource_types import ResourceType
 
 ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 
+Documents = list[dict]
 Key = tuple[str, str]  # namespace ("" for cluster-scoped types), name
 
 
@@ -65,6 +66,9 @@ def _with_version(document: dict, version: int) -> dict:
     return {**document, "metadata": {**document["metadata"], "resourceVersion": str(version)}}
 
 
+Changes = list[Change]
+
+
 class WatchClosed(Exception):
     """The watch was ended by the store: `abrupt` when its connection is to be cut without a farewell."""
 
@@ -84,7 +88,7 @@ class Watch:
         self.rescued: list[Change] = []  # what compaction would have taken away before it was read
         self.closed: WatchClosed | None = None
 
-    def next(self, wait_seconds: float) -> tuple[list[Change], int]:
+    def next(self, wait_seconds: float) -> tuple[Changes, int]:
         """Changes not seen yet and the version up to which the watch is complete; waits when there are none.
 
         Raises ApiError(410) when the watch fell behind the history, WatchClosed when it was ended.
@@ -142,11 +146,11 @@ class ObjectStore:
             raise status.not_found(resource_type, name)
         return document
 
-    def list(self, resource_type: ResourceType, namespace: str = "") -> tuple[list[dict], int]:
+    def list(self, resource_type: ResourceType, namespace: str = "") -> tuple[Documents, int]:
         """Every document of a type ordered by key, and the version of that state."""
         return self.list_at(resource_type, namespace, None)
 
-    def list_at(self, resource_type: ResourceType, namespace: str, version: int | None) -> tuple[list[dict], int]:
+    def list_at(self, resource_type: ResourceType, namespace: str, version: int | None) -> tuple[Documents, int]:
         """The state as of a past version: today's with the later changes taken back. 410 when compacted."""
         with self._changed:
             documents = self._documents.get(resource_type, {})
@@ -165,7 +169,7 @@ class ObjectStore:
             keys = sorted(key for key in documents if not namespace or key[0] == namespace)
             return [documents[key] for key in keys], current if version is None else version
 
-    def owned_by(self, uid: str, resource_type: ResourceType) -> list[dict]:
+    def owned_by(self, uid: str, resource_type: ResourceType) -> Documents:
         """Documents of a type that name `uid` in their ownerReferences, ordered by key."""
         with self._changed:
             keys = sorted(key for owned_type, key in self._owned.get(uid, ()) if owned_type is resource_type)
@@ -210,7 +214,9 @@ class ObjectStore:
         with self._changed:
             current = self.get(resource_type, namespace, name)
             if uid is not None and uid != current["metadata"]["uid"]:
-                why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current['metadata']['uid']}"
+                why = (
+                    f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current['metadata']['uid']}"
+                )
                 raise status.conflict(resource_type, name, why)
             if version is not None and version != current["metadata"]["resourceVersion"]:
                 raise status.conflict(resource_type, name)
@@ -383,7 +389,7 @@ class ObjectStore:
         with self._changed:
             self._watches.discard(watch)
 
-    def _read(self, watch: Watch, wait_seconds: float) -> tuple[list[Change], int]:
+    def _read(self, watch: Watch, wait_seconds: float) -> tuple[Changes, int]:
         deadline = time.monotonic() + wait_seconds
         with self._changed:
             while True:

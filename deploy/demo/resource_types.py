@@ -86,9 +86,7 @@ ROLLOUTS = ResourceType(
 ANALYSIS_RUNS = ResourceType(
     ARGO, "v1alpha1", "analysisruns", "AnalysisRun", short_names=("ar",), custom=True, generation=True
 )
-WORKFLOWS = ResourceType(
-    ARGO, "v1alpha1", "workflows", "Workflow", short_names=("wf",), custom=True, generation=True
-)
+WORKFLOWS = ResourceType(ARGO, "v1alpha1", "workflows", "Workflow", short_names=("wf",), custom=True, generation=True)
 CUSTOM_RESOURCE_DEFINITIONS = ResourceType(
     "apiextensions.k8s.io",
     "v1",

@@ -19,6 +19,7 @@ from world import World
 TIMED_PAUSE_STEPS = 2
 OPEN_PAUSE_STEPS = 6  # then somebody promotes
 ANALYSIS_STEPS = 2
+ANALYSIS_RUNS_MAX = 5  # ended runs kept for each rollout
 REVISION = "rollout.argoproj.io/revision"
 
 
@@ -42,6 +43,7 @@ class RolloutController:
     def step(self) -> None:
         self._world.each(self._store.list(ROLLOUTS)[0], self._walk)
         self._world.each(self._store.list(ANALYSIS_RUNS)[0], self._measure)
+        self._world.each(self._store.list(ROLLOUTS)[0], self._forget_analyses)
 
     def _walk(self, rollout: dict) -> None:
         wanted = rollout["spec"].get("replicas", 1)
@@ -157,9 +159,7 @@ class RolloutController:
             result = results[0]
             result["count"] = result["successful"] = count
             value = f"[{0.97 + 0.01 * (count % 3):.2f}]"
-            result["measurements"].append(
-                {"phase": "Successful", "startedAt": now, "finishedAt": now, "value": value}
-            )
+            result["measurements"].append({"phase": "Successful", "startedAt": now, "finishedAt": now, "value": value})
             status["metricResults"] = results
             if count >= ANALYSIS_STEPS:
                 result["phase"] = status["phase"] = "Successful"
@@ -167,6 +167,14 @@ class RolloutController:
                 self._world.done_waiting(metadata["uid"])
 
         self._store.update(ANALYSIS_RUNS, metadata["namespace"], metadata["name"], change)
+
+    def _forget_analyses(self, rollout: dict) -> None:
+        """Deletes ended runs beyond the history limit, the oldest first."""
+        runs = self._store.owned_by(rollout["metadata"]["uid"], ANALYSIS_RUNS)
+        ended = [run for run in runs if run["status"].get("phase") != "Running"]
+        ended.sort(key=lambda run: int(run["metadata"]["resourceVersion"]))
+        for run in ended[: max(0, len(ended) - ANALYSIS_RUNS_MAX)]:
+            self._store.delete(ANALYSIS_RUNS, run["metadata"]["namespace"], run["metadata"]["name"])
 
     # -- status ----------------------------------------------------------------------------------------------
 

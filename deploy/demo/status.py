@@ -24,7 +24,7 @@ class ApiError(Exception):
         self.metadata = metadata or {}
 
     def document(self) -> dict:
-        status = {
+        status: dict = {
             "kind": "Status",
             "apiVersion": "v1",
             "metadata": self.metadata,
@@ -40,7 +40,7 @@ class ApiError(Exception):
 
 
 def _about(resource_type: ResourceType, name: str) -> dict:
-    details = {"name": name, "kind": resource_type.plural}
+    details: dict = {"name": name, "kind": resource_type.plural}
     if resource_type.group:
         details["group"] = resource_type.group
     return details
@@ -137,7 +137,9 @@ def unsupported_media_type(accepted: tuple[str, ...]) -> ApiError:
 
 def request_entity_too_large(limit_bytes: int) -> ApiError:
     return ApiError(
-        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "RequestEntityTooLarge", f"Request entity too large: limit is {limit_bytes}"
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        "RequestEntityTooLarge",
+        f"Request entity too large: limit is {limit_bytes}",
     )
 
 

@@ -9,7 +9,12 @@ PHASE_LABEL = "workflows.argoproj.io/phase"
 WORKFLOW_LABEL = "workflows.argoproj.io/workflow"
 NODE_ANNOTATION = "workflows.argoproj.io/node-name"
 
-TASKS = (("extract", ()), ("transform", ("extract",)), ("check-totals", ("extract",)), ("publish", ("transform", "check-totals")))
+TASKS = (
+    ("extract", ()),
+    ("transform", ("extract",)),
+    ("check-totals", ("extract",)),
+    ("publish", ("transform", "check-totals")),
+)
 
 
 def workflow(metadata: dict, image: str, date: str) -> dict:
@@ -114,7 +119,13 @@ def node_pod(owner: dict, node: dict) -> dict:
         "metadata": metadata,
         "spec": {
             "containers": [
-                {"name": "main", "image": image, "command": ["/reports"], "args": [node["displayName"]], "resources": {}}
+                {
+                    "name": "main",
+                    "image": image,
+                    "command": ["/reports"],
+                    "args": [node["displayName"]],
+                    "resources": {},
+                }
             ],
             "restartPolicy": "Never",
             "nodeName": node["hostNodeName"],

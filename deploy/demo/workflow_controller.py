@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+
 import workflow as shapes
 from object_store import ObjectStore
 from resource_types import PODS, WORKFLOWS
 from world import World
 
-FAILURE_CHANCE = 0.04  # of one node in one step
+FAILURE_CHANCE = 0.04  # of one node in one step; the cluster's past was uneventful
 FINISHED = ("Succeeded", "Failed", "Error")
 
 
@@ -58,7 +60,7 @@ class WorkflowController:
         nodes, now = status["nodes"], self._world.stamp()
         for node in nodes.values():
             if node["type"] == "Pod" and node["phase"] == "Running":
-                failed = self._world.chance.random() < FAILURE_CHANCE
+                failed = self._world.chance.random() < FAILURE_CHANCE and not self._world.shift_seconds
                 self._end_node(node, "Failed" if failed else "Succeeded", now)
         tasks = {node["displayName"]: node for node in nodes.values() if node["type"] == "Pod"}
         done = {task for task, node in tasks.items() if node["phase"] == "Succeeded"}
@@ -126,10 +128,10 @@ class WorkflowController:
             if self._store.find(PODS, namespace, name) is None:
                 self._store.create(PODS, pod)
             if node["phase"] in FINISHED:
-                self._store.update(PODS, namespace, name, lambda draft, node=node: self._end_pod(draft, node))
+                self._store.update(PODS, namespace, name, functools.partial(self._end_pod, node))
 
     @staticmethod
-    def _end_pod(draft: dict, node: dict) -> None:
+    def _end_pod(node: dict, draft: dict) -> None:
         good = node["phase"] == "Succeeded"
         draft["metadata"]["labels"][shapes.COMPLETED_LABEL] = "true"
         draft["status"]["phase"] = "Succeeded" if good else "Failed"

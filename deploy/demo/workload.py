@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from typing import Mapping
 
 from object_store import clone
 
@@ -159,7 +160,7 @@ def config_map(metadata: dict, data: dict[str, str]) -> dict:
     return {"metadata": metadata, "data": dict(data)}
 
 
-def secret(metadata: dict, data: dict[str, str | bytes], secret_type: str = "Opaque") -> dict:
+def secret(metadata: dict, data: Mapping[str, str | bytes], secret_type: str = "Opaque") -> dict:
     """A Secret from plain values."""
     encoded = {
         key: base64.b64encode(value if isinstance(value, bytes) else value.encode()).decode()

@@ -203,7 +203,7 @@ class WorkloadController:
             enough = ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
         set_condition(status, "Available", *enough, now)
         name = newest["metadata"]["name"] if newest else ""
-        progressing = next((c for c in status["conditions"] if c["type"] == "Progressing"), {})
+        progressing: dict = next((c for c in status["conditions"] if c["type"] == "Progressing"), {})
         finished = progressing.get("reason") == "NewReplicaSetAvailable" and f'"{name}"' in progressing["message"]
         if complete or finished:
             progress = ("True", "NewReplicaSetAvailable", f'ReplicaSet "{name}" has successfully progressed.')
@@ -337,7 +337,7 @@ class WorkloadController:
             else:
                 waiting = {
                     "reason": "ErrImagePull",
-                    "message": f'rpc error: code = NotFound desc = failed to pull and unpack image "{image}": not found',
+                    "message": f'rpc error: code = NotFound desc = failed to pull image "{image}": not found',
                 }
             container["state"] = {"waiting": waiting}
         self._conditions_of_pod(draft, ready=False)

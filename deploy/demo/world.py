@@ -16,6 +16,8 @@ from log import Log
 from object_store import timestamp
 from status import ApiError
 
+MISSING_IMAGES_MAX = 1000
+STUMBLES_MAX = 1000  # reported; more would only fill the log
 NODE_ADDRESSES = {"demo-node-1": "10.0.0.11", "demo-node-2": "10.0.0.12", "demo-node-3": "10.0.0.13"}
 
 
@@ -27,7 +29,7 @@ class World:
         self._uids = random.Random(f"uid {seed}")
         self._uids_lock = threading.Lock()
         self.shift_seconds = 0.0  # the past, while the cluster's beginnings are being laid out
-        self.missing_images: set[str] = set()  # images no registry has
+        self.missing_images: dict[str, None] = {}  # images no registry has, in the order they were lost
         self.crashing: dict[str, int] = {}  # pod uid -> steps until its container comes up again
         self.waiting: dict[str, int] = {}  # uid of what waits -> steps it has been waiting
 
@@ -61,6 +63,11 @@ class World:
     def cluster_ip(self) -> str:
         return f"10.43.{self.chance.randrange(256)}.{self.chance.randrange(2, 250)}"
 
+    def lose_image(self, image: str) -> None:
+        self.missing_images[image] = None
+        while len(self.missing_images) > MISSING_IMAGES_MAX:
+            del self.missing_images[next(iter(self.missing_images))]
+
     def each(self, documents: Iterable[dict], act: Callable[[dict], None]) -> None:
         """Does `act` to every document. One that cannot be understood (anyone may PUT nonsense) is reported once
         and skipped, so that it does not stop the life of the others."""
@@ -71,7 +78,7 @@ class World:
                 continue  # removed or changed by somebody in the meantime; the next step sees the new state
             except Exception as error:  # noqa: BLE001
                 uid = document["metadata"]["uid"]
-                if uid not in self._stumbled:
+                if uid not in self._stumbled and len(self._stumbled) < STUMBLES_MAX:
                     self._stumbled.add(uid)
                     metadata = document["metadata"]
                     self._log.error(

@@ -220,8 +220,8 @@ static void make_metrics(struct pg *pg)
         metrics_counter("culvert_pg_transactions_total", "Transactions by how they ended.", "result", NULL);
     pg->done = metric_with(transactions, "committed");
     pg->failed = metric_with(transactions, "failed");
-    pg->lost = metric_with(
-        metrics_counter("culvert_pg_connections_lost_total", "Connections that broke while in use.", NULL));
+    pg->lost =
+        metric_with(metrics_counter("culvert_pg_connections_lost_total", "Connections that broke while in use.", NULL));
 }
 
 struct pg *pg_create(struct loop *loop, const struct pg_options *options)

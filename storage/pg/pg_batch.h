@@ -31,8 +31,8 @@ struct pg_batch {
 
     struct pg_rows *results;
     size_t result_count;
-    size_t answered;    // results read so far, with the one of app.account_id
-    bool is_failed;     // error says why: the first reason stays
+    size_t answered; // results read so far, with the one of app.account_id
+    bool is_failed;  // error says why: the first reason stays
     struct error error;
 };
 

@@ -145,8 +145,13 @@ static void dial(struct pg_connection *c, const char *address)
 {
     c->state = CONNECTION_CONNECTING;
     // What stands before dbname are defaults, what stands behind it overrides the operator's words.
-    const char *keywords[] = {"tcp_user_timeout", "keepalives_idle", "application_name", "dbname", "client_encoding",
-                              address ? "hostaddr" : NULL, NULL};
+    const char *keywords[] = {"tcp_user_timeout",
+                              "keepalives_idle",
+                              "application_name",
+                              "dbname",
+                              "client_encoding",
+                              address ? "hostaddr" : NULL,
+                              NULL};
     const char *values[] = {"15000", "10", "culvertd", c->options.conninfo, "UTF8", address, NULL};
     c->conn = PQconnectStartParams(keywords, values, 1);
     if (!c->conn || PQstatus(c->conn) == CONNECTION_BAD || !watch(c, UV_WRITABLE)) {

@@ -28,7 +28,8 @@ static enum error_code check_row(const PGresult *result, bool *out_bypasses, str
     for (int i = 0; i < 3; i++)
         if (strcmp(PQgetvalue(result, 0, i), "off") == 0)
             return error_set(err, ERROR_FORBIDDEN,
-                             "PostgreSQL runs with %s = off: it may lose what was acknowledged; set it to on", names[i]);
+                             "PostgreSQL runs with %s = off: it may lose what was acknowledged; set it to on",
+                             names[i]);
     if (strcmp(PQgetvalue(result, 0, 3), "t") == 0)
         return error_set(err, ERROR_FORBIDDEN, "this PostgreSQL is a standby and cannot be written to");
     *out_bypasses = strcmp(PQgetvalue(result, 0, 4), "t") == 0;

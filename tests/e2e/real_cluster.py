@@ -1,7 +1,8 @@
 """A real Kubernetes API (kube-apiserver and etcd, see tests/cluster/README.md) as a pytest fixture.
 
-Import `real_cluster` into a conftest.py or a test file. It skips when no kube-apiserver is in the cache; with
-CULVERT_TEST_CLUSTER=1 it is built then and there, with CULVERT_TEST_CLUSTER=0 it is never used.
+Import `real_cluster` into a conftest.py (one cluster for the whole run) or into a test file (one for that file). It
+skips when no kube-apiserver is in the cache; with CULVERT_TEST_CLUSTER=1 it is built then and there, with
+CULVERT_TEST_CLUSTER=0 it is never used.
 """
 
 import http.client
@@ -22,7 +23,7 @@ ANSWER_SECONDS_MAX = 30
 
 
 class RealCluster:
-    """One API server of our own. `url`, `kubeconfig` (cluster-admin) and `agent_kubeconfig` (read-only) are set by start()."""
+    """One API server of our own. start() sets `url` and writes `kubeconfig` (cluster-admin), `agent_kubeconfig` (read-only)."""
 
     def __init__(self, folder: pathlib.Path):
         self.folder = pathlib.Path(folder)

@@ -1,0 +1,57 @@
+// ingress: the door into clusters, one a loop: HTTPS, a strict HTTP/1.1 server of our own that streams both ways.
+// `https://<account>-<runtime>.<tunnel domain>/...` and `/runtimes/<runtime>/proxy/...` on the platform's own host are
+// carried through the runtime's tunnel. Every request is authenticated and authorised by itself, whatever the
+// connection carried before; the account of the credential must be that of the host, and a foreign runtime looks like
+// a missing one. Only /webhooks/ passes without a credential, limited per runtime. Errors are application/problem+json.
+//
+// Everything on its loop; callbacks too.
+#ifndef CULVERT_SERVER_INGRESS_H
+#define CULVERT_SERVER_INGRESS_H
+
+#include <openssl/ssl.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/loop.h"
+#include "base/str.h"
+#include "tunnel/broker.h"
+
+struct ingress;
+
+// The answer to authenticate(), once, on the same loop, now or later. err NULL: the credential is good. Views are valid
+// during the call. ERROR_UNAUTHENTICATED -> 401, ERROR_FORBIDDEN -> 403, ERROR_UNAVAILABLE -> 503, others -> 500.
+typedef void (*ingress_authenticated)(void *arg, const struct error *err, struct str account_id, struct str user_id,
+                                      struct str user_name);
+
+struct ingress_options {
+    const char *listen;        // host:port, numeric
+    const char *tunnel_domain; // lower case
+    const char *platform_host; // lower case, without port; NULL or empty: no proxy paths here
+    SSL_CTX *tls;              // NULL: plain, behind a proxy that ends TLS (and in tests)
+    struct tunnel_node *node;  // of the same loop
+    size_t connections_max;    // 0: no cap
+    size_t head_bytes_max;     // 0: 32 KiB
+    uint64_t head_timeout_ms;  // a head, and a handshake, must have arrived; 0: 10,000
+    uint64_t idle_timeout_ms;  // between requests; 0: 60,000
+    uint64_t
+        stall_timeout_ms; // a client that takes nothing of its answer, or stops in the middle of its body; 0: 60,000
+    unsigned webhooks_per_second; // per runtime; 0: 20
+    // Whose credential is this? token: text without scheme, valid during the call.
+    void (*authenticate)(void *ctx, unsigned loop_index, struct str token, ingress_authenticated done, void *arg);
+    void *ctx;
+};
+
+// options are copied, strings too. NULL on error.
+struct ingress *ingress_create(struct loop *loop, const struct ingress_options *options, struct error *err);
+uint16_t ingress_port(const struct ingress *ingress);
+void ingress_set_tls(struct ingress *ingress,
+                     SSL_CTX *tls); // for connections from now on; takes a reference of its own
+// Takes no more connections; idle ones end, the others after their answer. (WebSockets stay until ingress_close.)
+void ingress_stop_accepting(struct ingress *ingress);
+bool ingress_is_idle(const struct ingress *ingress); // no request is being answered
+// Cuts what is left. on_closed once all handles are closed and no authentication is pending: then ingress_destroy().
+void ingress_close(struct ingress *ingress, loop_fn on_closed, void *arg);
+void ingress_destroy(struct ingress *ingress); // NULL is fine
+
+#endif

@@ -1,0 +1,65 @@
+-- name: token_lookup
+SELECT kind, account_id, account_name, user_id, user_name, email, is_admin, runtime, runtime_id,
+       encode(secret_sha256, 'hex'), is_valid, note_use, $1
+  FROM token_lookup($1)
+
+-- Which of the two tables the token is in does not matter: ids are random.
+-- name: token_used
+WITH key AS (
+    UPDATE api_keys SET last_used_at = now()
+     WHERE account_id = $1 AND token_id = $2
+       AND (last_used_at IS NULL OR last_used_at < now() - interval '1 minute'))
+UPDATE runtime_tokens SET last_used_at = now()
+ WHERE account_id = $1 AND token_id = $2
+   AND (last_used_at IS NULL OR last_used_at < now() - interval '1 minute')
+
+-- name: account_create
+INSERT INTO accounts (account_id, name) VALUES ($1, $2)
+RETURNING json_build_object('id', account_id, 'name', name)
+
+-- name: account_find
+SELECT json_build_object('id', account_id, 'name', name) FROM account_by_name($1)
+
+-- name: user_create
+INSERT INTO users (account_id, user_id, name, email, is_admin) VALUES ($1, $2, $3, $4, $5)
+RETURNING json_build_object('id', user_id, 'name', name, 'email', email)
+
+-- name: key_create
+INSERT INTO api_keys (account_id, token_id, user_id, name, secret_sha256, scopes, expires_at)
+SELECT u.account_id, $4, u.user_id, $3, $5, $6::jsonb, to_timestamp($7::double precision / 1000)
+  FROM users u
+ WHERE u.account_id = $1 AND u.name = $2 AND NOT u.is_disabled
+RETURNING json_build_object('id', token_id, 'name', name)
+
+-- name: key_revoke
+UPDATE api_keys SET revoked_at = now() WHERE account_id = $1 AND token_id = $2 AND revoked_at IS NULL
+
+-- fragment: account_node
+json_build_object(
+    'id', a.account_id, 'name', a.name, 'features', json_build_object('gitopsPlanEnforcement', false),
+    'ssoIntegrations', '[]'::json,
+    'admins', (SELECT coalesce(json_agg(u.user_id ORDER BY u.user_id), '[]'::json) FROM users u
+                WHERE u.account_id = a.account_id AND u.is_admin AND NOT u.is_disabled),
+    'gitProvider', a.git_provider, 'gitApiUrl', a.git_api_url, 'sharedConfigRepo', a.shared_config_repo,
+    'csdpValidated', EXISTS (SELECT FROM runtimes r WHERE r.account_id = a.account_id
+                                AND r.first_session_at IS NOT NULL),
+    'runtimeFeatures', '[]'::json, 'supportsManagedRuntime', false)
+
+-- name: me_user
+SELECT json_build_object(
+    'id', m.user_id, 'name', m.name, 'email', m.email, 'isAdmin', m.is_admin,
+    'status', CASE WHEN m.is_disabled THEN 'disabled' ELSE 'active' END, 'isDisabled', m.is_disabled,
+    'registerDate', to_char(m.created_at, :{rfc3339}), 'runtimeName', NULL,
+    'accounts', json_build_array(:{account_node}), 'activeAccount', :{account_node})
+  FROM users m
+  JOIN accounts a ON a.account_id = m.account_id
+ WHERE m.account_id = $1 AND m.user_id = $2 AND NOT m.is_disabled
+
+-- name: me_runtime
+SELECT json_build_object(
+    'id', m.runtime_id, 'name', m.runtime, 'email', '', 'isAdmin', false, 'status', 'active', 'isDisabled', false,
+    'registerDate', to_char(m.created_at, :{rfc3339}), 'runtimeName', m.runtime,
+    'accounts', json_build_array(:{account_node}), 'activeAccount', :{account_node})
+  FROM runtimes m
+  JOIN accounts a ON a.account_id = m.account_id
+ WHERE m.account_id = $1 AND m.runtime = $2

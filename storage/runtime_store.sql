@@ -1,0 +1,150 @@
+-- With recover an existing runtime keeps its reports and gets the new settings.
+-- name: runtime_create
+INSERT INTO runtimes (account_id, runtime, runtime_id, namespace, cluster, installation_type, git_provider,
+                      runtime_version, chart_version, component_names, ingress_host, internal_ingress_host,
+                      ingress_class, ingress_controller, gateway_name, gateway_namespace, repo, access_mode,
+                      is_managed, is_external_argo_cd)
+VALUES ($1, $2, $3, $4, $5, coalesce($6, 'HELM'), $7, $8, $9, coalesce($10::jsonb, '[]'), $11, $12, $13, $14, $15, $16,
+        $17, coalesce($18, 'TUNNEL'), $19::boolean, $20::boolean)
+ON CONFLICT (account_id, runtime) DO UPDATE
+   SET namespace = excluded.namespace, cluster = excluded.cluster, installation_type = excluded.installation_type,
+       git_provider = excluded.git_provider, runtime_version = excluded.runtime_version,
+       chart_version = excluded.chart_version, component_names = excluded.component_names,
+       ingress_host = excluded.ingress_host, internal_ingress_host = excluded.internal_ingress_host,
+       ingress_class = excluded.ingress_class, ingress_controller = excluded.ingress_controller,
+       gateway_name = excluded.gateway_name, gateway_namespace = excluded.gateway_namespace, repo = excluded.repo,
+       access_mode = excluded.access_mode, is_managed = excluded.is_managed,
+       is_external_argo_cd = excluded.is_external_argo_cd, updated_at = now()
+ WHERE $21::boolean
+RETURNING json_build_object('id', runtime_id, 'name', runtime)
+
+-- Tokens of before stop working: the runtime is installed anew.
+-- name: runtime_tokens_replace
+UPDATE runtime_tokens SET revoked_at = now()
+ WHERE account_id = $1 AND runtime = $2 AND revoked_at IS NULL AND $3::boolean
+
+-- name: runtime_token_create
+INSERT INTO runtime_tokens (account_id, token_id, runtime, runtime_id, secret_sha256, change)
+SELECT account_id, $3, runtime, runtime_id, $4, 0
+  FROM runtimes
+ WHERE account_id = $1 AND runtime = $2 AND (runtime_id = $5 OR $6::boolean)
+
+-- name: runtime_tokens_revoke
+UPDATE runtime_tokens SET revoked_at = now() WHERE account_id = $1 AND runtime = $2 AND revoked_at IS NULL
+
+-- name: runtime_delete
+DELETE FROM runtimes WHERE account_id = $1 AND runtime = $2
+
+-- name: runtime_tokens_since
+SELECT change, token_id, account_id, runtime, runtime_id, encode(secret_sha256, 'hex'), is_revoked
+  FROM runtime_tokens_since($1::bigint, $2::integer)
+
+-- The runtimes of an account with what their sessions say: r.online (a live tunnel), r.available (that, or reports
+-- over HTTP within 20 minutes).
+-- fragment: runtime_states
+SELECT r.*, s.epoch AS session_epoch, s.agent_version, s.opened_at, s.closed_at, s.close_reason,
+       coalesce(s.closed_at IS NULL AND s.expires_at > now(), false) AS online,
+       coalesce(s.closed_at IS NULL AND s.expires_at > now(), false)
+           OR coalesce(p.http_received_at > now() - interval '20 minutes', false) AS available,
+       coalesce(p.http_received_at > now() - interval '20 minutes', false) AS http_live,
+       greatest(p.tunnel_observed_at, p.http_observed_at) AS observed_at,
+       greatest(p.tunnel_received_at, p.http_received_at) AS received_at
+  FROM runtimes r
+  LEFT JOIN report_positions p ON p.account_id = r.account_id AND p.runtime = r.runtime
+  LEFT JOIN LATERAL (
+      SELECT t.*, l.expires_at
+        FROM tunnel_sessions t
+        LEFT JOIN replica_leases l ON l.replica = t.replica
+       WHERE t.account_id = r.account_id AND t.runtime = r.runtime
+       ORDER BY t.epoch DESC
+       LIMIT 1) s ON true
+ WHERE r.account_id = $1
+
+-- fragment: runtime_health
+CASE WHEN r.available THEN 'HEALTHY' ELSE 'DEGRADED' END
+
+-- fragment: runtime_health_message
+CASE WHEN r.available THEN NULL
+     WHEN r.session_epoch IS NULL THEN 'no agent has connected yet'
+     WHEN r.closed_at IS NOT NULL THEN
+         'disconnected since ' || to_char(r.closed_at, :{rfc3339}) || ': ' || coalesce(r.close_reason, 'unknown')
+     ELSE 'the replica that held the tunnel is gone' END
+
+-- fragment: runtime_metadata
+json_build_object('group', 'codefresh.io', 'version', 'v1alpha1', 'kind', 'Runtime', 'name', r.runtime,
+    'description', NULL, 'namespace', coalesce(r.namespace, r.runtime), 'runtime', r.runtime, 'cluster', r.cluster,
+    'account', r.account_id, 'labels', '[]'::json, 'annotations', '[]'::json,
+    'lastUpdated', to_char(greatest(r.updated_at, r.received_at, r.opened_at), :{rfc3339}),
+    'created', to_char(r.created_at, :{rfc3339}), 'uid', r.runtime_id, 'favorite', false, 'revision', NULL)
+
+-- fragment: runtime_node_base
+jsonb_build_object(
+    'metadata', :{runtime_metadata}, 'errors', '[]'::json, 'referencedBy', '[]'::json, 'references', '[]'::json,
+    'self', json_build_object(
+        'metadata', :{runtime_metadata}, 'errors', '[]'::json, 'referencedBy', '[]'::json, 'references', '[]'::json,
+        'version', NULL, 'latest', NULL, 'source', json_build_object('appName', NULL),
+        'syncStatus', CASE WHEN r.available THEN 'SYNCED' ELSE 'UNKNOWN' END, 'healthStatus', :{runtime_health},
+        'healthMessage', :{runtime_health_message}, 'desiredManifest', NULL, 'actualManifest', NULL,
+        'projects', '[]'::json),
+    'syncStatus', CASE WHEN r.available THEN 'SYNCED' ELSE 'UNKNOWN' END, 'healthStatus', :{runtime_health},
+    'healthMessage', :{runtime_health_message}, 'projects', '[]'::json, 'cluster', r.cluster,
+    'installationType', r.installation_type, 'managed', r.is_managed,
+    'ignoreSecurityAndGitTokenUpdatesUsers', '[]'::json, 'isRemoteClusterConnected', r.online,
+    'ingressHost', r.ingress_host, 'internalIngressHost', r.internal_ingress_host, 'ingressClass', r.ingress_class,
+    'ingressController', r.ingress_controller, 'gatewayName', r.gateway_name,
+    'gatewayNamespace', r.gateway_namespace, 'runtimeVersion', r.runtime_version, 'chartVersion', r.chart_version,
+    'componentNames', r.component_names)
+
+-- fragment: runtime_node_more
+jsonb_build_object(
+    'runtimeRelease', json_build_object(
+        'version', coalesce(r.runtime_version, ''), 'runtimeVersion', r.runtime_version,
+        'chartVersion', r.chart_version, 'hasSecurityVulnerabilities', false, 'channel', 'stable',
+        'upgradeAvailable', false),
+    'lastUpdated', to_char(greatest(r.updated_at, r.received_at, r.opened_at), :{rfc3339}),
+    'installationStatus', CASE WHEN r.first_session_at IS NULL AND r.received_at IS NULL THEN 'IN_PROGRESS'
+                               ELSE 'COMPLETED' END,
+    'repo', r.repo,
+    'managedClusters', (SELECT coalesce(json_agg(:{cluster_node} ORDER BY c.name <> 'in-cluster', c.name), '[]'::json)
+                          FROM clusters c
+                         WHERE c.account_id = r.account_id AND c.runtime = r.runtime AND NOT c.is_deleted),
+    'managedClustersNum', (SELECT count(*) FROM clusters c
+                            WHERE c.account_id = r.account_id AND c.runtime = r.runtime AND NOT c.is_deleted),
+    'features', '[]'::json, 'gitProvider', r.git_provider, 'accessMode', r.access_mode,
+    'iscInitialized', r.repo IS NOT NULL, 'available', r.available,
+    'status', json_build_object(
+        'appProxyStarted', :{app_proxy_info}, 'gitSourceConfigured', :{unknown_info},
+        'defaultGitIntegration', :{unknown_info}, 'encryptionKey', :{unknown_info}, 'encryptionIv', :{unknown_info},
+        'eventReporterArgoCDToken', :{unknown_info}, 'isc', :{unknown_info}, 'runtimeGitToken', :{unknown_info},
+        'syncMode', 'UNKNOWN',
+        'argoCdState', CASE WHEN r.available AND EXISTS (SELECT FROM applications a WHERE a.account_id = r.account_id
+                                 AND a.runtime = r.runtime AND NOT a.is_deleted) THEN 'CONNECTED' ELSE 'UNKNOWN' END),
+    'isConfigurationRuntime', false, 'isSkippedConfiguringAsArgoApp', false, 'internalSharedConfigAppName', NULL,
+    'inClusterApplicationName', NULL, 'runtimeApplicationName', NULL, 'isExternalArgoCd', r.is_external_argo_cd,
+    'isNamespacedRuntime', false,
+    'observedAt', to_char(r.observed_at, :{rfc3339}), 'receivedAt', to_char(r.received_at, :{rfc3339}),
+    'freshness', CASE WHEN NOT r.available THEN 'disconnected'
+                      WHEN coalesce(r.received_at - r.observed_at, interval '0') < interval '60 seconds' THEN 'live'
+                      WHEN r.received_at - r.observed_at < interval '10 minutes' THEN 'lagging'
+                      ELSE 'stale' END,
+    'online', r.online, 'agentVersion', r.agent_version, 'tunnelEpoch', r.session_epoch)
+
+-- fragment: app_proxy_info
+json_build_object('description', NULL, 'status', CASE WHEN r.online THEN 'SUCCESSFUL' ELSE 'UNKNOWN' END)
+
+-- fragment: unknown_info
+json_build_object('description', NULL, 'status', 'UNKNOWN')
+
+-- name: runtime_get
+SELECT :{runtime_node_base} || :{runtime_node_more}
+  FROM (:{runtime_states} AND r.runtime = $2) r
+
+-- name: runtime_list
+SELECT :{runtime_node_base} || :{runtime_node_more}, r.runtime
+  FROM (:{runtime_states} AND r.runtime > $2 AND r.runtime < $3 ORDER BY r.runtime LIMIT $4::bigint) r
+ ORDER BY r.runtime
+
+-- name: runtime_list_back
+SELECT :{runtime_node_base} || :{runtime_node_more}, r.runtime
+  FROM (:{runtime_states} AND r.runtime > $2 AND r.runtime < $3 ORDER BY r.runtime DESC LIMIT $4::bigint) r
+ ORDER BY r.runtime DESC

@@ -1,0 +1,5 @@
+-- What several stores write the same way.
+
+-- The argument of to_char for times as clients get them; the session's time zone is UTC.
+-- fragment: rfc3339
+'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'

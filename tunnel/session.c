@@ -1,0 +1,385 @@
+#include "tunnel/session.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "tunnel/reports.h"
+#include "tunnel/stream.h"
+
+enum {
+    CLOSE_NORMAL = 1000, // RFC 6455 section 7.4.1
+    CLOSE_GOING_AWAY = 1001,
+    CLOSE_PROTOCOL_ERROR = 1002,
+    CLOSE_POLICY = 1008,
+    SUPERSEDED_GRACE_MS = 10000, // for calls in flight on a tunnel that a newer one took over from
+    GOAWAY_GRACE_MS = 60000,     // for calls in flight when the agent goes
+    BUSY_PING_MS = 30000,        // a tunnel that is never silent is measured, too
+    DRAIN_SETTLE_MS = 500,       // after the agent's part of the spread, before an unused tunnel is closed
+};
+
+static struct tunnel_meter *session_meter(const struct tunnel_session *session)
+{
+    return &session->node->broker->meter;
+}
+
+static struct metric *session_gauge(const struct tunnel_session *session)
+{
+    struct tunnel_meter *meter = session_meter(session);
+    switch (session->state) {
+    case TUNNEL_SESSION_OPENING: return meter->sessions_opening;
+    case TUNNEL_SESSION_OPEN: return meter->sessions_open;
+    default: return meter->sessions_closing;
+    }
+}
+
+static void session_set_state(struct tunnel_session *session, enum tunnel_session_state state)
+{
+    metric_move(session_gauge(session), -1);
+    session->state = state;
+    if (state != TUNNEL_SESSION_ENDED) metric_move(session_gauge(session), 1);
+}
+
+void tunnel_session_wants_write(struct tunnel_session *session)
+{
+    if (session->ws) tunnel_ws_want_write(session->ws);
+}
+
+void tunnel_session_break(struct tunnel_session *session, const char *format, ...)
+{
+    if (session->broken[0]) return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(session->broken, sizeof(session->broken), format, args);
+    va_end(args);
+    if (session->state != TUNNEL_SESSION_ENDED) turn_add(&session->node->turn, &session->finish);
+}
+
+// ---- opening -------------------------------------------------------------------------------------------------
+
+// At the end of a turn, outside of every callback of this session.
+static void session_on_finish(struct turn_item *item)
+{
+    struct tunnel_session *session = (struct tunnel_session *)((char *)item - offsetof(struct tunnel_session, finish));
+    if (session->broken[0])
+        tunnel_session_end(session, session->broken, CLOSE_PROTOCOL_ERROR);
+    else if (session->state == TUNNEL_SESSION_CLOSING && session->stream_count == 0)
+        tunnel_session_end(session, "closed", CLOSE_NORMAL);
+}
+
+void tunnel_session_start(struct tunnel_node *node, const struct tunnel_session_info *info, struct tunnel_ws *ws)
+{
+    struct tunnel_session *session = mem_zalloc(sizeof(*session));
+    struct tunnel_session_info copy = *info;
+    session->node = node;
+    session->id = ++node->last_session_id;
+    session->ws = ws;
+    session->finish.run = session_on_finish;
+    session->opened_at_ms = session->received_at_ms = session->ping_at_ms = clock_mono_ms();
+    copy.ref = (struct tunnel_session_ref){.node = node->index, .id = session->id};
+    copy.connected_at_ms = clock_wall_ms();
+    memcpy(session->identity_key, info->identity.token_sha256, sizeof(session->identity_key));
+    session->entry = tunnel_directory_add(node->broker->directory, &copy);
+    session->h2 = tunnel_session_frames_create(session);
+    metric_move(session_gauge(session), 1);
+    session->next = node->session_list;
+    session->link = &node->session_list;
+    if (session->next) session->next->link = &session->next;
+    node->session_list = session;
+    node->session_count++;
+    id_map_put(&node->sessions, session->id, session);
+    tunnel_ws_set_user(ws, session);
+    tunnel_session_wants_write(session); // HTTP/2's preface
+    const struct tunnel_options *options = &node->broker->options;
+    options->on_session_opening(options->ctx, node, &copy);
+    explicit_bzero(&copy, sizeof(copy));
+}
+
+struct session_older {
+    struct tunnel_broker *broker;
+    uint64_t newer_epoch;
+};
+
+struct session_supersede_letter {
+    uint64_t id, newer_epoch;
+};
+
+static void session_on_supersede_letter(struct tunnel_node *node, void *arg)
+{
+    struct session_supersede_letter *letter = arg;
+    struct tunnel_session *session = node->closed ? NULL : id_map_get(&node->sessions, letter->id);
+    if (session) tunnel_session_supersede(session, letter->newer_epoch);
+    mem_free(letter);
+}
+
+static void session_on_older(void *arg, struct tunnel_session_ref ref)
+{
+    const struct session_older *older = arg;
+    struct session_supersede_letter *letter = mem_alloc(sizeof(*letter));
+    *letter = (struct session_supersede_letter){.id = ref.id, .newer_epoch = older->newer_epoch};
+    if (!tunnel_node_post(older->broker, ref.node, session_on_supersede_letter, letter)) mem_free(letter);
+}
+
+void tunnel_session_accept(struct tunnel_session *session, uint64_t epoch)
+{
+    if (session->state != TUNNEL_SESSION_OPENING) return;
+    struct tunnel_broker *broker = session->node->broker;
+    struct session_older older = {.broker = broker, .newer_epoch = epoch};
+    uint64_t newer = 0;
+    if (tunnel_directory_open(broker->directory, session->entry, epoch, session_on_older, &older, &newer)) {
+        tunnel_session_supersede(session, newer);
+        return;
+    }
+    session_set_state(session, TUNNEL_SESSION_OPEN);
+    tunnel_session_send_control(session, &(struct wire_control){.type = WIRE_CONTROL_HELLO_ACK,
+                                                                .session = session->id,
+                                                                .epoch = epoch,
+                                                                .ping_after_ms = broker->options.ping_after_ms,
+                                                                .dead_after_ms = broker->options.dead_after_ms});
+    session->reports = tunnel_reports_create(session);
+    metric_add(metric_with(broker->meter.epoch_changes, "opened"), 1);
+    struct tunnel_session_info info;
+    tunnel_entry_snapshot(session->entry, &info);
+    log_info("tunnel", "session_open", log_c("account", info.identity.account_id),
+             log_c("runtime", info.identity.runtime), log_uint("epoch", epoch), log_c("instance", info.instance_id),
+             log_c("boot", info.boot_id), log_c("agent_version", info.agent_version), log_c("remote", info.remote),
+             log_uint("node", info.ref.node), log_uint("session", info.ref.id));
+    broker->options.on_session_open(broker->options.ctx, session->node, &info);
+    explicit_bzero(&info, sizeof(info));
+}
+
+// ---- closing -------------------------------------------------------------------------------------------------
+
+// No new calls; those in flight may finish for grace_ms. Safe inside nghttp2's callbacks.
+static void session_begin_close(struct tunnel_session *session, uint64_t grace_ms)
+{
+    tunnel_directory_retire(session->node->broker->directory, session->entry);
+    session->close_at_ms = clock_mono_ms() + grace_ms;
+    session_set_state(session, TUNNEL_SESSION_CLOSING);
+    tunnel_session_check_finish(session);
+}
+
+void tunnel_session_supersede(struct tunnel_session *session, uint64_t newer_epoch)
+{
+    if (session->state == TUNNEL_SESSION_ENDED || session->state == TUNNEL_SESSION_CLOSING) return;
+    uint64_t epoch = session->entry->info.epoch;
+    if (epoch >= newer_epoch && session->state == TUNNEL_SESSION_OPEN) return;
+    log_info("tunnel", "session_superseded", log_c("account", session->entry->info.identity.account_id),
+             log_c("runtime", session->entry->info.identity.runtime), log_uint("epoch", epoch),
+             log_uint("newer_epoch", newer_epoch), log_uint("calls", session->stream_count));
+    metric_add(metric_with(session_meter(session)->epoch_changes, "superseded"), 1);
+    tunnel_session_send_control(session, &(struct wire_control){.type = WIRE_CONTROL_SUPERSEDED,
+                                                                .epoch = newer_epoch,
+                                                                .reason = STR("a newer session took over")});
+    // Records of the older epoch must not come any more; calls in flight may finish.
+    tunnel_reports_destroy(session->reports);
+    session->reports = NULL;
+    nghttp2_submit_goaway(session->h2, NGHTTP2_FLAG_NONE, 0, NGHTTP2_NO_ERROR, NULL, 0);
+    tunnel_session_wants_write(session);
+    session_begin_close(session, SUPERSEDED_GRACE_MS);
+}
+
+void tunnel_session_check_finish(struct tunnel_session *session)
+{
+    // The agent's GOAWAY: it opens another tunnel and ends this one when it is idle.
+    if (session->state == TUNNEL_SESSION_OPEN && !nghttp2_session_check_request_allowed(session->h2))
+        session_begin_close(session, GOAWAY_GRACE_MS);
+    if (session->broken[0] || (session->state == TUNNEL_SESSION_CLOSING && session->stream_count == 0))
+        turn_add(&session->node->turn, &session->finish);
+}
+
+static void session_unlist(struct tunnel_session *session)
+{
+    struct tunnel_node *node = session->node;
+    *session->link = session->next;
+    if (session->next) session->next->link = session->link;
+    node->session_count--;
+    id_map_remove(&node->sessions, session->id);
+    turn_remove(&node->turn, &session->finish);
+}
+
+static void session_log_end(const struct tunnel_session_info *info, const char *reason)
+{
+    log_info("tunnel", "session_closed", log_c("account", info->identity.account_id),
+             log_c("runtime", info->identity.runtime), log_uint("epoch", info->epoch), log_c("reason", reason),
+             log_int("lived_ms", clock_wall_ms() - info->connected_at_ms), log_uint("bytes_in", info->bytes_in),
+             log_uint("bytes_out", info->bytes_out), log_uint("node", info->ref.node), log_uint("session", info->ref.id));
+}
+
+static const char *session_end_label(uint16_t ws_status)
+{
+    switch (ws_status) {
+    case CLOSE_NORMAL: return "closed";
+    case CLOSE_GOING_AWAY: return "drained";
+    case CLOSE_PROTOCOL_ERROR: return "protocol";
+    case CLOSE_POLICY: return "refused";
+    default: return "lost";
+    }
+}
+
+void tunnel_session_end(struct tunnel_session *session, const char *reason, uint16_t ws_status)
+{
+    if (session->state == TUNNEL_SESSION_ENDED) return;
+    struct tunnel_broker *broker = session->node->broker;
+    session_set_state(session, TUNNEL_SESSION_ENDED);
+    session_unlist(session);
+    struct tunnel_session_info info;
+    tunnel_entry_snapshot(session->entry, &info);
+    tunnel_directory_retire(broker->directory, session->entry); // before a failed call is tried again
+    while (session->streams)
+        tunnel_stream_lose(session->streams);
+    tunnel_reports_destroy(session->reports);
+    session->reports = NULL;
+    tunnel_directory_remove(broker->directory, session->entry);
+    session->entry = NULL;
+    explicit_bzero(session->identity_key, sizeof(session->identity_key));
+    metric_add(metric_with(broker->meter.session_ends, session_end_label(ws_status)), 1);
+    if (session->drained_at_ms)
+        metric_observe(broker->meter.drain, (double)(clock_mono_ms() - session->drained_at_ms) / 1e3);
+    session_log_end(&info, reason);
+    if (session->ws) {
+        uint32_t code = ws_status == CLOSE_PROTOCOL_ERROR ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_NO_ERROR;
+        nghttp2_session_terminate_session(session->h2, code);
+        tunnel_ws_close(session->ws, ws_status, ws_status == 0);
+    }
+    broker->options.on_session_closed(broker->options.ctx, session->node, &info, reason);
+    explicit_bzero(&info, sizeof(info));
+}
+
+// ---- drain ---------------------------------------------------------------------------------------------------
+
+void tunnel_session_begin_drain(struct tunnel_session *session, uint64_t after_ms, uint64_t spread_ms)
+{
+    if (session->drain_at_ms) return;
+    session->drain_at_ms = clock_mono_ms() + after_ms;
+    session->drain_spread_ms = spread_ms;
+}
+
+static void session_tick_drain(struct tunnel_session *session, uint64_t now_ms)
+{
+    const struct tunnel_node *node = session->node;
+    if (!session->drained_at_ms) {
+        if (now_ms < session->drain_at_ms) return;
+        session->drained_at_ms = now_ms;
+        uint64_t left_ms = node->drain_deadline_ms > now_ms ? node->drain_deadline_ms - now_ms : 0;
+        tunnel_session_send_control(session, &(struct wire_control){.type = WIRE_CONTROL_DRAIN,
+                                                                    .deadline_ms = left_ms,
+                                                                    .spread_ms = session->drain_spread_ms,
+                                                                    .reason = STR("this replica stops")});
+        return;
+    }
+    // The agent has had its time to open another tunnel; that one's supersedes this one, wherever it is. Otherwise
+    // this one goes on carrying calls for as long as there are any.
+    if (session->stream_count == 0 && now_ms >= session->drained_at_ms + session->drain_spread_ms + DRAIN_SETTLE_MS)
+        tunnel_session_end(session, "drained", CLOSE_GOING_AWAY);
+}
+
+// ---- liveness ------------------------------------------------------------------------------------------------
+
+void tunnel_session_take_pong(struct tunnel_session *session, uint64_t sent_us)
+{
+    if (!session->ping_sent_us || sent_us != session->ping_sent_us) return; // not ours: of no meaning
+    uint64_t rtt_us = clock_mono_us() - sent_us;
+    session->ping_sent_us = 0;
+    session->rtt_us = session->rtt_us ? (session->rtt_us * 7 + rtt_us) / 8 : rtt_us;
+    if (session->entry) atomic_store_explicit(&session->entry->rtt_us, session->rtt_us, memory_order_relaxed);
+    metric_observe(session_meter(session)->rtt, (double)rtt_us / 1e6);
+}
+
+static void session_ping(struct tunnel_session *session, uint64_t now_ms)
+{
+    uint8_t opaque[8];
+    session->ping_at_ms = now_ms;
+    session->ping_sent_us = clock_mono_us();
+    memcpy(opaque, &session->ping_sent_us, sizeof(opaque));
+    nghttp2_submit_ping(session->h2, NGHTTP2_FLAG_NONE, opaque);
+    tunnel_session_wants_write(session);
+}
+
+// Any byte is life: never dead while bytes flow. False: it was ended.
+static bool session_tick_liveness(struct tunnel_session *session, uint64_t now_ms)
+{
+    const struct tunnel_options *options = &session->node->broker->options;
+    uint64_t silent_ms = now_ms - session->received_at_ms;
+    if (silent_ms >= options->ping_after_ms + options->dead_after_ms && session->ping_sent_us &&
+        now_ms - session->ping_at_ms >= options->dead_after_ms) {
+        metric_add(session_meter(session)->pings_missed, 1);
+        tunnel_session_end(session, "silent", 0);
+        return false;
+    }
+    uint64_t pinged_ms = now_ms - session->ping_at_ms;
+    if (!session->ping_sent_us && (pinged_ms >= BUSY_PING_MS || (silent_ms >= options->ping_after_ms)))
+        session_ping(session, now_ms);
+    return true;
+}
+
+void tunnel_session_tick(struct tunnel_session *session, uint64_t now_ms)
+{
+    if (!session_tick_liveness(session, now_ms)) return;
+    if (session->state == TUNNEL_SESSION_CLOSING && now_ms >= session->close_at_ms) {
+        tunnel_session_end(session, "closed with calls in flight", CLOSE_NORMAL);
+        return;
+    }
+    for (struct tunnel_stream *stream = session->streams, *next; stream; stream = next) {
+        next = stream->next; // a stream's callback may end this one, and nothing but session_end frees another
+        tunnel_stream_tick(stream, now_ms);
+        if (session->state == TUNNEL_SESSION_ENDED) return;
+    }
+    if (session->reports && session->state == TUNNEL_SESSION_OPEN) tunnel_reports_tick(session->reports, now_ms);
+    if (session->drain_at_ms) session_tick_drain(session, now_ms);
+}
+
+void tunnel_session_take_control(struct tunnel_session *session, const struct wire_control *control)
+{
+    bool open = session->state == TUNNEL_SESSION_OPEN || session->state == TUNNEL_SESSION_CLOSING;
+    if (control->type != WIRE_CONTROL_STATS || !open) {
+        tunnel_session_break(session, "control message %s out of state", wire_control_name(control->type));
+        return;
+    }
+    log_debug("tunnel", "agent_stats", log_c("runtime", session->entry->info.identity.runtime),
+              log_uint("streams", control->streams_open), log_uint("outbox", control->outbox_depth),
+              log_uint("rss_bytes", control->rss_bytes));
+}
+
+// ---- bytes ---------------------------------------------------------------------------------------------------
+
+void tunnel_session_on_bytes(void *arg, const uint8_t *at, size_t len)
+{
+    struct tunnel_session *session = arg;
+    if (session->state == TUNNEL_SESSION_ENDED) return;
+    session->received_at_ms = clock_mono_ms();
+    atomic_fetch_add_explicit(&session->entry->bytes_in, len, memory_order_relaxed);
+    metric_add(session_meter(session)->bytes_in, len);
+    ssize_t n = nghttp2_session_mem_recv(session->h2, at, len);
+    if (n < 0) tunnel_session_break(session, "HTTP/2: %s", nghttp2_strerror((int)n));
+    if (!session->broken[0] && !nghttp2_session_want_read(session->h2) && !nghttp2_session_want_write(session->h2))
+        tunnel_session_break(session, "the agent ended the HTTP/2 session");
+    if (session->broken[0])
+        tunnel_session_end(session, session->broken, CLOSE_PROTOCOL_ERROR);
+    else
+        tunnel_session_wants_write(session);
+}
+
+size_t tunnel_session_on_writable(void *arg, uint8_t *out, size_t cap)
+{
+    struct tunnel_session *session = arg;
+    size_t len = tunnel_session_frames_take(session, out, cap);
+    if (session->entry) {
+        atomic_fetch_add_explicit(&session->entry->bytes_out, len, memory_order_relaxed);
+        metric_add(session_meter(session)->bytes_out, len);
+    }
+    return len;
+}
+
+void tunnel_session_on_closed(void *arg)
+{
+    struct tunnel_session *session = arg;
+    session->ws = NULL;
+    tunnel_session_end(session, "the agent's connection was lost", 0);
+    while (session->streams) // those that waited for nghttp2 to let them go
+        tunnel_stream_lose(session->streams);
+    tunnel_session_frames_finish(session);
+    mem_free(session);
+}
