@@ -110,6 +110,16 @@ static void on_forget(void *arg, struct inventory_resource *resource)
     }
 }
 
+static void drop_fetch(struct collector *collector, const struct inventory_resource *resource)
+{
+    for (size_t i = 0; i < COLLECTOR_FETCHES_MAX; i++) {
+        struct fetch *fetch = &collector->fetches[i];
+        if (fetch->resource != resource) continue;
+        fetch->resource->fetching = false;
+        fetch->resource = NULL;
+    }
+}
+
 static void on_fetched(void *arg, int status, json_t *value, const struct error *err)
 {
     struct fetch *fetch = arg;
@@ -118,10 +128,13 @@ static void on_fetched(void *arg, int status, json_t *value, const struct error 
     fetch->resource = NULL;
     if (!resource) return;
     resource->fetching = false;
+    // Deleted while it was asked for: an old answer must not bring it back.
+    if (value && !resource->uid) return;
     if (value) {
         // Straight from the object's own address: its type is as certain as a watch's.
         struct inventory_kind *kind = resource->kind;
-        AUTO_FREE char *api = *kind->group ? mem_printf("%s/%s", kind->group, kind->version) : mem_strdup(kind->version);
+        AUTO_FREE char *api =
+            *kind->group ? mem_printf("%s/%s", kind->group, kind->version) : mem_strdup(kind->version);
         json_object_set_new(value, "kind", json_string(kind->kind));
         json_object_set_new(value, "apiVersion", json_string(api));
         inventory_seen(fetch->collector->inventory, kind, 0, value);
@@ -142,8 +155,8 @@ static char *object_path(const struct inventory_resource *resource)
     const struct inventory_kind *kind = resource->kind;
     const struct kind_watch *watch = kind->user;
     if (!watch || !watch->plural) return NULL;
-    AUTO_FREE char *root = *kind->group ? mem_printf("/apis/%s/%s", kind->group, kind->version)
-                                        : mem_printf("/api/%s", kind->version);
+    AUTO_FREE char *root =
+        *kind->group ? mem_printf("/apis/%s/%s", kind->group, kind->version) : mem_printf("/api/%s", kind->version);
     if (watch->namespaced)
         return mem_printf("%s/namespaces/%s/%s/%s", root, resource->ns, watch->plural, resource->name);
     return mem_printf("%s/%s/%s", root, watch->plural, resource->name);
@@ -157,7 +170,7 @@ static void start_fetches(struct collector *collector)
             struct inventory_resource *resource = stale_pop(collector);
             if (!resource) continue; // forgotten
             AUTO_FREE char *path = object_path(resource);
-            if (!path || !resource->reported) {
+            if (!path || !resource->reported || !resource->fetching) {
                 resource->fetching = false;
                 continue;
             }
@@ -293,7 +306,8 @@ static void discover(struct kind_watch *kind_watch, uint64_t now_ms)
                            &namespaced)) {
     case DISCOVERY_FOUND: add_sources(kind_watch, plural, namespaced); break;
     case DISCOVERY_UNKNOWN:
-        if (!kind_watch->unknown) log_warn("collector", "kind_unknown", log_c("kind", kind->kind), log_c("group", kind->group));
+        if (!kind_watch->unknown)
+            log_warn("collector", "kind_unknown", log_c("kind", kind->kind), log_c("group", kind->group));
         kind_watch->unknown = true;
         break;
     case DISCOVERY_ASKING: break;
@@ -344,6 +358,8 @@ void collector_tick(struct collector *collector, uint64_t now_ms)
 static void on_report(void *arg, const struct inventory_resource *resource, json_t *object)
 {
     struct collector *collector = arg;
+    // What is being fetched is older than what a watch tells now.
+    if (resource->fetching) drop_fetch(collector, resource);
     collector->options.events->on_report(collector->options.arg, resource, object);
 }
 
@@ -358,7 +374,8 @@ static const struct inventory_events inventory_events = {on_report, on_gone, on_
 static bool is_namespace(struct str name)
 {
     for (size_t i = 0; i < name.len; i++)
-        if (!((name.at[i] >= 'a' && name.at[i] <= 'z') || (name.at[i] >= '0' && name.at[i] <= '9') || name.at[i] == '-'))
+        if (!((name.at[i] >= 'a' && name.at[i] <= 'z') || (name.at[i] >= '0' && name.at[i] <= '9') ||
+              name.at[i] == '-'))
             return false;
     return name.len > 0 && name.len <= 63;
 }

@@ -35,7 +35,7 @@ enum { COLLECTOR_NAMESPACES_MAX = 64, COLLECTOR_FETCHES_MAX = 4 };
 
 // NULL with *err when the list of namespaces is wrong.
 struct collector *collector_create(const struct collector_options *options, struct error *err);
-void collector_destroy(struct collector *collector); // NULL is fine; not inside its callbacks
+void collector_destroy(struct collector *collector);               // NULL is fine; not inside its callbacks
 void collector_tick(struct collector *collector, uint64_t now_ms); // a few times a second
 void collector_relist(struct collector *collector);                // everything is reported again
 void collector_resume(struct collector *collector);

@@ -25,7 +25,9 @@ struct agent_config {
     bool reporter_enabled;
     char *reporter_cluster_name;
     char *reporter_namespaces; // comma-separated; empty: all
-    char *admin_listen;        // empty: no listener
+    char *reporter_state_dir;  // empty: nothing is kept
+    bool reporter_clusters;
+    char *admin_listen; // empty: no listener
     int64_t shutdown_deadline_ms;
     char *log_level;
 };

@@ -102,8 +102,9 @@ static void on_connected(uv_poll_t *poll, int status, int events)
     int error = 0;
     socklen_t len = sizeof(error);
     (void)events;
-    if (status < 0) error = -status;
-    if (!error && getsockopt(d->fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0) error = errno;
+    // libuv says EBADF for every failed socket: the socket itself knows why.
+    if (getsockopt(d->fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0) error = errno;
+    if (!error && status < 0) error = -status;
     if (error) {
         attempt_failed(d, error);
         return;

@@ -73,7 +73,8 @@ static bool has_verb(const json_t *resource, const char *verb)
 static bool is_plural(struct str name)
 {
     for (size_t i = 0; i < name.len; i++)
-        if (!((name.at[i] >= 'a' && name.at[i] <= 'z') || (name.at[i] >= '0' && name.at[i] <= '9') || name.at[i] == '-'))
+        if (!((name.at[i] >= 'a' && name.at[i] <= 'z') || (name.at[i] >= '0' && name.at[i] <= '9') ||
+              name.at[i] == '-'))
             return false;
     return name.len > 0 && name.len <= 253;
 }
@@ -98,7 +99,8 @@ static enum discovery_answer find_kind(const struct api_group *group, const char
 enum discovery_answer discovery_find(struct discovery *discovery, const char *group_name, const char *version,
                                      const char *kind, uint64_t now_ms, const char **out_plural, bool *out_namespaced)
 {
-    AUTO_FREE char *path = *group_name ? mem_printf("/apis/%s/%s", group_name, version) : mem_printf("/api/%s", version);
+    AUTO_FREE char *path =
+        *group_name ? mem_printf("/apis/%s/%s", group_name, version) : mem_printf("/api/%s", version);
     struct api_group *group = key_table_get(discovery->groups, str_c(path));
     if (!group) {
         if (key_table_count(discovery->groups) == GROUPS_MAX) return DISCOVERY_UNKNOWN;

@@ -1,6 +1,6 @@
 // discovery: under which plural name the API serves a kind, and whether it lives in namespaces. Asked for once per
-// group and version, kept for ten minutes. Asked by polling: the answer comes with a later call. Owned by the collector.
-// Source: Kubernetes API, APIResourceList at /api/v1 and /apis/<group>/<version>.
+// group and version, kept for ten minutes. Asked by polling: the answer comes with a later call. Owned by the
+// collector. Source: Kubernetes API, APIResourceList at /api/v1 and /apis/<group>/<version>.
 #ifndef CULVERT_AGENT_DISCOVERY_H
 #define CULVERT_AGENT_DISCOVERY_H
 

@@ -23,7 +23,7 @@ struct inventory {
     struct key_table *by_uid;       // those that were seen
     struct key_table *by_owner;     // first of the siblings, by the owner's uid
     struct key_table *applications; // by ns/name
-    uint64_t round; // of reading an application's resources
+    uint64_t round;                 // of reading an application's resources
     bool full_logged;
 };
 
@@ -174,8 +174,8 @@ static struct str owner_uid(const json_t *metadata)
     const json_t *owners = json_get_array(metadata, "ownerReferences");
     size_t i;
     json_t *owner;
-    json_array_foreach(owners, i, owner) if (json_get_bool(owner, "controller", false))
-        return json_get_str(owner, "uid");
+    json_array_foreach(owners, i, owner) if (json_get_bool(owner, "controller", false)) return json_get_str(owner,
+                                                                                                            "uid");
     return json_get_str(json_array_get(owners, 0), "uid");
 }
 
@@ -303,8 +303,8 @@ static bool is_path_word(struct str s)
 {
     for (size_t i = 0; i < s.len; i++) {
         char c = s.at[i];
-        bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
-                    c == ':' || c == '_';
+        bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+                    c == '.' || c == ':' || c == '_';
         if (!good) return false;
     }
     return s.len <= 253 && !str_eq(s, STR("..")) && !str_eq(s, STR("."));
@@ -367,8 +367,7 @@ static void application_seen(struct inventory *inventory, struct str ns, struct 
         application->name = mem_strndup(name.len ? name.at : "", name.len);
         key_table_put(inventory->applications, str_c(key), application);
     }
-    set_claims(inventory, application,
-               is_local(object) ? json_path(object, "status", "resources", NULL) : NULL);
+    set_claims(inventory, application, is_local(object) ? json_path(object, "status", "resources", NULL) : NULL);
 }
 
 static void application_gone(struct inventory *inventory, struct str ns, struct str name)

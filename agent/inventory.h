@@ -39,7 +39,7 @@ struct inventory_resource {
     unsigned attempts;   // the collector's
     uint64_t generation; // of the list that last held it
     char *key;
-    struct inventory_resource *next, *previous;     // of the same kind
+    struct inventory_resource *next, *previous;            // of the same kind
     struct inventory_resource *sibling, *sibling_previous; // of the same owner
 };
 

@@ -95,7 +95,8 @@ static enum error_code envelope_byte(struct json_splitter *splitter, char c, str
     if (splitter->depth == 0 && is_space(c)) return ERROR_NONE;
     if (splitter->ended || (splitter->depth == 0 && c != '{'))
         return error_set(err, ERROR_INVALID, "one object is expected");
-    if (!strbuf_add_byte(&splitter->envelope, c)) return error_set(err, ERROR_TOO_LARGE, "the list's head is too large");
+    if (!strbuf_add_byte(&splitter->envelope, c))
+        return error_set(err, ERROR_TOO_LARGE, "the list's head is too large");
     if (c == '"') {
         splitter->in_string = true;
         if (splitter->depth == 1) {

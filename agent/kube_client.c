@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <curl/curl.h>
+#include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/log.h"

@@ -97,8 +97,8 @@ static const json_t *find_named(const json_t *config, const char *list, const ch
 {
     size_t i;
     const json_t *entry;
-    json_array_foreach(json_get_array(config, list), i, entry) if (str_eq(json_get_str(entry, "name"), name))
-        return json_get_object(entry, inner);
+    json_array_foreach(json_get_array(config, list), i,
+                       entry) if (str_eq(json_get_str(entry, "name"), name)) return json_get_object(entry, inner);
     return NULL;
 }
 
@@ -120,8 +120,7 @@ static enum error_code check_server(struct str server, struct error *err)
     uint16_t port;
     str_cut(&rest, '/', &authority);
     if (parse_address(authority, &host, &port, NULL) != ERROR_NONE) host = authority;
-    if (!is_loopback(host))
-        return error_set(err, ERROR_INVALID, "server: http:// is accepted for the loopback only");
+    if (!is_loopback(host)) return error_set(err, ERROR_INVALID, "server: http:// is accepted for the loopback only");
     return ERROR_NONE;
 }
 
@@ -148,8 +147,7 @@ static enum error_code take_user(const json_t *user, const char *folder, struct 
         return error_set(err, ERROR_INVALID, "exec and auth-provider plugins are not run: give a token or tokenFile");
     if (json_object_get(user, "username") || json_object_get(user, "password"))
         return error_set(err, ERROR_INVALID, "username and password: the API server takes none");
-    if (json_object_get(user, "as"))
-        return error_set(err, ERROR_INVALID, "as: impersonation is not supported");
+    if (json_object_get(user, "as")) return error_set(err, ERROR_INVALID, "as: impersonation is not supported");
     struct str token = json_get_str(user, "token"), file = json_get_str(user, "tokenFile");
     if (token.len > KUBE_CONFIG_TOKEN_BYTES_MAX) return error_set(err, ERROR_TOO_LARGE, "token: too long");
     for (size_t i = 0; i < token.len; i++)
@@ -195,8 +193,8 @@ enum error_code kube_config_parse(struct str text, const char *folder, struct ku
     return code;
 }
 
-enum error_code kube_config_in_cluster(const char *folder, const char *host, const char *port,
-                                       struct kube_config *out, struct error *err)
+enum error_code kube_config_in_cluster(const char *folder, const char *host, const char *port, struct kube_config *out,
+                                       struct error *err)
 {
     if (!host || !*host || !port || !*port)
         return error_set(err, ERROR_INVALID, "no kubeconfig is given and this is no pod (KUBERNETES_SERVICE_HOST)");
@@ -208,8 +206,7 @@ enum error_code kube_config_in_cluster(const char *folder, const char *host, con
     AUTO_FREE char *ns = mem_printf("%s/namespace", folder);
     enum error_code code = check_server(str_c(config.server), err);
     if (code == ERROR_NONE) code = read_file(ca, KUBE_CONFIG_BYTES_MAX, &config.ca_pem, err);
-    if (code == ERROR_NONE)
-        code = read_file(config.token_file, KUBE_CONFIG_TOKEN_BYTES_MAX, &config.token_read, err);
+    if (code == ERROR_NONE) code = read_file(config.token_file, KUBE_CONFIG_TOKEN_BYTES_MAX, &config.token_read, err);
     free_secret(config.token_read); // read again with its time when it is used
     config.token_read = NULL;
     if (code == ERROR_NONE && read_file(ns, 1024, &config.ns, NULL) != ERROR_NONE) config.ns = NULL;

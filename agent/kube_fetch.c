@@ -49,11 +49,10 @@ struct kube_fetch *kube_fetch_start(struct kube_client *client, const char *path
     fetch->on_done = on_fetched;
     fetch->arg = arg;
     strbuf_init(&fetch->body, KUBE_FETCH_BYTES_MAX);
-    fetch->request = kube_client_get(client, &(struct kube_request_options){.path = path,
-                                                                           .timeout_ms = KUBE_FETCH_TIMEOUT_MS,
-                                                                           .arg = fetch,
-                                                                           .on_body = on_body,
-                                                                           .on_done = on_done});
+    fetch->request = kube_client_get(
+        client,
+        &(struct kube_request_options){
+            .path = path, .timeout_ms = KUBE_FETCH_TIMEOUT_MS, .arg = fetch, .on_body = on_body, .on_done = on_done});
     if (fetch->request) return fetch;
     fetch_free(fetch);
     return NULL;

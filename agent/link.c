@@ -482,8 +482,11 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     struct agent_link *link = poll->data;
     struct error err = {0};
     link->depth++;
-    if (status < 0) {
-        error_set(&err, ERROR_IO, "connection to the platform: %s", uv_strerror(status));
+    if (status < 0) { // libuv says EBADF for every failed socket: the socket itself knows why
+        int error = 0;
+        socklen_t len = sizeof(error);
+        if (getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0 || !error) error = -status;
+        error_set(&err, ERROR_IO, "connection to the platform: %s", strerror(error));
         end_error(link, &err);
     }
     switch (link->phase) {

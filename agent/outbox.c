@@ -112,8 +112,9 @@ static void slot_free(struct outbox *outbox, struct outbox_slot *slot)
     set_state(outbox, slot, OUTBOX_IDLE, false, false);
     drop_manifest(outbox, slot);
     struct outbox_object *o = &slot->object;
-    struct str *texts[] = {&o->group, &o->version,        &o->kind,             &o->ns,          &o->name,
-                           &o->uid,   &o->application_ns, &o->application_name, &o->sync_status, &o->health_status};
+    struct str *texts[] = {&o->group,       &o->version,      &o->kind,           &o->ns,
+                           &o->name,        &o->uid,          &o->application_ns, &o->application_name,
+                           &o->sync_status, &o->health_status};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         mem_free((char *)texts[i]->at);
     mem_free(slot->key);

@@ -42,11 +42,11 @@ struct outbox_slot {
     size_t manifest_bytes;       // before compression
     bool deleted;                // a tombstone is queued or in flight; the slot goes when it is acknowledged
     enum outbox_state state;
-    uint64_t sequence;           // of the last record written, 0: none
-    bool told;                   // the platform holds the object: an OBJECT was written since the mark
-    bool refused;                // the platform refused this very hash
-    bool listed;                 // seen by the running snapshot
-    uint64_t queued_at_ms;       // monotonic
+    uint64_t sequence;     // of the last record written, 0: none
+    bool told;             // the platform holds the object: an OBJECT was written since the mark
+    bool refused;          // the platform refused this very hash
+    bool listed;           // seen by the running snapshot
+    uint64_t queued_at_ms; // monotonic
     // The outbox's own: its place in the queue or among those in flight, and the token bucket.
     struct outbox_slot *next, *previous;
     char *key;

@@ -167,16 +167,18 @@ static bool is_open_annotation(struct str key)
 
 static json_t *secret_metadata(const json_t *metadata)
 {
-    static const char *const open[] = {"name",       "namespace", "uid",    "creationTimestamp", "deletionTimestamp",
-                                       "generation", "labels",    "ownerReferences"};
+    static const char *const open[] = {
+        "name",   "namespace",      "uid", "creationTimestamp", "deletionTimestamp", "generation",
+        "labels", "ownerReferences"};
     json_t *out = json_object();
     for (size_t i = 0; i < sizeof open / sizeof open[0]; i++)
         copy_member(metadata, out, open[i]);
     json_t *annotations = json_object();
     const char *key;
     json_t *value;
-    json_object_foreach(json_get_object(metadata, "annotations"), key, value)
-        if (is_open_annotation(str_c(key)) && json_is_string(value)) json_object_set(annotations, key, value);
+    json_object_foreach(json_get_object(metadata, "annotations"), key,
+                        value) if (is_open_annotation(str_c(key)) && json_is_string(value))
+        json_object_set(annotations, key, value);
     if (json_object_size(annotations)) json_object_set(out, "annotations", annotations);
     json_decref(annotations);
     return out;
@@ -206,11 +208,11 @@ static void redact_secret(const struct place *place, json_t *object)
 
 static bool is_secret_member(struct str key)
 {
-    static const char *const words[] = {"secret",      "token",     "apikey",       "accesskey",  "accesskeyid",
-                                        "secretkey",   "pwd",       "apitoken",     "bearertoken", "credentials",
-                                        "credential",  "authtoken", "refreshtoken", "connectionstring"};
-    static const char *const ends[] = {"password",  "passwd",     "passphrase", "privatekey", "secretaccesskey",
-                                       "secretkey", "accesstoken", "apikey",    "clientsecret"};
+    static const char *const words[] = {"secret",     "token",     "apikey",       "accesskey",       "accesskeyid",
+                                        "secretkey",  "pwd",       "apitoken",     "bearertoken",     "credentials",
+                                        "credential", "authtoken", "refreshtoken", "connectionstring"};
+    static const char *const ends[] = {"password",  "passwd",      "passphrase", "privatekey",  "secretaccesskey",
+                                       "secretkey", "accesstoken", "apikey",     "clientsecret"};
     char plain[64];
     size_t len = 0;
     for (size_t i = 0; i < key.len; i++) {
@@ -227,7 +229,8 @@ static bool is_secret_member(struct str key)
     return false;
 }
 
-// Identities whose grammar the rules of a text would take for assignments ("my-token:1.2", "<application>:<group>/...").
+// Identities whose grammar the rules of a text would take for assignments ("my-token:1.2",
+// "<application>:<group>/...").
 static bool is_identity(struct str key, struct str parent)
 {
     return str_eq(key, STR("image")) || str_eq(key, STR("imageID")) || str_eq(parent, STR("images")) ||
@@ -276,8 +279,8 @@ static void redact_members(const struct place *place, json_t *object)
     json_t *string_data = json_get_object(object, "stringData");
     if (string_data) digest_map(place, string_data);
     digest_member(place, object, "valuesObject", STR("valuesObject"));
-    if (str_eq(place->parent, STR("helm")) || (place->root_kind && strcmp(place->root_kind, "HelmRelease") == 0 &&
-                                               str_eq(place->parent, STR("spec"))))
+    if (str_eq(place->parent, STR("helm")) ||
+        (place->root_kind && strcmp(place->root_kind, "HelmRelease") == 0 && str_eq(place->parent, STR("spec"))))
         digest_member(place, object, "values", STR("values"));
     if (str_eq(place->parent, STR("script"))) digest_member(place, object, "source", STR("source"));
     if (str_eq(place->parent, STR("outputs"))) digest_member(place, object, "result", STR("result"));

@@ -14,7 +14,8 @@ static bool is_value_end(char c)
 
 static bool is_token_byte(char c)
 {
-    return isalnum((unsigned char)c) || c == '-' || c == '_' || c == '.' || c == '~' || c == '+' || c == '/' || c == '=';
+    return isalnum((unsigned char)c) || c == '-' || c == '_' || c == '.' || c == '~' || c == '+' || c == '/' ||
+           c == '=';
 }
 
 static bool is_name_byte(char c)
@@ -119,9 +120,9 @@ static size_t manifest_rule(struct str s, struct strbuf *out)
 static bool is_secret_name(struct str name)
 {
     static const struct str ends[] = {
-        {"password", 8},   {"passwd", 6},      {"passphrase", 10}, {"pwd", 3},         {"secret", 6},
-        {"token", 5},      {"apikey", 6},      {"api_key", 7},     {"api-key", 7},     {"access_key", 10},
-        {"accesskey", 9},  {"secret_key", 10}, {"secretkey", 9},   {"private_key", 11}, {"privatekey", 10},
+        {"password", 8},    {"passwd", 6},       {"passphrase", 10},    {"pwd", 3},          {"secret", 6},
+        {"token", 5},       {"apikey", 6},       {"api_key", 7},        {"api-key", 7},      {"access_key", 10},
+        {"accesskey", 9},   {"secret_key", 10},  {"secretkey", 9},      {"private_key", 11}, {"privatekey", 10},
         {"credential", 10}, {"credentials", 11}, {"authorization", 13},
     };
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)

@@ -13,6 +13,7 @@ struct endpoint {
     char *name; // service: its name; webhook: "namespace/eventsource"
     char *host;
     uint16_t port;
+    bool tcp; // services: not HTTP
 };
 
 struct endpoint_list {
@@ -68,7 +69,9 @@ static enum error_code parse_service(struct str entry, struct endpoint *out, str
     struct str name, url = entry;
     if (!str_cut(&url, '=', &name) || !is_name(name))
         return error_set(err, ERROR_INVALID, "\"%.*s\" is not name=http://host:port", STR_ARG(str_first(entry, 80)));
-    enum error_code code = parse_url(url, &out->host, &out->port, err);
+    out->tcp = str_starts(url, STR("tcp://"));
+    AUTO_FREE char *as_http = mem_printf("http://%.*s", STR_ARG(str_from(url, out->tcp ? 6 : 0)));
+    enum error_code code = parse_url(out->tcp ? str_c(as_http) : url, &out->host, &out->port, err);
     if (!code) out->name = mem_strndup(name.at, name.len);
     return code;
 }
@@ -237,6 +240,7 @@ static void to_service(struct agent_route *out, const struct endpoint *endpoint,
         .label = label,
         .host = str_c(endpoint->host),
         .port = endpoint->port,
+        .tcp = endpoint->tcp,
         .path = rest.len ? rest : STR("/"),
     };
 }
@@ -290,14 +294,12 @@ static const struct endpoint *find_service(const struct agent_router *router, st
 void agent_router_route(const struct agent_router *router, struct str method, struct str authority, struct str path,
                         struct agent_route *out)
 {
-    if (str_eq(authority, STR("culvert"))) {
-        if (str_eq(path, STR(WIRE_REPORTS_PATH)) && str_eq(method, STR("POST")))
-            *out = (struct agent_route){.kind = AGENT_ROUTE_REPORTS, .label = "reports"};
-        else
-            refuse(out, 404, "no-route");
+    bool table = !authority.len || str_eq(authority, STR("culvert")) || str_eq(authority, STR("runtime"));
+    if (str_eq(authority, STR("culvert")) && str_eq(path, STR(WIRE_REPORTS_PATH)) && str_eq(method, STR("POST"))) {
+        *out = (struct agent_route){.kind = AGENT_ROUTE_REPORTS, .label = "reports"};
     } else if (!agent_router_path_ok(path)) {
         refuse(out, 400, "no-route");
-    } else if (!authority.len || str_eq(authority, STR("runtime"))) {
+    } else if (table) {
         route_path(router, path, out);
     } else {
         const struct endpoint *endpoint = find_service(router, authority);

@@ -27,6 +27,7 @@ struct agent_route {
     const char *label; // bounded vocabulary for metrics: "app-proxy", "service", "webhook", "workflows", ...
     struct str host;   // SERVICE; lives with the router
     uint16_t port;
+    bool tcp;        // SERVICE: bytes and no HTTP: only for `:protocol connect-tcp`
     struct str path; // SERVICE, APP_PROXY: what to ask for, a view into the request's path (or "/")
 };
 
@@ -34,8 +35,8 @@ struct agent_route {
 struct agent_router *agent_router_create(const struct agent_config *config, struct error *err);
 void agent_router_destroy(struct agent_router *router); // NULL is fine
 
-// authority: empty or "runtime": the path table; "culvert": the agent itself; else "<service>.<namespace>" or an
-// entry's name, looked up in router.services. path: origin-form with query.
+// authority: "culvert", "runtime" or empty: the path table; else "<service>.<namespace>" or an entry's name, looked up
+// in router.services. path: origin-form with query.
 void agent_router_route(const struct agent_router *router, struct str method, struct str authority, struct str path,
                         struct agent_route *out);
 

@@ -70,7 +70,8 @@ static int on_frame_recv(nghttp2_session *h2, const nghttp2_frame *frame, void *
     struct agent_session *session = arg;
     bool end = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
     if (frame->hd.type == NGHTTP2_GOAWAY) {
-        if (session->events.on_goaway) session->events.on_goaway(session->arg);
+        bool orderly = frame->goaway.error_code == NGHTTP2_NO_ERROR;
+        if (session->events.on_goaway && orderly) session->events.on_goaway(session->arg);
     } else if (frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) {
         struct agent_stream *stream = stream_of(h2, frame->hd.stream_id);
         if (!stream) return 0;

@@ -45,7 +45,7 @@ struct agent_session_events {
     void (*on_wants_write)(void *arg);
     // Payload of the control frame (type 0xE0) on stream 0. May be NULL.
     void (*on_control)(void *arg, const uint8_t *at, size_t len);
-    // The platform sent GOAWAY: it opens no more streams here. May be NULL.
+    // The platform sent GOAWAY(NO_ERROR): it opens no more streams here. May be NULL.
     void (*on_goaway)(void *arg);
     // The last stream has closed. May be NULL.
     void (*on_idle)(void *arg);
@@ -102,7 +102,7 @@ bool agent_stream_write(struct agent_stream *stream, const void *at, size_t len)
 void agent_stream_end(struct agent_stream *stream, const struct http1_header *trailers, size_t count);
 // Gives window back for bytes of on_data.
 void agent_stream_consumed(struct agent_stream *stream, size_t len);
-// RST_STREAM. No event follows but the stream's memory stays with the session; do not touch it again.
+// RST_STREAM. Only on_close follows, in a later turn.
 void agent_stream_reset(struct agent_stream *stream, enum agent_stream_code code);
 size_t agent_stream_queued(const struct agent_stream *stream); // bytes waiting in the queue
 

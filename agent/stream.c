@@ -58,7 +58,6 @@ static void drop_queue(struct agent_stream *stream)
 void agent_stream_destroy(struct agent_stream *stream, uint32_t code)
 {
     struct agent_session *session = stream->session;
-    bool tell = stream->events && !stream->reset;
     stream->reset = true; // whatever the consumer still calls is ignored
     if (stream->prev) stream->prev->next = stream->next;
     if (!stream->prev) session->streams = stream->next;
@@ -67,7 +66,7 @@ void agent_stream_destroy(struct agent_stream *stream, uint32_t code)
     session->granted_bytes -= stream->window - AGENT_STREAM_WINDOW_BYTES;
     forget_writable(stream);
     drop_queue(stream);
-    if (tell) stream->events->on_close(stream->arg, stream, code);
+    if (stream->events) stream->events->on_close(stream->arg, stream, code);
     arena_destroy(stream->arena);
     mem_free(stream);
 }
@@ -242,7 +241,6 @@ void agent_stream_reset(struct agent_stream *stream, enum agent_stream_code code
     if (stream->reset) return;
     stream->reset = true;
     stream->ended = true;
-    stream->events = NULL;
     forget_writable(stream);
     drop_queue(stream);
     nghttp2_submit_rst_stream(stream->session->h2, NGHTTP2_FLAG_NONE, stream->id, (uint32_t)code);

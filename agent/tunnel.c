@@ -12,7 +12,7 @@
 enum { HELLO_TIMEOUT_MS = 15000 };
 
 struct agent_tunnel {
-    struct agent_link *link;
+    struct agent_link *link;       // NULL once it has ended
     struct agent_session *session; // from on_open on
     struct agent_session_options options;
     struct agent_tunnel_events events;
@@ -48,7 +48,8 @@ static void shut(struct agent_tunnel *tunnel)
 void agent_tunnel_destroy(struct agent_tunnel *tunnel, struct str reason)
 {
     if (tunnel->ended) return;
-    agent_link_close(tunnel->link, WS_FRAME_CLOSE_GOING_AWAY, reason);
+    if (tunnel->link) agent_link_close(tunnel->link, WS_FRAME_CLOSE_GOING_AWAY, reason);
+    tunnel->link = NULL;
     shut(tunnel);
 }
 
@@ -56,8 +57,10 @@ static void on_soon(uv_timer_t *timer)
 {
     struct agent_tunnel *tunnel = timer->data;
     bool broken = tunnel->why.error.code == ERROR_PROTOCOL;
-    agent_link_close(tunnel->link, broken ? WS_FRAME_CLOSE_PROTOCOL : WS_FRAME_CLOSE_NORMAL,
-                     str_c(tunnel->why.error.text));
+    if (tunnel->link)
+        agent_link_close(tunnel->link, broken ? WS_FRAME_CLOSE_PROTOCOL : WS_FRAME_CLOSE_NORMAL,
+                         str_c(tunnel->why.error.text));
+    tunnel->link = NULL;
     tunnel->events.on_end(tunnel->arg, tunnel, &tunnel->why);
     shut(tunnel);
 }
@@ -88,7 +91,7 @@ static void on_session_request(void *arg, struct agent_stream *stream)
 static void on_session_wants_write(void *arg)
 {
     struct agent_tunnel *tunnel = arg;
-    agent_link_wake(tunnel->link);
+    if (tunnel->link) agent_link_wake(tunnel->link);
 }
 
 static void on_hello_ack(struct agent_tunnel *tunnel, const struct wire_control *control)
@@ -189,6 +192,7 @@ static void on_link_rtt(void *arg, uint64_t rtt_us)
 static void on_link_end(void *arg, const struct agent_link_end *end)
 {
     struct agent_tunnel *tunnel = arg;
+    tunnel->link = NULL;
     // May come from inside agent_session_feed() (a write that failed there): the session goes in the next turn.
     if (tunnel->ended || uv_is_active((uv_handle_t *)&tunnel->soon)) return;
     tunnel->why = *end;

@@ -1,5 +1,6 @@
 #include "agent/upstream_pool.h"
 
+#include <assert.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -23,7 +24,7 @@ struct upstream_connection {
     uv_shutdown_t shutdown;
     struct byte_queue queue;   // what the socket did not take yet
     struct byte_queue writing; // what `write` holds: apart, so that the queue may move while it grows
-    bool has_tcp, idle, reading, full, end_wanted, ended, closed;
+    bool has_tcp, write_failed, idle, reading, full, end_wanted, ended, closed;
     uint64_t idle_since_ms;
 };
 
@@ -143,9 +144,9 @@ static void on_written(uv_write_t *write, int status)
     struct upstream_connection *c = write->data;
     byte_queue_finish(&c->writing);
     if (c->closed) return;
-    if (status < 0) {
-        fail(c, ERROR_IO, status);
-        return;
+    if (status < 0) { // the read side tells how the exchange ends
+        c->write_failed = true;
+        byte_queue_finish(&c->queue);
     }
     flush(c);
     if (c->full && !byte_queue_len(&c->queue)) {
@@ -165,22 +166,29 @@ static void flush(struct upstream_connection *c)
         c->write.data = c;
         int rc = uv_write(&c->write, (uv_stream_t *)&c->tcp, &buf, 1, on_written);
         if (rc < 0) byte_queue_finish(&c->writing); // closed under us: the read side tells
-    } else if (c->end_wanted && !c->ended) {
+    } else if (c->end_wanted && !c->ended && !c->write_failed) {
         c->ended = true;
         uv_shutdown(&c->shutdown, (uv_stream_t *)&c->tcp, on_shutdown);
     }
 }
 
-bool upstream_connection_write(struct upstream_connection *c, const void *at, size_t len)
+bool upstream_connection_write(struct upstream_connection *c, const struct str *parts, size_t count)
 {
-    if (c->closed || c->end_wanted || !len) return true;
+    uv_buf_t bufs[UPSTREAM_CONNECTION_PARTS_MAX] = {{.base = NULL}};
     size_t taken = 0;
+    assert(count <= UPSTREAM_CONNECTION_PARTS_MAX);
+    if (c->closed || c->end_wanted || c->write_failed) return true;
     if (c->has_tcp && !byte_queue_len(&c->queue) && !byte_queue_len(&c->writing)) {
-        uv_buf_t buf = uv_buf_init((char *)(uintptr_t)at, (unsigned)len);
-        int n = uv_try_write((uv_stream_t *)&c->tcp, &buf, 1);
+        for (size_t i = 0; i < count; i++)
+            bufs[i] = uv_buf_init((char *)(uintptr_t)parts[i].at, (unsigned)parts[i].len);
+        int n = uv_try_write((uv_stream_t *)&c->tcp, bufs, (unsigned)count);
         if (n > 0) taken = (size_t)n;
     }
-    byte_queue_add(&c->queue, (const char *)at + taken, len - taken);
+    for (size_t i = 0; i < count; i++) {
+        size_t skip = taken < parts[i].len ? taken : parts[i].len;
+        taken -= skip;
+        byte_queue_add(&c->queue, parts[i].at + skip, parts[i].len - skip);
+    }
     flush(c);
     c->full = byte_queue_len(&c->queue) + byte_queue_len(&c->writing) >= UPSTREAM_CONNECTION_QUEUE_BYTES;
     return !c->full;
@@ -280,12 +288,13 @@ static struct upstream_connection *find_idle(const struct upstream_pool *pool, s
     return found;
 }
 
-struct upstream_connection *upstream_pool_take(struct upstream_pool *pool, struct str host, uint16_t port, bool fresh,
-                                               const struct upstream_connection_events *events, void *arg,
-                                               bool *out_reused)
+struct upstream_connection *upstream_pool_take(struct upstream_pool *pool, struct str host, uint16_t port,
+                                               uint64_t idle_ms_max, const struct upstream_connection_events *events,
+                                               void *arg, bool *out_reused)
 {
     unsigned count;
-    struct upstream_connection *c = fresh ? NULL : find_idle(pool, host, port, &count);
+    struct upstream_connection *c = find_idle(pool, host, port, &count); // the newest
+    if (c && clock_mono_ms() - c->idle_since_ms >= idle_ms_max) c = NULL;
     *out_reused = c != NULL;
     if (c)
         leave_idle(c);

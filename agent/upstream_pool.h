@@ -16,7 +16,8 @@ struct upstream_connection;
 enum {
     UPSTREAM_POOL_IDLE_MAX = 256, // all services
     UPSTREAM_POOL_IDLE_PER_SERVICE = 64,
-    UPSTREAM_POOL_IDLE_MS = 15000,               // below the idle limit of most servers; early closes are noticed
+    UPSTREAM_POOL_IDLE_MS = 15000, // below the idle limit of most servers; early closes are noticed
+    UPSTREAM_CONNECTION_PARTS_MAX = 4,
     UPSTREAM_CONNECTION_QUEUE_BYTES = 64 * 1024, // upstream_connection_write() says "full" from here on
 };
 
@@ -32,16 +33,18 @@ struct upstream_connection_events {
     void (*on_error)(void *arg, const struct error *err); // ERROR_UNAVAILABLE: could not connect
 };
 
-// A connection to host:port: an idle one (*out_reused) or one that is being dialed; writes wait for it.
-struct upstream_connection *upstream_pool_take(struct upstream_pool *pool, struct str host, uint16_t port, bool fresh,
-                                               const struct upstream_connection_events *events, void *arg,
-                                               bool *out_reused);
+// A connection to host:port: one that is idle for at most idle_ms_max (*out_reused), or else a new one that is being
+// dialed; writes wait for it. idle_ms_max 0: a new one.
+struct upstream_connection *upstream_pool_take(struct upstream_pool *pool, struct str host, uint16_t port,
+                                               uint64_t idle_ms_max, const struct upstream_connection_events *events,
+                                               void *arg, bool *out_reused);
 // The exchange is complete and the other end keeps the connection open.
 void upstream_pool_give(struct upstream_pool *pool, struct upstream_connection *connection);
 unsigned upstream_pool_idle_count(const struct upstream_pool *pool);
 
-// Copies what the socket does not take. False: the queue is full, stop until on_drained; the bytes were taken.
-bool upstream_connection_write(struct upstream_connection *connection, const void *at, size_t len);
+// Copies what the socket does not take. False: the queue is full, stop until on_drained; the bytes were taken. After
+// the other end stopped reading bytes are dropped: what it answered is still to be read.
+bool upstream_connection_write(struct upstream_connection *connection, const struct str *parts, size_t count);
 void upstream_connection_end(struct upstream_connection *connection); // half-close when the queue is empty
 void upstream_connection_pause(struct upstream_connection *connection);
 void upstream_connection_resume(struct upstream_connection *connection);

@@ -40,9 +40,9 @@ struct watch {
     struct backoff backoff;
     char *resource_version; // where to watch from
     char *page;             // continue token, NULL: the first page
-    bool listed, absent; // the last list has completed; 403 or 404
-    bool must_relist; // this exchange proved that the version is too old
-    bool heard;       // this watch gave at least one event
+    bool listed, absent;    // the last list has completed; 403 or 404
+    bool must_relist;       // this exchange proved that the version is too old
+    bool heard;             // this watch gave at least one event
     int in_callback;
     bool destroyed;
     uint64_t retry_at_ms, heard_at_ms, silence_max_ms;
@@ -75,9 +75,10 @@ struct watch *watch_create(const struct watch_options *options)
     if (!o->absent_retry_ms) o->absent_retry_ms = ABSENT_RETRY_MS;
     backoff_init(&watch->backoff, o->retry_base_ms ? o->retry_base_ms : RETRY_BASE_MS,
                  o->retry_cap_ms ? o->retry_cap_ms : RETRY_CAP_MS);
-    AUTO_FREE char *root = *o->group ? mem_printf("/apis/%s/%s", o->group, o->version) : mem_printf("/api/%s", o->version);
-    watch->path = o->ns ? mem_printf("%s/namespaces/%s/%s", root, o->ns, o->plural)
-                        : mem_printf("%s/%s", root, o->plural);
+    AUTO_FREE char *root =
+        *o->group ? mem_printf("/apis/%s/%s", o->group, o->version) : mem_printf("/api/%s", o->version);
+    watch->path =
+        o->ns ? mem_printf("%s/namespaces/%s/%s", root, o->ns, o->plural) : mem_printf("%s/%s", root, o->plural);
     return watch;
 }
 
@@ -184,7 +185,8 @@ static void on_trouble(struct watch *watch, int status, const struct error *err)
         return;
     }
     uint64_t wait_ms = backoff_next_ms(&watch->backoff);
-    log_state(watch, LOG_WARN, "interrupted", status, err);
+    // An API that is away is told once, and then now and then.
+    if (watch->backoff.failures % 20 == 1) log_state(watch, LOG_WARN, "interrupted", status, err);
     if (was_listing || status == 403 || status == 404)
         restart_list(watch, wait_ms);
     else
@@ -196,8 +198,8 @@ static void on_page(struct watch *watch)
     json_t *envelope;
     struct error err;
     struct str text = json_splitter_envelope(&watch->splitter);
-    enum error_code code = text.len ? json_decode(text, NULL, &envelope, &err)
-                                    : error_set(&err, ERROR_PROTOCOL, "the list ended early");
+    enum error_code code =
+        text.len ? json_decode(text, NULL, &envelope, &err) : error_set(&err, ERROR_PROTOCOL, "the list ended early");
     if (code != ERROR_NONE) {
         error_set(&err, ERROR_PROTOCOL, "the list is not complete");
         on_trouble(watch, 200, &err);
@@ -349,10 +351,9 @@ static void begin(struct watch *watch, enum watch_state state, const struct strb
     watch->heard = false;
     json_splitter_init(&watch->splitter, list ? JSON_SPLITTER_LIST : JSON_SPLITTER_SEQUENCE,
                        list ? on_list_item : on_watch_event, watch);
-    watch->request = kube_client_get(watch->options.client, &(struct kube_request_options){.path = path->at,
-                                                                                          .arg = watch,
-                                                                                          .on_body = on_body,
-                                                                                          .on_done = on_done});
+    watch->request = kube_client_get(
+        watch->options.client,
+        &(struct kube_request_options){.path = path->at, .arg = watch, .on_body = on_body, .on_done = on_done});
     if (!watch->request) { // too many requests at once: later
         json_splitter_finish(&watch->splitter);
         watch->retry_at_ms = clock_mono_ms() + backoff_next_ms(&watch->backoff);

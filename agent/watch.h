@@ -1,8 +1,8 @@
 // watch: one kind of object in one namespace (or in all), followed for ever: a paged list, then a watch from the list's
-// resourceVersion with bookmarks; the watch ends and goes on where it was, 410 Gone lists again, trouble is retried with
-// jitter. It looks after itself: a list or watch without any byte for too long is started anew, alone. A kind that is not
-// served (404) or not allowed (403) is asked for again slowly and counts as an empty list. Objects pass through one by one; nothing
-// is kept of them. Owned by the collector; the loop of its client; time comes from watch_tick().
+// resourceVersion with bookmarks; the watch ends and goes on where it was, 410 Gone lists again, trouble is retried
+// with jitter. It looks after itself: a list or watch without any byte for too long is started anew, alone. A kind that
+// is not served (404) or not allowed (403) is asked for again slowly and counts as an empty list. Objects pass through
+// one by one; nothing is kept of them. Owned by the collector; the loop of its client; time comes from watch_tick().
 // Source: Kubernetes API concepts, "Efficient detection of changes" and "Retrieving large results sets in chunks".
 #ifndef CULVERT_AGENT_WATCH_H
 #define CULVERT_AGENT_WATCH_H

@@ -24,6 +24,7 @@ enum {
 struct ingress_caller {
     struct str peer;       // the client's address, without port
     struct str host;       // as the client named us, with port
+    struct str prefix;     // what was cut off before the path, else empty
     struct str request_id; // goes into x-request-id
     bool tls;
     bool anonymous; // a webhook: an Authorization that is not one of our keys is the event source's

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "api/schema_sdl.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/parse.h"
@@ -143,6 +144,8 @@ static enum error_code start(struct server *server, struct error *err)
         .ctx = server,
         .tokens_since = runtime_store_tokens_since,
     });
+    server->schema = gql_schema_create(str_of(api_schema_sdl, api_schema_sdl_bytes), err);
+    if (!server->schema) return err->code;
     server->broker = create_broker(server, err);
     if (!server->broker) return err->code;
     unsigned wanted = loops_wanted(server->config);
@@ -185,6 +188,7 @@ void server_destroy(struct server *server)
     for (unsigned i = server->worker_count; i-- > 0;)
         worker_destroy(server->workers[i]);
     tunnel_broker_destroy(server->broker);
+    gql_schema_destroy(server->schema);
     runtime_tokens_destroy(server->tokens);
     tls_context_destroy(server->api_tls);
     tls_context_destroy(server->ingress_tls);

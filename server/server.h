@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 
+#include "api/graphql/schema.h"
 #include "base/error.h"
 #include "server/config.h"
 #include "server/runtime_tokens.h"
@@ -19,6 +20,7 @@ struct server {
     const struct server_config *config;
     char *database_conninfo; // secrets resolved
     char *redis_url;
+    struct gql_schema *schema;
     struct runtime_tokens *tokens;
     struct tunnel_broker *broker;
     struct tls_context *api_tls, *ingress_tls; // swapped on the main loop; workers get the new one by mailbox

@@ -1,10 +1,12 @@
 #include "server/tls_stream.h"
 
 #include <arpa/inet.h>
+#include <linux/sockios.h>
 #include <openssl/err.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include "base/mem.h"
 #include "base/strbuf.h"
@@ -12,7 +14,7 @@
 enum {
     RECORD_BYTES = 16 * 1024,
     GATHER_BYTES = 8 * 1024,             // smaller writes of one turn share a record
-    PENDING_BYTES_MAX = 4 * 1024 * 1024, // far above what a writer who heeds "full" can reach
+    PENDING_BYTES_MAX = 8 * 1024 * 1024, // twice what a stream of a tunnel may have on its way
 };
 
 struct tls_stream {
@@ -195,7 +197,12 @@ size_t tls_stream_queued(const struct tls_stream *stream)
 
 uint64_t tls_stream_sent_bytes(const struct tls_stream *stream)
 {
-    return stream->handed_bytes - uv_stream_get_write_queue_size((const uv_stream_t *)stream->tcp);
+    uv_os_fd_t fd;
+    int unacknowledged = 0;
+    uint64_t sent = stream->handed_bytes - uv_stream_get_write_queue_size((const uv_stream_t *)stream->tcp);
+    // The kernel's buffer may be megabytes: what lies there has not moved.
+    if (uv_fileno((const uv_handle_t *)stream->tcp, &fd) != 0 || ioctl(fd, SIOCOUTQ, &unacknowledged) != 0) return sent;
+    return sent > (uint64_t)unacknowledged ? sent - (uint64_t)unacknowledged : 0;
 }
 
 bool tls_stream_is_shut(const struct tls_stream *stream)

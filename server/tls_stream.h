@@ -56,7 +56,7 @@ void tls_stream_shutdown(struct tls_stream *stream);
 void tls_stream_close(struct tls_stream *stream, void (*on_closed)(void *arg), void *arg);
 
 size_t tls_stream_queued(const struct tls_stream *stream);       // bytes on their way, not yet in the kernel
-uint64_t tls_stream_sent_bytes(const struct tls_stream *stream); // that the kernel took, ever: a measure of progress
+uint64_t tls_stream_sent_bytes(const struct tls_stream *stream); // that the peer's kernel took, ever: progress
 bool tls_stream_is_shut(const struct tls_stream *stream);        // the half-close has reached the kernel
 // Numeric address of the peer, without port; out has INET6_ADDRSTRLEN bytes.
 void tls_stream_peer(const struct tls_stream *stream, char *out);

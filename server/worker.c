@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "api/api.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -12,7 +13,14 @@
 #include "server/sessions.h"
 #include "server/worker_ingress.h"
 
-enum { IDLE_POLL_MS = 20, REDIS_PENDING_MAX = 4096 };
+enum {
+    IDLE_POLL_MS = 20,
+    REDIS_PENDING_MAX = 4096,
+    ANSWER_BYTES_MAX = 64 * 1024 * 1024,
+    GRAPHQL_ALIASES_MAX = 30,
+    GRAPHQL_DIRECTIVES_MAX = 50,
+    GRAPHQL_ROOT_FIELDS_MAX = 20,
+};
 
 // The parts that run only while a worker starts or ends.
 struct worker_life {
@@ -69,6 +77,18 @@ static enum error_code open_storage(struct worker *worker, struct error *err)
     return worker->redis ? ERROR_NONE : err->code;
 }
 
+static void submit_reports(void *ctx, const struct report *reports, size_t count, api_reports_done done, void *arg)
+{
+    struct worker *worker = ctx;
+    intake_take_http(worker->intake, reports, count, done, arg);
+}
+
+static void on_tokens_changed(void *ctx)
+{
+    struct worker *worker = ctx;
+    runtime_tokens_refresh(worker->server->tokens);
+}
+
 static void open_services(struct worker *worker)
 {
     const struct server_config *config = worker->server->config;
@@ -87,6 +107,23 @@ static void open_services(struct worker *worker)
                                                      .batch_delay_ms = (uint64_t)config->reports_batch_delay_ms,
                                                      .queue_bytes_max = (uint64_t)config->reports_queue_bytes_max,
                                                  });
+    worker->auth = api_auth_create(worker->pg, NULL);
+    worker->api_core = api_create(&(struct api_options){
+        .pg = worker->pg,
+        .auth = worker->auth,
+        .schema = worker->server->schema,
+        .limits = {.tokens_max = (size_t)config->graphql_tokens_max,
+                   .depth_max = (unsigned)config->graphql_depth_max,
+                   .aliases_max = GRAPHQL_ALIASES_MAX,
+                   .directives_max = GRAPHQL_DIRECTIVES_MAX,
+                   .root_fields_max = GRAPHQL_ROOT_FIELDS_MAX},
+        .body_bytes_max = (size_t)config->api_body_bytes_max,
+        .events_bytes_max = (size_t)config->api_events_bytes_max,
+        .answer_bytes_max = ANSWER_BYTES_MAX,
+        .submit_reports = submit_reports,
+        .on_tokens_changed = on_tokens_changed,
+        .ctx = worker,
+    });
     if (loop_index(worker->loop) == 0) runtime_tokens_start(worker->server->tokens, worker->loop, worker->pg);
 }
 
@@ -172,6 +209,8 @@ static void on_pg_closed(void *arg)
     struct worker_life *life = arg;
     struct worker *worker = life->worker;
     worker->pg = NULL;
+    api_destroy(worker->api_core);
+    api_auth_destroy(worker->auth);
     intake_destroy(worker->intake);
     sessions_destroy(worker->sessions);
     if (worker->redis)
@@ -211,7 +250,7 @@ static void close_doors(struct worker_life *life)
     }
     if (worker->ingress) {
         life->doors_open++;
-        worker_ingress_close(worker, on_door_closed, life);
+        ingress_close(worker->ingress, on_door_closed, life);
     }
     if (worker->admin) {
         life->doors_open++;
@@ -227,7 +266,7 @@ static void on_idle_poll_closed(uv_handle_t *handle)
 
 static bool is_idle(const struct worker *worker)
 {
-    return (!worker->api || api_door_is_idle(worker->api)) && (!worker->ingress || worker_ingress_is_idle(worker)) &&
+    return (!worker->api || api_door_is_idle(worker->api)) && (!worker->ingress || ingress_is_idle(worker->ingress)) &&
            (!worker->intake || intake_is_idle(worker->intake));
 }
 
@@ -253,7 +292,7 @@ static void drain(void *arg)
     const struct server_config *config = worker->server->config;
     life->deadline_ms = clock_mono_ms() + (uint64_t)config->drain_deadline_ms;
     if (worker->api) api_door_stop_accepting(worker->api);
-    if (worker->ingress) worker_ingress_stop_accepting(worker);
+    if (worker->ingress) ingress_stop_accepting(worker->ingress);
     uv_timer_init(loop_uv(worker->loop), &life->idle_poll);
     life->idle_poll.data = life;
     uv_timer_start(&life->idle_poll, on_idle_poll, 0, IDLE_POLL_MS);
@@ -282,7 +321,7 @@ void worker_destroy(struct worker *worker)
     // h2o's contexts must end outside any callback of their loop, so here, where the loop no longer runs.
     api_door_destroy(worker->api);
     admin_door_destroy(worker->admin);
-    worker_ingress_destroy(worker);
+    ingress_destroy(worker->ingress);
     loop_destroy(worker->loop);
     mem_free(worker);
 }
@@ -300,7 +339,7 @@ static void take_tls(void *arg)
     struct worker *worker = new_tls->worker;
     struct error err;
     api_door_set_tls(worker->api, new_tls->api);
-    worker_ingress_set_tls(worker, new_tls->ingress);
+    ingress_set_tls(worker->ingress, new_tls->ingress);
     if (tunnel_node_reload_tls(worker->node, &err) != ERROR_NONE) log_error("worker", "reload_refused", log_err(&err));
     SSL_CTX_free(new_tls->api);
     SSL_CTX_free(new_tls->ingress);

@@ -9,6 +9,8 @@
 #include "storage/pg/pg.h"
 #include "storage/redis/redis.h"
 
+struct api;
+struct api_auth;
 struct api_door;
 struct admin_door;
 struct ingress;
@@ -23,6 +25,8 @@ struct worker {
     struct sessions *sessions;
     struct intake *intake;
     struct tunnel_node *node;
+    struct api_auth *auth;
+    struct api *api_core;
     struct api_door *api;
     struct ingress *ingress;
     struct admin_door *admin; // worker 0 only

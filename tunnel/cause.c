@@ -26,7 +26,10 @@ const char *tunnel_cause_name(enum tunnel_cause cause)
     return (size_t)cause < CAUSE_ROWS ? cause_rows[cause].name : "unknown";
 }
 
-int tunnel_cause_status(enum tunnel_cause cause) { return (size_t)cause < CAUSE_ROWS ? cause_rows[cause].status : 500; }
+int tunnel_cause_status(enum tunnel_cause cause)
+{
+    return (size_t)cause < CAUSE_ROWS ? cause_rows[cause].status : 500;
+}
 
 enum tunnel_cause tunnel_cause_parse(struct str name)
 {

@@ -21,8 +21,8 @@ struct directory_route {
 struct tunnel_directory {
     pthread_mutex_t mutex; // guards all of it
     struct directory_route **buckets;
-    size_t cap; // a power of two
-    size_t count;       // of routes
+    size_t cap;   // a power of two
+    size_t count; // of routes
     size_t entry_count;
 };
 
@@ -259,4 +259,3 @@ void tunnel_directory_each(struct tunnel_directory *directory,
     explicit_bzero(infos, count * sizeof(*infos));
     mem_free(infos);
 }
-

@@ -6,7 +6,10 @@
 
 enum { ID_MAP_FIRST_CAP = 16 };
 
-void id_map_init(struct id_map *map) { *map = (struct id_map){0}; }
+void id_map_init(struct id_map *map)
+{
+    *map = (struct id_map){0};
+}
 
 void id_map_finish(struct id_map *map)
 {

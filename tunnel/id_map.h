@@ -10,7 +10,7 @@ struct id_map {
     struct id_map_slot {
         uint64_t id; // 0: free
         void *value;
-    } *slots;
+    } * slots;
     size_t cap; // a power of two, or 0
     size_t count;
 };

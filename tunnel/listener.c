@@ -29,7 +29,6 @@ struct tunnel_listener {
     unsigned handles_open;
 };
 
-
 static void listener_set_options(int fd, unsigned user_timeout_ms)
 {
     int on = 1;
@@ -73,7 +72,10 @@ void tunnel_listener_resume(struct tunnel_listener *listener)
     listener->polling = uv_poll_start(&listener->poll, UV_READABLE, listener_on_readable) == 0;
 }
 
-static void listener_on_retry(uv_timer_t *timer) { tunnel_listener_resume(timer->data); }
+static void listener_on_retry(uv_timer_t *timer)
+{
+    tunnel_listener_resume(timer->data);
+}
 
 static void listener_on_readable(uv_poll_t *poll, int status, int events)
 {

@@ -9,7 +9,8 @@ void tunnel_meter_init(struct tunnel_meter *m)
     m->sessions_open = metric_with(family, "open");
     m->sessions_closing = metric_with(family, "closing");
     m->handshakes = metrics_counter("culvert_tunnel_handshakes_total", "Upgrade requests by answer.", "result", NULL);
-    m->epoch_changes = metrics_counter("culvert_tunnel_epoch_changes_total", "Sessions that took over.", "reason", NULL);
+    m->epoch_changes =
+        metrics_counter("culvert_tunnel_epoch_changes_total", "Sessions that took over.", "reason", NULL);
     m->session_ends = metrics_counter("culvert_tunnel_session_ends_total", "Sessions that ended.", "reason", NULL);
     m->streams = metrics_counter("culvert_tunnel_streams_total", "Calls by answer or cause.", "code", NULL);
     m->resets = metrics_counter("culvert_tunnel_resets_total", "Streams that were reset.", "code", "side", NULL);
@@ -19,7 +20,8 @@ void tunnel_meter_init(struct tunnel_meter *m)
     m->streams_open = metric_with(metrics_gauge("culvert_tunnel_streams_open", "Calls in flight.", NULL));
     m->buffered_bytes =
         metric_with(metrics_gauge("culvert_tunnel_buffered_bytes", "Bytes received and not yet consumed.", NULL));
-    family = metrics_counter("culvert_tunnel_stream_stalled_total", "Streams reset for lack of progress.", "side", NULL);
+    family =
+        metrics_counter("culvert_tunnel_stream_stalled_total", "Streams reset for lack of progress.", "side", NULL);
     m->stalled_platform = metric_with(family, "platform");
     m->stalled_agent = metric_with(family, "agent");
     m->budget_denied =

@@ -7,7 +7,10 @@
 
 enum { TUNNEL_QUEUE_FIRST_CAP = 4096 };
 
-void tunnel_queue_init(struct tunnel_queue *q, size_t bytes_max) { *q = (struct tunnel_queue){.bytes_max = bytes_max}; }
+void tunnel_queue_init(struct tunnel_queue *q, size_t bytes_max)
+{
+    *q = (struct tunnel_queue){.bytes_max = bytes_max};
+}
 
 void tunnel_queue_finish(struct tunnel_queue *q)
 {

@@ -20,6 +20,9 @@ void tunnel_queue_finish(struct tunnel_queue *q);
 bool tunnel_queue_add(struct tunnel_queue *q, const void *at, size_t len); // false: over bytes_max, nothing added
 void tunnel_queue_drop(struct tunnel_queue *q, size_t len);
 
-static inline const uint8_t *tunnel_queue_front(const struct tunnel_queue *q) { return q->at + q->head; }
+static inline const uint8_t *tunnel_queue_front(const struct tunnel_queue *q)
+{
+    return q->at + q->head;
+}
 
 #endif

@@ -99,8 +99,7 @@ static void reports_on_data(void *arg, const uint8_t *at, size_t len)
                               reports_decode(reports, tunnel_queue_front(&reports->buffer), reports->buffer.len));
     }
     // An unfinished record is credited, too: it may be longer than any window. The buffer is bounded by its maximum.
-    if (reports->paused)
-        reports->uncredited = reports->buffer.len < len ? reports->buffer.len : len;
+    if (reports->paused) reports->uncredited = reports->buffer.len < len ? reports->buffer.len : len;
     reports_credit(reports, len - reports->uncredited);
 }
 
@@ -177,7 +176,10 @@ static void reports_on_gone(struct tunnel_reports *reports)
     if (reports->session->state == TUNNEL_SESSION_OPEN) reports->reopen_at_ms = clock_mono_ms() + REOPEN_MS;
 }
 
-static void reports_on_end(void *arg) { reports_on_gone(arg); }
+static void reports_on_end(void *arg)
+{
+    reports_on_gone(arg);
+}
 
 static void reports_on_fail(void *arg, enum tunnel_cause cause, const char *detail)
 {

@@ -44,7 +44,9 @@ static void session_set_state(struct tunnel_session *session, enum tunnel_sessio
 
 void tunnel_session_wants_write(struct tunnel_session *session)
 {
-    if (session->ws) tunnel_ws_want_write(session->ws);
+    // Asking for nothing would cost two system calls and a callback each time.
+    if (session->ws && (session->unsent_len || nghttp2_session_want_write(session->h2)))
+        tunnel_ws_want_write(session->ws);
 }
 
 void tunnel_session_break(struct tunnel_session *session, const char *format, ...)
@@ -56,6 +58,8 @@ void tunnel_session_break(struct tunnel_session *session, const char *format, ..
     va_end(args);
     if (session->state != TUNNEL_SESSION_ENDED) turn_add(&session->node->turn, &session->finish);
 }
+
+static void session_ping(struct tunnel_session *session, uint64_t now_ms);
 
 // ---- opening -------------------------------------------------------------------------------------------------
 
@@ -139,6 +143,7 @@ void tunnel_session_accept(struct tunnel_session *session, uint64_t epoch)
                                                                 .ping_after_ms = broker->options.ping_after_ms,
                                                                 .dead_after_ms = broker->options.dead_after_ms});
     session->reports = tunnel_reports_create(session);
+    if (!session->ping_sent_us) session_ping(session, clock_mono_ms()); // windows grow by the round trip
     metric_add(metric_with(broker->meter.epoch_changes, "opened"), 1);
     struct tunnel_session_info info;
     tunnel_entry_snapshot(session->entry, &info);
@@ -183,6 +188,7 @@ void tunnel_session_supersede(struct tunnel_session *session, uint64_t newer_epo
 
 void tunnel_session_check_finish(struct tunnel_session *session)
 {
+    if (session->state == TUNNEL_SESSION_ENDED) return;
     // The agent's GOAWAY: it opens another tunnel and ends this one when it is idle.
     if (session->state == TUNNEL_SESSION_OPEN && !nghttp2_session_check_request_allowed(session->h2))
         session_begin_close(session, GOAWAY_GRACE_MS);
@@ -205,7 +211,8 @@ static void session_log_end(const struct tunnel_session_info *info, const char *
     log_info("tunnel", "session_closed", log_c("account", info->identity.account_id),
              log_c("runtime", info->identity.runtime), log_uint("epoch", info->epoch), log_c("reason", reason),
              log_int("lived_ms", clock_wall_ms() - info->connected_at_ms), log_uint("bytes_in", info->bytes_in),
-             log_uint("bytes_out", info->bytes_out), log_uint("node", info->ref.node), log_uint("session", info->ref.id));
+             log_uint("bytes_out", info->bytes_out), log_uint("node", info->ref.node),
+             log_uint("session", info->ref.id));
 }
 
 static const char *session_end_label(uint16_t ws_status)
@@ -354,7 +361,8 @@ void tunnel_session_on_bytes(void *arg, const uint8_t *at, size_t len)
     metric_add(session_meter(session)->bytes_in, len);
     ssize_t n = nghttp2_session_mem_recv(session->h2, at, len);
     if (n < 0) tunnel_session_break(session, "HTTP/2: %s", nghttp2_strerror((int)n));
-    if (!session->broken[0] && !nghttp2_session_want_read(session->h2) && !nghttp2_session_want_write(session->h2))
+    if (!session->broken[0] && session->state != TUNNEL_SESSION_CLOSING && !nghttp2_session_want_read(session->h2) &&
+        !nghttp2_session_want_write(session->h2))
         tunnel_session_break(session, "the agent ended the HTTP/2 session");
     if (session->broken[0])
         tunnel_session_end(session, session->broken, CLOSE_PROTOCOL_ERROR);
@@ -380,6 +388,7 @@ void tunnel_session_on_closed(void *arg)
     tunnel_session_end(session, "the agent's connection was lost", 0);
     while (session->streams) // those that waited for nghttp2 to let them go
         tunnel_stream_lose(session->streams);
+    turn_remove(&session->node->turn, &session->finish);
     tunnel_session_frames_finish(session);
     mem_free(session);
 }

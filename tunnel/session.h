@@ -34,7 +34,7 @@ struct tunnel_session {
     struct tunnel_stream *streams;
     unsigned stream_count; // of calls
     struct tunnel_reports *reports;
-    struct session_head *head;       // a header block being received; they never interleave (RFC 9113 section 4.3)
+    struct session_head *head;        // a header block being received; they never interleave (RFC 9113 section 4.3)
     struct session_payload *controls; // payloads that nghttp2 still points to
     uint8_t control[WIRE_CONTROL_BYTES_MAX];
     size_t control_len;
@@ -45,12 +45,12 @@ struct tunnel_session {
     uint64_t buffered_bytes; // received, not yet consumed
     uint64_t window_bytes;   // granted above the streams' first windows
     uint64_t opened_at_ms, received_at_ms, ping_at_ms;
-    uint64_t ping_sent_us; // 0: none under way
-    uint64_t rtt_us;       // 0: not known
-    uint64_t drain_at_ms;  // when DRAIN is to be sent, 0: not draining
+    uint64_t ping_sent_us;  // 0: none under way
+    uint64_t rtt_us;        // 0: not known
+    uint64_t drain_at_ms;   // when DRAIN is to be sent, 0: not draining
     uint64_t drained_at_ms; // when it was sent, 0: not yet
     uint64_t drain_spread_ms;
-    uint64_t close_at_ms; // CLOSING
+    uint64_t close_at_ms;    // CLOSING
     struct turn_item finish; // ends a CLOSING session outside of its own callbacks
 };
 
@@ -75,7 +75,8 @@ void tunnel_session_send_control(struct tunnel_session *session, const struct wi
 void tunnel_session_check_finish(struct tunnel_session *session); // a stream went
 void tunnel_session_take_control(struct tunnel_session *session, const struct wire_control *control);
 void tunnel_session_take_pong(struct tunnel_session *session, uint64_t sent_us);
-void tunnel_session_break(struct tunnel_session *session, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void tunnel_session_break(struct tunnel_session *session, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 nghttp2_session *tunnel_session_frames_create(struct tunnel_session *session); // h2 with all callbacks and SETTINGS
 void tunnel_session_frames_finish(struct tunnel_session *session);             // frees what frames hold
 size_t tunnel_session_frames_take(struct tunnel_session *session, uint8_t *out, size_t cap);

@@ -273,7 +273,8 @@ static struct str stream_header(const struct tunnel_header *headers, size_t coun
     return STR_EMPTY;
 }
 
-void tunnel_stream_take_head(struct tunnel_stream *stream, int status, const struct tunnel_header *headers, size_t count)
+void tunnel_stream_take_head(struct tunnel_stream *stream, int status, const struct tunnel_header *headers,
+                             size_t count)
 {
     if (!stream->events) return;
     if (stream->head_done) {
@@ -312,7 +313,10 @@ void tunnel_stream_take_data(struct tunnel_stream *stream, const uint8_t *at, si
     stream->events->on_data(stream->arg, at, len);
 }
 
-void tunnel_stream_take_end(struct tunnel_stream *stream) { stream->remote_ended = true; }
+void tunnel_stream_take_end(struct tunnel_stream *stream)
+{
+    stream->remote_ended = true;
+}
 
 static enum tunnel_cause stream_close_cause(uint32_t code)
 {

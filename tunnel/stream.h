@@ -46,11 +46,11 @@ struct tunnel_stream {
     size_t taken;              // reported with `turn`
     struct turn_item turn;
 
-    uint32_t window;        // what the agent may send unconsumed
-    uint64_t unconsumed;    // handed to on_data and not given back
-    uint64_t round_bytes;   // consumed since round_at_us
+    uint32_t window;      // what the agent may send unconsumed
+    uint64_t unconsumed;  // handed to on_data and not given back
+    uint64_t round_bytes; // consumed since round_at_us
     uint64_t round_at_us;
-    bool lagged;            // the consumer held much back in this round
+    bool lagged; // the consumer held much back in this round
     uint64_t opened_at_us, head_by_ms;
     uint64_t consumer_at_ms; // last progress of the consumer, or nothing for it to do
     uint64_t agent_at_ms;    // last progress of our request data, or nothing to send
@@ -66,9 +66,10 @@ void tunnel_stream_consumed(struct tunnel_stream *stream, size_t len);
 void tunnel_stream_cancel(struct tunnel_stream *stream); // RST_STREAM(CANCEL); no event follows
 
 // For the session.
-void tunnel_stream_take_head(struct tunnel_stream *stream, int status, const struct tunnel_header *headers, size_t count);
+void tunnel_stream_take_head(struct tunnel_stream *stream, int status, const struct tunnel_header *headers,
+                             size_t count);
 void tunnel_stream_take_data(struct tunnel_stream *stream, const uint8_t *at, size_t len);
-void tunnel_stream_take_end(struct tunnel_stream *stream); // END_STREAM of the response
+void tunnel_stream_take_end(struct tunnel_stream *stream);                  // END_STREAM of the response
 void tunnel_stream_take_close(struct tunnel_stream *stream, uint32_t code); // frees
 void tunnel_stream_lose(struct tunnel_stream *stream);                      // the session ends; frees
 void tunnel_stream_tick(struct tunnel_stream *stream, uint64_t now_ms);

@@ -17,9 +17,9 @@ static void request_add(struct stream_request *fields, struct str name, struct s
 
 static bool request_is_dropped(const struct tunnel_header *header)
 {
-    static const char *const names[] = {"connection", "keep-alive",     "proxy-connection",   "transfer-encoding",
-                                        "upgrade",    "http2-settings", WIRE_HEADER_IDENTITY, WIRE_HEADER_CAUSE,
-                                        "host"};
+    static const char *const names[] = {"connection",         "keep-alive",      "proxy-connection",
+                                        "transfer-encoding",  "upgrade",         "http2-settings",
+                                        WIRE_HEADER_IDENTITY, WIRE_HEADER_CAUSE, "host"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (str_eq(header->name, str_c(names[i]))) return true;
     return str_eq(header->name, STR("te")) && !str_eq_nocase(str_trim(header->value), STR("trailers"));
@@ -69,16 +69,18 @@ enum error_code stream_request_init(struct stream_request *fields, struct tunnel
     bool is_connect = str_eq(request->method, STR("CONNECT"));
     if (is_connect != (request->protocol.len > 0))
         return error_set(err, ERROR_INVALID, "CONNECT goes with a protocol, and a protocol with CONNECT");
-    if (is_connect &&
-        !nghttp2_session_get_remote_settings(session->h2, NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL))
+    if (is_connect && !nghttp2_session_get_remote_settings(session->h2, NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL))
         return error_set(err, ERROR_UNAVAILABLE, "the agent does not take upgraded connections");
     if (request->path.len == 0 || request->path.at[0] != '/')
         return error_set(err, ERROR_INVALID, "the path is not in origin-form");
     request_add(fields, STR(":method"), request->method);
     if (is_connect) request_add(fields, STR(":protocol"), request->protocol);
     request_add(fields, STR(":scheme"), STR("https"));
-    // Without an authority HTTP/2 is not a request: "culvert" means the agent itself and its path table.
-    request_add(fields, STR(":authority"), request->authority.len ? request->authority : STR("culvert"));
+    // HTTP/2 wants an authority: "runtime" is the agent's path table, "culvert" the agent itself, for the platform
+    // alone.
+    if (!is_reports && str_eq_nocase(request->authority, STR("culvert")))
+        return error_set(err, ERROR_FORBIDDEN, "this authority is the platform's own");
+    request_add(fields, STR(":authority"), request->authority.len ? request->authority : STR("runtime"));
     request_add(fields, STR(":path"), request->path);
     for (size_t i = 0; i < fields->count; i++)
         if (!nghttp2_check_header_value_rfc9113(fields->fields[i].value, fields->fields[i].valuelen))
@@ -89,4 +91,7 @@ enum error_code stream_request_init(struct stream_request *fields, struct tunnel
     return code;
 }
 
-void stream_request_finish(struct stream_request *fields) { strbuf_finish(&fields->identity); }
+void stream_request_finish(struct stream_request *fields)
+{
+    strbuf_finish(&fields->identity);
+}

@@ -2,7 +2,10 @@
 
 #include <stddef.h>
 
-static void turn_on_idle(uv_idle_t *idle) { (void)idle; }
+static void turn_on_idle(uv_idle_t *idle)
+{
+    (void)idle;
+}
 
 static void turn_append(struct turn *turn, struct turn_item *item)
 {

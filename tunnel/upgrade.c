@@ -62,6 +62,7 @@ static int upgrade_check_websocket(const struct tunnel_upgrade *u, struct error 
 int tunnel_upgrade_check(const struct tunnel_upgrade *u, struct str *out_token, struct error *err)
 {
     if (u->too_long) return upgrade_refuse(400, ERROR_TOO_LARGE, err, "a header is too long");
+    if (u->repeated) return upgrade_refuse(400, ERROR_INVALID, err, "a header is repeated");
     if (!u->is_get || !u->http_1_1) return upgrade_refuse(400, ERROR_INVALID, err, "only GET with HTTP/1.1");
     if (u->has_body) return upgrade_refuse(400, ERROR_INVALID, err, "the request has a body");
     if (u->host.len == 0) return upgrade_refuse(400, ERROR_INVALID, err, "Host is missing");
@@ -98,8 +99,9 @@ void tunnel_upgrade_answer(int status, unsigned retry_after_s, const struct erro
     strbuf_addf(out, "HTTP/1.1 %d %s\r\n", status, upgrade_reason(status));
     strbuf_add_c(out, "connection: close\r\ncontent-type: text/plain; charset=utf-8\r\ncache-control: no-store\r\n");
     if (status == 426)
-        strbuf_add_c(out, "upgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-protocol: "
-                          WIRE_TUNNEL_SUBPROTOCOL "\r\n");
+        strbuf_add_c(
+            out, "upgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-protocol: " WIRE_TUNNEL_SUBPROTOCOL
+                 "\r\n");
     if (status == 401) strbuf_add_c(out, "www-authenticate: Bearer realm=\"culvert tunnel\"\r\n");
     if (status == 503) strbuf_addf(out, "retry-after: %u\r\n", retry_after_s);
     strbuf_addf(out, "content-length: %zu\r\n\r\n%s\n", strlen(err->text) + 1, err->text);

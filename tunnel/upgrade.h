@@ -12,8 +12,9 @@
 enum { UPGRADE_HEADER_BYTES_MAX = 256, UPGRADE_ANSWER_BYTES_MAX = 1024 };
 
 // Values as sent; empty: the header was not there. A value over UPGRADE_HEADER_BYTES_MAX sets too_long.
+// repeated: one of them came twice.
 struct tunnel_upgrade {
-    bool is_get, http_1_1, has_body, has_origin, too_long;
+    bool is_get, http_1_1, has_body, has_origin, too_long, repeated;
     struct str path, query, host;
     struct str upgrade, connection, websocket_version, websocket_key, subprotocols;
     struct str authorization;

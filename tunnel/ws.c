@@ -1,5 +1,6 @@
 #include "tunnel/ws.h"
 
+#include <assert.h>
 #include <libwebsockets.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -14,12 +15,14 @@
 #include "tunnel/wire/handshake.h"
 
 enum {
-    WS_READ_BYTES = 4096,          // receive buffer a connection: it is there even while the tunnel is idle
-    WS_SERVICE_BYTES = 32 * 1024,  // a context's, for reading
+    WS_READ_BYTES = 4096,            // receive buffer a connection: it is there even while the tunnel is idle
+    WS_SERVICE_BYTES = 32 * 1024,    // a context's, for reading
     WS_SEND_BYTES = 4 * 1024 * 1024, // kernel's send buffer, cut by it to net.core.wmem_max
-    WS_HEAD_BYTES_MAX = 4096,
+    WS_HEAD_BYTES_MAX = 8192,
+    WS_HEAD_TEXTS = 16, // headers that are looked at
     WS_HANDSHAKE_S = 10,
     WS_CLOSE_S = 3,
+    WS_END_TURNS = 4,
     WS_FD_DIRECT_MAX = 128 * 1024,
 };
 
@@ -27,14 +30,16 @@ struct tunnel_ws_server {
     struct tunnel_ws_options options;
     struct lws_context *context;
     struct lws_vhost *vhost;
-    SSL_CTX *tls; // the vhost's
+    SSL_CTX *tls;        // the vhost's
+    SSL_CTX *client_tls; // of no use, but given one the library does not make (and leak) its own
     struct lws_protocols protocols[3];
     struct error tls_error;
     unsigned connections; // adopted and not yet destroyed
     unsigned handshakes;  // of them, not yet established
     uint8_t out[LWS_PRE + TUNNEL_WS_WRITE_BYTES];
     uv_loop_t *loop;
-    uv_check_t gone; // watches for the end of the context's destruction
+    uv_idle_t end; // turns the loop until the context is gone
+    unsigned end_turns;
     void (*on_done)(void *arg);
     void *arg;
 };
@@ -62,7 +67,11 @@ static void ws_log_line(int level, const char *line)
     log_debug("tunnel", "websocket_library", log_str("text", str_of(line, len)));
 }
 
-void tunnel_ws_init_library(void) { lws_set_log_level(LLL_ERR | LLL_WARN, ws_log_line); }
+void tunnel_ws_init_library(void)
+{
+    // Off unless somebody wants to read them: each line costs the library a local time stamp.
+    lws_set_log_level(log_wants(LOG_DEBUG) ? LLL_ERR | LLL_WARN : 0, ws_log_line);
+}
 
 // ---- TLS -----------------------------------------------------------------------------------------------------
 
@@ -108,15 +117,23 @@ enum error_code tunnel_ws_server_reload_tls(struct tunnel_ws_server *server, str
 
 struct ws_head {
     struct tunnel_upgrade upgrade;
-    char text[12][UPGRADE_HEADER_BYTES_MAX + 1];
+    char text[WS_HEAD_TEXTS][UPGRADE_HEADER_BYTES_MAX + 1];
     unsigned used;
 };
+
+static char *ws_head_text(struct ws_head *head)
+{
+    assert(head->used < WS_HEAD_TEXTS);
+    return head->text[head->used++];
+}
 
 static struct str ws_head_token(struct ws_head *head, struct lws *wsi, enum lws_token_indexes token)
 {
     int len = lws_hdr_total_length(wsi, token);
     if (len <= 0) return STR_EMPTY;
-    char *text = head->text[head->used++];
+    bool is_line = token == WSI_TOKEN_GET_URI || token == WSI_TOKEN_HTTP_URI_ARGS;
+    if (!is_line && lws_hdr_fragment_length(wsi, token, 1) > 0) head->upgrade.repeated = true;
+    char *text = ws_head_text(head);
     if (len > UPGRADE_HEADER_BYTES_MAX || lws_hdr_copy(wsi, text, UPGRADE_HEADER_BYTES_MAX + 1, token) < 0) {
         head->upgrade.too_long = true;
         return STR_EMPTY;
@@ -129,7 +146,7 @@ static struct str ws_head_custom(struct ws_head *head, struct lws *wsi, const ch
     int name_len = (int)strlen(name_with_colon);
     int len = lws_hdr_custom_length(wsi, name_with_colon, name_len);
     if (len <= 0) return STR_EMPTY;
-    char *text = head->text[head->used++];
+    char *text = ws_head_text(head);
     if (len > UPGRADE_HEADER_BYTES_MAX ||
         lws_hdr_custom_copy(wsi, text, UPGRADE_HEADER_BYTES_MAX + 1, name_with_colon, name_len) < 0) {
         head->upgrade.too_long = true;
@@ -147,7 +164,8 @@ static void ws_head_read(struct ws_head *head, struct lws *wsi, const char *remo
     u->remote = remote;
     u->is_get = lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) > 0;
     u->http_1_1 = lws_hdr_copy(wsi, version, sizeof(version), WSI_TOKEN_HTTP) > 0 && !strcmp(version, "HTTP/1.1");
-    u->has_origin = lws_hdr_total_length(wsi, WSI_TOKEN_ORIGIN) > 0 || lws_hdr_total_length(wsi, WSI_TOKEN_SWORIGIN) > 0;
+    u->has_origin =
+        lws_hdr_total_length(wsi, WSI_TOKEN_ORIGIN) > 0 || lws_hdr_total_length(wsi, WSI_TOKEN_SWORIGIN) > 0;
     u->has_body = lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH) > 0 ||
                   lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_TRANSFER_ENCODING) > 0;
     u->path = ws_head_token(head, wsi, WSI_TOKEN_GET_URI);
@@ -281,6 +299,11 @@ static int ws_callback(struct lws *wsi, enum lws_callback_reasons reason, void *
         // `in` may dangle (CVE-2025-11677: the library answers an unknown Upgrade itself, drops the headers and still
         // comes here), so that it is never looked at; without headers ws_on_request() refuses.
         return ws ? ws_on_request(ws) : -1;
+    case LWS_CALLBACK_RAW_ADOPT: // CONNECT makes the library think of a raw tunnel
+    case LWS_CALLBACK_RAW_RX:
+    case LWS_CALLBACK_RAW_WRITEABLE:
+        if (ws && reason == LWS_CALLBACK_RAW_ADOPT) (void)ws_on_request(ws);
+        return -1;
     case LWS_CALLBACK_FILTER_PROTOCOL_CONNECTION: return ws && ws->accepted ? 0 : -1;
     case LWS_CALLBACK_ESTABLISHED: return ws ? ws_on_established(ws) : -1;
     case LWS_CALLBACK_RECEIVE:
@@ -301,9 +324,15 @@ static int ws_callback(struct lws *wsi, enum lws_callback_reasons reason, void *
     }
 }
 
-void tunnel_ws_set_user(struct tunnel_ws *ws, void *user) { ws->user = user; }
+void tunnel_ws_set_user(struct tunnel_ws *ws, void *user)
+{
+    ws->user = user;
+}
 
-const char *tunnel_ws_remote(const struct tunnel_ws *ws) { return ws->remote; }
+const char *tunnel_ws_remote(const struct tunnel_ws *ws)
+{
+    return ws->remote;
+}
 
 void tunnel_ws_want_write(struct tunnel_ws *ws)
 {
@@ -344,7 +373,8 @@ static struct lws_vhost *ws_create_vhost(struct tunnel_ws_server *server)
     struct lws_context_creation_info info = {
         .port = CONTEXT_PORT_NO_LISTEN_SERVER,
         .protocols = server->protocols,
-        .options = LWS_SERVER_OPTION_CREATE_VHOST_SSL_CTX | LWS_SERVER_OPTION_DISABLE_OS_CA_CERTS,
+        .options = LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT | LWS_SERVER_OPTION_CREATE_VHOST_SSL_CTX |
+                   LWS_SERVER_OPTION_DISABLE_OS_CA_CERTS,
         .user = server,
         .vhost_name = "tunnel",
         .alpn = "http/1.1", // never h2: tunnels are HTTP/1.1 upgrades
@@ -352,6 +382,7 @@ static struct lws_vhost *ws_create_vhost(struct tunnel_ws_server *server)
         .timeout_secs = WS_HANDSHAKE_S,
         .timeout_secs_ah_idle = WS_HANDSHAKE_S,
         .retry_and_idle_policy = &no_pings,
+        .provided_client_ssl_ctx = server->client_tls,
     };
     return lws_create_vhost(server->context, &info);
 }
@@ -371,7 +402,6 @@ static struct lws_context *ws_create_context(struct tunnel_ws_server *server, uv
         .pt_serv_buf_size = WS_SERVICE_BYTES,
         .max_http_header_data = WS_HEAD_BYTES_MAX,
         .server_string = "culvert",
-        .pcontext = &server->context, // NULLed at the end of its destruction
     };
     return lws_create_context(&info);
 }
@@ -384,7 +414,8 @@ enum error_code tunnel_ws_server_create(uv_loop_t *loop, const struct tunnel_ws_
     struct tunnel_ws_server *server = mem_zalloc(sizeof(*server));
     server->options = *options;
     server->loop = loop;
-    server->protocols[0] = (struct lws_protocols){.name = "http", .callback = ws_callback, .rx_buffer_size = WS_READ_BYTES};
+    server->protocols[0] =
+        (struct lws_protocols){.name = "http", .callback = ws_callback, .rx_buffer_size = WS_READ_BYTES};
     server->protocols[1] = (struct lws_protocols){
         .name = WIRE_TUNNEL_SUBPROTOCOL, .callback = ws_callback, .rx_buffer_size = WS_READ_BYTES};
     server->context = ws_create_context(server, loop);
@@ -392,10 +423,12 @@ enum error_code tunnel_ws_server_create(uv_loop_t *loop, const struct tunnel_ws_
         mem_free(server);
         return error_set(err, ERROR_INTERNAL, "libwebsockets gives no context (is its libuv plugin installed?)");
     }
+    server->client_tls = SSL_CTX_new(TLS_client_method());
     server->vhost = ws_create_vhost(server);
     if (!server->vhost || server->tls_error.code) {
         enum error_code code = server->tls_error.code ? server->tls_error.code : ERROR_INTERNAL;
-        (void)error_set(err, code, "%s", server->tls_error.code ? server->tls_error.text : "libwebsockets gives no vhost");
+        (void)error_set(err, code, "%s",
+                        server->tls_error.code ? server->tls_error.text : "libwebsockets gives no vhost");
         tunnel_ws_server_destroy(server, NULL, NULL);
         return code;
     }
@@ -403,31 +436,38 @@ enum error_code tunnel_ws_server_create(uv_loop_t *loop, const struct tunnel_ws_
     return ERROR_NONE;
 }
 
-static void ws_on_check_closed(uv_handle_t *handle)
+static void ws_on_end_closed(uv_handle_t *handle)
 {
     struct tunnel_ws_server *server = handle->data;
     void (*on_done)(void *arg) = server->on_done;
     void *arg = server->arg;
+    SSL_CTX_free(server->client_tls);
     mem_free(server);
     on_done(arg);
 }
 
-static void ws_on_gone_check(uv_check_t *check)
+// On a foreign loop the library wants a second call for the rest, after its handles are closed, which takes libuv a
+// turn; it cannot be asked whether they are.
+static void ws_on_end_turn(uv_idle_t *idle)
 {
-    struct tunnel_ws_server *server = check->data;
-    if (server->context || server->connections) return;
-    uv_close((uv_handle_t *)check, ws_on_check_closed);
+    struct tunnel_ws_server *server = idle->data;
+    if (server->connections || ++server->end_turns < WS_END_TURNS) return;
+    lws_context_destroy(server->context);
+    uv_close((uv_handle_t *)idle, ws_on_end_closed);
 }
 
-static void ws_ignore_done(void *arg) { (void)arg; }
+static void ws_ignore_done(void *arg)
+{
+    (void)arg;
+}
 
 void tunnel_ws_server_destroy(struct tunnel_ws_server *server, void (*on_done)(void *arg), void *arg)
 {
     server->on_done = on_done ? on_done : ws_ignore_done;
     server->arg = arg;
-    uv_check_init(server->loop, &server->gone);
-    server->gone.data = server;
-    uv_check_start(&server->gone, ws_on_gone_check);
+    uv_idle_init(server->loop, &server->end);
+    server->end.data = server;
+    uv_idle_start(&server->end, ws_on_end_turn);
     lws_context_destroy(server->context);
 }
 

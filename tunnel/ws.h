@@ -27,7 +27,7 @@ struct tunnel_ws_options {
     // *out_retry_after_s.
     int (*on_upgrade)(void *ctx, const struct tunnel_upgrade *upgrade, void **out_user, unsigned *out_retry_after_s,
                       struct error *err);
-    void (*on_abandoned)(void *ctx, void *user);               // 101 was decided and then the connection was lost
+    void (*on_abandoned)(void *ctx, void *user); // 101 was decided and then the connection was lost
     void (*on_open)(void *ctx, void *user, struct tunnel_ws *ws);
     // The rest comes with what tunnel_ws_set_user() named.
     void (*on_bytes)(void *user, const uint8_t *at, size_t len);

@@ -72,8 +72,9 @@ class DemoControl:
     def _state(self, _exchange: Exchange) -> list[dict]:
         """Every object by identity and version, as a test compares them with what was reported."""
         state = []
+        version = self._store.version  # all types as of one moment
         for resource_type in TYPES:
-            for document in self._store.list(resource_type)[0]:
+            for document in self._store.list_at(resource_type, "", version)[0]:
                 metadata = document["metadata"]
                 entry = {
                     "group": resource_type.group,

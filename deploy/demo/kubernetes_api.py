@@ -86,6 +86,9 @@ class KubernetesApi:
             return
         target = find_target(exchange.path)
         if target is None:
+            if not self._is_served(exchange.path):
+                exchange.answer_text(404, "404 page not found\n")  # nobody is there to make a Status
+                return
             raise status.no_such_path()
         self._check_verb(exchange, target)
         if exchange.method in ("GET", "HEAD"):
@@ -108,6 +111,14 @@ class KubernetesApi:
         if len(parts) == 3 and parts[0] == "apis" and parts[1]:
             return resource_types.api_resource_list_document(parts[1], parts[2])
         return None
+
+    @staticmethod
+    def _is_served(path: str) -> bool:
+        """Whether a path lies in a group and version that are served."""
+        parts = path.strip("/").split("/")
+        if parts[0] == "api":
+            return parts[1:2] == ["v1"]
+        return len(parts) > 2 and resource_types.api_resource_list_document(parts[1], parts[2]) is not None
 
     @staticmethod
     def _check_verb(exchange: Exchange, target: Target) -> None:
@@ -178,8 +189,11 @@ class KubernetesApi:
         how = query.text("resourceVersionMatch")
         if how == "Exact" and asked:
             return asked, None
-        if how not in ("", "NotOlderThan") or (how and not query.text("resourceVersion")):
-            raise status.bad_request("resourceVersionMatch is forbidden or unknown here")
+        if how and not query.text("resourceVersion"):
+            message = "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
+            raise status.invalid_options("resourceVersionMatch", message)
+        if how not in ("", "NotOlderThan"):
+            raise status.invalid_options("resourceVersionMatch", "Forbidden: unknown, or Exact for resourceVersion 0")
         return None, None
 
     # -- watching --------------------------------------------------------------------------------------------
@@ -189,7 +203,7 @@ class KubernetesApi:
         match, _ = self._match(exchange, target)
         if query.text("sendInitialEvents"):
             message = "Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
-            raise status.invalid(resource_type, "", "sendInitialEvents", message)
+            raise status.invalid_options("sendInitialEvents", message)
         after = query.number("resourceVersion", maximum=2**63 - 1)
         seconds = query.number("timeoutSeconds") or WATCH_SECONDS_MIN + random.randrange(WATCH_SECONDS_MIN)
         deadline = time.monotonic() + min(seconds, WATCH_SECONDS_MAX)

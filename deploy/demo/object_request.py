@@ -69,7 +69,7 @@ class ObjectRequests:
         metadata = document.setdefault("metadata", {})
         self._check_metadata(resource_type, metadata)
         if metadata.get("resourceVersion"):
-            raise status.bad_request("resourceVersion should not be set on objects to be created")
+            raise status.version_on_create()
         if not metadata.get("name") and metadata.get("generateName"):
             metadata["name"] = metadata["generateName"] + self._world.unique_suffix()
         self._place(resource_type, where, metadata)

@@ -252,9 +252,13 @@ class ObjectStore:
         with self._changed:
             current = self.get(resource_type, namespace, name)
             if uid is not None and uid != current["metadata"]["uid"]:
-                raise status.conflict(resource_type, name, "Precondition failed: the UID is that of another object")
+                raise status.conflict(
+                    resource_type, name, f"the UID in the precondition ({uid}) is not that of the object"
+                )
             if version is not None and version != current["metadata"]["resourceVersion"]:
-                raise status.conflict(resource_type, name, "Precondition failed: the resourceVersion has moved on")
+                raise status.conflict(
+                    resource_type, name, f"the ResourceVersion in the precondition ({version}) has passed"
+                )
             if current["metadata"].get("finalizers"):
                 if "deletionTimestamp" in current["metadata"]:
                     return current, False

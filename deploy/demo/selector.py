@@ -107,7 +107,8 @@ def compile_fields(resource_type: ResourceType, text: str | None) -> Predicate |
         if not operator:
             raise status.bad_request(f"invalid selector: {text!r}; can't understand {part!r}")
         if path not in known:
-            raise status.bad_request(f"field label not supported: {path}")
+            names = ", ".join(f'"{name}"' for name in known)
+            raise status.bad_request(f'"{path}" is not a known field selector: only {names}')
         requirements.append((path, operator != "!=", value.strip()))
 
     def matches(document: dict) -> bool:

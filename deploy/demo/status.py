@@ -33,7 +33,7 @@ class ApiError(Exception):
         }
         if self.reason:
             status["reason"] = self.reason
-        if self.details:
+        if self.details is not None:
             status["details"] = self.details
         status["code"] = self.code
         return status
@@ -100,6 +100,27 @@ def invalid(resource_type: ResourceType, name: str, field: str, message: str) ->
         f"{field}: {message}",
         details,
     )
+
+
+def invalid_options(field: str, message: str) -> ApiError:
+    """Parameters of a list or watch that do not go together."""
+    details = {
+        "group": "meta.k8s.io",
+        "kind": "ListOptions",
+        "causes": [{"reason": "FieldValueForbidden", "message": message, "field": field}],
+    }
+    return ApiError(
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "Invalid",
+        f'ListOptions.meta.k8s.io "" is invalid: {field}: {message}',
+        details,
+    )
+
+
+def version_on_create() -> ApiError:
+    """An internal error by its code, because that is what the API server makes of it."""
+    message = "resourceVersion should not be set on objects to be created"
+    return ApiError(HTTPStatus.INTERNAL_SERVER_ERROR, "", message)
 
 
 def bad_request(message: str) -> ApiError:

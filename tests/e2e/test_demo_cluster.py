@@ -263,6 +263,7 @@ def test_it_does_not_start_with_a_poor_token(tmp_path, certificates, content):
     assert result.returncode == 1 and b"token" in result.stderr
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_old_tls_is_refused(shared, certificates):
     context = ssl.create_default_context(cafile=str(certificates / "cert.pem"))
     context.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
@@ -303,8 +304,11 @@ def test_unknown_things_are_404_and_wrong_verbs_405(shared):
     document = assert_status(shared.call("GET", f"{APPS}/nobody"), 404, "NotFound")
     assert document["message"] == 'applications.argoproj.io "nobody" not found'
     assert document["details"] == {"name": "nobody", "kind": "applications", "group": "argoproj.io"}
-    for path in ("/apis/nothing.io/v1", "/api/v1/things", "/api/v1/pods/x/y/z", "/api/v2/pods", "/demo/nothing"):
+    for path in ("/apis/apps/v1/things", "/api/v1/things", "/api/v1/pods/x/y/z", "/demo/nothing"):
         assert_status(shared.call("GET", path), 404, "NotFound")
+    for path in ("/", "/apis/nothing.io/v1", "/apis/apps/v9/deployments", "/api/v2/pods", "/openapi/v2"):
+        answer = shared.call("GET", path)
+        assert (answer.code, answer.body) == (404, b"404 page not found\n"), path
     assert_status(shared.call("DELETE", "/api/v1/pods"), 405, "MethodNotAllowed")
     assert_status(shared.call("POST", "/api/v1/pods", {}), 405, "MethodNotAllowed")
     assert_status(shared.call("PUT", "/version", {}), 405, "MethodNotAllowed")

@@ -1,0 +1,121 @@
+#include "agent/agent.h"
+
+#include "agent/admin.h"
+#include "agent/calls.h"
+#include "agent/reporter.h"
+#include "agent/router.h"
+#include "agent/tunnel_client.h"
+#include "agent/upstream_pool.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/metrics.h"
+
+struct agent {
+    const struct agent_config *config;
+    struct agent_router *router;
+    struct upstream_pool *pool;
+    struct reporter *reporter;
+    struct agent_calls *calls;
+    struct tunnel_client *tunnel;
+    struct agent_admin *admin;
+    bool draining;
+};
+
+static void on_request(void *arg, struct agent_stream *stream, const uint8_t key[ID_SHA256_BYTES])
+{
+    struct agent *agent = arg;
+    agent_calls_accept(agent->calls, stream, key);
+}
+
+static bool is_ready(void *arg, struct strbuf *why)
+{
+    struct agent *agent = arg;
+    struct tunnel_client_info info;
+    tunnel_client_get_info(agent->tunnel, &info);
+    if (agent->draining)
+        strbuf_add_c(why, "stopping\n");
+    else if (!info.online)
+        strbuf_addf(why, "tunnel: %s\n", info.reason);
+    return info.online && !agent->draining;
+}
+
+static enum error_code create_reporter(struct agent *agent, struct loop *loop, struct error *err)
+{
+    const struct agent_config *config = agent->config;
+    const struct reporter_options options = {
+        .kubeconfig = config->kubeconfig,
+        .cluster_name = config->reporter_cluster_name,
+        .namespaces = config->reporter_namespaces,
+        .state_folder = config->reporter_state_dir,
+        .clusters = config->reporter_clusters,
+    };
+    if (!config->reporter_enabled) return ERROR_NONE;
+    agent->reporter = reporter_create_with(loop, &options, err);
+    return agent->reporter ? ERROR_NONE : error_prefix(err, "reporter");
+}
+
+static enum error_code create_parts(struct agent *agent, struct loop *loop, struct error *err)
+{
+    static const struct tunnel_client_events events = {.on_request = on_request};
+    const struct agent_config *config = agent->config;
+    agent->router = agent_router_create(config, err);
+    if (!agent->router) return ERROR_INVALID;
+    agent->pool = upstream_pool_create(loop_uv(loop), (uint64_t)config->router_connect_timeout_ms);
+    agent->tunnel = tunnel_client_create(loop, config, &events, agent, err);
+    if (!agent->tunnel || create_reporter(agent, loop, err)) return ERROR_INVALID;
+    agent->calls = agent_calls_create(&(struct agent_calls_options){
+        .router = agent->router,
+        .pool = agent->pool,
+        .reporter = agent->reporter,
+        .runtime = config->runtime_name,
+        .app_proxy = {.version = CULVERT_VERSION, .platform_host = config->platform_url},
+    });
+    if (!config->admin_listen[0]) return ERROR_NONE;
+    agent->admin = agent_admin_create(loop_uv(loop), str_c(config->admin_listen), is_ready, agent, err);
+    return agent->admin ? ERROR_NONE : ERROR_INVALID;
+}
+
+struct agent *agent_create(struct loop *loop, const struct agent_config *config, struct error *err)
+{
+    struct agent *agent = mem_zalloc(sizeof(*agent));
+    agent->config = config;
+    metric_set(
+        metric_with(metrics_gauge("culvert_build_info", "1, with the version.", "version", NULL), CULVERT_VERSION), 1);
+    if (create_parts(agent, loop, err) == ERROR_NONE) return agent;
+    agent_destroy(agent);
+    return NULL;
+}
+
+void agent_start(struct agent *agent)
+{
+    tunnel_client_start(agent->tunnel);
+}
+
+void agent_reload(struct agent *agent)
+{
+    struct error err = {0};
+    if (tunnel_client_reload(agent->tunnel, &err))
+        log_error("agent", "reload_failed", log_err(&err));
+    else
+        log_info("agent", "reloaded");
+}
+
+void agent_drain(struct agent *agent, loop_fn on_done, void *arg)
+{
+    if (agent->draining) return;
+    agent->draining = true;
+    agent_calls_stop_reports(agent->calls);
+    tunnel_client_drain(agent->tunnel, (uint64_t)agent->config->shutdown_deadline_ms, on_done, arg);
+}
+
+void agent_destroy(struct agent *agent)
+{
+    if (!agent) return;
+    agent_admin_destroy(agent->admin);
+    tunnel_client_destroy(agent->tunnel); // its streams tell calls, upstreams and reporter
+    agent_calls_destroy(agent->calls);
+    reporter_destroy(agent->reporter);
+    upstream_pool_destroy(agent->pool);
+    agent_router_destroy(agent->router);
+    mem_free(agent);
+}

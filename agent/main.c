@@ -1,0 +1,194 @@
+// culvert-agent: reads its configuration, runs one loop, ends cleanly on SIGTERM.
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <uv.h>
+
+#include "agent/agent.h"
+#include "agent/config.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/mem.h"
+#include "base/strbuf.h"
+
+enum { TEXT_BYTES_MAX = 256 * 1024, EXIT_USAGE = 2 };
+
+struct process {
+    struct loop *loop;
+    struct agent *agent;
+    uv_signal_t term, interrupt, hangup;
+    bool stopping;
+};
+
+// What main itself understands, taken out of argv before the configuration reads the rest.
+struct command {
+    const char *file;
+    bool help, version, print, print_example, check;
+};
+
+static bool take_word(const char *arg, struct command *command)
+{
+    const struct {
+        const char *word;
+        bool *flag;
+    } words[] = {{"--help", &command->help},
+                 {"--version", &command->version},
+                 {"--print-config", &command->print},
+                 {"--print-example", &command->print_example},
+                 {"--check-config", &command->check}};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcmp(arg, words[i].word) != 0) continue;
+        *words[i].flag = true;
+        return true;
+    }
+    return false;
+}
+
+static void take_command(int *argc, char **argv, struct command *command)
+{
+    int kept = 1;
+    for (int i = 1; i < *argc; i++) {
+        if (take_word(argv[i], command)) continue;
+        if (strncmp(argv[i], "--config=", 9) == 0)
+            command->file = argv[i] + 9;
+        else if (strcmp(argv[i], "--config") == 0 && i + 1 < *argc)
+            command->file = argv[++i];
+        else
+            argv[kept++] = argv[i];
+    }
+    *argc = kept;
+}
+
+static int print_and_free(struct strbuf *text)
+{
+    fwrite(text->at, 1, text->len, stdout);
+    strbuf_finish(text);
+    return 0;
+}
+
+static int print_help(void)
+{
+    struct strbuf text;
+    strbuf_init(&text, TEXT_BYTES_MAX);
+    strbuf_add_c(&text, "culvert-agent: connects this cluster to the platform.\n\n"
+                        "  --config FILE     read settings from this file\n"
+                        "  --check-config    say what is wrong with the settings and end\n"
+                        "  --print-config    print the settings in use and end\n"
+                        "  --print-example   print an example file and end\n"
+                        "  --version, --help\n\n");
+    config_print_help(&agent_config_table, &text);
+    return print_and_free(&text);
+}
+
+static enum error_code load(const struct command *command, int argc, char **argv, struct agent_config *config)
+{
+    struct strbuf problems;
+    const char **words = mem_array((size_t)argc + 1, sizeof(*words));
+    int count = 0;
+    strbuf_init(&problems, TEXT_BYTES_MAX);
+    enum error_code code =
+        config_load(&agent_config_table, command->file, argc, argv, config, &problems, words, &count);
+    if (!code && count) {
+        strbuf_addf(&problems, "\"%s\" is not an option\n", words[0]);
+        code = ERROR_INVALID;
+    }
+    if (code) fprintf(stderr, "culvert-agent: the configuration cannot be used:\n%s", problems.len ? problems.at : "");
+    strbuf_finish(&problems);
+    mem_free(words);
+    return code;
+}
+
+// ---- signals ---------------------------------------------------------------------------------------------------
+
+static void on_drained(void *arg)
+{
+    struct process *process = arg;
+    loop_stop(process->loop);
+}
+
+static void on_stop_signal(uv_signal_t *handle, int signal)
+{
+    struct process *process = handle->data;
+    log_info("agent", process->stopping ? "stopping_at_once" : "stopping", log_int("signal", signal));
+    if (process->stopping) {
+        loop_stop(process->loop);
+        return;
+    }
+    process->stopping = true;
+    agent_drain(process->agent, on_drained, process);
+}
+
+static void on_hangup(uv_signal_t *handle, int signal)
+{
+    struct process *process = handle->data;
+    (void)signal;
+    agent_reload(process->agent);
+}
+
+static void watch(struct process *process, uv_signal_t *handle, int signal, uv_signal_cb callback)
+{
+    uv_signal_init(loop_uv(process->loop), handle);
+    handle->data = process;
+    uv_signal_start(handle, callback, signal);
+}
+
+static int run(const struct agent_config *config)
+{
+    struct process process = {.loop = loop_create("agent", 0)};
+    struct error err = {0};
+    int status = 1;
+    process.agent = agent_create(process.loop, config, &err);
+    if (!process.agent) {
+        log_error("agent", "cannot_start", log_err(&err));
+    } else {
+        watch(&process, &process.term, SIGTERM, on_stop_signal);
+        watch(&process, &process.interrupt, SIGINT, on_stop_signal);
+        watch(&process, &process.hangup, SIGHUP, on_hangup);
+        log_info("agent", "started", log_c("version", CULVERT_VERSION), log_c("runtime", config->runtime_name),
+                 log_c("platform", config->platform_url));
+        agent_start(process.agent);
+        loop_run(process.loop);
+        agent_destroy(process.agent);
+        uv_close((uv_handle_t *)&process.term, NULL);
+        uv_close((uv_handle_t *)&process.interrupt, NULL);
+        uv_close((uv_handle_t *)&process.hangup, NULL);
+        status = 0;
+        log_info("agent", "stopped");
+    }
+    loop_destroy(process.loop);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct command command = {.file = NULL};
+    struct agent_config config = {0};
+    struct error err = {0};
+    enum log_level level = LOG_INFO;
+    prctl(PR_SET_DUMPABLE, 0); // no core dump and no ptrace: the token is in memory
+    signal(SIGPIPE, SIG_IGN);
+    take_command(&argc, argv, &command);
+    if (command.help) return print_help();
+    if (command.version) return printf("culvert-agent %s\n", CULVERT_VERSION) < 0;
+    if (command.print_example) {
+        struct strbuf text;
+        strbuf_init(&text, TEXT_BYTES_MAX);
+        config_print_example(&agent_config_table, &text);
+        return print_and_free(&text);
+    }
+    if (load(&command, argc, argv, &config)) return EXIT_USAGE;
+    int status = 0;
+    if (command.print) {
+        struct strbuf text;
+        strbuf_init(&text, TEXT_BYTES_MAX);
+        config_print(&agent_config_table, &config, &text);
+        print_and_free(&text);
+    } else if (!command.check) {
+        if (log_parse_level(str_c(config.log_level), &level, &err) == ERROR_NONE) log_set_level(level);
+        status = run(&config);
+    }
+    config_release(&agent_config_table, &config);
+    return status;
+}

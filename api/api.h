@@ -1,0 +1,64 @@
+// api: the HTTP API of the platform without its HTTP: routes, credentials, GraphQL, REST, event intake. One `api` a
+// loop; it gets complete requests from a door and gives complete answers. Everything on its loop.
+#ifndef CULVERT_API_API_H
+#define CULVERT_API_API_H
+
+#include <stdint.h>
+
+#include "api/auth.h"
+#include "api/graphql/schema.h"
+#include "base/error.h"
+#include "storage/pg/pg.h"
+#include "storage/report_store.h"
+
+struct api;
+
+// refused: how many of the reports were kept out for good, with the reason of the first.
+typedef void (*api_reports_done)(void *arg, const struct error *err, size_t refused, const char *detail);
+
+struct api_options {
+    struct pg *pg;
+    struct api_auth *auth;
+    const struct gql_schema *schema; // shared by all loops, outlives them
+    struct gql_limits limits;
+    size_t body_bytes_max, events_bytes_max, answer_bytes_max;
+    // Reports that came over HTTP: done after COMMIT.
+    void (*submit_reports)(void *ctx, const struct report *reports, size_t count, api_reports_done done, void *arg);
+    // A runtime token was made, or a runtime deleted: whoever holds tokens in memory should look again.
+    void (*on_tokens_changed)(void *ctx);
+    void *ctx;
+};
+
+struct api *api_create(const struct api_options *options);
+void api_destroy(struct api *api); // after pg was closed, so that nothing is under way
+
+// Views valid until the call returns.
+struct api_http_request {
+    struct str method, path, query; // path without the query
+    struct str authorization, x_access_token, content_type, content_encoding;
+    struct str request_id;
+    struct str body;
+};
+
+struct api_http_header {
+    const char *name;
+    struct str value;
+};
+
+struct api_http_response {
+    int status;
+    const char *content_type;
+    struct api_http_header headers[4]; // a NULL name ends
+    struct str body;                   // valid during the call
+};
+
+typedef void (*api_responded)(void *arg, const struct api_http_response *response);
+
+// Is this path the API's? (Others are the door's to answer.)
+bool api_has_path(struct str path);
+// The largest body that this path takes.
+size_t api_body_bytes_max(const struct api *api, struct str path);
+// on_responded once, at once or later. A client that leaves does not stop what was begun: the door drops the answer.
+void api_handle(struct api *api, const struct api_http_request *request, api_responded on_responded, void *arg);
+
+#endif

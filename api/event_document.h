@@ -1,0 +1,23 @@
+// event_document: JSON inside JSON, as the reporters of events wrap it: an object, a string that holds JSON, or a
+// string that holds the base64 of JSON. Pure; any thread.
+#ifndef CULVERT_API_EVENT_DOCUMENT_H
+#define CULVERT_API_EVENT_DOCUMENT_H
+
+#include "base/json.h"
+
+enum {
+    EVENT_DOCUMENT_BYTES_MAX = 10 * 1024 * 1024,
+    EVENT_DOCUMENT_DEPTH_MAX = 64,
+    EVENT_DOCUMENT_TOKENS_MAX = 500000,
+};
+
+// The JSON object in text; the caller owns *out. `place` opens every error. Errors never repeat a part of the text: it
+// can be of a Secret.
+MUST_CHECK enum error_code event_document_decode(struct str text, const char *place, json_t **out, struct error *err);
+// The JSON object that value is or holds; a new reference in *out. NULL, null and "" are ERROR_INVALID "missing".
+MUST_CHECK enum error_code event_document_unwrap(json_t *value, const char *place, json_t **out, struct error *err);
+
+// The text of object's member, cut to bytes_max at the edge of a character; empty when it is missing or no string.
+struct str event_document_text(const json_t *object, const char *member, size_t bytes_max);
+
+#endif

@@ -1,0 +1,53 @@
+#include "api/event_errors.h"
+
+#include "api/event_document.h"
+#include "base/mem.h"
+
+enum { MEMBER_BYTES_MAX = 512 };
+
+static void copy_text(const json_t *from, json_t *to, const char *key, size_t bytes_max)
+{
+    struct str text = event_document_text(from, key, bytes_max);
+    if (text.len) json_object_set_new(to, key, json_new_str(text));
+}
+
+static json_t *one_error(const json_t *from)
+{
+    static const char *const members[] = {"type", "level", "lastSeen"};
+    static const char *const reference_members[] = {"group", "version", "kind", "namespace", "name"};
+    json_t *to = json_object();
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
+        copy_text(from, to, members[i], MEMBER_BYTES_MAX);
+    copy_text(from, to, "message", EVENT_ERRORS_MESSAGE_BYTES_MAX);
+    const json_t *reference = json_get_object(from, "sourceReference");
+    if (!reference) return to;
+    json_t *copy = json_object();
+    for (size_t i = 0; i < sizeof reference_members / sizeof reference_members[0]; i++)
+        copy_text(reference, copy, reference_members[i], MEMBER_BYTES_MAX);
+    json_object_set_new(to, "sourceReference", copy);
+    return to;
+}
+
+struct str event_errors_text(const json_t *payload, struct arena *arena)
+{
+    json_t *list = json_array();
+    size_t i;
+    json_t *each;
+    json_array_foreach(json_get_array(payload, "errors"), i, each)
+    {
+        if (json_array_size(list) == EVENT_ERRORS_COUNT_MAX) break;
+        if (json_is_object(each)) json_array_append_new(list, one_error(each));
+    }
+    struct str out = STR_EMPTY;
+    while (json_array_size(list) && !out.len) {
+        size_t len;
+        char *text = json_canonical(list, &len);
+        if (len <= EVENT_ERRORS_BYTES_MAX)
+            out = arena_str(arena, str_of(text, len));
+        else
+            json_array_remove(list, json_array_size(list) - 1);
+        mem_free(text);
+    }
+    json_decref(list);
+    return out;
+}

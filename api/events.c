@@ -1,0 +1,214 @@
+#include "api/events.h"
+
+#include "api/event_document.h"
+#include "api/event_errors.h"
+#include "api/event_manifest.h"
+#include "api/event_source.h"
+#include "base/clock.h"
+#include "base/id.h"
+
+static const int64_t ahead_ms_max = 24 * 3600 * INT64_C(1000);
+
+// ---- identity ------------------------------------------------------------------------------------------------------
+
+static enum error_code check_identity(struct str value, const char *field, struct error *err)
+{
+    if (value.len > EVENTS_IDENTITY_BYTES_MAX)
+        return error_set(err, ERROR_TOO_LARGE, "%s: %zu bytes, the limit is %d", field, value.len,
+                         EVENTS_IDENTITY_BYTES_MAX);
+    for (size_t i = 0; i < value.len; i++)
+        if ((unsigned char)value.at[i] < 0x20 || value.at[i] == 0x7f)
+            return error_set(err, ERROR_INVALID, "%s: has a control character", field);
+    return ERROR_NONE;
+}
+
+static enum error_code take_identity(struct report *report, const json_t *object, struct error *err)
+{
+    const json_t *metadata = json_get_object(object, "metadata");
+    struct str api_version = json_get_str(object, "apiVersion"), head, rest = api_version;
+    bool has_group = str_cut(&rest, '/', &head);
+    report->group = has_group ? head : STR_EMPTY;
+    report->version = has_group ? rest : api_version;
+    report->kind = json_get_str(object, "kind");
+    report->ns = json_get_str(metadata, "namespace");
+    report->name = json_get_str(metadata, "name");
+    report->uid = json_get_str(metadata, "uid");
+    if (api_version.len == 0) return error_set(err, ERROR_INVALID, "data.object.apiVersion: missing");
+    if (report->version.len == 0 || str_has_byte(report->version, '/') || (has_group && report->group.len == 0))
+        return error_set(err, ERROR_INVALID, "data.object.apiVersion: is not <group>/<version> or <version>");
+    if (report->kind.len == 0) return error_set(err, ERROR_INVALID, "data.object.kind: missing");
+    if (report->name.len == 0) return error_set(err, ERROR_INVALID, "data.object.metadata.name: missing");
+    return ERROR_NONE;
+}
+
+static bool is_application(const struct report *report)
+{
+    return str_eq(report->kind, STR("Application")) && str_eq(report->group, STR("argoproj.io"));
+}
+
+static enum error_code check_identities(const struct report *report, struct error *err)
+{
+    const struct {
+        struct str value;
+        const char *field;
+    } all[] = {
+        {report->group, "data.object.apiVersion"},
+        {report->version, "data.object.apiVersion"},
+        {report->kind, "data.object.kind"},
+        {report->ns, "data.object.metadata.namespace"},
+        {report->name, "data.object.metadata.name"},
+        {report->uid, "data.object.metadata.uid"},
+        {report->cluster, "data.source.cluster"},
+        {report->application_ns, "data.source.appNamespace"},
+        {report->application_name, "data.source.appName"},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        enum error_code code = check_identity(all[i].value, all[i].field, err);
+        if (code != ERROR_NONE) return code;
+    }
+    return ERROR_NONE;
+}
+
+// ---- state ---------------------------------------------------------------------------------------------------------
+
+static struct str status_text(const json_t *object, const char *part, const char *key)
+{
+    return event_document_text(json_path(object, "status", part, NULL), key, EVENT_SOURCE_TEXT_BYTES_MAX);
+}
+
+static void take_source(struct report *report, const struct event_source *source, const json_t *object)
+{
+    bool is_root = is_application(report) && source->application_name.len == 0;
+    bool is_local = is_root || event_source_is_in_cluster(source->cluster);
+    report->cluster = is_local ? STR("in-cluster") : source->cluster;
+    report->application_ns = source->application_name.len ? source->application_ns : STR_EMPTY;
+    report->application_name = source->application_name;
+    report->sync_status = source->sync_status;
+    report->health_status = source->health_status;
+    report->health_message = source->health_message;
+    if (!source->is_present && is_application(report)) {
+        report->sync_status = status_text(object, "sync", "status");
+        report->health_status = status_text(object, "health", "status");
+        report->health_message = status_text(object, "health", "message");
+    }
+    report->repo_url = source->repo_url;
+    report->path = source->path;
+    report->revision = source->revision;
+    report->commit_message = source->commit_message;
+    report->commit_author = source->commit_author;
+    report->commit_date = source->commit_date;
+}
+
+static enum error_code take_time(struct report *report, const json_t *payload, int64_t received_at_ms,
+                                 struct error *err)
+{
+    struct str text = json_get_str(payload, "timestamp");
+    report->observed_at_ms = received_at_ms;
+    if (text.len == 0) return ERROR_NONE;
+    int64_t sent_ms;
+    if (clock_parse_rfc3339(text, &sent_ms, NULL) != ERROR_NONE)
+        return error_set(err, ERROR_INVALID, "data.timestamp: is no RFC 3339 time");
+    if (sent_ms <= received_at_ms + ahead_ms_max) report->observed_at_ms = sent_ms;
+    return ERROR_NONE;
+}
+
+// ---- manifests -----------------------------------------------------------------------------------------------------
+
+static enum error_code take_live_manifest(struct report *report, const struct event_source *source, json_t *object,
+                                          struct arena *arena, struct error *err)
+{
+    const char *place = source->actual_manifest ? "data.source.actualManifest" : "data.object";
+    json_t *manifest = NULL;
+    enum error_code code =
+        event_document_unwrap(source->actual_manifest ? source->actual_manifest : object, place, &manifest, err);
+    if (code != ERROR_NONE) return code;
+    // What the object's identity calls a Secret is one, also if its manifest has forgotten its kind.
+    event_manifest_redact(manifest, str_eq(report->kind, STR("Secret")));
+    code = event_manifest_text(manifest, place, arena, &report->manifest, err);
+    json_decref(manifest);
+    return code;
+}
+
+static enum error_code take_manifests(struct report *report, const struct event_source *source, json_t *object,
+                                      struct arena *arena, struct error *err)
+{
+    enum error_code code = ERROR_NONE;
+    if (report->type == REPORT_OBJECT) code = take_live_manifest(report, source, object, arena, err);
+    bool is_open = report->type == REPORT_OBJECT && !str_eq(report->kind, STR("Secret"));
+    if (code == ERROR_NONE && is_open)
+        code = event_manifest_desired(source->desired_manifest, "data.source.desiredManifest", arena,
+                                      &report->desired_manifest, err);
+    if (code == ERROR_NONE && is_open)
+        code = event_manifest_git(source->git_manifest, "data.source.gitManifest", arena, &report->git_manifest, err);
+    return code;
+}
+
+// ---- the whole -----------------------------------------------------------------------------------------------------
+
+// Everything that still points into the JSON, or belongs to the caller, moves into the arena.
+static void settle(struct report *report, struct arena *arena)
+{
+    struct str *views[] = {
+        &report->account_id,
+        &report->runtime,
+        &report->group,
+        &report->version,
+        &report->kind,
+        &report->ns,
+        &report->name,
+        &report->uid,
+        &report->cluster,
+        &report->application_ns,
+        &report->application_name,
+        &report->sync_status,
+        &report->health_status,
+        &report->health_message,
+        &report->repo_url,
+        &report->path,
+        &report->revision,
+        &report->commit_message,
+        &report->commit_author,
+        &report->commit_date,
+    };
+    for (size_t i = 0; i < sizeof views / sizeof views[0]; i++)
+        *views[i] = views[i]->len ? arena_str(arena, *views[i]) : STR_EMPTY;
+    id_sha256(report->manifest.at ? report->manifest.at : "", report->manifest.len, report->content_hash);
+}
+
+static enum error_code read_payload(struct report *report, const json_t *payload, json_t *object,
+                                    int64_t received_at_ms, struct arena *arena, struct error *err)
+{
+    struct event_source source;
+    event_source_read(payload, &source);
+    enum error_code code = take_identity(report, object, err);
+    if (code == ERROR_NONE) {
+        take_source(report, &source, object);
+        code = check_identities(report, err);
+    }
+    if (code == ERROR_NONE) code = take_time(report, payload, received_at_ms, err);
+    if (code != ERROR_NONE) return code;
+    json_t *deletion = json_path(object, "metadata", "deletionTimestamp", NULL);
+    bool is_deleted = source.is_present ? source.is_deleted : json_str(deletion).len > 0;
+    report->type = is_deleted ? REPORT_DELETED : REPORT_OBJECT;
+    report->errors = event_errors_text(payload, arena);
+    code = take_manifests(report, &source, object, arena, err);
+    if (code == ERROR_NONE) settle(report, arena);
+    return code;
+}
+
+enum error_code events_parse(struct str json, struct str account_id, struct str runtime, int64_t received_at_ms,
+                             struct arena *arena, struct report *out, struct error *err)
+{
+    struct report report = {.source = REPORT_FROM_HTTP, .account_id = account_id, .runtime = runtime};
+    json_t *body = NULL, *payload = NULL, *object = NULL;
+    enum error_code code = event_document_decode(json, "body", &body, err);
+    if (code == ERROR_NONE) code = event_document_unwrap(json_object_get(body, "data"), "data", &payload, err);
+    if (code == ERROR_NONE)
+        code = event_document_unwrap(json_object_get(payload, "object"), "data.object", &object, err);
+    if (code == ERROR_NONE) code = read_payload(&report, payload, object, received_at_ms, arena, err);
+    json_decref(object);
+    json_decref(payload);
+    json_decref(body);
+    if (code == ERROR_NONE) *out = report;
+    return code;
+}

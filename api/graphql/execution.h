@@ -1,0 +1,40 @@
+// execution: one GraphQL request from its text to the answer's text. Root fields are resolved by functions of the API,
+// at the same time for a query, one after the other for a mutation; what they give is projected. No I/O of its own. On
+// one loop.
+#ifndef CULVERT_API_GRAPHQL_EXECUTION_H
+#define CULVERT_API_GRAPHQL_EXECUTION_H
+
+#include "api/graphql/projection.h"
+
+// A resolver's answer: err, or value (its reference is taken; NULL is null). Exactly once, at once or later.
+typedef void (*gql_resolved)(void *arg, const struct error *err, json_t *value);
+
+// arguments are borrowed until resolved. ctx is the request's.
+typedef void (*gql_resolve)(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+
+struct gql_resolver {
+    enum gql_operation_kind kind;
+    const char *field;
+    gql_resolve resolve;
+};
+
+struct gql_request {
+    struct str query, operation_name; // operation_name may be empty
+    const json_t *variables;          // object or NULL
+    const struct gql_schema *schema;
+    const struct gql_resolver *resolvers;
+    size_t resolver_count;
+    const struct gql_limits *limits;
+    size_t answer_bytes_max;
+    bool mutations_allowed; // false for GET
+    void *ctx;              // of the resolvers
+};
+
+// status: 400 when nothing ran (syntax, validation, variables), else 200. body is valid during the call.
+typedef void (*gql_answered)(void *arg, int status, struct str body);
+
+// The request's texts are copied. on_answered exactly once, at once or later. There is no cancelling: resolvers answer
+// within their own deadlines; a caller that left ignores the answer.
+void gql_execute(const struct gql_request *request, gql_answered on_answered, void *arg);
+
+#endif

@@ -1,0 +1,347 @@
+#include "api/graphql/schema.h"
+
+#include "base/mem.h"
+
+enum { SLOTS = 512, TOKENS_MAX = 200000, SDL_ARENA_BYTES_MAX = 16 * 1024 * 1024 };
+
+struct gql_schema {
+    struct arena *arena;
+    struct gql_type *slots[SLOTS];
+};
+
+struct reader {
+    struct gql_lexer lexer;
+    struct gql_schema *schema;
+    struct error *err;
+};
+
+#define TRY(call)                                                                                                      \
+    do {                                                                                                               \
+        enum error_code try_code = (call);                                                                             \
+        if (try_code != ERROR_NONE) return try_code;                                                                   \
+    } while (0)
+
+static struct gql_type **slot_of(const struct gql_schema *schema, struct str name)
+{
+    unsigned hash = 2166136261u;
+    for (size_t i = 0; i < name.len; i++)
+        hash = (hash ^ (unsigned char)name.at[i]) * 16777619u;
+    return (struct gql_type **)&schema->slots[hash % SLOTS];
+}
+
+const struct gql_type *gql_schema_type(const struct gql_schema *schema, struct str name)
+{
+    for (const struct gql_type *type = *slot_of(schema, name); type; type = type->next_in_slot)
+        if (str_eq(type->name, name)) return type;
+    return NULL;
+}
+
+static struct gql_type *add_type(struct gql_schema *schema, enum gql_type_kind kind, struct str name)
+{
+    struct gql_type *type = arena_alloc(schema->arena, sizeof *type);
+    struct gql_type **slot = slot_of(schema, name);
+    *type = (struct gql_type){.kind = kind, .name = arena_str(schema->arena, name), .next_in_slot = *slot};
+    *slot = type;
+    return type;
+}
+
+// ---- reading -------------------------------------------------------------------------------------------------------
+
+static bool at(const struct reader *r, const char *text)
+{
+    return r->lexer.token.kind <= GQL_TOKEN_NAME && r->lexer.token.kind != GQL_TOKEN_END &&
+           str_eq(r->lexer.token.text, str_c(text));
+}
+
+static enum error_code next(struct reader *r)
+{
+    return gql_lexer_next(&r->lexer, r->err);
+}
+
+static enum error_code expect(struct reader *r, const char *text)
+{
+    if (at(r, text)) return next(r);
+    return error_set(r->err, ERROR_INVALID, "schema line %u: expected \"%s\", found \"%.*s\"", r->lexer.token.at.line,
+                     text, STR_ARG(r->lexer.token.text));
+}
+
+static enum error_code read_name(struct reader *r, struct str *out)
+{
+    if (r->lexer.token.kind != GQL_TOKEN_NAME)
+        return error_set(r->err, ERROR_INVALID, "schema line %u: expected a name, found \"%.*s\"",
+                         r->lexer.token.at.line, STR_ARG(r->lexer.token.text));
+    *out = arena_str(r->schema->arena, r->lexer.token.text);
+    return next(r);
+}
+
+static enum error_code skip_description(struct reader *r)
+{
+    bool is_text = r->lexer.token.kind == GQL_TOKEN_STRING || r->lexer.token.kind == GQL_TOKEN_BLOCK_STRING;
+    return is_text ? next(r) : ERROR_NONE;
+}
+
+// Defaults are plain: a boolean, an enum value, a number, a string, or null.
+static enum error_code read_default(struct reader *r, struct gql_input_def *out)
+{
+    if (!at(r, "=")) return ERROR_NONE;
+    TRY(next(r));
+    const struct gql_token *token = &r->lexer.token;
+    static const enum gql_value_kind kinds[] = {
+        [GQL_TOKEN_NAME] = GQL_VALUE_ENUM,
+        [GQL_TOKEN_INT] = GQL_VALUE_INT,
+        [GQL_TOKEN_FLOAT] = GQL_VALUE_FLOAT,
+        [GQL_TOKEN_STRING] = GQL_VALUE_STRING,
+    };
+    if (token->kind < GQL_TOKEN_NAME || token->kind > GQL_TOKEN_STRING) return expect(r, "a plain default value");
+    out->has_default = true;
+    out->def.kind = kinds[token->kind];
+    out->def.text = arena_str(r->schema->arena, token->text);
+    if (at(r, "true") || at(r, "false")) {
+        out->def.kind = GQL_VALUE_BOOLEAN;
+        out->def.boolean = at(r, "true");
+    } else if (at(r, "null")) {
+        out->def.kind = GQL_VALUE_NULL;
+    }
+    return next(r);
+}
+
+static enum error_code read_type(struct reader *r, struct gql_type_ref *out)
+{
+    TRY(gql_parse_type(&r->lexer, r->schema->arena, 0, out, r->err));
+    return ERROR_NONE;
+}
+
+static enum error_code read_inputs(struct reader *r, const char *close, struct gql_input_def **out)
+{
+    TRY(next(r));
+    while (!at(r, close)) {
+        struct gql_input_def *input = arena_alloc(r->schema->arena, sizeof *input);
+        TRY(skip_description(r));
+        TRY(read_name(r, &input->name));
+        TRY(expect(r, ":"));
+        TRY(read_type(r, &input->type));
+        TRY(read_default(r, input));
+        *out = input;
+        out = &input->next;
+    }
+    return next(r);
+}
+
+static enum error_code read_fields(struct reader *r, struct gql_field_def **out)
+{
+    TRY(expect(r, "{"));
+    while (!at(r, "}")) {
+        struct gql_field_def *field = arena_alloc(r->schema->arena, sizeof *field);
+        TRY(skip_description(r));
+        TRY(read_name(r, &field->name));
+        if (at(r, "(")) TRY(read_inputs(r, ")", &field->arguments));
+        TRY(expect(r, ":"));
+        TRY(read_type(r, &field->type));
+        *out = field;
+        out = &field->next;
+    }
+    return next(r);
+}
+
+static enum error_code read_one_name(struct reader *r, struct gql_name ***end)
+{
+    struct gql_name *name = arena_alloc(r->schema->arena, sizeof *name);
+    TRY(skip_description(r));
+    TRY(read_name(r, &name->name));
+    **end = name;
+    *end = &name->next;
+    return ERROR_NONE;
+}
+
+static enum error_code read_enum(struct reader *r, struct gql_type *type)
+{
+    struct gql_name **end = &type->names;
+    TRY(expect(r, "{"));
+    while (!at(r, "}"))
+        TRY(read_one_name(r, &end));
+    return next(r);
+}
+
+static enum error_code read_union(struct reader *r, struct gql_type *type)
+{
+    struct gql_name **end = &type->names;
+    TRY(expect(r, "="));
+    do {
+        if (at(r, "|")) TRY(next(r));
+        TRY(read_one_name(r, &end));
+    } while (at(r, "|"));
+    return ERROR_NONE;
+}
+
+static enum error_code read_object(struct reader *r, struct gql_type *type)
+{
+    struct gql_name **end = &type->names;
+    if (at(r, "implements")) {
+        TRY(next(r));
+        do {
+            if (at(r, "&")) TRY(next(r));
+            TRY(read_one_name(r, &end));
+        } while (at(r, "&"));
+    }
+    return read_fields(r, &type->fields);
+}
+
+static enum error_code read_definition(struct reader *r)
+{
+    static const struct {
+        const char *keyword;
+        enum gql_type_kind kind;
+    } kinds[] = {
+        {"scalar", GQL_SCALAR},       {"enum", GQL_ENUM},   {"type", GQL_OBJECT},
+        {"interface", GQL_INTERFACE}, {"union", GQL_UNION}, {"input", GQL_INPUT},
+    };
+    TRY(skip_description(r));
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (!at(r, kinds[i].keyword)) continue;
+        struct str name;
+        TRY(next(r));
+        TRY(read_name(r, &name));
+        if (gql_schema_type(r->schema, name))
+            return error_set(r->err, ERROR_INVALID, "schema line %u: type %.*s is there already",
+                             r->lexer.token.at.line, STR_ARG(name));
+        struct gql_type *type = add_type(r->schema, kinds[i].kind, name);
+        switch (type->kind) {
+        case GQL_SCALAR: return ERROR_NONE;
+        case GQL_ENUM: return read_enum(r, type);
+        case GQL_UNION: return read_union(r, type);
+        case GQL_INPUT: return at(r, "{") ? read_inputs(r, "}", &type->inputs) : expect(r, "{");
+        case GQL_OBJECT:
+        case GQL_INTERFACE: return read_object(r, type);
+        }
+    }
+    return expect(r, "a type definition");
+}
+
+// ---- checks --------------------------------------------------------------------------------------------------------
+
+static enum error_code check_ref(const struct gql_schema *schema, const struct gql_type *owner,
+                                 const struct gql_type_ref *ref, bool input, struct error *err)
+{
+    struct str name = gql_type_ref_name(ref);
+    const struct gql_type *type = gql_schema_type(schema, name);
+    if (!type)
+        return error_set(err, ERROR_INVALID, "schema: %.*s names the unknown type %.*s", STR_ARG(owner->name),
+                         STR_ARG(name));
+    if (input ? !gql_type_is_input(type) : type->kind == GQL_INPUT)
+        return error_set(err, ERROR_INVALID, "schema: %.*s uses %.*s where it cannot stand", STR_ARG(owner->name),
+                         STR_ARG(name));
+    return ERROR_NONE;
+}
+
+static enum error_code check_type(const struct gql_schema *schema, const struct gql_type *type, struct error *err)
+{
+    for (const struct gql_field_def *field = type->fields; field; field = field->next) {
+        TRY(check_ref(schema, type, &field->type, false, err));
+        for (const struct gql_input_def *input = field->arguments; input; input = input->next)
+            TRY(check_ref(schema, type, &input->type, true, err));
+    }
+    for (const struct gql_input_def *input = type->inputs; input; input = input->next)
+        TRY(check_ref(schema, type, &input->type, true, err));
+    for (const struct gql_name *name = type->names; name && type->kind != GQL_ENUM; name = name->next)
+        if (!gql_schema_type(schema, name->name))
+            return error_set(err, ERROR_INVALID, "schema: %.*s names the unknown type %.*s", STR_ARG(type->name),
+                             STR_ARG(name->name));
+    return ERROR_NONE;
+}
+
+static enum error_code read_all(struct reader *r, struct str sdl)
+{
+    static const char *const builtin[] = {"Int", "Float", "String", "Boolean", "ID"};
+    for (size_t i = 0; i < sizeof builtin / sizeof *builtin; i++)
+        add_type(r->schema, GQL_SCALAR, str_c(builtin[i]));
+    TRY(gql_lexer_init(&r->lexer, sdl, TOKENS_MAX, r->err));
+    while (r->lexer.token.kind != GQL_TOKEN_END)
+        TRY(read_definition(r));
+    for (size_t i = 0; i < SLOTS; i++)
+        for (const struct gql_type *type = r->schema->slots[i]; type; type = type->next_in_slot)
+            TRY(check_type(r->schema, type, r->err));
+    return ERROR_NONE;
+}
+
+struct gql_schema *gql_schema_create(struct str sdl, struct error *err)
+{
+    struct gql_schema *schema = mem_zalloc(sizeof *schema);
+    schema->arena = arena_create(SDL_ARENA_BYTES_MAX);
+    struct reader r = {.schema = schema, .err = err};
+    // The types keep views: of a copy that lives as long as they do.
+    if (read_all(&r, arena_str(schema->arena, sdl)) == ERROR_NONE) return schema;
+    gql_schema_destroy(schema);
+    return NULL;
+}
+
+void gql_schema_destroy(struct gql_schema *schema)
+{
+    if (!schema) return;
+    arena_destroy(schema->arena);
+    mem_free(schema);
+}
+
+// ---- asking --------------------------------------------------------------------------------------------------------
+
+const struct gql_type *gql_schema_root(const struct gql_schema *schema, enum gql_operation_kind kind)
+{
+    static const char *const names[] = {"Query", "Mutation", "Subscription"};
+    return gql_schema_type(schema, str_c(names[kind]));
+}
+
+const struct gql_field_def *gql_type_field(const struct gql_type *type, struct str name)
+{
+    for (const struct gql_field_def *field = type->fields; field; field = field->next)
+        if (str_eq(field->name, name)) return field;
+    return NULL;
+}
+
+const struct gql_input_def *gql_input_find(const struct gql_input_def *first, struct str name)
+{
+    for (; first; first = first->next)
+        if (str_eq(first->name, name)) return first;
+    return NULL;
+}
+
+bool gql_type_has_name(const struct gql_type *type, struct str name)
+{
+    for (const struct gql_name *item = type->names; item; item = item->next)
+        if (str_eq(item->name, name)) return true;
+    return false;
+}
+
+bool gql_type_is_leaf(const struct gql_type *type)
+{
+    return type->kind == GQL_SCALAR || type->kind == GQL_ENUM;
+}
+
+bool gql_type_is_composite(const struct gql_type *type)
+{
+    return type->kind == GQL_OBJECT || type->kind == GQL_INTERFACE || type->kind == GQL_UNION;
+}
+
+bool gql_type_is_input(const struct gql_type *type)
+{
+    return gql_type_is_leaf(type) || type->kind == GQL_INPUT;
+}
+
+bool gql_type_covers(const struct gql_type *type, const struct gql_type *concrete)
+{
+    if (type == concrete) return true;
+    if (type->kind == GQL_UNION) return gql_type_has_name(type, concrete->name);
+    return type->kind == GQL_INTERFACE && gql_type_has_name(concrete, type->name);
+}
+
+struct str gql_type_ref_name(const struct gql_type_ref *ref)
+{
+    while (ref->item)
+        ref = ref->item;
+    return ref->name;
+}
+
+const char *gql_type_ref_text(const struct gql_type_ref *ref, struct arena *arena)
+{
+    const char *end = ref->non_null ? "!" : "";
+    if (ref->item) return arena_printf(arena, "[%s]%s", gql_type_ref_text(ref->item, arena), end);
+    return arena_printf(arena, "%.*s%s", STR_ARG(ref->name), end);
+}

@@ -1,0 +1,42 @@
+#include <string.h>
+
+#include "api/resolvers.h"
+#include "base/mem.h"
+#include "storage/application_store.h"
+
+void api_resolve_application(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+{
+    struct api_request *request = ctx;
+    application_store_get(request->api->options.pg, request->principal.account_id, json_get_str(arguments, "runtime"),
+                          json_get_str(arguments, "namespace"), json_get_str(arguments, "name"), api_resolved_node,
+                          api_pending_create(request, on_resolved, arg));
+}
+
+void api_resolve_applications(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+{
+    struct api_request *request = ctx;
+    struct store_page page;
+    struct error err;
+    if (api_page_of(arguments, &page, &err) != ERROR_NONE) {
+        on_resolved(arg, &err, NULL);
+        return;
+    }
+    json_t *filters = json_get_object(arguments, "filters");
+    char *text = filters ? json_dumps(filters, JSON_COMPACT) : NULL;
+    application_store_list(request->api->options.pg, request->principal.account_id, str_c(text ? text : "{}"), &page,
+                           api_resolved_slice, api_pending_create(request, on_resolved, arg));
+    mem_free(text);
+}
+
+void api_resolve_clusters(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+{
+    struct api_request *request = ctx;
+    struct store_page page;
+    struct error err;
+    if (api_page_of(arguments, &page, &err) != ERROR_NONE) {
+        on_resolved(arg, &err, NULL);
+        return;
+    }
+    cluster_store_list(request->api->options.pg, request->principal.account_id, json_get_str(arguments, "runtime"),
+                       &page, api_resolved_slice, api_pending_create(request, on_resolved, arg));
+}

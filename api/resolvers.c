@@ -1,0 +1,88 @@
+#include "api/resolvers.h"
+
+#include "base/mem.h"
+
+const struct gql_resolver api_resolvers[] = {
+    {GQL_QUERY, "me", api_resolve_me},
+    {GQL_QUERY, "runtime", api_resolve_runtime},
+    {GQL_QUERY, "runtimes", api_resolve_runtimes},
+    {GQL_QUERY, "clusters", api_resolve_clusters},
+    {GQL_QUERY, "application", api_resolve_application},
+    {GQL_QUERY, "applications", api_resolve_applications},
+    {GQL_MUTATION, "createRuntime", api_resolve_create_runtime},
+    {GQL_MUTATION, "deleteRuntime", api_resolve_delete_runtime},
+    {GQL_MUTATION, "deleteManagedRuntime", api_resolve_delete_runtime},
+};
+const size_t api_resolver_count = sizeof api_resolvers / sizeof *api_resolvers;
+
+// What the database says of one entity is ours, so its bounds are those of the database: two manifests of 10 MiB.
+static const struct json_limits entity_limits = {
+    .bytes_max = 48u * 1024 * 1024,
+    .depth_max = 64,
+    .tokens_max = 4u * 1000 * 1000,
+};
+
+struct api_pending *api_pending_create(struct api_request *request, gql_resolved on_resolved, void *arg)
+{
+    struct api_pending *pending = arena_alloc(request->arena, sizeof *pending);
+    *pending = (struct api_pending){.request = request, .on_resolved = on_resolved, .arg = arg};
+    return pending;
+}
+
+void api_resolved_node(void *arg, const struct error *err, struct str node)
+{
+    struct api_pending *pending = arg;
+    struct error bad;
+    json_t *value = NULL;
+    if (!err && node.len && json_decode(node, &entity_limits, &value, &bad) != ERROR_NONE) {
+        bad.code = ERROR_INTERNAL;
+        err = &bad;
+    }
+    pending->on_resolved(pending->arg, err, value);
+}
+
+static json_t *slice_of(const struct store_slice *slice, struct error *err)
+{
+    json_t *edges = json_array();
+    for (size_t i = 0; i < slice->count; i++) {
+        json_t *node;
+        if (json_decode(slice->nodes[i], &entity_limits, &node, err) != ERROR_NONE) {
+            json_decref(edges);
+            err->code = ERROR_INTERNAL;
+            return NULL;
+        }
+        json_array_append_new(edges, json_pack("{s:o, s:o}", "node", node, "cursor", json_new_str(slice->cursors[i])));
+    }
+    json_t *info = json_pack("{s:b, s:b}", "hasNextPage", slice->has_next, "hasPrevPage", slice->has_prev);
+    if (slice->count) {
+        json_object_set_new(info, "startCursor", json_new_str(slice->cursors[0]));
+        json_object_set_new(info, "endCursor", json_new_str(slice->cursors[slice->count - 1]));
+    }
+    return json_pack("{s:o, s:o}", "edges", edges, "pageInfo", info);
+}
+
+void api_resolved_slice(void *arg, const struct error *err, const struct store_slice *slice)
+{
+    struct api_pending *pending = arg;
+    struct error bad;
+    json_t *value = err ? NULL : slice_of(slice, &bad);
+    if (!err && !value) err = &bad;
+    pending->on_resolved(pending->arg, err, value);
+}
+
+enum error_code api_page_of(const json_t *arguments, struct store_page *out, struct error *err)
+{
+    const json_t *page = json_get_object(arguments, "pagination");
+    *out = (struct store_page){.after = json_get_str(page, "after"), .before = json_get_str(page, "before")};
+    static const char *const names[] = {"first", "last"};
+    for (int i = 0; i < 2; i++) {
+        const json_t *number = json_object_get(page, names[i]);
+        if (!json_is_integer(number)) continue;
+        json_int_t value = json_integer_value(number);
+        if (value < 1 || value > STORE_PAGE_MAX)
+            return error_set(err, ERROR_INVALID, "pagination.%s must be between 1 and %d", names[i], STORE_PAGE_MAX);
+        *(i == 0 ? &out->first : &out->last) = (unsigned)value;
+    }
+    if (out->first && out->last) return error_set(err, ERROR_INVALID, "pagination takes first or last, not both");
+    return ERROR_NONE;
+}

@@ -1,0 +1,38 @@
+// resolvers: the root fields of the schema, by noun. Each asks a store for whole entities (JSON in the shape of their
+// type); what of them is answered is the execution's business. ctx is the api_request.
+#ifndef CULVERT_API_RESOLVERS_H
+#define CULVERT_API_RESOLVERS_H
+
+#include "api/graphql/execution.h"
+#include "api/request.h"
+#include "storage/store.h"
+
+extern const struct gql_resolver api_resolvers[];
+extern const size_t api_resolver_count;
+
+// A resolver that waits for a store.
+struct api_pending {
+    struct api_request *request;
+    gql_resolved on_resolved;
+    void *arg;
+    char name[256]; // of what it is about, for messages
+};
+struct api_pending *api_pending_create(struct api_request *request, gql_resolved on_resolved, void *arg);
+
+// The stores' callbacks for one entity and for a slice of them; arg is the api_pending.
+void api_resolved_node(void *arg, const struct error *err, struct str node);
+void api_resolved_slice(void *arg, const struct error *err, const struct store_slice *slice);
+
+// SlicePaginationArgs. ERROR_INVALID: first or last out of bounds, or both.
+MUST_CHECK enum error_code api_page_of(const json_t *arguments, struct store_page *out, struct error *err);
+
+void api_resolve_me(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void api_resolve_runtime(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void api_resolve_runtimes(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void api_resolve_create_runtime(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void api_resolve_delete_runtime(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void api_resolve_application(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void api_resolve_applications(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void api_resolve_clusters(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+
+#endif

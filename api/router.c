@@ -1,0 +1,154 @@
+#include <string.h>
+
+#include "api/request.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/metrics.h"
+
+enum { ARENA_BYTES_MAX = 96 * 1024 * 1024 };
+
+enum body_kind { NO_BODY, JSON_BODY, EVENTS_BODY };
+
+struct api_route {
+    const char *path;
+    const char *methods; // "GET, POST": also the Allow header
+    bool open;           // needs no credential
+    enum body_kind body;
+    void (*handle)(struct api_request *request);
+};
+
+static const struct api_route routes[] = {
+    {"/2.0/api/graphql", "POST", false, JSON_BODY, api_graphql},
+    {"/2.0/api/graphql/schema.graphql", "GET", true, NO_BODY, api_graphql_schema},
+    {"/2.0/api/events", "POST", false, EVENTS_BODY, api_events},
+    {"/api/user", "GET", false, NO_BODY, api_user},
+    {"/api/ping", "GET", true, NO_BODY, api_ping},
+};
+
+// The Argo CD fork joins its URL so that a trailing slash may stand behind the path.
+static const struct api_route *route_of(struct str path)
+{
+    if (path.len > 1 && path.at[path.len - 1] == '/') path.len--;
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)
+        if (str_eq(path, str_c(routes[i].path))) return &routes[i];
+    return NULL;
+}
+
+static bool allows(const struct api_route *route, struct str method)
+{
+    if (str_eq(method, STR("HEAD"))) method = STR("GET");
+    struct str rest = str_c(route->methods), one;
+    while (rest.len) {
+        str_cut(&rest, ',', &one);
+        if (str_eq(str_trim(one), method)) return true;
+    }
+    return false;
+}
+
+static bool is_json(struct str content_type)
+{
+    struct str type;
+    str_cut(&content_type, ';', &type);
+    return str_eq_nocase(str_trim(type), STR("application/json"));
+}
+
+bool api_has_path(struct str path)
+{
+    return str_starts(path, STR("/2.0/")) || str_starts(path, STR("/api/"));
+}
+
+size_t api_body_bytes_max(const struct api *api, struct str path)
+{
+    const struct api_route *route = route_of(path);
+    return route && route->body == EVENTS_BODY ? api->options.events_bytes_max : api->options.body_bytes_max;
+}
+
+struct api *api_create(const struct api_options *options)
+{
+    struct api *api = mem_zalloc(sizeof *api);
+    api->options = *options;
+    return api;
+}
+
+void api_destroy(struct api *api)
+{
+    mem_free(api);
+}
+
+static void on_authenticated(void *arg, const struct error *err, const struct api_principal *principal)
+{
+    struct api_request *request = arg;
+    if (err) {
+        api_respond_error(request, err);
+        return;
+    }
+    request->principal = *principal;
+    request->authenticated = true;
+    request->route->handle(request);
+}
+
+static void not_allowed(struct api_request *request)
+{
+    struct str body = STR(
+        "{\"type\":\"about:blank\",\"title\":\"Method Not Allowed\",\"status\":405,\"code\":\"method_not_allowed\"}");
+    struct api_http_response response = {.status = 405, .content_type = "application/problem+json", .body = body};
+    response.headers[0] = (struct api_http_header){"allow", str_c(request->route->methods)};
+    request->on_responded(request->arg, &response);
+    arena_destroy(request->arena);
+    mem_free(request);
+}
+
+// False: the request is answered.
+static bool check(struct api_request *request)
+{
+    const struct api_route *route = request->route;
+    if (!route) {
+        api_respond_problem(request, 404, "not_found", "there is nothing at this path");
+        return false;
+    }
+    if (!allows(route, request->method)) {
+        not_allowed(request);
+        return false;
+    }
+    bool posts = str_eq(request->method, STR("POST"));
+    if (posts && !is_json(request->content_type)) {
+        api_respond_problem(request, 415, "unsupported_media_type", "the Content-Type must be application/json");
+        return false;
+    }
+    size_t most = api_body_bytes_max(request->api, request->path);
+    if (request->body.len > most) {
+        api_respond_problem(request, 413, "too_large", "a body of %zu bytes, the limit is %zu", request->body.len,
+                            most);
+        return false;
+    }
+    bool encoded = request->content_encoding.len && !str_eq_nocase(request->content_encoding, STR("identity"));
+    if (encoded && route->body != EVENTS_BODY) {
+        api_respond_problem(request, 415, "unsupported_media_type",
+                            "a Content-Encoding is taken by the event routes only");
+        return false;
+    }
+    return true;
+}
+
+void api_handle(struct api *api, const struct api_http_request *http, api_responded on_responded, void *arg)
+{
+    struct api_request *request = mem_zalloc(sizeof *request);
+    request->api = api;
+    request->arena = arena_create(ARENA_BYTES_MAX);
+    request->method = arena_str(request->arena, http->method);
+    request->path = arena_str(request->arena, http->path);
+    request->query = arena_str(request->arena, http->query);
+    request->content_type = arena_str(request->arena, http->content_type);
+    request->content_encoding = arena_str(request->arena, http->content_encoding);
+    request->request_id = arena_str(request->arena, http->request_id);
+    request->body = http->body;
+    request->route = route_of(request->path);
+    request->on_responded = on_responded;
+    request->arg = arg;
+    if (!check(request)) return;
+    request->body = arena_str(request->arena, http->body);
+    if (request->route->open)
+        request->route->handle(request);
+    else
+        api_auth_check(api->options.auth, http->authorization, http->x_access_token, on_authenticated, request);
+}

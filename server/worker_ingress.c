@@ -1,0 +1,70 @@
+#include "server/worker_ingress.h"
+
+#include <stdio.h>
+
+#include "api/auth.h"
+#include "base/mem.h"
+#include "server/tls_context.h"
+
+struct question {
+    ingress_authenticated done;
+    void *arg;
+};
+
+static void on_checked(void *arg, const struct error *err, const struct api_principal *principal)
+{
+    struct question *question = arg;
+    struct error forbidden;
+    if (!err && principal->kind != PRINCIPAL_USER) {
+        error_set(&forbidden, ERROR_FORBIDDEN, "calls into a cluster are made by users, not by runtimes");
+        err = &forbidden;
+    }
+    if (err)
+        question->done(question->arg, err, STR_EMPTY, STR_EMPTY, STR_EMPTY);
+    else
+        question->done(question->arg, NULL, str_c(principal->account_id), str_c(principal->user_id),
+                       str_c(principal->user_name));
+    mem_free(question);
+}
+
+static void authenticate(void *ctx, unsigned loop_index, struct str token, ingress_authenticated done, void *arg)
+{
+    (void)loop_index;
+    struct worker *worker = ctx;
+    struct question *question = mem_alloc(sizeof *question);
+    *question = (struct question){.done = done, .arg = arg};
+    api_auth_check(worker->auth, token, STR_EMPTY, on_checked, question);
+}
+
+// The host of "https://host[:port][/...]", which the settings have checked.
+static void host_of(const char *url, char *out, size_t size)
+{
+    struct str rest = str_from(str_c(url), 8), host, name;
+    str_cut(&rest, '/', &host);
+    str_cut(&host, ':', &name);
+    snprintf(out, size, "%.*s", STR_ARG(name));
+}
+
+struct ingress *worker_ingress_create(struct worker *worker, struct error *err)
+{
+    const struct server_config *config = worker->server->config;
+    char platform_host[256];
+    host_of(config->platform_url, platform_host, sizeof platform_host);
+    return ingress_create(worker->loop,
+                          &(struct ingress_options){
+                              .listen = config->ingress_listen,
+                              .tunnel_domain = config->tunnel_domain,
+                              .platform_host = platform_host,
+                              .tls = tls_context_ssl(worker->server->ingress_tls),
+                              .node = worker->node,
+                              .connections_max = (size_t)config->ingress_connections_max,
+                              .head_bytes_max = (size_t)config->head_bytes_max,
+                              .head_timeout_ms = (uint64_t)config->ingress_head_timeout_ms,
+                              .idle_timeout_ms = (uint64_t)config->ingress_idle_timeout_ms,
+                              .stall_timeout_ms = (uint64_t)config->ingress_stall_timeout_ms,
+                              .webhooks_per_second = (unsigned)config->webhooks_per_second,
+                              .authenticate = authenticate,
+                              .ctx = worker,
+                          },
+                          err);
+}

@@ -1,0 +1,123 @@
+-- How much what is shown can be trusted: the link first, then how late the last word about the row came.
+-- fragment: application_freshness
+CASE WHEN (a.epoch > 0 AND NOT r.online) OR (a.epoch = 0 AND NOT r.http_live) THEN 'disconnected'
+     WHEN a.received_at - a.observed_at < interval '60 seconds' THEN 'live'
+     WHEN a.received_at - a.observed_at < interval '10 minutes' THEN 'lagging'
+     ELSE 'stale' END
+
+-- fragment: application_metadata
+json_build_object(
+    'group', 'argoproj.io', 'version', a.version, 'kind', 'Application', 'name', a.name, 'description', NULL,
+    'namespace', a.namespace, 'runtime', a.runtime, 'cluster', a.cluster, 'account', a.account_id,
+    'labels', (SELECT coalesce(json_agg(json_build_object('key', l.key, 'value', l.value) ORDER BY l.key), '[]'::json)
+                 FROM jsonb_each_text(a.labels) l),
+    'annotations', (SELECT coalesce(json_agg(json_build_object('key', l.key, 'value', l.value) ORDER BY l.key),
+                                    '[]'::json)
+                      FROM jsonb_each_text(a.annotations) l),
+    'lastUpdated', to_char(a.received_at, :{rfc3339}), 'created', to_char(a.application_created_at, :{rfc3339}),
+    'uid', a.uid, 'favorite', false, 'revision', NULL)
+
+-- fragment: application_status
+json_build_object(
+    'syncStatus', a.sync_status, 'syncStartedAt', to_char(a.operation_started_at, :{rfc3339}),
+    'syncFinishedAt', to_char(a.operation_finished_at, :{rfc3339}), 'healthStatus', a.health_status,
+    'healthMessage', a.health_message, 'revision', coalesce(a.sync_revision, ''), 'version', '',
+    'commitAuthor', a.commit_author, 'commitAvatar', NULL, 'commitUrl', NULL, 'commitMessage', a.commit_message,
+    'commitDate', a.commit_date, 'syncRevisions', NULL, 'changeRevisions', NULL, 'historyId', a.history_id,
+    'minHistoryId', a.history_id_min)
+
+-- fragment: application_operation
+CASE WHEN a.operation_started_at IS NOT NULL AND a.operation_phase IS NOT NULL THEN json_build_object(
+    'finishedAt', to_char(a.operation_finished_at, :{rfc3339}),
+    'startedAt', to_char(a.operation_started_at, :{rfc3339}), 'message', a.operation_message,
+    'phase', a.operation_phase, 'type', 'SYNC', 'retryCount', a.operation_retry_count,
+    'operation', coalesce(a.operation, '{}'),
+    'syncResult', json_build_object(
+        'revision', coalesce(a.operation_revision, ''), 'revisions', NULL, 'resources', NULL,
+        'source', a.sources -> 0, 'sources', CASE WHEN a.is_multi_source THEN a.sources END)) END
+
+-- fragment: application_source
+json_build_object(
+    'appName', a.name, 'appNamespace', a.namespace, 'gitSource', NULL,
+    'repoURL', coalesce(a.source_repo_url, a.repo_url), 'path', coalesce(a.source_path, a.path), 'fileURL', NULL,
+    'revision', coalesce(a.source_revision, a.sync_revision), 'commitMessage', a.commit_message,
+    'commitDate', a.commit_date, 'commitURL', NULL, 'commitAuthor', a.commit_author, 'profileURL', NULL,
+    'avatarURL', NULL, 'gitManifest', NULL, 'resourceAction', NULL)
+
+-- Everything but the manifests and what is only shown for one application.
+-- fragment: application_node
+jsonb_build_object(
+    'metadata', :{application_metadata}, 'errors', a.errors || a.source_errors, 'referencedBy', '[]'::json,
+    'references', '[]'::json, 'appsRelations', NULL, 'readPermission', true, 'version', NULL, 'latest', true,
+    'source', :{application_source}, 'syncStatus', a.sync_status, 'healthStatus', a.health_status,
+    'healthMessage', a.health_message, 'projects', CASE WHEN a.project IS NULL THEN '[]'::jsonb
+                                                        ELSE jsonb_build_array(a.project) END,
+    'updatedAt', to_char(a.received_at, :{rfc3339}), 'path', a.path, 'repoURL', a.repo_url, 'size', NULL,
+    'revision', a.sync_revision, 'status', :{application_status}, 'favorites', '[]'::json,
+    'destination', json_build_object('name', a.destination_name, 'server', a.destination_server,
+                                     'namespace', a.destination_namespace),
+    'specSource', a.sources -> 0, 'specSources', a.sources, 'include', a.include_pattern,
+    'exclude', a.exclude_pattern, 'sync', json_build_object(
+        'status', a.sync_status, 'revision', a.sync_revision, 'revisions', a.sync_revisions, 'comparedTo', NULL),
+    'operationState', :{application_operation}, 'syncPolicy', a.sync_policy, 'isHelmApp', a.chart IS NOT NULL, 'isGitSource', a.is_git_source,
+    'isMultiSourced', a.is_multi_source, 'relatedGroups', '[]'::json, 'appVersions', NULL, 'products', '[]'::json,
+    'environments', '[]'::json, 'resourcesCount', a.resources_count,
+    'observedAt', to_char(a.observed_at, :{rfc3339}), 'receivedAt', to_char(a.received_at, :{rfc3339}),
+    'freshness', :{application_freshness})
+
+-- The lists among the filters are JSON arrays: within one, any value will do; all filters must hold.
+-- fragment: application_filter
+a.account_id = $1 AND NOT a.is_deleted
+   AND (a.name, a.runtime, a.namespace) > ($2, $3, $4) AND (a.name, a.runtime, a.namespace) < ($5, $6, $7)
+   AND ($8 = '' OR a.project = $8)
+   AND ($9::jsonb = '[]' OR $9::jsonb ? a.runtime)
+   AND ($10::jsonb = '[]' OR $10::jsonb ? a.name)
+   AND ($11 = '' OR strpos(lower(a.name), lower($11)) > 0)
+   AND ($12::jsonb = '[]' OR $12::jsonb ? a.sync_status)
+   AND ($13::jsonb = '[]' OR $13::jsonb ? coalesce(a.health_status, 'UNKNOWN'))
+   AND ($14::jsonb = '[]' OR $14::jsonb ? a.namespace OR $14::jsonb ? coalesce(a.destination_namespace, ''))
+   AND ($15::jsonb = '[]' OR $15::jsonb ? coalesce(a.destination_server, a.destination_name, ''))
+   AND ($16::jsonb = '[]' OR EXISTS (
+        SELECT FROM jsonb_array_elements_text($16::jsonb) l
+         WHERE CASE WHEN strpos(l, '=') > 0 THEN a.labels ->> split_part(l, '=', 1) = substr(l, strpos(l, '=') + 1)
+                    ELSE a.labels ? l END))
+   AND ($17::jsonb = '[]' OR $17::jsonb ? a.version)
+   AND ($18::boolean OR coalesce(a.labels ->> 'codefresh.io/entity', '') <> 'component')
+   AND (NOT $19::boolean OR NOT a.is_git_source)
+
+-- name: application_list
+WITH r AS MATERIALIZED (:{runtime_states})
+SELECT :{application_node} || '{"desiredManifest": null, "actualManifest": null}', a.name, a.runtime, a.namespace
+  FROM (SELECT * FROM applications a
+         WHERE :{application_filter}
+         ORDER BY a.name, a.runtime, a.namespace
+         LIMIT $20::bigint) a
+  JOIN r ON r.runtime = a.runtime
+ ORDER BY a.name, a.runtime, a.namespace
+
+-- name: application_list_back
+WITH r AS MATERIALIZED (:{runtime_states})
+SELECT :{application_node} || '{"desiredManifest": null, "actualManifest": null}', a.name, a.runtime, a.namespace
+  FROM (SELECT * FROM applications a
+         WHERE :{application_filter}
+         ORDER BY a.name DESC, a.runtime DESC, a.namespace DESC
+         LIMIT $20::bigint) a
+  JOIN r ON r.runtime = a.runtime
+ ORDER BY a.name DESC, a.runtime DESC, a.namespace DESC
+
+-- The node, then two manifests as (encoding, bytes, content in hex): live, desired.
+-- name: application_get
+WITH r AS MATERIALIZED (:{runtime_states} AND r.runtime = $2)
+SELECT CASE WHEN a.operation_started_at IS NULL OR a.operation_phase IS NULL THEN :{application_node}
+            ELSE jsonb_set(:{application_node}, '{operationState,syncResult,resources}',
+                           coalesce(a.operation_resources, '[]')) END,
+       live.encoding, live.plain_bytes, encode(live.content, 'hex'),
+       desired.encoding, desired.plain_bytes, encode(desired.content, 'hex')
+  FROM (SELECT * FROM applications a
+         WHERE a.account_id = $1 AND a.runtime = $2 AND a.name = $3 AND ($4 = '' OR a.namespace = $4)
+           AND NOT a.is_deleted
+         ORDER BY a.namespace
+         LIMIT 1) a
+  JOIN r ON r.runtime = a.runtime
+  LEFT JOIN manifests live ON live.account_id = $1 AND live.sha256 = a.manifest_sha256
+  LEFT JOIN manifests desired ON desired.account_id = $1 AND desired.sha256 = a.desired_sha256

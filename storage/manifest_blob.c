@@ -1,0 +1,39 @@
+#include "storage/manifest_blob.h"
+
+#include <assert.h>
+#include <zstd.h>
+
+enum { LEVEL = 3, LEVEL_LARGE = 1, LARGE_BYTES = 1024 * 1024 };
+
+void manifest_blob_make(struct manifest_blob *out, struct str text, struct arena *arena)
+{
+    assert(text.len <= MANIFEST_BYTES_MAX);
+    id_sha256(text.at, text.len, out->sha256);
+    out->plain_bytes = text.len;
+    out->encoding = MANIFEST_PLAIN;
+    out->content = text;
+    size_t room = ZSTD_compressBound(text.len);
+    char *to = arena_alloc(arena, room);
+    size_t len = ZSTD_compress(to, room, text.at, text.len, text.len > LARGE_BYTES ? LEVEL_LARGE : LEVEL);
+    if (ZSTD_isError(len) || len >= text.len) return;
+    out->encoding = MANIFEST_ZSTD;
+    out->content = str_of(to, len);
+}
+
+enum error_code manifest_blob_open(enum manifest_encoding encoding, size_t plain_bytes, struct str content,
+                                   struct strbuf *out, struct error *err)
+{
+    if (plain_bytes > MANIFEST_BYTES_MAX)
+        return error_set(err, ERROR_INTERNAL, "a stored manifest claims %zu bytes", plain_bytes);
+    char *to = strbuf_reserve(out, plain_bytes);
+    if (!to) return error_set(err, ERROR_TOO_LARGE, "no room for a manifest of %zu bytes", plain_bytes);
+    size_t len = content.len;
+    if (encoding == MANIFEST_ZSTD)
+        len = ZSTD_decompress(to, plain_bytes, content.at, content.len);
+    else if (len == plain_bytes && len)
+        memcpy(to, content.at, len);
+    if (ZSTD_isError(len) || len != plain_bytes)
+        return error_set(err, ERROR_INTERNAL, "a stored manifest does not decompress");
+    strbuf_commit(out, len);
+    return ERROR_NONE;
+}

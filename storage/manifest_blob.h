@@ -1,0 +1,29 @@
+// manifest_blob: a manifest as the database keeps it: named by the SHA-256 of its text, compressed with zstd when that
+// makes it smaller. Pure; any thread.
+#ifndef CULVERT_STORAGE_MANIFEST_BLOB_H
+#define CULVERT_STORAGE_MANIFEST_BLOB_H
+
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/id.h"
+#include "base/strbuf.h"
+
+enum { MANIFEST_BYTES_MAX = 10 * 1024 * 1024 };
+enum manifest_encoding { MANIFEST_PLAIN = 0, MANIFEST_ZSTD = 1 };
+
+struct manifest_blob {
+    uint8_t sha256[ID_SHA256_BYTES]; // of the plain text
+    enum manifest_encoding encoding;
+    size_t plain_bytes;
+    struct str content; // in the arena, or the text itself when plain
+};
+
+// text: at most MANIFEST_BYTES_MAX (checked by the caller).
+void manifest_blob_make(struct manifest_blob *out, struct str text, struct arena *arena);
+// Appends the plain text. ERROR_INTERNAL: the content is not what was stored.
+MUST_CHECK enum error_code manifest_blob_open(enum manifest_encoding encoding, size_t plain_bytes, struct str content,
+                                              struct strbuf *out, struct error *err);
+
+#endif

@@ -1,0 +1,198 @@
+#include "storage/report_plan.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/mem.h"
+
+void report_plan_init(struct report_plan *plan, int64_t now_ms, size_t bytes_max)
+{
+    *plan = (struct report_plan){.arena = arena_create(bytes_max), .now_ms = now_ms};
+}
+
+void report_plan_finish(struct report_plan *plan)
+{
+    mem_free(plan->steps);
+    mem_free(plan->blobs);
+    arena_destroy(plan->arena);
+    *plan = (struct report_plan){0};
+}
+
+int report_plan_add(struct report_plan *plan, const struct pg_statement *statement, const struct report_params *params)
+{
+    assert(statement->parameters == params->count);
+    if (plan->step_count == plan->step_capacity) {
+        plan->step_capacity = plan->step_capacity ? plan->step_capacity * 2 : 64;
+        plan->steps = mem_realloc(plan->steps, plan->step_capacity * sizeof *plan->steps);
+    }
+    plan->steps[plan->step_count] = (struct report_step){
+        .statement = statement,
+        .count = params->count,
+        .params = arena_dup(plan->arena, params->list, params->count * sizeof params->list[0]),
+    };
+    return (int)plan->step_count++;
+}
+
+struct str report_plan_blob(struct report_plan *plan, struct str text)
+{
+    if (!text.len) return STR_EMPTY;
+    if (plan->blob_count == plan->blob_capacity) {
+        plan->blob_capacity = plan->blob_capacity ? plan->blob_capacity * 2 : 64;
+        plan->blobs = mem_realloc(plan->blobs, plan->blob_capacity * sizeof *plan->blobs);
+    }
+    struct manifest_blob *blob = &plan->blobs[plan->blob_count++];
+    manifest_blob_make(blob, text, plan->arena);
+    return str_of(arena_dup(plan->arena, blob->sha256, sizeof blob->sha256), sizeof blob->sha256);
+}
+
+// ---- values --------------------------------------------------------------------------------------------------------
+
+static void push(struct report_params *p, struct pg_param param)
+{
+    assert(p->count < REPORT_PARAMS_MAX);
+    p->list[p->count++] = param;
+}
+
+void params_text(struct report_params *p, struct str s)
+{
+    push(p, pg_text(s.len ? arena_str(p->plan->arena, s) : STR("")));
+}
+
+void params_text_or_null(struct report_params *p, struct str s)
+{
+    push(p, s.len ? pg_text(arena_str(p->plan->arena, s)) : pg_null());
+}
+
+void params_cut(struct report_params *p, struct str s, size_t bytes_max)
+{
+    size_t len = s.len < bytes_max ? s.len : bytes_max;
+    while (len < s.len && len > 0 && ((unsigned char)s.at[len] & 0xc0) == 0x80)
+        len--;
+    params_text_or_null(p, str_first(s, len));
+}
+
+void params_int(struct report_params *p, int64_t value)
+{
+    push(p, pg_text(str_c(arena_printf(p->plan->arena, "%" PRId64, value))));
+}
+
+void params_int_or_null(struct report_params *p, const json_t *value)
+{
+    if (json_is_integer(value))
+        params_int(p, json_integer_value(value));
+    else
+        push(p, pg_null());
+}
+
+void params_bool(struct report_params *p, bool value)
+{
+    push(p, pg_text(value ? STR("t") : STR("f")));
+}
+
+void params_bytes_or_null(struct report_params *p, struct str s)
+{
+    push(p, s.len ? pg_bytea(s.at, s.len) : pg_null());
+}
+
+void params_time_ms(struct report_params *p, int64_t wall_ms)
+{
+    char text[CLOCK_RFC3339_BYTES];
+    clock_format_rfc3339(wall_ms, text);
+    params_text(p, str_c(text));
+}
+
+void params_time_or_null(struct report_params *p, struct str rfc3339)
+{
+    int64_t wall_ms = 0;
+    if (rfc3339.len && clock_parse_rfc3339(rfc3339, &wall_ms, NULL) == ERROR_NONE)
+        params_time_ms(p, wall_ms);
+    else
+        push(p, pg_null());
+}
+
+void params_json(struct report_params *p, const json_t *value, size_t bytes_max, const char *def)
+{
+    if (!value) {
+        push(p, def ? pg_text(str_c(def)) : pg_null());
+        return;
+    }
+    char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    size_t len = text ? strlen(text) : 0;
+    if (!text || len > bytes_max)
+        push(p, def ? pg_text(str_c(def)) : pg_null());
+    else
+        params_text(p, str_of(text, len));
+    free(text);
+}
+
+void params_key(struct report_params *p, const struct report *report)
+{
+    params_text(p, report->account_id);
+    params_text(p, report->runtime);
+}
+
+void params_order(struct report_params *p, const struct report *report)
+{
+    enum { CLOCK_AHEAD_MS = 60000 };
+    bool is_tunnel = report->source == REPORT_FROM_TUNNEL;
+    params_int(p, is_tunnel ? (int64_t)report->epoch : 0);
+    params_int(p, is_tunnel ? (int64_t)report->sequence : 0);
+    // A reporter whose clock runs ahead must not shut out every later word.
+    int64_t latest = p->plan->now_ms + CLOCK_AHEAD_MS;
+    int64_t observed = report->observed_at_ms;
+    params_time_ms(p, observed <= 0 ? p->plan->now_ms : observed > latest ? latest : observed);
+}
+
+// ---- manifests -----------------------------------------------------------------------------------------------------
+
+enum error_code report_decode(const struct report *report, json_t **out, struct error *err)
+{
+    static const struct json_limits limits = {.bytes_max = MANIFEST_BYTES_MAX, .depth_max = 64, .tokens_max = 200000};
+    json_t *manifest = NULL;
+    if (report->manifest.len) {
+        enum error_code code = json_decode(report->manifest, &limits, &manifest, err);
+        if (code != ERROR_NONE) return error_prefix(err, "manifest");
+        if (!json_is_object(manifest)) {
+            json_decref(manifest);
+            return error_set(err, ERROR_INVALID, "manifest: is not an object");
+        }
+    }
+    *out = manifest;
+    return ERROR_NONE;
+}
+
+json_t *report_string_map(const json_t *object, size_t value_bytes_max)
+{
+    json_t *map = json_object();
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)object, key, value)
+    {
+        if (!json_is_string(value) || json_string_length(value) > value_bytes_max) continue;
+        if (strcmp(key, "kubectl.kubernetes.io/last-applied-configuration") == 0) continue;
+        json_object_set(map, key, value);
+    }
+    return map;
+}
+
+void report_enrich_params(struct report_params *p, const struct report *report)
+{
+    enum { TEXT_MAX = 4096, ERRORS_MAX = 64 * 1024 };
+    params_cut(p, report->repo_url, TEXT_MAX);
+    params_cut(p, report->path, TEXT_MAX);
+    params_cut(p, report->revision, TEXT_MAX);
+    params_cut(p, report->commit_message, TEXT_MAX);
+    params_cut(p, report->commit_author, TEXT_MAX);
+    params_cut(p, report->commit_date, TEXT_MAX);
+    params_bytes_or_null(p, report_plan_blob(p->plan, report->desired_manifest));
+    params_bytes_or_null(p, report_plan_blob(p->plan, report->git_manifest));
+    json_t *errors = NULL;
+    if (report->errors.len && json_decode(report->errors, NULL, &errors, NULL) == ERROR_NONE && json_is_array(errors))
+        params_json(p, errors, ERRORS_MAX, "[]");
+    else
+        params_text(p, STR("[]"));
+    json_decref(errors);
+}

@@ -1,0 +1,85 @@
+// report_plan: the statements that a batch of reports needs, before any of them is sent: reports are looked at one by
+// one, their JSON is let go, and what is left is ordered (position rows first, then blobs, then rows) so that two
+// transactions never wait for each other. For report_store.c and the files that plan one kind of report. Memory is the
+// plan's arena; one thread at a time.
+#ifndef CULVERT_STORAGE_REPORT_PLAN_H
+#define CULVERT_STORAGE_REPORT_PLAN_H
+
+#include <jansson.h>
+
+#include "base/arena.h"
+#include "storage/manifest_blob.h"
+#include "storage/pg/pg.h"
+#include "storage/report_store.h"
+
+enum { REPORT_PARAMS_MAX = 48, REPORT_NO_STEP = -1 };
+
+struct report_step {
+    const struct pg_statement *statement;
+    size_t count;
+    struct pg_param *params;
+};
+
+struct report_plan {
+    struct arena *arena;
+    int64_t now_ms;
+    struct report_step *steps;
+    size_t step_count, step_capacity;
+    struct manifest_blob *blobs; // unsorted, maybe repeated
+    size_t blob_count, blob_capacity;
+};
+
+// Values of one step, in the order of the statement's parameters.
+struct report_params {
+    struct report_plan *plan;
+    struct pg_param list[REPORT_PARAMS_MAX];
+    size_t count;
+};
+
+void report_plan_init(struct report_plan *plan, int64_t now_ms, size_t bytes_max);
+void report_plan_finish(struct report_plan *plan);
+// Returns the step's number.
+int report_plan_add(struct report_plan *plan, const struct pg_statement *statement, const struct report_params *params);
+// Stores the text as a blob; the view of its hash lives in the plan. Empty for an empty text.
+struct str report_plan_blob(struct report_plan *plan, struct str text);
+
+// Each copies what it is given, so that the JSON it came from may go.
+void params_text(struct report_params *p, struct str s);                  // as it is, "" when empty
+void params_text_or_null(struct report_params *p, struct str s);          // NULL when empty
+void params_cut(struct report_params *p, struct str s, size_t bytes_max); // NULL when empty; cut at a character
+void params_int(struct report_params *p, int64_t value);
+void params_int_or_null(struct report_params *p, const json_t *value);
+void params_bool(struct report_params *p, bool value);
+void params_bytes_or_null(struct report_params *p, struct str s); // the memory must be the plan's
+void params_time_ms(struct report_params *p, int64_t wall_ms);
+void params_time_or_null(struct report_params *p, struct str rfc3339); // NULL also when it is no time
+// Compact JSON; NULL for NULL, and def when it is longer than bytes_max.
+void params_json(struct report_params *p, const json_t *value, size_t bytes_max, const char *def);
+
+// The keys and order of a report, as the statements of every kind begin and end.
+void params_key(struct report_params *p, const struct report *report);
+void params_order(struct report_params *p, const struct report *report);
+
+// ---- one kind each (report_application.c, report_resource.c, report_cluster.c) -------------------------------------
+
+// Each plans its statements; *out_deciding is the step whose answer says what became of the report. ERROR_INVALID,
+// ERROR_TOO_LARGE: the report is refused and nothing was planned.
+MUST_CHECK enum error_code report_application_plan(struct report_plan *plan, const struct report *report,
+                                                   int *out_deciding, struct error *err);
+MUST_CHECK enum error_code report_resource_plan(struct report_plan *plan, const struct report *report,
+                                                int *out_deciding, struct error *err);
+MUST_CHECK enum error_code report_cluster_plan(struct report_plan *plan, const struct report *report, int *out_deciding,
+                                               struct error *err);
+bool report_is_application(const struct report *report);
+bool report_is_cluster(const struct report *report);
+// Keeps the row that a refused report is about from being taken for gone by the end of a snapshot.
+void report_refused_plan(struct report_plan *plan, const struct report *report);
+
+// The manifest as JSON; NULL without one. The caller decrefs.
+MUST_CHECK enum error_code report_decode(const struct report *report, json_t **out, struct error *err);
+// String members only, without those that are too long or of no use.
+json_t *report_string_map(const json_t *object, size_t value_bytes_max);
+// What only reports over HTTP know: desired and Git manifests, commit, errors. For the statements *_enrich.
+void report_enrich_params(struct report_params *p, const struct report *report);
+
+#endif

@@ -1,0 +1,327 @@
+-- Takes the runtime's position row, which makes transactions of one runtime follow each other, and moves it forward.
+-- Without the runtime there is no row, and no report of it gets in: every statement below asks for it.
+-- name: report_open
+INSERT INTO report_positions AS p (account_id, runtime, epoch, sequence, tunnel_observed_at, tunnel_received_at,
+                                   http_observed_at, http_received_at)
+SELECT account_id, runtime, $3::bigint, $4::bigint, $5::timestamptz,
+       CASE WHEN $5::timestamptz IS NOT NULL THEN now() END, $6::timestamptz,
+       CASE WHEN $6::timestamptz IS NOT NULL THEN now() END
+  FROM runtimes
+ WHERE account_id = $1 AND runtime = $2
+   FOR KEY SHARE
+ON CONFLICT (account_id, runtime) DO UPDATE
+   SET epoch = greatest(p.epoch, excluded.epoch),
+       sequence = CASE WHEN excluded.epoch > p.epoch THEN excluded.sequence
+                       WHEN excluded.epoch = p.epoch THEN greatest(p.sequence, excluded.sequence)
+                       ELSE p.sequence END,
+       tunnel_observed_at = coalesce(excluded.tunnel_observed_at, p.tunnel_observed_at),
+       tunnel_received_at = coalesce(excluded.tunnel_received_at, p.tunnel_received_at),
+       http_observed_at = coalesce(excluded.http_observed_at, p.http_observed_at),
+       http_received_at = coalesce(excluded.http_received_at, p.http_received_at)
+RETURNING 1
+
+-- name: report_blob
+INSERT INTO manifests (account_id, sha256, encoding, plain_bytes, content)
+SELECT account_id, $2, $3::smallint, $4::integer, $5 FROM accounts WHERE account_id = $1
+ON CONFLICT (account_id, sha256) DO UPDATE SET touched_at = now()
+ WHERE manifests.touched_at < now() - interval '30 minutes'
+
+-- fragment: runtime_is_there
+EXISTS (SELECT FROM report_positions WHERE account_id = $1 AND runtime = $2)
+
+-- A tunnel's word by (epoch, sequence), over anything said by HTTP; words by HTTP among themselves by the time of
+-- observation, and the greater manifest hash where even that is the same, so that every order ends alike.
+-- fragment: is_newer
+(excluded.epoch, excluded.sequence) > (t.epoch, t.sequence)
+    OR (excluded.epoch = 0 AND t.epoch = 0
+        AND (excluded.observed_at, coalesce(excluded.manifest_sha256, '')) >
+            (t.observed_at, coalesce(t.manifest_sha256, '')))
+
+-- Answers: no row = older than what is there; t = something changed, f = only said again.
+-- name: application_upsert
+WITH old AS (
+    SELECT manifest_sha256, sync_status, health_status, is_deleted
+      FROM applications
+     WHERE account_id = $1 AND runtime = $2 AND namespace = $3 AND name = $4),
+new AS (
+    INSERT INTO applications AS t (
+        account_id, runtime, namespace, name, cluster, version, uid, is_deleted, sync_status, health_status,
+        health_message, sync_revision, sync_revisions, operation_phase, operation_message, operation_started_at,
+        operation_finished_at, operation_revision, operation_retry_count, operation, operation_resources, history_id,
+        history_id_min, resources_count, project, destination_server, destination_name, destination_namespace,
+        repo_url, path, target_revision, chart, sources, is_multi_source, is_git_source, include_pattern,
+        exclude_pattern, sync_policy, labels, annotations, errors, application_created_at, manifest_sha256,
+        content_hash, epoch, sequence, observed_at)
+    SELECT $1, $2, $3, $4, $5, $6, $7, false, $8, $9, $10, $11, $12::jsonb, $13, $14, $15::timestamptz,
+           $16::timestamptz, $17, $18::bigint, $19::jsonb, $20::jsonb, $21::bigint, $22::bigint, $23::integer, $24,
+           $25, $26, $27, $28, $29, $30, $31, $32::jsonb, $33::boolean, $34::boolean, $35, $36, $37, $38::jsonb,
+           $39::jsonb, $40::jsonb, $41::timestamptz, $42::bytea, $43::bytea, $44::bigint, $45::bigint,
+           $46::timestamptz
+     WHERE :{runtime_is_there}
+    ON CONFLICT (account_id, runtime, namespace, name) DO UPDATE
+       SET cluster = excluded.cluster, version = excluded.version, uid = excluded.uid, is_deleted = false,
+           sync_status = excluded.sync_status, health_status = excluded.health_status,
+           health_message = excluded.health_message, sync_revision = excluded.sync_revision,
+           sync_revisions = excluded.sync_revisions, operation_phase = excluded.operation_phase,
+           operation_message = excluded.operation_message, operation_started_at = excluded.operation_started_at,
+           operation_finished_at = excluded.operation_finished_at, operation_revision = excluded.operation_revision,
+           operation_retry_count = excluded.operation_retry_count, operation = excluded.operation,
+           operation_resources = excluded.operation_resources, history_id = excluded.history_id,
+           history_id_min = excluded.history_id_min, resources_count = excluded.resources_count,
+           project = excluded.project, destination_server = excluded.destination_server,
+           destination_name = excluded.destination_name, destination_namespace = excluded.destination_namespace,
+           repo_url = excluded.repo_url, path = excluded.path, target_revision = excluded.target_revision,
+           chart = excluded.chart, sources = excluded.sources, is_multi_source = excluded.is_multi_source,
+           is_git_source = excluded.is_git_source, include_pattern = excluded.include_pattern,
+           exclude_pattern = excluded.exclude_pattern, sync_policy = excluded.sync_policy, labels = excluded.labels,
+           annotations = excluded.annotations, errors = excluded.errors,
+           application_created_at = excluded.application_created_at, manifest_sha256 = excluded.manifest_sha256,
+           content_hash = excluded.content_hash, epoch = excluded.epoch, sequence = excluded.sequence,
+           observed_at = excluded.observed_at, received_at = now()
+     WHERE :{is_newer}
+    RETURNING manifest_sha256, sync_status, health_status)
+SELECT old.is_deleted IS DISTINCT FROM false OR old.manifest_sha256 IS DISTINCT FROM new.manifest_sha256
+       OR old.sync_status IS DISTINCT FROM new.sync_status OR old.health_status IS DISTINCT FROM new.health_status
+  FROM new LEFT JOIN old ON true
+
+-- name: application_tombstone
+WITH old AS (
+    SELECT is_deleted FROM applications WHERE account_id = $1 AND runtime = $2 AND namespace = $3 AND name = $4),
+new AS (
+    INSERT INTO applications AS t (account_id, runtime, namespace, name, cluster, version, uid, is_deleted,
+                                   sync_status, sync_policy, epoch, sequence, observed_at)
+    SELECT $1, $2, $3, $4, $5, $6, $7, true, 'UNKNOWN', 'Unknown', $8::bigint, $9::bigint, $10::timestamptz
+     WHERE :{runtime_is_there}
+    ON CONFLICT (account_id, runtime, namespace, name) DO UPDATE
+       SET is_deleted = true, manifest_sha256 = NULL, content_hash = NULL, desired_sha256 = NULL, git_sha256 = NULL,
+           source_repo_url = NULL, source_path = NULL, source_revision = NULL, commit_message = NULL,
+           commit_author = NULL, commit_date = NULL, source_errors = '[]', source_observed_at = NULL, errors = '[]',
+           epoch = excluded.epoch, sequence = excluded.sequence, observed_at = excluded.observed_at,
+           received_at = now()
+     WHERE :{is_newer}
+    RETURNING 1)
+SELECT coalesce(NOT old.is_deleted, false) FROM new LEFT JOIN old ON true
+
+-- What only reports over HTTP know, beside a state that may come from a tunnel.
+-- name: application_enrich
+UPDATE applications
+   SET source_repo_url = $5, source_path = $6, source_revision = $7, commit_message = $8, commit_author = $9,
+       commit_date = $10, desired_sha256 = $11::bytea, git_sha256 = $12::bytea, source_errors = $13::jsonb,
+       source_observed_at = $14::timestamptz
+ WHERE account_id = $1 AND runtime = $2 AND namespace = $3 AND name = $4 AND NOT is_deleted
+   AND (source_observed_at IS NULL OR source_observed_at < $14::timestamptz)
+
+-- name: application_history_add
+INSERT INTO application_history (account_id, runtime, namespace, name, uid, history_id, revision, revisions,
+                                 deployed_at, deploy_started_at, initiator, is_automated, sources)
+SELECT $1, $2, $3, $4, $5, h.id, coalesce(h.revision, ''), h.revisions, h.deployed_at, h.deploy_started_at,
+       h.initiator, h.automated, h.sources
+  FROM jsonb_to_recordset($6::jsonb) AS h (id bigint, revision text, revisions jsonb, deployed_at timestamptz,
+                                           deploy_started_at timestamptz, initiator text, automated boolean,
+                                           sources jsonb)
+ WHERE :{runtime_is_there}
+ON CONFLICT DO NOTHING
+
+-- name: application_operation_upsert
+INSERT INTO application_operations AS t (account_id, runtime, namespace, name, uid, started_at, finished_at, phase,
+                                         message, revision, initiator, is_automated, epoch, sequence, observed_at)
+SELECT $1, $2, $3, $4, $5, $6::timestamptz, $7::timestamptz, $8, $9, $10, $11, $12::boolean, $13::bigint, $14::bigint,
+       $15::timestamptz
+ WHERE :{runtime_is_there}
+ON CONFLICT (account_id, runtime, namespace, name, uid, started_at) DO UPDATE
+   SET finished_at = excluded.finished_at, phase = excluded.phase, message = excluded.message,
+       revision = excluded.revision, initiator = excluded.initiator, is_automated = excluded.is_automated,
+       epoch = excluded.epoch, sequence = excluded.sequence, observed_at = excluded.observed_at
+ WHERE (excluded.epoch, excluded.sequence, excluded.observed_at) > (t.epoch, t.sequence, t.observed_at)
+
+-- name: resource_upsert
+WITH old AS (
+    SELECT manifest_sha256, sync_status, health_status, application_namespace, application_name, is_deleted
+      FROM resources
+     WHERE account_id = $1 AND runtime = $2 AND cluster = $3 AND api_group = $4 AND kind = $5 AND namespace = $6
+       AND name = $7),
+new AS (
+    INSERT INTO resources AS t (
+        account_id, runtime, cluster, api_group, kind, namespace, name, version, uid, is_deleted,
+        application_namespace, application_name, sync_status, health_status, health_message, owners, labels, images,
+        resource_created_at, manifest_sha256, content_hash, epoch, sequence, observed_at)
+    SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, false, $10, $11, $12, $13, $14, $15::jsonb, $16::jsonb, $17::jsonb,
+           $18::timestamptz, $19::bytea, $20::bytea, $21::bigint, $22::bigint, $23::timestamptz
+     WHERE :{runtime_is_there}
+    ON CONFLICT (account_id, runtime, cluster, api_group, kind, namespace, name) DO UPDATE
+       SET version = excluded.version, uid = excluded.uid, is_deleted = false,
+           application_namespace = excluded.application_namespace, application_name = excluded.application_name,
+           sync_status = excluded.sync_status, health_status = excluded.health_status,
+           health_message = excluded.health_message, owners = excluded.owners, labels = excluded.labels,
+           images = excluded.images, resource_created_at = excluded.resource_created_at,
+           manifest_sha256 = excluded.manifest_sha256, content_hash = excluded.content_hash, epoch = excluded.epoch,
+           sequence = excluded.sequence, observed_at = excluded.observed_at, received_at = now()
+     WHERE :{is_newer}
+    RETURNING manifest_sha256, sync_status, health_status, application_namespace, application_name)
+SELECT old.is_deleted IS DISTINCT FROM false
+       OR (old.manifest_sha256, old.sync_status, old.health_status, old.application_namespace, old.application_name)
+          IS DISTINCT FROM
+          (new.manifest_sha256, new.sync_status, new.health_status, new.application_namespace, new.application_name)
+  FROM new LEFT JOIN old ON true
+
+-- name: resource_tombstone
+WITH old AS (
+    SELECT is_deleted
+      FROM resources
+     WHERE account_id = $1 AND runtime = $2 AND cluster = $3 AND api_group = $4 AND kind = $5 AND namespace = $6
+       AND name = $7),
+new AS (
+    INSERT INTO resources AS t (account_id, runtime, cluster, api_group, kind, namespace, name, version, uid,
+                                is_deleted, epoch, sequence, observed_at)
+    SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, true, $10::bigint, $11::bigint, $12::timestamptz
+     WHERE :{runtime_is_there}
+    ON CONFLICT (account_id, runtime, cluster, api_group, kind, namespace, name) DO UPDATE
+       SET is_deleted = true, manifest_sha256 = NULL, content_hash = NULL, desired_sha256 = NULL, git_sha256 = NULL,
+           source_repo_url = NULL, source_path = NULL, source_revision = NULL, commit_message = NULL,
+           commit_author = NULL, commit_date = NULL, source_errors = '[]', source_observed_at = NULL,
+           epoch = excluded.epoch, sequence = excluded.sequence, observed_at = excluded.observed_at,
+           received_at = now()
+     WHERE :{is_newer}
+    RETURNING 1)
+SELECT coalesce(NOT old.is_deleted, false) FROM new LEFT JOIN old ON true
+
+-- name: resource_enrich
+UPDATE resources
+   SET source_repo_url = $8, source_path = $9, source_revision = $10, commit_message = $11, commit_author = $12,
+       commit_date = $13, desired_sha256 = $14::bytea, git_sha256 = $15::bytea, source_errors = $16::jsonb,
+       source_observed_at = $17::timestamptz
+ WHERE account_id = $1 AND runtime = $2 AND cluster = $3 AND api_group = $4 AND kind = $5 AND namespace = $6
+   AND name = $7 AND NOT is_deleted AND (source_observed_at IS NULL OR source_observed_at < $17::timestamptz)
+
+-- name: cluster_upsert
+WITH old AS (
+    SELECT connection_status, connection_message, server, server_version, is_deleted
+      FROM clusters
+     WHERE account_id = $1 AND runtime = $2 AND name = $3),
+new AS (
+    INSERT INTO clusters AS t (account_id, runtime, name, server, server_version, connection_status,
+                               connection_message, connection_attempted_at, resources_count, apis_count,
+                               last_cache_sync_at, api_versions, namespaces, labels, epoch, sequence, observed_at)
+    SELECT $1, $2, $3, $4, $5, $6, $7, $8::timestamptz, $9::bigint, $10::bigint, $11::timestamptz, $12::jsonb,
+           $13::jsonb, $14::jsonb, $15::bigint, $16::bigint, $17::timestamptz
+     WHERE :{runtime_is_there}
+    ON CONFLICT (account_id, runtime, name) DO UPDATE
+       SET server = excluded.server, server_version = excluded.server_version,
+           connection_status = excluded.connection_status, connection_message = excluded.connection_message,
+           connection_attempted_at = excluded.connection_attempted_at, resources_count = excluded.resources_count,
+           apis_count = excluded.apis_count, last_cache_sync_at = excluded.last_cache_sync_at,
+           api_versions = excluded.api_versions, namespaces = excluded.namespaces, labels = excluded.labels,
+           is_deleted = false, epoch = excluded.epoch, sequence = excluded.sequence,
+           observed_at = excluded.observed_at, received_at = now()
+     WHERE (excluded.epoch, excluded.sequence) > (t.epoch, t.sequence)
+        OR (excluded.epoch = 0 AND t.epoch = 0 AND excluded.observed_at > t.observed_at)
+    RETURNING connection_status, connection_message, server, server_version)
+SELECT old.is_deleted IS DISTINCT FROM false
+       OR (old.connection_status, old.connection_message, old.server, old.server_version) IS DISTINCT FROM
+          (new.connection_status, new.connection_message, new.server, new.server_version)
+  FROM new LEFT JOIN old ON true
+
+-- name: cluster_tombstone
+UPDATE clusters
+   SET is_deleted = true, epoch = $4::bigint, sequence = $5::bigint, observed_at = $6::timestamptz, received_at = now()
+ WHERE account_id = $1 AND runtime = $2 AND name = $3 AND NOT is_deleted
+   AND (($4::bigint, $5::bigint) > (epoch, sequence)
+        OR ($4::bigint = 0 AND epoch = 0 AND $6::timestamptz > observed_at))
+RETURNING true
+
+-- name: report_snapshot_begin
+UPDATE report_positions
+   SET snapshot_epoch = $3::bigint, snapshot_sequence = $4::bigint, snapshot_refused = 0
+ WHERE account_id = $1 AND runtime = $2 AND ($3::bigint, $4::bigint) > (snapshot_epoch, snapshot_sequence)
+RETURNING false
+
+-- name: report_snapshot_refused
+UPDATE report_positions
+   SET snapshot_refused = snapshot_refused + 1
+ WHERE account_id = $1 AND runtime = $2 AND snapshot_epoch = $3::bigint AND snapshot_sequence < $4::bigint
+
+-- name: application_touch
+UPDATE applications
+   SET epoch = $5::bigint, sequence = $6::bigint
+ WHERE account_id = $1 AND runtime = $2 AND namespace = $3 AND name = $4 AND NOT is_deleted
+   AND ($5::bigint, $6::bigint) > (epoch, sequence)
+
+-- name: resource_touch
+UPDATE resources
+   SET epoch = $8::bigint, sequence = $9::bigint
+ WHERE account_id = $1 AND runtime = $2 AND cluster = $3 AND api_group = $4 AND kind = $5 AND namespace = $6
+   AND name = $7 AND NOT is_deleted AND ($8::bigint, $9::bigint) > (epoch, sequence)
+
+-- The end of a snapshot that began at a mark of the same session. What it named carries a newer (epoch, sequence) than
+-- the mark; when that is as much as the agent counted (some may have been refused), the rest is gone. Rows that only
+-- HTTP reported (epoch 0) are not the agent's to delete.
+-- Answers: "repeated" (was done before), "matched", or "resync"; then how many rows went.
+-- name: report_snapshot_end
+WITH mark AS (
+    SELECT snapshot_epoch AS epoch, snapshot_sequence AS sequence, snapshot_refused AS refused,
+           (snapshot_end_epoch, snapshot_end_sequence) >= ($3::bigint, $4::bigint) AS is_repeated,
+           snapshot_epoch = $3::bigint AND snapshot_sequence < $4::bigint AS is_open
+      FROM report_positions
+     WHERE account_id = $1 AND runtime = $2),
+found AS (
+    SELECT (SELECT count(*) FROM applications a, mark m
+             WHERE a.account_id = $1 AND a.runtime = $2 AND NOT a.is_deleted
+               AND (a.epoch, a.sequence) > (m.epoch, m.sequence)) +
+           (SELECT count(*) FROM resources a, mark m
+             WHERE a.account_id = $1 AND a.runtime = $2 AND NOT a.is_deleted
+               AND (a.epoch, a.sequence) > (m.epoch, m.sequence)) AS rows),
+matched AS (
+    SELECT m.* FROM mark m, found f
+     WHERE m.is_open AND NOT m.is_repeated AND f.rows <= $5::bigint AND f.rows + m.refused >= $5::bigint),
+done AS (
+    UPDATE report_positions p
+       SET snapshot_end_epoch = $3::bigint, snapshot_end_sequence = $4::bigint
+      FROM matched
+     WHERE p.account_id = $1 AND p.runtime = $2),
+applications_gone AS (
+    UPDATE applications a
+       SET is_deleted = true, manifest_sha256 = NULL, content_hash = NULL, desired_sha256 = NULL, git_sha256 = NULL,
+           source_observed_at = NULL, errors = '[]', source_errors = '[]', epoch = $3::bigint, sequence = $4::bigint,
+           received_at = now()
+      FROM matched m
+     WHERE a.account_id = $1 AND a.runtime = $2 AND NOT a.is_deleted AND a.epoch > 0
+       AND (a.epoch, a.sequence) < (m.epoch, m.sequence)
+    RETURNING 1),
+resources_gone AS (
+    UPDATE resources a
+       SET is_deleted = true, manifest_sha256 = NULL, content_hash = NULL, desired_sha256 = NULL, git_sha256 = NULL,
+           source_observed_at = NULL, source_errors = '[]', epoch = $3::bigint, sequence = $4::bigint,
+           received_at = now()
+      FROM matched m
+     WHERE a.account_id = $1 AND a.runtime = $2 AND NOT a.is_deleted AND a.epoch > 0
+       AND (a.epoch, a.sequence) < (m.epoch, m.sequence)
+    RETURNING 1),
+-- An agent that tells its clusters within the snapshot has told them all.
+clusters_gone AS (
+    UPDATE clusters c
+       SET is_deleted = true, epoch = $3::bigint, sequence = $4::bigint, received_at = now()
+      FROM matched m
+     WHERE c.account_id = $1 AND c.runtime = $2 AND NOT c.is_deleted AND c.epoch > 0
+       AND (c.epoch, c.sequence) < (m.epoch, m.sequence)
+       AND EXISTS (SELECT FROM clusters n WHERE n.account_id = $1 AND n.runtime = $2 AND NOT n.is_deleted
+                      AND (n.epoch, n.sequence) > (m.epoch, m.sequence))
+    RETURNING 1)
+SELECT CASE WHEN (SELECT is_repeated FROM mark) THEN 'repeated' WHEN EXISTS (SELECT FROM matched) THEN 'matched'
+            ELSE 'resync' END,
+       (SELECT count(*) FROM applications_gone) + (SELECT count(*) FROM resources_gone) +
+       (SELECT count(*) FROM clusters_gone)
+
+-- Tombstones of sessions that are over have done their work: fenced sessions cannot repeat what they knew.
+-- name: report_trim_applications
+DELETE FROM applications t
+ USING report_positions p
+ WHERE p.account_id = $1 AND p.runtime = $2 AND p.snapshot_end_epoch = $3::bigint
+   AND p.snapshot_end_sequence = $4::bigint AND t.account_id = $1 AND t.runtime = $2 AND t.is_deleted
+   AND t.epoch < $3::bigint AND t.received_at < now() - interval '1 hour'
+
+-- name: report_trim_resources
+DELETE FROM resources t
+ USING report_positions p
+ WHERE p.account_id = $1 AND p.runtime = $2 AND p.snapshot_end_epoch = $3::bigint
+   AND p.snapshot_end_sequence = $4::bigint AND t.account_id = $1 AND t.runtime = $2 AND t.is_deleted
+   AND t.epoch < $3::bigint AND t.received_at < now() - interval '1 hour'

@@ -1,0 +1,262 @@
+"""Private PostgreSQL and Redis servers for tests: started in a folder of their own, on loopback, stopped by pid.
+
+Standard library only. Also the engine of the `postgres` and `redis` commands beside this file.
+"""
+import contextlib
+import os
+import pathlib
+import pwd
+import random
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+POSTGRES_BIN = pathlib.Path(os.environ.get("CULVERT_TEST_POSTGRES_BIN", "/usr/lib/postgresql/15/bin"))
+START_SECONDS = 60
+
+
+def free_port():
+    """A loopback port below the ephemeral range, so that no outgoing connection takes it meanwhile."""
+    for port in random.sample(range(20000, 32000), 200):
+        with contextlib.closing(socket.socket()) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise RuntimeError("no free port on 127.0.0.1")
+
+
+def wait_until(condition, what, seconds=START_SECONDS):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what}: not within {seconds} s")
+        time.sleep(0.02)
+
+
+def _as_user(name):
+    """Words to put before a command so that it runs as this user, when we are root."""
+    if os.geteuid() != 0:
+        return []
+    return ["setpriv", f"--reuid={name}", f"--regid={name}", "--init-groups"]
+
+
+class Server:
+    """A child process in its own session, found again by a pid file when another command stops it."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder).absolute()
+        self.process = None
+        self.pid_file = self.folder / "server.pid"
+
+    def _spawn(self, words):
+        log = open(self.folder / "server.log", "ab")
+        self.process = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/")
+        log.close()
+        self.pid_file.write_text(str(self.process.pid))
+
+    def _pid(self):
+        if self.process:
+            return self.process.pid
+        return int(self.pid_file.read_text()) if self.pid_file.exists() else None
+
+    def is_running(self):
+        if self.process:
+            return self.process.poll() is None
+        pid = self._pid()
+        try:
+            return pid is not None and pathlib.Path(f"/proc/{pid}/stat").read_text().split(") ")[-1][0] != "Z"
+        except OSError:
+            return False
+
+    def _end(self, signal_number, to_group=False):
+        pid = self._pid()
+        if pid is None or not self.is_running():
+            self.pid_file.unlink(missing_ok=True)
+            return
+        (os.killpg if to_group else os.kill)(pid, signal_number)
+        if self.process:
+            self.process.wait(START_SECONDS)
+        else:
+            wait_until(lambda: not self.is_running(), "the server's end")
+        self.process = None
+        self.pid_file.unlink(missing_ok=True)
+
+    def kill(self):
+        """Like a power cut for the processes: SIGKILL to every one of them."""
+        self._end(signal.SIGKILL, to_group=True)
+
+    def pause(self):
+        os.killpg(self._pid(), signal.SIGSTOP)
+
+    def resume(self):
+        os.killpg(self._pid(), signal.SIGCONT)
+
+    def log(self):
+        path = self.folder / "server.log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *exception):
+        self.stop()
+
+
+class Postgres(Server):
+    """PostgreSQL with the roles of a real installation.
+
+    url: the owner of the database `culvert`, who migrates; app_url: a member of culvert_app, what culvertd logs in
+    as; superuser_url: for what only tests do.
+    """
+
+    def __init__(self, folder, settings=None):
+        super().__init__(folder)
+        self.data = self.folder / "data"
+        self.settings = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on", "max_connections": "200",
+                         "shared_buffers": "64MB", "max_wal_size": "256MB", **(settings or {})}
+        self.port_file = self.folder / "port"
+        self.password_file = self.folder / "password"
+
+    @property
+    def port(self):
+        return int(self.port_file.read_text())
+
+    def _url(self, role):
+        return f"postgresql://{role}:{self.password_file.read_text().strip()}@127.0.0.1:{self.port}/culvert"
+
+    url = property(lambda self: self._url("culvert_owner"))
+    app_url = property(lambda self: self._url("culvert_login"))
+    superuser_url = property(lambda self: self._url("postgres"))
+
+    def _own(self):
+        if os.geteuid() == 0:
+            user = pwd.getpwnam("postgres")
+            os.chown(self.folder, user.pw_uid, user.pw_gid)
+
+    def _create(self):
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._own()
+        self.password_file.write_text(secrets.token_hex(16) + "\n")
+        if os.geteuid() == 0:
+            shutil.chown(self.password_file, "postgres")
+        self.password_file.chmod(0o600)
+        done = subprocess.run(
+            [*_as_user("postgres"), POSTGRES_BIN / "initdb", "-D", self.data, "-U", "postgres", "-E", "UTF8",
+             "--locale=C.UTF-8", "-A", "scram-sha-256", f"--pwfile={self.password_file}", "--no-instructions"],
+            cwd="/", capture_output=True, text=True)
+        if done.returncode != 0:
+            raise RuntimeError("initdb: " + done.stderr)
+
+    def psql(self, sql, url=None):
+        done = subprocess.run(["psql", "-X", "-q", "-At", "-v", "ON_ERROR_STOP=1", "-d", url or self.superuser_url],
+                              input=sql, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise RuntimeError("psql: " + done.stderr)
+        return done.stdout.strip()
+
+    def _create_roles(self):
+        password = self.password_file.read_text().strip()
+        database = self.superuser_url.rsplit("/", 1)[0] + "/postgres"
+        self.psql(f"""
+            CREATE ROLE culvert_app NOLOGIN;
+            CREATE ROLE culvert_owner LOGIN CREATEROLE PASSWORD '{password}';
+            CREATE ROLE culvert_login LOGIN PASSWORD '{password}' IN ROLE culvert_app;""", database)
+        self.psql("CREATE DATABASE culvert OWNER culvert_owner", database)
+
+    def _answers(self):
+        if self.process.poll() is not None:
+            raise RuntimeError("PostgreSQL ended: " + self.log()[-2000:])
+        return subprocess.run([POSTGRES_BIN / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)]).returncode == 0
+
+    def start(self):
+        is_new = not self.data.exists()
+        if is_new:
+            self._create()
+        if is_new or not self.port_file.exists():
+            self.port_file.write_text(str(free_port()))
+        words = [*_as_user("postgres"), str(POSTGRES_BIN / "postgres"), "-D", str(self.data), "-p", str(self.port),
+                 "-c", "listen_addresses=127.0.0.1"]
+        # A socket's path is bounded by the kernel (107 bytes); TCP is always there.
+        socket_folder = str(self.folder) if len(str(self.folder)) < 80 else ""
+        for name, value in {**self.settings, "unix_socket_directories": socket_folder}.items():
+            words += ["-c", f"{name}={value}"]
+        self._spawn(words)
+        wait_until(self._answers, "PostgreSQL")
+        if is_new:
+            self._create_roles()
+        return self
+
+    def stop(self):
+        self._end(signal.SIGINT)  # fast shutdown
+
+    def kill(self):
+        super().kill()
+        # The shared memory of the dead postmaster must not keep the next one from starting.
+        (self.data / "postmaster.pid").unlink(missing_ok=True)
+
+
+class Redis(Server):
+    """Redis with a password, without persistence."""
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.port_file = self.folder / "port"
+        self.password_file = self.folder / "password"
+
+    @property
+    def port(self):
+        return int(self.port_file.read_text())
+
+    @property
+    def url(self):
+        return f"redis://:{self.password_file.read_text().strip()}@127.0.0.1:{self.port}/0"
+
+    def _answers(self):
+        if self.process.poll() is not None:
+            raise RuntimeError("Redis ended: " + self.log()[-2000:])
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), 1) as probe:
+                probe.sendall(b"PING\r\n")
+                return probe.recv(64) != b""
+        except OSError:
+            return False
+
+    def start(self):
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if not self.port_file.exists():
+            self.port_file.write_text(str(free_port()))
+            self.password_file.write_text(secrets.token_hex(16) + "\n")
+            self.password_file.chmod(0o600)
+        config = self.folder / "redis.conf"
+        config.write_text(
+            f"bind 127.0.0.1\nport {self.port}\nrequirepass {self.password_file.read_text().strip()}\n"
+            f"save \"\"\nappendonly no\ndir {self.folder}\ndaemonize no\n")
+        config.chmod(0o600)
+        self._spawn(["redis-server", str(config)])
+        wait_until(self._answers, "Redis")
+        return self
+
+    def stop(self):
+        self._end(signal.SIGTERM)
+
+
+def command(make, argv):
+    """The commands `postgres` and `redis`: start FOLDER, stop FOLDER, kill FOLDER, url FOLDER."""
+    if len(argv) < 3 or argv[1] not in ("start", "stop", "kill", "url"):
+        print(f"usage: {pathlib.Path(argv[0]).name} start|stop|kill|url FOLDER")
+        return 2
+    server = make(argv[2])
+    if argv[1] != "url":
+        getattr(server, argv[1])()
+    if argv[1] in ("start", "url"):
+        for name in ("url", "app_url", "superuser_url"):
+            if hasattr(server, name):
+                print(f"{name}={getattr(server, name)}")
+    return 0

@@ -1,0 +1,206 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/inventory.h"
+#include "base/json.h"
+#include "base/mem.h"
+
+struct world {
+    struct inventory *inventory;
+    struct inventory_kind *applications, *deployments, *replica_sets, *pods;
+    char told[4096];
+};
+
+static void tell(struct world *world, const char *what, const struct inventory_resource *resource)
+{
+    size_t used = strlen(world->told);
+    snprintf(world->told + used, sizeof world->told - used, "%s %s:%.*s:%s ", what, resource->name,
+             STR_ARG(inventory_application_name(resource)), resource->health_status ? resource->health_status : "");
+}
+
+static void on_report(void *arg, const struct inventory_resource *resource, json_t *object)
+{
+    json_object_clear(object); // the callee may do what it likes
+    tell(arg, "+", resource);
+}
+
+static void on_gone(void *arg, const struct inventory_resource *resource)
+{
+    tell(arg, "-", resource);
+}
+
+static void on_stale(void *arg, struct inventory_resource *resource)
+{
+    tell(arg, "?", resource);
+}
+
+static void on_forget(void *arg, struct inventory_resource *resource)
+{
+    (void)arg;
+    (void)resource;
+}
+
+static const struct inventory_events events = {on_report, on_gone, on_stale, on_forget};
+
+static struct world *world_open(void)
+{
+    struct world *world = mem_zalloc(sizeof *world);
+    world->inventory = inventory_create(&events, world);
+    world->applications = inventory_kind_of(world->inventory, STR("argoproj.io"), STR("v1alpha1"), STR("Application"));
+    world->applications->always = true;
+    world->deployments = inventory_kind_of(world->inventory, STR("apps"), STR("v1"), STR("Deployment"));
+    world->replica_sets = inventory_kind_of(world->inventory, STR("apps"), STR("v1"), STR("ReplicaSet"));
+    world->pods = inventory_kind_of(world->inventory, STR(""), STR("v1"), STR("Pod"));
+    return world;
+}
+
+static void world_close(struct world *world)
+{
+    inventory_destroy(world->inventory);
+    mem_free(world);
+}
+
+static void see(struct world *world, struct inventory_kind *kind, uint64_t generation, const char *name,
+                const char *owner)
+{
+    json_t *object = json_pack("{s:{s:s, s:s, s:s, s:[{s:s, s:b}]}}", "metadata", "name", name, "namespace", "ns",
+                               "uid", name, "ownerReferences", "uid", owner, "controller", 1);
+    inventory_seen(world->inventory, kind, generation, object);
+    json_decref(object);
+}
+
+// An application that names Deployments, each "name:health".
+static void see_application(struct world *world, const char *name, const char *server, const char *const *names)
+{
+    json_t *resources = json_array();
+    for (; *names; names++) {
+        struct str rest = str_c(*names), first;
+        str_cut(&rest, ':', &first);
+        json_array_append_new(resources, json_pack("{s:s, s:s, s:s, s:s, s:s%, s:{s:s%}}", "group", "apps", "version",
+                                                   "v1", "kind", "Deployment", "namespace", "ns", "name", first.at,
+                                                   first.len, "health", "status", rest.at, rest.len));
+    }
+    json_t *object =
+        json_pack("{s:{s:s, s:s, s:s}, s:{s:{s:s}}, s:{s:o}}", "metadata", "name", name, "namespace", "argocd", "uid",
+                  name, "spec", "destination", "server", server, "status", "resources", resources);
+    inventory_seen(world->inventory, world->applications, 1, object);
+    json_decref(object);
+}
+
+#define LOCAL           "https://kubernetes.default.svc"
+#define NAMES(...)      ((const char *const[]){__VA_ARGS__, NULL})
+#define EXPECT(w, text) (assert_string_equal((w)->told, (text)), (void)((w)->told[0] = 0))
+
+static void named_objects_and_their_children(void **state)
+{
+    (void)state;
+    struct world *world = world_open();
+    see_application(world, "app", LOCAL, NAMES("web:Healthy"));
+    EXPECT(world, "+ app:: ");
+    assert_int_equal(world->deployments->claims, 1);
+    see(world, world->deployments, 1, "web", "");
+    see(world, world->deployments, 1, "stranger", "");
+    see(world, world->replica_sets, 1, "web-1", "web");
+    see(world, world->pods, 1, "web-1-a", "web-1");
+    see(world, world->pods, 1, "lonely", "nobody");
+    EXPECT(world, "+ web:app:Healthy + web-1:app: + web-1-a:app: ");
+    // An owner that shows up late makes what it owns interesting.
+    see(world, world->pods, 1, "web-2-a", "web-2");
+    EXPECT(world, "");
+    see(world, world->replica_sets, 1, "web-2", "web");
+    EXPECT(world, "+ web-2:app: ? web-2-a:app: ");
+    // The application lets go: the whole branch goes.
+    see_application(world, "app", LOCAL, (const char *const[]){NULL});
+    EXPECT(world, "- web:: - web-2:: - web-2-a:: - web-1:: - web-1-a:: + app:: ");
+    world_close(world);
+}
+
+static void changed_health_makes_stale(void **state)
+{
+    (void)state;
+    struct world *world = world_open();
+    see_application(world, "app", LOCAL, NAMES("web:Healthy"));
+    see(world, world->deployments, 1, "web", "");
+    world->told[0] = 0;
+    see_application(world, "app", LOCAL, NAMES("web:Healthy"));
+    EXPECT(world, "+ app:: ");
+    see_application(world, "app", LOCAL, NAMES("web:Degraded"));
+    EXPECT(world, "? web:app:Degraded + app:: ");
+    world_close(world);
+}
+
+static void shared_objects_belong_to_the_first(void **state)
+{
+    (void)state;
+    struct world *world = world_open();
+    see_application(world, "one", LOCAL, NAMES("web:Healthy"));
+    see_application(world, "two", LOCAL, NAMES("web:Degraded"));
+    see(world, world->deployments, 1, "web", "");
+    EXPECT(world, "+ one:: + two:: + web:one:Healthy ");
+    inventory_deleted(world->inventory, world->applications, STR("argocd"), STR("one"));
+    EXPECT(world, "? web:two:Healthy - one:: ");
+    inventory_deleted(world->inventory, world->applications, STR("argocd"), STR("two"));
+    EXPECT(world, "- web:: - two:: ");
+    assert_int_equal(inventory_application_count(world->inventory), 0);
+    world_close(world);
+}
+
+static void sweep_removes_what_was_not_listed(void **state)
+{
+    (void)state;
+    struct world *world = world_open();
+    see_application(world, "app", LOCAL, NAMES("a:", "b:"));
+    see(world, world->deployments, 1, "a", "");
+    see(world, world->deployments, 1, "b", "");
+    see(world, world->deployments, 1, "c", "");
+    see(world, world->pods, 1, "p", "a");
+    world->told[0] = 0;
+    see(world, world->deployments, 2, "b", "");
+    inventory_sweep(world->inventory, world->deployments, "elsewhere", 2);
+    EXPECT(world, "+ b:app: ");
+    inventory_sweep(world->inventory, world->deployments, "ns", 2);
+    EXPECT(world, "- a:app: - p:: ");
+    // It comes back, and is still wanted.
+    see(world, world->deployments, 2, "a", "");
+    EXPECT(world, "+ a:app: ? p:app: ");
+    world_close(world);
+}
+
+static void remote_and_odd_entries_are_passed_over(void **state)
+{
+    (void)state;
+    struct world *world = world_open();
+    see_application(world, "far", "https://other.example.com", NAMES("web:Healthy"));
+    assert_int_equal(world->deployments->claims, 0);
+    see_application(world, "odd", LOCAL, NAMES("../x:", "a/b:", "a?b:", "..:", ":"));
+    assert_int_equal(world->deployments->claims, 0);
+    json_t *object =
+        json_pack("{s:{s:s, s:s}, s:{s:i}}", "metadata", "name", "x", "uid", "x", "status", "resources", 3);
+    inventory_seen(world->inventory, world->applications, 1, object);
+    json_decref(object);
+    object = json_pack("{s:[]}", "metadata");
+    inventory_seen(world->inventory, world->applications, 1, object);
+    json_decref(object);
+    // Owners in a circle end.
+    see(world, world->pods, 1, "self", "self");
+    see(world, world->pods, 1, "left", "right");
+    see(world, world->pods, 1, "right", "left");
+    inventory_sweep(world->inventory, world->pods, NULL, 2);
+    world_close(world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(named_objects_and_their_children),       cmocka_unit_test(changed_health_makes_stale),
+        cmocka_unit_test(shared_objects_belong_to_the_first),     cmocka_unit_test(sweep_removes_what_was_not_listed),
+        cmocka_unit_test(remote_and_odd_entries_are_passed_over),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,504 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <zstd.h>
+
+#include "agent/key_table.h"
+#include "agent/reporter.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "tests/unit/agent/fake_api.h"
+#include "tunnel/wire/report.h"
+
+// A cluster with one application that names a Deployment and a Secret, and the platform at the other end.
+struct world {
+    struct loop *loop;
+    struct fake_api api;
+    struct reporter *reporter;
+    char kubeconfig[64];
+    char state_folder[64];
+    unsigned deployments, secrets, pods;
+    bool application_gone;
+    int pods_status;
+    // What the platform has read.
+    struct strbuf in;
+    bool full, failed;
+    uint64_t last_sequence, application_sequence, begin_sequence, end_sequence, end_count;
+    unsigned hellos, begins, ends, clusters, tombstones, objects;
+    struct key_table *held; // key -> told at or behind the mark
+    char boot_id[64], cluster[1024], last_object[512];
+    char manifests[256 * 1024];
+};
+
+static const char application[] =
+    "{\"metadata\":{\"name\":\"shop\",\"namespace\":\"argocd\",\"uid\":\"app-1\",\"resourceVersion\":\"%u\"},"
+    "\"spec\":{\"destination\":{\"server\":\"https://"
+    "kubernetes.default.svc\"}},\"status\":{\"sync\":{\"status\":\"Synced\"},"
+    "\"health\":{\"status\":\"Healthy\"},\"resources\":["
+    "{\"group\":\"apps\",\"version\":\"v1\",\"kind\":\"Deployment\",\"namespace\":\"s\",\"name\":\"web\",\"status\":"
+    "\"Synced\","
+    "\"health\":{\"status\":\"Healthy\"}},"
+    "{\"version\":\"v1\",\"kind\":\"Secret\",\"namespace\":\"s\",\"name\":\"db\",\"status\":\"Synced\"},"
+    "{\"group\":\"unheard.io\",\"version\":\"v1\",\"kind\":\"Thing\",\"namespace\":\"s\",\"name\":\"x\"}]}}";
+
+static void reply_list(struct fake_exchange *exchange, const char *items)
+{
+    char *body = mem_printf("{\"metadata\":{\"resourceVersion\":\"10\"},\"items\":[%s]}", items);
+    fake_api_reply(exchange, 200, body);
+    mem_free(body);
+}
+
+static const char deployment[] =
+    "{\"metadata\":{\"name\":\"web\",\"namespace\":\"s\",\"uid\":\"web-1\",\"annotations\":{"
+    "\"kubectl.kubernetes.io/"
+    "last-applied-configuration\":\"CANARY\"}},\"spec\":{\"template\":{\"spec\":{\"containers\":[{"
+    "\"name\":\"c\",\"image\":\"i\",\"env\":[{\"name\":\"E\",\"value\":\"CANARY\"}]}]}}}}";
+static const char secret[] =
+    "{\"metadata\":{\"name\":\"db\",\"namespace\":\"s\",\"uid\":\"db-1\"},\"data\":{\"p\":\"CANARY\"},"
+    "\"type\":\"Opaque\"},{\"metadata\":{\"name\":\"other\",\"namespace\":\"s\",\"uid\":\"db-2\"},"
+    "\"data\":{\"p\":\"CANARY\"}}";
+static const char replica_set[] = "{\"metadata\":{\"name\":\"web-a\",\"namespace\":\"s\",\"uid\":\"rs-1\","
+                                  "\"ownerReferences\":[{\"uid\":\"web-1\",\"controller\":true}]}}";
+
+static void reply_pods(struct world *world, struct fake_exchange *exchange)
+{
+    struct strbuf items;
+    strbuf_init(&items, 1 << 20);
+    for (unsigned i = 0; i < world->pods; i++)
+        strbuf_addf(
+            &items,
+            "%s{\"metadata\":{\"name\":\"web-a-%u\",\"namespace\":\"s\",\"uid\":\"pod-%u\",\"ownerReferences\":[{"
+            "\"uid\":\"rs-1\",\"controller\":true}]},\"spec\":{\"containers\":[{\"args\":[\"CANARY\"]}]}}",
+            i ? "," : "", i, i);
+    reply_list(exchange, items.at ? items.at : "");
+    strbuf_finish(&items);
+}
+
+static void on_get(void *arg, struct fake_exchange *exchange)
+{
+    struct world *world = arg;
+    const char *path = exchange->path;
+    if (strcmp(exchange->authorization, "Bearer the-token") != 0)
+        fake_api_reply(exchange, 401, "{}");
+    else if (strstr(path, "watch=true"))
+        fake_api_stream(exchange);
+    else if (strcmp(path, "/version") == 0)
+        fake_api_reply(exchange, 200, "{\"major\":\"1\",\"minor\":\"29+\",\"gitVersion\":\"v1.29.1\"}");
+    else if (strstr(path, "/applications?")) {
+        char *item = mem_printf(application, 1);
+        reply_list(exchange, world->application_gone ? "" : item);
+        mem_free(item);
+    } else if (strcmp(path, "/apis/apps/v1") == 0)
+        fake_api_reply(
+            exchange, 200,
+            "{\"resources\":[{\"name\":\"deployments/status\",\"kind\":\"Deployment\",\"namespaced\":true},"
+            "{\"name\":\"deployments\",\"kind\":\"Deployment\",\"namespaced\":true,\"verbs\":[\"list\",\"watch\"]}]}");
+    else if (strcmp(path, "/api/v1") == 0)
+        fake_api_reply(exchange, 200,
+                       "{\"resources\":[{\"name\":\"secrets\",\"kind\":\"Secret\",\"namespaced\":true,\"verbs\":["
+                       "\"list\",\"watch\"]}]}");
+    else if (strcmp(path, "/apis/apps/v1/namespaces/s/deployments/web") == 0)
+        fake_api_reply(exchange, 200, deployment);
+    else if (strstr(path, "/deployments?"))
+        reply_list(exchange, world->deployments ? deployment : "");
+    else if (strstr(path, "/secrets?"))
+        reply_list(exchange, world->secrets ? secret : "");
+    else if (strstr(path, "/replicasets?"))
+        reply_list(exchange, replica_set);
+    else if (strstr(path, "/pods?") && world->pods_status != 200)
+        fake_api_reply(exchange, world->pods_status, "{}");
+    else if (strstr(path, "/pods?"))
+        reply_pods(world, exchange);
+    else
+        fake_api_reply(exchange, 404, "{}");
+}
+
+// ---- the platform --------------------------------------------------------------------------------------------
+
+static void take_object(struct world *world, const struct wire_report *record)
+{
+    char key[256];
+    snprintf(key, sizeof key, "%.*s/%.*s/%.*s", STR_ARG(record->kind), STR_ARG(record->ns), STR_ARG(record->name));
+    if (record->type == WIRE_REPORT_DELETED) {
+        world->tombstones++;
+        key_table_remove(world->held, str_c(key));
+        return;
+    }
+    world->objects++;
+    if (str_eq(record->kind, STR("Application"))) world->application_sequence = record->sequence;
+    assert_true(str_eq(record->cluster, STR("in-cluster")));
+    snprintf(world->last_object, sizeof world->last_object, "%s app=%.*s sync=%.*s health=%.*s", key,
+             STR_ARG(record->application_name), STR_ARG(record->sync_status), STR_ARG(record->health_status));
+    key_table_put(world->held, str_c(key), world);
+    char *text = mem_alloc(record->manifest_bytes + 1);
+    assert_int_equal(ZSTD_decompress(text, record->manifest_bytes, record->manifest.at, record->manifest.len),
+                     record->manifest_bytes);
+    text[record->manifest_bytes] = 0;
+    uint8_t hash[ID_SHA256_BYTES];
+    id_sha256(text, record->manifest_bytes, hash);
+    assert_memory_equal(hash, record->hash, sizeof hash);
+    size_t used = strlen(world->manifests);
+    snprintf(world->manifests + used, sizeof world->manifests - used, "%s\n", text);
+    mem_free(text);
+}
+
+static void take_record(struct world *world, const struct wire_report *record)
+{
+    assert_true(record->sequence > world->last_sequence);
+    world->last_sequence = record->sequence;
+    switch (record->type) {
+    case WIRE_REPORT_HELLO:
+        world->hellos++;
+        snprintf(world->boot_id, sizeof world->boot_id, "%.*s", STR_ARG(record->boot_id));
+        break;
+    case WIRE_REPORT_OBJECT:
+    case WIRE_REPORT_DELETED: take_object(world, record); break;
+    case WIRE_REPORT_SNAPSHOT_BEGIN:
+        world->begins++;
+        world->begin_sequence = record->sequence;
+        key_table_destroy(world->held);
+        world->held = key_table_create();
+        break;
+    case WIRE_REPORT_SNAPSHOT_END:
+        world->ends++;
+        world->end_sequence = record->sequence;
+        world->end_count = record->count;
+        // The platform's rule.
+        assert_int_equal(record->count, key_table_count(world->held));
+        break;
+    case WIRE_REPORT_CLUSTER:
+        world->clusters++;
+        snprintf(world->cluster, sizeof world->cluster, "%.*s", STR_ARG(record->manifest));
+        break;
+    }
+}
+
+static bool sink_write(void *arg, const void *at, size_t len)
+{
+    struct world *world = arg;
+    assert_true(len <= 64 * 1024);
+    strbuf_add(&world->in, at, len);
+    for (;;) {
+        struct wire_report record;
+        size_t used = 0;
+        enum error_code code = wire_report_decode((const uint8_t *)world->in.at, world->in.len, &record, &used, NULL);
+        if (code == ERROR_AGAIN) break;
+        assert_int_equal(code, ERROR_NONE);
+        take_record(world, &record);
+        strbuf_drop_front(&world->in, used);
+    }
+    return !world->full;
+}
+
+static void sink_fail(void *arg)
+{
+    ((struct world *)arg)->failed = true;
+}
+
+static void answer(struct world *world, enum wire_ack_type type, uint64_t sequence)
+{
+    struct strbuf out;
+    strbuf_init(&out, 1024);
+    struct wire_ack ack = {.type = type, .sequence = sequence, .reason = STR("because")};
+    assert_int_equal(wire_ack_encode(&ack, &out, NULL), ERROR_NONE);
+    // Cut in the middle, as a stream may.
+    reporter_on_ack_bytes(world->reporter, (const uint8_t *)out.at, 3);
+    reporter_on_ack_bytes(world->reporter, (const uint8_t *)out.at + 3, out.len - 3);
+    strbuf_finish(&out);
+}
+
+static void open_stream(struct world *world)
+{
+    reporter_sink_open(world->reporter, &(struct report_sink){sink_write, sink_fail, world});
+}
+
+static struct world *world_open(size_t outbox_bytes_max)
+{
+    log_set_level(LOG_ERROR);
+    struct world *world = mem_zalloc(sizeof *world);
+    world->loop = loop_create("test", 0);
+    world->deployments = world->secrets = 1;
+    world->pods = 2;
+    world->pods_status = 200;
+    world->held = key_table_create();
+    strbuf_init(&world->in, 16 << 20);
+    fake_api_open(&world->api, world->loop, on_get, world);
+    snprintf(world->kubeconfig, sizeof world->kubeconfig, "/tmp/test-reporter-XXXXXX");
+    int fd = mkstemp(world->kubeconfig);
+    assert_true(fd >= 0);
+    dprintf(fd,
+            "{current-context: x, contexts: [{name: x, context: {cluster: c, user: u}}], clusters: [{name: c, cluster: "
+            "{server: \"%s\"}}], users: [{name: u, user: {token: the-token}}]}",
+            world->api.url);
+    close(fd);
+    struct error err;
+    world->reporter = reporter_create_with(world->loop,
+                                           &(struct reporter_options){.kubeconfig = world->kubeconfig,
+                                                                      .outbox = {.bytes_max = outbox_bytes_max},
+                                                                      .absent_retry_ms = 300},
+                                           &err);
+    if (!world->reporter) fail_msg("%s", err.text);
+    return world;
+}
+
+static void world_close(struct world *world)
+{
+    reporter_destroy(world->reporter);
+    fake_api_close(&world->api);
+    loop_destroy(world->loop);
+    unlink(world->kubeconfig);
+    key_table_destroy(world->held);
+    strbuf_finish(&world->in);
+    assert_null(strstr(world->manifests, "CANARY"));
+    mem_free(world);
+}
+
+static bool snapshot_done(void *arg)
+{
+    const struct world *world = arg;
+    return world->ends >= 1 && world->ends == world->begins;
+}
+
+static bool two_snapshots(void *arg)
+{
+    const struct world *world = arg;
+    return world->begins >= 2 && world->ends >= 2;
+}
+
+static bool has_cluster(void *arg)
+{
+    return ((struct world *)arg)->clusters >= 1;
+}
+
+static void tells_what_applications_name(void **state)
+{
+    (void)state;
+    struct world *world = world_open(0);
+    open_stream(world);
+    fake_wait(world->loop, snapshot_done, world);
+    fake_wait(world->loop, has_cluster, world);
+    assert_int_equal(world->hellos, 1);
+    assert_int_equal(strlen(world->boot_id), 36);
+    assert_int_equal(world->end_count, 6);
+    static const char *const keys[] = {"Application/argocd/shop", "Deployment/s/web", "Secret/s/db",
+                                       "ReplicaSet/s/web-a",      "Pod/s/web-a-0",    "Pod/s/web-a-1"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        assert_non_null(key_table_get(world->held, str_c(keys[i])));
+    assert_non_null(strstr(world->manifests, "hmac-sha256:"));
+    json_t *cluster = json_loads(world->cluster, 0, NULL);
+    assert_true(str_eq(json_get_str(cluster, "serverVersion"), STR("1.29")));
+    assert_true(str_eq(json_str(json_path(cluster, "connectionState", "status", NULL)), STR("Successful")));
+    json_decref(cluster);
+    world_close(world);
+}
+
+static bool has_tombstone(void *arg)
+{
+    return ((struct world *)arg)->tombstones >= 1;
+}
+
+static bool has_more_objects(void *arg)
+{
+    struct world *world = arg;
+    return world->objects > 6;
+}
+
+static struct fake_exchange *watch_of(struct world *world, const char *path)
+{
+    struct fake_exchange *exchange;
+    while (!(exchange = fake_api_streaming(&world->api, path)))
+        uv_run(loop_uv(world->loop), UV_RUN_ONCE);
+    return exchange;
+}
+
+static void tells_changes_and_deletions(void **state)
+{
+    (void)state;
+    struct world *world = world_open(0);
+    open_stream(world);
+    fake_wait(world->loop, snapshot_done, world);
+    answer(world, WIRE_ACK, world->last_sequence);
+    // A new resourceVersion alone is no change.
+    char *item = mem_printf(application, 77);
+    char *event = mem_printf("{\"type\":\"MODIFIED\",\"object\":%s}\n", item);
+    fake_api_push(watch_of(world, "/apis/argoproj.io/v1alpha1/applications"), event);
+    mem_free(item);
+    mem_free(event);
+    fake_api_push(watch_of(world, "/api/v1/pods"),
+                  "{\"type\":\"DELETED\",\"object\":{\"metadata\":{\"name\":\"web-a-0\",\"namespace\":\"s\"}}}\n");
+    fake_wait(world->loop, has_tombstone, world);
+    assert_int_equal(world->objects, 6);
+    assert_null(key_table_get(world->held, STR("Pod/s/web-a-0")));
+    // What the application says of the Deployment changes: its content is fetched and told with it.
+    item = mem_printf(application, 78);
+    char *health = strstr(item, "Healthy\"}},{\"version");
+    memcpy(health, "Missing", 7);
+    event = mem_printf("{\"type\":\"MODIFIED\",\"object\":%s}\n", item);
+    fake_api_push(watch_of(world, "/apis/argoproj.io/v1alpha1/applications"), event);
+    mem_free(item);
+    mem_free(event);
+    fake_wait(world->loop, has_more_objects, world);
+    while (!strstr(world->last_object, "Deployment/s/web app=shop sync=Synced health=Missing"))
+        uv_run(loop_uv(world->loop), UV_RUN_ONCE);
+    world_close(world);
+}
+
+static void resync_is_a_new_snapshot(void **state)
+{
+    (void)state;
+    struct world *world = world_open(0);
+    open_stream(world);
+    fake_wait(world->loop, snapshot_done, world);
+    uint64_t first_begin = world->begin_sequence;
+    world->pods = 1; // one went unseen
+    answer(world, WIRE_ACK, first_begin);
+    answer(world, WIRE_ACK_RESYNC, world->last_sequence);
+    fake_wait(world->loop, two_snapshots, world);
+    assert_int_equal(world->end_count, 5);
+    assert_int_equal(world->hellos, 1);
+    assert_true(world->begin_sequence > first_begin);
+    world_close(world);
+}
+
+static void refused_records_are_not_counted(void **state)
+{
+    (void)state;
+    struct world *world = world_open(0);
+    open_stream(world);
+    fake_wait(world->loop, snapshot_done, world);
+    answer(world, WIRE_ACK_REJECT, world->application_sequence);
+    answer(world, WIRE_ACK, world->last_sequence);
+    answer(world, WIRE_ACK_RESYNC, world->last_sequence);
+    fake_wait(world->loop, two_snapshots, world);
+    assert_int_equal(world->end_count, 5);
+    assert_null(key_table_get(world->held, STR("Application/argocd/shop")));
+    world_close(world);
+}
+
+static void next_stream_begins_anew(void **state)
+{
+    (void)state;
+    struct world *world = world_open(0);
+    open_stream(world);
+    fake_wait(world->loop, snapshot_done, world);
+    uint64_t sequence = world->last_sequence;
+    reporter_stream_closed(world->reporter);
+    reporter_stream_closed(world->reporter);
+    world->application_gone = true;
+    open_stream(world);
+    fake_wait(world->loop, two_snapshots, world);
+    assert_int_equal(world->hellos, 2);
+    assert_true(world->begin_sequence > sequence);
+    assert_int_equal(world->end_count, 0);
+    // Closed in mid-list and replaced: nothing dangles.
+    open_stream(world);
+    uv_run(loop_uv(world->loop), UV_RUN_NOWAIT);
+    open_stream(world);
+    uv_run(loop_uv(world->loop), UV_RUN_NOWAIT);
+    world_close(world);
+}
+
+static void forbidden_kinds_do_not_hold_the_snapshot(void **state)
+{
+    (void)state;
+    struct world *world = world_open(0);
+    world->pods_status = 403;
+    open_stream(world);
+    fake_wait(world->loop, snapshot_done, world);
+    assert_int_equal(world->end_count, 4);
+    // The right comes: the pods follow as ordinary changes.
+    world->pods_status = 200;
+    while (!key_table_get(world->held, STR("Pod/s/web-a-1")))
+        uv_run(loop_uv(world->loop), UV_RUN_ONCE);
+    world_close(world);
+}
+
+static void failing_kinds_hold_the_snapshot_but_nothing_else(void **state)
+{
+    (void)state;
+    struct world *world = world_open(0);
+    world->pods_status = 500;
+    open_stream(world);
+    while (!key_table_get(world->held, STR("ReplicaSet/s/web-a")))
+        uv_run(loop_uv(world->loop), UV_RUN_ONCE);
+    assert_int_equal(world->ends, 0);
+    world->pods_status = 200;
+    fake_wait(world->loop, snapshot_done, world);
+    assert_int_equal(world->end_count, 6);
+    world_close(world);
+}
+
+static void slow_platform_is_waited_for(void **state)
+{
+    (void)state;
+    struct world *world = world_open(2000);
+    world->pods = 400;
+    world->full = true;
+    open_stream(world);
+    // Every write says "full": the next one waits for writable, and the watches for the outbox.
+    for (int i = 0; i < 5000 && world->ends == 0; i++) {
+        uv_run(loop_uv(world->loop), UV_RUN_NOWAIT);
+        if (i % 10 == 0) reporter_stream_writable(world->reporter);
+    }
+    world->full = false;
+    reporter_stream_writable(world->reporter);
+    fake_wait(world->loop, snapshot_done, world);
+    assert_int_equal(world->end_count, 404);
+    world_close(world);
+}
+
+static void nonsense_acknowledgements_end_the_stream(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct world *world = world_open(0);
+        open_stream(world);
+        fake_wait(world->loop, snapshot_done, world);
+        if (i == 0)
+            answer(world, WIRE_ACK, world->last_sequence + 1000);
+        else
+            reporter_on_ack_bytes(world->reporter, (const uint8_t *)"\xff\xff\xff\xff\xff", 5);
+        assert_true(world->failed);
+        world_close(world);
+    }
+}
+
+static void wrong_configuration_is_refused(void **state)
+{
+    (void)state;
+    struct loop *loop = loop_create("test", 0);
+    struct error err;
+    assert_null(reporter_create_with(loop, &(struct reporter_options){.kubeconfig = "/nonexistent"}, &err));
+    struct world *world = world_open(0);
+    assert_null(reporter_create_with(
+        loop, &(struct reporter_options){.kubeconfig = world->kubeconfig, .namespaces = "ok,Not OK"}, &err));
+    assert_non_null(strstr(err.text, "Not OK"));
+    assert_null(reporter_create_with(
+        loop, &(struct reporter_options){.kubeconfig = world->kubeconfig, .state_folder = "/nonexistent"}, &err));
+    world_close(world);
+    loop_destroy(loop);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tells_what_applications_name),
+        cmocka_unit_test(tells_changes_and_deletions),
+        cmocka_unit_test(resync_is_a_new_snapshot),
+        cmocka_unit_test(refused_records_are_not_counted),
+        cmocka_unit_test(next_stream_begins_anew),
+        cmocka_unit_test(forbidden_kinds_do_not_hold_the_snapshot),
+        cmocka_unit_test(failing_kinds_hold_the_snapshot_but_nothing_else),
+        cmocka_unit_test(slow_platform_is_waited_for),
+        cmocka_unit_test(nonsense_acknowledgements_end_the_stream),
+        cmocka_unit_test(wrong_configuration_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

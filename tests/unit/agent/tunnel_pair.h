@@ -1,0 +1,73 @@
+// tunnel_pair: both ends of a tunnel in one process for tests: the agent's session with everything behind it, and an
+// HTTP/2 client in the platform's place, joined in memory.
+#ifndef CULVERT_TESTS_AGENT_TUNNEL_PAIR_H
+#define CULVERT_TESTS_AGENT_TUNNEL_PAIR_H
+
+#include <nghttp2/nghttp2.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/calls.h"
+#include "agent/config.h"
+#include "agent/router.h"
+#include "agent/session.h"
+#include "base/loop.h"
+#include "base/strbuf.h"
+
+enum { PAIR_CALLS_MAX = 16 };
+
+struct pair_call {
+    struct tunnel_pair *pair;
+    int32_t id;
+    int status;          // of the final head
+    unsigned infos;      // 1xx heads
+    struct strbuf heads; // "name: value\n" of the final head
+    struct strbuf body, trailers;
+    bool end;    // END_STREAM came
+    bool closed; // the stream is over
+    uint32_t code;
+    bool hold;        // do not give window back
+    size_t held;      // bytes that were not
+    struct strbuf up; // request body that waits
+    size_t up_at;
+    bool up_end, up_deferred;
+};
+
+struct tunnel_pair {
+    struct loop *loop;
+    struct agent_config config;
+    struct agent_router *router;
+    struct upstream_pool *pool;
+    struct agent_calls *calls;
+    struct agent_session *agent;
+    nghttp2_session *platform;
+    uint8_t key[ID_SHA256_BYTES];
+    struct pair_call call[PAIR_CALLS_MAX];
+    unsigned call_count;
+    uint64_t granted_bytes; // window that the agent gave on streams
+    uint64_t connection_window_bytes;
+    bool goaway;
+    size_t agent_bytes; // that the agent has sent
+};
+
+struct pair_request {
+    const char *method, *path, *authority, *protocol;
+    bool anonymous; // no identity
+    const char *identity;
+    const char *const *headers; // name, value, ..., NULL
+    bool body;                  // more follows by tunnel_pair_write()
+};
+
+// services, webhooks: as in the agent's configuration.
+void tunnel_pair_init(struct tunnel_pair *pair, const char *services, const char *webhooks);
+void tunnel_pair_finish(struct tunnel_pair *pair);
+struct pair_call *tunnel_pair_call(struct tunnel_pair *pair, const struct pair_request *request);
+void tunnel_pair_write(struct pair_call *call, const void *at, size_t len, bool end);
+void tunnel_pair_reset(struct pair_call *call);
+void tunnel_pair_release(struct pair_call *call); // ends holding: gives back what was held
+// Turns the loop until done(arg), or fails the test after ten seconds.
+void tunnel_pair_run(struct tunnel_pair *pair, bool (*done)(void *arg), void *arg);
+void tunnel_pair_run_to_close(struct pair_call *call);
+const char *pair_text(const struct strbuf *b);
+
+#endif

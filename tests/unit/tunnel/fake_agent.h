@@ -1,0 +1,37 @@
+// fake_agent: an agent for tests of the broker: dials over TLS and WebSocket, serves HTTP/2 on a thread of its own and
+// does as it is told. Paths it knows: /hello, /echo, /bytes/N, /hang, /reset, /cause, /trailers, and the
+// reports stream.
+#ifndef CULVERT_TESTS_FAKE_AGENT_H
+#define CULVERT_TESTS_FAKE_AGENT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct fake_agent;
+
+struct fake_agent_options {
+    int port;
+    const char *token;
+    const char *runtime, *instance_id;
+    unsigned reports;     // records sent after HELLO
+    bool reports_refused; // 404 for the stream
+    bool reports_broken;  // the first record is no HELLO
+    bool mute;            // reads nothing after the handshake
+    bool bad_control;     // sends a HELLO_ACK, which is the platform's to say
+    bool text_frames;     // sends WebSocket text messages
+};
+
+// What it saw; read from any thread.
+struct fake_agent_seen {
+    atomic_int status; // of the upgrade; 0: not yet, -1: no answer
+    atomic_uint_fast64_t epoch, superseded_by, acked;
+    atomic_uint drains, resets, requests, goaways, identities;
+    atomic_bool closed;
+};
+
+struct fake_agent *fake_agent_start(const struct fake_agent_options *options);
+const struct fake_agent_seen *fake_agent_seen(const struct fake_agent *agent);
+void fake_agent_stop(struct fake_agent *agent); // closes and joins
+
+#endif

@@ -1,0 +1,108 @@
+#include "tunnel/broker.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "tunnel/session.h"
+
+enum { CLOSE_POLICY = 1008 }; // RFC 6455 section 7.4.1
+
+static enum error_code broker_check_options(const struct tunnel_options *options, struct error *err)
+{
+    if (!options->listen || !options->authenticate || !options->on_session_opening || !options->on_session_open ||
+        !options->on_session_closed || !options->on_report)
+        return error_set(err, ERROR_INVALID, "tunnel: an address or a callback is missing");
+    if (!options->tls_certificate_file || !options->tls_key_file)
+        return error_set(err, ERROR_INVALID, "tunnel: TLS certificate and key are required");
+    if (!options->sessions_max || !options->streams_max || !options->ping_after_ms || !options->dead_after_ms ||
+        !options->head_timeout_ms || !options->buffered_bytes_max || !options->node_buffered_bytes_max)
+        return error_set(err, ERROR_INVALID, "tunnel: a limit or a time is zero");
+    return ERROR_NONE;
+}
+
+struct tunnel_broker *tunnel_broker_create(const struct tunnel_options *options, struct error *err)
+{
+    if (broker_check_options(options, err)) return NULL;
+    struct tunnel_broker *broker = mem_zalloc(sizeof(*broker));
+    broker->options = *options;
+    broker->options.listen = mem_strdup(options->listen);
+    broker->options.tls_certificate_file = mem_strdup(options->tls_certificate_file);
+    broker->options.tls_key_file = mem_strdup(options->tls_key_file);
+    broker->directory = tunnel_directory_create();
+    tunnel_meter_init(&broker->meter);
+    pthread_rwlock_init(&broker->lock, NULL);
+    pthread_mutex_init(&broker->library, NULL);
+    atomic_init(&broker->refs, 1);
+    tunnel_ws_init_library();
+    return broker;
+}
+
+void tunnel_broker_unref(struct tunnel_broker *broker)
+{
+    if (atomic_fetch_sub(&broker->refs, 1) != 1) return;
+    tunnel_directory_destroy(broker->directory);
+    pthread_rwlock_destroy(&broker->lock);
+    pthread_mutex_destroy(&broker->library);
+    mem_free(broker->options.listen);
+    mem_free((char *)(uintptr_t)broker->options.tls_certificate_file);
+    mem_free((char *)(uintptr_t)broker->options.tls_key_file);
+    mem_free(broker);
+}
+
+void tunnel_broker_destroy(struct tunnel_broker *broker)
+{
+    if (!broker) return;
+    for (unsigned i = 0; i < TUNNEL_NODES_MAX; i++)
+        assert(!broker->nodes[i]);
+    tunnel_broker_unref(broker);
+}
+
+// ---- orders to sessions anywhere in the process --------------------------------------------------------------
+
+struct broker_order {
+    struct tunnel_broker *broker;
+    uint64_t id;
+    uint64_t newer_epoch; // 0: revoked
+    char reason[128];
+};
+
+static void broker_on_order(struct tunnel_node *node, void *arg)
+{
+    struct broker_order *order = arg;
+    struct tunnel_session *session = node->closed ? NULL : id_map_get(&node->sessions, order->id);
+    if (session && order->newer_epoch)
+        tunnel_session_supersede(session, order->newer_epoch);
+    else if (session)
+        tunnel_session_end(session, order->reason, CLOSE_POLICY);
+    mem_free(order);
+}
+
+static void broker_on_match(void *arg, struct tunnel_session_ref ref)
+{
+    const struct broker_order *pattern = arg;
+    struct broker_order *order = mem_dup(pattern, sizeof(*pattern));
+    order->id = ref.id;
+    if (!tunnel_node_post(pattern->broker, ref.node, broker_on_order, order)) mem_free(order);
+}
+
+void tunnel_broker_revoke(struct tunnel_broker *broker, const char *account_id, const char *runtime,
+                          const char *token_id, const char *reason)
+{
+    struct broker_order pattern = {.broker = broker};
+    snprintf(pattern.reason, sizeof(pattern.reason), "%s", reason);
+    tunnel_directory_match(broker->directory, account_id, runtime, token_id, broker_on_match, &pattern);
+}
+
+void tunnel_broker_supersede(struct tunnel_broker *broker, const char *account_id, const char *runtime,
+                             uint64_t newer_epoch)
+{
+    struct broker_order pattern = {.broker = broker, .newer_epoch = newer_epoch};
+    tunnel_directory_match_older(broker->directory, account_id, runtime, newer_epoch, broker_on_match, &pattern);
+}
+
+void tunnel_broker_each_session(struct tunnel_broker *broker,
+                                void (*on_each)(void *arg, const struct tunnel_session_info *session), void *arg)
+{
+    tunnel_directory_each(broker->directory, on_each, arg);
+}

@@ -1,0 +1,390 @@
+#include "tunnel/call.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "tunnel/relay.h"
+
+enum { CALL_REQUEST_BYTES_MAX = 2 * TUNNEL_HEADER_BYTES_MAX };
+
+enum call_place {
+    CALL_WAITS,  // for a tunnel that was here a moment ago
+    CALL_HERE,   // the session lives on this loop
+    CALL_FAR,    // on another one
+    CALL_FAILED, // told at the end of the turn
+};
+
+struct tunnel_call {
+    struct tunnel_node *node;
+    struct tunnel_call *next, **link;
+    uint64_t key;
+    struct tunnel_call_events events;
+    void *arg;
+    enum call_place place;
+    struct tunnel_stream *stream; // CALL_HERE
+    unsigned far;                 // CALL_FAR: the session's node
+    struct relay_letter *outbox;  // CALL_FAR, CALL_WAITS: goes out at the end of the turn; NULL: nothing to say
+    uint64_t wait_until_ms;       // CALL_WAITS
+    enum tunnel_cause cause;      // CALL_FAILED
+    char detail[128];
+    size_t queued;  // bytes of the request that no flow control has taken yet
+    bool full;      // the caller was told so
+    bool ended;     // its request is complete
+    bool over;      // unlisted; freed when the last callback has returned
+    unsigned depth; // callbacks running
+    struct turn_item turn;
+};
+
+// ---- requests that own their content -------------------------------------------------------------------------
+
+static const char *call_copy_text(struct arena *arena, const char *text)
+{
+    return text ? arena_cstr(arena, str_c(text)) : NULL;
+}
+
+enum error_code call_request_copy(const struct tunnel_request *from, struct call_request *out, struct error *err)
+{
+    size_t bytes = from->account_id.len + from->runtime.len + from->method.len + from->path.len + from->authority.len +
+                   from->protocol.len;
+    if (from->header_count > TUNNEL_HEADERS_MAX)
+        return error_set(err, ERROR_TOO_LARGE, "%zu request headers", from->header_count);
+    for (size_t i = 0; i < from->header_count; i++)
+        bytes += from->headers[i].name.len + from->headers[i].value.len;
+    if (bytes > CALL_REQUEST_BYTES_MAX) return error_set(err, ERROR_TOO_LARGE, "request head of %zu bytes", bytes);
+
+    struct arena *arena = arena_create(0);
+    struct tunnel_header *headers = arena_array(arena, from->header_count + 1, sizeof(*headers));
+    for (size_t i = 0; i < from->header_count; i++)
+        headers[i] = (struct tunnel_header){.name = arena_str(arena, from->headers[i].name),
+                                            .value = arena_str(arena, from->headers[i].value)};
+    out->arena = arena;
+    out->request = *from;
+    out->request.account_id = arena_str(arena, from->account_id);
+    out->request.runtime = arena_str(arena, from->runtime);
+    out->request.method = arena_str(arena, from->method);
+    out->request.path = arena_str(arena, from->path);
+    out->request.authority = arena_str(arena, from->authority);
+    out->request.protocol = arena_str(arena, from->protocol);
+    out->request.user_id = call_copy_text(arena, from->user_id);
+    out->request.user_name = call_copy_text(arena, from->user_name);
+    out->request.headers = headers;
+    return ERROR_NONE;
+}
+
+void call_request_finish(struct call_request *request)
+{
+    arena_destroy(request->arena);
+    request->arena = NULL;
+}
+
+// ---- life ----------------------------------------------------------------------------------------------------
+
+static void call_free_outbox(struct tunnel_call *call)
+{
+    if (!call->outbox) return;
+    if (call->outbox->request) call_request_finish(call->outbox->request);
+    mem_free(call->outbox->request);
+    tunnel_queue_finish(&call->outbox->data);
+    mem_free(call->outbox);
+    call->outbox = NULL;
+}
+
+// Nothing reaches the call from here on; its memory goes when the callbacks that run have returned.
+static void call_unlist(struct tunnel_call *call)
+{
+    struct tunnel_node *node = call->node;
+    assert(!call->over);
+    call->over = true;
+    call->stream = NULL;
+    turn_remove(&node->turn, &call->turn);
+    call_free_outbox(call);
+    id_map_remove(&node->calls, call->key);
+    *call->link = call->next;
+    if (call->next) call->next->link = call->link;
+}
+
+static void call_enter(struct tunnel_call *call)
+{
+    call->depth++;
+}
+
+static void call_leave(struct tunnel_call *call)
+{
+    if (--call->depth == 0 && call->over) mem_free(call);
+}
+
+static void call_fail(struct tunnel_call *call, enum tunnel_cause cause, const char *detail)
+{
+    call_unlist(call);
+    call_enter(call);
+    call->events.on_fail(call->arg, cause, detail);
+    call_leave(call);
+}
+
+static void call_fail_later(struct tunnel_call *call, enum tunnel_cause cause, const char *detail)
+{
+    call->place = CALL_FAILED;
+    call->cause = cause;
+    snprintf(call->detail, sizeof(call->detail), "%.*s", (int)sizeof(call->detail) - 1, detail);
+    call_free_outbox(call);
+    turn_add(&call->node->turn, &call->turn);
+}
+
+static struct relay_letter *call_outbox(struct tunnel_call *call)
+{
+    if (!call->outbox) call->outbox = relay_letter_create(call->node->index, call->key);
+    if (call->place == CALL_FAR) turn_add(&call->node->turn, &call->turn);
+    return call->outbox;
+}
+
+static void call_on_turn(struct turn_item *item)
+{
+    struct tunnel_call *call = (struct tunnel_call *)((char *)item - offsetof(struct tunnel_call, turn));
+    if (call->place == CALL_FAILED) {
+        call_fail(call, call->cause, call->detail);
+        return;
+    }
+    if (call->place != CALL_FAR || !call->outbox) return;
+    struct relay_letter *letter = call->outbox;
+    call->outbox = NULL;
+    if (!relay_letter_post(call->node->broker, call->far, letter))
+        call_fail(call, TUNNEL_CAUSE_TUNNEL_LOST, "the session's node stopped");
+}
+
+// ---- what the stream tells -----------------------------------------------------------------------------------
+
+static void call_on_info(void *arg, int status, const struct tunnel_header *headers, size_t count)
+{
+    struct tunnel_call *call = arg;
+    call_enter(call);
+    if (call->events.on_info) call->events.on_info(call->arg, status, headers, count);
+    call_leave(call);
+}
+
+static void call_on_head(void *arg, int status, const struct tunnel_header *headers, size_t count)
+{
+    struct tunnel_call *call = arg;
+    call_enter(call);
+    call->events.on_head(call->arg, status, headers, count);
+    call_leave(call);
+}
+
+static void call_on_data(void *arg, const uint8_t *at, size_t len)
+{
+    struct tunnel_call *call = arg;
+    call_enter(call);
+    call->events.on_data(call->arg, at, len);
+    call_leave(call);
+}
+
+static void call_on_trailers(void *arg, const struct tunnel_header *headers, size_t count)
+{
+    struct tunnel_call *call = arg;
+    call_enter(call);
+    if (call->events.on_trailers) call->events.on_trailers(call->arg, headers, count);
+    call_leave(call);
+}
+
+static void call_on_taken(void *arg, size_t len)
+{
+    struct tunnel_call *call = arg;
+    call->queued -= len;
+    if (!call->full || call->queued > TUNNEL_CALL_QUEUE_BYTES / 2) return;
+    call->full = false;
+    call_enter(call);
+    if (call->events.on_writable) call->events.on_writable(call->arg);
+    call_leave(call);
+}
+
+static void call_on_end(void *arg)
+{
+    struct tunnel_call *call = arg;
+    call_unlist(call);
+    call_enter(call);
+    call->events.on_end(call->arg);
+    call_leave(call);
+}
+
+static void call_on_fail(void *arg, enum tunnel_cause cause, const char *detail)
+{
+    call_fail(arg, cause, detail);
+}
+
+const struct tunnel_stream_events tunnel_call_stream_events = {.on_info = call_on_info,
+                                                               .on_head = call_on_head,
+                                                               .on_data = call_on_data,
+                                                               .on_trailers = call_on_trailers,
+                                                               .on_taken = call_on_taken,
+                                                               .on_end = call_on_end,
+                                                               .on_fail = call_on_fail};
+
+// ---- finding the session -------------------------------------------------------------------------------------
+
+static void call_go_here(struct tunnel_call *call, uint64_t session_id, const struct tunnel_request *request)
+{
+    struct tunnel_session *session = id_map_get(&call->node->sessions, session_id);
+    if (!session) {
+        call_fail_later(call, TUNNEL_CAUSE_NO_TUNNEL, "the session has just ended");
+        return;
+    }
+    enum tunnel_cause cause;
+    struct error err;
+    call->place = CALL_HERE;
+    call->stream = tunnel_stream_open(session, request, false, &tunnel_call_stream_events, call, &cause, &err);
+    if (!call->stream) {
+        call_fail_later(call, cause, err.text);
+        return;
+    }
+    // What the caller wrote while it waited.
+    if (call->outbox && call->outbox->data.len)
+        tunnel_stream_write(call->stream, tunnel_queue_front(&call->outbox->data), call->outbox->data.len);
+    if (call->outbox && call->outbox->end) tunnel_stream_end(call->stream);
+    call_free_outbox(call);
+}
+
+static bool call_keep_request(struct tunnel_call *call, const struct tunnel_request *request)
+{
+    struct relay_letter *letter = call_outbox(call);
+    if (letter->request) return true;
+    struct error err;
+    struct call_request *copy = mem_zalloc(sizeof(*copy));
+    if (call_request_copy(request, copy, &err)) {
+        mem_free(copy);
+        call_fail_later(call, TUNNEL_CAUSE_UPSTREAM_FAILED, err.text);
+        return false;
+    }
+    letter->request = copy;
+    return true;
+}
+
+static void call_go_far(struct tunnel_call *call, struct tunnel_session_ref ref, const struct tunnel_request *request)
+{
+    call->place = CALL_FAR;
+    call->far = ref.node;
+    if (!call_keep_request(call, request)) return;
+    call->outbox->open = true;
+    call->outbox->session = ref.id;
+}
+
+// False: there is no session now.
+static bool call_go(struct tunnel_call *call, const struct tunnel_request *request)
+{
+    struct tunnel_session_ref ref;
+    if (!tunnel_directory_find(call->node->broker->directory, request->account_id, request->runtime, &ref))
+        return false;
+    if (ref.node == call->node->index)
+        call_go_here(call, ref.id, request);
+    else
+        call_go_far(call, ref, request);
+    return true;
+}
+
+bool tunnel_call_waits(const struct tunnel_call *call)
+{
+    return call->place == CALL_WAITS;
+}
+
+struct tunnel_call *tunnel_call_next(const struct tunnel_call *call)
+{
+    return call->next;
+}
+
+void tunnel_call_tick(struct tunnel_call *call)
+{
+    if (call->place != CALL_WAITS || call_go(call, &call->outbox->request->request)) return;
+    if (clock_mono_ms() >= call->wait_until_ms)
+        call_fail_later(call, TUNNEL_CAUSE_NO_TUNNEL, "the runtime has no tunnel");
+}
+
+void tunnel_call_lose(struct tunnel_call *call)
+{
+    if (call->stream) tunnel_stream_cancel(call->stream);
+    call_fail(call, TUNNEL_CAUSE_TUNNEL_LOST, "this loop stops");
+}
+
+// ---- the caller's functions ----------------------------------------------------------------------------------
+
+struct tunnel_call *tunnel_call_open(struct tunnel_node *node, const struct tunnel_request *request,
+                                     const struct tunnel_call_events *events, void *arg)
+{
+    assert(loop_is_current(node->loop) && !node->closed);
+    struct tunnel_call *call = mem_zalloc(sizeof(*call));
+    call->node = node;
+    call->key = (uint64_t)(node->index + 1) << 48 | ++node->last_call;
+    call->events = *events;
+    call->arg = arg;
+    call->ended = request->end_stream;
+    call->turn.run = call_on_turn;
+    call->next = node->call_list;
+    call->link = &node->call_list;
+    if (call->next) call->next->link = &call->next;
+    node->call_list = call;
+    id_map_put(&node->calls, call->key, call);
+    if (call_go(call, request)) return call;
+    if (!tunnel_directory_was_here(node->broker->directory, request->account_id, request->runtime,
+                                   TUNNEL_CALL_WAIT_MS)) {
+        call_fail_later(call, TUNNEL_CAUSE_NO_TUNNEL, "the runtime has no tunnel");
+        return call;
+    }
+    // It was here a moment ago: agents come back within seconds, and whoever waits gets an answer in place of a 503.
+    call->place = CALL_WAITS;
+    call->wait_until_ms = clock_mono_ms() + TUNNEL_CALL_WAIT_MS;
+    (void)call_keep_request(call, request);
+    return call;
+}
+
+bool tunnel_call_write(struct tunnel_call *call, const void *at, size_t len)
+{
+    assert(!call->over && !call->ended);
+    call->queued += len;
+    if (call->place == CALL_HERE) {
+        tunnel_stream_write(call->stream, at, len);
+    } else if (call->place != CALL_FAILED && !tunnel_queue_add(&call_outbox(call)->data, at, len)) {
+        if (call->place == CALL_FAR) { // the stream, if there is one, is of no use any more
+            struct relay_letter *letter = relay_letter_create(call->node->index, call->key);
+            letter->cancel = true;
+            (void)relay_letter_post(call->node->broker, call->far, letter);
+        }
+        call_fail_later(call, TUNNEL_CAUSE_UPSTREAM_FAILED, "the caller wrote on although the queue was full");
+    }
+    if (call->queued >= TUNNEL_CALL_QUEUE_BYTES) call->full = true;
+    return !call->full;
+}
+
+void tunnel_call_end(struct tunnel_call *call)
+{
+    assert(!call->over);
+    if (call->ended) return;
+    call->ended = true;
+    if (call->place == CALL_HERE)
+        tunnel_stream_end(call->stream);
+    else if (call->place != CALL_FAILED)
+        call_outbox(call)->end = true;
+}
+
+void tunnel_call_consumed(struct tunnel_call *call, size_t len)
+{
+    assert(!call->over);
+    if (call->place == CALL_HERE)
+        tunnel_stream_consumed(call->stream, len);
+    else if (call->place == CALL_FAR)
+        call_outbox(call)->consumed += len;
+}
+
+void tunnel_call_cancel(struct tunnel_call *call)
+{
+    assert(!call->over);
+    struct tunnel_node *node = call->node;
+    if (call->place == CALL_HERE) {
+        tunnel_stream_cancel(call->stream);
+    } else if (call->place == CALL_FAR && !(call->outbox && call->outbox->open)) { // otherwise nobody knows of it yet
+        struct relay_letter *letter = relay_letter_create(node->index, call->key);
+        letter->cancel = true;
+        (void)relay_letter_post(node->broker, call->far, letter);
+    }
+    call_enter(call);
+    call_unlist(call);
+    call_leave(call);
+}

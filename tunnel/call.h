@@ -1,0 +1,31 @@
+// call: the caller's end of one call, on the loop that made it. When the runtime's session lives on the same loop it
+// sits right on the session's stream; otherwise it talks to a relay there (tunnel/relay.h) by letters, one batch a
+// turn. Private part of the calls in broker.h.
+#ifndef CULVERT_TUNNEL_CALL_H
+#define CULVERT_TUNNEL_CALL_H
+
+#include "base/arena.h"
+#include "tunnel/node.h"
+#include "tunnel/stream.h"
+
+enum { TUNNEL_CALL_QUEUE_BYTES = 64 * 1024, TUNNEL_CALL_WAIT_MS = 3000 };
+
+// A request that owns all it points to.
+struct call_request {
+    struct arena *arena;
+    struct tunnel_request request;
+};
+// ERROR_TOO_LARGE: more than a head may be.
+MUST_CHECK enum error_code call_request_copy(const struct tunnel_request *from, struct call_request *out,
+                                             struct error *err);
+void call_request_finish(struct call_request *request);
+
+// What a stream tells its call; arg is the call. A relay delivers its parcels by the same table.
+extern const struct tunnel_stream_events tunnel_call_stream_events;
+void tunnel_call_tick(struct tunnel_call *call); // only for calls that wait for a tunnel; may free it
+bool tunnel_call_waits(const struct tunnel_call *call);
+struct tunnel_call *tunnel_call_next(const struct tunnel_call *call);
+// The node is going: the call fails.
+void tunnel_call_lose(struct tunnel_call *call);
+
+#endif

@@ -1,0 +1,405 @@
+#include "tunnel/node.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "tunnel/call.h"
+#include "tunnel/relay.h"
+#include "tunnel/reports.h"
+#include "tunnel/session.h"
+
+enum {
+    TICK_MS_MAX = 250,
+    TICK_MS_MIN = 10,
+    USER_TIMEOUT_SLACK_MS = 5000,
+    RETRY_AFTER_S_MAX = 5,   // for handshakes over the rate: spread, so that they do not all come back at once
+    DRAIN_AGENT_SPREAD = 10, // an agent's own wait is a tenth of the time over which DRAINs go out
+    CLOSE_GOING_AWAY = 1001,
+};
+
+// ---- letters -------------------------------------------------------------------------------------------------
+
+struct node_letter {
+    struct tunnel_node *node;
+    tunnel_node_fn fn;
+    void *arg;
+};
+
+void tunnel_node_ref(struct tunnel_node *node)
+{
+    atomic_fetch_add(&node->refs, 1);
+}
+
+void tunnel_node_unref(void *arg)
+{
+    struct tunnel_node *node = arg;
+    if (atomic_fetch_sub(&node->refs, 1) != 1) return;
+    struct tunnel_broker *broker = node->broker;
+    mem_free(node);
+    tunnel_broker_unref(broker);
+}
+
+static void node_on_letter(void *arg)
+{
+    struct node_letter *letter = arg;
+    letter->fn(letter->node, letter->arg);
+    tunnel_node_unref(letter->node);
+    mem_free(letter);
+}
+
+bool tunnel_node_post(struct tunnel_broker *broker, unsigned index, tunnel_node_fn fn, void *arg)
+{
+    if (index >= TUNNEL_NODES_MAX) return false;
+    // Held over the post: a node leaves the table before its loop may end.
+    pthread_rwlock_rdlock(&broker->lock);
+    struct tunnel_node *node = broker->nodes[index];
+    if (node) {
+        struct node_letter *letter = mem_alloc(sizeof(*letter));
+        *letter = (struct node_letter){.node = node, .fn = fn, .arg = arg};
+        tunnel_node_ref(node);
+        loop_post(node->loop, node_on_letter, letter);
+    }
+    pthread_rwlock_unlock(&broker->lock);
+    return node != NULL;
+}
+
+// ---- the door ------------------------------------------------------------------------------------------------
+
+static bool node_take_handshake_token(struct tunnel_node *node)
+{
+    double rate = node->broker->options.handshakes_per_second;
+    uint64_t now_ms = clock_mono_ms();
+    if (rate <= 0) return true;
+    node->handshake_tokens += rate * (double)(now_ms - node->handshake_at_ms) / 1e3;
+    if (node->handshake_tokens > rate) node->handshake_tokens = rate;
+    node->handshake_at_ms = now_ms;
+    if (node->handshake_tokens < 1) return false;
+    node->handshake_tokens -= 1;
+    return true;
+}
+
+static int node_refuse(enum error_code code, struct error *err, const char *text)
+{
+    switch (error_set(err, code, "%s", text)) {
+    case ERROR_UNAUTHENTICATED: return 401;
+    case ERROR_FORBIDDEN: return 403;
+    default: return 503;
+    }
+}
+
+static int node_authenticate(struct tunnel_node *node, const struct tunnel_upgrade *upgrade, struct str token,
+                             struct tunnel_session_info *info, struct error *err)
+{
+    const struct tunnel_options *options = &node->broker->options;
+    struct error why = {0};
+    enum error_code code = options->authenticate(options->ctx, node, token, &info->identity, &why);
+    if (code == ERROR_UNAUTHENTICATED) return node_refuse(code, err, "the runtime token is not valid");
+    if (code == ERROR_FORBIDDEN) return node_refuse(code, err, why.text[0] ? why.text : "not allowed");
+    if (code) return node_refuse(ERROR_UNAVAILABLE, err, "the token cannot be checked now");
+    if (!str_eq(upgrade->runtime, str_c(info->identity.runtime)))
+        return node_refuse(ERROR_FORBIDDEN, err, "the token belongs to another runtime");
+    return 101;
+}
+
+static void node_copy(char *to, size_t cap, struct str from)
+{
+    snprintf(to, cap, "%.*s", STR_ARG(from));
+}
+
+static int node_decide(struct tunnel_node *node, const struct tunnel_upgrade *upgrade, struct tunnel_session_info *info,
+                       unsigned *retry_after_s, struct error *err)
+{
+    struct str token;
+    int status = tunnel_upgrade_check(upgrade, &token, err);
+    if (status != 101) return status;
+    *retry_after_s = 1;
+    if (node->draining) return node_refuse(ERROR_UNAVAILABLE, err, "this replica stops");
+    if (!node_take_handshake_token(node)) {
+        *retry_after_s = 1 + (unsigned)id_random_below(RETRY_AFTER_S_MAX);
+        return node_refuse(ERROR_UNAVAILABLE, err, "too many agents connect at once");
+    }
+    if (node->session_count >= node->broker->options.sessions_max) {
+        *retry_after_s = RETRY_AFTER_S_MAX;
+        return node_refuse(ERROR_UNAVAILABLE, err, "this replica holds as many sessions as it may");
+    }
+    status = node_authenticate(node, upgrade, token, info, err);
+    if (status != 101) return status;
+    node_copy(info->instance_id, sizeof(info->instance_id), upgrade->instance_id);
+    node_copy(info->boot_id, sizeof(info->boot_id), upgrade->boot_id);
+    node_copy(info->agent_version, sizeof(info->agent_version), upgrade->agent_version);
+    node_copy(info->remote, sizeof(info->remote), str_c(upgrade->remote));
+    return 101;
+}
+
+static int node_on_upgrade(void *ctx, const struct tunnel_upgrade *upgrade, void **out_user, unsigned *retry_after_s,
+                           struct error *err)
+{
+    struct tunnel_node *node = ctx;
+    struct tunnel_session_info *info = mem_zalloc(sizeof(*info));
+    int status = node_decide(node, upgrade, info, retry_after_s, err);
+    char label[16];
+    snprintf(label, sizeof(label), "%d", status);
+    metric_add(metric_with(node->broker->meter.handshakes, label), 1);
+    if (status == 101)
+        *out_user = info;
+    else
+        mem_free_secret(info, sizeof(*info));
+    return status;
+}
+
+static void node_on_abandoned(void *ctx, void *user)
+{
+    (void)ctx;
+    mem_free_secret(user, sizeof(struct tunnel_session_info));
+}
+
+static void node_on_open(void *ctx, void *user, struct tunnel_ws *ws)
+{
+    struct tunnel_session_info *info = user;
+    tunnel_session_start(ctx, info, ws);
+    mem_free_secret(info, sizeof(*info));
+}
+
+static void node_on_room(void *ctx)
+{
+    struct tunnel_node *node = ctx;
+    if (node->listener && tunnel_ws_server_has_room(node->ws_server)) tunnel_listener_resume(node->listener);
+}
+
+static bool node_has_room(void *ctx)
+{
+    const struct tunnel_node *node = ctx;
+    return tunnel_ws_server_has_room(node->ws_server);
+}
+
+static void node_on_accept(void *ctx, int fd, const char *remote)
+{
+    struct tunnel_node *node = ctx;
+    tunnel_ws_server_adopt(node->ws_server, fd, remote);
+}
+
+static enum error_code node_open_door(struct tunnel_node *node, struct error *err)
+{
+    const struct tunnel_options *options = &node->broker->options;
+    const struct tunnel_ws_options ws_options = {
+        .tls_certificate_file = options->tls_certificate_file,
+        .tls_key_file = options->tls_key_file,
+        .connections_max = options->sessions_max,
+        .handshakes_max = TUNNEL_HANDSHAKES_MAX,
+        .ctx = node,
+        .on_upgrade = node_on_upgrade,
+        .on_abandoned = node_on_abandoned,
+        .on_open = node_on_open,
+        .on_bytes = tunnel_session_on_bytes,
+        .on_writable = tunnel_session_on_writable,
+        .on_closed = tunnel_session_on_closed,
+        .on_room = node_on_room,
+    };
+    const struct tunnel_listener_options listener_options = {
+        .address = str_c(options->listen),
+        .user_timeout_ms = (unsigned)(options->ping_after_ms + options->dead_after_ms + USER_TIMEOUT_SLACK_MS),
+        .ctx = node,
+        .has_room = node_has_room,
+        .on_accept = node_on_accept,
+    };
+    pthread_mutex_lock(&node->broker->library);
+    enum error_code code = tunnel_ws_server_create(loop_uv(node->loop), &ws_options, &node->ws_server, err);
+    pthread_mutex_unlock(&node->broker->library);
+    if (code) return code;
+    return tunnel_listener_create(loop_uv(node->loop), &listener_options, &node->listener, err);
+}
+
+enum error_code tunnel_node_reload_tls(struct tunnel_node *node, struct error *err)
+{
+    return tunnel_ws_server_reload_tls(node->ws_server, err);
+}
+
+// ---- time ----------------------------------------------------------------------------------------------------
+
+static void node_tick_drain(struct tunnel_node *node, uint64_t now_ms)
+{
+    if (!node->draining || !node->on_drained) return;
+    if (now_ms >= node->drain_deadline_ms)
+        while (node->session_list)
+            tunnel_session_end(node->session_list, "drain deadline", CLOSE_GOING_AWAY);
+    if (node->session_list) return;
+    loop_fn on_drained = node->on_drained;
+    node->on_drained = NULL;
+    log_info("tunnel", "drained", log_uint("node", node->index), log_uint("took_ms", now_ms - node->drain_at_ms));
+    on_drained(node->on_drained_arg);
+}
+
+static void node_on_tick(uv_timer_t *timer)
+{
+    struct tunnel_node *node = timer->data;
+    uint64_t now_ms = clock_mono_ms();
+    for (struct tunnel_session *session = node->session_list, *next; session; session = next) {
+        next = session->next;
+        tunnel_session_tick(session, now_ms);
+    }
+    for (struct tunnel_call *call = node->call_list, *next; call; call = next) {
+        next = tunnel_call_next(call); // a tick opens streams and tells nobody
+        tunnel_call_tick(call);
+    }
+    node_tick_drain(node, now_ms); // last: its owner may destroy the node
+}
+
+static uint64_t node_tick_ms(const struct tunnel_options *options)
+{
+    uint64_t shortest =
+        options->ping_after_ms < options->dead_after_ms ? options->ping_after_ms : options->dead_after_ms;
+    if (options->head_timeout_ms < shortest) shortest = options->head_timeout_ms;
+    uint64_t tick_ms = shortest / 4;
+    if (tick_ms > TICK_MS_MAX) return TICK_MS_MAX;
+    return tick_ms < TICK_MS_MIN ? TICK_MS_MIN : tick_ms;
+}
+
+// ---- life ----------------------------------------------------------------------------------------------------
+
+static void node_on_timer_closed(uv_handle_t *handle)
+{
+    tunnel_node_unref(handle->data);
+}
+
+static void node_shut(struct tunnel_node *node)
+{
+    struct tunnel_broker *broker = node->broker;
+    pthread_rwlock_wrlock(&broker->lock);
+    if (broker->nodes[node->index] == node) broker->nodes[node->index] = NULL;
+    pthread_rwlock_unlock(&broker->lock);
+    tunnel_listener_destroy(node->listener);
+    node->listener = NULL;
+    while (node->session_list)
+        tunnel_session_end(node->session_list, "this replica stops", CLOSE_GOING_AWAY);
+    while (node->call_list)
+        tunnel_call_lose(node->call_list);
+    while (node->relay_list)
+        tunnel_relay_destroy(node->relay_list);
+    node->closed = true;
+    if (node->ws_server) {
+        pthread_mutex_lock(&broker->library);
+        tunnel_ws_server_destroy(node->ws_server, tunnel_node_unref, node);
+        pthread_mutex_unlock(&broker->library);
+    } else {
+        tunnel_node_unref(node);
+    }
+    uv_close((uv_handle_t *)&node->tick, node_on_timer_closed);
+    turn_close(&node->turn, tunnel_node_unref, node);
+    id_map_finish(&node->sessions);
+    id_map_finish(&node->calls);
+    id_map_finish(&node->relays);
+}
+
+static void node_init(struct tunnel_node *node, struct tunnel_broker *broker, struct loop *loop)
+{
+    atomic_init(&node->refs, 3); // the door, the tick, the turn: each lets go when its handles are closed
+    atomic_fetch_add(&broker->refs, 1);
+    node->broker = broker;
+    node->loop = loop;
+    node->index = loop_index(loop);
+    node->handshake_tokens = broker->options.handshakes_per_second;
+    node->handshake_at_ms = clock_mono_ms();
+    id_map_init(&node->sessions);
+    id_map_init(&node->calls);
+    id_map_init(&node->relays);
+    turn_init(&node->turn, loop_uv(loop));
+    uv_timer_init(loop_uv(loop), &node->tick);
+    node->tick.data = node;
+}
+
+struct tunnel_node *tunnel_node_create(struct tunnel_broker *broker, struct loop *loop, struct error *err)
+{
+    unsigned index = loop_index(loop);
+    if (index >= TUNNEL_NODES_MAX) {
+        (void)error_set(err, ERROR_INVALID, "at most %d loops", TUNNEL_NODES_MAX);
+        return NULL;
+    }
+    struct tunnel_node *node = mem_zalloc(sizeof(*node));
+    node_init(node, broker, loop);
+    if (node_open_door(node, err)) {
+        node_shut(node);
+        return NULL;
+    }
+    pthread_rwlock_wrlock(&broker->lock);
+    assert(!broker->nodes[index]);
+    broker->nodes[index] = node;
+    pthread_rwlock_unlock(&broker->lock);
+    uint64_t tick_ms = node_tick_ms(&broker->options);
+    uv_timer_start(&node->tick, node_on_tick, tick_ms, tick_ms);
+    log_info("tunnel", "listening", log_c("address", broker->options.listen), log_uint("node", index));
+    return node;
+}
+
+void tunnel_node_destroy(struct tunnel_node *node)
+{
+    if (node) node_shut(node);
+}
+
+unsigned tunnel_node_index(const struct tunnel_node *node)
+{
+    return node->index;
+}
+
+struct loop *tunnel_node_loop(const struct tunnel_node *node)
+{
+    return node->loop;
+}
+
+void tunnel_node_drain(struct tunnel_node *node, uint64_t spread_ms, uint64_t deadline_ms, loop_fn on_done, void *arg)
+{
+    if (node->draining) return;
+    node->draining = true;
+    node->drain_at_ms = clock_mono_ms();
+    node->drain_deadline_ms = node->drain_at_ms + deadline_ms;
+    node->on_drained = on_done;
+    node->on_drained_arg = arg;
+    tunnel_listener_destroy(node->listener);
+    node->listener = NULL;
+    uint64_t at = 0;
+    uint64_t count = node->session_count ? node->session_count : 1;
+    for (struct tunnel_session *session = node->session_list; session; session = session->next)
+        tunnel_session_begin_drain(session, spread_ms * at++ / count, spread_ms / DRAIN_AGENT_SPREAD);
+    log_info("tunnel", "draining", log_uint("node", node->index), log_uint("sessions", node->session_count),
+             log_uint("spread_ms", spread_ms), log_uint("deadline_ms", deadline_ms));
+}
+
+// ---- sessions by name ----------------------------------------------------------------------------------------
+
+static struct tunnel_session *node_session(struct tunnel_node *node, struct tunnel_session_ref ref)
+{
+    return ref.node == node->index ? id_map_get(&node->sessions, ref.id) : NULL;
+}
+
+void tunnel_session_opened(struct tunnel_node *node, struct tunnel_session_ref ref, uint64_t epoch)
+{
+    struct tunnel_session *session = node_session(node, ref);
+    if (session) tunnel_session_accept(session, epoch);
+}
+
+void tunnel_session_refused(struct tunnel_node *node, struct tunnel_session_ref ref, const char *reason)
+{
+    enum { CLOSE_POLICY = 1008 };
+    struct tunnel_session *session = node_session(node, ref);
+    if (session) tunnel_session_end(session, reason, CLOSE_POLICY);
+}
+
+void tunnel_reports_ack(struct tunnel_node *node, struct tunnel_session_ref ref, const struct wire_ack *ack)
+{
+    struct tunnel_session *session = node_session(node, ref);
+    if (session && session->reports) tunnel_reports_send_ack(session->reports, ack);
+}
+
+void tunnel_reports_resume(struct tunnel_node *node, struct tunnel_session_ref ref)
+{
+    struct tunnel_session *session = node_session(node, ref);
+    if (session && session->reports) tunnel_reports_go_on(session->reports);
+}
+
+bool tunnel_node_has_runtime(struct tunnel_node *node, struct str account_id, struct str runtime)
+{
+    struct tunnel_session_ref ref;
+    return tunnel_directory_find(node->broker->directory, account_id, runtime, &ref);
+}
