@@ -62,7 +62,9 @@ struct collector {
     struct fetch fetches[COLLECTOR_FETCHES_MAX];
     struct inventory_resource **stale; // a ring of those whose content is to be fetched
     size_t stale_head, stale_count, stale_room;
-    uint64_t restarts; // of watches that are gone
+    uint64_t stale_pushed, stale_done; // how many ever
+    uint64_t stale_barrier;            // what was pushed when all lists were complete; 0: they are not
+    uint64_t restarts;                 // of watches that are gone
 };
 
 // ---- contents that are fetched one by one ---------------------------------------------------------------------
@@ -80,6 +82,7 @@ static void stale_push(struct collector *collector, struct inventory_resource *r
         collector->stale_head = 0;
     }
     collector->stale[(collector->stale_head + collector->stale_count++) % collector->stale_room] = resource;
+    collector->stale_pushed++;
 }
 
 static struct inventory_resource *stale_pop(struct collector *collector)
@@ -126,6 +129,7 @@ static void on_fetched(void *arg, int status, json_t *value, const struct error 
     struct inventory_resource *resource = fetch->resource;
     fetch->request = NULL;
     fetch->resource = NULL;
+    fetch->collector->stale_done++;
     if (!resource) return;
     resource->fetching = false;
     // Deleted while it was asked for: an old answer must not bring it back.
@@ -168,16 +172,21 @@ static void start_fetches(struct collector *collector)
         struct fetch *fetch = &collector->fetches[i];
         while (!fetch->request && collector->stale_count) {
             struct inventory_resource *resource = stale_pop(collector);
-            if (!resource) continue; // forgotten
+            if (!resource) { // forgotten
+                collector->stale_done++;
+                continue;
+            }
             AUTO_FREE char *path = object_path(resource);
             if (!path || !resource->reported || !resource->fetching) {
                 resource->fetching = false;
+                collector->stale_done++;
                 continue;
             }
             *fetch = (struct fetch){.collector = collector, .resource = resource};
             fetch->request = kube_fetch_start(collector->options.client, path, on_fetched, fetch);
             if (fetch->request) continue;
             fetch->resource = NULL;
+            collector->stale_done++;
             stale_push(collector, resource);
             return;
         }
@@ -351,6 +360,8 @@ void collector_tick(struct collector *collector, uint64_t now_ms)
         if (tier == 0 && !held) follow_kinds(collector);
     }
     start_fetches(collector);
+    if (!collector->stale_barrier && lists_are_complete(collector))
+        collector->stale_barrier = collector->stale_pushed + 1;
 }
 
 // ---- the whole -----------------------------------------------------------------------------------------------
@@ -443,6 +454,7 @@ void collector_relist(struct collector *collector)
             watch_relist(source->watch);
         }
     }
+    collector->stale_barrier = 0;
 }
 
 void collector_resume(struct collector *collector)
@@ -452,17 +464,20 @@ void collector_resume(struct collector *collector)
             watch_resume(kind_watch->sources[i].watch);
 }
 
-bool collector_is_complete(const struct collector *collector)
+static bool lists_are_complete(const struct collector *collector)
 {
-    if (collector->stale_count) return false;
-    for (size_t i = 0; i < COLLECTOR_FETCHES_MAX; i++)
-        if (collector->fetches[i].request) return false;
     size_t cursor = 0;
     for (const struct inventory_kind *kind; (kind = inventory_next_kind(collector->inventory, &cursor));)
         if (kind->claims && !kind->user) return false;
     for (const struct kind_watch *kind_watch = collector->kinds; kind_watch; kind_watch = kind_watch->next)
         if (!is_listed(kind_watch)) return false;
     return true;
+}
+
+// In a busy cluster something is always being fetched: what matters is what the lists themselves called for.
+bool collector_is_complete(const struct collector *collector)
+{
+    return collector->stale_barrier && collector->stale_done >= collector->stale_barrier - 1;
 }
 
 size_t collector_application_count(const struct collector *collector)

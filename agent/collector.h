@@ -39,7 +39,8 @@ void collector_destroy(struct collector *collector);               // NULL is fi
 void collector_tick(struct collector *collector, uint64_t now_ms); // a few times a second
 void collector_relist(struct collector *collector);                // everything is reported again
 void collector_resume(struct collector *collector);
-bool collector_is_complete(const struct collector *collector); // every list is, and nothing is being fetched
+// Every list is, and what was to be fetched by then has been.
+bool collector_is_complete(const struct collector *collector);
 size_t collector_application_count(const struct collector *collector);
 size_t collector_resource_count(const struct collector *collector);
 size_t collector_kind_count(const struct collector *collector);

@@ -56,9 +56,9 @@ struct door_request {
 
 // An accepted connection, so that closing the door can reach those that h2o does not count as requests.
 struct door_connection {
+    uv_tcp_t tcp; // first: the listener allocates it, and h2o takes its data pointer for itself
     struct door_connection *next, **link;
     struct h2o_door *door;
-    uv_tcp_t *tcp;
 };
 
 // uv_poll for the hang-up of a client whose answer is pending; on a copy of the descriptor, because h2o owns the
@@ -384,14 +384,13 @@ static void close_when_empty(struct h2o_door *door);
 
 static void on_connection_closed(uv_handle_t *handle)
 {
-    struct door_connection *connection = handle->data;
+    struct door_connection *connection = (struct door_connection *)handle;
     struct h2o_door *door = connection->door;
     *connection->link = connection->next;
     if (connection->next) connection->next->link = connection->link;
-    mem_free(connection);
     door->connections--;
     metric_move(door->open_connections, -1);
-    mem_free(handle);
+    mem_free(connection);
     if (door->listener) listener_connection_closed(door->listener);
     close_when_empty(door);
 }
@@ -400,11 +399,12 @@ static void on_connection_closed(uv_handle_t *handle)
 static void on_accepted(void *ctx, uv_tcp_t *tcp)
 {
     struct h2o_door *door = ctx;
-    struct door_connection *connection = mem_alloc(sizeof *connection);
-    *connection = (struct door_connection){.next = door->first, .link = &door->first, .door = door, .tcp = tcp};
+    struct door_connection *connection = (struct door_connection *)tcp;
+    connection->door = door;
+    connection->next = door->first;
+    connection->link = &door->first;
     if (door->first) door->first->link = &connection->next;
     door->first = connection;
-    tcp->data = connection;
     uv_os_fd_t fd;
     // h2o has no write time-out: the kernel ends a connection whose peer takes nothing.
     unsigned timeout = USER_TIMEOUT_MS;
@@ -450,7 +450,10 @@ struct h2o_door *h2o_door_create(struct loop *loop, const struct h2o_door_option
     door->accept = (h2o_accept_ctx_t){.ctx = &door->context, .hosts = door->config.hosts};
     h2o_door_set_tls(door, options->tls);
     door->listener = listener_create(loop, options->listen, options->connections_max, on_accepted, door, err);
-    if (door->listener) return door;
+    if (door->listener) {
+        listener_set_handle_bytes(door->listener, sizeof(struct door_connection));
+        return door;
+    }
     h2o_door_destroy(door);
     return NULL;
 }
@@ -491,7 +494,7 @@ void h2o_door_close(struct h2o_door *door, loop_fn on_closed, void *arg)
     // Cut at the socket: h2o then ends each connection in its own order.
     for (struct door_connection *connection = door->first; connection; connection = connection->next) {
         uv_os_fd_t fd;
-        if (uv_fileno((uv_handle_t *)connection->tcp, &fd) == 0) shutdown(fd, SHUT_RDWR);
+        if (uv_fileno((uv_handle_t *)&connection->tcp, &fd) == 0) shutdown(fd, SHUT_RDWR);
     }
     close_when_empty(door);
 }

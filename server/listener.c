@@ -24,6 +24,7 @@ enum {
 };
 
 struct listener {
+    size_t handle_bytes;
     uv_loop_t *uv;
     uv_poll_t poll;
     uv_timer_t retry;
@@ -86,7 +87,7 @@ static void drop_handle(uv_handle_t *handle)
 
 static void hand_over(struct listener *listener, int fd)
 {
-    uv_tcp_t *tcp = mem_zalloc(sizeof *tcp);
+    uv_tcp_t *tcp = mem_zalloc(listener->handle_bytes);
     set_socket_options(fd);
     uv_tcp_init(listener->uv, tcp);
     if (uv_tcp_open(tcp, fd) != 0) {
@@ -206,6 +207,7 @@ struct listener *listener_create(struct loop *loop, const char *address, size_t 
     int fd = -1;
     if (open_socket(address, &fd, err) != ERROR_NONE) return NULL;
     struct listener *listener = mem_zalloc(sizeof *listener);
+    listener->handle_bytes = sizeof(uv_tcp_t);
     listener->uv = loop_uv(loop);
     if (uv_poll_init(listener->uv, &listener->poll, fd) != 0) {
         (void)error_set(err, ERROR_IO, "cannot watch the socket of %s", address);
@@ -223,6 +225,11 @@ struct listener *listener_create(struct loop *loop, const char *address, size_t 
     listener->ctx = ctx;
     resume_accepting(listener);
     return listener;
+}
+
+void listener_set_handle_bytes(struct listener *listener, size_t bytes)
+{
+    listener->handle_bytes = bytes;
 }
 
 uint16_t listener_port(const struct listener *listener)

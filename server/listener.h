@@ -22,6 +22,9 @@ typedef void (*listener_accepted)(void *ctx, uv_tcp_t *tcp);
 // connections_max: 0 means no cap. NULL on error.
 struct listener *listener_create(struct loop *loop, const char *address, size_t connections_max,
                                  listener_accepted on_accepted, void *ctx, struct error *err);
+// From now on the handle handed over has this many bytes (at least a uv_tcp_t's), zeroed: a struct of the callee's
+// whose first member it is.
+void listener_set_handle_bytes(struct listener *listener, size_t bytes);
 uint16_t listener_port(const struct listener *listener);
 // One of the connections handed over is gone: there is room for another.
 void listener_connection_closed(struct listener *listener);

@@ -178,6 +178,34 @@ json_t *report_string_map(const json_t *object, size_t value_bytes_max)
     return map;
 }
 
+// Reporters' own form, {"type","level","message","lastSeen","sourceReference"}, as the contract's SyncError or
+// HealthError; what has that form already stays.
+static json_t *contract_errors(const json_t *errors)
+{
+    enum { ERRORS_COUNT_MAX = 100 };
+    json_t *list = json_array();
+    size_t i;
+    json_t *each;
+    json_array_foreach((json_t *)(uintptr_t)errors, i, each)
+    {
+        if (i >= ERRORS_COUNT_MAX) break;
+        if (!json_is_object(each)) continue;
+        if (json_object_get(each, "__typename")) {
+            json_array_append(list, each);
+            continue;
+        }
+        bool is_health = str_eq(json_get_str(each, "type"), STR("health"));
+        bool is_warning = str_eq_nocase(json_get_str(each, "level"), STR("warning"));
+        json_array_append_new(
+            list,
+            json_pack("{s:s, s:s, s:s, s:o, s:n, s:n, s:s, s:o}", "__typename", is_health ? "HealthError" : "SyncError",
+                      "level", is_warning ? "WARNING" : "ERROR", "title", is_health ? "Health error" : "Sync error",
+                      "message", json_new_str(json_get_str(each, "message")), "suggestion", "object", "code", "UNKNOWN",
+                      "lastSeen", json_new_str(json_get_str(each, "lastSeen"))));
+    }
+    return list;
+}
+
 void report_enrich_params(struct report_params *p, const struct report *report)
 {
     enum { TEXT_MAX = 4096, ERRORS_MAX = 64 * 1024 };
@@ -190,9 +218,9 @@ void report_enrich_params(struct report_params *p, const struct report *report)
     params_bytes_or_null(p, report_plan_blob(p->plan, report->desired_manifest));
     params_bytes_or_null(p, report_plan_blob(p->plan, report->git_manifest));
     json_t *errors = NULL;
-    if (report->errors.len && json_decode(report->errors, NULL, &errors, NULL) == ERROR_NONE && json_is_array(errors))
-        params_json(p, errors, ERRORS_MAX, "[]");
-    else
-        params_text(p, STR("[]"));
+    if (report->errors.len && json_decode(report->errors, NULL, &errors, NULL) != ERROR_NONE) errors = NULL;
+    json_t *list = contract_errors(errors);
+    params_json(p, list, ERRORS_MAX, "[]");
+    json_decref(list);
     json_decref(errors);
 }

@@ -173,7 +173,7 @@ class Platform:
         done = subprocess.run(
             ["psql", "-X", "-q", "-At", "-F", "\t", "-h", "127.0.0.1", "-p", ports["PORT_POSTGRES"], "-U", "culvert_super", "-d", "culvert"],
             input=sql,
-            env=dict(os.environ, PGPASSWORD=password),
+            env=dict(os.environ, PGPASSWORD=password, PGOPTIONS="-c search_path=culvert"),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -1,4 +1,4 @@
-#include "scripted_service.h"
+#include "tests/unit/agent/scripted_service.h"
 
 #include <netinet/in.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 // cmocka.h wants the four above first.
 #include <cmocka.h>
 
-#include "tunnel_pair.h"
+#include "tests/unit/agent/tunnel_pair.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -20,7 +20,7 @@ enum { BODY_BYTES_MAX = 64 * 1024 * 1024, RUN_MS_MAX = 10000 };
 static struct pair_call *call_of(struct tunnel_pair *pair, int32_t id)
 {
     for (unsigned i = 0; i < pair->call_count; i++)
-        if (pair->call[i].id == id) return &pair->call[i];
+        if (id && pair->call[i].id == id) return &pair->call[i];
     return NULL;
 }
 
@@ -135,16 +135,20 @@ static void create_platform(struct tunnel_pair *pair)
     nghttp2_session_set_local_window_size(pair->platform, NGHTTP2_FLAG_NONE, 0, 0x7fffffff);
 }
 
-void tunnel_pair_init(struct tunnel_pair *pair, const char *services, const char *webhooks)
+void tunnel_pair_init(struct tunnel_pair *pair)
+{
+    memset(pair, 0, sizeof(*pair));
+    pair->loop = loop_create("test", 0);
+}
+
+void tunnel_pair_open(struct tunnel_pair *pair, const char *services, const char *webhooks)
 {
     static const struct agent_session_events events = {.on_request = on_request, .on_wants_write = on_wants_write};
     const struct agent_session_options options = {.streams_max = 100, .buffered_bytes_max = 8 << 20};
     struct error err = {0};
-    memset(pair, 0, sizeof(*pair));
     pair->config.router_services = mem_strdup(services);
     pair->config.router_webhooks = mem_strdup(webhooks);
     pair->config.router_workflows = mem_strdup("");
-    pair->loop = loop_create("test", 0);
     pair->router = agent_router_create(&pair->config, &err);
     if (!pair->router) fail_msg("%s", err.text);
     pair->pool = upstream_pool_create(loop_uv(pair->loop), 2000);

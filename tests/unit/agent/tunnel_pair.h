@@ -58,8 +58,10 @@ struct pair_request {
     bool body;                  // more follows by tunnel_pair_write()
 };
 
-// services, webhooks: as in the agent's configuration.
-void tunnel_pair_init(struct tunnel_pair *pair, const char *services, const char *webhooks);
+// Makes the loop, for whatever else a test runs on it.
+void tunnel_pair_init(struct tunnel_pair *pair);
+// services, webhooks: as in the agent's configuration. Opens the tunnel.
+void tunnel_pair_open(struct tunnel_pair *pair, const char *services, const char *webhooks);
 void tunnel_pair_finish(struct tunnel_pair *pair);
 struct pair_call *tunnel_pair_call(struct tunnel_pair *pair, const struct pair_request *request);
 void tunnel_pair_write(struct pair_call *call, const void *at, size_t len, bool end);

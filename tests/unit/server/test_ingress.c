@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -864,6 +865,7 @@ static void test_tls_streams(void **state)
 
 int main(void)
 {
+    signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
         WITH(test_answers_are_framed, set_up),
         WITH(test_trailers_and_interim_answers, set_up),

@@ -33,10 +33,9 @@ int database_setup(void **state)
     log_set_level(LOG_ERROR);
     struct database *database = mem_zalloc(sizeof *database);
     database->loop = loop_create("test", 0);
-    database->pg = pg_create(database->loop, &(struct pg_options){.conninfo = app,
-                                                                  .connections = 2,
-                                                                  .queue_max = 1000,
-                                                                  .statement_timeout_ms = 5000});
+    database->pg = pg_create(
+        database->loop,
+        &(struct pg_options){.conninfo = app, .connections = 2, .queue_max = 1000, .statement_timeout_ms = 5000});
     *state = database;
     return 0;
 }
@@ -215,8 +214,9 @@ uint64_t database_open_session(struct database *database, const char *runtime, c
 void database_query(const char *account, const char *sql, char *out, size_t out_bytes)
 {
     PGconn *conn = PQconnectdb(getenv("CULVERT_TEST_DATABASE_URL"));
-    PQclear(PQexecParams(conn, "SELECT set_config('app.account_id', $1, false), set_config('search_path', 'culvert', "
-                               "false)",
+    PQclear(PQexecParams(conn,
+                         "SELECT set_config('app.account_id', $1, false), set_config('search_path', 'culvert', "
+                         "false)",
                          1, NULL, &account, NULL, NULL, 0));
     PGresult *result = PQexecParams(conn, sql, 0, NULL, NULL, NULL, NULL, 0);
     ExecStatusType status = PQresultStatus(result);

@@ -5,8 +5,8 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "database.h"
 #include "base/token.h"
+#include "database.h"
 #include "storage/identity_store.h"
 #include "storage/runtime_store.h"
 #include "storage/session_store.h"
@@ -196,9 +196,12 @@ static void me_has_what_clients_dereference(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_key_logs_in_until_it_is_revoked), cmocka_unit_test(a_key_expires),
-        cmocka_unit_test(a_key_of_nobody_is_not_made),       cmocka_unit_test(a_runtime_token_logs_in),
-        cmocka_unit_test(names_are_unique),                  cmocka_unit_test(me_has_what_clients_dereference),
+        cmocka_unit_test(a_key_logs_in_until_it_is_revoked),
+        cmocka_unit_test(a_key_expires),
+        cmocka_unit_test(a_key_of_nobody_is_not_made),
+        cmocka_unit_test(a_runtime_token_logs_in),
+        cmocka_unit_test(names_are_unique),
+        cmocka_unit_test(me_has_what_clients_dereference),
     };
     return cmocka_run_group_tests(tests, database_setup, database_teardown);
 }

@@ -1,0 +1,392 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "database.h"
+#include "storage/application_store.h"
+#include "storage/report_store.h"
+#include "storage/runtime_store.h"
+
+enum { START_MS = 1700000000 };
+
+static struct report object_report(const struct database *database, const char *name, uint64_t epoch, uint64_t sequence,
+                                   const char *manifest)
+{
+    struct report report = {.type = REPORT_OBJECT,
+                            .source = REPORT_FROM_TUNNEL,
+                            .account_id = str_c(database->account),
+                            .runtime = STR("prod"),
+                            .epoch = epoch,
+                            .sequence = sequence,
+                            .group = STR("apps"),
+                            .version = STR("v1"),
+                            .kind = STR("Deployment"),
+                            .ns = STR("shop"),
+                            .name = str_c(name),
+                            .uid = STR("00000000-0000-0000-0000-000000000001"),
+                            .cluster = STR("in-cluster"),
+                            .sync_status = STR("Synced"),
+                            .health_status = STR("Healthy"),
+                            .observed_at_ms = clock_wall_ms(),
+                            .manifest = str_c(manifest)};
+    id_sha256(manifest, strlen(manifest), report.content_hash);
+    return report;
+}
+
+static struct report snapshot_report(const struct database *database, enum report_type type, uint64_t epoch,
+                                     uint64_t sequence, uint64_t count)
+{
+    return (struct report){.type = type,
+                           .source = REPORT_FROM_TUNNEL,
+                           .account_id = str_c(database->account),
+                           .runtime = STR("prod"),
+                           .epoch = epoch,
+                           .sequence = sequence,
+                           .observed_at_ms = clock_wall_ms(),
+                           .count = count};
+}
+
+static void apply(struct database *database, const struct report *reports, size_t count, struct answer *answer)
+{
+    answer_init(answer, database);
+    report_store_apply(database->pg, reports, count, answer_on_reports, answer);
+    answer_wait(answer);
+    if (answer->code != ERROR_NONE) fail_msg("%s", answer->text);
+    assert_int_equal(answer->outcome_count, count);
+}
+
+static enum report_result apply_one(struct database *database, struct report report)
+{
+    struct answer answer;
+    apply(database, &report, 1, &answer);
+    return answer.outcomes[0].result;
+}
+
+static const char *query(const struct database *database, const char *sql)
+{
+    static char text[1 << 16];
+    database_query(database->account, sql, text, sizeof text);
+    return text;
+}
+
+static const char deployment[] =
+    "{\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\",\"metadata\":{\"name\":\"web\",\"labels\":{\"app\":\"web\"},"
+    "\"ownerReferences\":[{\"apiVersion\":\"argoproj.io/v1alpha1\",\"kind\":\"Rollout\",\"name\":\"r\",\"uid\":\"u\"}],"
+    "\"creationTimestamp\":\"2026-01-02T03:04:05Z\"},\"spec\":{\"template\":{\"spec\":{\"containers\":[{\"image\":"
+    "\"nginx:1\"},{\"image\":\"nginx:1\"},{\"image\":\"redis:7\"}]}}}}";
+
+static void only_newer_reports_change_a_row(void **state)
+{
+    struct database *database = database_of(state);
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+    assert_int_equal(apply_one(database, object_report(database, "web", 1, 5, deployment)), REPORT_APPLIED);
+    assert_int_equal(apply_one(database, object_report(database, "web", 1, 5, deployment)), REPORT_UNCHANGED);
+    assert_int_equal(apply_one(database, object_report(database, "web", 1, 4, "{\"a\":1}")), REPORT_UNCHANGED);
+    // Said again later: taken, but nothing changed.
+    assert_int_equal(apply_one(database, object_report(database, "web", 1, 6, deployment)), REPORT_UNCHANGED);
+    assert_string_equal(query(database, "SELECT sequence FROM resources"), "6");
+    // A new session counts from 1 again.
+    assert_int_equal(apply_one(database, object_report(database, "web", 2, 1, "{\"a\":2}")), REPORT_APPLIED);
+    assert_int_equal(apply_one(database, object_report(database, "web", 1, 99, deployment)), REPORT_UNCHANGED);
+    struct report gone = object_report(database, "web", 2, 2, "");
+    gone.type = REPORT_DELETED;
+    assert_int_equal(apply_one(database, gone), REPORT_APPLIED);
+    assert_int_equal(apply_one(database, gone), REPORT_UNCHANGED);
+    assert_int_equal(apply_one(database, object_report(database, "web", 2, 1, deployment)), REPORT_UNCHANGED);
+    assert_string_equal(query(database, "SELECT count(*) FROM resources WHERE NOT is_deleted"), "0");
+    // Made anew: another uid, a new incarnation.
+    struct report anew = object_report(database, "web", 2, 3, deployment);
+    anew.uid = STR("00000000-0000-0000-0000-000000000002");
+    assert_int_equal(apply_one(database, anew), REPORT_APPLIED);
+    assert_string_equal(query(database, "SELECT uid FROM resources WHERE NOT is_deleted"),
+                        "00000000-0000-0000-0000-000000000002");
+    assert_string_equal(query(database, "SELECT epoch || '/' || sequence FROM report_positions"), "2/3");
+}
+
+static void resources_have_their_columns(void **state)
+{
+    struct database *database = database_of(state);
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+    struct report report = object_report(database, "web", 1, 1, deployment);
+    report.application_name = STR("shop");
+    report.application_ns = STR("argocd");
+    report.health_status = STR("Progressing");
+    report.sync_status = STR("OutOfSync");
+    assert_int_equal(apply_one(database, report), REPORT_APPLIED);
+    assert_string_equal(query(database, "SELECT concat_ws(' ', sync_status, health_status, application_namespace, "
+                                        "application_name, images, labels, owners -> 0 ->> 'kind', version, "
+                                        "to_char(resource_created_at, 'YYYY-MM-DD HH24:MI:SS')) FROM resources"),
+                        "OUT_OF_SYNC PROGRESSING argocd shop [\"nginx:1\", \"redis:7\"] {\"app\": \"web\"} Rollout v1 "
+                        "2026-01-02 03:04:05");
+    assert_string_equal(query(database, "SELECT encoding || ' ' || (plain_bytes > length(content)) FROM manifests"),
+                        "1 true");
+}
+
+static void a_bad_record_does_not_sink_its_batch(void **state)
+{
+    struct database *database = database_of(state);
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+    size_t big = (size_t)10 * 1024 * 1024 + 1;
+    char *huge = mem_alloc(big + 1);
+    memset(huge, ' ', big);
+    huge[big] = '\0';
+    char nul[] = "a\0b", broken[] = "\xff\xfe", unicode_nul[] = "{\"a\":\"\\u0000\"}";
+    struct report reports[] = {
+        object_report(database, "good-1", 1, 1, deployment),
+        object_report(database, "text", 1, 2, "not json"),
+        object_report(database, "array", 1, 3, "[1]"),
+        object_report(database, "huge", 1, 4, huge),
+        object_report(database, "nul", 1, 5, deployment),
+        object_report(database, "utf8", 1, 6, deployment),
+        object_report(database, "", 1, 7, deployment),
+        object_report(database, "escape", 1, 8, unicode_nul),
+        object_report(database, "twice", 1, 9, "{\"a\":1,\"a\":2}"),
+        object_report(database, "nowhere", 1, 10, deployment),
+        object_report(database, "hash", 1, 11, deployment),
+        object_report(database, "good-2", 1, 12, deployment),
+    };
+    reports[4].name = str_of(nul, 3);
+    reports[5].ns = str_of(broken, 2);
+    reports[9].runtime = STR("no-such-runtime");
+    reports[10].health_message = str_of(broken, 2);
+    size_t count = sizeof reports / sizeof *reports;
+    struct answer answer;
+    apply(database, reports, count, &answer);
+    for (size_t i = 0; i < count; i++) {
+        bool is_good = i == 0 || i == count - 1;
+        if (answer.outcomes[i].result != (is_good ? REPORT_APPLIED : REPORT_REFUSED)) fail_msg("record %zu", i);
+    }
+    assert_string_equal(query(database, "SELECT string_agg(name, ' ' ORDER BY name) FROM resources"), "good-1 good-2");
+    mem_free(huge);
+}
+
+static void nothing_is_deleted_until_a_snapshot_matches(void **state)
+{
+    struct database *database = database_of(state);
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+    struct answer answer;
+    struct report before[] = {
+        object_report(database, "a", 1, 1, "{\"n\":1}"),
+        object_report(database, "b", 1, 2, "{\"n\":2}"),
+        object_report(database, "c", 1, 3, "{\"n\":3}"),
+    };
+    apply(database, before, 3, &answer);
+    // Two of three come, but three are counted: ask again, keep all.
+    struct report wrong[] = {
+        snapshot_report(database, REPORT_SNAPSHOT_BEGIN, 2, 1, 0),
+        object_report(database, "a", 2, 2, "{\"n\":1}"),
+        object_report(database, "b", 2, 3, "{\"n\":2}"),
+        snapshot_report(database, REPORT_SNAPSHOT_END, 2, 4, 3),
+    };
+    apply(database, wrong, 4, &answer);
+    assert_int_equal(answer.outcomes[3].result, REPORT_RESYNC);
+    assert_string_equal(query(database, "SELECT count(*) FROM resources WHERE NOT is_deleted"), "3");
+    struct report right[] = {
+        snapshot_report(database, REPORT_SNAPSHOT_BEGIN, 2, 5, 0),
+        object_report(database, "a", 2, 6, "{\"n\":1}"),
+        object_report(database, "b", 2, 7, "{\"n\":2}"),
+        snapshot_report(database, REPORT_SNAPSHOT_END, 2, 8, 2),
+    };
+    apply(database, right, 4, &answer);
+    assert_int_equal(answer.outcomes[3].result, REPORT_APPLIED);
+    assert_string_equal(
+        query(database, "SELECT string_agg(name, ' ' ORDER BY name) FROM resources WHERE NOT is_deleted"), "a b");
+    assert_int_equal(apply_one(database, right[3]), REPORT_UNCHANGED);
+    // An end without its beginning, or of another session, deletes nothing.
+    assert_int_equal(apply_one(database, snapshot_report(database, REPORT_SNAPSHOT_END, 3, 1, 0)), REPORT_RESYNC);
+    assert_string_equal(query(database, "SELECT count(*) FROM resources WHERE NOT is_deleted"), "2");
+    // An object that cannot be stored does not make every snapshot fail, and its older row stays.
+    struct report refused[] = {
+        snapshot_report(database, REPORT_SNAPSHOT_BEGIN, 3, 2, 0),
+        object_report(database, "a", 3, 3, "broken"),
+        object_report(database, "new", 3, 4, "broken"),
+        snapshot_report(database, REPORT_SNAPSHOT_END, 3, 5, 2),
+    };
+    apply(database, refused, 4, &answer);
+    assert_int_equal(answer.outcomes[1].result, REPORT_REFUSED);
+    assert_int_equal(answer.outcomes[3].result, REPORT_APPLIED);
+    assert_string_equal(
+        query(database, "SELECT string_agg(name, ' ' ORDER BY name) FROM resources WHERE NOT is_deleted"), "a");
+}
+
+// A report over HTTP at a time, in milliseconds after some start.
+static struct report http_report(const struct database *database, const char *name, int64_t at_ms, const char *manifest)
+{
+    struct report report = object_report(database, name, 0, 0, manifest);
+    report.source = REPORT_FROM_HTTP;
+    report.observed_at_ms = START_MS * INT64_C(1000) + at_ms;
+    report.desired_manifest = STR("{\"wish\":true}");
+    report.commit_message = STR("a commit");
+    report.revision = STR("abc");
+    report.errors = STR("[{\"type\":\"sync\",\"level\":\"warning\",\"message\":\"careful\",\"lastSeen\":\"x\"}]");
+    return report;
+}
+
+static void http_yields_to_tunnels(void **state)
+{
+    struct database *database = database_of(state);
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+    assert_int_equal(apply_one(database, http_report(database, "web", 10, "{\"n\":1}")), REPORT_APPLIED);
+    assert_int_equal(apply_one(database, http_report(database, "web", 5, "{\"n\":0}")), REPORT_UNCHANGED);
+    assert_int_equal(apply_one(database, http_report(database, "web", 10, "{\"n\":1}")), REPORT_UNCHANGED);
+    assert_int_equal(apply_one(database, http_report(database, "web", 20, "{\"n\":2}")), REPORT_APPLIED);
+    assert_int_equal(apply_one(database, object_report(database, "web", 1, 1, "{\"n\":3}")), REPORT_APPLIED);
+    assert_int_equal(apply_one(database, http_report(database, "web", 30, "{\"n\":4}")), REPORT_UNCHANGED);
+    struct report gone = http_report(database, "web", 40, "");
+    gone.type = REPORT_DELETED;
+    assert_int_equal(apply_one(database, gone), REPORT_UNCHANGED);
+    // What only HTTP knows stays beside what the tunnel says.
+    assert_string_equal(query(database,
+                              "SELECT epoch || ' ' || commit_message || ' ' || (desired_sha256 IS NOT NULL) || "
+                              "' ' || (source_errors -> 0 ->> '__typename') || ' ' || (source_errors -> 0 ->> "
+                              "'level') FROM resources WHERE NOT is_deleted"),
+                        "1 a commit true SyncError WARNING");
+    // A snapshot over the tunnel does not take away what only HTTP reported.
+    assert_int_equal(apply_one(database, http_report(database, "only-http", 1, "{}")), REPORT_APPLIED);
+    struct report snapshot[] = {
+        snapshot_report(database, REPORT_SNAPSHOT_BEGIN, 2, 1, 0),
+        object_report(database, "web", 2, 2, "{\"n\":3}"),
+        snapshot_report(database, REPORT_SNAPSHOT_END, 2, 3, 1),
+    };
+    struct answer answer;
+    apply(database, snapshot, 3, &answer);
+    assert_int_not_equal(answer.outcomes[2].result, REPORT_RESYNC);
+    assert_string_equal(
+        query(database, "SELECT string_agg(name, ' ' ORDER BY name) FROM resources WHERE NOT is_deleted"),
+        "only-http web");
+}
+
+static void a_clock_that_runs_ahead_blocks_nobody(void **state)
+{
+    struct database *database = database_of(state);
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+    struct report ahead = http_report(database, "web", 0, "{\"n\":1}");
+    ahead.observed_at_ms = clock_wall_ms() + INT64_C(10) * 365 * 86400 * 1000;
+    assert_int_equal(apply_one(database, ahead), REPORT_APPLIED);
+    assert_string_equal(query(database, "SELECT observed_at < now() + interval '2 minutes' FROM resources"), "t");
+}
+
+// ---- every order ends alike
+// ------------------------------------------------------------------------------------------
+
+enum { OBJECTS = 6, STORY = 60, ROUNDS = 12 };
+
+static uint64_t next_random(uint64_t *seed)
+{
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    return *seed;
+}
+
+static const char rows_sql[] =
+    "SELECT coalesce(string_agg(row_to_json(x)::text, E'\\n' ORDER BY x.kind, x.name), '') FROM ("
+    " SELECT kind, name, uid, encode(manifest_sha256, 'hex') AS manifest, sync_status, health_status, epoch, sequence"
+    "   FROM resources WHERE NOT is_deleted AND runtime = 'prod'"
+    " UNION ALL"
+    " SELECT 'Application', name, uid, encode(manifest_sha256, 'hex'), sync_status, health_status, epoch, sequence"
+    "   FROM applications WHERE NOT is_deleted AND runtime = 'prod'"
+    " UNION ALL"
+    " SELECT 'History', name || history_id, uid, revision, '', '', 0, 0 FROM application_history"
+    " UNION ALL"
+    " SELECT 'Operation', name || started_at, uid, phase, '', '', 0, 0 FROM application_operations) x";
+
+struct story {
+    struct report reports[STORY];
+    char names[STORY][16], uids[STORY][16], manifests[STORY][1024];
+};
+
+static void tell_story(struct story *story, const struct database *database, uint64_t *seed)
+{
+    for (size_t i = 0; i < STORY; i++) {
+        uint64_t which = next_random(seed) % OBJECTS, epoch = 1 + i / 20, version = next_random(seed) % 5;
+        bool is_application = which % 2 == 0;
+        snprintf(story->names[i], sizeof story->names[i], "object-%d", (int)which);
+        snprintf(story->uids[i], sizeof story->uids[i], "uid-%d-%d", (int)which, (int)(i / 15));
+        snprintf(
+            story->manifests[i], sizeof story->manifests[i],
+            "{\"metadata\":{\"uid\":\"%s\"},\"n\":%d,\"status\":{\"sync\":{\"status\":\"%s\"},\"history\":[{\"id\":%d,"
+            "\"revision\":\"r%d\"},{\"id\":%d,\"revision\":\"r%d\"}],\"operationState\":{\"phase\":\"%s\","
+            "\"startedAt\":\"2026-01-01T00:00:0%dZ\"}}}",
+            story->uids[i], (int)i, version % 2 ? "Synced" : "OutOfSync", (int)i, (int)i, (int)i + 1, (int)i + 1,
+            version % 3 ? "Succeeded" : "Failed", (int)version);
+        story->reports[i] = object_report(database, story->names[i], epoch, i + 1, story->manifests[i]);
+        struct report *report = &story->reports[i];
+        report->uid = str_c(story->uids[i]);
+        if (is_application) {
+            report->group = STR("argoproj.io");
+            report->kind = STR("Application");
+            report->version = STR("v1alpha1");
+        }
+        if (next_random(seed) % 5 == 0) report->type = REPORT_DELETED;
+    }
+}
+
+static void replay_and_shuffle_end_in_the_same_rows(void **state)
+{
+    struct database *database = database_of(state);
+    char id[ID_UUID_BYTES];
+    const char *given = getenv("CULVERT_TEST_SEED");
+    uint64_t seed = given ? strtoull(given, NULL, 10) : id_random_u64() | 1;
+    print_message("CULVERT_TEST_SEED=%llu\n", (unsigned long long)seed);
+    static struct story story;
+    tell_story(&story, database, &seed);
+    static struct report told[STORY * 2];
+    static char expected[1 << 16];
+    struct answer answer;
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        database_make_runtime(database, "prod", id);
+        size_t count = STORY;
+        memcpy(told, story.reports, sizeof story.reports);
+        for (size_t i = 0; round > 0 && i < STORY; i++) // some are told twice
+            if (next_random(&seed) % 3 == 0) told[count++] = story.reports[i];
+        for (size_t i = count - 1; round > 0 && i > 0; i--) {
+            size_t k = next_random(&seed) % (i + 1);
+            struct report swap = told[i];
+            told[i] = told[k];
+            told[k] = swap;
+        }
+        for (size_t done = 0; done < count;) {
+            size_t some = 1 + next_random(&seed) % 20;
+            if (some > count - done) some = count - done;
+            apply(database, told + done, some, &answer);
+            done += some;
+        }
+        const char *rows = query(database, rows_sql);
+        if (round == 0)
+            snprintf(expected, sizeof expected, "%s", rows);
+        else
+            assert_string_equal(rows, expected);
+        answer_init(&answer, database);
+        runtime_store_delete(database->pg, database->account, STR("prod"), answer_on_count, &answer);
+        answer_wait(&answer);
+        assert_int_equal(answer.count, 1);
+        answer_finish(&answer);
+        assert_string_equal(query(database, rows_sql), "");
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_newer_reports_change_a_row),
+        cmocka_unit_test(resources_have_their_columns),
+        cmocka_unit_test(a_bad_record_does_not_sink_its_batch),
+        cmocka_unit_test(nothing_is_deleted_until_a_snapshot_matches),
+        cmocka_unit_test(http_yields_to_tunnels),
+        cmocka_unit_test(a_clock_that_runs_ahead_blocks_nobody),
+        cmocka_unit_test(replay_and_shuffle_end_in_the_same_rows),
+    };
+    return cmocka_run_group_tests(tests, database_setup, database_teardown);
+}

@@ -1,0 +1,87 @@
+// The reports stream: in order, acknowledged, held back while the consumer is full, and refused when broken.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/tunnel/broker_fixture.h"
+
+enum { REPORTS = 300 };
+
+static struct fixture fixture;
+
+static void test_in_order_and_acknowledged(void **state)
+{
+    (void)state;
+    fixture_start(&fixture, NULL);
+    struct fake_agent *agent = fixture_agent(&fixture, &(struct fake_agent_options){.reports = REPORTS});
+    WAIT_UNTIL(atomic_load(&fixture.reports) == REPORTS + 1);
+    assert_int_equal(fixture.report_errors, 0);
+    WAIT_UNTIL(atomic_load(&fake_agent_seen(agent)->acked) == REPORTS + 1);
+    fixture_acknowledge(&fixture, 99999);
+    WAIT_UNTIL(atomic_load(&fake_agent_seen(agent)->acked) == 99999);
+    fake_agent_stop(agent);
+    fixture_stop(&fixture);
+}
+
+static void test_back_pressure(void **state)
+{
+    (void)state;
+    fixture_start(&fixture, NULL);
+    atomic_store(&fixture.reports_pause_every, 1); // one at a time
+    struct fake_agent *agent = fixture_agent(&fixture, &(struct fake_agent_options){.reports = REPORTS});
+    for (unsigned i = 1; i <= REPORTS + 1; i++) {
+        WAIT_UNTIL(atomic_load(&fixture.reports) == i);
+        if (i % 50 == 0) { // a call goes by a stopped reports stream
+            struct fixture_call call = {.fixture = &fixture, .node = i / 50 % 2, .path = "/bytes/100000"};
+            fixture_call_start(&call);
+            WAIT_UNTIL(atomic_load(&call.done));
+            assert_int_equal(call.received, 100000);
+        }
+        assert_int_equal(fixture.reports, i);
+        fixture_resume_reports(&fixture);
+    }
+    assert_int_equal(fixture.report_errors, 0);
+    fake_agent_stop(agent);
+    fixture_stop(&fixture);
+}
+
+static void test_agent_without_a_reporter(void **state)
+{
+    (void)state;
+    fixture_start(&fixture, NULL);
+    struct fake_agent *agent = fixture_agent(&fixture, &(struct fake_agent_options){.reports_refused = true});
+    WAIT_UNTIL(atomic_load(&fake_agent_seen(agent)->epoch) == 1);
+    struct fixture_call call = {.fixture = &fixture, .path = "/hello"};
+    fixture_call_start(&call);
+    WAIT_UNTIL(atomic_load(&call.done));
+    assert_int_equal(call.status, 200);
+    assert_false(fake_agent_seen(agent)->closed);
+    fake_agent_stop(agent);
+    fixture_stop(&fixture);
+}
+
+static void test_broken_records_end_the_session(void **state)
+{
+    (void)state;
+    fixture_start(&fixture, NULL);
+    struct fake_agent *agent = fixture_agent(&fixture, &(struct fake_agent_options){.reports_broken = true});
+    WAIT_UNTIL(atomic_load(&fixture.closed) == 1);
+    assert_string_equal(fixture.close_reason, "reports: the first record is no HELLO");
+    WAIT_UNTIL(atomic_load(&fake_agent_seen(agent)->closed));
+    fake_agent_stop(agent);
+    fixture_stop(&fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_in_order_and_acknowledged),
+        cmocka_unit_test(test_back_pressure),
+        cmocka_unit_test(test_agent_without_a_reporter),
+        cmocka_unit_test(test_broken_records_end_the_session),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,310 @@
+// Sessions: who gets in, whose epoch counts, liveness, revocation, drain, and agents that break the protocol.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/tunnel/broker_fixture.h"
+
+static struct fixture fixture;
+
+static int dial_status(const struct fake_agent_options *options)
+{
+    struct fake_agent *agent = fixture_agent(&fixture, options);
+    WAIT_UNTIL(atomic_load(&fake_agent_seen(agent)->status) != 0);
+    int status = atomic_load(&fake_agent_seen(agent)->status);
+    fake_agent_stop(agent);
+    return status;
+}
+
+static void tune_few_sessions(struct tunnel_options *options)
+{
+    options->sessions_max = 1;
+}
+
+static void test_who_gets_in(void **state)
+{
+    (void)state;
+    fixture_start(&fixture, NULL);
+    assert_int_equal(dial_status(&(struct fake_agent_options){.token = "nonsense"}), 401);
+    assert_int_equal(dial_status(&(struct fake_agent_options){.token = "forbidden"}), 403);
+    assert_int_equal(dial_status(&(struct fake_agent_options){.token = "later"}), 503);
+    assert_int_equal(dial_status(&(struct fake_agent_options){.runtime = "another"}), 403);
+    assert_int_equal(fixture.openings, 0);
+    assert_int_equal(dial_status(&(struct fake_agent_options){0}), 101);
+    fixture_stop(&fixture);
+}
+
+static void test_session_limit(void **state)
+{
+    (void)state;
+    fixture_start(&fixture, tune_few_sessions);
+    struct fake_agent *agents[6];
+    int in = 0, out = 0;
+    for (int i = 0; i < 6; i++) {
+        agents[i] = fixture_agent(&fixture, &(struct fake_agent_options){.mute = true});
+        WAIT_UNTIL(atomic_load(&fake_agent_seen(agents[i])->status) != 0);
+        in += fake_agent_seen(agents[i])->status == 101;
+        out += fake_agent_seen(agents[i])->status == 503;
+    }
+    assert_true(in >= 1 && out >= 1 && in + out == 6);
+    for (int i = 0; i < 6; i++)
+        fake_agent_stop(agents[i]);
+    fixture_stop(&fixture);
+}
+
+static void tune_slow_door(struct tunnel_options *options)
+{
+    options->handshakes_per_second = 1;
+}
+
+static void test_handshake_rate(void **state)
+{
+    (void)state;
+    fixture_start(&fixture, tune_slow_door);
+    int refused = 0;
+    for (int i = 0; i < 8; i++)
+        refused += dial_status(&(struct fake_agent_options){0}) == 503;
+    assert_true(refused >= 4);
+    fixture_stop(&fixture);
+}
+
+static void test_newest_epoch_wins(void **state)
+{
+    (void)state;
+    fixture_start(&fixture, NULL);
+    struct fake_agent *first = fixture_agent_up(&fixture);
+    struct fake_agent *second = fixture_agent_up(&fixture);
+    WAIT_UNTIL(atomic_load(&fake_agent_seen(first)->superseded_by) == 2);
+    WAIT_UNTIL(atomic_load(&fake_agent_seen(first)->closed));
+    WAIT_UNTIL(atomic_load(&fixture.closed) == 1);
+    for (unsigned node = 0; node < FIXTURE_NODES; node++) {
+        struct fixture_call call = {.fixture = &fixture, .node = node, .path = "/hello"};
+        fixture_call_start(&call);
+        WAIT_UNTIL(atomic_load(&call.done));
+        assert_int_equal(call.status, 200);
+    }
+    assert_false(fake_agent_seen(second)->closed);
+    fake_agent_stop(first);
+    fake_agent_stop(second);
+    fixture_stop(&fixture);
+}
+
+static void test_call_in_flight_outlives_its_session(void **state)
+{
+    (void)state;
+    fixture_start(&fixture, NULL);
+    struct fake_agent *first = fixture_agent_up(&fixture);
+    struct fixture_call call = {.fixture = &fixture, .node = 1, .path = "/bytes/500000", .holds = true};
+    fixture_call_start(&call);
+    WAIT_UNTIL(atomic_load(&call.received) > 0);
+    struct fake_agent *second = fixture_agent_up(&fixture);
+    WAIT_UNTIL(atomic_load(&fake_agent_seen(first)->superseded_by) == 2);
+    fixture_call_release(&call);
+    WAIT_UNTIL(atomic_load(&call.done));
+    assert_int_equal(call.received, 500000);
+    assert_int_equal(call.cause, TUNNEL_CAUSE_NONE);
+    WAIT_UNTIL(atomic_load(&fake_agent_seen(first)->closed));
+    fake_agent_stop(first);
+    fake_agent_stop(second);
+    fixture_stop(&fixture);
+}
+
+static void test_older_epoch_is_fenced_off(void **state)
+{
+    (void)state;
+    fixture_start(&fixture, NULL);
+    atomic_store(&fixture.stale_epochs, true);
+    struct fake_agent *first = fixture_agent_up(&fixture);                                // 999
+    struct fake_agent *second = fixture_agent(&fixture, &(struct fake_agent_options){0}); // 998
+    WAIT_UNTIL(atomic_load(&fake_agent_seen(second)->superseded_by) == 999);
+    WAIT_UNTIL(atomic_load(&fake_agent_seen(second)->closed));
+    assert_false(fake_agent_seen(first)->closed);
+    assert_int_equal(fixture.opened, 1);
+    fake_agent_stop(first);
+    fake_agent_stop(second);
+    fixture_stop(&fixture);
+}
+
+static void test_other_replica_took_over(void **state)
+{
+    (void)state;
+    fixture_start(&fixture, NULL);
+    struct fake_agent *agent = fixture_agent_up(&fixture);
+    tunnel_broker_supersede(fixture.broker, FIXTURE_ACCOUNT, "demo", 1); // not newer
+    tunnel_broker_supersede(fixture.broker, FIXTURE_ACCOUNT, "other", 9);
+    assert_false(fake_agent_seen(agent)->closed);
+    tunnel_broker_supersede(fixture.broker, FIXTURE_ACCOUNT, "demo", 9);
+    WAIT_UNTIL(atomic_load(&fake_agent_seen(agent)->superseded_by) == 9);
+    WAIT_UNTIL(atomic_load(&fixture.closed) == 1);
+    fake_agent_stop(agent);
+    fixture_stop(&fixture);
+}
+
+static void test_revocation(void **state)
+{
+    (void)state;
+    fixture_start(&fixture, NULL);
+    struct fake_agent *agent = fixture_agent_up(&fixture);
+    struct fixture_call call = {.fixture = &fixture, .node = 1, .path = "/hang"};
+    fixture_call_start(&call);
+    WAIT_UNTIL(atomic_load(&fake_agent_seen(agent)->requests) == 2); // the reports stream is one
+    tunnel_broker_revoke(fixture.broker, FIXTURE_ACCOUNT, "demo", "ffffffffffffffffffffffff", "another token");
+    tunnel_broker_revoke(fixture.broker, FIXTURE_ACCOUNT, "demo", "0123456789abcdef01234567", "revoked");
+    WAIT_UNTIL(atomic_load(&call.done));
+    assert_int_equal(call.cause, TUNNEL_CAUSE_TUNNEL_LOST);
+    WAIT_UNTIL(atomic_load(&fake_agent_seen(agent)->closed));
+    assert_string_equal(fixture.close_reason, "revoked");
+    fake_agent_stop(agent);
+    fixture_stop(&fixture);
+}
+
+static void test_revoked_before_its_epoch(void **state)
+{
+    (void)state;
+    fixture_start(&fixture, NULL);
+    atomic_store(&fixture.hold_opening, true);
+    struct fake_agent *agent = fixture_agent(&fixture, &(struct fake_agent_options){0});
+    WAIT_UNTIL(atomic_load(&fixture.openings) == 1);
+    tunnel_broker_revoke(fixture.broker, FIXTURE_ACCOUNT, "demo", NULL, "deleted");
+    WAIT_UNTIL(atomic_load(&fake_agent_seen(agent)->closed));
+    assert_int_equal(fake_agent_seen(agent)->epoch, 0);
+    fake_agent_stop(agent);
+    fixture_stop(&fixture);
+}
+
+static void tune_impatient(struct tunnel_options *options)
+{
+    options->ping_after_ms = 100;
+    options->dead_after_ms = 100;
+}
+
+static void test_silence_is_noticed(void **state)
+{
+    (void)state;
+    fixture_start(&fixture, tune_impatient);
+    struct fake_agent *mute = fixture_agent(&fixture, &(struct fake_agent_options){.mute = true});
+    WAIT_UNTIL(atomic_load(&fixture.closed) == 1);
+    assert_string_equal(fixture.close_reason, "silent");
+    fake_agent_stop(mute);
+    struct fake_agent *agent = fixture_agent_up(&fixture); // answers pings, says nothing else
+    struct fixture_wait wait = {.until_ms = fixture_wait_begin().until_ms - FIXTURE_WAIT_MS + 600};
+    while (fixture_wait_more(&wait))
+        assert_false(fake_agent_seen(agent)->closed);
+    fake_agent_stop(agent);
+    fixture_stop(&fixture);
+}
+
+static void test_protocol_violations(void **state)
+{
+    (void)state;
+    fixture_start(&fixture, NULL);
+    struct fake_agent *agent = fixture_agent(&fixture, &(struct fake_agent_options){.bad_control = true});
+    WAIT_UNTIL(atomic_load(&fake_agent_seen(agent)->closed));
+    WAIT_UNTIL(atomic_load(&fixture.closed) == 1);
+    assert_string_equal(fixture.close_reason, "control message hello_ack out of state");
+    fake_agent_stop(agent);
+    agent = fixture_agent(&fixture, &(struct fake_agent_options){.text_frames = true});
+    WAIT_UNTIL(atomic_load(&fixture.closed) == 2);
+    fake_agent_stop(agent);
+    fixture_stop(&fixture);
+}
+
+static void test_drain(void **state)
+{
+    (void)state;
+    fixture_start(&fixture, NULL);
+    struct fake_agent *agent = fixture_agent_up(&fixture);
+    struct fixture_call call = {.fixture = &fixture, .path = "/bytes/300000", .holds = true};
+    fixture_call_start(&call);
+    WAIT_UNTIL(atomic_load(&call.received) > 0);
+    fixture_drain(&fixture, 15000);
+    WAIT_UNTIL(atomic_load(&fake_agent_seen(agent)->drains) == 1);
+    assert_int_not_equal(dial_status(&(struct fake_agent_options){0}), 101); // nobody listens
+    struct fixture_call during = {.fixture = &fixture, .path = "/hello"};    // still carried
+    fixture_call_start(&during);
+    WAIT_UNTIL(atomic_load(&during.done));
+    assert_int_equal(during.status, 200);
+    fixture_call_release(&call);
+    WAIT_UNTIL(atomic_load(&call.done));
+    assert_int_equal(call.received, 300000);
+    WAIT_UNTIL(atomic_load(&fixture.drained) == FIXTURE_NODES);
+    WAIT_UNTIL(atomic_load(&fake_agent_seen(agent)->closed));
+    fake_agent_stop(agent);
+    fixture_stop(&fixture);
+}
+
+static void test_drain_deadline(void **state)
+{
+    (void)state;
+    fixture_start(&fixture, NULL);
+    struct fake_agent *agent = fixture_agent_up(&fixture);
+    struct fixture_call call = {.fixture = &fixture, .path = "/hang"};
+    fixture_call_start(&call);
+    WAIT_UNTIL(atomic_load(&fake_agent_seen(agent)->requests) == 2);
+    fixture_drain(&fixture, 300);
+    WAIT_UNTIL(atomic_load(&fixture.drained) == FIXTURE_NODES);
+    WAIT_UNTIL(atomic_load(&call.done));
+    assert_int_equal(call.cause, TUNNEL_CAUSE_TUNNEL_LOST);
+    fake_agent_stop(agent);
+    fixture_stop(&fixture);
+}
+
+static void test_tls_reload(void **state)
+{
+    (void)state;
+    fixture_start(&fixture, NULL);
+    struct error err;
+    // On this thread, while nobody else uses the node's context: the loops have nothing to do.
+    assert_int_equal(tunnel_node_reload_tls(fixture.nodes[0], &err), ERROR_NONE);
+    fixture_stop(&fixture);
+}
+
+static void count_session(void *arg, const struct tunnel_session_info *session)
+{
+    int *count = arg;
+    assert_string_equal(session->identity.runtime, "demo");
+    assert_string_equal(session->instance_id, "pod-1");
+    assert_true(session->epoch > 0);
+    (*count)++;
+}
+
+static void test_listing(void **state)
+{
+    (void)state;
+    fixture_start(&fixture, NULL);
+    int count = 0;
+    tunnel_broker_each_session(fixture.broker, count_session, &count);
+    assert_int_equal(count, 0);
+    struct fake_agent *agent = fixture_agent_up(&fixture);
+    tunnel_broker_each_session(fixture.broker, count_session, &count);
+    assert_int_equal(count, 1);
+    assert_true(tunnel_node_has_runtime(fixture.nodes[0], STR(FIXTURE_ACCOUNT), STR("demo")));
+    assert_false(tunnel_node_has_runtime(fixture.nodes[0], STR("x"), STR("demo")));
+    fake_agent_stop(agent);
+    fixture_stop(&fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_who_gets_in),
+        cmocka_unit_test(test_session_limit),
+        cmocka_unit_test(test_handshake_rate),
+        cmocka_unit_test(test_newest_epoch_wins),
+        cmocka_unit_test(test_call_in_flight_outlives_its_session),
+        cmocka_unit_test(test_older_epoch_is_fenced_off),
+        cmocka_unit_test(test_other_replica_took_over),
+        cmocka_unit_test(test_revocation),
+        cmocka_unit_test(test_revoked_before_its_epoch),
+        cmocka_unit_test(test_silence_is_noticed),
+        cmocka_unit_test(test_protocol_violations),
+        cmocka_unit_test(test_drain),
+        cmocka_unit_test(test_drain_deadline),
+        cmocka_unit_test(test_tls_reload),
+        cmocka_unit_test(test_listing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
