@@ -113,13 +113,13 @@ static void on_forget(void *arg, struct inventory_resource *resource)
     }
 }
 
-static void drop_fetch(struct collector *collector, const struct inventory_resource *resource)
+// Its content has come another way: what is queued is skipped, what is under way is not taken.
+static void drop_fetch(struct collector *collector, struct inventory_resource *resource)
 {
+    resource->fetching = false;
     for (size_t i = 0; i < COLLECTOR_FETCHES_MAX; i++) {
         struct fetch *fetch = &collector->fetches[i];
-        if (fetch->resource != resource) continue;
-        fetch->resource->fetching = false;
-        fetch->resource = NULL;
+        if (fetch->resource == resource) fetch->resource = NULL;
     }
 }
 
@@ -344,6 +344,16 @@ static bool holds_tier(const struct kind_watch *kind_watch)
     return false;
 }
 
+static bool lists_are_complete(const struct collector *collector)
+{
+    size_t cursor = 0;
+    for (const struct inventory_kind *kind; (kind = inventory_next_kind(collector->inventory, &cursor));)
+        if (kind->claims && !kind->user) return false;
+    for (const struct kind_watch *kind_watch = collector->kinds; kind_watch; kind_watch = kind_watch->next)
+        if (!is_listed(kind_watch)) return false;
+    return true;
+}
+
 void collector_tick(struct collector *collector, uint64_t now_ms)
 {
     follow_kinds(collector);
@@ -366,10 +376,10 @@ void collector_tick(struct collector *collector, uint64_t now_ms)
 
 // ---- the whole -----------------------------------------------------------------------------------------------
 
-static void on_report(void *arg, const struct inventory_resource *resource, json_t *object)
+static void on_report(void *arg, struct inventory_resource *resource, json_t *object)
 {
     struct collector *collector = arg;
-    // What is being fetched is older than what a watch tells now.
+    // What is being fetched may be older than what a watch tells now.
     if (resource->fetching) drop_fetch(collector, resource);
     collector->options.events->on_report(collector->options.arg, resource, object);
 }
@@ -462,16 +472,6 @@ void collector_resume(struct collector *collector)
     for (struct kind_watch *kind_watch = collector->kinds; kind_watch; kind_watch = kind_watch->next)
         for (size_t i = 0; i < kind_watch->source_count; i++)
             watch_resume(kind_watch->sources[i].watch);
-}
-
-static bool lists_are_complete(const struct collector *collector)
-{
-    size_t cursor = 0;
-    for (const struct inventory_kind *kind; (kind = inventory_next_kind(collector->inventory, &cursor));)
-        if (kind->claims && !kind->user) return false;
-    for (const struct kind_watch *kind_watch = collector->kinds; kind_watch; kind_watch = kind_watch->next)
-        if (!is_listed(kind_watch)) return false;
-    return true;
 }
 
 // In a busy cluster something is always being fetched: what matters is what the lists themselves called for.

@@ -45,7 +45,7 @@ struct inventory_resource {
 
 struct inventory_events {
     // Report its content as it is now.
-    void (*on_report)(void *arg, const struct inventory_resource *resource, json_t *object);
+    void (*on_report)(void *arg, struct inventory_resource *resource, json_t *object);
     // It is reported no longer: deleted, or nobody's any more.
     void (*on_gone)(void *arg, const struct inventory_resource *resource);
     // It is to be reported (again) but its content is not at hand.

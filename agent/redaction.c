@@ -137,7 +137,7 @@ static void digest_map(const struct place *place, json_t *map)
         json_object_set_new(map, key, digest_value(place, str_c(key), value));
 }
 
-// `args` and `command`: every word on its own; objects in the list (arguments of an AnalysisRun) are walked instead.
+// A text or a list of them, every word on its own; objects (arguments of an AnalysisRun) are walked instead.
 static void digest_words(const struct place *place, json_t *object, const char *key)
 {
     json_t *words = json_object_get(object, key);
@@ -264,12 +264,36 @@ static bool looks_like(const json_t *object, const char *kind)
             json_get_object(object, "stringData"));
 }
 
+// Texts that hold programs, patches, whole manifests or results; NULL: under any parent.
+static const struct {
+    const char *parent, *key;
+} placed[] = {
+    {NULL, "args"},  {NULL, "command"},       {NULL, "compressedNodes"}, {NULL, "manifests"},
+    {NULL, "patch"}, {NULL, "templatePatch"}, {"script", "source"},      {"outputs", "result"},
+    {"raw", "data"}, {"http", "body"},        {"web", "body"},           {"web", "jsonBody"},
+};
+
+// Copies of what an object was applied from, as several tools leave them.
+static void drop_applied(json_t *annotations)
+{
+    static const struct str ends[] = {
+        {"last-applied-configuration", 26}, {"last-applied", 12}, {"/applied", 8}, {"/original", 9}};
+    const char *key;
+    json_t *value;
+    void *next;
+    json_object_foreach_safe(annotations, next, key, value)
+    {
+        bool drop = false;
+        for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+            drop = drop || str_ends(str_c(key), ends[i]);
+        if (drop) json_object_del(annotations, key);
+    }
+}
+
 // Members that are secret because of where they are.
 static void redact_members(const struct place *place, json_t *object)
 {
     json_object_del(object, "managedFields");
-    digest_words(place, object, "args");
-    digest_words(place, object, "command");
     bool pair = json_is_string(json_object_get(object, "name")) || str_eq(place->parent, STR("headers"));
     if (pair && !str_eq(place->parent, STR("info"))) {
         struct str name = json_get_str(object, "name");
@@ -282,11 +306,11 @@ static void redact_members(const struct place *place, json_t *object)
     if (str_eq(place->parent, STR("helm")) ||
         (place->root_kind && strcmp(place->root_kind, "HelmRelease") == 0 && str_eq(place->parent, STR("spec"))))
         digest_member(place, object, "values", STR("values"));
-    if (str_eq(place->parent, STR("script"))) digest_member(place, object, "source", STR("source"));
-    if (str_eq(place->parent, STR("outputs"))) digest_member(place, object, "result", STR("result"));
+    for (size_t i = 0; i < sizeof placed / sizeof placed[0]; i++)
+        if (!placed[i].parent || str_eq(place->parent, str_c(placed[i].parent)))
+            digest_words(place, object, placed[i].key);
     if (str_eq(json_get_str(object, "kind"), STR("Secret"))) digest_member(place, object, "message", STR("message"));
-    if (str_eq(place->parent, STR("annotations")))
-        json_object_del(object, "kubectl.kubernetes.io/last-applied-configuration");
+    if (str_eq(place->parent, STR("annotations"))) drop_applied(object);
     if (looks_like(object, "ConfigMap")) {
         static const char *const closed[] = {"data", "binaryData"};
         for (size_t i = 0; i < sizeof closed / sizeof closed[0]; i++)

@@ -4,7 +4,6 @@
 
 #include "agent/cluster_report.h"
 #include "agent/collector.h"
-#include "agent/config.h"
 #include "agent/projection.h"
 #include "agent/redaction.h"
 #include "agent/session.h"
@@ -15,7 +14,7 @@
 #include "base/mem.h"
 #include "base/metrics.h"
 
-enum { TICK_MS = 250, RESYNC_BASE_MS = 1000, RESYNC_CAP_MS = 300000, QUIET_RESYNC_MS = 600000 };
+enum { TICK_MS = 250, SNAPSHOT_TICK_MS = 50, RESYNC_BASE_MS = 1000, RESYNC_CAP_MS = 300000, QUIET_RESYNC_MS = 600000 };
 
 struct reporter_metrics {
     struct metric *objects, *bytes, *restarts, *lag;
@@ -174,6 +173,8 @@ static void on_tick(uv_timer_t *timer)
     cluster_report_tick(reporter->clusters, now_ms);
     show_metrics(reporter);
     request_turn(reporter);
+    // Each tier of kinds begins in a tick: while a snapshot waits for them they come faster.
+    uv_timer_set_repeat(timer, report_stream_in_snapshot(reporter->stream) ? SNAPSHOT_TICK_MS : TICK_MS);
 }
 
 static void on_resync(void *arg)
@@ -351,15 +352,6 @@ struct reporter *reporter_create_with(struct loop *loop, const struct reporter_o
     log_info("reporter", "ready", log_c("api", reporter->kube.server),
              log_c("cluster", reporter->options.cluster_name));
     return reporter;
-}
-
-struct reporter *reporter_create(struct loop *loop, const struct agent_config *config, struct error *err)
-{
-    return reporter_create_with(loop,
-                                &(struct reporter_options){.kubeconfig = config->kubeconfig,
-                                                           .cluster_name = config->reporter_cluster_name,
-                                                           .namespaces = config->reporter_namespaces},
-                                err);
 }
 
 static void on_handle_closed(uv_handle_t *handle)

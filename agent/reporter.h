@@ -12,7 +12,6 @@
 #include "base/error.h"
 #include "base/loop.h"
 
-struct agent_config;
 struct agent_stream;
 struct reporter;
 
@@ -28,9 +27,7 @@ struct reporter_options {
     unsigned page_limit;
 };
 
-// NULL with *err when the configuration cannot work (unreadable kubeconfig). config outlives the reporter.
-struct reporter *reporter_create(struct loop *loop, const struct agent_config *config, struct error *err);
-// The same from options alone, which are copied.
+// NULL with *err when the options cannot work (unreadable kubeconfig or state folder). They are copied.
 struct reporter *reporter_create_with(struct loop *loop, const struct reporter_options *options, struct error *err);
 // NULL is fine. The loop's handles are gone after a few of its turns, as loop_destroy() makes them.
 void reporter_destroy(struct reporter *reporter);

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <nghttp2/nghttp2.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/stream.h"
@@ -231,14 +232,13 @@ struct agent_session *agent_session_create(const struct agent_session_options *o
     nghttp2_session_callbacks *callbacks = NULL;
     nghttp2_option *option = NULL;
     int failed = nghttp2_session_callbacks_new(&callbacks) || nghttp2_option_new(&option);
-    assert(!failed); // only out of memory
+    if (failed) abort(); // out of memory, as everywhere
     set_callbacks(callbacks);
     nghttp2_option_set_no_auto_window_update(option, 1);
     nghttp2_option_set_user_recv_extension_type(option, WIRE_CONTROL_FRAME);
     nghttp2_option_set_max_deflate_dynamic_table_size(option, 0);
     nghttp2_option_set_max_settings(option, 16);
-    failed = nghttp2_session_server_new2(&session->h2, callbacks, session, option);
-    assert(!failed);
+    if (nghttp2_session_server_new2(&session->h2, callbacks, session, option)) abort();
     nghttp2_option_del(option);
     nghttp2_session_callbacks_del(callbacks);
     submit_settings(session);
@@ -293,11 +293,13 @@ size_t agent_session_take(struct agent_session *session, uint8_t *out, size_t ca
     tell_writable(session);
     while (session->out_cap - session->out_len >= FRAME_BYTES_MAX) {
         const uint8_t *at;
-        size_t room = session->out_cap - session->out_len;
         ssize_t n = nghttp2_session_mem_send(session->h2, &at);
         if (n < 0) session->broken = true;
         if (n <= 0) break;
-        assert((size_t)n <= room); // frames are cut to the peer's SETTINGS_MAX_FRAME_SIZE, at most FRAME_BYTES_MAX here
+        if ((size_t)n > session->out_cap - session->out_len) { // cannot be: frames are at most FRAME_BYTES_MAX
+            session->broken = true;
+            break;
+        }
         memcpy(out + session->out_len, at, (size_t)n);
         session->out_len += (size_t)n;
     }

@@ -193,6 +193,13 @@ static void on_trouble(struct watch *watch, int status, const struct error *err)
         wait_until(watch, WATCH_WAITING_WATCH, wait_ms);
 }
 
+static bool may_read(const struct watch *watch)
+{
+    return !watch->options.events->may_read || watch->options.events->may_read(watch->options.arg);
+}
+
+static void begin_page(struct watch *watch);
+
 static void on_page(struct watch *watch)
 {
     json_t *envelope;
@@ -218,6 +225,9 @@ static void on_page(struct watch *watch)
         on_trouble(watch, 200, &err);
     } else if (watch->page) {
         wait_until(watch, WATCH_WAITING_PAGE, 0);
+        if (!may_read(watch)) return;
+        json_splitter_finish(&watch->splitter);
+        begin_page(watch);
     } else {
         if (watch->absent) log_state(watch, LOG_INFO, "served_again", 200, NULL);
         watch->absent = false;
@@ -312,7 +322,7 @@ static enum kube_body_verdict on_body(void *arg, const char *at, size_t len)
 {
     struct watch *watch = arg;
     watch->heard_at_ms = clock_mono_ms();
-    if (watch->options.events->may_read && !watch->options.events->may_read(watch->options.arg)) {
+    if (!may_read(watch)) {
         watch->heard_at_ms = UINT64_MAX; // not silent: held back
         return KUBE_BODY_PAUSE;
     }
@@ -400,11 +410,6 @@ static void begin_watch(struct watch *watch)
     add_escaped(&path, watch->resource_version);
     begin(watch, WATCH_WATCHING, &path, seconds * 1000 + watch->options.silence_ms);
     strbuf_finish(&path);
-}
-
-static bool may_read(const struct watch *watch)
-{
-    return !watch->options.events->may_read || watch->options.events->may_read(watch->options.arg);
 }
 
 void watch_tick(struct watch *watch, uint64_t now_ms)

@@ -44,7 +44,7 @@ struct watch_options {
 
 // Texts of the options are copied. It starts with the first watch_tick().
 struct watch *watch_create(const struct watch_options *options);
-// No callback follows. Allowed inside its callbacks; freed in the client's next turn at the latest.
+// No callback follows. Allowed inside its callbacks.
 void watch_destroy(struct watch *watch);
 // Deadlines and retries; call it a few times a second.
 void watch_tick(struct watch *watch, uint64_t now_ms);

@@ -1,7 +1,7 @@
 #include "api/inflate.h"
 
-#include <stdint.h>
 #include <limits.h>
+#include <stdint.h>
 #include <zlib.h>
 
 #include "base/mem.h"

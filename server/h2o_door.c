@@ -438,6 +438,7 @@ struct h2o_door *h2o_door_create(struct loop *loop, const struct h2o_door_option
     h2o_config_init(&door->config);
     door->config.server_name = h2o_iovec_init(H2O_STRLIT("culvert"));
     door->config.http1.upgrade_to_http2 = 0;
+    door->config.http2.callbacks.request_shutdown = NULL; // there is no HTTP/2 here, and its timer outlives the door
     door->config.http1.req_timeout = options->request_timeout_ms;
     door->config.handshake_timeout = options->request_timeout_ms;
     door->config.max_request_entity_size = options->body_bytes_max;

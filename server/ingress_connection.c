@@ -242,6 +242,14 @@ static void on_drain(void *arg)
     if (connection->exchange) ingress_exchange_drained(connection->exchange);
 }
 
+// The client ended its direction while we do not read because the tunnel takes no more of its body.
+static void on_hangup(void *arg)
+{
+    struct ingress_connection *connection = arg;
+    if (connection->state == INGRESS_EXCHANGE && !ingress_exchange_is_raw(connection->exchange))
+        ingress_connection_cut(connection, "client-gone");
+}
+
 static void on_fail(void *arg, const struct error *err)
 {
     struct ingress_connection *connection = arg;
@@ -322,8 +330,12 @@ void ingress_connection_close(struct ingress_connection *connection)
 
 void ingress_connection_create(struct ingress *ingress, uv_tcp_t *tcp)
 {
-    static const struct tls_stream_events events = {
-        .on_open = on_open, .on_data = on_data, .on_eof = on_eof, .on_drain = on_drain, .on_fail = on_fail};
+    static const struct tls_stream_events events = {.on_open = on_open,
+                                                    .on_data = on_data,
+                                                    .on_eof = on_eof,
+                                                    .on_drain = on_drain,
+                                                    .on_hangup = on_hangup,
+                                                    .on_fail = on_fail};
     struct ingress_connection *connection = mem_zalloc(sizeof *connection);
     connection->ingress = ingress;
     connection->next = ingress->first;

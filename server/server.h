@@ -27,6 +27,7 @@ struct server {
     struct worker *workers[SERVER_WORKERS_MAX];
     unsigned worker_count;
     atomic_bool draining;
+    atomic_bool sessions_may_open; // see server/sessions.h
 };
 
 // Builds and starts everything; on an error nothing is left.

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "storage/session_store.h"
 
-enum { DIRECTORY_TTL_S = 86400 };
+enum { DIRECTORY_TTL_S = 86400, FORGET_RETRY_MS = 50 };
 
 struct sessions {
     struct loop *loop;
@@ -31,6 +31,9 @@ static void on_forgotten(void *arg, const struct error *err, uint64_t count)
     sessions->asking = false;
     if (err) return; // the next tick tries again
     sessions->forgot = true;
+    atomic_store(sessions->options.may_open, true);
+    uv_timer_set_repeat(sessions->timer, sessions->options.lease_ttl_ms / 3);
+    uv_timer_again(sessions->timer);
     if (count) log_info("sessions", "earlier_sessions_ended", log_uint("sessions", count));
 }
 
@@ -64,7 +67,7 @@ struct sessions *sessions_create(struct loop *loop, const struct sessions_option
         sessions->timer = mem_zalloc(sizeof *sessions->timer);
         sessions->timer->data = sessions;
         uv_timer_init(loop_uv(loop), sessions->timer);
-        uv_timer_start(sessions->timer, on_tick, 0, options->lease_ttl_ms / 3);
+        uv_timer_start(sessions->timer, on_tick, 0, FORGET_RETRY_MS);
     }
     return sessions;
 }
@@ -97,10 +100,22 @@ static void on_opened(void *arg, const struct error *err, uint64_t epoch)
     mem_free(opening);
 }
 
+static void refuse(void *arg)
+{
+    struct opening *opening = arg;
+    tunnel_session_refused(opening->node, opening->session.ref, "not ready: the database has not answered yet");
+    mem_free(opening);
+}
+
 void sessions_on_opening(struct sessions *sessions, struct tunnel_node *node, const struct tunnel_session_info *session)
 {
     struct opening *opening = mem_alloc(sizeof *opening);
     *opening = (struct opening){.sessions = sessions, .node = node, .session = *session};
+    // What an earlier process of this name left must be ended first, or this one would be ended with it.
+    if (!atomic_load(sessions->options.may_open)) {
+        loop_post(sessions->loop, refuse, opening);
+        return;
+    }
     char session_id[64];
     snprintf(session_id, sizeof session_id, "%u-%llu", session->ref.node, (unsigned long long)session->ref.id);
     struct session_new row = {

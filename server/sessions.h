@@ -4,6 +4,8 @@
 #ifndef CULVERT_SERVER_SESSIONS_H
 #define CULVERT_SERVER_SESSIONS_H
 
+#include <stdatomic.h>
+
 #include "base/loop.h"
 #include "storage/pg/pg.h"
 #include "storage/redis/redis.h"
@@ -16,7 +18,8 @@ struct sessions_options {
     struct redis *redis; // may be NULL
     const char *replica;
     uint64_t lease_ttl_ms;
-    bool renews; // this loop renews the replica's lease, and at its start ends what an earlier process left
+    bool renews;           // this loop renews the replica's lease, and at its start ends what an earlier process left
+    atomic_bool *may_open; // shared by the loops: set once that has ended; until then no session is opened
 };
 
 struct sessions *sessions_create(struct loop *loop, const struct sessions_options *options);

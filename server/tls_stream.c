@@ -1,17 +1,20 @@
 #include "server/tls_stream.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <linux/sockios.h>
 #include <openssl/err.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/strbuf.h"
 
 enum {
+    PAUSE_MS = 50, // a pause that lasts longer is watched
     RECORD_BYTES = 16 * 1024,
     GATHER_BYTES = 8 * 1024,             // smaller writes of one turn share a record
     PENDING_BYTES_MAX = 8 * 1024 * 1024, // twice what a stream of a tunnel may have on its way
@@ -20,8 +23,9 @@ enum {
 struct tls_stream {
     struct tls_stream_pool *pool;
     uv_tcp_t *tcp;
-    uv_timer_t handshake_timer;
-    SSL *ssl; // NULL: plain
+    uv_timer_t timer;           // the handshake's limit; later the length of a pause
+    struct hangup_watch *watch; // in a pause that lasts
+    SSL *ssl;                   // NULL: plain
     struct tls_stream_events events;
     void *arg;
     struct turn_item turn_item;
@@ -39,6 +43,13 @@ struct tls_stream {
     void *closed_arg;
     bool open, reading, tcp_reading, tcp_eof, eof_told, was_full, failed, fail_told;
     bool shut_wanted, shut_noted, shut_sent, shut_done, closing;
+};
+
+// A poll of its own on a copy of the descriptor: libuv's stream watches nothing while it does not read.
+struct hangup_watch {
+    uv_poll_t poll;
+    struct tls_stream *stream;
+    int fd;
 };
 
 static const char *const out_of_bound = "queue passed its bound";
@@ -276,7 +287,7 @@ static void handshake(struct tls_stream *stream)
     int code = SSL_do_handshake(stream->ssl);
     if (code == 1) {
         stream->open = true;
-        uv_timer_stop(&stream->handshake_timer);
+        uv_timer_stop(&stream->timer);
         stream->events.on_open(stream->arg);
         return;
     }
@@ -361,17 +372,70 @@ static void update_tcp_reading(struct tls_stream *stream)
     if (code != 0) fail(stream, ERROR_IO, "read: %s", uv_strerror(code));
 }
 
+// ---- a peer that leaves while nobody reads -------------------------------------------------------------------
+
+static void on_watch_closed(uv_handle_t *handle)
+{
+    struct hangup_watch *watch = handle->data;
+    close(watch->fd);
+    mem_free(watch);
+}
+
+static void stop_watch(struct tls_stream *stream)
+{
+    if (!stream->watch) return;
+    uv_close((uv_handle_t *)&stream->watch->poll, on_watch_closed);
+    stream->watch = NULL;
+}
+
+static void on_hangup(uv_poll_t *poll, int status, int events)
+{
+    struct hangup_watch *watch = poll->data;
+    struct tls_stream *stream = watch->stream;
+    (void)events;
+    stop_watch(stream);
+    if (status < 0)
+        fail(stream, ERROR_IO, "connection reset by the peer");
+    else if (stream->events.on_hangup)
+        stream->events.on_hangup(stream->arg);
+}
+
+static void on_long_pause(uv_timer_t *timer)
+{
+    struct tls_stream *stream = timer->data;
+    uv_os_fd_t fd;
+    if (stream->reading || stream->tcp_eof || stream->failed || stream->watch) return;
+    if (uv_fileno((uv_handle_t *)stream->tcp, &fd) != 0) return;
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (copy < 0) return; // out of descriptors: noticed later, by the next write
+    struct hangup_watch *watch = mem_zalloc(sizeof *watch);
+    watch->stream = stream;
+    watch->fd = copy;
+    watch->poll.data = watch;
+    if (uv_poll_init(stream->tcp->loop, &watch->poll, copy) != 0) {
+        close(copy);
+        mem_free(watch);
+        return;
+    }
+    stream->watch = watch;
+    if (uv_poll_start(&watch->poll, UV_DISCONNECT, on_hangup) != 0) stop_watch(stream);
+}
+
 void tls_stream_read_start(struct tls_stream *stream)
 {
     if (stream->reading || stream->closing) return;
     stream->reading = true;
+    stop_watch(stream);
+    if (stream->open) uv_timer_stop(&stream->timer);
     // Bytes that were decrypted or arrived meanwhile, or an end of file, are told in the turn's end.
     wake(stream);
 }
 
 void tls_stream_read_stop(struct tls_stream *stream)
 {
+    if (!stream->reading || stream->closing) return;
     stream->reading = false;
+    if (stream->open) uv_timer_start(&stream->timer, on_long_pause, PAUSE_MS, 0);
     update_tcp_reading(stream);
 }
 
@@ -429,8 +493,8 @@ struct tls_stream *tls_stream_create(struct tls_stream_pool *pool, uv_tcp_t *tcp
     strbuf_init(&stream->leaving, PENDING_BYTES_MAX);
     strbuf_init(&stream->held, 2 * TLS_STREAM_READ_BYTES);
     tcp->data = stream;
-    uv_timer_init(tcp->loop, &stream->handshake_timer);
-    stream->handshake_timer.data = stream;
+    uv_timer_init(tcp->loop, &stream->timer);
+    stream->timer.data = stream;
     if (ssl) {
         stream->ssl = SSL_new(ssl);
         BIO *bio = BIO_new(pool->bio_method);
@@ -438,7 +502,7 @@ struct tls_stream *tls_stream_create(struct tls_stream_pool *pool, uv_tcp_t *tcp
         BIO_set_data(bio, stream);
         SSL_set_bio(stream->ssl, bio, bio);
         SSL_set_accept_state(stream->ssl);
-        uv_timer_start(&stream->handshake_timer, on_handshake_timeout, handshake_timeout_ms, 0);
+        uv_timer_start(&stream->timer, on_handshake_timeout, handshake_timeout_ms, 0);
         update_tcp_reading(stream);
     } else {
         wake(stream);
@@ -466,11 +530,12 @@ void tls_stream_close(struct tls_stream *stream, void (*on_closed)(void *arg), v
 {
     if (stream->closing) return;
     turn_remove(&stream->pool->turn, &stream->turn_item);
+    stop_watch(stream);
     stream->closing = true;
     stream->reading = false;
     stream->on_closed = on_closed;
     stream->closed_arg = arg;
-    uv_close((uv_handle_t *)&stream->handshake_timer, on_handle_closed);
+    uv_close((uv_handle_t *)&stream->timer, on_handle_closed);
     uv_close((uv_handle_t *)stream->tcp, on_handle_closed);
 }
 

@@ -2,6 +2,8 @@
 // plain. Reading starts and stops as the owner can take bytes; writing is queued up to a bound with a callback when
 // there is room again. What is written in one turn of the loop leaves in as few records and system calls as possible.
 //
+// While reading is stopped nobody would notice that the peer has left; so a pause that lasts is watched for that.
+//
 // Owned by one object on one loop. Callbacks come from the loop, never inside tls_stream_write() or _read_start(); any
 // function may be called in any callback.
 #ifndef CULVERT_SERVER_TLS_STREAM_H
@@ -40,7 +42,8 @@ struct tls_stream_events {
     void (*on_data)(void *arg, const char *at, size_t len); // valid during the call
     void (*on_eof)(void *arg);                              // the peer sends no more
     void (*on_drain)(void *arg);                            // room again after "full"
-    void (*on_fail)(void *arg, const struct error *err);    // broken: only tls_stream_close() is left
+    void (*on_hangup)(void *arg); // while reading is stopped: the peer has ended its direction (may be NULL)
+    void (*on_fail)(void *arg, const struct error *err); // broken: only tls_stream_close() is left
 };
 
 // tcp comes from the heap and belongs to the stream. ssl NULL: plain. Reading is stopped until _read_start().

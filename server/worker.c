@@ -98,6 +98,7 @@ static void open_services(struct worker *worker)
                                                          .replica = config->node_name,
                                                          .lease_ttl_ms = (uint64_t)config->lease_ttl_ms,
                                                          .renews = loop_index(worker->loop) == 0,
+                                                         .may_open = &worker->server->sessions_may_open,
                                                      });
     worker->intake = intake_create(worker->loop, &(struct intake_options){
                                                      .pg = worker->pg,

@@ -248,7 +248,8 @@ void tunnel_session_end(struct tunnel_session *session, const char *reason, uint
     session_log_end(&info, reason);
     if (session->ws) {
         uint32_t code = ws_status == CLOSE_PROTOCOL_ERROR ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_NO_ERROR;
-        nghttp2_session_terminate_session(session->h2, code);
+        // Not nghttp2_session_terminate_session(): it drops the control messages that have not left yet.
+        nghttp2_submit_goaway(session->h2, NGHTTP2_FLAG_NONE, 0, code, NULL, 0);
         tunnel_ws_close(session->ws, ws_status, ws_status == 0);
     }
     broker->options.on_session_closed(broker->options.ctx, session->node, &info, reason);

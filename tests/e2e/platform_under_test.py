@@ -126,7 +126,7 @@ class Platform:
             sent["Authorization"] = self.env["CULVERT_API_KEY"] if key is True else key
         sent.update(headers or {})
         try:
-            connection.request(method, path, body=body, headers=sent)
+            connection.request(method, path, body=body, headers=sent, encode_chunked="Transfer-Encoding" in sent)
             answer = connection.getresponse()
             return Answer(answer.status, answer.headers, answer.read())
         finally:
@@ -182,12 +182,18 @@ class Platform:
         assert done.returncode == 0, done.stderr
         return [line.split("\t") for line in done.stdout.splitlines()]
 
+    def dump(self):
+        """The whole database as SQL text."""
+        ports = dict(line.split("=") for line in (self.home / "ports").read_text().split())
+        password = (self.home / "pg-super.secret").read_text().strip()
+        words = ["pg_dump", "-h", "127.0.0.1", "-p", ports["PORT_POSTGRES"], "-U", "culvert_super", "culvert"]
+        return subprocess.run(words, env=dict(os.environ, PGPASSWORD=password), stdout=subprocess.PIPE, check=True, timeout=120).stdout
+
     # ---- the demo cluster ------------------------------------------------------------------------------------------------
 
     def cluster(self, method, path, body=None, content_type="application/json"):
         """A request to the demo cluster's API, as its own admin."""
-        kubeconfig = (self.home / "demo.kubeconfig").read_text()
-        server = next(line.split(": ", 1)[1].strip().strip('"') for line in kubeconfig.splitlines() if line.strip().startswith("server: "))
+        server = json.loads((self.home / "demo.kubeconfig").read_text())["clusters"][0]["cluster"]["server"]
         token = (self.home / "demo-token.secret").read_text().strip()
         headers = {"Authorization": f"Bearer {token}", "Content-Type": content_type}
         answer = self.call(method, server, path, json.dumps(body) if body is not None else None, headers=headers, key=False)

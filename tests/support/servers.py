@@ -46,6 +46,26 @@ def _as_user(name):
     return ["setpriv", f"--reuid={name}", f"--regid={name}", "--init-groups"]
 
 
+def _stat(pid):
+    """(state, parent) of a process, or None."""
+    try:
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()
+    except OSError:
+        return None
+    return fields[0], int(fields[1])
+
+
+def _is_alive(pid):
+    stat = _stat(pid)
+    return stat is not None and stat[0] != "Z"
+
+
+def _children(pid):
+    """PostgreSQL's backends leave the process group, so they are found by their parent."""
+    return [int(each.name) for each in pathlib.Path("/proc").iterdir()
+            if each.name.isdigit() and (_stat(each.name) or ("", 0))[1] == pid]
+
+
 class Server:
     """A child process in its own session, found again by a pid file when another command stops it."""
 
@@ -62,41 +82,42 @@ class Server:
         self.pid_file.write_text(str(self.process.pid))
 
     def _pid(self):
-        if self.process:
+        # Another command may have ended ours and started the next one.
+        if self.process and self.process.poll() is None:
             return self.process.pid
         return int(self.pid_file.read_text()) if self.pid_file.exists() else None
 
     def is_running(self):
         if self.process:
-            return self.process.poll() is None
+            self.process.poll()  # reaps it
         pid = self._pid()
-        try:
-            return pid is not None and pathlib.Path(f"/proc/{pid}/stat").read_text().split(") ")[-1][0] != "Z"
-        except OSError:
-            return False
+        return pid is not None and _is_alive(pid)
 
-    def _end(self, signal_number, to_group=False):
+    def _end(self, signal_number):
         pid = self._pid()
-        if pid is None or not self.is_running():
-            self.pid_file.unlink(missing_ok=True)
-            return
-        (os.killpg if to_group else os.kill)(pid, signal_number)
-        if self.process:
-            self.process.wait(START_SECONDS)
-        else:
-            wait_until(lambda: not self.is_running(), "the server's end")
+        if pid is not None and _is_alive(pid):
+            family = [pid, *_children(pid)]
+            for each in family if signal_number == signal.SIGKILL else [pid]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(each, signal_number)
+            wait_until(lambda: not self.is_running() and not any(map(_is_alive, family)), "the server's end")
         self.process = None
         self.pid_file.unlink(missing_ok=True)
 
     def kill(self):
         """Like a power cut for the processes: SIGKILL to every one of them."""
-        self._end(signal.SIGKILL, to_group=True)
+        self._end(signal.SIGKILL)
+
+    def _signal_all(self, signal_number):
+        pid = self._pid()
+        for each in [pid, *_children(pid)]:
+            os.kill(each, signal_number)
 
     def pause(self):
-        os.killpg(self._pid(), signal.SIGSTOP)
+        self._signal_all(signal.SIGSTOP)
 
     def resume(self):
-        os.killpg(self._pid(), signal.SIGCONT)
+        self._signal_all(signal.SIGCONT)
 
     def log(self):
         path = self.folder / "server.log"
@@ -198,8 +219,9 @@ class Postgres(Server):
 
     def kill(self):
         super().kill()
-        # The shared memory of the dead postmaster must not keep the next one from starting.
-        (self.data / "postmaster.pid").unlink(missing_ok=True)
+        # What the dead one left must not keep the next one from starting (its pid may stay as a zombie).
+        for left in [self.data / "postmaster.pid", *self.folder.glob(".s.PGSQL.*")]:
+            left.unlink(missing_ok=True)
 
 
 class Redis(Server):

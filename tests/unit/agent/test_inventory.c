@@ -24,7 +24,7 @@ static void tell(struct world *world, const char *what, const struct inventory_r
              STR_ARG(inventory_application_name(resource)), resource->health_status ? resource->health_status : "");
 }
 
-static void on_report(void *arg, const struct inventory_resource *resource, json_t *object)
+static void on_report(void *arg, struct inventory_resource *resource, json_t *object)
 {
     json_object_clear(object); // the callee may do what it likes
     tell(arg, "+", resource);

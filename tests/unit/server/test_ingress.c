@@ -670,6 +670,21 @@ static void test_timeouts(void **state)
     fake_broker_wait(one_cancelled);
 }
 
+// Reading is paused because the tunnel is full; the client's leaving is noticed all the same.
+static void test_client_leaves_while_paused(void **state)
+{
+    struct door *door = *state;
+    struct client *client = dial(door);
+    char *data = mem_zalloc(1000 * 1000);
+    fake_broker_toggle_sink();
+    client_send_text(client, "POST /sink" HEAD "Content-Length: 100000000\r\n\r\nabc");
+    fake_broker_wait(three_bytes);
+    client_send(client, str_of(data, 1000 * 1000));
+    client_close(client);
+    fake_broker_wait(one_cancelled);
+    mem_free(data);
+}
+
 static bool a_megabyte(const struct fake_broker_seen *seen)
 {
     return seen->body_bytes >= 1000 * 1000;
@@ -889,6 +904,7 @@ int main(void)
         WITH(test_stalled_reader_is_cut, set_up_impatient),
         WITH(test_event_streams_may_stall, set_up_impatient),
         WITH(test_timeouts, set_up_impatient),
+        WITH(test_client_leaves_while_paused, set_up),
         WITH(test_full_tunnel_pauses_the_upload, set_up),
         WITH(test_early_answer, set_up),
         WITH(test_websocket, set_up),

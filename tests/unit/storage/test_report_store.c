@@ -291,7 +291,7 @@ static uint64_t next_random(uint64_t *seed)
 }
 
 static const char rows_sql[] =
-    "SELECT coalesce(string_agg(row_to_json(x)::text, E'\\n' ORDER BY x.kind, x.name), '') FROM ("
+    "SELECT coalesce(string_agg(row_to_json(x)::text, E'\\n' ORDER BY x.kind, x.name, x.uid), '') FROM ("
     " SELECT kind, name, uid, encode(manifest_sha256, 'hex') AS manifest, sync_status, health_status, epoch, sequence"
     "   FROM resources WHERE NOT is_deleted AND runtime = 'prod'"
     " UNION ALL"

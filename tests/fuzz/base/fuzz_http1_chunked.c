@@ -1,0 +1,46 @@
+// Chunked bodies: the same bytes give the same body, the same end and the same verdict however they are cut.
+#undef NDEBUG // the checks are the point
+#include <assert.h>
+#include <stdint.h>
+
+#include "base/http1.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len);
+
+struct outcome {
+    bool bad, done;
+    size_t used, data_bytes;
+    uint64_t hash;
+};
+
+static struct outcome decode(const char *at, size_t len, size_t step)
+{
+    struct outcome o = {.hash = 14695981039346656037u};
+    struct http1_chunked chunked;
+    http1_chunked_init(&chunked);
+    while (o.used < len && !o.done && !o.bad) {
+        size_t piece = len - o.used < step ? len - o.used : step, used = 0;
+        struct str data = STR_EMPTY;
+        o.bad = http1_chunked_feed(&chunked, at + o.used, piece, &used, &data, &o.done, NULL) != ERROR_NONE;
+        if (o.bad) break;
+        assert(used > 0 && used <= piece && data.len <= used);
+        assert(data.len == 0 || (data.at >= at && data.at + data.len <= at + len));
+        for (size_t i = 0; i < data.len; i++)
+            o.hash = (o.hash ^ (uint8_t)data.at[i]) * 1099511628211u;
+        o.data_bytes += data.len;
+        o.used += used;
+    }
+    return o;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len)
+{
+    struct outcome whole = decode((const char *)at, len, len ? len : 1);
+    for (size_t step = 1; step <= 5; step += 2) {
+        struct outcome pieces = decode((const char *)at, len, step);
+        assert(pieces.bad == whole.bad && pieces.done == whole.done);
+        if (whole.bad) continue;
+        assert(pieces.used == whole.used && pieces.data_bytes == whole.data_bytes && pieces.hash == whole.hash);
+    }
+    return 0;
+}

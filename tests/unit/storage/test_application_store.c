@@ -1,0 +1,325 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "database.h"
+#include "storage/application_store.h"
+#include "storage/runtime_store.h"
+#include "storage/session_store.h"
+
+// As Argo CD writes it, cut to what matters. %s: name, sync, health, cluster, labels.
+static const char application_format[] =
+    "{\"apiVersion\":\"argoproj.io/v1alpha1\",\"kind\":\"Application\",\"metadata\":{\"name\":\"%s\",\"namespace\":"
+    "\"argocd\",\"uid\":\"uid-%s\",\"creationTimestamp\":\"2026-01-02T03:04:05Z\",\"labels\":{%s},\"annotations\":{"
+    "\"note\":\"x\",\"kubectl.kubernetes.io/"
+    "last-applied-configuration\":\"secret\"}},\"spec\":{\"project\":\"default\","
+    "\"destination\":{\"server\":\"%s\",\"namespace\":\"shop\"},\"source\":{\"repoURL\":\"https://git.example.org/a\","
+    "\"path\":\"deploy\",\"targetRevision\":\"main\"},\"syncPolicy\":{\"automated\":{\"prune\":true}}},\"status\":{"
+    "\"sync\":{\"status\":\"%s\",\"revision\":\"abc123\"},\"health\":{\"status\":\"%s\"},\"history\":[{\"id\":4,"
+    "\"revision\":\"r4\",\"deployedAt\":\"2026-01-02T03:00:00Z\",\"initiatedBy\":{\"username\":\"ada\"}},{\"id\":5,"
+    "\"revision\":\"r5\",\"deployedAt\":\"2026-01-03T03:00:00Z\",\"initiatedBy\":{\"automated\":true}}],\"resources\":["
+    "{"
+    "\"kind\":\"Deployment\",\"name\":\"web\"}],\"conditions\":[{\"type\":\"SyncError\",\"message\":\"boom\","
+    "\"lastTransitionTime\":\"2026-01-03T03:00:00Z\"}],\"operationState\":{\"phase\":\"Succeeded\",\"message\":\"ok\","
+    "\"startedAt\":\"2026-01-03T02:59:00Z\",\"finishedAt\":\"2026-01-03T03:00:00Z\",\"operation\":{\"sync\":{"
+    "\"revision\":"
+    "\"r5\",\"prune\":true},\"initiatedBy\":{\"automated\":true}},\"syncResult\":{\"revision\":\"r5\",\"resources\":[{"
+    "\"group\":\"apps\",\"version\":\"v1\",\"kind\":\"Deployment\",\"name\":\"web\",\"namespace\":\"shop\",\"status\":"
+    "\"Synced\",\"message\":\"configured\"}]}}}}";
+
+static void report_application(struct database *database, const char *runtime, const char *name, uint64_t epoch,
+                               uint64_t sequence, const char *sync, const char *health, const char *cluster,
+                               const char *labels)
+{
+    AUTO_FREE char *manifest = NULL;
+    if (asprintf(&manifest, application_format, name, name, labels, cluster, sync, health) < 0) abort();
+    struct report report = {.type = REPORT_OBJECT,
+                            .source = REPORT_FROM_TUNNEL,
+                            .account_id = str_c(database->account),
+                            .runtime = str_c(runtime),
+                            .epoch = epoch,
+                            .sequence = sequence,
+                            .group = STR("argoproj.io"),
+                            .version = STR("v1alpha1"),
+                            .kind = STR("Application"),
+                            .ns = STR("argocd"),
+                            .name = str_c(name),
+                            .cluster = STR("in-cluster"),
+                            .observed_at_ms = clock_wall_ms(),
+                            .manifest = str_c(manifest)};
+    struct answer answer;
+    answer_init(&answer, database);
+    report_store_apply(database->pg, &report, 1, answer_on_reports, &answer);
+    answer_wait(&answer);
+    if (answer.code != ERROR_NONE || answer.outcomes[0].result != REPORT_APPLIED) fail_msg("%s", answer.text);
+}
+
+static json_t *get(struct database *database, const char *runtime, const char *name)
+{
+    struct answer answer;
+    answer_init(&answer, database);
+    application_store_get(database->pg, database->account, str_c(runtime), STR_EMPTY, str_c(name), answer_on_node,
+                          &answer);
+    answer_wait(&answer);
+    if (answer.code != ERROR_NONE) fail_msg("%s", answer.text);
+    json_t *node = *answer.node ? json_loads(answer.node, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    if (*answer.node) assert_non_null(node);
+    answer_finish(&answer);
+    return node;
+}
+
+static void assert_at(const json_t *node, const char *path, const char *expected)
+{
+    char copy[128], *rest = copy, *key;
+    snprintf(copy, sizeof copy, "%s", path);
+    const json_t *value = node;
+    while ((key = strsep(&rest, ".")))
+        value = json_is_array(value) ? json_array_get(value, (size_t)atoi(key)) : json_object_get(value, key);
+    char *found = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+    if (!found || strcmp(found, expected) != 0) fail_msg("%s is %s, not %s", path, found ? found : "absent", expected);
+    free(found);
+}
+
+static void an_application_has_the_contracts_shape(void **state)
+{
+    struct database *database = database_of(state);
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+    uint64_t epoch = database_open_session(database, "prod", id, database->account);
+    report_application(database, "prod", "shop", epoch, 1, "OutOfSync", "Degraded", "https://kubernetes.default.svc",
+                       "\"team\":\"a\"");
+    json_t *node = get(database, "prod", "shop");
+    assert_non_null(node);
+    assert_at(node, "metadata.name", "\"shop\"");
+    assert_at(node, "metadata.runtime", "\"prod\"");
+    assert_at(node, "metadata.group", "\"argoproj.io\"");
+    assert_at(node, "metadata.uid", "\"uid-shop\"");
+    assert_at(node, "metadata.created", "\"2026-01-02T03:04:05.000Z\"");
+    assert_at(node, "metadata.labels", "[{\"key\":\"team\",\"value\":\"a\"}]");
+    assert_at(node, "metadata.annotations", "[{\"key\":\"note\",\"value\":\"x\"}]");
+    assert_at(node, "syncStatus", "\"OUT_OF_SYNC\"");
+    assert_at(node, "healthStatus", "\"DEGRADED\"");
+    assert_at(node, "syncPolicy", "\"Automated\"");
+    assert_at(node, "repoURL", "\"https://git.example.org/a\"");
+    assert_at(node, "path", "\"deploy\"");
+    assert_at(node, "revision", "\"abc123\"");
+    assert_at(node, "specSource.targetRevision", "\"main\"");
+    assert_at(node, "destination.namespace", "\"shop\"");
+    assert_at(node, "status.historyId", "5");
+    assert_at(node, "status.minHistoryId", "4");
+    assert_at(node, "operationState.phase", "\"Succeeded\"");
+    assert_at(node, "operationState.syncResult.resources.0.message", "\"configured\"");
+    assert_at(node, "operationState.operation.automated", "true");
+    assert_at(node, "errors.0.__typename", "\"SyncError\"");
+    assert_at(node, "errors.0.message", "\"boom\"");
+    assert_at(node, "relatedGroups", "[]");
+    assert_at(node, "isHelmApp", "false");
+    assert_at(node, "isMultiSourced", "false");
+    assert_at(node, "freshness", "\"live\"");
+    assert_at(node, "desiredManifest", "null");
+    json_t *manifest = json_loads(json_string_value(json_object_get(node, "actualManifest")), 0, NULL);
+    assert_at(manifest, "kind", "\"Application\"");
+    json_decref(manifest);
+    json_decref(node);
+    assert_null(get(database, "prod", "other"));
+    assert_null(get(database, "other", "shop"));
+
+    char text[256];
+    database_query(database->account,
+                   "SELECT string_agg(concat_ws(' ', history_id, revision, initiator, is_automated), ', ' ORDER BY "
+                   "history_id) FROM application_history",
+                   text, sizeof text);
+    assert_string_equal(text, "4 r4 ada f, 5 r5 t");
+    database_query(database->account,
+                   "SELECT concat_ws(' ', phase, revision, is_automated) FROM application_operations", text,
+                   sizeof text);
+    assert_string_equal(text, "Succeeded r5 t");
+}
+
+static void what_is_not_live_says_so(void **state)
+{
+    struct database *database = database_of(state);
+    struct answer answer;
+    char id[ID_UUID_BYTES], ignored[8];
+    database_make_runtime(database, "prod", id);
+    uint64_t epoch = database_open_session(database, "prod", id, database->account);
+    report_application(database, "prod", "shop", epoch, 1, "Synced", "Healthy", "https://c", "");
+    static const struct {
+        const char *sql, *freshness;
+    } steps[] = {
+        {"UPDATE applications SET observed_at = received_at - interval '59 seconds'", "\"live\""},
+        {"UPDATE applications SET observed_at = received_at - interval '61 seconds'", "\"lagging\""},
+        {"UPDATE applications SET observed_at = received_at - interval '11 minutes'", "\"stale\""},
+    };
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        database_query(database->account, steps[i].sql, ignored, sizeof ignored);
+        json_t *node = get(database, "prod", "shop");
+        assert_at(node, "freshness", steps[i].freshness);
+        assert_at(node, "healthStatus", "\"HEALTHY\"");
+        json_decref(node);
+    }
+    answer_init(&answer, database);
+    session_store_close(database->pg, database->account, STR("prod"), epoch, STR("gone"), answer_on_count, &answer);
+    answer_wait(&answer);
+    answer_finish(&answer);
+    json_t *node = get(database, "prod", "shop");
+    assert_at(node, "freshness", "\"disconnected\"");
+    assert_at(node, "healthStatus", "\"HEALTHY\"");
+    json_decref(node);
+}
+
+static size_t list(struct database *database, const char *filter, struct store_page page, struct answer *answer)
+{
+    answer_init(answer, database);
+    application_store_list(database->pg, database->account, str_c(filter), &page, answer_on_slice, answer);
+    answer_wait(answer);
+    if (answer->code != ERROR_NONE) fail_msg("%s: %s", filter, answer->text);
+    return json_array_size(answer->nodes);
+}
+
+static void filters_choose(void **state)
+{
+    struct database *database = database_of(state);
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+    database_make_runtime(database, "test", id);
+    report_application(database, "prod", "alpha", 1, 1, "Synced", "Healthy", "https://one", "\"team\":\"a\"");
+    report_application(database, "prod", "beta", 1, 2, "OutOfSync", "Degraded", "https://two", "\"team\":\"b\"");
+    report_application(database, "test", "alpha", 1, 1, "Synced", "Progressing", "https://one",
+                       "\"codefresh.io/entity\":\"git-source\"");
+    report_application(database, "test", "part", 1, 2, "Synced", "Healthy", "https://one",
+                       "\"codefresh.io/entity\":\"component\"");
+    static const struct {
+        const char *filter;
+        size_t count;
+    } table[] = {
+        {"", 3},
+        {"{}", 3},
+        {"{\"name\":\"\",\"namespace\":\"\",\"runtime\":\"\",\"project\":\"\"}", 3},
+        {"{\"includeComponents\":true,\"inactive\":true}", 4},
+        {"{\"runtime\":\"prod\"}", 2},
+        {"{\"runtimes\":[\"prod\",\"test\"]}", 3},
+        {"{\"runtimes\":[\"prod\"],\"runtime\":\"test\"}", 0},
+        {"{\"applications\":[\"alpha\"]}", 2},
+        {"{\"applicationName\":\"LPH\"}", 2},
+        {"{\"applicationName\":\"%\"}", 0},
+        {"{\"statuses\":[\"OUT_OF_SYNC\"]}", 1},
+        {"{\"healthStatuses\":[\"HEALTHY\",\"DEGRADED\"]}", 2},
+        {"{\"namespace\":\"argocd\"}", 3},
+        {"{\"namespaces\":[\"shop\"]}", 3},
+        {"{\"namespaces\":[\"elsewhere\"]}", 0},
+        {"{\"clusterUrl\":\"https://two\"}", 1},
+        {"{\"labels\":[\"team=a\"]}", 1},
+        {"{\"labels\":[\"team\"]}", 2},
+        {"{\"labels\":[\"team=a\",\"team=b\"]}", 2},
+        {"{\"project\":\"default\"}", 3},
+        {"{\"project\":\"other\"}", 0},
+        {"{\"excludeGitSources\":true}", 2},
+        {"{\"kinds\":[\"Application\"]}", 3},
+        {"{\"kinds\":[\"ApplicationSet\"]}", 0},
+        {"{\"favorite\":true}", 0},
+        {"{\"favorite\":false}", 3},
+        {"{\"applicationName\":\"'; DROP TABLE applications; --\"}", 0},
+    };
+    struct answer answer;
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        size_t count = list(database, table[i].filter, (struct store_page){0}, &answer);
+        if (count != table[i].count) fail_msg("%s: %zu, not %zu", table[i].filter, count, table[i].count);
+        answer_finish(&answer);
+    }
+    // Page by page, with the same name in two runtimes.
+    assert_int_equal(list(database, "", (struct store_page){.first = 1}, &answer), 1);
+    assert_true(answer.has_next);
+    assert_at(json_array_get(answer.nodes, 0), "metadata.runtime", "\"prod\"");
+    assert_at(json_array_get(answer.nodes, 0), "actualManifest", "null");
+    char cursor[256];
+    snprintf(cursor, sizeof cursor, "%s", answer.cursors[0]);
+    answer_finish(&answer);
+    assert_int_equal(list(database, "", (struct store_page){.first = 1, .after = str_c(cursor)}, &answer), 1);
+    assert_at(json_array_get(answer.nodes, 0), "metadata.name", "\"alpha\"");
+    assert_at(json_array_get(answer.nodes, 0), "metadata.runtime", "\"test\"");
+    answer_finish(&answer);
+    assert_int_equal(list(database, "", (struct store_page){.last = 1}, &answer), 1);
+    assert_at(json_array_get(answer.nodes, 0), "metadata.name", "\"beta\"");
+    assert_true(answer.has_prev);
+    answer_finish(&answer);
+}
+
+static void report_cluster(struct database *database, const char *manifest, uint64_t sequence)
+{
+    struct report report = {.type = REPORT_CLUSTER,
+                            .source = REPORT_FROM_TUNNEL,
+                            .account_id = str_c(database->account),
+                            .runtime = STR("prod"),
+                            .epoch = 1,
+                            .sequence = sequence,
+                            .observed_at_ms = clock_wall_ms(),
+                            .manifest = str_c(manifest)};
+    struct answer answer;
+    answer_init(&answer, database);
+    report_store_apply(database->pg, &report, 1, answer_on_reports, &answer);
+    answer_wait(&answer);
+    assert_int_equal(answer.code, ERROR_NONE);
+    assert_int_equal(answer.outcomes[0].result, REPORT_APPLIED);
+}
+
+static void clusters_come_with_in_cluster_first(void **state)
+{
+    struct database *database = database_of(state);
+    struct answer answer;
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+    report_cluster(database,
+                   "{\"name\":\"east\",\"server\":\"https://east\",\"connectionState\":{\"status\":\"Failed\","
+                   "\"message\":\"no route\"}}",
+                   1);
+    report_cluster(database,
+                   "{\"name\":\"in-cluster\",\"server\":\"https://kubernetes.default.svc\",\"serverVersion\":"
+                   "\"1.30\",\"connectionState\":{\"status\":\"Successful\"}}",
+                   2);
+    report_application(database, "prod", "shop", 1, 3, "Synced", "Healthy", "https://kubernetes.default.svc", "");
+    answer_init(&answer, database);
+    cluster_store_list(database->pg, database->account, STR_EMPTY, &(struct store_page){0}, answer_on_slice, &answer);
+    answer_wait(&answer);
+    assert_int_equal(json_array_size(answer.nodes), 2);
+    const json_t *first = json_array_get(answer.nodes, 0), *second = json_array_get(answer.nodes, 1);
+    assert_at(first, "metadata.name", "\"in-cluster\"");
+    assert_at(first, "info.connectionState.status", "\"Successful\"");
+    assert_at(first, "info.applicationsCount", "1");
+    assert_at(first, "info.serverVersion", "\"1.30\"");
+    assert_at(first, "namespaces", "[]");
+    assert_at(second, "metadata.name", "\"east\"");
+    assert_at(second, "info.connectionState.message", "\"no route\"");
+    char cursor[256];
+    snprintf(cursor, sizeof cursor, "%s", answer.cursors[0]);
+    answer_finish(&answer);
+    cluster_store_list(database->pg, database->account, STR("prod"),
+                       &(struct store_page){.after = str_c(cursor), .first = 5}, answer_on_slice, &answer);
+    answer_wait(&answer);
+    assert_int_equal(json_array_size(answer.nodes), 1);
+    assert_at(json_array_get(answer.nodes, 0), "metadata.name", "\"east\"");
+    answer_finish(&answer);
+    runtime_store_get(database->pg, database->account, STR("prod"), answer_on_node, &answer);
+    answer_wait(&answer);
+    json_t *runtime = json_loads(answer.node, 0, NULL);
+    assert_at(runtime, "managedClustersNum", "2");
+    assert_at(runtime, "managedClusters.0.server", "\"https://kubernetes.default.svc\"");
+    json_decref(runtime);
+    answer_finish(&answer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_application_has_the_contracts_shape),
+        cmocka_unit_test(what_is_not_live_says_so),
+        cmocka_unit_test(filters_choose),
+        cmocka_unit_test(clusters_come_with_in_cluster_first),
+    };
+    return cmocka_run_group_tests(tests, database_setup, database_teardown);
+}

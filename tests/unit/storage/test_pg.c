@@ -1,0 +1,251 @@
+#include <libpq-fe.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "culvert_statements.h"
+#include "database.h"
+#include "storage/session_store.h"
+
+struct outcome {
+    bool is_done;
+    enum error_code code;
+    char text[512];
+    size_t count;
+};
+
+static void on_done(void *arg, const struct error *err, const struct pg_rows *results, size_t count)
+{
+    struct outcome *outcome = arg;
+    (void)results;
+    assert_false(outcome->is_done);
+    outcome->is_done = true;
+    outcome->code = err ? err->code : ERROR_NONE;
+    snprintf(outcome->text, sizeof outcome->text, "%s", err ? err->text : "");
+    outcome->count = count;
+}
+
+static bool is_done(void *arg)
+{
+    return ((struct outcome *)arg)->is_done;
+}
+
+static void add_user(struct pg_batch *batch, const char *account, const char *user_id, const char *name)
+{
+    pg_batch_add(batch, &statement_user_create, 5,
+                 (struct pg_param[]){pg_text(str_c(account)), pg_text(str_c(user_id)), pg_text(str_c(name)),
+                                     pg_text(STR("")), pg_text(STR("f"))});
+}
+
+static enum error_code submit(struct database *database, struct pg_batch *batch, struct outcome *outcome)
+{
+    *outcome = (struct outcome){0};
+    pg_batch_submit(batch, 5000, on_done, outcome);
+    assert_false(outcome->is_done); // never inside the call
+    database_run_until(database, is_done, outcome, 20);
+    return outcome->code;
+}
+
+static void a_batch_is_all_or_nothing(void **state)
+{
+    struct database *database = database_of(state);
+    struct outcome outcome;
+    char text[64];
+    struct pg_batch *batch = pg_batch_create(database->pg, database->account);
+    add_user(batch, database->account, "000000000000000000000001", "ada");
+    add_user(batch, database->account, "000000000000000000000002", "grace");
+    assert_int_equal(pg_batch_count(batch), 2);
+    assert_int_equal(submit(database, batch, &outcome), ERROR_NONE);
+    assert_int_equal(outcome.count, 2);
+
+    batch = pg_batch_create(database->pg, database->account);
+    add_user(batch, database->account, "000000000000000000000003", "edsger");
+    add_user(batch, database->account, "000000000000000000000004", "ada");
+    assert_int_equal(submit(database, batch, &outcome), ERROR_CONFLICT);
+    assert_int_equal(outcome.count, 0);
+    assert_non_null(strstr(outcome.text, "user_create"));
+    database_query(database->account, "SELECT count(*) FROM users", text, sizeof text);
+    assert_string_equal(text, "2");
+}
+
+static void errors_have_their_codes(void **state)
+{
+    struct database *database = database_of(state);
+    struct outcome outcome;
+    struct pg_batch *batch = pg_batch_create(database->pg, database->account);
+    add_user(batch, database->account, "not hex", "ada");
+    assert_int_equal(submit(database, batch, &outcome), ERROR_INVALID);
+
+    batch = pg_batch_create(database->pg, database->account);
+    pg_batch_add(batch, &statement_account_find, 1, (struct pg_param[]){pg_text(str_of("a\0b", 3))});
+    assert_int_equal(submit(database, batch, &outcome), ERROR_INVALID);
+
+    batch = pg_batch_create(database->pg, database->account);
+    pg_batch_add(batch, &statement_account_find, 1, (struct pg_param[]){pg_text(str_of("\xff", 1))});
+    assert_int_equal(submit(database, batch, &outcome), ERROR_INVALID);
+
+    batch = pg_batch_create(database->pg, database->account);
+    for (int i = 0; i < 5000; i++)
+        pg_batch_add(batch, &statement_account_find, 1, (struct pg_param[]){pg_text(STR("x"))});
+    assert_int_equal(submit(database, batch, &outcome), ERROR_TOO_LARGE);
+
+    assert_int_equal(submit(database, pg_batch_create(database->pg, database->account), &outcome), ERROR_INVALID);
+    pg_batch_destroy(pg_batch_create(database->pg, NULL));
+}
+
+static void the_account_is_set_for_its_transaction_alone(void **state)
+{
+    struct database *database = database_of(state);
+    struct outcome outcome;
+    // Row security refuses another account's row even when the statement names that account.
+    char other[ID_ACCOUNT_BYTES];
+    id_account(other);
+    for (int i = 0; i < 20; i++) {
+        struct pg_batch *batch = pg_batch_create(database->pg, database->account);
+        pg_batch_add(batch, &statement_account_find, 1, (struct pg_param[]){pg_text(STR("x"))});
+        assert_int_equal(submit(database, batch, &outcome), ERROR_NONE);
+        batch = pg_batch_create(database->pg, NULL);
+        pg_batch_add(batch, &statement_account_create, 2,
+                     (struct pg_param[]){pg_text(str_c(other)), pg_text(str_c(other))});
+        assert_int_equal(submit(database, batch, &outcome), ERROR_INTERNAL);
+        assert_non_null(strstr(outcome.text, "row-level security"));
+    }
+}
+
+static void set_done(void *arg)
+{
+    ((struct outcome *)arg)->is_done = true;
+}
+
+static void a_wait_for_a_lock_ends(void **state)
+{
+    struct database *database = database_of(state);
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+    PGconn *holder = PQconnectdb(getenv("CULVERT_TEST_DATABASE_URL"));
+    const char *account = database->account;
+    PQclear(PQexecParams(holder, "SELECT set_config('app.account_id', $1, false)", 1, NULL, &account, NULL, NULL, 0));
+    PQclear(PQexec(holder, "BEGIN"));
+    PGresult *locked = PQexec(holder, "SELECT FROM culvert.runtimes FOR UPDATE");
+    assert_int_equal(PQntuples(locked), 1);
+    PQclear(locked);
+    struct pg *pg = pg_create(database->loop, &(struct pg_options){.conninfo = getenv("CULVERT_TEST_DATABASE_APP_URL"),
+                                                                   .connections = 1,
+                                                                   .queue_max = 10,
+                                                                   .statement_timeout_ms = 200});
+    struct answer answer;
+    answer_init(&answer, database);
+    session_store_open(pg, database->account, &(struct session_new){.runtime = STR("prod"), .runtime_id = str_c(id)},
+                       answer_on_count, &answer);
+    answer_wait(&answer);
+    assert_int_equal(answer.code, ERROR_TIMEOUT);
+    // The connection goes on.
+    struct outcome outcome;
+    struct pg_batch *batch = pg_batch_create(pg, NULL);
+    pg_batch_add(batch, &statement_account_find, 1, (struct pg_param[]){pg_text(STR("x"))});
+    assert_int_equal(submit(database, batch, &outcome), ERROR_NONE);
+    PQfinish(holder);
+    struct outcome closed = {0};
+    pg_close(pg, set_done, &closed);
+    database_run_until(database, is_done, &closed, 5);
+}
+
+static void without_a_server_batches_wait_and_fail(void **state)
+{
+    struct database *database = database_of(state);
+    struct pg *pg = pg_create(database->loop, &(struct pg_options){.conninfo = "host=127.0.0.1 port=1 dbname=x user=x",
+                                                                   .connections = 2,
+                                                                   .queue_max = 2,
+                                                                   .statement_timeout_ms = 1000});
+    struct outcome outcomes[4] = {0};
+    uint64_t start = clock_mono_ms();
+    for (int i = 0; i < 3; i++) {
+        struct pg_batch *batch = pg_batch_create(pg, NULL);
+        pg_batch_add(batch, &statement_account_find, 1, (struct pg_param[]){pg_text(STR("x"))});
+        pg_batch_submit(batch, 400, on_done, &outcomes[i]);
+    }
+    assert_false(pg_is_ready(pg));
+    database_run_until(database, is_done, &outcomes[2], 5); // over the queue's bound: at once
+    assert_int_equal(outcomes[2].code, ERROR_UNAVAILABLE);
+    assert_true(clock_mono_ms() - start < 300);
+    database_run_until(database, is_done, &outcomes[0], 5);
+    database_run_until(database, is_done, &outcomes[1], 5);
+    assert_int_equal(outcomes[0].code, ERROR_UNAVAILABLE);
+    assert_true(clock_mono_ms() - start >= 400);
+
+    struct outcome last = {0}, closed = {0};
+    struct pg_batch *batch = pg_batch_create(pg, NULL);
+    pg_batch_add(batch, &statement_account_find, 1, (struct pg_param[]){pg_text(STR("x"))});
+    pg_batch_submit(batch, 60000, on_done, &last);
+    pg_close(pg, set_done, &closed);
+    database_run_until(database, is_done, &closed, 5);
+    assert_int_equal(last.code, ERROR_CANCELLED);
+}
+
+static void closing_ends_what_is_in_flight(void **state)
+{
+    struct database *database = database_of(state);
+    struct pg *pg = pg_create(database->loop, &(struct pg_options){.conninfo = getenv("CULVERT_TEST_DATABASE_APP_URL"),
+                                                                   .connections = 1,
+                                                                   .queue_max = 100,
+                                                                   .statement_timeout_ms = 1000});
+    struct outcome first = {0}, many[20] = {0}, closed = {0};
+    struct pg_batch *batch = pg_batch_create(pg, NULL);
+    pg_batch_add(batch, &statement_account_find, 1, (struct pg_param[]){pg_text(STR("x"))});
+    pg_batch_submit(batch, 5000, on_done, &first);
+    database_run_until(database, is_done, &first, 5);
+    assert_int_equal(first.code, ERROR_NONE);
+    for (int i = 0; i < 20; i++) {
+        batch = pg_batch_create(pg, NULL);
+        pg_batch_add(batch, &statement_account_find, 1, (struct pg_param[]){pg_text(STR("x"))});
+        pg_batch_submit(batch, 5000, on_done, &many[i]);
+    }
+    pg_close(pg, set_done, &closed);
+    database_run_until(database, is_done, &closed, 5);
+    for (int i = 0; i < 20; i++)
+        assert_true(many[i].is_done);
+    assert_int_equal(many[19].code, ERROR_CANCELLED);
+}
+
+static void a_server_that_may_lose_data_is_refused(void **state)
+{
+    struct database *database = database_of(state);
+    struct error err;
+    const char *url = getenv("CULVERT_TEST_DATABASE_APP_URL");
+    assert_int_equal(pg_durability_check(url, &err), ERROR_NONE);
+    AUTO_FREE char *loose = mem_printf("%s?options=-csynchronous_commit%%3Doff", url);
+    assert_int_equal(pg_durability_check(loose, &err), ERROR_FORBIDDEN);
+    assert_non_null(strstr(err.text, "synchronous_commit"));
+    assert_int_equal(pg_durability_check("host=127.0.0.1 port=1 dbname=x user=x", &err), ERROR_UNAVAILABLE);
+    struct pg *pg = pg_create(
+        database->loop,
+        &(struct pg_options){.conninfo = loose, .connections = 1, .queue_max = 10, .statement_timeout_ms = 1000});
+    struct outcome outcome = {0}, closed = {0};
+    struct pg_batch *batch = pg_batch_create(pg, NULL);
+    pg_batch_add(batch, &statement_account_find, 1, (struct pg_param[]){pg_text(STR("x"))});
+    pg_batch_submit(batch, 500, on_done, &outcome);
+    database_run_until(database, is_done, &outcome, 5);
+    assert_int_equal(outcome.code, ERROR_UNAVAILABLE);
+    assert_false(pg_is_ready(pg));
+    pg_close(pg, set_done, &closed);
+    database_run_until(database, is_done, &closed, 5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_batch_is_all_or_nothing),
+        cmocka_unit_test(errors_have_their_codes),
+        cmocka_unit_test(the_account_is_set_for_its_transaction_alone),
+        cmocka_unit_test(a_wait_for_a_lock_ends),
+        cmocka_unit_test(without_a_server_batches_wait_and_fail),
+        cmocka_unit_test(closing_ends_what_is_in_flight),
+        cmocka_unit_test(a_server_that_may_lose_data_is_refused),
+    };
+    return cmocka_run_group_tests(tests, database_setup, database_teardown);
+}

@@ -1,0 +1,167 @@
+// The second wall: what a query without any account check of its own sees and does as culvertd's login.
+#include <libpq-fe.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "database.h"
+
+static const char *const tables[] = {"accounts",
+                                     "users",
+                                     "api_keys",
+                                     "runtimes",
+                                     "clusters",
+                                     "runtime_tokens",
+                                     "runtime_epochs",
+                                     "resources",
+                                     "tunnel_sessions",
+                                     "manifests",
+                                     "applications",
+                                     "report_positions",
+                                     "application_history",
+                                     "application_operations"};
+enum { TABLES = sizeof tables / sizeof *tables };
+
+static PGconn *login_as(const char *account)
+{
+    PGconn *conn = PQconnectdb(getenv("CULVERT_TEST_DATABASE_APP_URL"));
+    assert_int_equal(PQstatus(conn), CONNECTION_OK);
+    PQclear(PQexec(conn, "SET search_path = culvert"));
+    if (account)
+        PQclear(PQexecParams(conn, "SELECT set_config('app.account_id', $1, false)", 1, NULL, &account, NULL, NULL, 0));
+    return conn;
+}
+
+// Rows it gives or changes; -1: refused.
+static int rows_of(PGconn *conn, const char *format, const char *table)
+{
+    char sql[256], *at = sql;
+    at += snprintf(at, sizeof sql, format, table);
+    assert_true(at < sql + sizeof sql);
+    PGresult *result = PQexecParams(conn, sql, 0, NULL, NULL, NULL, NULL, 0);
+    ExecStatusType status = PQresultStatus(result);
+    int rows = status == PGRES_TUPLES_OK    ? PQntuples(result)
+               : status == PGRES_COMMAND_OK ? atoi(PQcmdTuples(result))
+                                            : -1;
+    PQclear(result);
+    return rows;
+}
+
+static void fill(struct database *database)
+{
+    char id[ID_UUID_BYTES];
+    struct answer answer;
+    database_make_runtime(database, "prod", id);
+    database_open_session(database, "prod", id, "replica");
+    struct report report = {.type = REPORT_OBJECT,
+                            .source = REPORT_FROM_TUNNEL,
+                            .account_id = str_c(database->account),
+                            .runtime = STR("prod"),
+                            .epoch = 1,
+                            .sequence = 1,
+                            .group = STR("argoproj.io"),
+                            .kind = STR("Application"),
+                            .name = STR("shop"),
+                            .manifest = STR("{\"a\":1}")};
+    answer_init(&answer, database);
+    report_store_apply(database->pg, &report, 1, answer_on_reports, &answer);
+    answer_wait(&answer);
+    assert_int_equal(answer.code, ERROR_NONE);
+}
+
+static void an_account_reaches_no_other(void **state)
+{
+    struct database *database = database_of(state);
+    char victim[ID_ACCOUNT_BYTES];
+    fill(database);
+    snprintf(victim, sizeof victim, "%s", database->account);
+    database_of(state);
+    fill(database);
+    PGconn *nobody = login_as(NULL), *neighbour = login_as(database->account);
+    for (int i = 0; i < TABLES; i++) {
+        char where[128];
+        assert_int_equal(rows_of(nobody, "SELECT 1 FROM %s", tables[i]), 0);
+        snprintf(where, sizeof where, "%s WHERE account_id <> '%s'", tables[i], database->account);
+        assert_int_equal(rows_of(neighbour, "SELECT 1 FROM %s", where), 0);
+        assert_int_equal(rows_of(neighbour, "DELETE FROM %s", where), 0);
+        snprintf(where, sizeof where, "%s SET account_id = '%s'", tables[i], victim);
+        assert_true(rows_of(neighbour, "UPDATE %s", where) <= 0);
+        assert_int_equal(rows_of(nobody, "DELETE FROM %s", tables[i]), 0);
+    }
+    char sql[256];
+    snprintf(sql, sizeof sql, "INSERT INTO runtimes (account_id, runtime, runtime_id) VALUES ('%s', 'forged', 'x')",
+             victim);
+    assert_int_equal(rows_of(neighbour, "%s", sql), -1);
+    assert_int_equal(rows_of(nobody, "%s", sql), -1);
+    // Its own row is there: the wall is not simply shut.
+    assert_int_equal(rows_of(neighbour, "SELECT 1 FROM %s", "applications"), 1);
+    PQfinish(nobody);
+    PQfinish(neighbour);
+}
+
+static void the_login_changes_no_tables(void **state)
+{
+    struct database *database = database_of(state);
+    PGconn *conn = login_as(database->account);
+    static const char *const statements[] = {
+        "CREATE TABLE culvert.extra (a integer)",
+        "ALTER TABLE culvert.accounts DISABLE ROW LEVEL SECURITY",
+        "DROP TABLE culvert.accounts",
+        "TRUNCATE culvert.accounts CASCADE",
+        "SET ROLE culvert_lookup",
+        "SET SESSION AUTHORIZATION culvert_owner",
+        "INSERT INTO culvert.schema_migrations VALUES (9999, 'x', 'x', true)",
+        "CREATE FUNCTION culvert.evil() RETURNS integer LANGUAGE sql AS 'SELECT 1'",
+    };
+    for (size_t i = 0; i < sizeof statements / sizeof *statements; i++)
+        if (rows_of(conn, "%s", statements[i]) != -1) fail_msg("%s", statements[i]);
+    PQfinish(conn);
+}
+
+static void the_catalogue_has_no_gap(void **state)
+{
+    struct database *database = database_of(state);
+    char text[512];
+    // Every table of an account: row security on and forced, and the account first in the primary key.
+    database_query(
+        database->account,
+        "SELECT coalesce(string_agg(c.relname, ' '), '') FROM pg_class c JOIN pg_attribute a ON a.attrelid = "
+        "c.oid AND a.attname = 'account_id' LEFT JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary "
+        "WHERE c.relkind IN ('r', 'p') AND c.relnamespace = 'culvert'::regnamespace AND (NOT c.relrowsecurity "
+        "OR NOT c.relforcerowsecurity OR i.indkey IS NULL OR i.indkey[0] <> a.attnum)",
+        text, sizeof text);
+    assert_string_equal(text, "");
+    // And this test knows them all.
+    char count[16];
+    snprintf(count, sizeof count, "%d", (int)TABLES);
+    database_query(database->account,
+                   "SELECT count(*) FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = "
+                   "'account_id' WHERE c.relkind IN ('r', 'p') AND c.relnamespace = 'culvert'::regnamespace",
+                   text, sizeof text);
+    assert_string_equal(text, count);
+    // Functions that run as their owner have their search path pinned, belong to culvert_lookup and are not
+    // everybody's.
+    database_query(database->account,
+                   "SELECT coalesce(string_agg(p.proname, ' '), '') FROM pg_proc p WHERE p.pronamespace = "
+                   "'culvert'::regnamespace AND p.prosecdef AND (p.proowner <> 'culvert_lookup'::regrole OR NOT "
+                   "'search_path=pg_catalog' = ANY (coalesce(p.proconfig, '{}')) OR has_function_privilege('public', "
+                   "p.oid, 'EXECUTE'))",
+                   text, sizeof text);
+    assert_string_equal(text, "");
+    database_query(database->account, "SELECT count(*) FROM pg_auth_members WHERE roleid = 'culvert_lookup'::regrole",
+                   text, sizeof text);
+    assert_string_equal(text, "0");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_account_reaches_no_other),
+        cmocka_unit_test(the_login_changes_no_tables),
+        cmocka_unit_test(the_catalogue_has_no_gap),
+    };
+    return cmocka_run_group_tests(tests, database_setup, database_teardown);
+}
