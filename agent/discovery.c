@@ -54,7 +54,9 @@ static void on_resources(void *arg, int status, json_t *value, const struct erro
     uint64_t wait_ms = resources ? FRESH_MS : RETRY_MS / 2;
     group->ask_again_at_ms = clock_mono_ms() + wait_ms + id_random_below(wait_ms);
     if (!resources) {
-        log_warn("discovery", "group_unknown", log_int("status", status), log_c("error", err ? err->text : ""));
+        // A group that is not served shows as a kind that is unknown.
+        if (status != 404)
+            log_warn("discovery", "group_unknown", log_int("status", status), log_c("error", err ? err->text : ""));
         return;
     }
     json_decref(group->resources);

@@ -17,6 +17,7 @@ enum {
     RETRY_BASE_MS = 500,
     RETRY_CAP_MS = 30000,
     ABSENT_RETRY_MS = 60000,
+    LIFE_MS_MIN = 1000,
     VERSION_BYTES_MAX = 256,
     CONTINUE_BYTES_MAX = 16 * 1024,
     OBJECT_DEPTH_MAX = 128,
@@ -176,7 +177,8 @@ static void on_trouble(struct watch *watch, int status, const struct error *err)
         watch->absent = true;
         uint64_t half = watch->options.absent_retry_ms / 2;
         restart_list(watch, half + id_random_below(half * 2 + 1));
-        if (first) log_state(watch, LOG_WARN, status == 403 ? "not_allowed" : "not_served", status, NULL);
+        if (first && status == 403) log_state(watch, LOG_WARN, "not_allowed", status, NULL);
+        if (first && status == 404) log_state(watch, LOG_INFO, "not_served", status, NULL);
         if (first || !watch->listed) finish_list(watch, status);
         return;
     }
@@ -251,7 +253,8 @@ static void on_done(void *arg, int status, const struct error *err)
         on_page(watch);
     } else {
         // The watch reached its time-out. One that ended at once without a word would spin: it waits.
-        uint64_t wait_ms = watch->heard ? id_random_below(200) : backoff_next_ms(&watch->backoff);
+        bool lived = watch->heard || clock_mono_ms() - watch->heard_at_ms >= LIFE_MS_MIN;
+        uint64_t wait_ms = lived ? id_random_below(200) : backoff_next_ms(&watch->backoff);
         wait_until(watch, WATCH_WAITING_WATCH, wait_ms);
     }
     leave(watch);

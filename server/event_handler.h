@@ -33,12 +33,15 @@ struct event_handler_options {
 };
 
 struct event_handler *event_handler_create(struct loop *loop, const struct event_handler_options *options);
+// Before the pg is closed: starts no more transactions. What is in flight ends as it ends.
+void event_handler_stop(struct event_handler *handler);
 // What waits ends with ERROR_CANCELLED. The pg must have been closed first, so that nothing is in flight.
 void event_handler_destroy(struct event_handler *handler);
 
 // Copies the report. patient (tunnel): it is kept through a database that is away, and taken even by a full queue: the
 // caller then pauses its source, so that the bound is passed by one report a session at most. Otherwise it ends with
-// the error, and ERROR_UNAVAILABLE says that the queue is full and nothing was taken.
+// the error, and ERROR_UNAVAILABLE says that the queue is full or the database away, and nothing was taken. on_done may
+// run inside this call.
 MUST_CHECK enum error_code event_handler_submit(struct event_handler *handler, const struct report *report,
                                                 bool patient, event_item_done on_done, void *arg, struct error *err);
 bool event_handler_is_full(const struct event_handler *handler);

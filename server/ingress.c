@@ -1,5 +1,7 @@
 #include "server/ingress.h"
 
+#include <stdio.h>
+
 #include "base/mem.h"
 #include "server/ingress_connection.h"
 #include "server/ingress_exchange.h"
@@ -41,6 +43,17 @@ static void make_metrics(struct ingress *ingress)
     ingress->answers = metrics_counter("culvert_http_requests_total", "Answered requests.", "door", "code", NULL);
     ingress->cuts = metrics_counter("culvert_ingress_cuts_total",
                                     "Connections of the ingress door cut in the middle of a request.", "reason", NULL);
+}
+
+void ingress_count_answer(struct ingress *ingress, int status)
+{
+    struct metric **metric = &ingress->answers_by_status[status >= 0 && status < 600 ? status : 0];
+    if (!*metric) {
+        char code[16];
+        snprintf(code, sizeof code, "%d", status);
+        *metric = metric_with(ingress->answers, "ingress", code);
+    }
+    metric_add(*metric, 1);
 }
 
 struct ingress *ingress_create(struct loop *loop, const struct ingress_options *options, struct error *err)

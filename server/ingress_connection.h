@@ -37,6 +37,7 @@ struct ingress {
     void *on_closed_arg;
     struct metric *open_connections, *in_flight, *seconds;
     struct metric_family *answers, *cuts;
+    struct metric *answers_by_status[600]; // of answers, looked up once each
 };
 
 enum ingress_connection_state {
@@ -82,6 +83,7 @@ void ingress_connection_wake(struct ingress_connection *connection);
 void ingress_connection_linger(struct ingress_connection *connection);
 // Cuts in the turn's end without a proper end of the answer, so that the client sees that it is not whole.
 void ingress_connection_cut(struct ingress_connection *connection, const char *reason);
+void ingress_count_answer(struct ingress *ingress, int status);
 // Looks whether everything is closed.
 void ingress_check_closed(struct ingress *ingress);
 

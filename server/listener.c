@@ -35,6 +35,7 @@ struct listener {
     void *ctx;
     unsigned handles_open;
     bool polling, destroyed;
+    bool exhausted; // said so in the log; said again only after it was over
 };
 
 // None of them is needed for correctness: a socket that refuses one is served all the same.
@@ -111,12 +112,16 @@ static void on_readable(uv_poll_t *poll, int status, int events)
         }
         int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
+            listener->exhausted = false;
             hand_over(listener, fd);
             continue;
         }
         if (errno == ECONNABORTED || errno == EINTR) continue;
         if (errno != EAGAIN) {
-            log_warn("listener", "accept_paused", log_c("error", strerror(errno)), log_uint("port", listener->port));
+            if (!listener->exhausted)
+                log_warn("listener", "accept_paused", log_c("error", strerror(errno)),
+                         log_uint("port", listener->port));
+            listener->exhausted = true;
             pause_accepting(listener);
             uv_timer_start(&listener->retry, on_retry, RETRY_MS, 0);
         }

@@ -1,17 +1,17 @@
 #include "server/tls_stream.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <linux/sockios.h>
 #include <openssl/err.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/strbuf.h"
+#include "server/hangup_watch.h"
+#include "server/tls_bio.h"
 
 enum {
     PAUSE_MS = 50, // a pause that lasts longer is watched
@@ -31,8 +31,7 @@ struct tls_stream {
     struct turn_item turn_item;
     struct strbuf gathered; // written by the owner, not yet a record
     struct strbuf leaving;  // records (plain: bytes) for the kernel
-    struct strbuf held;     // arrived, but not decrypted yet: the owner did not read
-    struct str arriving;    // the same, inside the callback that brought it
+    struct tls_bio bio;
     uv_write_t write;
     char *writing;         // what uv holds; NULL: no write in flight
     uint64_t handed_bytes; // to the kernel or to uv
@@ -43,13 +42,6 @@ struct tls_stream {
     void *closed_arg;
     bool open, reading, tcp_reading, tcp_eof, eof_told, was_full, failed, fail_told;
     bool shut_wanted, shut_noted, shut_sent, shut_done, closing;
-};
-
-// A poll of its own on a copy of the descriptor: libuv's stream watches nothing while it does not read.
-struct hangup_watch {
-    uv_poll_t poll;
-    struct tls_stream *stream;
-    int fd;
 };
 
 static const char *const out_of_bound = "queue passed its bound";
@@ -221,57 +213,6 @@ bool tls_stream_is_shut(const struct tls_stream *stream)
     return stream->shut_done;
 }
 
-// ---- between OpenSSL and us ----------------------------------------------------------------------------------
-
-static int bio_write(BIO *bio, const char *at, int len)
-{
-    struct tls_stream *stream = BIO_get_data(bio);
-    BIO_clear_retry_flags(bio);
-    if (len > 0 && !strbuf_add(&stream->leaving, at, (size_t)len)) return -1;
-    return len;
-}
-
-static int bio_read(BIO *bio, char *out, int cap)
-{
-    struct tls_stream *stream = BIO_get_data(bio);
-    struct str from = stream->held.len ? strbuf_str(&stream->held) : stream->arriving;
-    size_t take = from.len < (size_t)cap ? from.len : (size_t)cap;
-    BIO_clear_retry_flags(bio);
-    if (take == 0) {
-        BIO_set_retry_read(bio);
-        return -1;
-    }
-    memcpy(out, from.at, take);
-    if (stream->held.len)
-        strbuf_drop_front(&stream->held, take);
-    else
-        stream->arriving = str_from(stream->arriving, take);
-    return (int)take;
-}
-
-static long bio_control(BIO *bio, int command, long number, void *pointer)
-{
-    (void)bio;
-    (void)number;
-    (void)pointer;
-    return command == BIO_CTRL_FLUSH;
-}
-
-static int bio_create(BIO *bio)
-{
-    BIO_set_init(bio, 1);
-    return 1;
-}
-
-static BIO_METHOD *make_bio_method(void)
-{
-    BIO_METHOD *method = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "tls_stream");
-    if (!method || !BIO_meth_set_write(method, bio_write) || !BIO_meth_set_read(method, bio_read) ||
-        !BIO_meth_set_ctrl(method, bio_control) || !BIO_meth_set_create(method, bio_create))
-        abort(); // out of memory
-    return method;
-}
-
 // ---- reading -------------------------------------------------------------------------------------------------
 
 static void tell_eof(struct tls_stream *stream)
@@ -347,11 +288,11 @@ static void on_tcp_read(uv_stream_t *tcp, ssize_t len, const uv_buf_t *buffer)
         else if (len == UV_EOF)
             tell_eof(stream);
     } else {
-        if (len > 0) stream->arriving = str_of(buffer->base, (size_t)len);
+        if (len > 0) stream->bio.arriving = str_of(buffer->base, (size_t)len);
         if (len > 0 || len == UV_EOF) deliver_tls(stream);
-        if (stream->arriving.len > 0 && !strbuf_add_str(&stream->held, stream->arriving))
+        if (stream->bio.arriving.len > 0 && !strbuf_add_str(&stream->bio.held, stream->bio.arriving))
             fail(stream, ERROR_TOO_LARGE, "read %s", out_of_bound);
-        stream->arriving = STR_EMPTY;
+        stream->bio.arriving = STR_EMPTY;
         if (stream->leaving.len > 0) wake(stream); // handshake, key updates, alerts
     }
     update_tcp_reading(stream);
@@ -374,27 +315,17 @@ static void update_tcp_reading(struct tls_stream *stream)
 
 // ---- a peer that leaves while nobody reads -------------------------------------------------------------------
 
-static void on_watch_closed(uv_handle_t *handle)
-{
-    struct hangup_watch *watch = handle->data;
-    close(watch->fd);
-    mem_free(watch);
-}
-
 static void stop_watch(struct tls_stream *stream)
 {
-    if (!stream->watch) return;
-    uv_close((uv_handle_t *)&stream->watch->poll, on_watch_closed);
+    hangup_watch_destroy(stream->watch);
     stream->watch = NULL;
 }
 
-static void on_hangup(uv_poll_t *poll, int status, int events)
+static void on_hangup(void *arg, bool reset)
 {
-    struct hangup_watch *watch = poll->data;
-    struct tls_stream *stream = watch->stream;
-    (void)events;
+    struct tls_stream *stream = arg;
     stop_watch(stream);
-    if (status < 0)
+    if (reset)
         fail(stream, ERROR_IO, "connection reset by the peer");
     else if (stream->events.on_hangup)
         stream->events.on_hangup(stream->arg);
@@ -403,22 +334,8 @@ static void on_hangup(uv_poll_t *poll, int status, int events)
 static void on_long_pause(uv_timer_t *timer)
 {
     struct tls_stream *stream = timer->data;
-    uv_os_fd_t fd;
     if (stream->reading || stream->tcp_eof || stream->failed || stream->watch) return;
-    if (uv_fileno((uv_handle_t *)stream->tcp, &fd) != 0) return;
-    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    if (copy < 0) return; // out of descriptors: noticed later, by the next write
-    struct hangup_watch *watch = mem_zalloc(sizeof *watch);
-    watch->stream = stream;
-    watch->fd = copy;
-    watch->poll.data = watch;
-    if (uv_poll_init(stream->tcp->loop, &watch->poll, copy) != 0) {
-        close(copy);
-        mem_free(watch);
-        return;
-    }
-    stream->watch = watch;
-    if (uv_poll_start(&watch->poll, UV_DISCONNECT, on_hangup) != 0) stop_watch(stream);
+    stream->watch = hangup_watch_create(stream->tcp, on_hangup, stream);
 }
 
 void tls_stream_read_start(struct tls_stream *stream)
@@ -464,7 +381,7 @@ static void run_turn(struct turn_item *item)
     }
     strbuf_shrink(&stream->gathered);
     strbuf_shrink(&stream->leaving);
-    strbuf_shrink(&stream->held);
+    strbuf_shrink(&stream->bio.held);
     if (stream->failed && !stream->fail_told) {
         stream->fail_told = true;
         update_tcp_reading(stream);
@@ -491,15 +408,15 @@ struct tls_stream *tls_stream_create(struct tls_stream_pool *pool, uv_tcp_t *tcp
     stream->handles_open = 2;
     strbuf_init(&stream->gathered, PENDING_BYTES_MAX);
     strbuf_init(&stream->leaving, PENDING_BYTES_MAX);
-    strbuf_init(&stream->held, 2 * TLS_STREAM_READ_BYTES);
+    strbuf_init(&stream->bio.held, 2 * TLS_STREAM_READ_BYTES);
+    stream->bio.leaving = &stream->leaving;
     tcp->data = stream;
     uv_timer_init(tcp->loop, &stream->timer);
     stream->timer.data = stream;
     if (ssl) {
         stream->ssl = SSL_new(ssl);
-        BIO *bio = BIO_new(pool->bio_method);
-        if (!stream->ssl || !bio) abort(); // out of memory
-        BIO_set_data(bio, stream);
+        if (!stream->ssl) abort(); // out of memory
+        BIO *bio = tls_bio_new(pool->bio_method, &stream->bio);
         SSL_set_bio(stream->ssl, bio, bio);
         SSL_set_accept_state(stream->ssl);
         uv_timer_start(&stream->timer, on_handshake_timeout, handshake_timeout_ms, 0);
@@ -519,7 +436,7 @@ static void on_handle_closed(uv_handle_t *handle)
     SSL_free(stream->ssl);
     strbuf_finish(&stream->gathered);
     strbuf_finish(&stream->leaving);
-    strbuf_finish(&stream->held);
+    strbuf_finish(&stream->bio.held);
     mem_free(stream->writing);
     mem_free(stream->tcp);
     mem_free(stream);
@@ -561,7 +478,7 @@ void tls_stream_pool_init(struct tls_stream_pool *pool, uv_loop_t *loop)
 {
     pool->cipher = mem_alloc(TLS_STREAM_READ_BYTES);
     pool->plain = mem_alloc(TLS_STREAM_READ_BYTES);
-    pool->bio_method = make_bio_method();
+    pool->bio_method = tls_bio_method_create();
     turn_init(&pool->turn, loop);
 }
 

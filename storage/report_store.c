@@ -1,9 +1,12 @@
 #include "storage/report_store.h"
 
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/parse.h"
 #include "culvert_statements.h"
 #include "storage/report_plan.h"
 #include "storage/store_call.h"
@@ -336,11 +339,131 @@ static void fill_batch(struct pg_batch *batch, struct apply_call *call, const st
     report_plan_finish(&plan);
 }
 
+// ---- off the loop --------------------------------------------------------------------------------------------------
+
+// Jansson and zstd take about 15 ms a MiB: more than a loop can spare.
+enum { INLINE_BYTES_MAX = 256 * 1024 };
+
+struct prepare_work {
+    uv_work_t request;
+    struct pg *pg;
+    struct pg_batch *batch;
+    struct apply_call *call;
+    struct report *reports; // with their texts, in the arena
+    struct arena *arena;
+};
+
+static const size_t views[] = {
+    offsetof(struct report, account_id),
+    offsetof(struct report, runtime),
+    offsetof(struct report, group),
+    offsetof(struct report, version),
+    offsetof(struct report, kind),
+    offsetof(struct report, ns),
+    offsetof(struct report, name),
+    offsetof(struct report, uid),
+    offsetof(struct report, cluster),
+    offsetof(struct report, application_ns),
+    offsetof(struct report, application_name),
+    offsetof(struct report, sync_status),
+    offsetof(struct report, health_status),
+    offsetof(struct report, health_message),
+    offsetof(struct report, manifest),
+    offsetof(struct report, desired_manifest),
+    offsetof(struct report, git_manifest),
+    offsetof(struct report, repo_url),
+    offsetof(struct report, path),
+    offsetof(struct report, revision),
+    offsetof(struct report, commit_message),
+    offsetof(struct report, commit_author),
+    offsetof(struct report, commit_date),
+    offsetof(struct report, errors),
+};
+enum { VIEWS = sizeof views / sizeof *views };
+
+static struct str *view_at(struct report *report, size_t i)
+{
+    return (struct str *)((char *)report + views[i]);
+}
+
+static void copy_reports(struct prepare_work *work, const struct report *reports, size_t count)
+{
+    size_t bytes = count * (sizeof *reports + VIEWS * 32) + 65536;
+    work->reports = mem_dup(reports, count * sizeof *reports);
+    for (size_t i = 0; i < count; i++)
+        for (size_t v = 0; v < VIEWS; v++)
+            bytes += view_at(&work->reports[i], v)->len;
+    work->arena = arena_create(bytes * 2);
+    for (size_t i = 0; i < count; i++)
+        for (size_t v = 0; v < VIEWS; v++) {
+            struct str *view = view_at(&work->reports[i], v);
+            *view = view->len ? arena_str(work->arena, *view) : STR_EMPTY;
+        }
+}
+
+static void prepare(uv_work_t *request)
+{
+    struct prepare_work *work = request->data;
+    fill_batch(work->batch, work->call, work->reports);
+}
+
+static void on_prepared(uv_work_t *request, int status)
+{
+    struct prepare_work *work = request->data;
+    (void)status; // never cancelled
+    struct pg *pg = work->pg;
+    pg_batch_submit(work->batch, APPLY_MS, on_applied, work->call);
+    arena_destroy(work->arena);
+    mem_free(work->reports);
+    mem_free(work);
+    pg_release(pg);
+}
+
 void report_store_apply(struct pg *pg, const struct report *reports, size_t count, report_store_done on_done, void *arg)
 {
     struct apply_call *call = call_create(count, on_done, arg);
     AUTO_FREE char *account = count ? mem_strndup(reports[0].account_id.at, reports[0].account_id.len) : NULL;
     struct pg_batch *batch = pg_batch_create(pg, account);
-    if (count) fill_batch(batch, call, reports);
-    pg_batch_submit(batch, APPLY_MS, on_applied, call);
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += text_bytes(&reports[i]);
+    if (bytes <= INLINE_BYTES_MAX) {
+        if (count) fill_batch(batch, call, reports);
+        pg_batch_submit(batch, APPLY_MS, on_applied, call);
+        return;
+    }
+    struct prepare_work *work = mem_zalloc(sizeof *work);
+    *work = (struct prepare_work){.pg = pg, .batch = batch, .call = call};
+    work->request.data = work;
+    copy_reports(work, reports, count);
+    pg_hold(pg);
+    uv_queue_work(loop_uv(pg_loop(pg)), &work->request, prepare, on_prepared);
+}
+
+// ---- housekeeping --------------------------------------------------------------------------------------------------
+
+struct sweep_call {
+    report_store_swept on_done;
+    void *arg;
+};
+
+static void on_swept(void *arg, const struct error *err, const struct pg_rows *results, size_t count)
+{
+    struct sweep_call *call = arg;
+    (void)count;
+    uint64_t removed = 0;
+    if (!err && parse_u64(pg_rows_get(&results[0], 0, 0), 0, INT64_MAX, &removed, NULL) != ERROR_NONE) removed = 0;
+    if (call->on_done) call->on_done(call->arg, err, removed);
+    mem_free(call);
+}
+
+void report_store_sweep(struct pg *pg, unsigned limit, report_store_swept on_done, void *arg)
+{
+    char number[16];
+    snprintf(number, sizeof number, "%u", limit);
+    struct sweep_call *call = mem_alloc(sizeof *call);
+    *call = (struct sweep_call){on_done, arg};
+    struct pg_batch *batch = pg_batch_create(pg, NULL);
+    pg_batch_add(batch, &statement_report_sweep, 1, (struct pg_param[]){pg_text(str_c(number))});
+    pg_batch_submit(batch, APPLY_MS, on_swept, call);
 }

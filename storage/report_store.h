@@ -58,7 +58,13 @@ typedef void (*report_store_done)(void *arg, const struct error *err, const stru
                                   size_t count);
 
 // All reports of one call belong to one account. One bad record never sinks its batch.
+// Large batches are parsed and compressed on libuv's thread pool, so that the loop goes on.
 void report_store_apply(struct pg *pg, const struct report *reports, size_t count, report_store_done on_done,
                         void *arg);
+
+// Housekeeping for all accounts, now and then, by one replica or several: manifests that no row names any more and old
+// tombstones. count: the manifests removed; `limit` of them means that there may be more.
+typedef void (*report_store_swept)(void *arg, const struct error *err, uint64_t count);
+void report_store_sweep(struct pg *pg, unsigned limit, report_store_swept on_done, void *arg);
 
 #endif

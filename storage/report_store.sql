@@ -325,3 +325,6 @@ DELETE FROM resources t
  WHERE p.account_id = $1 AND p.runtime = $2 AND p.snapshot_end_epoch = $3::bigint
    AND p.snapshot_end_sequence = $4::bigint AND t.account_id = $1 AND t.runtime = $2 AND t.is_deleted
    AND t.epoch < $3::bigint AND t.received_at < now() - interval '1 hour'
+
+-- name: report_sweep
+SELECT reports_sweep($1::integer)

@@ -99,11 +99,12 @@ static int on_extension_chunk(nghttp2_session *h2, const nghttp2_frame_hd *hd, c
 {
     (void)h2;
     struct tunnel_session *session = arg;
-    if (hd->stream_id != 0 || hd->length > sizeof(session->control) ||
-        session->control_len + len > sizeof(session->control)) {
+    if (hd->stream_id != 0 || hd->length > WIRE_CONTROL_BYTES_MAX ||
+        session->control_len + len > WIRE_CONTROL_BYTES_MAX) {
         tunnel_session_break(session, "control message is too long or not on stream 0");
         return NGHTTP2_ERR_CALLBACK_FAILURE;
     }
+    if (!session->control) session->control = mem_alloc(WIRE_CONTROL_BYTES_MAX);
     memcpy(session->control + session->control_len, at, len);
     session->control_len += len;
     return 0;
@@ -125,6 +126,8 @@ static int take_control(struct tunnel_session *session)
     enum error_code code = wire_control_decode(session->control, session->control_len, &control, &err);
     if (!code) tunnel_session_take_control(session, &control);
     if (code && code != ERROR_NOT_FOUND) tunnel_session_break(session, "%s", err.text);
+    mem_free(session->control);
+    session->control = NULL;
     session->control_len = 0;
     return session->broken[0] ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
 }
@@ -315,6 +318,7 @@ nghttp2_session *tunnel_session_frames_create(struct tunnel_session *session)
 void tunnel_session_frames_finish(struct tunnel_session *session)
 {
     head_drop(session);
+    mem_free(session->control);
     nghttp2_session_del(session->h2);
     while (session->controls) {
         struct session_payload *payload = session->controls;

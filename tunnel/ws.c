@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -70,7 +69,6 @@ static void ws_log_line(int level, const char *line)
 
 void tunnel_ws_init_library(void)
 {
-    tzset(); // the library calls localtime() on every loop; after this they only read
     // Off unless somebody wants to read them: each line costs the library a local time stamp.
     lws_set_log_level(log_wants(LOG_DEBUG) ? LLL_ERR | LLL_WARN : 0, ws_log_line);
 }

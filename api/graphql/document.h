@@ -54,6 +54,7 @@ struct gql_selection {
     struct gql_argument *arguments;
     struct gql_directive *directives;
     struct gql_selection *selections;
+    const struct gql_fragment *fragment; // spreads: what they name; NULL when it is not in the document
 };
 
 // [Type!]! as written.
@@ -70,6 +71,7 @@ struct gql_variable {
     struct gql_type_ref type;
     bool has_default;
     struct gql_value def;
+    struct gql_directive *directives;
 };
 
 enum gql_operation_kind { GQL_QUERY, GQL_MUTATION, GQL_SUBSCRIPTION };
@@ -87,6 +89,7 @@ struct gql_operation {
 struct gql_fragment {
     struct gql_fragment *next;
     struct str name, type;
+    size_t index; // position in the document
     struct gql_location at;
     struct gql_directive *directives;
     struct gql_selection *selections;
@@ -95,6 +98,7 @@ struct gql_fragment {
 struct gql_document {
     struct gql_operation *operations;
     struct gql_fragment *fragments;
+    size_t fragment_count;
 };
 
 // Bounds that hold before anything runs.

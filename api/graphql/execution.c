@@ -2,15 +2,18 @@
 
 #include "api/graphql/validation.h"
 #include "api/graphql/variables.h"
+#include "base/log.h"
 #include "base/mem.h"
 
-enum { ARENA_BYTES_MAX = 64 * 1024 * 1024 };
+// The arena holds the document, what is merged of it, and texts of problems: all bounded by tokens_max, by
+// SELECTIONS_MAX and by GQL_PROBLEMS_MAX.
+enum { ARENA_BYTES_MAX = 64 * 1024 * 1024, SELECTIONS_MAX = 20000, PATH_BYTES_MAX = 4096 };
 
 struct execution;
 
 struct root_field {
     struct execution *execution;
-    const struct gql_collected *collected;
+    struct gql_collected *collected;
     json_t *arguments, *value;
     bool failed;
 };
@@ -24,8 +27,8 @@ struct execution {
     const struct gql_type *root;
     const struct gql_operation *operation;
     json_t *variables;
-    struct gql_collection collection;
     struct root_field *fields;
+    size_t field_count;
     size_t next, left; // the next to start; those without an answer
     bool starting;     // answers that come at once do not recurse
     gql_answered on_answered;
@@ -35,7 +38,7 @@ struct execution {
 static void finish(struct execution *x, int status, struct str body)
 {
     x->on_answered(x->arg, status, body);
-    for (size_t i = 0; i < x->collection.count; i++) {
+    for (size_t i = 0; i < x->field_count; i++) {
         json_decref(x->fields[i].arguments);
         json_decref(x->fields[i].value);
     }
@@ -48,7 +51,7 @@ static void finish(struct execution *x, int status, struct str body)
 static void refuse(struct execution *x)
 {
     struct strbuf body;
-    strbuf_init(&body, x->request.answer_bytes_max);
+    strbuf_init(&body, GQL_PROBLEMS_BYTES_MAX);
     strbuf_add_c(&body, "{\"errors\":");
     gql_problems_write(&x->problems, &body);
     strbuf_add_byte(&body, '}');
@@ -56,35 +59,43 @@ static void refuse(struct execution *x)
     strbuf_finish(&body);
 }
 
+// False: `data` is null as a whole.
+static bool write_data(struct execution *x, struct strbuf *body)
+{
+    strbuf_add_byte(body, '{');
+    for (size_t i = 0; i < x->field_count; i++) {
+        if (i) strbuf_add_byte(body, ',');
+        struct gql_collected *collected = x->fields[i].collected;
+        const struct gql_field_def *def = gql_type_field(x->root, collected->field->name);
+        // Its error was noted; a second one for the null would say nothing new.
+        if (x->fields[i].failed && def->type.non_null) return false;
+        if (!gql_project_root(&x->projection, x->root, collected, x->fields[i].value, body)) return false;
+    }
+    strbuf_add_byte(body, '}');
+    return true;
+}
+
 static void answer(struct execution *x)
 {
+    static const char head[] = "{\"data\":";
     struct strbuf body;
     strbuf_init(&body, x->request.answer_bytes_max);
-    strbuf_add_c(&body, "{\"data\":");
-    size_t start = body.len;
-    bool whole = true;
-    strbuf_add_byte(&body, '{');
-    for (size_t i = 0; i < x->collection.count && whole; i++) {
-        if (i) strbuf_add_byte(&body, ',');
-        const struct gql_collected *collected = x->fields[i].collected;
-        const struct gql_field_def *def = gql_type_field(x->root, collected->field->name);
-        if (x->fields[i].failed && def->type.non_null) {
-            whole = false; // its error was noted; a second one for the null would say nothing new
-        } else {
-            whole = gql_project_root(&x->projection, x->root, collected, x->fields[i].value, &body);
-        }
+    strbuf_add_c(&body, head);
+    bool whole = write_data(x, &body);
+    bool too_large = body.overflow;
+    // What follows is bounded by itself, so that an answer is never cut in the middle of its JSON.
+    body.max += sizeof head + GQL_PROBLEMS_BYTES_MAX;
+    body.overflow = false;
+    if (!whole || too_large) {
+        strbuf_clear(&body);
+        strbuf_add_c(&body, head);
+        strbuf_add_c(&body, "null");
     }
-    strbuf_add_byte(&body, '}');
-    if (body.overflow) {
+    if (too_large) {
+        x->problems.count = 0; // the reason that counts, should there be no room for one more
         gql_problem_add(&x->problems, (struct gql_location){0}, "RESPONSE_TOO_LARGE", NULL,
                         "The answer is larger than %zu bytes; ask for pages (pagination: {first: 100}).",
                         x->request.answer_bytes_max);
-        body.overflow = false;
-        whole = false;
-    }
-    if (!whole) {
-        body.len = start;
-        strbuf_add_c(&body, "null");
     }
     if (x->problems.count) {
         strbuf_add_c(&body, ",\"errors\":");
@@ -110,25 +121,49 @@ static const char *code_of(enum error_code code)
     }
 }
 
+// What is about the client's input is said; what is inside stays in the log.
+static const char *text_for_client(const struct gql_collected *field, const struct error *err)
+{
+    switch (err->code) {
+    case ERROR_INVALID:
+    case ERROR_TOO_LARGE:
+    case ERROR_NOT_FOUND:
+    case ERROR_CONFLICT:
+    case ERROR_UNAUTHENTICATED:
+    case ERROR_FORBIDDEN: return err->text;
+    default: break;
+    }
+    log_warn("graphql", "resolver_failed", log_str("field", field->field->name),
+             log_c("code", error_code_name(err->code)), log_err(err));
+    bool away = err->code == ERROR_UNAVAILABLE || err->code == ERROR_TIMEOUT;
+    return away ? "The platform cannot answer right now, try again." : "An internal error; the log has it.";
+}
+
+static void note_failure(struct root_field *field, const struct error *err)
+{
+    struct execution *x = field->execution;
+    struct strbuf path;
+    strbuf_init(&path, PATH_BYTES_MAX);
+    strbuf_add_byte(&path, '[');
+    strbuf_add_json(&path, field->collected->key);
+    strbuf_add_byte(&path, ']');
+    const char *text = path.overflow ? NULL : arena_cstr(x->arena, strbuf_str(&path));
+    strbuf_finish(&path);
+    gql_problem_add(&x->problems, field->collected->field->at, code_of(err->code), text, "%s",
+                    text_for_client(field->collected, err));
+    field->failed = true;
+}
+
 static void start_fields(struct execution *x);
 
 static void on_resolved(void *arg, const struct error *err, json_t *value)
 {
     struct root_field *field = arg;
     struct execution *x = field->execution;
-    if (err) {
-        struct strbuf path;
-        strbuf_init(&path, 512);
-        strbuf_add_byte(&path, '[');
-        strbuf_add_json(&path, field->collected->key);
-        strbuf_add_byte(&path, ']');
-        gql_problem_add(&x->problems, field->collected->field->at, code_of(err->code),
-                        arena_cstr(x->arena, strbuf_str(&path)), "%s", err->text);
-        strbuf_finish(&path);
-        field->failed = true;
-    } else {
+    if (err)
+        note_failure(field, err);
+    else
         field->value = value;
-    }
     x->left--;
     if (!x->starting) start_fields(x);
 }
@@ -142,14 +177,19 @@ static void start_field(struct root_field *field)
         return;
     }
     const struct gql_field_def *def = gql_type_field(x->root, name);
-    field->arguments = gql_coerce_arguments(x->request.schema, def, field->collected->field->arguments, x->variables);
+    struct error err;
+    field->arguments =
+        gql_coerce_arguments(x->request.schema, def, field->collected->field->arguments, x->variables, &err);
+    if (!field->arguments) {
+        on_resolved(field, &err, NULL);
+        return;
+    }
     for (size_t i = 0; i < x->request.resolver_count; i++) {
         const struct gql_resolver *resolver = &x->request.resolvers[i];
         if (resolver->kind != x->operation->kind || !str_eq(str_c(resolver->field), name)) continue;
         resolver->resolve(x->request.ctx, field->arguments, on_resolved, field);
         return;
     }
-    struct error err;
     error_set(&err, ERROR_INVALID, "\"%.*s\" is not offered by this platform", STR_ARG(name));
     on_resolved(field, &err, NULL);
 }
@@ -158,8 +198,8 @@ static void start_fields(struct execution *x)
 {
     bool one_by_one = x->operation->kind == GQL_MUTATION;
     x->starting = true;
-    while (x->next < x->collection.count) {
-        size_t unstarted = x->collection.count - x->next;
+    while (x->next < x->field_count) {
+        size_t unstarted = x->field_count - x->next;
         if (one_by_one && x->left > unstarted) break; // one is under way
         start_field(&x->fields[x->next++]);
     }
@@ -204,6 +244,23 @@ static bool prepare(struct execution *x)
     return x->variables != NULL;
 }
 
+static bool collect(struct execution *x)
+{
+    x->root = gql_schema_root(x->request.schema, x->operation->kind);
+    x->projection = (struct gql_projection){.schema = x->request.schema,
+                                            .variables = x->variables,
+                                            .problems = &x->problems,
+                                            .arena = x->arena,
+                                            .selections_left = SELECTIONS_MAX};
+    struct gql_collection *collection = gql_collect(&x->projection, x->root, x->operation->selections);
+    if (!collection) return false;
+    x->fields = arena_array(x->arena, collection->count, sizeof *x->fields);
+    for (size_t i = 0; i < collection->count; i++)
+        x->fields[i] = (struct root_field){.execution = x, .collected = &collection->fields[i]};
+    x->field_count = x->left = collection->count;
+    return true;
+}
+
 void gql_execute(const struct gql_request *request, gql_answered on_answered, void *arg)
 {
     struct execution *x = mem_zalloc(sizeof *x);
@@ -214,20 +271,8 @@ void gql_execute(const struct gql_request *request, gql_answered on_answered, vo
     x->on_answered = on_answered;
     x->arg = arg;
     gql_problems_init(&x->problems, x->arena);
-    if (!prepare(x)) {
+    if (prepare(x) && collect(x))
+        start_fields(x);
+    else
         refuse(x);
-        return;
-    }
-    x->root = gql_schema_root(request->schema, x->operation->kind);
-    x->projection = (struct gql_projection){.schema = request->schema,
-                                            .document = &x->document,
-                                            .variables = x->variables,
-                                            .problems = &x->problems,
-                                            .arena = x->arena};
-    gql_collect(&x->projection, x->root, x->operation->selections, &x->collection);
-    x->fields = arena_array(x->arena, x->collection.count, sizeof *x->fields);
-    for (size_t i = 0; i < x->collection.count; i++)
-        x->fields[i] = (struct root_field){.execution = x, .collected = &x->collection.fields[i]};
-    x->left = x->collection.count;
-    start_fields(x);
 }

@@ -29,10 +29,11 @@ static char peek(const struct gql_lexer *lexer, size_t ahead)
 static void skip_ignored(struct gql_lexer *lexer)
 {
     static const char bom[] = "\xef\xbb\xbf";
-    if (lexer->offset == 0 && str_starts(lexer->source, STR(bom))) lexer->offset = 3;
     while (lexer->offset < lexer->source.len) {
         char c = lexer->source.at[lexer->offset];
-        if (c == '#') {
+        if (c == bom[0] && str_starts(str_from(lexer->source, lexer->offset), STR(bom))) {
+            lexer->offset += 3;
+        } else if (c == '#') {
             while (lexer->offset < lexer->source.len && peek(lexer, 0) != '\n' && peek(lexer, 0) != '\r')
                 lexer->offset++;
         } else if (c == '\n' || (c == '\r' && peek(lexer, 1) != '\n')) {
@@ -99,7 +100,7 @@ static enum error_code lex_block_string(struct gql_lexer *lexer, struct error *e
             lexer->offset += 3;
             return ERROR_NONE;
         }
-        if (rest.at[0] == '\n') {
+        if (rest.at[0] == '\n' || (rest.at[0] == '\r' && peek(lexer, 1) != '\n')) {
             lexer->line++;
             lexer->line_start = lexer->offset + 1;
         }
@@ -218,9 +219,10 @@ static bool read_unicode(struct str text, size_t *i, uint32_t *out)
     return true;
 }
 
-static enum error_code unescape(struct str text, struct arena *arena, struct str *out, struct error *err)
+static enum error_code unescape(const struct gql_token *token, struct arena *arena, struct str *out, struct error *err)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
+    struct str text = token->text;
     char *room = arena_alloc(arena, text.len + 4);
     size_t used = 0;
     for (size_t i = 0; i < text.len;) {
@@ -237,7 +239,9 @@ static enum error_code unescape(struct str text, struct arena *arena, struct str
         else if (escape == 'u' && read_unicode(text, &i, &point))
             used += put_utf8(room + used, point);
         else
-            return error_set(err, ERROR_INVALID, "Syntax Error: Invalid character escape sequence in a string.");
+            return error_set(err, ERROR_INVALID,
+                             "Syntax Error: Invalid character escape sequence in a string. (line %u, column %u)",
+                             token->at.line, token->at.column);
     }
     *out = str_of(room, used);
     return ERROR_NONE;
@@ -254,11 +258,14 @@ static size_t indentation(struct str line)
 static bool next_line(struct str *rest, struct str *out)
 {
     if (!rest->at) return false;
-    struct str head;
-    bool more = str_cut(rest, '\n', &head);
-    if (head.len && head.at[head.len - 1] == '\r') head.len--;
-    *out = head;
-    if (!more) rest->at = NULL;
+    size_t len = 0;
+    while (len < rest->len && rest->at[len] != '\n' && rest->at[len] != '\r')
+        len++;
+    *out = str_first(*rest, len);
+    if (len == rest->len)
+        rest->at = NULL;
+    else
+        *rest = str_from(*rest, len + (str_starts(str_from(*rest, len), STR("\r\n")) ? 2 : 1));
     return true;
 }
 
@@ -291,7 +298,7 @@ static struct str unindent(struct str text, struct arena *arena)
 
 enum error_code gql_token_string(const struct gql_token *token, struct arena *arena, struct str *out, struct error *err)
 {
-    if (token->kind == GQL_TOKEN_STRING) return unescape(token->text, arena, out, err);
+    if (token->kind == GQL_TOKEN_STRING) return unescape(token, arena, out, err);
     *out = unindent(token->text, arena);
     return ERROR_NONE;
 }

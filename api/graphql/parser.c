@@ -8,6 +8,12 @@ struct parser {
     const struct gql_limits *limits;
     struct error *err;
     unsigned aliases, directives;
+    struct spread *spreads; // of the document, to be bound to their fragments at the end
+};
+
+struct spread {
+    struct spread *next;
+    struct gql_selection *selection;
 };
 
 // Every function gives the code of the first thing that is wrong.
@@ -221,6 +227,9 @@ static enum error_code read_fragment_use(struct parser *p, unsigned depth, struc
     TRY(next(p));
     if (p->lexer.token.kind == GQL_TOKEN_NAME && !at_keyword(&p->lexer, "on")) {
         out->kind = GQL_FRAGMENT_SPREAD;
+        struct spread *spread = arena_alloc(p->arena, sizeof *spread);
+        *spread = (struct spread){.next = p->spreads, .selection = out};
+        p->spreads = spread;
         TRY(read_name(p, &out->name));
         return read_directives(p, false, &out->directives);
     }
@@ -268,8 +277,7 @@ static enum error_code read_variables(struct parser *p, struct gql_variable **ou
             variable->has_default = true;
             TRY(read_value(p, true, 0, &variable->def));
         }
-        struct gql_directive *ignored = NULL;
-        TRY(read_directives(p, true, &ignored));
+        TRY(read_directives(p, true, &variable->directives));
         *out = variable;
         out = &variable->next;
     } while (!at_punctuator(&p->lexer, ")"));
@@ -321,12 +329,15 @@ enum error_code gql_parse(struct str source, const struct gql_limits *limits, st
             operations = &(*operations)->next;
         } else if (at_keyword(&p.lexer, "fragment")) {
             *fragments = arena_alloc(arena, sizeof **fragments);
+            (*fragments)->index = document.fragment_count++;
             TRY(read_fragment(&p, *fragments));
             fragments = &(*fragments)->next;
         } else {
             return unexpected(&p.lexer, "an operation or a fragment", err);
         }
     } while (p.lexer.token.kind != GQL_TOKEN_END);
+    for (const struct spread *spread = p.spreads; spread; spread = spread->next)
+        spread->selection->fragment = gql_document_fragment(&document, spread->selection->name);
     *out = document;
     return ERROR_NONE;
 }

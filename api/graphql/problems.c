@@ -13,7 +13,7 @@ void gql_problems_init(struct gql_problems *problems, struct arena *arena)
 void gql_problem_add(struct gql_problems *problems, struct gql_location at, const char *code, const char *path,
                      const char *format, ...)
 {
-    if (problems->count == GQL_PROBLEMS_MAX) return;
+    if (gql_problems_full(problems)) return;
     char text[MESSAGE_BYTES_MAX];
     va_list args;
     va_start(args, format);

@@ -6,7 +6,8 @@
 #include "api/graphql/lexer.h"
 #include "base/strbuf.h"
 
-enum { GQL_PROBLEMS_MAX = 20 };
+// The text of GQL_PROBLEMS_MAX problems, each of a message and a path, escaped, is well below GQL_PROBLEMS_BYTES_MAX.
+enum { GQL_PROBLEMS_MAX = 20, GQL_PROBLEMS_BYTES_MAX = 1024 * 1024 };
 
 struct gql_problem {
     const char *message;
@@ -24,6 +25,10 @@ struct gql_problems {
 void gql_problems_init(struct gql_problems *problems, struct arena *arena);
 void gql_problem_add(struct gql_problems *problems, struct gql_location at, const char *code, const char *path,
                      const char *format, ...) __attribute__((format(printf, 5, 6)));
+static inline bool gql_problems_full(const struct gql_problems *problems)
+{
+    return problems->count == GQL_PROBLEMS_MAX;
+}
 // The array with its brackets.
 void gql_problems_write(const struct gql_problems *problems, struct strbuf *out);
 

@@ -5,6 +5,8 @@
 #include "api/graphql/variables.h"
 #include "base/mem.h"
 
+enum { PATH_BYTES_MAX = 4096 };
+
 // Where a value stands, for the path of an error; made text only when there is one.
 struct place {
     const struct place *outer;
@@ -12,62 +14,113 @@ struct place {
     size_t index;   // of a list, when key is empty
 };
 
-static void collect_into(const struct gql_projection *p, const struct gql_type *type,
-                         const struct gql_selection *selections, struct gql_collection *out, size_t *cap);
+// A collection while it is made.
+struct collector {
+    struct gql_projection *projection;
+    struct gql_collection *collection;
+    struct seen *seen; // a fragment counts once in a collection
+};
 
-static void add_field(const struct gql_projection *p, const struct gql_selection *field, struct gql_collection *out,
-                      size_t *cap)
+struct seen {
+    struct seen *next;
+    const struct gql_fragment *fragment;
+};
+
+static void *grown(struct arena *arena, const void *old, size_t count, size_t size, size_t *cap)
 {
-    for (size_t i = 0; i < out->count; i++) {
-        struct gql_collected *have = &out->fields[i];
-        if (!str_eq(have->key, field->alias)) continue;
-        const struct gql_selection **all = arena_array(p->arena, have->count + 1, sizeof *all);
-        memcpy(all, have->all, have->count * sizeof *all);
-        all[have->count++] = field;
-        have->all = all;
-        return;
-    }
-    if (out->count == *cap) {
-        *cap = *cap ? *cap * 2 : 16;
-        struct gql_collected *fields = arena_array(p->arena, *cap, sizeof *fields);
-        if (out->count) memcpy(fields, out->fields, out->count * sizeof *fields);
-        out->fields = fields;
-    }
-    struct gql_collected *added = &out->fields[out->count++];
-    *added = (struct gql_collected){.key = field->alias, .field = field, .count = 1};
-    added->all = arena_array(p->arena, 1, sizeof *added->all);
-    added->all[0] = field;
+    *cap = *cap ? *cap * 2 : 4;
+    void *room = arena_array(arena, *cap, size);
+    if (count) memcpy(room, old, count * size);
+    return room;
 }
 
-static bool applies(const struct gql_projection *p, const struct gql_type *type, struct str condition)
+static struct gql_collected *field_of_key(const struct collector *c, struct str key)
+{
+    struct gql_collection *collection = c->collection;
+    for (size_t i = 0; i < collection->count; i++)
+        if (str_eq(collection->fields[i].key, key)) return &collection->fields[i];
+    if (collection->count == collection->cap)
+        collection->fields = grown(c->projection->arena, collection->fields, collection->count,
+                                   sizeof *collection->fields, &collection->cap);
+    struct gql_collected *added = &collection->fields[collection->count++];
+    added->key = key;
+    return added;
+}
+
+static void add_field(const struct collector *c, const struct gql_selection *field)
+{
+    struct gql_collected *collected = field_of_key(c, field->alias);
+    if (collected->count == 0) collected->field = field;
+    if (collected->count == collected->cap)
+        collected->all =
+            grown(c->projection->arena, collected->all, collected->count, sizeof *collected->all, &collected->cap);
+    collected->all[collected->count++] = field;
+}
+
+static bool applies(const struct collector *c, struct str condition)
 {
     if (condition.len == 0) return true;
-    const struct gql_type *wanted = gql_schema_type(p->schema, condition);
-    return wanted && gql_type_covers(wanted, type);
+    const struct gql_type *wanted = gql_schema_type(c->projection->schema, condition);
+    return wanted && gql_type_covers(wanted, c->collection->type);
 }
 
-static void collect_into(const struct gql_projection *p, const struct gql_type *type,
-                         const struct gql_selection *selections, struct gql_collection *out, size_t *cap)
+static bool is_first_spread(struct collector *c, const struct gql_fragment *fragment)
+{
+    for (const struct seen *seen = c->seen; seen; seen = seen->next)
+        if (seen->fragment == fragment) return false;
+    struct seen *seen = arena_alloc(c->projection->arena, sizeof *seen);
+    *seen = (struct seen){.next = c->seen, .fragment = fragment};
+    c->seen = seen;
+    return true;
+}
+
+static bool collect_into(struct collector *c, const struct gql_selection *selections)
 {
     for (const struct gql_selection *selection = selections; selection; selection = selection->next) {
-        if (!gql_is_included(selection->directives, p->variables)) continue;
-        if (selection->kind == GQL_FIELD) {
-            add_field(p, selection, out, cap);
-        } else if (selection->kind == GQL_INLINE_FRAGMENT) {
-            if (applies(p, type, selection->type)) collect_into(p, type, selection->selections, out, cap);
-        } else {
-            const struct gql_fragment *fragment = gql_document_fragment(p->document, selection->name);
-            if (applies(p, type, fragment->type)) collect_into(p, type, fragment->selections, out, cap);
+        if (c->projection->selections_left == 0) {
+            gql_problem_add(c->projection->problems, selection->at, "QUERY_TOO_LARGE", NULL,
+                            "The fragments multiply to too many selections.");
+            return false;
         }
+        c->projection->selections_left--;
+        if (!gql_is_included(selection->directives, c->projection->variables)) continue;
+        const struct gql_selection *inner = selection->selections;
+        switch (selection->kind) {
+        case GQL_FIELD: add_field(c, selection); continue;
+        case GQL_INLINE_FRAGMENT:
+            if (!applies(c, selection->type)) continue;
+            break;
+        case GQL_FRAGMENT_SPREAD:
+            if (!applies(c, selection->fragment->type) || !is_first_spread(c, selection->fragment)) continue;
+            inner = selection->fragment->selections;
+            break;
+        }
+        if (!collect_into(c, inner)) return false;
     }
+    return true;
 }
 
-void gql_collect(const struct gql_projection *p, const struct gql_type *type, const struct gql_selection *selections,
-                 struct gql_collection *out)
+struct gql_collection *gql_collect(struct gql_projection *p, const struct gql_type *type,
+                                   const struct gql_selection *selections)
 {
-    size_t cap = 0;
-    *out = (struct gql_collection){0};
-    collect_into(p, type, selections, out, &cap);
+    struct collector c = {.projection = p, .collection = arena_alloc(p->arena, sizeof *c.collection)};
+    c.collection->type = type;
+    return collect_into(&c, selections) ? c.collection : NULL;
+}
+
+// Every object of a type in a place has the same fields, so that a list of many collects them once.
+static struct gql_collection *collection_of(struct gql_projection *p, struct gql_collected *field,
+                                            const struct gql_type *type)
+{
+    for (struct gql_collection *known = field->inner; known; known = known->next)
+        if (known->type == type) return known;
+    struct collector c = {.projection = p, .collection = arena_alloc(p->arena, sizeof *c.collection)};
+    c.collection->type = type;
+    for (size_t i = 0; i < field->count; i++)
+        if (!collect_into(&c, field->all[i]->selections)) return NULL;
+    c.collection->next = field->inner;
+    field->inner = c.collection;
+    return c.collection;
 }
 
 static void write_path(const struct place *place, struct strbuf *out)
@@ -81,27 +134,29 @@ static void write_path(const struct place *place, struct strbuf *out)
         strbuf_addf(out, "%zu", place->index);
 }
 
-static bool must_not_be_null(const struct gql_projection *p, const struct gql_type_ref *type, const struct place *place,
+static bool must_not_be_null(struct gql_projection *p, const struct gql_type_ref *type, const struct place *place,
                              struct gql_location at, const char *why)
 {
+    if (gql_problems_full(p->problems)) return false;
     struct strbuf path;
-    strbuf_init(&path, 4096);
+    strbuf_init(&path, PATH_BYTES_MAX);
     strbuf_add_byte(&path, '[');
     write_path(place, &path);
     strbuf_add_byte(&path, ']');
-    gql_problem_add(p->problems, at, "INTERNAL_SERVER_ERROR", arena_cstr(p->arena, strbuf_str(&path)), "%s \"%s\".",
-                    why, gql_type_ref_text(type, p->arena));
+    const char *text = path.overflow ? NULL : arena_cstr(p->arena, strbuf_str(&path));
     strbuf_finish(&path);
+    gql_problem_add(p->problems, at, "INTERNAL_SERVER_ERROR", text, "%s \"%s\".", why,
+                    gql_type_ref_text(type, p->arena));
     return false;
 }
 
-static bool write_value(const struct gql_projection *p, const struct gql_type_ref *type,
-                        const struct gql_collected *field, const json_t *value, const struct place *place,
+static bool write_value(struct gql_projection *p, const struct gql_type_ref *type,
+                        struct gql_collected *field, const json_t *value, const struct place *place,
                         struct strbuf *out);
 
 // A nullable place takes the null that its inside could not be.
-static bool write_or_null(const struct gql_projection *p, const struct gql_type_ref *type,
-                          const struct gql_collected *field, const json_t *value, const struct place *place,
+static bool write_or_null(struct gql_projection *p, const struct gql_type_ref *type,
+                          struct gql_collected *field, const json_t *value, const struct place *place,
                           struct strbuf *out)
 {
     size_t before = out->len;
@@ -136,7 +191,7 @@ static bool write_leaf(const struct gql_type *type, const json_t *value, struct 
     return true;
 }
 
-static const struct gql_type *concrete_type(const struct gql_projection *p, const struct gql_type *type,
+static const struct gql_type *concrete_type(struct gql_projection *p, const struct gql_type *type,
                                             const json_t *value)
 {
     if (type->kind == GQL_OBJECT) return type;
@@ -144,7 +199,7 @@ static const struct gql_type *concrete_type(const struct gql_projection *p, cons
     return concrete && concrete->kind == GQL_OBJECT && gql_type_covers(type, concrete) ? concrete : NULL;
 }
 
-static bool write_field(const struct gql_projection *p, const struct gql_type *type, const struct gql_collected *field,
+static bool write_field(struct gql_projection *p, const struct gql_type *type, struct gql_collected *field,
                         const json_t *object, const struct place *outer, struct strbuf *out)
 {
     struct place place = {.outer = outer, .key = field->key};
@@ -159,24 +214,22 @@ static bool write_field(const struct gql_projection *p, const struct gql_type *t
     return write_or_null(p, &def->type, field, value, &place, out);
 }
 
-static bool write_object(const struct gql_projection *p, const struct gql_type *type, const struct gql_collected *field,
+static bool write_object(struct gql_projection *p, const struct gql_type *type, struct gql_collected *field,
                          const json_t *value, const struct place *place, struct strbuf *out)
 {
-    struct gql_collection collection = {0};
-    size_t cap = 0;
-    for (size_t i = 0; i < field->count; i++)
-        collect_into(p, type, field->all[i]->selections, &collection, &cap);
+    struct gql_collection *collection = collection_of(p, field, type);
+    if (!collection) return false;
     strbuf_add_byte(out, '{');
-    for (size_t i = 0; i < collection.count; i++) {
+    for (size_t i = 0; i < collection->count; i++) {
         if (i) strbuf_add_byte(out, ',');
-        if (!write_field(p, type, &collection.fields[i], value, place, out)) return false;
+        if (!write_field(p, type, &collection->fields[i], value, place, out)) return false;
     }
     strbuf_add_byte(out, '}');
     return true;
 }
 
-static bool write_list(const struct gql_projection *p, const struct gql_type_ref *type,
-                       const struct gql_collected *field, const json_t *value, const struct place *outer,
+static bool write_list(struct gql_projection *p, const struct gql_type_ref *type,
+                       struct gql_collected *field, const json_t *value, const struct place *outer,
                        struct strbuf *out)
 {
     size_t i;
@@ -192,11 +245,12 @@ static bool write_list(const struct gql_projection *p, const struct gql_type_ref
     return true;
 }
 
-static bool write_value(const struct gql_projection *p, const struct gql_type_ref *type,
-                        const struct gql_collected *field, const json_t *value, const struct place *place,
+static bool write_value(struct gql_projection *p, const struct gql_type_ref *type,
+                        struct gql_collected *field, const json_t *value, const struct place *place,
                         struct strbuf *out)
 {
     struct gql_location at = field->field->at;
+    if (out->overflow) return true; // too large already: nothing more is needed
     if (!value || json_is_null(value)) {
         if (type->non_null) return must_not_be_null(p, type, place, at, "Cannot return null for non-nullable type");
         strbuf_add_c(out, "null");
@@ -218,7 +272,7 @@ static bool write_value(const struct gql_projection *p, const struct gql_type_re
     return write_object(p, concrete, field, value, place, out);
 }
 
-bool gql_project_root(const struct gql_projection *p, const struct gql_type *root, const struct gql_collected *field,
+bool gql_project_root(struct gql_projection *p, const struct gql_type *root, struct gql_collected *field,
                       const json_t *value, struct strbuf *out)
 {
     struct place place = {.key = field->key};

@@ -7,32 +7,38 @@
 #include "api/graphql/schema.h"
 #include "base/json.h"
 
+struct gql_collection;
+
 // One field of an object after merging: every selection with this response key.
 struct gql_collected {
     struct str key;
     const struct gql_selection *field; // the first
     const struct gql_selection **all;
-    size_t count;
+    size_t count, cap;
+    struct gql_collection *inner; // of its selections, by concrete type; made when first needed
 };
 
 struct gql_collection {
+    struct gql_collection *next; // of another type
+    const struct gql_type *type;
     struct gql_collected *fields;
-    size_t count;
+    size_t count, cap;
 };
 
 struct gql_projection {
     const struct gql_schema *schema;
-    const struct gql_document *document;
     const json_t *variables;
     struct gql_problems *problems;
     struct arena *arena;
+    size_t selections_left; // to look at while merging: spreading fragments in fragments multiplies them
 };
 
-// The fields of an operation's root, in order of first appearance. Specification section 6.3.2, CollectFields().
-void gql_collect(const struct gql_projection *projection, const struct gql_type *type,
-                 const struct gql_selection *selections, struct gql_collection *out);
+// The fields of an operation's root, in order of first appearance. Specification section 6.3.2, CollectFields(). The
+// document was validated. NULL: selections_left is used up; problems says so.
+struct gql_collection *gql_collect(struct gql_projection *projection, const struct gql_type *type,
+                                   const struct gql_selection *selections);
 // Appends "key":value of one root field. False: a null that may not be went up to the root: `data` is null.
-bool gql_project_root(const struct gql_projection *projection, const struct gql_type *root,
-                      const struct gql_collected *field, const json_t *value, struct strbuf *out);
+bool gql_project_root(struct gql_projection *projection, const struct gql_type *root, struct gql_collected *field,
+                      const json_t *value, struct strbuf *out);
 
 #endif

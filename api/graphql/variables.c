@@ -7,8 +7,6 @@
 
 #include "base/parse.h"
 
-enum { PATH_BYTES_MAX = 256 };
-
 struct coercion {
     const struct gql_schema *schema;
     struct gql_problems *problems;
@@ -43,6 +41,7 @@ static json_t *coerce_leaf(struct coercion *c, const struct gql_type *type, json
         fits = json_is_string(value);
     } else if (str_eq(name, STR("ID"))) {
         fits = json_is_string(value) || json_is_integer(value);
+        if (json_is_integer(value)) return json_sprintf("%lld", (long long)json_integer_value(value));
     }
     if (fits) return json_incref(value);
     return refuse(c, "it does not fit type ", arena_cstr(c->problems->arena, name));
@@ -66,13 +65,12 @@ static json_t *coerce_object(struct coercion *c, const struct gql_type *type, js
     }
     json_t *out = json_object();
     for (const struct gql_input_def *input = type->inputs; input; input = input->next) {
-        const char *name = arena_cstr(c->problems->arena, input->name);
-        member = json_object_get(value, name);
+        member = json_object_getn(value, input->name.at, input->name.len);
         json_t *coerced = NULL;
         if (!member && input->has_default)
             coerced = default_value(&input->def);
         else if (!member && input->type.non_null)
-            refuse(c, "a required field was not provided: ", name);
+            refuse(c, "a required field was not provided: ", arena_cstr(c->problems->arena, input->name));
         else if (!member)
             continue;
         else
@@ -81,7 +79,7 @@ static json_t *coerce_object(struct coercion *c, const struct gql_type *type, js
             json_decref(out);
             return NULL;
         }
-        json_object_set_new(out, name, coerced);
+        json_object_setn_new(out, input->name.at, input->name.len, coerced);
     }
     return out;
 }
@@ -112,7 +110,15 @@ static json_t *coerce(struct coercion *c, const struct gql_type_ref *type, json_
     return named->kind == GQL_INPUT ? coerce_object(c, named, value) : coerce_leaf(c, named, value);
 }
 
-// A plain literal; text that is no number stays a string.
+static json_t *real_of(struct str text)
+{
+    char copy[512];
+    snprintf(copy, sizeof copy, "%.*s", STR_ARG(str_first(text, sizeof copy - 1)));
+    double real = strtod(copy, NULL);
+    return isfinite(real) ? json_real(real) : json_null();
+}
+
+// A plain literal.
 static json_t *default_value(const struct gql_value *def)
 {
     int64_t number;
@@ -121,13 +127,8 @@ static json_t *default_value(const struct gql_value *def)
     case GQL_VALUE_BOOLEAN: return json_boolean(def->boolean);
     case GQL_VALUE_INT:
         if (parse_i64(def->text, INT64_MIN, INT64_MAX, &number, NULL) == ERROR_NONE) return json_integer(number);
-        return json_new_str(def->text);
-    case GQL_VALUE_FLOAT: {
-        char text[64];
-        snprintf(text, sizeof text, "%.*s", STR_ARG(str_first(def->text, sizeof text - 1)));
-        double real = strtod(text, NULL);
-        return isfinite(real) ? json_real(real) : json_null();
-    }
+        return real_of(def->text);
+    case GQL_VALUE_FLOAT: return real_of(def->text);
     default: return json_new_str(def->text);
     }
 }
@@ -140,15 +141,19 @@ json_t *gql_coerce_variables(const struct gql_schema *schema, const struct gql_o
         struct coercion c = {.schema = schema, .problems = problems, .variable = variable};
         const char *name = arena_cstr(problems->arena, variable->name);
         json_t *value = json_object_get(given, name);
-        if (value) {
+        if (json_is_null(value) && variable->type.non_null) {
+            gql_problem_add(problems, variable->at, "BAD_USER_INPUT", NULL,
+                            "Variable \"$%.*s\" of non-null type \"%s\" must not be null.", STR_ARG(variable->name),
+                            gql_type_ref_text(&variable->type, problems->arena));
+        } else if (value) {
             json_t *coerced = coerce(&c, &variable->type, value);
             if (coerced) json_object_set_new(out, name, coerced);
         } else if (variable->has_default) {
             const struct gql_argument wrapped = {.name = variable->name, .value = variable->def};
             const struct gql_input_def input = {.name = variable->name, .type = variable->type};
             const struct gql_field_def field = {.arguments = (struct gql_input_def *)&input};
-            json_t *one = gql_coerce_arguments(schema, &field, &wrapped, NULL);
-            json_object_update(out, one);
+            json_t *one = gql_coerce_arguments(schema, &field, &wrapped, NULL, NULL);
+            if (one) json_object_update(out, one);
             json_decref(one);
         } else if (variable->type.non_null) {
             gql_problem_add(problems, variable->at, "BAD_USER_INPUT", NULL,
@@ -232,13 +237,43 @@ static json_t *literal(const struct gql_schema *schema, const struct gql_type_re
     }
     const struct gql_type *named = gql_schema_type(schema, type->name);
     if (named->kind == GQL_INPUT) return literal_members(schema, named->inputs, value->fields, variables);
-    return free_literal(value, variables);
+    bool is_id = str_eq(named->name, STR("ID")) && value->kind == GQL_VALUE_INT;
+    return is_id ? json_new_str(value->text) : free_literal(value, variables);
+}
+
+// Validation lets a nullable variable with a default stand where null may not be: its value decides here.
+static enum error_code check_nulls(const struct gql_schema *schema, const struct gql_type_ref *type, const json_t *value,
+                                   struct str argument, struct error *err)
+{
+    if (!value || json_is_null(value)) {
+        if (!type->non_null) return ERROR_NONE;
+        return error_set(err, ERROR_INVALID, "Argument \"%.*s\" has null where its type does not take it.",
+                         STR_ARG(argument));
+    }
+    enum error_code code = ERROR_NONE;
+    if (type->item) {
+        for (size_t i = 0; i < json_array_size(value) && code == ERROR_NONE; i++)
+            code = check_nulls(schema, type->item, json_array_get(value, i), argument, err);
+        return code;
+    }
+    const struct gql_type *named = gql_schema_type(schema, type->name);
+    for (const struct gql_input_def *input = named->inputs; input && code == ERROR_NONE; input = input->next)
+        code = check_nulls(schema, &input->type, json_object_getn(value, input->name.at, input->name.len), argument,
+                           err);
+    return code;
 }
 
 json_t *gql_coerce_arguments(const struct gql_schema *schema, const struct gql_field_def *field,
-                             const struct gql_argument *given, const json_t *variables)
+                             const struct gql_argument *given, const json_t *variables, struct error *err)
 {
-    return literal_members(schema, field->arguments, given, variables);
+    json_t *out = literal_members(schema, field->arguments, given, variables);
+    for (const struct gql_input_def *input = field->arguments; input; input = input->next) {
+        const json_t *value = json_object_getn(out, input->name.at, input->name.len);
+        if (check_nulls(schema, &input->type, value, input->name, err) == ERROR_NONE) continue;
+        json_decref(out);
+        return NULL;
+    }
+    return out;
 }
 
 bool gql_is_included(const struct gql_directive *directives, const json_t *variables)

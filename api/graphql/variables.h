@@ -12,9 +12,9 @@
 json_t *gql_coerce_variables(const struct gql_schema *schema, const struct gql_operation *operation,
                              const json_t *given, struct gql_problems *problems);
 // New reference: an object with a member for every argument that has a value (defaults included). The document was
-// validated.
+// validated. NULL, ERROR_INVALID: a variable put null where null may not be.
 json_t *gql_coerce_arguments(const struct gql_schema *schema, const struct gql_field_def *field,
-                             const struct gql_argument *given, const json_t *variables);
+                             const struct gql_argument *given, const json_t *variables, struct error *err);
 // @skip and @include.
 bool gql_is_included(const struct gql_directive *directives, const json_t *variables);
 

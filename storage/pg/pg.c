@@ -22,7 +22,7 @@ struct pg {
     uv_timer_t tick;                       // deadlines, while anything is under way
     uv_timer_t kick;                       // the next turn
     unsigned open_handles;
-    bool is_closing, told_bypass;
+    bool is_closing, is_torn_down, told_bypass;
     enum error_code last_complaint;
     loop_fn on_closed;
     void *closed_arg;
@@ -104,6 +104,10 @@ void pg_batch_submit(struct pg_batch *batch, uint64_t deadline_ms, pg_done on_do
     if (batch->count == 0 && !batch->is_failed) pg_batch_fail(batch, ERROR_INVALID, "a transaction without statements");
     if (pg->waiting_count >= pg->options.queue_max)
         pg_batch_fail(batch, ERROR_UNAVAILABLE, "too many transactions are waiting for PostgreSQL");
+    if (pg->is_torn_down) { // a holder's callback, in a turn of its own
+        end_batch(pg, batch);
+        return;
+    }
     if (batch->is_failed) {
         end_later(pg, batch);
         return;
@@ -257,8 +261,24 @@ bool pg_is_ready(const struct pg *pg)
     return false;
 }
 
+struct loop *pg_loop(const struct pg *pg)
+{
+    return pg->loop;
+}
+
+void pg_hold(struct pg *pg)
+{
+    pg->open_handles++;
+}
+
+void pg_release(struct pg *pg)
+{
+    on_handle_closed(pg);
+}
+
 static void tear_down(struct pg *pg)
 {
+    pg->is_torn_down = true;
     for (unsigned i = 0; i < pg->connection_count; i++) {
         if (pg_connection_is_ready(pg->connections[i])) count_ready(pg, -1);
         pg_connection_close(pg->connections[i], ERROR_CANCELLED, "the server is shutting down");

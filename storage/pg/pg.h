@@ -73,6 +73,11 @@ MUST_CHECK enum error_code pg_durability_check(const char *conninfo, struct erro
 struct pg *pg_create(struct loop *loop, const struct pg_options *options);
 // Fails what waits (ERROR_CANCELLED), closes; on_closed once all handles are closed.
 void pg_close(struct pg *pg, loop_fn on_closed, void *arg);
+// For work on other threads that ends in a submit: until pg_release, on_closed waits, and what is submitted after
+// pg_close ends with ERROR_CANCELLED.
+void pg_hold(struct pg *pg);
+void pg_release(struct pg *pg);
+struct loop *pg_loop(const struct pg *pg);
 bool pg_is_ready(const struct pg *pg); // at least one connection is up and its server passed the durability check
 
 // account_id: sets app.account_id for the transaction (row-level security); NULL: none is visible but through the

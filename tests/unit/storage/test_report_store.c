@@ -277,6 +277,87 @@ static void a_clock_that_runs_ahead_blocks_nobody(void **state)
     assert_string_equal(query(database, "SELECT observed_at < now() + interval '2 minutes' FROM resources"), "t");
 }
 
+static char *large_manifest(size_t bytes, int number)
+{
+    char *text = mem_alloc(bytes + 64);
+    int start = snprintf(text, 64, "{\"n\":%d,\"pad\":\"", number);
+    memset(text + start, 'x', bytes);
+    snprintf(text + start + bytes, 8, "\"}");
+    return text;
+}
+
+static void set_true(void *arg)
+{
+    *(bool *)arg = true;
+}
+
+static bool is_set(void *arg)
+{
+    return *(bool *)arg;
+}
+
+static void large_batches_leave_the_loop_and_come_back(void **state)
+{
+    struct database *database = database_of(state);
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+    AUTO_FREE char *first = large_manifest((size_t)3 * 1024 * 1024, 1);
+    char *second = large_manifest((size_t)600 * 1024, 2);
+    struct report reports[] = {object_report(database, "a", 1, 1, first), object_report(database, "b", 1, 2, second),
+                               object_report(database, "c", 1, 3, "broken")};
+    struct answer answer;
+    answer_init(&answer, database);
+    report_store_apply(database->pg, reports, 3, answer_on_reports, &answer);
+    memset(first, 'y', 100); // what was given may go at once
+    answer_wait(&answer);
+    assert_int_equal(answer.code, ERROR_NONE);
+    assert_int_equal(answer.outcomes[0].result, REPORT_APPLIED);
+    assert_int_equal(answer.outcomes[1].result, REPORT_APPLIED);
+    assert_int_equal(answer.outcomes[2].result, REPORT_REFUSED);
+    assert_string_equal(query(database, "SELECT max(plain_bytes) > 3000000 FROM manifests"), "t");
+
+    // The pool closes meanwhile.
+    struct pg *pg = pg_create(database->loop, &(struct pg_options){.conninfo = getenv("CULVERT_TEST_DATABASE_APP_URL"),
+                                                                   .connections = 1,
+                                                                   .queue_max = 10,
+                                                                   .statement_timeout_ms = 1000});
+    struct answer cancelled;
+    bool is_closed = false;
+    answer_init(&cancelled, database);
+    reports[1].sequence = 9;
+    report_store_apply(pg, reports + 1, 1, answer_on_reports, &cancelled);
+    pg_close(pg, set_true, &is_closed);
+    database_run_until(database, is_set, &is_closed, 10);
+    assert_true(cancelled.is_done);
+    assert_int_equal(cancelled.code, ERROR_CANCELLED);
+    mem_free(second);
+}
+
+static void the_sweep_takes_what_nothing_names(void **state)
+{
+    struct database *database = database_of(state);
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+    assert_int_equal(apply_one(database, object_report(database, "web", 1, 1, "{\"n\":1}")), REPORT_APPLIED);
+    assert_int_equal(apply_one(database, object_report(database, "web", 1, 2, "{\"n\":2}")), REPORT_APPLIED);
+    struct answer answer;
+    answer_init(&answer, database);
+    report_store_sweep(database->pg, 1000, answer_on_count, &answer);
+    answer_wait(&answer);
+    assert_int_equal(answer.code, ERROR_NONE);
+    assert_string_equal(query(database, "SELECT count(*) FROM manifests"), "2"); // too young
+    answer_finish(&answer);
+    query(database, "UPDATE manifests SET touched_at = now() - interval '2 hours'");
+    report_store_sweep(database->pg, 1000, answer_on_count, &answer);
+    answer_wait(&answer);
+    assert_true(answer.count >= 1);
+    assert_string_equal(query(database, "SELECT count(*) FROM manifests m JOIN resources r ON r.manifest_sha256 = "
+                                        "m.sha256"),
+                        "1");
+    assert_string_equal(query(database, "SELECT count(*) FROM manifests"), "1");
+    answer_finish(&answer);
+}
+
 // ---- every order ends alike
 // ------------------------------------------------------------------------------------------
 
@@ -386,6 +467,8 @@ int main(void)
         cmocka_unit_test(nothing_is_deleted_until_a_snapshot_matches),
         cmocka_unit_test(http_yields_to_tunnels),
         cmocka_unit_test(a_clock_that_runs_ahead_blocks_nobody),
+        cmocka_unit_test(large_batches_leave_the_loop_and_come_back),
+        cmocka_unit_test(the_sweep_takes_what_nothing_names),
         cmocka_unit_test(replay_and_shuffle_end_in_the_same_rows),
     };
     return cmocka_run_group_tests(tests, database_setup, database_teardown);

@@ -36,11 +36,14 @@ static PGconn *login_as(const char *account)
 }
 
 // Rows it gives or changes; -1: refused.
-static int rows_of(PGconn *conn, const char *format, const char *table)
+__attribute__((format(printf, 2, 3))) static int rows_of(PGconn *conn, const char *format, ...)
 {
-    char sql[256], *at = sql;
-    at += snprintf(at, sizeof sql, format, table);
-    assert_true(at < sql + sizeof sql);
+    char sql[256];
+    va_list args;
+    va_start(args, format);
+    int len = vsnprintf(sql, sizeof sql, format, args);
+    va_end(args);
+    assert_true(len > 0 && (size_t)len < sizeof sql);
     PGresult *result = PQexecParams(conn, sql, 0, NULL, NULL, NULL, NULL, 0);
     ExecStatusType status = PQresultStatus(result);
     int rows = status == PGRES_TUPLES_OK    ? PQntuples(result)

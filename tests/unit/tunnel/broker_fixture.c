@@ -135,6 +135,10 @@ static int free_port(void)
 void fixture_start(struct fixture *fixture, void (*tune)(struct tunnel_options *options))
 {
     memset(fixture, 0, sizeof(*fixture));
+    // libwebsockets calls mktime() on every loop. glibc locks its time zone by means that TSan does not see; with TZ
+    // set and read once it is not written any more.
+    setenv("TZ", "UTC", 1);
+    tzset();
     pthread_mutex_init(&fixture->mutex, NULL);
     snprintf(fixture->folder, sizeof(fixture->folder), "/tmp/culvert-broker-XXXXXX");
     if (!mkdtemp(fixture->folder)) abort();
@@ -275,6 +279,20 @@ static void acknowledge(void *arg)
 void fixture_acknowledge(struct fixture *fixture, uint64_t sequence)
 {
     post(fixture, fixture_last(fixture).node, sequence, acknowledge);
+}
+
+static void reload_tls(void *arg)
+{
+    struct order *order = arg;
+    struct error err;
+    enum error_code code = tunnel_node_reload_tls(order->fixture->nodes[order->node], &err);
+    atomic_fetch_add(code ? &order->fixture->reloads_failed : &order->fixture->reloads, 1);
+    mem_free(order);
+}
+
+void fixture_reload_tls(struct fixture *fixture)
+{
+    post(fixture, 0, 0, reload_tls);
 }
 
 static void on_drained(void *arg)

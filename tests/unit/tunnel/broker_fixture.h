@@ -25,7 +25,7 @@ struct fixture {
     atomic_bool hold_opening; // answers nothing
     atomic_bool stale_epochs; // gives epochs out in falling order
     atomic_uint opened_node;  // of the last session that opened
-    atomic_uint reports, report_errors;
+    atomic_uint reports, report_errors, reloads, reloads_failed;
     atomic_uint reports_pause_every; // 0: never
     pthread_mutex_t mutex;
     struct tunnel_session_ref last; // guarded by mutex, as is the rest
@@ -40,6 +40,7 @@ struct fake_agent *fixture_agent(struct fixture *fixture,
 struct fake_agent *fixture_agent_up(struct fixture *fixture);               // and waits
 void fixture_resume_reports(struct fixture *fixture);                       // on the last session
 void fixture_drain(struct fixture *fixture, uint64_t deadline_ms);
+void fixture_reload_tls(struct fixture *fixture); // node 0
 void fixture_acknowledge(struct fixture *fixture, uint64_t sequence);
 
 // Polls; fails the test when it never comes true.

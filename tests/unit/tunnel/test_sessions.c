@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -41,6 +42,7 @@ static void test_session_limit(void **state)
 {
     (void)state;
     fixture_start(&fixture, tune_few_sessions);
+    atomic_store(&fixture.hold_opening, true); // so that none takes over from another
     struct fake_agent *agents[6];
     int in = 0, out = 0;
     for (int i = 0; i < 6; i++) {
@@ -256,9 +258,17 @@ static void test_tls_reload(void **state)
 {
     (void)state;
     fixture_start(&fixture, NULL);
-    struct error err;
-    // On this thread, while nobody else uses the node's context: the loops have nothing to do.
-    assert_int_equal(tunnel_node_reload_tls(fixture.nodes[0], &err), ERROR_NONE);
+    fixture_reload_tls(&fixture);
+    WAIT_UNTIL(atomic_load(&fixture.reloads) == 1);
+    struct fake_agent *agent = fixture_agent_up(&fixture);
+    FILE *file = fopen(fixture.key, "w"); // a broken file changes nothing
+    assert_non_null(file);
+    fclose(file);
+    fixture_reload_tls(&fixture);
+    WAIT_UNTIL(atomic_load(&fixture.reloads_failed) == 1);
+    fake_agent_stop(agent);
+    agent = fixture_agent_up(&fixture);
+    fake_agent_stop(agent);
     fixture_stop(&fixture);
 }
 

@@ -1,0 +1,240 @@
+// The listener at its limits: the owner's cap, the end of descriptors, two loops on one address.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <arpa/inet.h>
+#include <cmocka.h>
+#include <poll.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "server/listener.h"
+
+enum { TAKEN_MAX = 64 };
+
+struct fixture {
+    struct loop *loop;
+    struct listener *listener;
+    char address[64];
+    size_t cap;
+    struct error err;
+    uv_tcp_t *taken[TAKEN_MAX];
+    size_t count;
+    sem_t done, accepted;
+    double cpu_seconds;
+};
+
+static void on_accepted(void *ctx, uv_tcp_t *tcp)
+{
+    struct fixture *f = ctx;
+    f->taken[f->count++] = tcp;
+    sem_post(&f->accepted);
+}
+
+static void run_create(void *arg)
+{
+    struct fixture *f = arg;
+    f->listener = listener_create(f->loop, f->address, f->cap, on_accepted, f, &f->err);
+    sem_post(&f->done);
+}
+
+static void on_tcp_closed(uv_handle_t *handle)
+{
+    listener_connection_closed(handle->data);
+    mem_free(handle);
+}
+
+static void run_close_one(void *arg)
+{
+    struct fixture *f = arg;
+    uv_tcp_t *tcp = f->taken[--f->count];
+    tcp->data = f->listener;
+    uv_close((uv_handle_t *)tcp, on_tcp_closed);
+    sem_post(&f->done);
+}
+
+static void drop(uv_handle_t *handle)
+{
+    mem_free(handle);
+}
+
+static void run_destroy(void *arg)
+{
+    struct fixture *f = arg;
+    while (f->count > 0)
+        uv_close((uv_handle_t *)f->taken[--f->count], drop);
+    listener_destroy(f->listener);
+    sem_post(&f->done);
+}
+
+static void run_measure(void *arg)
+{
+    struct fixture *f = arg;
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    f->cpu_seconds = (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+    sem_post(&f->done);
+}
+
+static void on_loop(struct fixture *f, loop_fn fn)
+{
+    loop_post(f->loop, fn, f);
+    sem_wait(&f->done);
+}
+
+static struct fixture *open_listener(const char *address, size_t cap)
+{
+    struct fixture *f = mem_zalloc(sizeof *f);
+    sem_init(&f->done, 0, 0);
+    sem_init(&f->accepted, 0, 0);
+    snprintf(f->address, sizeof f->address, "%s", address);
+    f->cap = cap;
+    f->loop = loop_create("listener-test", 0);
+    assert_int_equal(loop_start(f->loop, &f->err), ERROR_NONE);
+    on_loop(f, run_create);
+    return f;
+}
+
+static void close_listener(struct fixture *f)
+{
+    on_loop(f, run_destroy);
+    loop_stop(f->loop);
+    loop_join(f->loop);
+    loop_destroy(f->loop);
+    sem_destroy(&f->done);
+    sem_destroy(&f->accepted);
+    mem_free(f);
+}
+
+static int dial(uint16_t port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    return fd;
+}
+
+static bool comes(struct fixture *f, int seconds)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += seconds;
+    return sem_timedwait(&f->accepted, &until) == 0;
+}
+
+static void test_cap(void **state)
+{
+    (void)state;
+    struct fixture *f = open_listener("127.0.0.1:0", 2);
+    assert_non_null(f->listener);
+    int fds[4];
+    for (int i = 0; i < 4; i++)
+        fds[i] = dial(listener_port(f->listener));
+    assert_true(comes(f, 10) && comes(f, 10));
+    // A turn of the loop later the others still wait in the kernel.
+    on_loop(f, run_measure);
+    assert_int_equal(f->count, 2);
+    on_loop(f, run_close_one);
+    assert_true(comes(f, 10));
+    on_loop(f, run_measure);
+    assert_int_equal(f->count, 2);
+    for (int i = 0; i < 4; i++)
+        close(fds[i]);
+    close_listener(f);
+}
+
+// At the limit it neither spins nor forgets: once there is room again, who waits is served.
+static void test_no_descriptors(void **state)
+{
+    (void)state;
+    struct fixture *f = open_listener("127.0.0.1:0", 0);
+    struct rlimit old, tight;
+    int waiting = dial(listener_port(f->listener));
+    assert_true(comes(f, 10));
+    int next = dial(listener_port(f->listener)); // takes the last descriptor that the new limit leaves
+    assert_true(comes(f, 10));
+    int third = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+    tight = old;
+    tight.rlim_cur = (rlim_t)third + 1;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
+    on_loop(f, run_measure);
+    double before = f->cpu_seconds;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(listener_port(f->listener))};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(connect(third, (struct sockaddr *)&address, sizeof address), 0);
+    assert_false(comes(f, 1));
+    on_loop(f, run_measure);
+    assert_true(f->cpu_seconds - before < 0.2);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+    assert_true(comes(f, 10));
+    close(waiting);
+    close(next);
+    close(third);
+    close_listener(f);
+}
+
+static void test_two_share_an_address(void **state)
+{
+    (void)state;
+    struct fixture *one = open_listener("127.0.0.1:0", 0);
+    char address[64];
+    snprintf(address, sizeof address, "localhost:%u", listener_port(one->listener));
+    struct fixture *two = open_listener(address, 0);
+    assert_non_null(two->listener);
+    int fds[TAKEN_MAX];
+    for (int i = 0; i < TAKEN_MAX; i++)
+        fds[i] = dial(listener_port(one->listener));
+    for (int i = 0; i < TAKEN_MAX; i++)
+        while (sem_trywait(&one->accepted) != 0 && sem_trywait(&two->accepted) != 0)
+            poll(NULL, 0, 1);
+    on_loop(one, run_measure);
+    on_loop(two, run_measure);
+    assert_true(one->count > 0 && two->count > 0);
+    assert_int_equal(one->count + two->count, TAKEN_MAX);
+    for (int i = 0; i < TAKEN_MAX; i++)
+        close(fds[i]);
+    close_listener(one);
+    close_listener(two);
+}
+
+static void test_addresses(void **state)
+{
+    static const char *const bad[] = {"", "127.0.0.1", "example.com:1", "127.0.0.1:x", "::1:1", "203.0.113.1:1"};
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct fixture *f = open_listener(bad[i], 0);
+        if (f->listener) print_error("%s\n", bad[i]);
+        assert_null(f->listener);
+        assert_true(strlen(f->err.text) > 0);
+        close_listener(f);
+    }
+    struct fixture *f = open_listener(":0", 0);
+    assert_non_null(f->listener);
+    int fd = dial(listener_port(f->listener));
+    assert_true(comes(f, 10));
+    close(fd);
+    close_listener(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cap),
+        cmocka_unit_test(test_no_descriptors),
+        cmocka_unit_test(test_two_share_an_address),
+        cmocka_unit_test(test_addresses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

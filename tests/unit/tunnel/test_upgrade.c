@@ -1,0 +1,129 @@
+// tunnel/upgrade: the one gate in front of the tunnel, case by case.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "tunnel/upgrade.h"
+
+static struct tunnel_upgrade good(void)
+{
+    return (struct tunnel_upgrade){.is_get = true,
+                                   .http_1_1 = true,
+                                   .path = STR("/tunnel/v1"),
+                                   .host = STR("tunnel.example.com"),
+                                   .upgrade = STR("websocket"),
+                                   .connection = STR("keep-alive, Upgrade"),
+                                   .websocket_version = STR("13"),
+                                   .websocket_key = STR("dGhlIHNhbXBsZSBub25jZQ=="),
+                                   .subprotocols = STR("culvert.tunnel.2, culvert.tunnel.1"),
+                                   .authorization = STR("Bearer abc.def"),
+                                   .instance_id = STR("pod-1"),
+                                   .boot_id = STR("boot-1"),
+                                   .agent_version = STR("1.2.3"),
+                                   .runtime = STR("demo"),
+                                   .remote = "127.0.0.1:1"};
+}
+
+static int check(const struct tunnel_upgrade *upgrade)
+{
+    struct str token = STR_EMPTY;
+    struct error err = {0};
+    int status = tunnel_upgrade_check(upgrade, &token, &err);
+    if (status == 101)
+        assert_true(str_eq(token, STR("abc.def")));
+    else
+        assert_true(err.text[0] != '\0');
+    return status;
+}
+
+#define REFUSED(status, field, ...)                                                                                    \
+    do {                                                                                                               \
+        struct tunnel_upgrade changed = good();                                                                        \
+        changed.field = __VA_ARGS__;                                                                                   \
+        assert_int_equal(check(&changed), status);                                                                     \
+    } while (0)
+
+static void test_gate(void **state)
+{
+    (void)state;
+    struct tunnel_upgrade upgrade = good();
+    assert_int_equal(check(&upgrade), 101);
+    REFUSED(101, authorization, STR("abc.def"));
+    REFUSED(101, upgrade, STR("WebSocket"));
+    REFUSED(400, is_get, false);
+    REFUSED(400, http_1_1, false);
+    REFUSED(400, has_body, true);
+    REFUSED(400, too_long, true);
+    REFUSED(400, repeated, true);
+    REFUSED(400, host, STR_EMPTY);
+    REFUSED(404, path, STR("/"));
+    REFUSED(404, path, STR("/tunnel/v1/"));
+    REFUSED(404, path, STR("/TUNNEL/v1"));
+    REFUSED(404, query, STR("a=b"));
+    REFUSED(426, upgrade, STR_EMPTY);
+    REFUSED(426, upgrade, STR("h2c"));
+    REFUSED(426, upgrade, STR("websocket, h2c"));
+    REFUSED(400, connection, STR_EMPTY);
+    REFUSED(400, connection, STR("upgradex"));
+    REFUSED(426, websocket_version, STR("8"));
+    REFUSED(426, websocket_version, STR_EMPTY);
+    REFUSED(400, websocket_key, STR_EMPTY);
+    REFUSED(400, websocket_key, STR("dGhlIHNhbXBsZSBub25jZQ"));
+    REFUSED(400, websocket_key, STR("!!!!!!!!!!!!!!!!!!!!!!=="));
+    REFUSED(403, has_origin, true);
+    REFUSED(426, subprotocols, STR_EMPTY);
+    REFUSED(426, subprotocols, STR("culvert.tunnel.10"));
+    REFUSED(401, authorization, STR_EMPTY);
+    REFUSED(400, instance_id, STR_EMPTY);
+    REFUSED(400, boot_id, STR("with space"));
+    REFUSED(400, agent_version, STR("\x7f"));
+    REFUSED(400, runtime, STR("caf\xc3\xa9"));
+    char big[200];
+    memset(big, 'a', sizeof(big));
+    REFUSED(400, instance_id, str_of(big, 128));
+    REFUSED(101, instance_id, str_of(big, 127));
+    REFUSED(400, boot_id, str_of(big, 64));
+}
+
+static void test_answers(void **state)
+{
+    (void)state;
+    static const struct {
+        int status;
+        const char *contains;
+    } cases[] = {{400, "HTTP/1.1 400 Bad Request\r\n"},
+                 {401, "\r\nwww-authenticate: Bearer"},
+                 {426, "\r\nsec-websocket-protocol: culvert.tunnel.1\r\n"},
+                 {503, "\r\nretry-after: 7\r\n"},
+                 {403, "\r\nconnection: close\r\n"},
+                 {404, "\r\n\r\nwhy\n"}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct error err;
+        (void)error_set(&err, ERROR_INVALID, "why");
+        struct strbuf out;
+        strbuf_init(&out, UPGRADE_ANSWER_BYTES_MAX);
+        tunnel_upgrade_answer(cases[i].status, 7, &err, &out);
+        assert_false(out.overflow);
+        assert_non_null(strstr(out.at, cases[i].contains));
+        assert_non_null(strstr(out.at, "\r\ncontent-length: 4\r\n"));
+        strbuf_finish(&out);
+    }
+    // The longest text there is still fits.
+    struct error err = {0};
+    memset(err.text, 'x', sizeof(err.text) - 1);
+    struct strbuf out;
+    strbuf_init(&out, UPGRADE_ANSWER_BYTES_MAX);
+    tunnel_upgrade_answer(426, 0, &err, &out);
+    assert_false(out.overflow);
+    strbuf_finish(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gate), cmocka_unit_test(test_answers)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
