@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent/byte_queue.h"
 #include "agent/dialer.h"
 #include "base/clock.h"
 #include "base/mem.h"
@@ -50,15 +51,15 @@ struct agent_link {
     char key[WS_HANDSHAKE_KEY_BYTES];
     struct strbuf request; // proxy's CONNECT, then the upgrade
     struct strbuf upgrade; // until it is its turn
-    size_t request_sent;
+    size_t request_sent;   // to the proxy
     struct strbuf answer;
 
     struct ws_frame_decoder decoder;
     struct ws_frame_masks masks;
     uint8_t control[CONTROL_BYTES_MAX]; // control frames that wait
     size_t control_len;
-    uint8_t *out;
-    size_t out_at, out_len;
+    uint8_t *out;           // where one message is laid out
+    struct byte_queue wire; // TLS records that wait for the socket
     uint8_t in[READ_BYTES];
 
     uint64_t last_in_ms, ping_at_us;
@@ -69,7 +70,8 @@ struct agent_link {
 
 static void free_link(struct agent_link *link)
 {
-    SSL_free(link->ssl);
+    agent_tls_connection_free(link->ssl);
+    byte_queue_finish(&link->wire);
     strbuf_finish(&link->request);
     strbuf_finish(&link->answer);
     strbuf_finish(&link->upgrade);
@@ -101,6 +103,7 @@ static void shut(struct agent_link *link)
     uv_close((uv_handle_t *)&link->timer, on_handle_closed);
     if (link->fd >= 0) close(link->fd);
     link->fd = -1;
+    byte_queue_finish(&link->wire);
     // The request holds the credential.
     if (link->request.at) explicit_bzero(link->request.at, link->request.cap);
     if (link->upgrade.at) explicit_bzero(link->upgrade.at, link->upgrade.cap);
@@ -130,22 +133,40 @@ static void want(struct agent_link *link, int events)
     uv_poll_start(&link->poll, events, on_poll);
 }
 
-// What SSL wants before it can go on; false: it failed and the link has ended.
-static bool ssl_waits(struct agent_link *link, int rc)
+// Gives what TLS wrote to the socket. False: it does not take all now (the poll will go on), or it failed.
+static bool flush_wire(struct agent_link *link)
 {
-    int e = SSL_get_error(link->ssl, rc);
-    if (e == SSL_ERROR_WANT_READ) return true;
-    if (e == SSL_ERROR_WANT_WRITE) {
-        want(link, UV_READABLE | UV_WRITABLE);
-        return true;
+    while (link->phase != PHASE_ENDED && byte_queue_len(&link->wire)) {
+        ssize_t n = send(link->fd, byte_queue_front(&link->wire), byte_queue_len(&link->wire), MSG_NOSIGNAL);
+        if (n < 0 && errno == EAGAIN) {
+            want(link, UV_READABLE | UV_WRITABLE);
+            return false;
+        }
+        if (n < 0) {
+            struct error err = {0};
+            error_set(&err, ERROR_IO, "connection to the platform: %s", strerror(errno));
+            end_error(link, &err);
+            return false;
+        }
+        byte_queue_drop(&link->wire, (size_t)n);
     }
+    if (link->phase == PHASE_ENDED) return false;
+    want(link, UV_READABLE);
+    return true;
+}
+
+// After a call that did not succeed: waiting for input is fine, all else ends the link.
+static void ssl_stopped(struct agent_link *link, int rc)
+{
+    int reason = SSL_get_error(link->ssl, rc), error = errno;
     struct error err = {0};
-    if (e == SSL_ERROR_SYSCALL && errno)
-        error_set(&err, ERROR_IO, "connection to the platform: %s", strerror(errno));
+    flush_wire(link); // handshake messages, alerts
+    if (reason == SSL_ERROR_WANT_READ || link->phase == PHASE_ENDED) return;
+    if (reason == SSL_ERROR_SYSCALL && error)
+        error_set(&err, ERROR_IO, "connection to the platform: %s", strerror(error));
     else
-        agent_tls_error(link->ssl, e, &err);
+        agent_tls_error(link->ssl, reason, &err);
     end_error(link, &err);
-    return false;
 }
 
 // ---- writing ---------------------------------------------------------------------------------------------------
@@ -159,50 +180,40 @@ static void add_control(struct agent_link *link, enum ws_frame_opcode opcode, co
     link->dirty = true;
 }
 
-// Lays out: control frames, header, payload; the header ends where the payload begins.
-static void build_out(struct agent_link *link)
+// One message into TLS: control frames, header, payload in a row, the header ending where the payload begins.
+static bool write_message(struct agent_link *link)
 {
     uint8_t mask[WS_FRAME_MASK_BYTES];
-    uint8_t *payload = link->out + CONTROL_BYTES_MAX + WS_FRAME_HEADER_BYTES_MAX;
+    uint8_t *payload = link->out + CONTROL_BYTES_MAX + WS_FRAME_HEADER_BYTES_MAX, *start = payload;
     size_t len = link->events.on_fill(link->arg, payload, AGENT_LINK_FILL_BYTES);
-    if (link->phase == PHASE_ENDED) return;
-    size_t start = CONTROL_BYTES_MAX + WS_FRAME_HEADER_BYTES_MAX;
+    if (link->phase != PHASE_OPEN || len + link->control_len == 0) return false;
     if (len) {
         ws_frame_masks_next(&link->masks, mask);
         start -= ws_frame_header_bytes(len, true);
-        ws_frame_header(link->out + start, WS_FRAME_BINARY, len, mask);
+        ws_frame_header(start, WS_FRAME_BINARY, len, mask);
         ws_frame_apply_mask(payload, len, mask, 0);
     }
     start -= link->control_len;
-    memcpy(link->out + start, link->control, link->control_len);
+    memcpy(start, link->control, link->control_len);
     link->control_len = 0;
-    link->out_at = start;
-    link->out_len = CONTROL_BYTES_MAX + WS_FRAME_HEADER_BYTES_MAX + len - start;
+    ERR_clear_error();
+    errno = 0;
+    int total = (int)(payload + len - start), n = SSL_write(link->ssl, start, total);
+    if (n != total) ssl_stopped(link, n); // the queue takes everything: only a broken connection stops it
+    return n == total;
 }
 
 static void pump_write(struct agent_link *link)
 {
     link->dirty = false;
-    while (link->phase == PHASE_OPEN) {
-        if (!link->out_len) build_out(link);
-        if (!link->out_len || link->phase != PHASE_OPEN) break;
-        ERR_clear_error();
-        errno = 0;
-        int n = SSL_write(link->ssl, link->out + link->out_at, (int)link->out_len);
-        if (n <= 0) {
-            ssl_waits(link, n);
-            return;
-        }
-        link->out_at += (size_t)n;
-        link->out_len -= (size_t)n;
-    }
-    if (link->phase == PHASE_OPEN) want(link, UV_READABLE);
+    while (link->phase == PHASE_OPEN && flush_wire(link) && write_message(link))
+        continue;
 }
 
 static void flush_dirty(struct agent_link *link)
 {
     if (!link->dirty || link->phase != PHASE_OPEN) return;
-    if (link->out_len && (link->poll_events & UV_WRITABLE)) return; // the poll will call
+    if (link->poll_events & UV_WRITABLE) return; // the poll will call
     link->depth++;
     pump_write(link);
     link->depth--;
@@ -244,7 +255,7 @@ static void on_peer_close(struct agent_link *link, const struct ws_frame_event *
     error_set(&err, ERROR_IO, "the platform closed the tunnel: %u %.*s", (unsigned)event->close_code, (int)event->len,
               (const char *)event->at);
     add_control(link, WS_FRAME_CLOSE, code, event->close_code == WS_FRAME_CLOSE_NONE ? 0 : sizeof(code));
-    if (!link->out_len) pump_write(link); // section 5.5.1: echo it
+    pump_write(link); // section 5.5.1: echo it
     end_error(link, &err);
 }
 
@@ -343,7 +354,7 @@ static void pump_read(struct agent_link *link)
         errno = 0;
         int n = SSL_read(link->ssl, link->in, sizeof(link->in));
         if (n <= 0) {
-            ssl_waits(link, n);
+            ssl_stopped(link, n);
             return;
         }
         link->last_in_ms = clock_mono_ms();
@@ -373,40 +384,28 @@ static void on_liveness(uv_timer_t *timer)
 
 // ---- opening ---------------------------------------------------------------------------------------------------
 
-static void pump_upgrade(struct agent_link *link)
-{
-    while (link->request_sent < link->request.len) {
-        ERR_clear_error();
-        errno = 0;
-        int n =
-            SSL_write(link->ssl, link->request.at + link->request_sent, (int)(link->request.len - link->request_sent));
-        if (n <= 0) {
-            ssl_waits(link, n);
-            return;
-        }
-        link->request_sent += (size_t)n;
-    }
-    want(link, UV_READABLE);
-    pump_read(link);
-}
-
 static void pump_tls(struct agent_link *link)
 {
     ERR_clear_error();
     errno = 0;
     int rc = SSL_do_handshake(link->ssl);
     if (rc != 1) {
-        want(link, UV_READABLE);
-        ssl_waits(link, rc);
+        ssl_stopped(link, rc);
+        return;
+    }
+    rc = SSL_write(link->ssl, link->request.at, (int)link->request.len);
+    if (rc != (int)link->request.len) {
+        ssl_stopped(link, rc);
         return;
     }
     link->phase = PHASE_UPGRADE;
-    pump_upgrade(link);
+    flush_wire(link);
+    pump_read(link);
 }
 
 static void start_tls(struct agent_link *link)
 {
-    if (!SSL_set_fd(link->ssl, link->fd)) {
+    if (!SSL_set_rfd(link->ssl, link->fd)) {
         struct error err = {0};
         agent_tls_error(link->ssl, SSL_ERROR_SSL, &err);
         end_error(link, &err);
@@ -492,7 +491,10 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     switch (link->phase) {
     case PHASE_PROXY: pump_proxy(link); break;
     case PHASE_TLS: pump_tls(link); break;
-    case PHASE_UPGRADE: pump_upgrade(link); break;
+    case PHASE_UPGRADE:
+        flush_wire(link);
+        pump_read(link);
+        break;
     case PHASE_OPEN:
         if (events & UV_READABLE) pump_read(link);
         if (events & UV_WRITABLE) pump_write(link);
@@ -575,7 +577,7 @@ enum error_code agent_link_start(uv_loop_t *loop, struct agent_tls *tls, const s
     strbuf_init(&link->upgrade, HEAD_BYTES_MAX);
     strbuf_init(&link->answer, HEAD_BYTES_MAX);
     enum error_code code = write_requests(link, target, err);
-    if (!code) code = agent_tls_connection(tls, target->host, &link->ssl, err);
+    if (!code) code = agent_tls_connection(tls, target->host, &link->wire, &link->ssl, err);
     if (code) {
         free_link(link);
         return code;
@@ -604,12 +606,13 @@ void agent_link_close(struct agent_link *link, uint16_t code, struct str reason)
         uint8_t mask[WS_FRAME_MASK_BYTES];
         link->control_len = 0;
         pump_write(link);
-        if (link->phase == PHASE_OPEN && !link->out_len) {
+        if (link->phase == PHASE_OPEN && !byte_queue_len(&link->wire)) {
             uint8_t frame[WS_FRAME_CONTROL_BYTES_MAX + 6];
             ws_frame_masks_next(&link->masks, mask);
             size_t n = ws_frame_close(frame, code, reason, mask);
             ERR_clear_error();
             if (SSL_write(link->ssl, frame, (int)n) == (int)n) SSL_shutdown(link->ssl);
+            flush_wire(link);
         }
     }
     shut(link);

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "base/mem.h"
@@ -45,7 +46,6 @@ struct agent_tls *agent_tls_create(const char *ca_file, struct error *err)
     SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
                                  SSL_OP_IGNORE_UNEXPECTED_EOF); // WebSocket frames show a truncation
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
-    SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_read_ahead(ctx, 1);
     SSL_CTX_set_default_read_buffer_len(ctx, READ_BUFFER_BYTES);
     SSL_CTX_set_alpn_protos(ctx, alpn, sizeof(alpn) - 1);
@@ -61,26 +61,70 @@ void agent_tls_destroy(struct agent_tls *tls)
     mem_free(tls);
 }
 
-enum error_code agent_tls_connection(struct agent_tls *tls, struct str host, SSL **out, struct error *err)
+// ---- BIO that appends to a queue ---------------------------------------------------------------------------------
+
+static int queue_write(BIO *bio, const char *at, int len)
+{
+    if (len > 0) byte_queue_add(BIO_get_data(bio), at, (size_t)len);
+    return len;
+}
+
+static long queue_ctrl(BIO *bio, int command, long number, void *pointer)
+{
+    (void)bio;
+    (void)number;
+    (void)pointer;
+    return command == BIO_CTRL_FLUSH;
+}
+
+static BIO *queue_bio(struct byte_queue *queue)
+{
+    BIO_METHOD *method = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "byte queue");
+    if (!method) return NULL;
+    BIO_meth_set_write(method, queue_write);
+    BIO_meth_set_ctrl(method, queue_ctrl);
+    BIO *bio = BIO_new(method);
+    if (!bio) {
+        BIO_meth_free(method);
+        return NULL;
+    }
+    BIO_set_data(bio, queue);
+    BIO_set_app_data(bio, method);
+    BIO_set_init(bio, 1);
+    return bio;
+}
+
+void agent_tls_connection_free(SSL *ssl)
+{
+    if (!ssl) return;
+    BIO *bio = SSL_get_wbio(ssl);
+    BIO_METHOD *method = bio ? BIO_get_app_data(bio) : NULL;
+    SSL_free(ssl);
+    BIO_meth_free(method);
+}
+
+static bool set_peer(SSL *ssl, const char *name)
+{
+    unsigned char address[16];
+    if (inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1)
+        return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name);
+    SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    return SSL_set1_host(ssl, name) && SSL_set_tlsext_host_name(ssl, name);
+}
+
+enum error_code agent_tls_connection(struct agent_tls *tls, struct str host, struct byte_queue *out_queue, SSL **out,
+                                     struct error *err)
 {
     char name[256];
-    unsigned char address[16];
     if (!host.len || host.len >= sizeof(name))
         return error_set(err, ERROR_INVALID, "TLS host name of %zu bytes", host.len);
     snprintf(name, sizeof(name), "%.*s", STR_ARG(host));
-    bool literal = inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1;
-
     ERR_clear_error();
     SSL *ssl = SSL_new(tls->ctx);
-    bool ok = ssl;
-    if (ok && literal) {
-        ok = X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name);
-    } else if (ok) {
-        SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-        ok = SSL_set1_host(ssl, name) && SSL_set_tlsext_host_name(ssl, name);
-    }
-    if (!ok) {
-        SSL_free(ssl);
+    BIO *bio = ssl ? queue_bio(out_queue) : NULL;
+    if (bio) SSL_set0_wbio(ssl, bio);
+    if (!bio || !set_peer(ssl, name)) {
+        agent_tls_connection_free(ssl);
         return library_error(err, "TLS connection");
     }
     SSL_set_connect_state(ssl);

@@ -9,7 +9,10 @@
 #include "base/clock.h"
 #include "base/mem.h"
 
-enum { READ_BYTES = 64 * 1024, SWEEP_MS = 1000 };
+enum {
+    READ_BYTES = 4 * 16320, // what one message of the tunnel takes (DATA_PAYLOAD_BYTES in session.c)
+    SWEEP_MS = 1000,
+};
 
 struct upstream_connection {
     struct upstream_pool *pool;

@@ -28,8 +28,7 @@ void api_resolve_runtimes(void *ctx, const json_t *arguments, gql_resolved on_re
                        api_pending_create(request, on_resolved, arg));
 }
 
-// ---- createRuntime
-// -----------------------------------------------------------------------------------------------------
+// ---- createRuntime -------------------------------------------------------------------------------------------------
 
 struct creation {
     struct api_pending *pending;
@@ -64,14 +63,10 @@ static void on_created(void *arg, const struct error *err, struct str node)
     struct creation *creation = arg;
     struct api_pending *pending = creation->pending;
     const struct api_options *options = &pending->request->api->options;
-    if (err) {
-        pending->on_resolved(pending->arg, err, NULL);
-    } else {
-        options->on_tokens_changed(options->ctx);
-        pending->on_resolved(pending->arg, NULL,
-                             json_pack("{s:s, s:s}", "name", pending->name, "newAccessToken", creation->text));
-    }
+    json_t *value = err ? NULL : json_pack("{s:s, s:s}", "name", pending->name, "newAccessToken", creation->text);
     explicit_bzero(creation->text, sizeof creation->text);
+    if (!err) options->on_tokens_changed(options->ctx);
+    pending->on_resolved(pending->arg, err, value); // may end the request and all that is in its arena
 }
 
 static void fill(const json_t *args, struct runtime_new *out, const char *component_names)
@@ -125,8 +120,7 @@ void api_resolve_create_runtime(void *ctx, const json_t *arguments, gql_resolved
     mem_free(component_names);
 }
 
-// ---- deleteRuntime
-// -----------------------------------------------------------------------------------------------------
+// ---- deleteRuntime -------------------------------------------------------------------------------------------------
 
 static void on_deleted(void *arg, const struct error *err, uint64_t count)
 {

@@ -11,8 +11,7 @@ void api_resolve_me(void *ctx, const json_t *arguments, gql_resolved on_resolved
                       api_resolved_node, api_pending_create(request, on_resolved, arg));
 }
 
-// ---- REST: GET /api/user, GET /api/ping
-// --------------------------------------------------------------------------------
+// ---- REST: GET /api/user, GET /api/ping ----------------------------------------------------------------------------
 
 // The classic shape of a user, made from that of GraphQL.
 static json_t *classic_user(const json_t *me)

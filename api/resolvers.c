@@ -15,6 +15,8 @@ const struct gql_resolver api_resolvers[] = {
 };
 const size_t api_resolver_count = sizeof api_resolvers / sizeof *api_resolvers;
 
+enum { SLICE_BYTES_MAX = 128 * 1024 * 1024 };
+
 // What the database says of one entity is ours, so its bounds are those of the database: two manifests of 10 MiB.
 static const struct json_limits entity_limits = {
     .bytes_max = 48u * 1024 * 1024,
@@ -41,8 +43,20 @@ void api_resolved_node(void *arg, const struct error *err, struct str node)
     pending->on_resolved(pending->arg, err, value);
 }
 
+// A decoded slice stays in memory until it is answered, so its entities are bounded together, too.
+static enum error_code check_slice(const struct store_slice *slice, struct error *err)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < slice->count; i++)
+        bytes += slice->nodes[i].len;
+    if (bytes <= SLICE_BYTES_MAX) return ERROR_NONE;
+    return error_set(err, ERROR_TOO_LARGE, "%zu entities of %zu MiB; ask for pages (pagination: {first: 100})",
+                     slice->count, bytes / (1024 * 1024));
+}
+
 static json_t *slice_of(const struct store_slice *slice, struct error *err)
 {
+    if (check_slice(slice, err) != ERROR_NONE) return NULL;
     json_t *edges = json_array();
     for (size_t i = 0; i < slice->count; i++) {
         json_t *node;

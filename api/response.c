@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "api/request.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/strbuf.h"
 
@@ -76,9 +77,13 @@ void api_respond_error(struct api_request *request, const struct error *err)
         [ERROR_UNAUTHENTICATED] = 401, [ERROR_FORBIDDEN] = 403, [ERROR_UNAVAILABLE] = 503, [ERROR_TIMEOUT] = 504,
         [ERROR_CANCELLED] = 503,       [ERROR_INTERNAL] = 500,
     };
-    int status = statuses[err->code] ? statuses[err->code] : 500;
+    size_t known = sizeof statuses / sizeof *statuses;
+    int status = (size_t)err->code < known && statuses[err->code] ? statuses[err->code] : 500;
     // What is inside stays inside: a client gets the sentence only where it is about its own input.
     bool theirs = status < 500;
+    if (!theirs)
+        log_warn("api", "request_failed", log_str("trace_id", request->request_id),
+                 log_c("code", error_code_name(err->code)), log_err(err));
     api_respond_problem(request, status, error_code_name(err->code), "%s",
                         theirs          ? err->text
                         : status == 500 ? "an internal error; the log has it under this traceId"

@@ -183,16 +183,17 @@ static bool is_service_link(struct str name, struct str value)
            memmem(name.at, name.len, "_SERVICE_PORT", 13) || memmem(name.at, name.len, "_TCP_", 5);
 }
 
-// A variable of ours that no setting reads is refused when it looks like one of ours misspelt: its first word is that
-// of a setting, or it is two letters away from one. Others (of tools, tests, other programs) are left alone.
+// A variable of ours that no setting reads is refused when it looks like one of ours misspelt: it is two letters away
+// from one, or it stands beside a secret setting (CULVERT_DATABASE_...). Others (of tools, tests, the command line) are
+// left alone.
 static bool looks_misspelt(const struct config_table *table, struct str name)
 {
     for (size_t i = 0; i < table->count; i++) {
+        const struct config_entry *entry = &table->entries[i];
         char known[NAME_BYTES_MAX];
-        env_name(table, &table->entries[i], known);
-        size_t prefix = strlen(table->env_prefix);
-        const char *dot = strchr(table->entries[i].name, '.');
-        size_t word = dot ? prefix + (size_t)(dot - table->entries[i].name) + 1 : 0;
+        env_name(table, entry, known);
+        const char *dot = strchr(entry->name, '.');
+        size_t word = dot && entry->secret ? strlen(table->env_prefix) + (size_t)(dot - entry->name) + 1 : 0;
         if (word && str_starts(name, str_of(known, word))) return true;
         if (edit_distance(name, str_c(known)) <= 2) return true;
     }
@@ -463,16 +464,25 @@ void config_release(const struct config_table *table, void *values)
 
 // ---- printing ------------------------------------------------------------------------------------------------
 
-static void print_section(const struct config_entry *entry, bool first, struct strbuf *out)
+// Does a new section begin here? One that is named again and again is one.
+static bool starts_section(const struct config_table *table, size_t i)
 {
-    if (entry->section) strbuf_addf(out, "%s# ---- %s ----\n", first ? "" : "\n", entry->section);
+    const char *section = table->entries[i].section;
+    while (section && i-- > 0)
+        if (table->entries[i].section) return strcmp(table->entries[i].section, section) != 0;
+    return section != NULL;
+}
+
+static void print_section(const struct config_table *table, size_t i, struct strbuf *out)
+{
+    if (starts_section(table, i)) strbuf_addf(out, "%s# ---- %s ----\n", i == 0 ? "" : "\n", table->entries[i].section);
 }
 
 void config_print(const struct config_table *table, const void *values, struct strbuf *out)
 {
     for (size_t i = 0; i < table->count; i++) {
         const struct config_entry *entry = &table->entries[i];
-        print_section(entry, i == 0, out);
+        print_section(table, i, out);
         if (entry->secret) {
             const char *text = text_of(values, entry);
             if (strncmp(text, "file:", 5) == 0 || !*text)
@@ -532,7 +542,7 @@ void config_print_example(const struct config_table *table, struct strbuf *out)
                 table->program);
     for (size_t i = 0; i < table->count; i++) {
         const struct config_entry *entry = &table->entries[i];
-        print_section(entry, i == 0, out);
+        print_section(table, i, out);
         strbuf_add_byte(out, '\n');
         print_wrapped(out, "# ", str_c(entry->help));
         strbuf_add_c(out, "# (");
@@ -552,7 +562,7 @@ void config_print_help(const struct config_table *table, struct strbuf *out)
     };
     for (size_t i = 0; i < table->count; i++) {
         const struct config_entry *entry = &table->entries[i];
-        if (entry->section) strbuf_addf(out, "%s%s:\n", i == 0 ? "" : "\n", entry->section);
+        if (starts_section(table, i)) strbuf_addf(out, "%s%s:\n", i == 0 ? "" : "\n", entry->section);
         strbuf_addf(out, "  --%s=<%s>", entry->name, kinds[entry->type]);
         if (entry->def && *entry->def) strbuf_addf(out, "  (default %s)", entry->def);
         strbuf_add_byte(out, '\n');

@@ -90,6 +90,7 @@ struct api_door *api_door_create(struct worker *worker, SSL_CTX *tls, struct err
                                      .tls = tls,
                                      .request_timeout_ms = (uint64_t)config->api_request_timeout_ms,
                                      .body_bytes_max = (size_t)config->api_events_bytes_max,
+                                     .head_bytes_max = (size_t)config->head_bytes_max,
                                      .connections_max = (size_t)config->api_connections_max,
                                      .on_request = on_request,
                                      .ctx = door,

@@ -427,7 +427,8 @@ static void lane_drop(struct lane **link)
     mem_free(lane);
 }
 
-// One pass over the lanes: starts those that may go, drops those that are empty. Gives back how long the next one waits.
+// One pass over the lanes: starts those that may go, drops those that are empty. Gives back how long the next one
+// waits.
 static uint64_t pump_once(struct event_handler *handler)
 {
     uint64_t now = clock_mono_ms(), soonest = UINT64_MAX;

@@ -1,6 +1,7 @@
 #include "server/h2o_door.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <fcntl.h>
 #include <h2o.h>
 #include <h2o/http1.h>
@@ -48,7 +49,9 @@ struct door_request {
     loop_fn on_gone, on_ready;
     void *on_gone_arg, *on_ready_arg;
     struct door_watch *watch;
-    bool started, over, in_handler;
+    bool started, over;
+    bool sending; // a piece is under way: h2o takes the next one in its proceed callback only
+    bool cut;     // to be ended there
     int status;
     char id[ID_UUID_BYTES > 65 ? ID_UUID_BYTES : 65];
     char peer[INET6_ADDRSTRLEN];
@@ -115,6 +118,20 @@ static void on_request_disposed(void *at)
     request_gone(at);
 }
 
+// Ends a streamed answer in the middle. While a piece is under way h2o may not be called: the socket is shut, so that
+// the piece ends soon, and the rest is done then. The request may be freed by this.
+static void cut(struct door_request *request)
+{
+    h2o_req_t *req = request->req;
+    req->http1_is_persistent = 0;
+    if (!request->sending) {
+        h2o_send(req, NULL, 0, H2O_SEND_STATE_ERROR);
+        return;
+    }
+    request->cut = true;
+    shutdown(h2o_socket_get_fd(req->conn->callbacks->get_socket(req->conn)), SHUT_RDWR);
+}
+
 static void on_watch(uv_poll_t *poll, int status, int events)
 {
     (void)status;
@@ -123,15 +140,12 @@ static void on_watch(uv_poll_t *poll, int status, int events)
     struct door_request *request = watch->request;
     if (!request) return;
     h2o_req_t *req = request->req;
-    bool started = request->started;
     request_gone(request);
     // h2o does not know yet: end its side, which closes the connection.
-    if (started) {
-        h2o_send(req, NULL, 0, H2O_SEND_STATE_ERROR);
-    } else {
-        req->http1_is_persistent = 0;
+    if (request->started)
+        cut(request);
+    else
         h2o_send_error_generic(req, 499, "Client Closed Request", "", H2O_SEND_ERROR_HTTP1_CLOSE_CONNECTION);
-    }
 }
 
 static void watch_start(struct door_request *request)
@@ -246,6 +260,7 @@ static const char *reason_of(int status)
         {422, "Unprocessable Content"},
         {426, "Upgrade Required"},
         {429, "Too Many Requests"},
+        {431, "Request Header Fields Too Large"},
         {500, "Internal Server Error"},
         {501, "Not Implemented"},
         {502, "Bad Gateway"},
@@ -293,9 +308,12 @@ void door_request_answer(struct door_request *request, int status, const char *c
 
 static void on_proceed(h2o_generator_t *generator, h2o_req_t *req)
 {
-    (void)req;
     struct door_request *request = (struct door_request *)generator;
-    if (!request->over && request->on_ready) request->on_ready(request->on_ready_arg);
+    request->sending = false;
+    if (request->cut)
+        h2o_send(req, NULL, 0, H2O_SEND_STATE_ERROR);
+    else if (!request->over && request->on_ready)
+        request->on_ready(request->on_ready_arg);
 }
 
 static void on_stop(h2o_generator_t *generator, h2o_req_t *req)
@@ -312,7 +330,7 @@ void door_request_start(struct door_request *request, int status, uint64_t conte
     request->req->res.content_length = content_length == UINT64_MAX ? SIZE_MAX : (size_t)content_length;
     request->on_ready = on_ready;
     request->on_ready_arg = arg;
-    request->started = true;
+    request->started = request->sending = true;
     request->generator = (h2o_generator_t){.proceed = on_proceed, .stop = on_stop};
     h2o_start_response(request->req, &request->generator);
     h2o_send(request->req, NULL, 0, H2O_SEND_STATE_IN_PROGRESS); // the head leaves at once
@@ -321,6 +339,8 @@ void door_request_start(struct door_request *request, int status, uint64_t conte
 void door_request_write(struct door_request *request, struct str piece)
 {
     if (request->over) return;
+    assert(request->door->accept.ssl_ctx && piece.len && !request->sending);
+    request->sending = true;
     h2o_iovec_t iov = h2o_iovec_init(piece.at, piece.len);
     h2o_send(request->req, &iov, 1, H2O_SEND_STATE_IN_PROGRESS);
 }
@@ -328,6 +348,7 @@ void door_request_write(struct door_request *request, struct str piece)
 void door_request_end(struct door_request *request)
 {
     if (request->over) return;
+    assert(!request->sending);
     request_over(request);
     h2o_send(request->req, NULL, 0, H2O_SEND_STATE_FINAL);
 }
@@ -336,7 +357,7 @@ void door_request_abort(struct door_request *request)
 {
     if (request->over) return;
     request_over(request);
-    h2o_send(request->req, NULL, 0, H2O_SEND_STATE_ERROR);
+    cut(request);
 }
 
 static bool is_request_id(struct str s)
@@ -358,6 +379,15 @@ static void note_peer(struct door_request *request)
     uv_ip_name((struct sockaddr *)&address, request->peer, sizeof request->peer);
 }
 
+// h2o itself takes far longer heads.
+static bool is_head_too_long(const h2o_req_t *req, size_t bytes_max)
+{
+    size_t bytes = req->input.method.len + req->input.path.len + req->input.authority.len;
+    for (size_t i = 0; i < req->headers.size; i++)
+        bytes += req->headers.entries[i].name->len + req->headers.entries[i].value.len + 4;
+    return bytes_max && bytes > bytes_max;
+}
+
 static int on_h2o_request(h2o_handler_t *handler, h2o_req_t *req)
 {
     struct h2o_door *door = ((struct door_handler *)handler)->door;
@@ -374,6 +404,11 @@ static int on_h2o_request(h2o_handler_t *handler, h2o_req_t *req)
         id_uuid7(request->id);
     door->requests++;
     metric_move(door->in_flight, 1);
+    if (is_head_too_long(req, door->options.head_bytes_max)) {
+        req->http1_is_persistent = 0;
+        door_request_answer(request, 431, "text/plain", NULL, 0, STR("the request's head is too long\n"));
+        return 0;
+    }
     door->options.on_request(door->options.ctx, request);
     return 0;
 }

@@ -25,6 +25,7 @@ struct h2o_door_options {
     SSL_CTX *tls;       // NULL: plain. Shared: reference counted
     uint64_t request_timeout_ms;
     size_t body_bytes_max;
+    size_t head_bytes_max; // 431 beyond it; 0: h2o's own limit
     size_t connections_max;
     // A complete request. Answer now or later, exactly once, unless on_gone came first.
     void (*on_request)(void *ctx, struct door_request *request);
@@ -59,11 +60,11 @@ void door_request_on_gone(struct door_request *request, loop_fn on_gone, void *a
 void door_request_answer(struct door_request *request, int status, const char *content_type,
                          const struct door_header *headers, size_t header_count, struct str body);
 
-// The answer as a stream: head, then pieces. After start and after each write, wait for on_ready (never inside these
-// calls) before the next write or the end. content_length UINT64_MAX: unknown (chunked).
+// The answer as a stream: head, then pieces; on doors with TLS. After start and after each write, wait for on_ready
+// (never inside these calls) before the next write or the end. content_length UINT64_MAX: unknown (chunked).
 void door_request_start(struct door_request *request, int status, uint64_t content_length,
                         const struct door_header *headers, size_t header_count, loop_fn on_ready, void *arg);
-void door_request_write(struct door_request *request, struct str piece); // piece stays valid until on_ready
+void door_request_write(struct door_request *request, struct str piece); // not empty; encrypted inside the call
 void door_request_end(struct door_request *request);                     // only when ready; the request is over
 void door_request_abort(struct door_request *request);                   // at any time after start: cuts the connection
 

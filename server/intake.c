@@ -9,16 +9,24 @@
 #include "base/mem.h"
 #include "server/live_updates.h"
 
-enum { MANIFEST_BYTES_MAX = 10 * 1024 * 1024 };
+enum { MANIFEST_BYTES_MAX = 10 * 1024 * 1024, BUCKETS = 4096 };
+
+struct source;
+
+// A place in one of the lists of sources; linked to itself: in none.
+struct hook {
+    struct hook *next, *prev;
+    struct source *source;
+};
 
 // A session of ours that has sent reports. Named by its reference in items, so that it may vanish at any time.
 struct source {
-    struct source *next;
+    struct source *next; // in its bucket
     struct tunnel_session_ref ref;
-    uint64_t acknowledge; // highest sequence that is durable and not yet told
+    uint64_t acknowledge; // highest sequence that is durable
     uint64_t told;
     bool resync;
-    bool paused;
+    struct hook untold, paused;
 };
 
 struct intake {
@@ -26,7 +34,8 @@ struct intake {
     struct redis *redis;
     struct tunnel_node *node;
     struct event_handler *handler;
-    struct source *sources;
+    struct source *buckets[BUCKETS]; // by the session's id, which counts up
+    struct hook untold, paused;      // heads; the paused ones in the order of their pausing
 };
 
 // One report of a session on its way through the handler.
@@ -44,16 +53,48 @@ struct http_group {
     void *arg;
 };
 
+static void hook_init(struct hook *hook, struct source *source)
+{
+    hook->next = hook->prev = hook;
+    hook->source = source;
+}
+
+static void hook_remove(struct hook *hook)
+{
+    hook->prev->next = hook->next;
+    hook->next->prev = hook->prev;
+    hook->next = hook->prev = hook;
+}
+
+// At the end, unless it is in the list already.
+static void hook_add(struct hook *head, struct hook *hook)
+{
+    if (hook->next != hook) return;
+    hook->prev = head->prev;
+    hook->next = head;
+    head->prev->next = hook;
+    head->prev = hook;
+}
+
 static bool same_ref(struct tunnel_session_ref a, struct tunnel_session_ref b)
 {
     return a.node == b.node && a.id == b.id;
 }
 
-static struct source *source_find(struct intake *intake, struct tunnel_session_ref ref)
+// The link that points to it, or the one at the end of its bucket.
+static struct source **source_link(struct intake *intake, struct tunnel_session_ref ref)
 {
-    for (struct source *source = intake->sources; source; source = source->next)
-        if (same_ref(source->ref, ref)) return source;
-    return NULL;
+    struct source **link = &intake->buckets[ref.id % BUCKETS];
+    while (*link && !same_ref((*link)->ref, ref))
+        link = &(*link)->next;
+    return link;
+}
+
+static void source_free(struct source *source)
+{
+    hook_remove(&source->untold);
+    hook_remove(&source->paused);
+    mem_free(source);
 }
 
 static void on_committed(void *ctx, const struct report *reports, const struct report_outcome *outcomes, size_t count)
@@ -62,32 +103,31 @@ static void on_committed(void *ctx, const struct report *reports, const struct r
     live_updates_publish(intake->redis, reports, outcomes, count);
 }
 
+// The session may end inside these calls, and the source with it.
 static void tell(struct intake *intake, struct source *source)
 {
-    if (source->acknowledge > source->told) {
-        source->told = source->acknowledge;
-        tunnel_reports_ack(intake->node, source->ref, &(struct wire_ack){.type = WIRE_ACK, .sequence = source->told});
-    }
-    if (source->resync) {
-        source->resync = false;
-        tunnel_reports_ack(intake->node, source->ref,
-                           &(struct wire_ack){.type = WIRE_ACK_RESYNC, .sequence = source->told});
-    }
+    struct tunnel_session_ref ref = source->ref;
+    bool more = source->acknowledge > source->told, resync = source->resync;
+    uint64_t sequence = source->acknowledge;
+    source->told = sequence;
+    source->resync = false;
+    if (more) tunnel_reports_ack(intake->node, ref, &(struct wire_ack){.type = WIRE_ACK, .sequence = sequence});
+    if (resync)
+        tunnel_reports_ack(intake->node, ref, &(struct wire_ack){.type = WIRE_ACK_RESYNC, .sequence = sequence});
 }
 
 static void on_progress(void *ctx)
 {
     struct intake *intake = ctx;
-    if (!intake->node) return;
-    for (struct source *source = intake->sources; source; source = source->next)
+    while (intake->node && intake->untold.next != &intake->untold) {
+        struct source *source = intake->untold.next->source;
+        hook_remove(&source->untold);
         tell(intake, source);
-    // Resuming may deliver reports, and those may change the list: one at a time, from the start.
-    for (;;) {
-        struct source *source = intake->sources;
-        while (source && !source->paused)
-            source = source->next;
-        if (!source || event_handler_is_full(intake->handler)) return;
-        source->paused = false;
+    }
+    // Who has waited longest goes on first. Resuming may deliver reports, and those may pause it again, at the end.
+    while (intake->node && intake->paused.next != &intake->paused && !event_handler_is_full(intake->handler)) {
+        struct source *source = intake->paused.next->source;
+        hook_remove(&source->paused);
         tunnel_reports_resume(intake->node, source->ref);
     }
 }
@@ -97,6 +137,8 @@ struct intake *intake_create(struct loop *loop, const struct intake_options *opt
     struct intake *intake = mem_zalloc(sizeof *intake);
     intake->loop = loop;
     intake->redis = options->redis;
+    hook_init(&intake->untold, NULL);
+    hook_init(&intake->paused, NULL);
     intake->handler = event_handler_create(loop, &(struct event_handler_options){
                                                      .pg = options->pg,
                                                      .batch_count = options->batch_count,
@@ -116,27 +158,31 @@ void intake_set_node(struct intake *intake, struct tunnel_node *node)
     intake->node = node;
 }
 
+void intake_stop(struct intake *intake)
+{
+    if (intake) event_handler_stop(intake->handler);
+}
+
 void intake_destroy(struct intake *intake)
 {
     if (!intake) return;
     intake->node = NULL;
     event_handler_destroy(intake->handler);
-    for (struct source *source = intake->sources, *next; source; source = next) {
-        next = source->next;
-        mem_free(source);
+    for (size_t i = 0; i < BUCKETS; i++) {
+        for (struct source *source = intake->buckets[i], *next; source; source = next) {
+            next = source->next;
+            source_free(source);
+        }
     }
     mem_free(intake);
 }
 
 void intake_forget_session(struct intake *intake, struct tunnel_session_ref ref)
 {
-    for (struct source **link = &intake->sources; *link; link = &(*link)->next) {
-        struct source *source = *link;
-        if (!same_ref(source->ref, ref)) continue;
-        *link = source->next;
-        mem_free(source);
-        return;
-    }
+    struct source **link = source_link(intake, ref), *source = *link;
+    if (!source) return;
+    *link = source->next;
+    source_free(source);
 }
 
 bool intake_is_idle(const struct intake *intake)
@@ -146,11 +192,14 @@ bool intake_is_idle(const struct intake *intake)
 
 // ---- tunnel --------------------------------------------------------------------------------------------------------
 
-static void reject(struct intake *intake, struct tunnel_session_ref ref, uint64_t sequence, const char *reason)
+static void reject(struct intake *intake, struct tunnel_session_ref ref, const struct report *report,
+                   const char *reason)
 {
-    log_warn("intake", "report_rejected", log_uint("sequence", sequence), log_c("error", reason));
-    tunnel_reports_ack(intake->node, ref,
-                       &(struct wire_ack){.type = WIRE_ACK_REJECT, .sequence = sequence, .reason = str_c(reason)});
+    log_warn("intake", "report_rejected", log_str("account", report->account_id), log_str("runtime", report->runtime),
+             log_uint("sequence", report->sequence), log_c("error", reason));
+    tunnel_reports_ack(
+        intake->node, ref,
+        &(struct wire_ack){.type = WIRE_ACK_REJECT, .sequence = report->sequence, .reason = str_c(reason)});
 }
 
 static void on_tunnel_done(void *arg, const struct error *err, const struct report *report,
@@ -158,11 +207,13 @@ static void on_tunnel_done(void *arg, const struct error *err, const struct repo
 {
     struct passage *passage = arg;
     struct intake *intake = passage->intake;
-    struct source *source = intake->node ? source_find(intake, passage->ref) : NULL;
+    struct source *source = intake->node ? *source_link(intake, passage->ref) : NULL;
     if (source && !err) {
-        if (outcome->result == REPORT_REFUSED) reject(intake, source->ref, report->sequence, outcome->detail);
         if (outcome->result == REPORT_RESYNC) source->resync = true;
         if (report->sequence > source->acknowledge) source->acknowledge = report->sequence;
+        hook_add(&intake->untold, &source->untold);
+        if (outcome->result == REPORT_REFUSED)
+            reject(intake, passage->ref, report, outcome->detail ? outcome->detail : "");
     }
     mem_free(passage);
 }
@@ -230,12 +281,12 @@ static bool to_report(const struct tunnel_session_info *session, const struct wi
 
 static struct source *source_get(struct intake *intake, struct tunnel_session_ref ref)
 {
-    struct source *source = source_find(intake, ref);
-    if (source) return source;
-    source = mem_zalloc(sizeof *source);
+    struct source **link = source_link(intake, ref);
+    if (*link) return *link;
+    struct source *source = *link = mem_zalloc(sizeof *source);
     source->ref = ref;
-    source->next = intake->sources;
-    intake->sources = source;
+    hook_init(&source->untold, source);
+    hook_init(&source->paused, source);
     return source;
 }
 
@@ -244,11 +295,11 @@ bool intake_take_tunnel(struct intake *intake, const struct tunnel_session_info 
 {
     struct report report;
     if (!to_report(session, record, &report)) return true; // HELLO names the boot, which the session already told
-    struct source *source = source_get(intake, session->ref);
+    (void)source_get(intake, session->ref);
     struct error err;
     char *owned;
     if (unpack(record, &report.manifest, &owned, &err) != ERROR_NONE) {
-        reject(intake, session->ref, record->sequence, err.text);
+        reject(intake, session->ref, &report, err.text);
         return true;
     }
     // Our own digest, not the agent's word: it is the address under which the manifest is stored.
@@ -258,11 +309,14 @@ bool intake_take_tunnel(struct intake *intake, const struct tunnel_session_info 
     enum error_code code = event_handler_submit(intake->handler, &report, true, on_tunnel_done, passage, &err);
     if (code != ERROR_NONE) {
         mem_free(passage);
-        reject(intake, session->ref, record->sequence, err.text);
+        reject(intake, session->ref, &report, err.text);
     }
     mem_free(owned);
-    source->paused = event_handler_is_full(intake->handler);
-    return !source->paused;
+    if (!event_handler_is_full(intake->handler)) return true;
+    // Looked up again: what was submitted may have been answered at once.
+    struct source *source = *source_link(intake, session->ref);
+    if (source) hook_add(&intake->paused, &source->paused);
+    return false;
 }
 
 // ---- HTTP ----------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ struct intake_options {
 };
 
 struct intake *intake_create(struct loop *loop, const struct intake_options *options);
+void intake_stop(struct intake *intake);    // before pg is closed; what waits keeps waiting
 void intake_destroy(struct intake *intake); // after pg was closed
 // The node acknowledgements go to; set once it exists.
 void intake_set_node(struct intake *intake, struct tunnel_node *node);

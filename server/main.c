@@ -133,10 +133,25 @@ static void on_terminate(void *arg)
     loop_stop(process->loop);
 }
 
+// What SIGHUP changes besides certificates: the settings are read again, and of them the log level is taken.
+static void reload_log_level(struct process *process)
+{
+    struct server_config *again = mem_zalloc(sizeof *again);
+    struct process copy = {.config = again, .arguments = process->arguments};
+    enum log_level level;
+    if (!load(&copy))
+        log_error("main", "settings_refused_the_old_ones_stay");
+    else if (log_parse_level(str_c(again->log_level), &level, NULL) == ERROR_NONE)
+        log_set_level(level);
+    config_release(&server_config_table, again);
+    mem_free(again);
+}
+
 static void on_reload(void *arg)
 {
     struct process *process = arg;
     struct error err;
+    reload_log_level(process);
     if (server_reload(process->server, &err) != ERROR_NONE)
         log_error("main", "reload_refused", log_err(&err));
     else

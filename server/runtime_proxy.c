@@ -55,6 +55,14 @@ static void answer_problem(struct proxy_call *proxy, int status, const char *cod
     strbuf_finish(&body);
 }
 
+// The head has left: that the answer is not whole can be told by cutting it only.
+static void abort_answer(struct proxy_call *proxy)
+{
+    struct door_request *request = proxy->request;
+    proxy->request = NULL;
+    door_request_abort(request);
+}
+
 static void on_client_gone(void *arg)
 {
     struct proxy_call *proxy = arg;
@@ -122,9 +130,15 @@ static void on_head(void *arg, int status, const struct tunnel_header *headers, 
 static void on_data(void *arg, const uint8_t *at, size_t len)
 {
     struct proxy_call *proxy = arg;
-    // The stream's window bounds what can come before we give credit back.
-    strbuf_add(&proxy->pending, at, len);
-    pump(proxy);
+    // The stream's window bounds what can come before we give credit back, far below the buffer's maximum.
+    if (strbuf_add(&proxy->pending, at, len)) {
+        pump(proxy);
+        return;
+    }
+    tunnel_call_cancel(proxy->call);
+    proxy->call = NULL;
+    abort_answer(proxy);
+    release(proxy);
 }
 
 static void on_end(void *arg)
@@ -143,9 +157,7 @@ static void on_fail(void *arg, enum tunnel_cause cause, const char *detail)
     struct proxy_call *proxy = arg;
     proxy->call = NULL;
     if (proxy->request && proxy->started) {
-        struct door_request *request = proxy->request;
-        proxy->request = NULL;
-        door_request_abort(request);
+        abort_answer(proxy);
     } else if (proxy->request) {
         answer_problem(proxy, tunnel_cause_status(cause), tunnel_cause_name(cause), detail ? detail : "");
     }

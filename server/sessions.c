@@ -16,12 +16,14 @@ struct sessions {
     bool forgot; // what an earlier process left has been ended
     bool asking; // a renewal is under way
     bool complained;
+    struct opening *openings;
 };
 
 // A session that waits for its epoch.
 struct opening {
+    struct opening *next, **link;
     struct sessions *sessions;
-    struct tunnel_node *node;
+    struct tunnel_node *node; // NULL: the session or the node is gone
     struct tunnel_session_info session;
 };
 
@@ -77,6 +79,14 @@ static void free_timer(uv_handle_t *timer)
     mem_free(timer);
 }
 
+void sessions_stop(struct sessions *sessions)
+{
+    if (!sessions) return;
+    if (sessions->timer) uv_timer_stop(sessions->timer);
+    for (struct opening *opening = sessions->openings; opening; opening = opening->next)
+        opening->node = NULL;
+}
+
 void sessions_destroy(struct sessions *sessions)
 {
     if (!sessions) return;
@@ -84,11 +94,24 @@ void sessions_destroy(struct sessions *sessions)
     mem_free(sessions);
 }
 
+static void opening_end(struct opening *opening)
+{
+    *opening->link = opening->next;
+    if (opening->next) opening->next->link = opening->link;
+    mem_free(opening);
+}
+
+static void note_close(struct sessions *sessions, const struct tunnel_session_info *session, uint64_t epoch,
+                       const char *reason);
+
 static void on_opened(void *arg, const struct error *err, uint64_t epoch)
 {
     struct opening *opening = arg;
     struct tunnel_session_info *session = &opening->session;
-    if (err) {
+    if (!opening->node) {
+        // It left while it waited: without this its row would say that it is alive.
+        if (!err) note_close(opening->sessions, session, epoch, "gone before it was open");
+    } else if (err) {
         log_warn("sessions", "session_refused", log_c("account", session->identity.account_id),
                  log_c("runtime", session->identity.runtime), log_err(err));
         tunnel_session_refused(opening->node, session->ref,
@@ -97,20 +120,26 @@ static void on_opened(void *arg, const struct error *err, uint64_t epoch)
     } else {
         tunnel_session_opened(opening->node, session->ref, epoch);
     }
-    mem_free(opening);
+    opening_end(opening);
 }
 
 static void refuse(void *arg)
 {
     struct opening *opening = arg;
-    tunnel_session_refused(opening->node, opening->session.ref, "not ready: the database has not answered yet");
-    mem_free(opening);
+    if (opening->node)
+        tunnel_session_refused(opening->node, opening->session.ref, "not ready: the database has not answered yet");
+    opening_end(opening);
 }
 
 void sessions_on_opening(struct sessions *sessions, struct tunnel_node *node, const struct tunnel_session_info *session)
 {
     struct opening *opening = mem_alloc(sizeof *opening);
-    *opening = (struct opening){.sessions = sessions, .node = node, .session = *session};
+    *opening = (struct opening){.next = sessions->openings, .link = &sessions->openings};
+    opening->sessions = sessions;
+    opening->node = node;
+    opening->session = *session;
+    if (opening->next) opening->next->link = &opening->next;
+    sessions->openings = opening;
     // What an earlier process of this name left must be ended first, or this one would be ended with it.
     if (!atomic_load(sessions->options.may_open)) {
         loop_post(sessions->loop, refuse, opening);
@@ -166,14 +195,24 @@ static void on_close_noted(void *arg, const struct error *err, uint64_t count)
     if (err && err->code != ERROR_CANCELLED) log_warn("sessions", "session_end_not_noted", log_err(err));
 }
 
+static void note_close(struct sessions *sessions, const struct tunnel_session_info *session, uint64_t epoch,
+                       const char *reason)
+{
+    session_store_close(sessions->options.pg, session->identity.account_id, str_c(session->identity.runtime), epoch,
+                        str_c(reason), on_close_noted, NULL);
+}
+
 void sessions_on_closed(struct sessions *sessions, const struct tunnel_session_info *session, const char *reason)
 {
     log_info("sessions", "session_closed", log_c("account", session->identity.account_id),
              log_c("runtime", session->identity.runtime), log_uint("epoch", session->epoch), log_c("reason", reason),
              log_uint("bytes_in", session->bytes_in), log_uint("bytes_out", session->bytes_out));
-    if (session->epoch == 0) return; // it never carried anything
-    session_store_close(sessions->options.pg, session->identity.account_id, str_c(session->identity.runtime),
-                        session->epoch, str_c(reason), on_close_noted, NULL);
+    if (session->epoch == 0) { // it never carried anything
+        for (struct opening *opening = sessions->openings; opening; opening = opening->next)
+            if (opening->session.ref.id == session->ref.id) opening->node = NULL;
+        return;
+    }
+    note_close(sessions, session, session->epoch, reason);
     struct redis *redis = sessions->options.redis;
     if (!redis || !redis_is_ready(redis)) return;
     // Only if it is still ours: a newer session may have written its own line already.

@@ -23,6 +23,7 @@ struct sessions_options {
 };
 
 struct sessions *sessions_create(struct loop *loop, const struct sessions_options *options);
+void sessions_stop(struct sessions *sessions);    // before the node is destroyed: nothing is told to it any more
 void sessions_destroy(struct sessions *sessions); // after pg was closed
 
 // The broker's callbacks of the same names.

@@ -29,7 +29,7 @@ struct worker_life {
     struct error err;
     uv_timer_t idle_poll;
     uint64_t deadline_ms;
-    bool node_drained;
+    bool node_drained, told_late;
     unsigned doors_open;
 };
 
@@ -210,9 +210,10 @@ static void on_pg_closed(void *arg)
     struct worker_life *life = arg;
     struct worker *worker = life->worker;
     worker->pg = NULL;
-    api_destroy(worker->api_core);
-    api_auth_destroy(worker->auth);
+    // What still waits is told now; the API takes those answers, so it goes last.
     intake_destroy(worker->intake);
+    api_auth_destroy(worker->auth);
+    api_destroy(worker->api_core);
     sessions_destroy(worker->sessions);
     if (worker->redis)
         redis_close(worker->redis, on_redis_closed, life);
@@ -223,6 +224,8 @@ static void on_pg_closed(void *arg)
 static void close_storage(struct worker_life *life)
 {
     struct worker *worker = life->worker;
+    if (worker->intake) intake_stop(worker->intake);
+    sessions_stop(worker->sessions);
     if (worker->node) {
         intake_set_node(worker->intake, NULL);
         tunnel_node_destroy(worker->node);
@@ -276,7 +279,8 @@ static void on_idle_poll(uv_timer_t *timer)
     struct worker_life *life = timer->data;
     bool late = clock_mono_ms() >= life->deadline_ms;
     if (!late && !(life->node_drained && is_idle(life->worker))) return;
-    if (late && !is_idle(life->worker)) log_warn("worker", "drain_deadline_passed");
+    if (late && !life->told_late && !is_idle(life->worker)) log_warn("worker", "drain_deadline_passed");
+    life->told_late |= late;
     if (!life->node_drained) return; // the node keeps to the same deadline by itself
     uv_close((uv_handle_t *)timer, on_idle_poll_closed);
 }

@@ -1,7 +1,9 @@
--- How much what is shown can be trusted: the link first, then how late the last word about the row came.
+-- How much what is shown can be trusted: the link first, then whether this session has confirmed the row, then how
+-- late the last word about it came.
 -- fragment: application_freshness
 CASE WHEN (a.epoch > 0 AND NOT r.online) OR (a.epoch = 0 AND NOT r.http_live) THEN 'disconnected'
-     WHEN a.received_at - a.observed_at < interval '60 seconds' THEN 'live'
+     WHEN a.received_at - a.observed_at < interval '60 seconds' AND (a.epoch = 0 OR a.epoch >= r.session_epoch)
+         THEN 'live'
      WHEN a.received_at - a.observed_at < interval '10 minutes' THEN 'lagging'
      ELSE 'stale' END
 

@@ -14,6 +14,7 @@ enum {
     HISTORY_MAX = 1000,
     RESOURCES_MAX = 500,
     ERRORS_MAX = 100,
+    UID_MAX = 128,
 };
 
 bool report_is_application(const struct report *report)
@@ -91,6 +92,38 @@ static void plan_spec(struct report_params *p, const json_t *manifest)
 
 // ---- status --------------------------------------------------------------------------------------------------------
 
+static const char *const phases[] = {"Error", "Failed", "Running", "Succeeded", "Terminating", NULL};
+static const char *const result_codes[] = {"Synced", "SyncFailed", "Pruned", "PruneSkipped", NULL};
+static const char *const sync_phases[] = {"PreSync", "Sync", "PostSync", "SyncFail", NULL};
+static const char *const hook_types[] = {"PreSync", "Sync", "PostSync", "Skip", "SyncFail", NULL};
+
+// The word if Argo CD knows it, else empty: clients have enums for these.
+static struct str word_among(struct str word, const char *const *known)
+{
+    for (; *known; known++)
+        if (str_eq(word, str_c(*known))) return word;
+    return STR_EMPTY;
+}
+
+static json_t *result_resource(const json_t *from)
+{
+    static const char *const names[] = {"group", "version", "kind", "name"};
+    const struct {
+        const char *key;
+        const char *const *known;
+    } words[] = {{"status", result_codes}, {"syncPhase", sync_phases}, {"hookPhase", phases}, {"hookType", hook_types}};
+    json_t *one = json_object();
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        json_object_set_new(one, names[i], json_new_str(report_cut(json_get_str(from, names[i]), VALUE_MAX)));
+    copy_member(one, "namespace", from, "namespace");
+    copy_member(one, "message", from, "message");
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        struct str word = word_among(json_get_str(from, words[i].key), words[i].known);
+        if (word.len) json_object_set_new(one, words[i].key, json_new_str(word));
+    }
+    return one;
+}
+
 static void plan_operation(struct report_params *p, const json_t *state)
 {
     json_t *operation = NULL, *resources = NULL;
@@ -108,16 +141,12 @@ static void plan_operation(struct report_params *p, const json_t *state)
         json_t *each;
         json_array_foreach(json_path(state, "syncResult", "resources", NULL), i, each)
         {
-            static const char *const members[] = {"group",  "version", "kind",     "name",      "namespace",
-                                                  "status", "message", "hookType", "hookPhase", "syncPhase"};
             if (i >= RESOURCES_MAX) break;
-            json_t *one = json_object();
-            for (size_t m = 0; m < sizeof members / sizeof *members; m++)
-                copy_member(one, members[m], each, members[m]);
+            json_t *one = result_resource(each);
             json_array_append_new(resources, one);
         }
     }
-    params_cut(p, json_get_str(state, "phase"), 64);
+    params_text_or_null(p, word_among(json_get_str(state, "phase"), phases));
     params_cut(p, json_get_str(state, "message"), TEXT_MAX);
     params_time_or_null(p, json_get_str(state, "startedAt"));
     params_time_or_null(p, json_get_str(state, "finishedAt"));
@@ -154,7 +183,7 @@ static void append_error(json_t *errors, const char *type, const char *level, st
     bool is_invalid = str_eq(title, STR("InvalidSpecError"));
     json_array_append_new(errors, json_pack("{s:s, s:s, s:o, s:o, s:n, s:n, s:s, s:o}", "__typename", type, "level",
                                             level, "title", json_new_str(title), "message",
-                                            json_new_str(str_first(message, TEXT_MAX)), "suggestion", "object", "code",
+                                            json_new_str(report_cut(message, TEXT_MAX)), "suggestion", "object", "code",
                                             is_invalid ? "INVALID_SPEC" : "UNKNOWN", "lastSeen", json_new_str(at)));
 }
 
@@ -251,7 +280,7 @@ static void plan_operation_row(struct report_plan *plan, const struct report *re
     params_text(&p, uid);
     params_time_or_null(&p, json_get_str(state, "startedAt"));
     params_time_or_null(&p, json_get_str(state, "finishedAt"));
-    params_text(&p, str_first(json_get_str(state, "phase"), 64));
+    params_text(&p, word_among(json_get_str(state, "phase"), phases));
     params_cut(&p, json_get_str(state, "message"), TEXT_MAX);
     params_cut(&p, json_get_str(json_get_object(state, "syncResult"), "revision"), TEXT_MAX);
     params_cut(&p, json_get_str(initiator, "username"), VALUE_MAX);
@@ -338,7 +367,7 @@ enum error_code report_application_plan(struct report_plan *plan, const struct r
     if (code != ERROR_NONE) return code;
     if (!manifest) return error_set(err, ERROR_INVALID, "an application without a manifest");
     struct str uid = report->uid;
-    if (!uid.len) uid = str_first(json_get_str(json_get_object(manifest, "metadata"), "uid"), 128);
+    if (!uid.len) uid = report_cut(json_get_str(json_get_object(manifest, "metadata"), "uid"), UID_MAX);
     *out_deciding = plan_row(plan, report, uid, manifest);
     json_decref(manifest);
     return ERROR_NONE;

@@ -66,12 +66,17 @@ void params_text_or_null(struct report_params *p, struct str s)
     push(p, s.len ? pg_text(arena_str(p->plan->arena, s)) : pg_null());
 }
 
-void params_cut(struct report_params *p, struct str s, size_t bytes_max)
+struct str report_cut(struct str s, size_t bytes_max)
 {
     size_t len = s.len < bytes_max ? s.len : bytes_max;
     while (len < s.len && len > 0 && ((unsigned char)s.at[len] & 0xc0) == 0x80)
         len--;
-    params_text_or_null(p, str_first(s, len));
+    return str_first(s, len);
+}
+
+void params_cut(struct report_params *p, struct str s, size_t bytes_max)
+{
+    params_text_or_null(p, report_cut(s, bytes_max));
 }
 
 void params_int(struct report_params *p, int64_t value)

@@ -53,6 +53,8 @@ void params_bool(struct report_params *p, bool value);
 void params_bytes_or_null(struct report_params *p, struct str s); // the memory must be the plan's
 void params_time_ms(struct report_params *p, int64_t wall_ms);
 void params_time_or_null(struct report_params *p, struct str rfc3339); // NULL also when it is no time
+// At most bytes_max of it, cut between characters.
+struct str report_cut(struct str s, size_t bytes_max);
 // Compact JSON; NULL for NULL, and def when it is longer than bytes_max.
 void params_json(struct report_params *p, const json_t *value, size_t bytes_max, const char *def);
 

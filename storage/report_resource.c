@@ -5,7 +5,7 @@
 #include "storage/argo_status.h"
 #include "storage/report_plan.h"
 
-enum { TEXT_MAX = 4096, VALUE_MAX = 1024, JSON_MAX = 64 * 1024, OWNERS_MAX = 32, IMAGES_MAX = 100 };
+enum { TEXT_MAX = 4096, VALUE_MAX = 1024, JSON_MAX = 64 * 1024, OWNERS_MAX = 32, IMAGES_MAX = 100, UID_MAX = 128 };
 
 static void resource_key(struct report_params *p, const struct report *report)
 {
@@ -96,7 +96,7 @@ static int plan_row(struct report_plan *plan, const struct report *report, const
     struct report_params p = {.plan = plan};
     resource_key(&p, report);
     params_text(&p, report->version);
-    params_text(&p, report->uid.len ? report->uid : str_first(json_get_str(metadata, "uid"), 128));
+    params_text(&p, report->uid.len ? report->uid : report_cut(json_get_str(metadata, "uid"), UID_MAX));
     params_text(&p, report->application_ns);
     params_text(&p, report->application_name);
     params_text_or_null(&p, argo_sync_status(report->sync_status));

@@ -254,7 +254,7 @@ UPDATE resources
 
 -- The end of a snapshot that began at a mark of the same session. What it named carries a newer (epoch, sequence) than
 -- the mark; when that is as much as the agent counted (some may have been refused), the rest is gone. Rows that only
--- HTTP reported (epoch 0) are not the agent's to delete.
+-- HTTP reported (epoch 0) are not the agent's to delete. Clusters are no part of snapshots.
 -- Answers: "repeated" (was done before), "matched", or "resync"; then how many rows went.
 -- name: report_snapshot_end
 WITH mark AS (
@@ -295,21 +295,10 @@ resources_gone AS (
       FROM matched m
      WHERE a.account_id = $1 AND a.runtime = $2 AND NOT a.is_deleted AND a.epoch > 0
        AND (a.epoch, a.sequence) < (m.epoch, m.sequence)
-    RETURNING 1),
--- An agent that tells its clusters within the snapshot has told them all.
-clusters_gone AS (
-    UPDATE clusters c
-       SET is_deleted = true, epoch = $3::bigint, sequence = $4::bigint, received_at = now()
-      FROM matched m
-     WHERE c.account_id = $1 AND c.runtime = $2 AND NOT c.is_deleted AND c.epoch > 0
-       AND (c.epoch, c.sequence) < (m.epoch, m.sequence)
-       AND EXISTS (SELECT FROM clusters n WHERE n.account_id = $1 AND n.runtime = $2 AND NOT n.is_deleted
-                      AND (n.epoch, n.sequence) > (m.epoch, m.sequence))
     RETURNING 1)
 SELECT CASE WHEN (SELECT is_repeated FROM mark) THEN 'repeated' WHEN EXISTS (SELECT FROM matched) THEN 'matched'
             ELSE 'resync' END,
-       (SELECT count(*) FROM applications_gone) + (SELECT count(*) FROM resources_gone) +
-       (SELECT count(*) FROM clusters_gone)
+       (SELECT count(*) FROM applications_gone) + (SELECT count(*) FROM resources_gone)
 
 -- Tombstones of sessions that are over have done their work: fenced sessions cannot repeat what they knew.
 -- name: report_trim_applications

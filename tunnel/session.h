@@ -36,7 +36,7 @@ struct tunnel_session {
     struct tunnel_reports *reports;
     struct session_head *head;        // a header block being received; they never interleave (RFC 9113 section 4.3)
     struct session_payload *controls; // payloads that nghttp2 still points to
-    uint8_t *control; // a control message being received, else NULL: sessions are many and mostly idle
+    uint8_t *control;                 // a control message being received, else NULL: sessions are many and mostly idle
     size_t control_len;
     const uint8_t *unsent; // what nghttp2 serialised and the last write had no room for
     size_t unsent_len;

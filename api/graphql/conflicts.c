@@ -147,8 +147,8 @@ static bool same_shape(const struct checker *c, const struct gql_type_ref *a, co
 {
     if (a->non_null != b->non_null || !a->item != !b->item) return false;
     if (a->item) return same_shape(c, a->item, b->item);
-    bool leaf = gql_type_is_leaf(gql_schema_type(c->schema, a->name)) ||
-                gql_type_is_leaf(gql_schema_type(c->schema, b->name));
+    bool leaf =
+        gql_type_is_leaf(gql_schema_type(c->schema, a->name)) || gql_type_is_leaf(gql_schema_type(c->schema, b->name));
     return !leaf || str_eq(a->name, b->name);
 }
 
@@ -159,10 +159,10 @@ static void report(struct checker *c, const struct entry *a, const struct entry 
     for (; a->outer != b->outer; a = a->outer, b = b->outer)
         why = arena_printf(c->problems->arena, "subfields \"%.*s\" conflict because %s",
                            STR_ARG(str_first(a->field->alias, 100)), why);
-    gql_problem_add(
-        c->problems, at, code, NULL,
-        "Fields \"%.*s\" conflict because %s. Use different aliases on the fields to fetch both if this was intentional.",
-        STR_ARG(str_first(a->field->alias, 100)), why);
+    gql_problem_add(c->problems, at, code, NULL,
+                    "Fields \"%.*s\" conflict because %s. Use different aliases on the fields to fetch both if this "
+                    "was intentional.",
+                    STR_ARG(str_first(a->field->alias, 100)), why);
 }
 
 static const char *difference(struct checker *c, const struct entry *a, const struct entry *b)

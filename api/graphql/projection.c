@@ -150,14 +150,12 @@ static bool must_not_be_null(struct gql_projection *p, const struct gql_type_ref
     return false;
 }
 
-static bool write_value(struct gql_projection *p, const struct gql_type_ref *type,
-                        struct gql_collected *field, const json_t *value, const struct place *place,
-                        struct strbuf *out);
+static bool write_value(struct gql_projection *p, const struct gql_type_ref *type, struct gql_collected *field,
+                        const json_t *value, const struct place *place, struct strbuf *out);
 
 // A nullable place takes the null that its inside could not be.
-static bool write_or_null(struct gql_projection *p, const struct gql_type_ref *type,
-                          struct gql_collected *field, const json_t *value, const struct place *place,
-                          struct strbuf *out)
+static bool write_or_null(struct gql_projection *p, const struct gql_type_ref *type, struct gql_collected *field,
+                          const json_t *value, const struct place *place, struct strbuf *out)
 {
     size_t before = out->len;
     if (write_value(p, type, field, value, place, out)) return true;
@@ -191,8 +189,7 @@ static bool write_leaf(const struct gql_type *type, const json_t *value, struct 
     return true;
 }
 
-static const struct gql_type *concrete_type(struct gql_projection *p, const struct gql_type *type,
-                                            const json_t *value)
+static const struct gql_type *concrete_type(struct gql_projection *p, const struct gql_type *type, const json_t *value)
 {
     if (type->kind == GQL_OBJECT) return type;
     const struct gql_type *concrete = gql_schema_type(p->schema, json_get_str(value, "__typename"));
@@ -228,9 +225,8 @@ static bool write_object(struct gql_projection *p, const struct gql_type *type, 
     return true;
 }
 
-static bool write_list(struct gql_projection *p, const struct gql_type_ref *type,
-                       struct gql_collected *field, const json_t *value, const struct place *outer,
-                       struct strbuf *out)
+static bool write_list(struct gql_projection *p, const struct gql_type_ref *type, struct gql_collected *field,
+                       const json_t *value, const struct place *outer, struct strbuf *out)
 {
     size_t i;
     json_t *item;
@@ -245,9 +241,8 @@ static bool write_list(struct gql_projection *p, const struct gql_type_ref *type
     return true;
 }
 
-static bool write_value(struct gql_projection *p, const struct gql_type_ref *type,
-                        struct gql_collected *field, const json_t *value, const struct place *place,
-                        struct strbuf *out)
+static bool write_value(struct gql_projection *p, const struct gql_type_ref *type, struct gql_collected *field,
+                        const json_t *value, const struct place *place, struct strbuf *out)
 {
     struct gql_location at = field->field->at;
     if (out->overflow) return true; // too large already: nothing more is needed

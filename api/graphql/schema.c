@@ -233,19 +233,52 @@ static enum error_code check_ref(const struct gql_schema *schema, const struct g
     return ERROR_NONE;
 }
 
+static enum error_code twice(const struct gql_type *owner, struct str name, struct error *err)
+{
+    return error_set(err, ERROR_INVALID, "schema: %.*s has %.*s twice", STR_ARG(owner->name), STR_ARG(name));
+}
+
+static enum error_code check_inputs(const struct gql_schema *schema, const struct gql_type *owner,
+                                    const struct gql_input_def *inputs, struct error *err)
+{
+    for (const struct gql_input_def *input = inputs; input; input = input->next) {
+        TRY(check_ref(schema, owner, &input->type, true, err));
+        if (gql_input_find(inputs, input->name) != input) return twice(owner, input->name, err);
+    }
+    return ERROR_NONE;
+}
+
+// What an object implements must be an interface, whose fields it has; what is in a union must be an object.
+static enum error_code check_name(const struct gql_schema *schema, const struct gql_type *owner, struct str name,
+                                  struct error *err)
+{
+    const struct gql_type *type = gql_schema_type(schema, name);
+    if (!type)
+        return error_set(err, ERROR_INVALID, "schema: %.*s names the unknown type %.*s", STR_ARG(owner->name),
+                         STR_ARG(name));
+    if (type->kind != (owner->kind == GQL_UNION ? GQL_OBJECT : GQL_INTERFACE))
+        return error_set(err, ERROR_INVALID, "schema: %.*s uses %.*s where it cannot stand", STR_ARG(owner->name),
+                         STR_ARG(name));
+    for (const struct gql_field_def *field = type->fields; field && owner->kind == GQL_OBJECT; field = field->next)
+        if (!gql_type_field(owner, field->name))
+            return error_set(err, ERROR_INVALID, "schema: %.*s lacks the field %.*s of %.*s", STR_ARG(owner->name),
+                             STR_ARG(field->name), STR_ARG(name));
+    return ERROR_NONE;
+}
+
 static enum error_code check_type(const struct gql_schema *schema, const struct gql_type *type, struct error *err)
 {
     for (const struct gql_field_def *field = type->fields; field; field = field->next) {
         TRY(check_ref(schema, type, &field->type, false, err));
-        for (const struct gql_input_def *input = field->arguments; input; input = input->next)
-            TRY(check_ref(schema, type, &input->type, true, err));
+        TRY(check_inputs(schema, type, field->arguments, err));
+        if (gql_type_field(type, field->name) != field) return twice(type, field->name, err);
     }
-    for (const struct gql_input_def *input = type->inputs; input; input = input->next)
-        TRY(check_ref(schema, type, &input->type, true, err));
-    for (const struct gql_name *name = type->names; name && type->kind != GQL_ENUM; name = name->next)
-        if (!gql_schema_type(schema, name->name))
-            return error_set(err, ERROR_INVALID, "schema: %.*s names the unknown type %.*s", STR_ARG(type->name),
-                             STR_ARG(name->name));
+    TRY(check_inputs(schema, type, type->inputs, err));
+    for (const struct gql_name *name = type->names; name; name = name->next) {
+        if (type->kind != GQL_ENUM) TRY(check_name(schema, type, name->name, err));
+        for (const struct gql_name *other = type->names; other != name; other = other->next)
+            if (str_eq(other->name, name->name)) return twice(type, name->name, err);
+    }
     return ERROR_NONE;
 }
 
@@ -260,6 +293,8 @@ static enum error_code read_all(struct reader *r, struct str sdl)
     for (size_t i = 0; i < SLOTS; i++)
         for (const struct gql_type *type = r->schema->slots[i]; type; type = type->next_in_slot)
             TRY(check_type(r->schema, type, r->err));
+    const struct gql_type *query = gql_schema_root(r->schema, GQL_QUERY);
+    if (!query || query->kind != GQL_OBJECT) return error_set(r->err, ERROR_INVALID, "schema: there is no type Query");
     return ERROR_NONE;
 }
 

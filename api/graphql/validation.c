@@ -2,9 +2,10 @@
 
 #include <stdint.h>
 
+#include "api/graphql/conflicts.h"
 #include "base/parse.h"
 
-enum { SPREADS_MAX = 64, VALUE_DEPTH_MAX = 64, VISITS_MAX = 20000 };
+enum { SPREADS_MAX = 64, VISITS_MAX = 20000, SHOWN_BYTES_MAX = 200 };
 static const char code[] = "GRAPHQL_VALIDATION_FAILED";
 
 struct validator {
@@ -13,10 +14,13 @@ struct validator {
     const struct gql_limits *limits;
     struct gql_problems *problems;
     const struct gql_operation *operation;           // whose variables are in scope
-    uint64_t used_variables;                         // by position, the first 64
+    bool *used_variables;                            // by their position in the operation
+    bool *used_fragments;                            // by their position in the document
     const struct gql_fragment *spreads[SPREADS_MAX]; // the way from the operation to here
     size_t spread_count;
-    size_t visits; // selections looked at: spreading fragments in fragments multiplies them
+    unsigned depth, field_depth; // of selections to here, fragments included; of fields alone
+    unsigned root_fields;
+    size_t visits; // selections and values looked at: spreading fragments in fragments multiplies them
 };
 
 static void check_selections(struct validator *v, const struct gql_type *type, const struct gql_selection *first);
@@ -43,6 +47,7 @@ static bool types_fit(const struct gql_type_ref *given, const struct gql_type_re
     return !given->item && str_eq(given->name, wanted->name);
 }
 
+// wanted NULL: inside a scalar that takes anything.
 static void check_variable_use(struct validator *v, const struct gql_value *value, const struct gql_type_ref *wanted,
                                bool has_default)
 {
@@ -55,7 +60,8 @@ static void check_variable_use(struct validator *v, const struct gql_value *valu
                         operation.len ? "\"" : "");
         return;
     }
-    if (index < 64) v->used_variables |= 1ull << index;
+    v->used_variables[index] = true;
+    if (!wanted) return;
     struct gql_type_ref given = variable->type, relaxed = *wanted;
     bool default_is_value = variable->has_default && variable->def.kind != GQL_VALUE_NULL;
     if (default_is_value || has_default) relaxed.non_null = false;
@@ -65,19 +71,94 @@ static void check_variable_use(struct validator *v, const struct gql_value *valu
                     gql_type_ref_text(&given, v->problems->arena), gql_type_ref_text(wanted, v->problems->arena));
 }
 
-static bool leaf_accepts(const struct gql_type *type, const struct gql_value *value)
+static void show(const struct gql_value *value, struct strbuf *out)
 {
-    if (type->kind == GQL_ENUM) return value->kind == GQL_VALUE_ENUM && gql_type_has_name(type, value->text);
+    switch (value->kind) {
+    case GQL_VALUE_STRING: strbuf_add_json(out, value->text); return;
+    case GQL_VALUE_VARIABLE: strbuf_addf(out, "$%.*s", STR_ARG(value->text)); return;
+    case GQL_VALUE_LIST:
+        strbuf_add_byte(out, '[');
+        for (const struct gql_value *item = value->items; item && !out->overflow; item = item->next) {
+            show(item, out);
+            if (item->next) strbuf_add_c(out, ", ");
+        }
+        strbuf_add_byte(out, ']');
+        return;
+    case GQL_VALUE_OBJECT:
+        strbuf_add_byte(out, '{');
+        for (const struct gql_argument *field = value->fields; field && !out->overflow; field = field->next) {
+            strbuf_addf(out, "%.*s: ", STR_ARG(field->name));
+            show(&field->value, out);
+            if (field->next) strbuf_add_c(out, ", ");
+        }
+        strbuf_add_byte(out, '}');
+        return;
+    default: strbuf_add_str(out, value->text);
+    }
+}
+
+// A value as its document has it, for a message.
+static const char *shown(struct validator *v, const struct gql_value *value)
+{
+    struct strbuf text;
+    strbuf_init(&text, SHOWN_BYTES_MAX);
+    show(value, &text);
+    const char *out = text.overflow ? "a long value" : arena_cstr(v->problems->arena, strbuf_str(&text));
+    strbuf_finish(&text);
+    return out;
+}
+
+// What is wrong with a literal of a leaf type, or NULL.
+static const char *leaf_fault(struct validator *v, const struct gql_type *type, const struct gql_value *value)
+{
+    enum gql_value_kind kind = value->kind;
+    const char *fault = NULL;
+    if (type->kind == GQL_ENUM) {
+        if (kind == GQL_VALUE_ENUM && gql_type_has_name(type, value->text)) return NULL;
+        if (kind == GQL_VALUE_ENUM)
+            return arena_printf(v->problems->arena, "Value \"%.*s\" does not exist in \"%.*s\" enum.",
+                                STR_ARG(str_first(value->text, SHOWN_BYTES_MAX)), STR_ARG(type->name));
+        return arena_printf(v->problems->arena, "Enum \"%.*s\" cannot represent non-enum value: %s.",
+                            STR_ARG(type->name), shown(v, value));
+    }
     if (str_eq(type->name, STR("Int"))) {
         int64_t number;
-        return value->kind == GQL_VALUE_INT &&
-               parse_i64(value->text, INT32_MIN, INT32_MAX, &number, NULL) == ERROR_NONE;
+        if (kind != GQL_VALUE_INT)
+            fault = "non-integer";
+        else if (parse_i64(value->text, INT32_MIN, INT32_MAX, &number, NULL) != ERROR_NONE)
+            fault = "non 32-bit signed integer";
+    } else if (str_eq(type->name, STR("Float"))) {
+        if (kind != GQL_VALUE_INT && kind != GQL_VALUE_FLOAT) fault = "non numeric";
+    } else if (str_eq(type->name, STR("Boolean"))) {
+        if (kind != GQL_VALUE_BOOLEAN) fault = "a non boolean";
+    } else if (str_eq(type->name, STR("String"))) {
+        if (kind != GQL_VALUE_STRING) fault = "a non string";
+    } else if (str_eq(type->name, STR("ID"))) {
+        if (kind != GQL_VALUE_STRING && kind != GQL_VALUE_INT) fault = "a non-string and non-integer";
     }
-    if (str_eq(type->name, STR("Float"))) return value->kind == GQL_VALUE_INT || value->kind == GQL_VALUE_FLOAT;
-    if (str_eq(type->name, STR("Boolean"))) return value->kind == GQL_VALUE_BOOLEAN;
-    if (str_eq(type->name, STR("String"))) return value->kind == GQL_VALUE_STRING;
-    if (str_eq(type->name, STR("ID"))) return value->kind == GQL_VALUE_STRING || value->kind == GQL_VALUE_INT;
-    return true; // scalars of the schema take any value
+    if (!fault) return NULL;
+    return arena_printf(v->problems->arena, "%.*s cannot represent %s value: %s", STR_ARG(type->name), fault,
+                        shown(v, value));
+}
+
+// A scalar of the schema takes any value; the variables in it must be there.
+static void check_free_value(struct validator *v, const struct gql_value *value)
+{
+    if (value->kind == GQL_VALUE_VARIABLE) check_variable_use(v, value, NULL, false);
+    for (const struct gql_value *item = value->items; item; item = item->next)
+        check_free_value(v, item);
+    for (const struct gql_argument *field = value->fields; field; field = field->next)
+        check_free_value(v, &field->value);
+}
+
+// One more selection or value to look at, unless there were too many.
+static bool may_visit(struct validator *v, struct gql_location at)
+{
+    if (gql_problems_full(v->problems)) return false;
+    if (++v->visits <= VISITS_MAX) return true;
+    if (v->visits == VISITS_MAX + 1)
+        gql_problem_add(v->problems, at, code, NULL, "The fragments multiply to more than %d selections.", VISITS_MAX);
+    return false;
 }
 
 static void check_value(struct validator *v, const struct gql_value *value, const struct gql_type_ref *wanted,
@@ -92,6 +173,11 @@ static void check_input_object(struct validator *v, const struct gql_value *valu
                             STR_ARG(field->name), STR_ARG(type->name));
             continue;
         }
+        for (const struct gql_argument *other = value->fields; other != field; other = other->next)
+            if (str_eq(other->name, field->name))
+                gql_problem_add(v->problems, field->at, code, NULL, "There can be only one input field named \"%.*s\".",
+                                STR_ARG(field->name));
+        if (gql_problems_full(v->problems)) return;
         check_value(v, &field->value, &input->type, input->has_default);
     }
     for (const struct gql_input_def *input = type->inputs; input; input = input->next) {
@@ -109,6 +195,7 @@ static void check_input_object(struct validator *v, const struct gql_value *valu
 static void check_value(struct validator *v, const struct gql_value *value, const struct gql_type_ref *wanted,
                         bool has_default)
 {
+    if (!may_visit(v, value->at)) return;
     if (value->kind == GQL_VALUE_VARIABLE) {
         check_variable_use(v, value, wanted, has_default);
         return;
@@ -133,13 +220,20 @@ static void check_value(struct validator *v, const struct gql_value *value, cons
         check_input_object(v, value, type);
         return;
     }
-    if (type->kind != GQL_INPUT && leaf_accepts(type, value)) return;
-    gql_problem_add(v->problems, value->at, code, NULL, "Expected value of type \"%s\", found %.*s.",
-                    gql_type_ref_text(wanted, v->problems->arena), STR_ARG(str_first(value->text, 80)));
+    if (type->kind == GQL_INPUT) {
+        gql_problem_add(v->problems, value->at, code, NULL, "Expected value of type \"%s\", found %s.",
+                        gql_type_ref_text(wanted, v->problems->arena), shown(v, value));
+        return;
+    }
+    const char *fault = leaf_fault(v, type, value);
+    if (fault)
+        gql_problem_add(v->problems, value->at, code, NULL, "%s", fault);
+    else
+        check_free_value(v, value);
 }
 
 static void check_arguments(struct validator *v, const struct gql_argument *given, const struct gql_input_def *defined,
-                            struct gql_location at, const char *where, struct str what)
+                            struct gql_location at, const char *where, const char *what)
 {
     for (const struct gql_argument *argument = given; argument; argument = argument->next) {
         const struct gql_input_def *input = gql_input_find(defined, argument->name);
@@ -152,6 +246,7 @@ static void check_arguments(struct validator *v, const struct gql_argument *give
             if (str_eq(other->name, argument->name))
                 gql_problem_add(v->problems, argument->at, code, NULL, "There can be only one argument named \"%.*s\".",
                                 STR_ARG(argument->name));
+        if (gql_problems_full(v->problems)) return;
     }
     for (const struct gql_input_def *input = defined; input; input = input->next) {
         if (!input->type.non_null || input->has_default) continue;
@@ -160,23 +255,35 @@ static void check_arguments(struct validator *v, const struct gql_argument *give
             argument = argument->next;
         if (!argument)
             gql_problem_add(v->problems, at, code, NULL,
-                            "Field \"%.*s\" argument \"%.*s\" of type \"%s\" is required, but it was not provided.",
-                            STR_ARG(what), STR_ARG(input->name), gql_type_ref_text(&input->type, v->problems->arena));
+                            "%s argument \"%.*s\" of type \"%s\" is required, but it was not provided.", what,
+                            STR_ARG(input->name), gql_type_ref_text(&input->type, v->problems->arena));
     }
 }
 
-static void check_directives(struct validator *v, const struct gql_directive *first)
+// place: the directive location (specification section 3.13), "FIELD" for example.
+static void check_directives(struct validator *v, const struct gql_directive *first, const char *place)
 {
     static const struct gql_input_def condition = {.name = {"if", 2},
                                                    .type = {.name = {"Boolean", 7}, .non_null = true}};
+    bool selects =
+        strcmp(place, "FIELD") == 0 || strcmp(place, "FRAGMENT_SPREAD") == 0 || strcmp(place, "INLINE_FRAGMENT") == 0;
+    struct arena *arena = v->problems->arena;
     for (const struct gql_directive *directive = first; directive; directive = directive->next) {
-        if (!str_eq(directive->name, STR("skip")) && !str_eq(directive->name, STR("include"))) {
-            gql_problem_add(v->problems, directive->at, code, NULL, "Unknown directive \"@%.*s\".",
-                            STR_ARG(directive->name));
+        struct str name = directive->name;
+        if (!str_eq(name, STR("skip")) && !str_eq(name, STR("include"))) {
+            gql_problem_add(v->problems, directive->at, code, NULL, "Unknown directive \"@%.*s\".", STR_ARG(name));
             continue;
         }
-        const char *where = arena_printf(v->problems->arena, "directive \"@%.*s\"", STR_ARG(directive->name));
-        check_arguments(v, directive->arguments, &condition, directive->at, where, directive->name);
+        if (!selects)
+            gql_problem_add(v->problems, directive->at, code, NULL, "Directive \"@%.*s\" may not be used on %s.",
+                            STR_ARG(name), place);
+        for (const struct gql_directive *other = first; other != directive; other = other->next)
+            if (str_eq(other->name, name))
+                gql_problem_add(v->problems, directive->at, code, NULL,
+                                "The directive \"@%.*s\" can only be used once at this location.", STR_ARG(name));
+        check_arguments(v, directive->arguments, &condition, directive->at,
+                        arena_printf(arena, "directive \"@%.*s\"", STR_ARG(name)),
+                        arena_printf(arena, "Directive \"@%.*s\"", STR_ARG(name)));
     }
 }
 
@@ -184,7 +291,11 @@ static void check_directives(struct validator *v, const struct gql_directive *fi
 
 static void check_field(struct validator *v, const struct gql_type *type, const struct gql_selection *field)
 {
+    if (v->field_depth == 0 && ++v->root_fields == v->limits->root_fields_max + 1)
+        gql_problem_add(v->problems, field->at, code, NULL, "The operation has more than %u root fields.",
+                        v->limits->root_fields_max);
     if (str_eq(field->name, STR("__typename"))) {
+        check_arguments(v, field->arguments, NULL, field->at, "field \"__typename\"", "");
         if (field->selections)
             gql_problem_add(v->problems, field->at, code, NULL,
                             "Field \"__typename\" must not have a selection since type \"String!\" has no subfields.");
@@ -196,11 +307,12 @@ static void check_field(struct validator *v, const struct gql_type *type, const 
                         STR_ARG(field->name), STR_ARG(type->name));
         return;
     }
-    const char *where =
-        arena_printf(v->problems->arena, "field \"%.*s.%.*s\"", STR_ARG(type->name), STR_ARG(field->name));
-    check_arguments(v, field->arguments, def->arguments, field->at, where, field->name);
+    struct arena *arena = v->problems->arena;
+    check_arguments(v, field->arguments, def->arguments, field->at,
+                    arena_printf(arena, "field \"%.*s.%.*s\"", STR_ARG(type->name), STR_ARG(field->name)),
+                    arena_printf(arena, "Field \"%.*s\"", STR_ARG(field->name)));
     const struct gql_type *inner = gql_schema_type(v->schema, gql_type_ref_name(&def->type));
-    const char *text = gql_type_ref_text(&def->type, v->problems->arena);
+    const char *text = gql_type_ref_text(&def->type, arena);
     if (gql_type_is_leaf(inner)) {
         if (field->selections)
             gql_problem_add(v->problems, field->at, code, NULL,
@@ -212,7 +324,9 @@ static void check_field(struct validator *v, const struct gql_type *type, const 
             "Field \"%.*s\" of type \"%s\" must have a selection of subfields. Did you mean \"%.*s { ... }\"?",
             STR_ARG(field->name), text, STR_ARG(field->name));
     } else {
+        v->field_depth++;
         check_selections(v, inner, field->selections);
+        v->field_depth--;
     }
 }
 
@@ -227,90 +341,88 @@ static bool can_meet(const struct gql_schema *schema, const struct gql_type *a, 
     return false;
 }
 
-// The type that a fragment's condition names, if it can stand here.
+// The type that a fragment's condition names, if it can stand here. fragment: `"name" ` or nothing, for messages.
 static const struct gql_type *condition_type(struct validator *v, const struct gql_type *type, struct str condition,
-                                             struct gql_location at)
+                                             struct gql_location at, const char *fragment)
 {
     if (condition.len == 0) return type;
     const struct gql_type *wanted = gql_schema_type(v->schema, condition);
     if (!wanted)
         gql_problem_add(v->problems, at, code, NULL, "Unknown type \"%.*s\".", STR_ARG(condition));
     else if (!gql_type_is_composite(wanted))
-        gql_problem_add(v->problems, at, code, NULL, "Fragment cannot condition on non composite type \"%.*s\".",
-                        STR_ARG(condition));
+        gql_problem_add(v->problems, at, code, NULL, "Fragment %scannot condition on non composite type \"%.*s\".",
+                        fragment, STR_ARG(condition));
     else if (!can_meet(v->schema, type, wanted))
         gql_problem_add(v->problems, at, code, NULL,
-                        "Fragment cannot be spread here as objects of type \"%.*s\" can never be of type \"%.*s\".",
-                        STR_ARG(type->name), STR_ARG(condition));
+                        "Fragment %scannot be spread here as objects of type \"%.*s\" can never be of type \"%.*s\".",
+                        fragment, STR_ARG(type->name), STR_ARG(condition));
     else
         return wanted;
     return NULL;
 }
 
+// Spread number `first` on the way to here is the same fragment.
+static void report_cycle(struct validator *v, const struct gql_selection *spread, size_t first)
+{
+    const char *via = "";
+    for (size_t i = first + 1; i < v->spread_count; i++)
+        via = arena_printf(v->problems->arena, "%s%s\"%.*s\"", via, *via ? ", " : " via ",
+                           STR_ARG(str_first(v->spreads[i]->name, 100)));
+    gql_problem_add(v->problems, spread->at, code, NULL, "Cannot spread fragment \"%.*s\" within itself%s.",
+                    STR_ARG(spread->name), via);
+}
+
 static void check_spread(struct validator *v, const struct gql_type *type, const struct gql_selection *spread)
 {
-    const struct gql_fragment *fragment = gql_document_fragment(v->document, spread->name);
+    const struct gql_fragment *fragment = spread->fragment;
     if (!fragment) {
         gql_problem_add(v->problems, spread->at, code, NULL, "Unknown fragment \"%.*s\".", STR_ARG(spread->name));
         return;
     }
+    v->used_fragments[fragment->index] = true;
     for (size_t i = 0; i < v->spread_count; i++) {
         if (v->spreads[i] != fragment) continue;
-        gql_problem_add(v->problems, spread->at, code, NULL, "Cannot spread fragment \"%.*s\" within itself.",
-                        STR_ARG(spread->name));
+        report_cycle(v, spread, i);
         return;
     }
-    // Spreading counts as nesting, so that fragments cannot pass the limit on depth.
-    if (v->spread_count == SPREADS_MAX || v->spread_count >= v->limits->depth_max) {
-        gql_problem_add(v->problems, spread->at, code, NULL, "Fragments are nested deeper than %u.",
-                        v->limits->depth_max);
-        return;
-    }
-    const struct gql_type *inner = condition_type(v, type, fragment->type, spread->at);
-    if (!inner) return;
+    const char *name = arena_printf(v->problems->arena, "\"%.*s\" ", STR_ARG(str_first(fragment->name, 100)));
+    const struct gql_type *inner = condition_type(v, type, fragment->type, spread->at, name);
+    if (!inner || v->spread_count == SPREADS_MAX) return;
+    check_directives(v, fragment->directives, "FRAGMENT_DEFINITION");
     v->spreads[v->spread_count++] = fragment;
     check_selections(v, inner, fragment->selections);
     v->spread_count--;
 }
 
-// The same response key must mean the same field.
-static void check_conflicts(struct validator *v, const struct gql_selection *first)
-{
-    for (const struct gql_selection *a = first; a; a = a->next) {
-        if (a->kind != GQL_FIELD) continue;
-        for (const struct gql_selection *b = first; b != a; b = b->next) {
-            if (b->kind != GQL_FIELD || !str_eq(a->alias, b->alias) || str_eq(a->name, b->name)) continue;
-            gql_problem_add(
-                v->problems, a->at, code, NULL,
-                "Fields \"%.*s\" conflict because \"%.*s\" and \"%.*s\" are different fields. Use different "
-                "aliases on the fields to fetch both if this was intentional.",
-                STR_ARG(a->alias), STR_ARG(b->name), STR_ARG(a->name));
-        }
-    }
-}
-
 static void check_selections(struct validator *v, const struct gql_type *type, const struct gql_selection *first)
 {
-    check_conflicts(v, first);
+    // Spreading counts as nesting, so that fragments cannot pass the limit on depth.
+    if (v->depth >= v->limits->depth_max) {
+        gql_problem_add(v->problems, first->at, code, NULL, "The document is nested deeper than %u with its fragments.",
+                        v->limits->depth_max);
+        return;
+    }
+    v->depth++;
     for (const struct gql_selection *selection = first; selection; selection = selection->next) {
-        if (v->problems->count == GQL_PROBLEMS_MAX) return;
-        if (++v->visits > VISITS_MAX) {
-            if (v->visits == VISITS_MAX + 1)
-                gql_problem_add(v->problems, selection->at, code, NULL,
-                                "The fragments multiply to more than %d selections.", VISITS_MAX);
-            return;
-        }
-        check_directives(v, selection->directives);
+        if (!may_visit(v, selection->at)) break;
         switch (selection->kind) {
-        case GQL_FIELD: check_field(v, type, selection); break;
-        case GQL_FRAGMENT_SPREAD: check_spread(v, type, selection); break;
+        case GQL_FIELD:
+            check_directives(v, selection->directives, "FIELD");
+            check_field(v, type, selection);
+            break;
+        case GQL_FRAGMENT_SPREAD:
+            check_directives(v, selection->directives, "FRAGMENT_SPREAD");
+            check_spread(v, type, selection);
+            break;
         case GQL_INLINE_FRAGMENT: {
-            const struct gql_type *inner = condition_type(v, type, selection->type, selection->at);
+            check_directives(v, selection->directives, "INLINE_FRAGMENT");
+            const struct gql_type *inner = condition_type(v, type, selection->type, selection->at, "");
             if (inner) check_selections(v, inner, selection->selections);
             break;
         }
         }
     }
+    v->depth--;
 }
 
 // ---- definitions ---------------------------------------------------------------------------------------------------
@@ -328,6 +440,7 @@ static void check_variables(struct validator *v, const struct gql_operation *ope
                             gql_type_ref_text(&variable->type, v->problems->arena));
         else if (variable->has_default)
             check_value(v, &variable->def, &variable->type, false);
+        check_directives(v, variable->directives, "VARIABLE_DEFINITION");
         for (const struct gql_variable *other = operation->variables; other != variable; other = other->next)
             if (str_eq(other->name, variable->name))
                 gql_problem_add(v->problems, variable->at, code, NULL,
@@ -343,22 +456,20 @@ static void check_operation(struct validator *v, const struct gql_operation *ope
                         operation->kind == GQL_SUBSCRIPTION ? "subscription" : "such");
         return;
     }
+    static const char *const places[] = {"QUERY", "MUTATION", "SUBSCRIPTION"};
+    size_t before = v->problems->count, count = 0;
+    for (const struct gql_variable *variable = operation->variables; variable; variable = variable->next)
+        count++;
     v->operation = operation;
-    v->used_variables = 0;
+    v->used_variables = arena_array(v->problems->arena, count, sizeof *v->used_variables);
+    v->root_fields = 0;
     check_variables(v, operation);
-    check_directives(v, operation->directives);
-    unsigned roots = 0;
-    for (const struct gql_selection *selection = operation->selections; selection; selection = selection->next)
-        roots++;
-    if (roots > v->limits->root_fields_max)
-        gql_problem_add(v->problems, operation->at, code, NULL, "The operation has more than %u root fields.",
-                        v->limits->root_fields_max);
-    else
-        check_selections(v, root, operation->selections);
-    unsigned index = 0;
-    for (const struct gql_variable *variable = operation->variables; variable && index < 64;
-         variable = variable->next, index++)
-        if (!(v->used_variables & 1ull << index) && v->problems->count == 0)
+    check_directives(v, operation->directives, places[operation->kind]);
+    check_selections(v, root, operation->selections);
+    if (v->problems->count != before) return; // what was not looked at is not unused
+    const bool *used = v->used_variables;
+    for (const struct gql_variable *variable = operation->variables; variable; variable = variable->next, used++)
+        if (!*used)
             gql_problem_add(v->problems, variable->at, code, NULL, "Variable \"$%.*s\" is never used%s%.*s%s.",
                             STR_ARG(variable->name), operation->name.len ? " in operation \"" : "",
                             STR_ARG(operation->name), operation->name.len ? "\"" : "");
@@ -390,7 +501,16 @@ void gql_validate(const struct gql_schema *schema, const struct gql_document *do
         gql_problem_add(problems, (struct gql_location){0}, code, NULL, "The document has no operation.");
         return;
     }
+    v.used_fragments = arena_array(problems->arena, document->fragment_count, sizeof *v.used_fragments);
     check_names(&v);
     for (const struct gql_operation *operation = document->operations; operation; operation = operation->next)
         check_operation(&v, operation);
+    if (problems->count) return;
+    for (const struct gql_fragment *fragment = document->fragments; fragment; fragment = fragment->next)
+        if (!v.used_fragments[fragment->index])
+            gql_problem_add(problems, fragment->at, code, NULL, "Fragment \"%.*s\" is never used.",
+                            STR_ARG(fragment->name));
+    for (const struct gql_operation *operation = document->operations; operation && problems->count == 0;
+         operation = operation->next)
+        gql_check_conflicts(schema, operation, problems);
 }

@@ -242,8 +242,8 @@ static json_t *literal(const struct gql_schema *schema, const struct gql_type_re
 }
 
 // Validation lets a nullable variable with a default stand where null may not be: its value decides here.
-static enum error_code check_nulls(const struct gql_schema *schema, const struct gql_type_ref *type, const json_t *value,
-                                   struct str argument, struct error *err)
+static enum error_code check_nulls(const struct gql_schema *schema, const struct gql_type_ref *type,
+                                   const json_t *value, struct str argument, struct error *err)
 {
     if (!value || json_is_null(value)) {
         if (!type->non_null) return ERROR_NONE;
@@ -258,8 +258,8 @@ static enum error_code check_nulls(const struct gql_schema *schema, const struct
     }
     const struct gql_type *named = gql_schema_type(schema, type->name);
     for (const struct gql_input_def *input = named->inputs; input && code == ERROR_NONE; input = input->next)
-        code = check_nulls(schema, &input->type, json_object_getn(value, input->name.at, input->name.len), argument,
-                           err);
+        code =
+            check_nulls(schema, &input->type, json_object_getn(value, input->name.at, input->name.len), argument, err);
     return code;
 }
 

@@ -74,7 +74,7 @@ static struct str *report_text(struct wire_report *report, unsigned tag)
 static bool report_has_hash(const struct wire_report *report)
 {
     static const uint8_t none[WIRE_REPORT_HASH_BYTES];
-    return memcmp(report->hash, none, sizeof(none)) != 0;
+    return report->type == WIRE_REPORT_OBJECT || memcmp(report->hash, none, sizeof(none)) != 0;
 }
 
 static void report_put_field(struct strbuf *out, unsigned tag, const void *at, size_t len)

@@ -195,6 +195,7 @@ static void test_misspelt_variables_are_refused(void **state)
         {"SAMPLE_API_SERVICE_HOST", "10.0.0.1", false},
         {"SAMPLE_API_PORT", "tcp://10.0.0.1", false},
         {"SAMPLE_API_PORT_443_TCP_PORT", "443", false},
+        {"SAMPLE_API_KEY", "x", false},
         {"SAMPLE_BUILD_FOLDER", "x", false},
         {"SOMETHING_ELSE", "x", false},
     };

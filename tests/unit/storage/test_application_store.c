@@ -163,13 +163,23 @@ static void what_is_not_live_says_so(void **state)
         assert_at(node, "healthStatus", "\"HEALTHY\"");
         json_decref(node);
     }
+    // A new session has not said anything about the row yet.
+    database_query(database->account, steps[0].sql, ignored, sizeof ignored);
+    epoch = database_open_session(database, "prod", id, database->account);
+    json_t *old = get(database, "prod", "shop");
+    assert_at(old, "freshness", "\"lagging\"");
+    json_decref(old);
+    report_application(database, "prod", "shop", epoch, 1, "Synced", "Progressing", "https://c", "");
+    old = get(database, "prod", "shop");
+    assert_at(old, "freshness", "\"live\"");
+    json_decref(old);
     answer_init(&answer, database);
     session_store_close(database->pg, database->account, STR("prod"), epoch, STR("gone"), answer_on_count, &answer);
     answer_wait(&answer);
     answer_finish(&answer);
     json_t *node = get(database, "prod", "shop");
     assert_at(node, "freshness", "\"disconnected\"");
-    assert_at(node, "healthStatus", "\"HEALTHY\"");
+    assert_at(node, "healthStatus", "\"PROGRESSING\"");
     json_decref(node);
 }
 

@@ -358,10 +358,8 @@ static void the_sweep_takes_what_nothing_names(void **state)
     answer_finish(&answer);
 }
 
-// ---- every order ends alike
-// ------------------------------------------------------------------------------------------
-
-enum { OBJECTS = 6, STORY = 60, ROUNDS = 12 };
+// ---- hostile manifests
+// -----------------------------------------------------------------------------------------------
 
 static uint64_t next_random(uint64_t *seed)
 {
@@ -370,6 +368,137 @@ static uint64_t next_random(uint64_t *seed)
     *seed ^= *seed << 17;
     return *seed;
 }
+
+static json_t *nasty_value(uint64_t *seed)
+{
+    static const char *const texts[] = {"",
+                                        "'; DROP TABLE applications; --",
+                                        "\xf0\x9f\x92\xa9",
+                                        "infinity",
+                                        "$1",
+                                        "0001-01-01T00:00:00Z",
+                                        "9999-12-31T23:59:60Z",
+                                        "2026-02-30T00:00:00Z",
+                                        "\\u0000",
+                                        "\xef\xbf\xbf",
+                                        "-1",
+                                        "NaN",
+                                        "{}",
+                                        "\x7f\x01\x1b[31m"};
+    enum { TEXTS = sizeof texts / sizeof *texts, LONG = 9000 };
+    char longest[LONG + 4];
+    switch (next_random(seed) % 9) {
+    case 0: return json_null();
+    case 1: return json_integer(INT64_MAX);
+    case 2: return json_integer(INT64_MIN);
+    case 3: return json_real(1e308);
+    case 4: return json_array();
+    case 5: return json_pack("{s:{s:[i,s]}}", "a", "b", 1, "c");
+    case 6: // two-byte characters, so that every cut falls inside one half of the time
+        for (size_t i = 0; i < LONG; i += 2)
+            memcpy(longest + i, "\xc3\xa9", 2);
+        longest[LONG] = '\0';
+        return json_sprintf("%s%s", next_random(seed) % 2 ? "x" : "", longest);
+    case 7: return json_true();
+    default: return json_string(texts[next_random(seed) % TEXTS]);
+    }
+}
+
+// Walks to a random place and puts something else there.
+static void spoil(json_t *value, uint64_t *seed)
+{
+    for (;;) {
+        size_t size = json_is_object(value) ? json_object_size(value) : json_array_size(value);
+        if (size == 0) return;
+        size_t chosen = next_random(seed) % size;
+        bool is_end = next_random(seed) % 4 == 0;
+        json_t *next = NULL;
+        if (json_is_object(value)) {
+            void *at = json_object_iter(value);
+            for (size_t i = 0; i < chosen; i++)
+                at = json_object_iter_next(value, at);
+            next = json_object_iter_value(at);
+            if (is_end || (!json_is_object(next) && !json_is_array(next))) {
+                json_object_iter_set_new(value, at, nasty_value(seed));
+                return;
+            }
+        } else {
+            next = json_array_get(value, chosen);
+            if (is_end || (!json_is_object(next) && !json_is_array(next))) {
+                json_array_set_new(value, chosen, nasty_value(seed));
+                return;
+            }
+        }
+        value = next;
+    }
+}
+
+static const char full_application[] =
+    "{\"metadata\":{\"uid\":\"u\",\"labels\":{\"a\":\"b\"},\"annotations\":{\"c\":\"d\"},\"creationTimestamp\":"
+    "\"2026-01-02T03:04:05Z\",\"ownerReferences\":[{\"kind\":\"K\",\"name\":\"n\",\"uid\":\"o\"}]},\"spec\":{"
+    "\"project\":\"p\",\"destination\":{\"server\":\"s\",\"namespace\":\"n\"},\"sources\":[{\"repoURL\":\"r\","
+    "\"path\":\"p\",\"chart\":\"c\"}],\"source\":{\"repoURL\":\"r\",\"directory\":{\"include\":\"i\"}},"
+    "\"syncPolicy\":{\"automated\":{\"enabled\":true}},\"template\":{\"spec\":{\"containers\":[{\"image\":\"i\"}]}}},"
+    "\"status\":{\"sync\":{\"status\":\"Synced\",\"revision\":\"r\",\"revisions\":[\"a\"]},\"health\":{\"status\":"
+    "\"Healthy\",\"message\":\"m\"},\"history\":[{\"id\":1,\"revision\":\"r\",\"deployedAt\":\"2026-01-02T03:04:05Z\","
+    "\"initiatedBy\":{\"username\":\"u\"},\"source\":{\"repoURL\":\"r\"}},{\"id\":1},{\"id\":2}],\"conditions\":[{"
+    "\"type\":\"SyncError\",\"message\":\"m\"}],\"operationState\":{\"phase\":\"Failed\",\"message\":\"m\","
+    "\"startedAt\":\"2026-01-02T03:04:05Z\",\"retryCount\":1,\"operation\":{\"sync\":{\"revision\":\"r\"},"
+    "\"initiatedBy\":{\"username\":\"u\"}},\"syncResult\":{\"revision\":\"r\",\"resources\":[{\"kind\":\"K\","
+    "\"status\":\"Synced\"}]}}},\"name\":\"east\",\"server\":\"s\",\"connectionState\":{\"status\":\"Failed\","
+    "\"attemptedAt\":\"2026-01-02T03:04:05Z\"},\"cacheInfo\":{\"resourcesCount\":1},\"namespaces\":[\"n\"]}";
+
+// Whatever a manifest holds, its batch is committed: bad ones are kept out before they reach SQL.
+static void no_manifest_sinks_its_batch(void **state)
+{
+    enum { EACH = 40, BATCHES = 15 };
+    struct database *database = database_of(state);
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+    const char *given = getenv("CULVERT_TEST_SEED");
+    uint64_t seed = given ? strtoull(given, NULL, 10) : id_random_u64() | 1;
+    print_message("CULVERT_TEST_SEED=%llu\n", (unsigned long long)seed);
+    uint64_t sequence = 0;
+    for (int round = 0; round < BATCHES; round++) {
+        struct report reports[EACH];
+        char names[EACH][32], *manifests[EACH];
+        for (int i = 0; i < EACH; i++) {
+            json_t *manifest = json_loads(full_application, 0, NULL);
+            assert_non_null(manifest);
+            for (uint64_t n = 1 + next_random(&seed) % 4; n > 0; n--)
+                spoil(manifest, &seed);
+            manifests[i] = json_dumps(manifest, JSON_COMPACT);
+            json_decref(manifest);
+            snprintf(names[i], sizeof names[i], "object-%d", (int)(next_random(&seed) % 30));
+            reports[i] = object_report(database, names[i], 1, ++sequence, manifests[i]);
+            reports[i].uid = STR_EMPTY;
+            if (i % 3 == 0) reports[i].group = STR("argoproj.io");
+            if (i % 3 == 0) reports[i].kind = STR("Application");
+            if (i % 7 == 0) reports[i].type = REPORT_CLUSTER;
+            if (i % 5 == 0) {
+                reports[i].source = REPORT_FROM_HTTP;
+                reports[i].errors = reports[i].desired_manifest = str_c(manifests[i]);
+            }
+        }
+        struct answer answer;
+        apply(database, reports, EACH, &answer); // fails the test on an error of the batch
+        for (int i = 0; i < EACH; i++)
+            free(manifests[i]);
+    }
+    // What went in can be read out again.
+    struct answer answer;
+    answer_init(&answer, database);
+    application_store_list(database->pg, database->account, STR(""), &(struct store_page){0}, answer_on_slice, &answer);
+    answer_wait(&answer);
+    assert_int_equal(answer.code, ERROR_NONE);
+    assert_true(json_array_size(answer.nodes) > 5);
+    answer_finish(&answer);
+}
+
+// ---- every order ends alike
+// ------------------------------------------------------------------------------------------
+
+enum { OBJECTS = 6, STORY = 60, ROUNDS = 12 };
 
 static const char rows_sql[] =
     "SELECT coalesce(string_agg(row_to_json(x)::text, E'\\n' ORDER BY x.kind, x.name, x.uid), '') FROM ("
@@ -469,6 +598,7 @@ int main(void)
         cmocka_unit_test(a_clock_that_runs_ahead_blocks_nobody),
         cmocka_unit_test(large_batches_leave_the_loop_and_come_back),
         cmocka_unit_test(the_sweep_takes_what_nothing_names),
+        cmocka_unit_test(no_manifest_sinks_its_batch),
         cmocka_unit_test(replay_and_shuffle_end_in_the_same_rows),
     };
     return cmocka_run_group_tests(tests, database_setup, database_teardown);
