@@ -268,7 +268,7 @@ enum error_code agent_session_feed(struct agent_session *session, const uint8_t 
     agent_session_wants_write(session);
     if (!nghttp2_session_want_read(session->h2) && !nghttp2_session_want_write(session->h2)) {
         session->broken = true;
-        return error_set(err, ERROR_PROTOCOL, "tunnel session has ended");
+        return error_set(err, ERROR_CANCELLED, "the platform ended the session");
     }
     return ERROR_NONE;
 }

@@ -55,7 +55,7 @@ struct agent_session *agent_session_create(const struct agent_session_options *o
                                            const struct agent_session_events *events, void *arg);
 // Every stream gets its on_close first.
 void agent_session_destroy(struct agent_session *session); // NULL is fine
-// ERROR_PROTOCOL: the session is broken, take what is left (GOAWAY) and close.
+// ERROR_PROTOCOL: the session is broken, take what is left (GOAWAY) and close. ERROR_CANCELLED: it is over.
 MUST_CHECK enum error_code agent_session_feed(struct agent_session *session, const uint8_t *at, size_t len,
                                               struct error *err);
 // Writes due frames, at most cap (>= AGENT_SESSION_TAKE_BYTES) bytes; 0: nothing is due.

@@ -170,7 +170,7 @@ static void on_serving(void *arg, struct agent_tunnel *tunnel)
     client->reason[0] = '\0';
     metric_add(metric_with(client->dials, "ok"), 1);
     log_info(COMPONENT, "connected", log_c("runtime", client->config->runtime_name),
-             log_uint("epoch", agent_tunnel_epoch(tunnel)), log_uint("rtt_us", agent_tunnel_rtt_us(tunnel)));
+             log_uint("epoch", agent_tunnel_epoch(tunnel)));
     for (unsigned i = 0; i < TUNNELS_MAX; i++)
         if (client->tunnels[i] && client->tunnels[i] != tunnel)
             agent_tunnel_retire(client->tunnels[i], REPLACED_DEADLINE_MS);

@@ -302,6 +302,7 @@ void door_request_answer(struct door_request *request, int status, const char *c
     add_header(req, STR("x-content-type-options"), STR("nosniff"));
     add_header(req, STR("cache-control"), STR("no-store"));
     request_over(request);
+    req->res.content_length = body.len;
     // Copies the body into the pool, so that the caller's memory is free at once.
     h2o_send_inline(req, body.at ? body.at : "", body.len);
 }
@@ -379,6 +380,31 @@ static void note_peer(struct door_request *request)
     uv_ip_name((struct sockaddr *)&address, request->peer, sizeof request->peer);
 }
 
+// What h2o lets pass although RFC 9112 (3.2, 5.2, 6.3) asks for a refusal, because the next server on the way may read
+// it otherwise. h2o keeps the fields of the framing to itself, so they are counted in the head as it came.
+static const char *fault_of_head(const h2o_req_t *req)
+{
+    const h2o_buffer_t *input = req->conn->callbacks->get_socket(req->conn)->input;
+    struct str rest = str_of(input->bytes, input->size), line, name;
+    unsigned hosts = 0, lengths = 0, encodings = 0;
+    while (rest.len && (rest.at[0] == '\r' || rest.at[0] == '\n'))
+        rest = str_from(rest, 1);
+    str_cut(&rest, '\n', &line);
+    while (rest.len) {
+        str_cut(&rest, '\n', &line);
+        if (line.len && line.at[line.len - 1] == '\r') line.len--;
+        if (line.len == 0) break;
+        if (line.at[0] == ' ' || line.at[0] == '\t') return "a folded header line\n";
+        str_cut(&line, ':', &name);
+        hosts += str_eq_nocase(name, STR("host"));
+        lengths += str_eq_nocase(name, STR("content-length"));
+        encodings += str_eq_nocase(name, STR("transfer-encoding"));
+    }
+    if (hosts > 1 || (hosts == 0 && req->version >= 0x101)) return "there must be one Host\n";
+    if (lengths + encodings > 1) return "the length of the body is given more than once\n";
+    return NULL;
+}
+
 // h2o itself takes far longer heads.
 static bool is_head_too_long(const h2o_req_t *req, size_t bytes_max)
 {
@@ -404,12 +430,15 @@ static int on_h2o_request(h2o_handler_t *handler, h2o_req_t *req)
         id_uuid7(request->id);
     door->requests++;
     metric_move(door->in_flight, 1);
-    if (is_head_too_long(req, door->options.head_bytes_max)) {
-        req->http1_is_persistent = 0;
-        door_request_answer(request, 431, "text/plain", NULL, 0, STR("the request's head is too long\n"));
+    const char *fault = fault_of_head(req);
+    bool long_head = is_head_too_long(req, door->options.head_bytes_max);
+    if (!fault && !long_head) {
+        door->options.on_request(door->options.ctx, request);
         return 0;
     }
-    door->options.on_request(door->options.ctx, request);
+    req->http1_is_persistent = 0;
+    if (long_head) fault = "the request's head is too long\n";
+    door_request_answer(request, long_head ? 431 : 400, "text/plain; charset=utf-8", NULL, 0, str_c(fault));
     return 0;
 }
 

@@ -72,7 +72,7 @@ static void on_info(void *arg, int status, const struct tunnel_header *headers, 
     (void)headers;
     (void)count;
     // 100 was said by us; 103 is nothing but links, and a cluster sets none for our origin.
-    if (exchange->head.minor == 0 || status == 100 || status == 101 || status == 103) return;
+    if (exchange->status != 0 || exchange->head.minor == 0 || status == 100 || status == 101 || status == 103) return;
     strbuf_init(&text, 64);
     strbuf_addf(&text, "HTTP/1.1 %d %s\r\n\r\n", status, ingress_problem_reason(status));
     write_text(exchange, &text);
@@ -94,6 +94,7 @@ static void switch_protocols(struct ingress_exchange *exchange, const struct tun
         if (str_starts(headers[i].name, STR("sec-websocket-"))) kept[n++] = headers[i];
     exchange->status = 101;
     exchange->raw = exchange->patient = exchange->close = true;
+    tls_stream_be_patient(exchange->connection->stream);
     strbuf_init(&text, INGRESS_ANSWER_HEAD_BYTES_MAX);
     ingress_answer_write(&(struct ingress_answer){.status = 101,
                                                   .headers = kept,
@@ -137,6 +138,7 @@ static void on_head(void *arg, int status, const struct tunnel_header *headers, 
     if (exchange->websocket) ingress_exchange_end_request(exchange);
     exchange->status = status;
     exchange->patient = is_event_stream(kept, n);
+    if (exchange->patient) tls_stream_be_patient(exchange->connection->stream);
     exchange->answer_body = ingress_answer_body(exchange->head.method, exchange->head.minor, status, length);
     if (exchange->answer_body == HTTP1_BODY_UNTIL_CLOSE || exchange->head.minor == 0 || exchange->ingress->stopped)
         exchange->close = true;

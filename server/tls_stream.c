@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <linux/sockios.h>
+#include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 #include "server/tls_bio.h"
 
 enum {
+    PATIENCE_MS = 15 * 60 * 1000,
     PAUSE_MS = 50, // a pause that lasts longer is watched
     RECORD_BYTES = 16 * 1024,
     GATHER_BYTES = 8 * 1024,             // smaller writes of one turn share a record
@@ -454,6 +456,14 @@ void tls_stream_close(struct tls_stream *stream, void (*on_closed)(void *arg), v
     stream->closed_arg = arg;
     uv_close((uv_handle_t *)&stream->timer, on_handle_closed);
     uv_close((uv_handle_t *)stream->tcp, on_handle_closed);
+}
+
+void tls_stream_be_patient(struct tls_stream *stream)
+{
+    unsigned timeout_ms = PATIENCE_MS;
+    uv_os_fd_t fd;
+    if (uv_fileno((uv_handle_t *)stream->tcp, &fd) == 0)
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
 }
 
 void tls_stream_peer(const struct tls_stream *stream, char *out)

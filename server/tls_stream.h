@@ -58,6 +58,9 @@ void tls_stream_shutdown(struct tls_stream *stream);
 // Drops everything at once. on_closed (may be NULL) comes in a later turn; no other callback follows.
 void tls_stream_close(struct tls_stream *stream, void (*on_closed)(void *arg), void *arg);
 
+// The peer may take nothing for a quarter of an hour, as a reader of events may: by then the kernel gives it up.
+void tls_stream_be_patient(struct tls_stream *stream);
+
 size_t tls_stream_queued(const struct tls_stream *stream);       // bytes on their way, not yet in the kernel
 uint64_t tls_stream_sent_bytes(const struct tls_stream *stream); // that the peer's kernel took, ever: progress
 bool tls_stream_is_shut(const struct tls_stream *stream);        // the half-close has reached the kernel

@@ -62,6 +62,12 @@ void params_json(struct report_params *p, const json_t *value, size_t bytes_max,
 void params_key(struct report_params *p, const struct report *report);
 void params_order(struct report_params *p, const struct report *report);
 
+// ---- checks (report_check.c) ---------------------------------------------------------------------------------------
+
+// The part that names the object; with it in order the report may be refused and still counted.
+MUST_CHECK enum error_code report_check_identity(const struct report *report, struct error *err);
+MUST_CHECK enum error_code report_check_contents(const struct report *report, struct error *err);
+
 // ---- one kind each (report_application.c, report_resource.c, report_cluster.c) -------------------------------------
 
 // Each plans its statements; *out_deciding is the step whose answer says what became of the report. ERROR_INVALID,

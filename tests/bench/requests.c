@@ -197,6 +197,7 @@ static bool send_request(struct run *run, struct connection *connection)
 static long receive(struct connection *connection, char *buffer, size_t size)
 {
     if (connection->ssl != NULL) {
+        ERR_clear_error(); // SSL_get_error looks at what is left there
         int count = SSL_read(connection->ssl, buffer, (int)size);
         if (count > 0) return count;
         return SSL_get_error(connection->ssl, count) == SSL_ERROR_WANT_READ ? 0 : -1;

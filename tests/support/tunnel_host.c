@@ -184,7 +184,7 @@ static void visit_on_end(void *arg)
 static void visit_on_fail(void *arg, enum tunnel_cause cause, const char *detail)
 {
     struct visit *visit = arg;
-    if (!visit->run->quiet) say("fail %s %s", tunnel_cause_name(cause), detail);
+    if (!visit->run->quiet || !visit->run->failed) say("fail %s %s", tunnel_cause_name(cause), detail);
     visit_over(visit, true);
 }
 

@@ -185,13 +185,61 @@ static void test_webhooks(void **state)
     assert_false(out.webhook);
 }
 
+// 20,000 hosts and targets put together at random: what is accepted says in plain text where it goes.
+static void test_random_tuples(void **state)
+{
+    static const char *const pieces[] = {ACCOUNT,
+                                         "ffffffffffffffffffffffff",
+                                         "-",
+                                         "prod",
+                                         "PROD",
+                                         "other",
+                                         ".",
+                                         DOMAIN,
+                                         ".tunnels.example.com",
+                                         ":",
+                                         "443",
+                                         "..",
+                                         "%2e",
+                                         "x",
+                                         "@",
+                                         ",",
+                                         "[",
+                                         "]",
+                                         " "};
+    static const char *const paths[] = {"/", "a", "webhooks", "runtimes", "proxy", "prod", "..", ".",     "%2f", "%2e",
+                                        ";", "?", "\\",       "//",       "%00",   "%",    "#",  "http:", "*",   "/"};
+    unsigned seed = 1, accepted = 0;
+    (void)state;
+    for (int i = 0; i < 20000; i++) {
+        char host[256] = "", target[256] = "/", whole[256];
+        struct ingress_route out;
+        if (rand_r(&seed) % 2) snprintf(host, sizeof host, "%s-prod.%s", ACCOUNT, DOMAIN);
+        for (int n = rand_r(&seed) % 5; n > 0; n--)
+            strcat(host, pieces[(unsigned)rand_r(&seed) % (sizeof pieces / sizeof *pieces)]);
+        for (int n = rand_r(&seed) % 7; n > 0; n--)
+            strcat(target, paths[(unsigned)rand_r(&seed) % (sizeof paths / sizeof *paths)]);
+        if (route(host, target, &out) != ERROR_NONE) continue;
+        accepted++;
+        size_t len = strcspn(host, ":");
+        if (len > 0 && host[len - 1] == '.') len--;
+        snprintf(whole, sizeof whole, "%s-%s.%s", out.account_id, out.runtime, DOMAIN);
+        assert_true(str_eq_nocase(str_of(host, len), str_c(whole)));
+        assert_true(str_eq(out.path, str_c(target)));
+        size_t path_len = strcspn(target, "?");
+        assert_false(memmem(target, path_len, "..", 2) && memmem(target, path_len, "/../", 4));
+        assert_null(memmem(target, path_len, "//", 2));
+        assert_null(memmem(target, path_len, "%2f", 3));
+    }
+    assert_true(accepted > 500);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hosts),
-        cmocka_unit_test(test_targets_with_two_meanings),
-        cmocka_unit_test(test_platform_paths),
-        cmocka_unit_test(test_webhooks),
+        cmocka_unit_test(test_hosts),          cmocka_unit_test(test_targets_with_two_meanings),
+        cmocka_unit_test(test_platform_paths), cmocka_unit_test(test_webhooks),
+        cmocka_unit_test(test_random_tuples),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
