@@ -1,7 +1,6 @@
 #include "agent/stream.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -130,12 +129,13 @@ static nghttp2_nv name_value(struct str name, struct str value)
 }
 
 // nghttp2 copies names (in lower case) and values when the block is submitted.
-static size_t build_head(nghttp2_nv *nv, char status_text[4], int status, const struct http1_header *headers,
+static size_t build_head(nghttp2_nv *nv, char status_text[3], int status, const struct http1_header *headers,
                          size_t count)
 {
     size_t n = 0;
     assert(status >= 100 && status <= 999 && count <= HTTP1_HEADERS_MAX);
-    snprintf(status_text, 4, "%03d", status % 1000);
+    for (int i = 2, rest = status; i >= 0; i--, rest /= 10)
+        status_text[i] = (char)('0' + rest % 10);
     nv[n++] = name_value(STR(":status"), str_of(status_text, 3));
     for (size_t i = 0; i < count; i++)
         nv[n++] = name_value(headers[i].name, headers[i].value);
@@ -145,7 +145,7 @@ static size_t build_head(nghttp2_nv *nv, char status_text[4], int status, const 
 void agent_stream_inform(struct agent_stream *stream, int status, const struct http1_header *headers, size_t count)
 {
     nghttp2_nv nv[HTTP1_HEADERS_MAX + 1];
-    char text[4];
+    char text[3];
     if (stream->reset || stream->responded) return;
     size_t n = build_head(nv, text, status, headers, count);
     nghttp2_submit_headers(stream->session->h2, NGHTTP2_FLAG_NONE, stream->id, NULL, nv, n, NULL);
@@ -179,7 +179,7 @@ void agent_stream_respond(struct agent_stream *stream, int status, const struct 
                           bool end)
 {
     nghttp2_nv nv[HTTP1_HEADERS_MAX + 1];
-    char text[4];
+    char text[3];
     nghttp2_data_provider body = {.source.ptr = stream, .read_callback = read_queue};
     if (stream->reset || stream->responded) return;
     stream->responded = true;

@@ -66,12 +66,6 @@ static const struct config_entry entries[] = {
      .offset = AT(tunnel_domain),
      .def = "tunnels.localhost",
      .help = "Domain under which every runtime has a host name of its own (wildcard DNS and certificate)."},
-    {.name = "ingress.url",
-     .type = CONFIG_STRING,
-     .offset = AT(ingress_url),
-     .def = "",
-     .help = "Scheme and port of runtime host names as users see them (https://:8446); empty: https and the port of "
-             "ingress.listen."},
 
     {.section = "TLS (1.2 and 1.3); read again on SIGHUP",
      .name = "tls.certificate_file",
@@ -354,6 +348,14 @@ static const struct config_entry entries[] = {
      .min = 16 * MIB,
      .max = 16 * GIB,
      .help = "Reports that wait on a loop; beyond it tunnels are paused and HTTP gets 503."},
+
+    {.name = "reports.sweep_interval",
+     .type = CONFIG_DURATION,
+     .offset = AT(sweep_interval_ms),
+     .def = "10m",
+     .min = SECOND,
+     .max = 24 * 60 * MINUTE,
+     .help = "How often manifests that no row names any more, and old tombstones, are removed."},
 
     {.section = "Shutdown",
      .name = "drain.spread",

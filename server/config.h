@@ -16,7 +16,6 @@ struct server_config {
     char *tunnel_listen;
     char *ingress_listen;
     char *tunnel_domain;
-    char *ingress_url; // how users reach the ingress door: scheme and port of the host names that are shown
 
     char *tls_certificate_file, *tls_key_file;
     char *tunnel_tls_certificate_file, *tunnel_tls_key_file;
@@ -38,6 +37,7 @@ struct server_config {
     int64_t lease_ttl_ms;
 
     int64_t reports_batch_count, reports_batch_bytes, reports_batch_delay_ms, reports_queue_bytes_max;
+    int64_t sweep_interval_ms;
 
     int64_t graphql_tokens_max, graphql_depth_max;
 

@@ -11,6 +11,7 @@
 #include "server/ingress.h"
 #include "server/intake.h"
 #include "server/sessions.h"
+#include "server/sweeper.h"
 #include "server/worker_ingress.h"
 
 enum {
@@ -125,7 +126,9 @@ static void open_services(struct worker *worker)
         .on_tokens_changed = on_tokens_changed,
         .ctx = worker,
     });
-    if (loop_index(worker->loop) == 0) runtime_tokens_start(worker->server->tokens, worker->loop, worker->pg);
+    if (loop_index(worker->loop) != 0) return;
+    runtime_tokens_start(worker->server->tokens, worker->loop, worker->pg);
+    worker->sweeper = sweeper_create(worker->loop, worker->pg, (uint64_t)config->sweep_interval_ms);
 }
 
 static enum error_code open_doors(struct worker *worker, struct error *err)
@@ -213,6 +216,7 @@ static void on_pg_closed(void *arg)
     // What still waits is told now; the API takes those answers, so it goes last.
     intake_destroy(worker->intake);
     api_auth_destroy(worker->auth);
+    sweeper_destroy(worker->sweeper);
     api_destroy(worker->api_core);
     sessions_destroy(worker->sessions);
     if (worker->redis)

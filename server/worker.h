@@ -16,6 +16,7 @@ struct admin_door;
 struct ingress;
 struct intake;
 struct sessions;
+struct sweeper;
 
 struct worker {
     struct server *server;
@@ -24,6 +25,7 @@ struct worker {
     struct redis *redis;
     struct sessions *sessions;
     struct intake *intake;
+    struct sweeper *sweeper; // worker 0 only
     struct tunnel_node *node;
     struct api_auth *auth;
     struct api *api_core;
