@@ -173,10 +173,6 @@ static int directory_value(const struct sessions *sessions, const struct tunnel_
 
 void sessions_on_open(struct sessions *sessions, const struct tunnel_session_info *session)
 {
-    log_info("sessions", "session_open", log_c("account", session->identity.account_id),
-             log_c("runtime", session->identity.runtime), log_uint("epoch", session->epoch),
-             log_c("instance", session->instance_id), log_c("agent_version", session->agent_version),
-             log_c("remote", session->remote));
     struct redis *redis = sessions->options.redis;
     if (!redis || !redis_is_ready(redis)) return;
     char key[256], value[256], ttl[16];
@@ -204,9 +200,6 @@ static void note_close(struct sessions *sessions, const struct tunnel_session_in
 
 void sessions_on_closed(struct sessions *sessions, const struct tunnel_session_info *session, const char *reason)
 {
-    log_info("sessions", "session_closed", log_c("account", session->identity.account_id),
-             log_c("runtime", session->identity.runtime), log_uint("epoch", session->epoch), log_c("reason", reason),
-             log_uint("bytes_in", session->bytes_in), log_uint("bytes_out", session->bytes_out));
     if (session->epoch == 0) { // it never carried anything
         for (struct opening *opening = sessions->openings; opening; opening = opening->next)
             if (opening->session.ref.id == session->ref.id) opening->node = NULL;

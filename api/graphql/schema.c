@@ -367,6 +367,16 @@ bool gql_type_covers(const struct gql_type *type, const struct gql_type *concret
     return type->kind == GQL_INTERFACE && gql_type_has_name(concrete, type->name);
 }
 
+bool gql_schema_types_meet(const struct gql_schema *schema, const struct gql_type *a, const struct gql_type *b)
+{
+    if (a == b) return true;
+    if (a->kind == GQL_OBJECT || b->kind == GQL_OBJECT) return gql_type_covers(a, b) || gql_type_covers(b, a);
+    for (size_t i = 0; i < SLOTS; i++)
+        for (const struct gql_type *type = schema->slots[i]; type; type = type->next_in_slot)
+            if (type->kind == GQL_OBJECT && gql_type_covers(a, type) && gql_type_covers(b, type)) return true;
+    return false;
+}
+
 struct str gql_type_ref_name(const struct gql_type_ref *ref)
 {
     while (ref->item)

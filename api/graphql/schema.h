@@ -55,6 +55,8 @@ bool gql_type_is_composite(const struct gql_type *type); // has selections
 bool gql_type_is_input(const struct gql_type *type);
 // Can an object of concrete type be where `type` is asked for?
 bool gql_type_covers(const struct gql_type *type, const struct gql_type *concrete);
+// Is there an object that can be both? (Specification section 5.5.2.3.)
+bool gql_schema_types_meet(const struct gql_schema *schema, const struct gql_type *a, const struct gql_type *b);
 // The innermost named type.
 struct str gql_type_ref_name(const struct gql_type_ref *ref);
 // As written: "[Type!]!". In the arena.

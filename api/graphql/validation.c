@@ -330,17 +330,6 @@ static void check_field(struct validator *v, const struct gql_type *type, const 
     }
 }
 
-static bool can_meet(const struct gql_schema *schema, const struct gql_type *a, const struct gql_type *b)
-{
-    if (gql_type_covers(a, b) || gql_type_covers(b, a)) return true;
-    const struct gql_type *abstract = a->kind == GQL_OBJECT ? b : a;
-    const struct gql_type *other = abstract == a ? b : a;
-    if (abstract->kind != GQL_UNION) return other->kind == GQL_INTERFACE;
-    for (const struct gql_name *name = abstract->names; name; name = name->next)
-        if (gql_type_covers(other, gql_schema_type(schema, name->name))) return true;
-    return false;
-}
-
 // The type that a fragment's condition names, if it can stand here. fragment: `"name" ` or nothing, for messages.
 static const struct gql_type *condition_type(struct validator *v, const struct gql_type *type, struct str condition,
                                              struct gql_location at, const char *fragment)
@@ -352,7 +341,7 @@ static const struct gql_type *condition_type(struct validator *v, const struct g
     else if (!gql_type_is_composite(wanted))
         gql_problem_add(v->problems, at, code, NULL, "Fragment %scannot condition on non composite type \"%.*s\".",
                         fragment, STR_ARG(condition));
-    else if (!can_meet(v->schema, type, wanted))
+    else if (!gql_schema_types_meet(v->schema, type, wanted))
         gql_problem_add(v->problems, at, code, NULL,
                         "Fragment %scannot be spread here as objects of type \"%.*s\" can never be of type \"%.*s\".",
                         fragment, STR_ARG(type->name), STR_ARG(condition));

@@ -4,6 +4,7 @@ Once as `stream` (layer 4) and once as `http` (layer 7), in front of the same se
 both legs of the tunnel do.
 """
 
+import os
 import pathlib
 import shutil
 import signal
@@ -12,6 +13,7 @@ import subprocess
 import time
 
 MODULES = ("/usr/lib/nginx/modules/ngx_stream_module.so", "/usr/share/nginx/modules/ngx_stream_module.so")
+PROGRAMS = "/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin"
 KINDS = ("stream", "http")
 
 HEAD = """\
@@ -37,6 +39,7 @@ STREAM_SERVER = """\
         ssl_certificate_key {pki}/server.key;
         ssl_protocols TLSv1.3;
         proxy_pass 127.0.0.1:{to};
+        proxy_ssl {to_tls};
 {tls}    }}
 """
 
@@ -90,7 +93,7 @@ class NginxPair:
 
     def __init__(self, folder, pki, services, free_port):
         self._folder, self._pki, self._processes = pathlib.Path(folder), pki, []
-        self._workers = len(pathlib.Path("/proc/cpuinfo").read_text().split("processor\t")) - 1 or 1
+        self._workers = os.cpu_count() or 1
         self.ports = {kind: {name: free_port() for name in services} for kind in KINDS}
         inner = {kind: {name: free_port() for name in services} for kind in KINDS}
         self._write("far", {kind: [(inner[kind][name], port) for name, port in services.items()] for kind in KINDS}, False)
@@ -99,7 +102,7 @@ class NginxPair:
     @staticmethod
     def missing():
         """Why there can be no control here, or None."""
-        if shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin") is None:
+        if shutil.which("nginx", path=PROGRAMS) is None:
             return "nginx is not installed (Debian: nginx-light libnginx-mod-stream)"
         if not any(pathlib.Path(file).exists() for file in MODULES):
             return "nginx has no stream module here (Debian: libnginx-mod-stream)"
@@ -108,7 +111,8 @@ class NginxPair:
     def _write(self, end, routes, to_tls):
         module = next(file for file in MODULES if pathlib.Path(file).exists())
         tls = TO_TLS.format(pki=self._pki) if to_tls else ""
-        values = {"folder": self._folder, "end": end, "pki": self._pki, "tls": tls, "scheme": "https" if to_tls else "http"}
+        values = {"folder": self._folder, "end": end, "pki": self._pki, "tls": tls}
+        values |= {"to_tls": "on", "scheme": "https"} if to_tls else {"to_tls": "off", "scheme": "http"}
         text = HEAD.format(module=f"load_module {module};", workers=self._workers, **values)
         servers = "".join(STREAM_SERVER.format(port=port, to=to, **values) for port, to in routes["stream"])
         text += STREAM.format(servers=servers)
@@ -117,7 +121,7 @@ class NginxPair:
         (self._folder / f"{end}.conf").write_text(text)
 
     def start(self):
-        program = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
+        program = shutil.which("nginx", path=PROGRAMS)
         for end in ("far", "near"):
             log = self._folder / f"{end}.log"
             command = [program, "-p", str(self._folder), "-e", str(log), "-c", str(self._folder / f"{end}.conf")]

@@ -47,6 +47,7 @@ struct connection {
     size_t head_bytes;  // received of a head that is not complete yet
     uint64_t body_left; // of an answer whose head is complete
     bool in_body;
+    bool refused; // the answer under way is no 200
     char head[HEAD_BYTES_MAX];
 };
 
@@ -56,7 +57,8 @@ struct run {
     int request_bytes;
     int epoll;
     uint64_t start_us, end_us;
-    uint64_t done, failed;
+    uint64_t done, refused, failed;
+    char first_refusal[128];
     uint64_t per_second[SECONDS_MAX];
     uint32_t *latencies; // LATENCY_US_MAX buckets
     struct connection *connections;
@@ -207,15 +209,14 @@ static long receive(struct connection *connection, char *buffer, size_t size)
     return count < 0 && errno == EAGAIN ? 0 : -1;
 }
 
-// Takes a complete head of `bytes` bytes (blank line included): only a 200 with a Content-Length will do.
-static bool take_head(struct connection *connection, size_t bytes)
+// Takes a complete head of `bytes` bytes (blank line included). It must have a Content-Length.
+static bool take_head(struct run *run, struct connection *connection, size_t bytes)
 {
     char *head = connection->head;
     head[bytes - 1] = '\0';
-    if (strncmp(head, "HTTP/1.1 200 ", 13) != 0) {
-        fprintf(stderr, "requests: %.*s\n", (int)strcspn(head, "\r\n"), head);
-        return false;
-    }
+    connection->refused = strncmp(head, "HTTP/1.1 200 ", 13) != 0;
+    if (connection->refused && run->first_refusal[0] == '\0')
+        snprintf(run->first_refusal, sizeof(run->first_refusal), "%.*s", (int)strcspn(head, "\r\n"), head);
     for (char *line = head; (line = strstr(line, "\r\n")) != NULL;) {
         line += 2;
         if (strncasecmp(line, "content-length:", 15) == 0) {
@@ -232,6 +233,10 @@ static bool take_head(struct connection *connection, size_t bytes)
 
 static void count_answer(struct run *run, struct connection *connection)
 {
+    if (connection->refused) {
+        run->refused++;
+        return;
+    }
     uint64_t now = now_us();
     uint64_t taken = now - connection->sent_us;
     uint64_t second = (now - run->start_us) / 1000000;
@@ -257,7 +262,7 @@ static bool on_readable(struct run *run, struct connection *connection)
             char *end = memmem(connection->head, connection->head_bytes, "\r\n\r\n", 4);
             if (end == NULL && connection->head_bytes == HEAD_BYTES_MAX) return false;
             if (end == NULL) continue;
-            if (!take_head(connection, (size_t)(end - connection->head) + 4)) return false;
+            if (!take_head(run, connection, (size_t)(end - connection->head) + 4)) return false;
         }
         if (connection->body_left == 0) {
             count_answer(run, connection);
@@ -305,13 +310,14 @@ static unsigned percentile_us(const struct run *run, double share)
 
 static void print_result(const struct run *run)
 {
-    printf(
-        "{\"requests\": %llu, \"failed\": %llu, \"seconds\": %.3f, \"p50_us\": %u, \"p99_us\": %u, \"per_second\": [",
-        (unsigned long long)run->done, (unsigned long long)run->failed, (double)(run->end_us - run->start_us) / 1e6,
-        percentile_us(run, 0.50), percentile_us(run, 0.99));
+    printf("{\"requests\": %llu, \"refused\": %llu, \"failed\": %llu, \"seconds\": %.3f, \"p50_us\": %u, \"p99_us\": "
+           "%u, \"per_second\": [",
+           (unsigned long long)run->done, (unsigned long long)run->refused, (unsigned long long)run->failed,
+           (double)(run->end_us - run->start_us) / 1e6, percentile_us(run, 0.50), percentile_us(run, 0.99));
     for (unsigned i = 0; i < run->options.seconds; i++)
         printf("%s%llu", i ? ", " : "", (unsigned long long)run->per_second[i]);
     printf("]}\n");
+    if (run->first_refusal[0] != '\0') fprintf(stderr, "requests: the first refusal: %s\n", run->first_refusal);
 }
 
 int main(int argc, char **argv)

@@ -1,5 +1,20 @@
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <openssl/err.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/link_state.h"
+#include "base/mem.h"
+#include "tunnel/wire/handshake.h"
+
+// How a link opens: TCP, the proxy's CONNECT, TLS, the upgrade.
+
 // Bytes of the upgrade's answer.
-static void on_answer(struct agent_link *link, uint8_t *at, size_t len)
+void agent_link_on_answer(struct agent_link *link, uint8_t *at, size_t len)
 {
     struct ws_handshake_answer answer;
     struct error err = {0};
@@ -19,15 +34,13 @@ static void on_answer(struct agent_link *link, uint8_t *at, size_t len)
     if (answer.status != 101) {
         struct agent_link_end why = {.status = answer.status, .retry_after_ms = answer.retry_after_ms};
         error_set(&why.error, ERROR_UNAVAILABLE, "the platform answered %d", answer.status);
-        end(link, &why);
+        agent_link_finish(link, &why);
         return;
     }
     size_t rest = link->answer.len - head_bytes; // of at..len: the head was incomplete before
     agent_link_opened(link);
     agent_link_decode(link, at + len - rest, rest);
 }
-
-// ---- opening ---------------------------------------------------------------------------------------------------
 
 static void pump_tls(struct agent_link *link)
 {
@@ -121,6 +134,18 @@ static void pump_proxy(struct agent_link *link)
     pump_proxy_answer(link);
 }
 
+void agent_link_open_step(struct agent_link *link)
+{
+    if (link->phase == PHASE_PROXY) {
+        pump_proxy(link);
+    } else if (link->phase == PHASE_TLS) {
+        pump_tls(link);
+    } else if (link->phase == PHASE_UPGRADE) {
+        agent_link_flush(link);
+        agent_link_read(link);
+    }
+}
+
 static void on_dialed(void *arg, int fd, const struct error *err)
 {
     struct agent_link *link = arg;
@@ -202,8 +227,8 @@ enum error_code agent_link_start(uv_loop_t *loop, struct agent_tls *tls, const s
     uv_timer_init(loop, &link->timer);
     link->prepare.data = link->check.data = link->timer.data = link->poll.data = link;
     link->handles = HANDLES - 1;
-    uv_prepare_start(&link->prepare, on_prepare);
-    uv_check_start(&link->check, on_check);
+    uv_prepare_start(&link->prepare, agent_link_on_prepare);
+    uv_check_start(&link->check, agent_link_on_check);
     uv_timer_start(&link->timer, on_open_timeout, AGENT_LINK_OPEN_TIMEOUT_MS, 0);
     link->dialer = agent_dialer_start(loop, link->through_proxy ? target->proxy_host : target->host,
                                       link->through_proxy ? target->proxy_port : target->port,
@@ -211,4 +236,3 @@ enum error_code agent_link_start(uv_loop_t *loop, struct agent_tls *tls, const s
     *out = link;
     return ERROR_NONE;
 }
-
