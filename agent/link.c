@@ -92,6 +92,8 @@ bool agent_link_flush(struct agent_link *link)
         byte_queue_drop(&link->wire, (size_t)n);
     }
     if (link->phase == PHASE_ENDED) return false;
+    // Whoever waited for room has it now, even if it was a read that flushed.
+    if (link->poll_events & UV_WRITABLE) link->dirty = true;
     agent_link_want(link, UV_READABLE);
     return true;
 }

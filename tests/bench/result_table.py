@@ -30,7 +30,7 @@ class ResultTable:
 
     def text(self, ways, subject):
         """`subject` is the way whose ratio to each of the others is shown."""
-        lines = [["", *ways, *(f"{subject}/{way}" for way in ways if way != subject)]]
+        lines = [[f"(right: {subject} / the other way)", *ways, *(f"/ {way}" for way in ways if way != subject)]]
         sections = list(dict.fromkeys(section for section, _ in self._rows))
         for section in sections:
             lines.append([section])

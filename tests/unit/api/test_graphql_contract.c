@@ -1,0 +1,196 @@
+// The documents that Codefresh's open clients send: what the schema offers validates; what it does not offer is a 400
+// in the words that those clients look for.
+#include "graphql_fixture.h"
+
+static const char *const offered[] = {
+    // go-sdk and the command line
+    "query Me { me { id name email isAdmin accounts { id name } activeAccount { id name gitProvider gitApiUrl "
+    "sharedConfigRepo admins features { gitopsPlanEnforcement } } } }",
+    "query Runtimes { runtimes { edges { node { metadata { name namespace } self { syncStatus healthMessage "
+    "healthStatus } "
+    "syncStatus healthMessage healthStatus managed cluster ingressHost runtimeVersion installationStatus "
+    "installationType } "
+    "} } }",
+    "query GetRuntime($name: String!) { runtime(name: $name) { metadata { name namespace } self { syncStatus "
+    "healthMessage "
+    "healthStatus } syncStatus healthStatus healthMessage cluster managed isRemoteClusterConnected ingressHost "
+    "internalIngressHost ingressClass ingressController runtimeVersion installationStatus installationType repo "
+    "managedClustersNum gitProvider accessMode } }",
+    "mutation CreateRuntime($installationArgs: RuntimeInstallationArgs!) { createRuntime(installationArgs: "
+    "$installationArgs) { name newAccessToken } }",
+    "mutation DeleteRuntime($name: String!) { deleteRuntime(name: $name) }",
+    "mutation DeleteManagedRuntime($name: String!) { deleteManagedRuntime(name: $name) }",
+    "query clusters($runtime: String, $pagination: SlicePaginationArgs) { clusters(runtime: $runtime, pagination: "
+    "$pagination) { edges { node { metadata { name runtime } server info { connectionState { status message } "
+    "serverVersion "
+    "cacheInfo { resourcesCount apisCount } } } } pageInfo { endCursor hasNextPage } } }",
+    // Terraform, the sync step, the Helm hook
+    "{ me { activeAccount { id name gitProvider gitApiUrl sharedConfigRepo admins } } }",
+    "query getRuntime($runtime: String!) { runtime(name: $runtime) { metadata { name namespace } ingressHost } }",
+    "query ($runtime: String!, $name: String!, $namespace: String) { application(runtime: $runtime, name: $name, "
+    "namespace: "
+    "$namespace) { metadata { runtime name namespace cluster __typename } healthStatus syncStatus syncPolicy } }",
+    "mutation deleteRuntime($name: String!) {\n deleteRuntime(name: $name) }",
+    // app-proxy
+    "mutation CreateRuntime($installationArgs: RuntimeInstallationArgs!) { createRuntime(installationArgs: "
+    "$installationArgs) { newAccessToken } }",
+    "query me { me { runtimeName activeAccount { id name gitProvider gitApiUrl sharedConfigRepo csdpValidated } } }",
+    "query Runtime($name: String!) { runtime(name: $name) { metadata { account namespace } installationStatus "
+    "installationType ingressHost runtimeVersion } }",
+    "query Applications($pagination: SlicePaginationArgs!, $filters: ApplicationsFilterArgs) { response: "
+    "applications(pagination: $pagination, filters: $filters) { edges { node { metadata { name namespace runtime "
+    "account } } "
+    "} } }",
+    "query PromotionApps($a: String!, $b: String!, $n: String) { srcApp: application(runtime: $a, namespace: $n, name: "
+    "$a) { "
+    "metadata { name cluster namespace } specSource { repoURL targetRevision path } } destApp: application(runtime: "
+    "$b, "
+    "namespace: $n, name: $b) { metadata { name cluster namespace } specSource { repoURL targetRevision path } } }",
+};
+
+static const struct {
+    const char *query, *field, *type;
+} lacking[] = {
+    {"query Promotions($filters: ProductReleaseFiltersArgs, $pagination: SlicePaginationArgs) { promotions(filters: "
+     "$filters, pagination: $pagination) { pageInfo { hasNextPage } edges { node { __typename ... on Promotion { id } "
+     "} } } }",
+     "promotions", "Query"},
+    {"query getProductReleasesList($productName: String!) { productReleases(productName: $productName) { edges { node "
+     "{ "
+     "releaseId } } } }",
+     "productReleases", "Query"},
+    {"mutation migrateRuntime($runtimeName: String!) { migrateRuntime(runtimeName: $runtimeName) }", "migrateRuntime",
+     "Mutation"},
+    {"mutation ReportRuntimeErrors($reportErrorsArgs: ReportRuntimeErrorsArgs!) { "
+     "reportRuntimeErrors(reportErrorsArgs: "
+     "$reportErrorsArgs) }",
+     "reportRuntimeErrors", "Mutation"},
+    {"mutation SuggestIscRepo($suggestedSharedConfigRepo: String!) { suggestIscRepo(suggestedSharedConfigRepo: "
+     "$suggestedSharedConfigRepo) }",
+     "suggestIscRepo", "Mutation"},
+    {"query Components($runtime: String!) { components(runtime: $runtime) { edges { node { version } } } }",
+     "components", "Query"},
+    {"query GitSources($runtime: String) { gitSources(runtime: $runtime) { edges { node { metadata { name } } } } }",
+     "gitSources", "Query"},
+    {"query Pipelines($filters: PipelinesFilterArgs) { pipelines(filters: $filters) { edges { node { projects } } } }",
+     "pipelines", "Query"},
+    {"query Workflow($uid: String!) { workflow(uid: $uid) { projects } }", "workflow", "Query"},
+    {"query ($applicationMetadata: Object!) { promotionTemplateByRuntime(applicationMetadata: $applicationMetadata) { "
+     "versionSource { file jsonPath } } }",
+     "promotionTemplateByRuntime", "Query"},
+    {"query LimitsStatus { limitsStatus { usage { clusters applications } status } }", "limitsStatus", "Query"},
+    {"query LatestCliRelease { latestCliRelease }", "latestCliRelease", "Query"},
+    {"query { productComponentsList(filters: {hasPendingPullRequests: true}) { id } }", "productComponentsList",
+     "Query"},
+    {"{ productReleaseTasks { type } productReleaseRunHooksTasks { type } productReleaseCommitStatuses { sha } }",
+     "productReleaseTasks", "Query"},
+    {"query getSealingKey($id: String!) { getSealingKey(id: $id) }", "getSealingKey", "Query"},
+};
+
+static void resolve_nothing(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+{
+    assert_true(json_is_object(arguments));
+    ++*(unsigned *)ctx;
+    on_resolved(arg, NULL, NULL);
+}
+
+static const struct gql_resolver resolvers[] = {
+    {GQL_QUERY, "me", resolve_nothing},
+    {GQL_QUERY, "runtime", resolve_nothing},
+    {GQL_QUERY, "runtimes", resolve_nothing},
+    {GQL_QUERY, "clusters", resolve_nothing},
+    {GQL_QUERY, "application", resolve_nothing},
+    {GQL_QUERY, "applications", resolve_nothing},
+    {GQL_MUTATION, "createRuntime", resolve_nothing},
+    {GQL_MUTATION, "deleteRuntime", resolve_nothing},
+    {GQL_MUTATION, "deleteManagedRuntime", resolve_nothing},
+};
+
+struct answer {
+    int status;
+    char *text;
+};
+
+static void on_answered(void *arg, int status, struct str body)
+{
+    struct answer *answer = arg;
+    answer->status = status;
+    answer->text = mem_strndup(body.at, body.len);
+}
+
+static unsigned execute(const char *query, const char *variables, struct answer *out)
+{
+    unsigned resolved = 0;
+    struct gql_schema *schema = schema_of(api_schema_sdl);
+    json_t *given = json_of(variables);
+    gql_execute(&(struct gql_request){.query = str_c(query),
+                                      .variables = given,
+                                      .schema = schema,
+                                      .resolvers = resolvers,
+                                      .resolver_count = sizeof resolvers / sizeof *resolvers,
+                                      .limits = &default_limits,
+                                      .answer_bytes_max = 65536,
+                                      .mutations_allowed = true,
+                                      .ctx = &resolved},
+                on_answered, out);
+    json_decref(given);
+    gql_schema_destroy(schema);
+    return resolved;
+}
+
+static void test_offered(void **state)
+{
+    (void)state;
+    static const char variables[] =
+        "{\"name\":\"prod\",\"runtime\":\"\",\"a\":\"one\",\"b\":\"two\",\"pagination\":{\"after\":\"\",\"first\":50},"
+        "\"filters\":{\"inactive\":true,\"includeComponents\":true},\"installationArgs\":{\"runtimeName\":\"prod\","
+        "\"runtimeNamespace\":\"codefresh\",\"componentNames\":[],\"isExternalArgoCd\":false,\"chartVersion\":\"0.1."
+        "0\","
+        "\"cluster\":\"https://kubernetes.default.svc\",\"ingressClass\":\"nginx\",\"ingressController\":\"k8s.io\","
+        "\"ingressHost\":\"https://x\",\"installationType\":\"HELM\",\"managed\":false,\"runtimeVersion\":\"0.1.0\"}}";
+    for (size_t i = 0; i < sizeof offered / sizeof *offered; i++) {
+        struct answer answer;
+        unsigned resolved = execute(offered[i], variables, &answer);
+        if (answer.status != 200) fail_msg("%s\n  answers %d %s", offered[i], answer.status, answer.text);
+        assert_true(resolved > 0);
+        mem_free(answer.text);
+    }
+}
+
+// Clients take the first member of data whatever its name, so there must be one, and no empty list of errors.
+static void test_one_key(void **state)
+{
+    (void)state;
+    struct answer answer;
+    execute("query ($name: String!) { runtime(name: $name) { metadata { name } } }", "{\"name\":\"none\"}", &answer);
+    assert_int_equal(answer.status, 200);
+    assert_string_equal(answer.text, "{\"data\":{\"runtime\":null}}");
+    mem_free(answer.text);
+}
+
+static void test_lacking(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++) {
+        struct answer answer;
+        assert_int_equal(execute(lacking[i].query, "{}", &answer), 0);
+        assert_int_equal(answer.status, 400);
+        char wanted[200];
+        snprintf(wanted, sizeof wanted, "Cannot query field \\\"%s\\\" on type \\\"%s\\\".", lacking[i].field,
+                 lacking[i].type);
+        if (!strstr(answer.text, wanted))
+            fail_msg("%s\n  answers %s\n  without %s", lacking[i].query, answer.text, wanted);
+        assert_null(strstr(answer.text, "\"data\""));
+        mem_free(answer.text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_offered),
+        cmocka_unit_test(test_one_key),
+        cmocka_unit_test(test_lacking),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,443 @@
+// event_handler: order, batches, one transaction in flight an account, and what becomes of reports when the database
+// is away, busy, or refuses one of them. The store is a fake that answers when the test says so.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "server/event_handler.h"
+
+enum { APPLIES_MAX = 64, ITEMS_MAX = 64, BATCH_COUNT = 4, QUEUE_BYTES = 64 * 1024, BATCH_BYTES = 16 * 1024 };
+
+// One call of the store, not yet answered.
+struct apply {
+    char account[64];
+    char names[1024]; // "a b c"
+    size_t count;
+    report_store_done on_done;
+    void *arg;
+};
+
+struct told {
+    char name[32];
+    enum error_code code;
+    enum report_result result;
+};
+
+struct bench {
+    struct loop *loop;
+    struct event_handler *handler;
+    struct apply applies[APPLIES_MAX];
+    size_t apply_count, answered;
+    struct told told[ITEMS_MAX];
+    size_t told_count;
+    size_t committed, progress;
+    const char *sick; // the fake answers at once: this name fails the transaction it is in
+    size_t transactions;
+    uv_timer_t limit;
+    bool limit_passed;
+    // Submitted from the first callback.
+    const char *follow_up;
+};
+
+static struct bench *bench; // the fake store has no context of its own
+
+static void fake_apply(struct pg *pg, const struct report *reports, size_t count, report_store_done on_done, void *arg)
+{
+    assert_ptr_equal(pg, (struct pg *)bench);
+    bench->transactions++;
+    if (bench->sick) {
+        struct report_outcome outcomes[BATCH_COUNT] = {{0}};
+        struct error err;
+        for (size_t i = 0; i < count; i++) {
+            if (!str_eq(reports[i].name, str_c(bench->sick))) continue;
+            error_set(&err, ERROR_INVALID, "sick");
+            on_done(arg, &err, NULL, 0);
+            return;
+        }
+        on_done(arg, NULL, outcomes, count);
+        return;
+    }
+    assert_true(bench->apply_count < APPLIES_MAX);
+    struct apply *apply = &bench->applies[bench->apply_count++];
+    *apply = (struct apply){.count = count, .on_done = on_done, .arg = arg};
+    snprintf(apply->account, sizeof apply->account, "%.*s", STR_ARG(reports[0].account_id));
+    for (size_t i = 0; i < count; i++) {
+        assert_true(str_eq(reports[i].account_id, reports[0].account_id));
+        size_t len = strlen(apply->names);
+        snprintf(apply->names + len, sizeof apply->names - len, "%s%.*s", i ? " " : "", STR_ARG(reports[i].name));
+    }
+}
+
+static void on_committed(void *ctx, const struct report *reports, const struct report_outcome *outcomes, size_t count)
+{
+    (void)reports;
+    (void)outcomes;
+    ((struct bench *)ctx)->committed += count;
+}
+
+static void on_progress(void *ctx)
+{
+    ((struct bench *)ctx)->progress++;
+}
+
+static void submit(const char *account, const char *name, size_t bytes, bool patient, enum error_code expected);
+
+static void on_item(void *arg, const struct error *err, const struct report *report,
+                    const struct report_outcome *outcome)
+{
+    assert_ptr_equal(arg, bench);
+    assert_true(bench->told_count < ITEMS_MAX);
+    struct told *told = &bench->told[bench->told_count++];
+    snprintf(told->name, sizeof told->name, "%.*s", STR_ARG(report->name));
+    told->code = err ? err->code : ERROR_NONE;
+    told->result = err ? 0 : outcome->result;
+    const char *name = bench->follow_up;
+    bench->follow_up = NULL;
+    if (name) submit("a", name, 0, true, ERROR_NONE);
+}
+
+static void submit(const char *account, const char *name, size_t bytes, bool patient, enum error_code expected)
+{
+    char *manifest = mem_zalloc(bytes + 1);
+    struct report report = {
+        .account_id = str_c(account), .name = str_c(name), .runtime = STR("r"), .manifest = str_of(manifest, bytes)};
+    struct error err;
+    assert_int_equal(event_handler_submit(bench->handler, &report, patient, on_item, bench, &err), expected);
+    mem_free(manifest);
+}
+
+static void answer(size_t i, enum error_code code)
+{
+    struct apply apply = bench->applies[i];
+    struct report_outcome outcomes[BATCH_COUNT] = {{0}};
+    struct error err;
+    assert_non_null(apply.on_done);
+    bench->applies[i].on_done = NULL;
+    bench->answered++;
+    error_set(&err, code, "as the test says");
+    apply.on_done(apply.arg, code ? &err : NULL, code ? NULL : outcomes, code ? 0 : apply.count);
+}
+
+static void on_limit(uv_timer_t *timer)
+{
+    ((struct bench *)timer->data)->limit_passed = true;
+}
+
+// Runs the loop until the fake has been called so many times.
+static void run_until(size_t applies)
+{
+    bench->limit_passed = false;
+    uv_timer_start(&bench->limit, on_limit, 20000, 0);
+    while (bench->apply_count < applies && !bench->limit_passed)
+        uv_run(loop_uv(bench->loop), UV_RUN_ONCE);
+    uv_timer_stop(&bench->limit);
+    assert_int_equal(bench->apply_count, applies);
+}
+
+static void set_up(uint64_t delay_ms)
+{
+    bench = mem_zalloc(sizeof *bench);
+    bench->loop = loop_create("test", 0);
+    uv_timer_init(loop_uv(bench->loop), &bench->limit);
+    bench->limit.data = bench;
+    bench->handler = event_handler_create(bench->loop, &(struct event_handler_options){
+                                                           .pg = (struct pg *)bench,
+                                                           .batch_count = BATCH_COUNT,
+                                                           .batch_bytes = BATCH_BYTES,
+                                                           .batch_delay_ms = delay_ms,
+                                                           .queue_bytes_max = QUEUE_BYTES,
+                                                           .apply = fake_apply,
+                                                           .on_committed = on_committed,
+                                                           .on_progress = on_progress,
+                                                           .ctx = bench,
+                                                       });
+}
+
+static void tear_down(void)
+{
+    event_handler_destroy(bench->handler);
+    uv_close((uv_handle_t *)&bench->limit, NULL);
+    uv_run(loop_uv(bench->loop), UV_RUN_DEFAULT);
+    loop_destroy(bench->loop);
+    mem_free(bench);
+    bench = NULL;
+}
+
+static void check_told(const char *names, enum error_code code)
+{
+    char got[1024] = "";
+    for (size_t i = 0; i < bench->told_count; i++) {
+        size_t len = strlen(got);
+        snprintf(got + len, sizeof got - len, "%s%s", i ? " " : "", bench->told[i].name);
+        assert_int_equal(bench->told[i].code, code);
+    }
+    assert_string_equal(got, names);
+    bench->told_count = 0;
+}
+
+static void keeps_order_with_one_in_flight(void **state)
+{
+    (void)state;
+    set_up(0);
+    submit("a", "1", 0, true, ERROR_NONE);
+    for (const char *name = "2\0003\0004\0005\0006\0"; *name; name += 2)
+        submit("a", name, 0, true, ERROR_NONE);
+    assert_int_equal(bench->apply_count, 1);
+    assert_string_equal(bench->applies[0].names, "1");
+    answer(0, ERROR_NONE);
+    check_told("1", ERROR_NONE);
+    assert_int_equal(bench->apply_count, 2);
+    assert_string_equal(bench->applies[1].names, "2 3 4 5");
+    answer(1, ERROR_NONE);
+    check_told("2 3 4 5", ERROR_NONE);
+    assert_string_equal(bench->applies[2].names, "6");
+    assert_false(event_handler_is_idle(bench->handler));
+    answer(2, ERROR_NONE);
+    check_told("6", ERROR_NONE);
+    assert_true(event_handler_is_idle(bench->handler));
+    assert_int_equal(bench->committed, 6);
+    assert_int_equal(bench->progress, 3);
+    tear_down();
+}
+
+static void accounts_do_not_wait_for_each_other(void **state)
+{
+    (void)state;
+    set_up(0);
+    submit("a", "1", 0, true, ERROR_NONE);
+    submit("b", "2", 0, true, ERROR_NONE);
+    submit("c", "3", 0, false, ERROR_NONE);
+    assert_int_equal(bench->apply_count, 3);
+    answer(2, ERROR_NONE);
+    answer(0, ERROR_NONE);
+    check_told("3 1", ERROR_NONE);
+    submit("a", "4", 0, true, ERROR_NONE);
+    assert_string_equal(bench->applies[3].account, "a");
+    answer(1, ERROR_NONE);
+    answer(3, ERROR_NONE);
+    check_told("2 4", ERROR_NONE);
+    tear_down();
+}
+
+static void batches_by_count_bytes_and_delay(void **state)
+{
+    (void)state;
+    set_up(60 * 1000);
+    for (const char *name = "1\0002\0003\000"; *name; name += 2)
+        submit("a", name, 0, true, ERROR_NONE);
+    assert_int_equal(bench->apply_count, 0);
+    submit("a", "4", 0, true, ERROR_NONE);
+    assert_int_equal(bench->apply_count, 1);
+    answer(0, ERROR_NONE);
+    bench->told_count = 0;
+    // By bytes: the third does not fit, the batch goes without it.
+    submit("a", "5", 7000, true, ERROR_NONE);
+    assert_int_equal(bench->apply_count, 1);
+    submit("a", "6", 7000, true, ERROR_NONE);
+    submit("a", "7", 7000, true, ERROR_NONE);
+    assert_int_equal(bench->apply_count, 2);
+    assert_string_equal(bench->applies[1].names, "5 6");
+    answer(1, ERROR_NONE);
+    // One that is larger than a batch makes one of its own, behind what came before it.
+    submit("a", "8", 20000, true, ERROR_NONE);
+    assert_string_equal(bench->applies[2].names, "7");
+    answer(2, ERROR_NONE);
+    assert_string_equal(bench->applies[3].names, "8");
+    answer(3, ERROR_NONE);
+    tear_down();
+
+    set_up(5);
+    submit("a", "1", 0, true, ERROR_NONE);
+    submit("a", "2", 0, true, ERROR_NONE);
+    assert_int_equal(bench->apply_count, 0);
+    run_until(1);
+    assert_string_equal(bench->applies[0].names, "1 2");
+    answer(0, ERROR_NONE);
+    tear_down();
+}
+
+static void database_away(void **state)
+{
+    (void)state;
+    set_up(0);
+    submit("a", "t1", 0, true, ERROR_NONE);
+    submit("a", "h1", 0, false, ERROR_NONE);
+    submit("a", "t2", 0, true, ERROR_NONE);
+    submit("a", "h2", 0, false, ERROR_NONE);
+    submit("a", "t3", 0, true, ERROR_NONE);
+    answer(0, ERROR_UNAVAILABLE);
+    check_told("h1 h2", ERROR_UNAVAILABLE); // also those whose turn had not come
+    submit("a", "h3", 0, false, ERROR_UNAVAILABLE);
+    submit("b", "h4", 0, false, ERROR_NONE); // nothing is known about b
+    submit("a", "t4", 0, true, ERROR_NONE);
+    assert_string_equal(bench->applies[1].account, "b");
+    answer(1, ERROR_NONE);
+    check_told("h4", ERROR_NONE);
+    run_until(3);
+    assert_string_equal(bench->applies[2].names, "t1 t2 t3 t4");
+    answer(2, ERROR_UNAVAILABLE);
+    run_until(4);
+    assert_string_equal(bench->applies[3].names, "t1 t2 t3 t4");
+    answer(3, ERROR_NONE);
+    check_told("t1 t2 t3 t4", ERROR_NONE);
+    submit("a", "h5", 0, false, ERROR_NONE); // back
+    answer(4, ERROR_NONE);
+    check_told("h5", ERROR_NONE);
+    tear_down();
+}
+
+static void conflicts_are_tried_again_for_all(void **state)
+{
+    (void)state;
+    set_up(0);
+    submit("a", "h1", 0, false, ERROR_NONE);
+    submit("a", "t1", 0, true, ERROR_NONE);
+    for (size_t i = 0; i < 3; i++) {
+        answer(i, ERROR_CONFLICT);
+        assert_int_equal(bench->told_count, 0);
+        run_until(i + 2);
+        assert_string_equal(bench->applies[i + 1].names, "h1 t1");
+    }
+    answer(3, ERROR_CONFLICT);
+    check_told("h1", ERROR_UNAVAILABLE);
+    run_until(5);
+    answer(4, ERROR_NONE);
+    check_told("t1", ERROR_NONE);
+    tear_down();
+}
+
+static void time_out_makes_transactions_smaller(void **state)
+{
+    (void)state;
+    set_up(0);
+    submit("a", "0", 0, true, ERROR_NONE);
+    submit("a", "1", 0, true, ERROR_NONE);
+    submit("a", "2", 0, true, ERROR_NONE);
+    answer(0, ERROR_NONE);
+    answer(1, ERROR_TIMEOUT);
+    submit("a", "3", 0, true, ERROR_NONE);
+    submit("a", "4", 0, true, ERROR_NONE);
+    run_until(3);
+    assert_string_equal(bench->applies[2].names, "1");
+    answer(2, ERROR_NONE);
+    assert_string_equal(bench->applies[3].names, "2");
+    answer(3, ERROR_NONE);
+    assert_string_equal(bench->applies[4].names, "3 4"); // those behind go together again
+    answer(4, ERROR_NONE);
+    check_told("0 1 2 3 4", ERROR_NONE);
+    tear_down();
+}
+
+static void bad_data_is_isolated(void **state)
+{
+    (void)state;
+    set_up(0);
+    submit("a", "first", 0, true, ERROR_NONE);
+    submit("a", "good", 0, true, ERROR_NONE);
+    submit("a", "sick", 0, true, ERROR_NONE);
+    submit("a", "sick", 0, false, ERROR_NONE);
+    submit("a", "fine", 0, false, ERROR_NONE);
+    submit("a", "last", 0, true, ERROR_NONE);
+    bench->sick = "sick";
+    answer(0, ERROR_NONE);
+    // first; then four together, which fail; these one by one; then the last.
+    assert_int_equal(bench->transactions, 1 + 1 + 4 + 1);
+    assert_int_equal(bench->told_count, 6);
+    const enum report_result expected[] = {REPORT_APPLIED, REPORT_APPLIED, REPORT_REFUSED,
+                                           REPORT_REFUSED, REPORT_APPLIED, REPORT_APPLIED};
+    for (size_t i = 0; i < 6; i++)
+        assert_int_equal(bench->told[i].result, expected[i]);
+    check_told("first good sick sick fine last", ERROR_NONE);
+    assert_true(event_handler_is_idle(bench->handler));
+    tear_down();
+}
+
+static void full_queue(void **state)
+{
+    (void)state;
+    set_up(0);
+    submit("a", "1", QUEUE_BYTES, true, ERROR_NONE);
+    assert_true(event_handler_is_full(bench->handler));
+    submit("a", "h", 0, false, ERROR_UNAVAILABLE);
+    submit("b", "h", 0, false, ERROR_UNAVAILABLE);
+    submit("a", "2", 0, true, ERROR_NONE); // a session's last one before it is paused
+    answer(0, ERROR_NONE);
+    assert_false(event_handler_is_full(bench->handler));
+    answer(1, ERROR_NONE);
+    check_told("1 2", ERROR_NONE);
+    tear_down();
+}
+
+static void callback_may_submit(void **state)
+{
+    (void)state;
+    set_up(0);
+    submit("a", "0", 0, true, ERROR_NONE);
+    submit("a", "1", 0, true, ERROR_NONE);
+    submit("a", "2", 0, true, ERROR_NONE);
+    answer(0, ERROR_NONE);
+    bench->told_count = 0;
+    bench->follow_up = "3";
+    answer(1, ERROR_NONE);
+    check_told("1 2", ERROR_NONE); // nothing overtook what was being told
+    assert_string_equal(bench->applies[2].names, "3");
+    answer(2, ERROR_NONE);
+    tear_down();
+}
+
+static void destroy_with_items_waiting(void **state)
+{
+    (void)state;
+    set_up(0);
+    submit("a", "1", 0, true, ERROR_NONE);
+    submit("a", "2", 0, false, ERROR_NONE);
+    submit("b", "3", 0, true, ERROR_NONE);
+    event_handler_stop(bench->handler);
+    submit("a", "h", 0, false, ERROR_UNAVAILABLE);
+    // The pool closes: what was in flight ends so, and nothing new begins.
+    answer(0, ERROR_CANCELLED);
+    check_told("2", ERROR_CANCELLED);
+    answer(1, ERROR_CANCELLED);
+    assert_int_equal(bench->apply_count, 2);
+    event_handler_destroy(bench->handler);
+    assert_int_equal(bench->told_count, 2);
+    bench->handler = NULL;
+    tear_down();
+}
+
+static void odd_account_is_refused(void **state)
+{
+    (void)state;
+    set_up(0);
+    char account[80];
+    memset(account, 'a', sizeof account);
+    account[sizeof account - 1] = '\0';
+    submit(account, "1", 0, true, ERROR_INVALID);
+    assert_true(event_handler_is_idle(bench->handler));
+    tear_down();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keeps_order_with_one_in_flight),
+        cmocka_unit_test(accounts_do_not_wait_for_each_other),
+        cmocka_unit_test(batches_by_count_bytes_and_delay),
+        cmocka_unit_test(database_away),
+        cmocka_unit_test(conflicts_are_tried_again_for_all),
+        cmocka_unit_test(time_out_makes_transactions_smaller),
+        cmocka_unit_test(bad_data_is_isolated),
+        cmocka_unit_test(full_queue),
+        cmocka_unit_test(callback_may_submit),
+        cmocka_unit_test(destroy_with_items_waiting),
+        cmocka_unit_test(odd_account_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

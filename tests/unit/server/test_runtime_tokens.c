@@ -1,0 +1,345 @@
+// runtime_tokens: who may dial in, decided from memory while the table is being refreshed. The store is a fake.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "base/token.h"
+#include "server/runtime_tokens.h"
+
+enum { TOKENS = 3000, ROUNDS = 40, ASKERS = 3, ROWS_MAX = 1000 };
+
+struct known {
+    char text[TOKEN_TEXT_BYTES];
+    struct token token;
+    bool made, revoked;
+    uint64_t change;
+};
+
+struct bench {
+    struct loop *loop;
+    struct runtime_tokens *tokens;
+    struct known *known;
+    uint64_t change;
+    // The question that waits for its answer.
+    runtime_tokens_done on_done;
+    void *arg;
+    uint64_t since;
+    size_t asked;
+    size_t revocations;
+    char revoked_id[32];
+    bool at_once; // the fake answers inside the call
+};
+
+static struct bench *bench;
+
+static void answer(enum error_code code)
+{
+    struct runtime_token_row *rows = mem_array(ROWS_MAX, sizeof *rows);
+    size_t count = 0;
+    // In the order of changes, as the store gives them.
+    uint64_t last = bench->since;
+    for (bool found = !code; found && count < ROWS_MAX;) {
+        struct known *next = NULL;
+        for (size_t i = 0; i < TOKENS; i++)
+            if (bench->known[i].change > last && (!next || bench->known[i].change < next->change))
+                next = &bench->known[i];
+        found = next != NULL;
+        if (!next) break;
+        last = next->change;
+        struct runtime_token_row *row = &rows[count++];
+        *row = (struct runtime_token_row){.change = next->change,
+                                          .token_id = str_c(next->token.id),
+                                          .account_id = STR("account"),
+                                          .runtime = STR("runtime"),
+                                          .runtime_id = STR("id"),
+                                          .revoked = next->revoked};
+        memcpy(row->token_sha256, next->token.secret_sha256, sizeof row->token_sha256);
+    }
+    struct error err;
+    error_set(&err, code, "as the test says");
+    runtime_tokens_done on_done = bench->on_done;
+    assert_non_null(on_done);
+    bench->on_done = NULL;
+    on_done(bench->arg, code ? &err : NULL, rows, count);
+    mem_free(rows);
+}
+
+static void tokens_since(struct pg *pg, uint64_t change, unsigned limit, runtime_tokens_done on_done, void *arg)
+{
+    (void)pg;
+    assert_int_equal(limit, ROWS_MAX);
+    assert_null(bench->on_done); // one at a time
+    bench->on_done = on_done;
+    bench->arg = arg;
+    bench->since = change;
+    bench->asked++;
+    if (bench->at_once) answer(ERROR_NONE);
+}
+
+static void on_revoked(void *ctx, const struct tunnel_identity *identity)
+{
+    struct bench *of = ctx;
+    of->revocations++;
+    snprintf(of->revoked_id, sizeof of->revoked_id, "%s", identity->token_id);
+    assert_string_equal(identity->account_id, "account");
+    assert_string_equal(identity->runtime, "runtime");
+}
+
+static void set_up(uint64_t refresh_ms)
+{
+    bench = mem_zalloc(sizeof *bench);
+    bench->known = mem_array(TOKENS, sizeof *bench->known);
+    for (size_t i = 0; i < TOKENS; i++)
+        token_generate(&bench->known[i].token, bench->known[i].text);
+    bench->loop = loop_create("test", 0);
+    bench->tokens = runtime_tokens_create(&(struct runtime_tokens_options){
+        .refresh_ms = refresh_ms, .on_revoked = on_revoked, .ctx = bench, .tokens_since = tokens_since});
+}
+
+static void tear_down(void)
+{
+    runtime_tokens_stop(bench->tokens);
+    uv_run(loop_uv(bench->loop), UV_RUN_DEFAULT);
+    loop_destroy(bench->loop);
+    runtime_tokens_destroy(bench->tokens);
+    mem_free(bench->known);
+    mem_free(bench);
+}
+
+static void turn(void)
+{
+    uv_run(loop_uv(bench->loop), UV_RUN_NOWAIT);
+}
+
+static void run_until_asked(size_t asked)
+{
+    while (bench->asked < asked)
+        uv_run(loop_uv(bench->loop), UV_RUN_ONCE);
+}
+
+static void make_token(size_t i)
+{
+    bench->known[i].made = true;
+    bench->known[i].change = ++bench->change;
+}
+
+static void revoke_token(size_t i)
+{
+    bench->known[i].revoked = true;
+    bench->known[i].change = ++bench->change;
+}
+
+static enum error_code ask(size_t i)
+{
+    struct tunnel_identity identity;
+    struct error err;
+    enum error_code code = runtime_tokens_authenticate(bench->tokens, str_c(bench->known[i].text), &identity, &err);
+    if (code == ERROR_NONE) {
+        assert_string_equal(identity.token_id, bench->known[i].token.id);
+        assert_memory_equal(identity.token_sha256, bench->known[i].token.secret_sha256, ID_SHA256_BYTES);
+    } else {
+        assert_null(strstr(err.text, bench->known[i].text + 25)); // the secret
+    }
+    return code;
+}
+
+static void unknown_until_a_later_refresh(void **state)
+{
+    (void)state;
+    set_up(3600 * 1000);
+    assert_int_equal(ask(0), ERROR_UNAVAILABLE); // not even started
+    runtime_tokens_start(bench->tokens, bench->loop, NULL);
+    run_until_asked(1);
+    assert_int_equal(ask(0), ERROR_UNAVAILABLE);
+    assert_int_equal(ask(1), ERROR_UNAVAILABLE); // asked while the first refresh is under way
+    answer(ERROR_NONE);
+    assert_int_equal(ask(0), ERROR_UNAUTHENTICATED);
+    assert_int_equal(ask(1), ERROR_UNAVAILABLE); // that one may have looked too early
+    run_until_asked(2);                          // asking has made the next one begin
+    assert_int_equal(ask(1), ERROR_UNAVAILABLE);
+    answer(ERROR_UNAVAILABLE); // it failed: nothing is known
+    assert_int_equal(ask(1), ERROR_UNAVAILABLE);
+    run_until_asked(3);
+    answer(ERROR_NONE);
+    assert_int_equal(ask(1), ERROR_UNAUTHENTICATED);
+    // Made meanwhile: the next refresh brings it, also after a refusal.
+    make_token(1);
+    runtime_tokens_refresh(bench->tokens);
+    run_until_asked(4);
+    answer(ERROR_NONE);
+    assert_int_equal(ask(1), ERROR_NONE);
+    tear_down();
+}
+
+static void malformed_and_wrong(void **state)
+{
+    (void)state;
+    set_up(3600 * 1000);
+    make_token(0);
+    runtime_tokens_start(bench->tokens, bench->loop, NULL);
+    run_until_asked(1);
+    answer(ERROR_NONE);
+    struct tunnel_identity identity;
+    struct error err;
+    const char *bad[] = {"", "x", "0123456789abcdef01234567.", "0123456789abcdef01234567"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(runtime_tokens_authenticate(bench->tokens, str_c(bad[i]), &identity, &err),
+                         ERROR_UNAUTHENTICATED);
+    char wrong[TOKEN_TEXT_BYTES];
+    memcpy(wrong, bench->known[0].text, sizeof wrong);
+    wrong[TOKEN_TEXT_BYTES - 2] = wrong[TOKEN_TEXT_BYTES - 2] == '0' ? '1' : '0';
+    assert_int_equal(runtime_tokens_authenticate(bench->tokens, str_c(wrong), &identity, &err), ERROR_UNAUTHENTICATED);
+    assert_int_equal(ask(0), ERROR_NONE);
+    turn();
+    assert_int_equal(bench->asked, 1); // a wrong secret asks nobody
+    tear_down();
+}
+
+static void revocation(void **state)
+{
+    (void)state;
+    set_up(3600 * 1000);
+    make_token(0);
+    make_token(1);
+    runtime_tokens_start(bench->tokens, bench->loop, NULL);
+    run_until_asked(1);
+    answer(ERROR_NONE);
+    revoke_token(0);
+    revoke_token(5); // never seen valid here: nobody to tell
+    runtime_tokens_refresh(bench->tokens);
+    run_until_asked(2);
+    assert_int_equal(ask(0), ERROR_NONE);
+    answer(ERROR_NONE);
+    assert_int_equal(bench->revocations, 1);
+    assert_string_equal(bench->revoked_id, bench->known[0].token.id);
+    assert_int_equal(ask(1), ERROR_NONE);
+    assert_int_not_equal(ask(0), ERROR_NONE);
+    turn();
+    answer(ERROR_NONE);
+    assert_int_equal(ask(0), ERROR_UNAUTHENTICATED);
+    tear_down();
+}
+
+static void many_against_a_model(void **state)
+{
+    (void)state;
+    set_up(3600 * 1000);
+    bench->at_once = true;
+    runtime_tokens_start(bench->tokens, bench->loop, NULL);
+    run_until_asked(1);
+    unsigned random = 1;
+    size_t gone = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < 200; i++) {
+            random = random * 1664525u + 1013904223u;
+            struct known *known = &bench->known[(random >> 8) % TOKENS];
+            if (!known->made)
+                make_token((size_t)(known - bench->known));
+            else if (!known->revoked && random % 3 == 0) {
+                revoke_token((size_t)(known - bench->known));
+                gone++;
+            }
+        }
+        size_t asked = bench->asked;
+        runtime_tokens_refresh(bench->tokens);
+        run_until_asked(asked + 1);
+        for (size_t i = 0; i < TOKENS; i += 7) {
+            bool valid = bench->known[i].made && !bench->known[i].revoked;
+            assert_int_equal(ask(i) == ERROR_NONE, valid);
+        }
+    }
+    for (size_t i = 0; i < TOKENS; i++)
+        assert_int_equal(ask(i) == ERROR_NONE, bench->known[i].made && !bench->known[i].revoked);
+    // Made and revoked between two refreshes: never valid here.
+    assert_true(bench->revocations <= gone && bench->revocations > gone / 2);
+    tear_down();
+}
+
+static void pages(void **state)
+{
+    (void)state;
+    set_up(3600 * 1000);
+    for (size_t i = 0; i < 2500; i++)
+        make_token(i);
+    runtime_tokens_start(bench->tokens, bench->loop, NULL);
+    run_until_asked(1);
+    assert_int_equal(ask(2600), ERROR_UNAVAILABLE);
+    answer(ERROR_NONE);
+    assert_int_equal(bench->asked, 2); // the next page at once
+    assert_int_equal(ask(0), ERROR_NONE);
+    assert_int_equal(ask(2600), ERROR_UNAVAILABLE);
+    answer(ERROR_NONE);
+    answer(ERROR_NONE);
+    assert_int_equal(ask(2499), ERROR_NONE);
+    assert_int_equal(ask(2600), ERROR_UNAUTHENTICATED);
+    tear_down();
+}
+
+// ---- many threads --------------------------------------------------------------------------------------------------
+
+struct asker {
+    uv_thread_t thread;
+    size_t first;
+    size_t valid, others;
+    atomic_bool *stop;
+};
+
+static void keep_asking(void *arg)
+{
+    struct asker *asker = arg;
+    for (size_t i = asker->first; !atomic_load(asker->stop); i = (i + ASKERS) % 1500) {
+        if (ask(i) == ERROR_NONE)
+            asker->valid++;
+        else
+            asker->others++;
+    }
+}
+
+static void asked_from_many_threads(void **state)
+{
+    (void)state;
+    set_up(1);
+    bench->at_once = true;
+    for (size_t i = 0; i < 1000; i++)
+        make_token(i);
+    atomic_bool stop = false;
+    struct asker askers[ASKERS] = {0};
+    for (size_t i = 0; i < ASKERS; i++) {
+        askers[i].first = i;
+        askers[i].stop = &stop;
+        assert_int_equal(uv_thread_create(&askers[i].thread, keep_asking, &askers[i]), 0);
+    }
+    runtime_tokens_start(bench->tokens, bench->loop, NULL);
+    for (size_t round = 0; round < 100; round++) {
+        revoke_token(round);
+        run_until_asked(bench->asked + 1);
+    }
+    atomic_store(&stop, true);
+    for (size_t i = 0; i < ASKERS; i++)
+        uv_thread_join(&askers[i].thread);
+    run_until_asked(bench->asked + 1);
+    for (size_t i = 0; i < 1000; i++)
+        assert_int_equal(ask(i) == ERROR_NONE, i >= 100);
+    tear_down();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unknown_until_a_later_refresh),
+        cmocka_unit_test(malformed_and_wrong),
+        cmocka_unit_test(revocation),
+        cmocka_unit_test(many_against_a_model),
+        cmocka_unit_test(pages),
+        cmocka_unit_test(asked_from_many_threads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
