@@ -3,9 +3,9 @@
 #ifndef CULVERT_AGENT_LINK_STATE_H
 #define CULVERT_AGENT_LINK_STATE_H
 
-#include "agent/byte_queue.h"
 #include "agent/dialer.h"
 #include "agent/link.h"
+#include "base/byte_queue.h"
 #include "base/strbuf.h"
 #include "tunnel/wire/ws_frame.h"
 #include "tunnel/wire/ws_handshake.h"

@@ -5,9 +5,9 @@
 
 #include <nghttp2/nghttp2.h>
 
-#include "agent/byte_queue.h"
 #include "agent/session.h"
 #include "base/arena.h"
+#include "base/byte_queue.h"
 #include "tunnel/wire/control.h"
 
 enum {

@@ -5,7 +5,7 @@
 
 #include <openssl/ssl.h>
 
-#include "agent/byte_queue.h"
+#include "base/byte_queue.h"
 #include "base/error.h"
 #include "base/str.h"
 

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/byte_queue.h"
 #include "agent/dialer.h"
+#include "base/byte_queue.h"
 #include "base/clock.h"
 #include "base/mem.h"
 

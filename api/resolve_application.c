@@ -16,11 +16,7 @@ void api_resolve_applications(void *ctx, const json_t *arguments, gql_resolved o
 {
     struct api_request *request = ctx;
     struct store_page page;
-    struct error err;
-    if (api_page_of(arguments, &page, &err) != ERROR_NONE) {
-        on_resolved(arg, &err, NULL);
-        return;
-    }
+    if (!api_page_or_answer(arguments, &page, on_resolved, arg)) return;
     json_t *filters = json_get_object(arguments, "filters");
     char *text = filters ? json_dumps(filters, JSON_COMPACT) : NULL;
     application_store_list(request->api->options.pg, request->principal.account_id, str_c(text ? text : "{}"), &page,
@@ -32,11 +28,7 @@ void api_resolve_clusters(void *ctx, const json_t *arguments, gql_resolved on_re
 {
     struct api_request *request = ctx;
     struct store_page page;
-    struct error err;
-    if (api_page_of(arguments, &page, &err) != ERROR_NONE) {
-        on_resolved(arg, &err, NULL);
-        return;
-    }
+    if (!api_page_or_answer(arguments, &page, on_resolved, arg)) return;
     cluster_store_list(request->api->options.pg, request->principal.account_id, json_get_str(arguments, "runtime"),
                        &page, api_resolved_slice, api_pending_create(request, on_resolved, arg));
 }

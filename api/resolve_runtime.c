@@ -19,11 +19,7 @@ void api_resolve_runtimes(void *ctx, const json_t *arguments, gql_resolved on_re
 {
     struct api_request *request = ctx;
     struct store_page page;
-    struct error err;
-    if (api_page_of(arguments, &page, &err) != ERROR_NONE) {
-        on_resolved(arg, &err, NULL);
-        return;
-    }
+    if (!api_page_or_answer(arguments, &page, on_resolved, arg)) return;
     runtime_store_list(request->api->options.pg, request->principal.account_id, &page, api_resolved_slice,
                        api_pending_create(request, on_resolved, arg));
 }

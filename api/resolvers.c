@@ -84,7 +84,7 @@ void api_resolved_slice(void *arg, const struct error *err, const struct store_s
     pending->on_resolved(pending->arg, err, value);
 }
 
-enum error_code api_page_of(const json_t *arguments, struct store_page *out, struct error *err)
+static enum error_code page_of(const json_t *arguments, struct store_page *out, struct error *err)
 {
     const json_t *page = json_get_object(arguments, "pagination");
     *out = (struct store_page){.after = json_get_str(page, "after"), .before = json_get_str(page, "before")};
@@ -99,4 +99,12 @@ enum error_code api_page_of(const json_t *arguments, struct store_page *out, str
     }
     if (out->first && out->last) return error_set(err, ERROR_INVALID, "pagination takes first or last, not both");
     return ERROR_NONE;
+}
+
+bool api_page_or_answer(const json_t *arguments, struct store_page *out, gql_resolved on_resolved, void *arg)
+{
+    struct error err;
+    if (page_of(arguments, out, &err) == ERROR_NONE) return true;
+    on_resolved(arg, &err, NULL);
+    return false;
 }

@@ -23,8 +23,8 @@ struct api_pending *api_pending_create(struct api_request *request, gql_resolved
 void api_resolved_node(void *arg, const struct error *err, struct str node);
 void api_resolved_slice(void *arg, const struct error *err, const struct store_slice *slice);
 
-// SlicePaginationArgs. ERROR_INVALID: first or last out of bounds, or both.
-MUST_CHECK enum error_code api_page_of(const json_t *arguments, struct store_page *out, struct error *err);
+// SlicePaginationArgs of a resolver. False when first or last is out of bounds, or both are there: that was answered.
+bool api_page_or_answer(const json_t *arguments, struct store_page *out, gql_resolved on_resolved, void *arg);
 
 void api_resolve_me(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void api_resolve_runtime(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);

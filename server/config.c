@@ -67,42 +67,36 @@ static const struct config_entry entries[] = {
      .def = "tunnels.localhost",
      .help = "Domain under which every runtime has a host name of its own (wildcard DNS and certificate)."},
 
-    {.section = "TLS (1.2 and 1.3); read again on SIGHUP",
+    {.section = "TLS (1.2 and 1.3); on SIGHUP the same files are read again",
      .name = "tls.certificate_file",
      .type = CONFIG_PATH,
      .offset = AT(tls_certificate_file),
      .def = NULL,
-     .reloadable = true,
      .help = "Certificate chain (PEM) of the API door, and of the other doors unless they name their own."},
     {.name = "tls.key_file",
      .type = CONFIG_PATH,
      .offset = AT(tls_key_file),
      .def = NULL,
-     .reloadable = true,
      .help = "Private key (PEM) to it."},
     {.name = "tunnel.tls.certificate_file",
      .type = CONFIG_PATH,
      .offset = AT(tunnel_tls_certificate_file),
      .def = "",
-     .reloadable = true,
      .help = "Certificate chain of the tunnel door."},
     {.name = "tunnel.tls.key_file",
      .type = CONFIG_PATH,
      .offset = AT(tunnel_tls_key_file),
      .def = "",
-     .reloadable = true,
      .help = "Private key to it."},
     {.name = "ingress.tls.certificate_file",
      .type = CONFIG_PATH,
      .offset = AT(ingress_tls_certificate_file),
      .def = "",
-     .reloadable = true,
      .help = "Certificate chain of the ingress door (wildcard of tunnel.domain)."},
     {.name = "ingress.tls.key_file",
      .type = CONFIG_PATH,
      .offset = AT(ingress_tls_key_file),
      .def = "",
-     .reloadable = true,
      .help = "Private key to it."},
 
     {.section = "PostgreSQL 15 (required)",
@@ -208,7 +202,7 @@ static const struct config_entry entries[] = {
      .offset = AT(graphql_tokens_max),
      .def = "1000",
      .min = 100,
-     .max = 100000,
+     .max = 10000,
      .help = "Lexical tokens of a GraphQL document."},
     {.name = "graphql.depth_max",
      .type = CONFIG_INT,
@@ -409,8 +403,10 @@ bool server_config_check(const struct server_config *config, struct strbuf *prob
     check_pair("ingress.tls", config->ingress_tls_certificate_file, config->ingress_tls_key_file, problems);
     if (!is_host_name(str_c(config->tunnel_domain)))
         strbuf_add_c(problems, "tunnel.domain: is not a lower-case host name\n");
-    if (!str_starts(str_c(config->platform_url), STR("https://")))
-        strbuf_add_c(problems, "platform.url: does not start with https://\n");
+    if (!str_starts(str_c(config->platform_url), STR("https://")) || !config->platform_url[8])
+        strbuf_add_c(problems, "platform.url: is not https:// and a host\n");
+    if (config->api_body_bytes_max > config->api_events_bytes_max)
+        strbuf_add_c(problems, "api.body_max: is larger than api.events_body_max\n");
     if (config->reports_batch_bytes > config->reports_queue_bytes_max)
         strbuf_add_c(problems, "reports.batch_bytes: is larger than reports.queue_max\n");
     return problems->len == before;
@@ -431,7 +427,9 @@ enum error_code server_config_secret(const char *value, char **out, struct error
     while (len && len <= SECRET_BYTES_MAX && (text[len - 1] == '\n' || text[len - 1] == '\r'))
         len--;
     enum error_code code = ERROR_NONE;
-    if (len == 0 || len > SECRET_BYTES_MAX)
+    if (len && len <= SECRET_BYTES_MAX && memchr(text, '\0', len))
+        code = error_set(err, ERROR_INVALID, "%s: has a NUL byte", value + 5);
+    else if (len == 0 || len > SECRET_BYTES_MAX)
         code = error_set(err, ERROR_INVALID, "%s: is empty or longer than %d bytes", value + 5, SECRET_BYTES_MAX);
     else
         *out = mem_strndup(text, len);

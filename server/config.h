@@ -1,5 +1,5 @@
 // server_config: every setting of culvertd, in one table (see base/config.h for where values come from). Filled once at
-// start, read-only afterwards, shared by all threads; reloadable ones are read again into a new value on SIGHUP.
+// start, read-only afterwards, shared by all threads; on SIGHUP main reads it again and takes over what is reloadable.
 #ifndef CULVERT_SERVER_CONFIG_H
 #define CULVERT_SERVER_CONFIG_H
 

@@ -1,8 +1,6 @@
 #include "server/event_handler.h"
 
-#include <stddef.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/backoff.h"
 #include "base/clock.h"
@@ -127,56 +125,12 @@ void event_handler_destroy(struct event_handler *handler)
 
 // ---- taking --------------------------------------------------------------------------------------------------------
 
-// The views of a report, so that they can be counted and moved without naming each one twice.
-static const size_t views[] = {
-    offsetof(struct report, account_id),
-    offsetof(struct report, runtime),
-    offsetof(struct report, group),
-    offsetof(struct report, version),
-    offsetof(struct report, kind),
-    offsetof(struct report, ns),
-    offsetof(struct report, name),
-    offsetof(struct report, uid),
-    offsetof(struct report, cluster),
-    offsetof(struct report, application_ns),
-    offsetof(struct report, application_name),
-    offsetof(struct report, sync_status),
-    offsetof(struct report, health_status),
-    offsetof(struct report, health_message),
-    offsetof(struct report, manifest),
-    offsetof(struct report, desired_manifest),
-    offsetof(struct report, git_manifest),
-    offsetof(struct report, repo_url),
-    offsetof(struct report, path),
-    offsetof(struct report, revision),
-    offsetof(struct report, commit_message),
-    offsetof(struct report, commit_author),
-    offsetof(struct report, commit_date),
-    offsetof(struct report, errors),
-};
-
-static struct str *view_at(struct report *report, size_t i)
-{
-    return (struct str *)((char *)report + views[i]);
-}
-
 static struct event_item *item_create(const struct report *report, bool patient, event_item_done on_done, void *arg)
 {
-    struct report copy = *report;
-    size_t text = 0;
-    for (size_t i = 0; i < sizeof views / sizeof *views; i++)
-        text += view_at(&copy, i)->len;
-    struct event_item *item = mem_alloc(sizeof *item + text);
-    *item = (struct event_item){.report = copy, .bytes = sizeof *item + text, .patient = patient};
-    item->on_done = on_done;
-    item->arg = arg;
-    char *to = (char *)(item + 1);
-    for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
-        struct str *view = view_at(&item->report, i);
-        if (view->len) memcpy(to, view->at, view->len);
-        view->at = to;
-        to += view->len;
-    }
+    size_t bytes = sizeof(struct event_item) + report_text_bytes(report);
+    struct event_item *item = mem_alloc(bytes);
+    *item = (struct event_item){.bytes = bytes, .patient = patient, .on_done = on_done, .arg = arg};
+    report_copy_into(&item->report, report, (char *)(item + 1));
     return item;
 }
 

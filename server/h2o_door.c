@@ -15,9 +15,10 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metrics.h"
-#include "server/listener.h"
+#include "server/ingress_problem.h"
+#include "server/tcp_listener.h"
 
-enum { USER_TIMEOUT_MS = 30000 };
+enum { USER_TIMEOUT_MS = 30000, SWEEP_MS = 1000 };
 
 struct door_handler {
     h2o_handler_t super;
@@ -30,8 +31,9 @@ struct h2o_door {
     h2o_globalconf_t config;
     h2o_context_t context;
     h2o_accept_ctx_t accept;
-    struct listener *listener; // NULL once closed
+    struct tcp_listener *listener; // NULL once closed
     struct door_connection *first;
+    uv_timer_t *sweep;
     size_t connections, requests;
     bool stopped;
     loop_fn on_closed;
@@ -227,51 +229,6 @@ void door_request_on_gone(struct door_request *request, loop_fn on_gone, void *a
     if (watch && on_gone && !request->watch) watch_start(request);
 }
 
-static const char *reason_of(int status)
-{
-    static const struct {
-        int status;
-        const char *reason;
-    } reasons[] = {
-        {200, "OK"},
-        {201, "Created"},
-        {202, "Accepted"},
-        {204, "No Content"},
-        {206, "Partial Content"},
-        {301, "Moved Permanently"},
-        {302, "Found"},
-        {303, "See Other"},
-        {304, "Not Modified"},
-        {307, "Temporary Redirect"},
-        {308, "Permanent Redirect"},
-        {400, "Bad Request"},
-        {401, "Unauthorized"},
-        {403, "Forbidden"},
-        {404, "Not Found"},
-        {405, "Method Not Allowed"},
-        {406, "Not Acceptable"},
-        {408, "Request Timeout"},
-        {409, "Conflict"},
-        {410, "Gone"},
-        {411, "Length Required"},
-        {412, "Precondition Failed"},
-        {413, "Content Too Large"},
-        {415, "Unsupported Media Type"},
-        {422, "Unprocessable Content"},
-        {426, "Upgrade Required"},
-        {429, "Too Many Requests"},
-        {431, "Request Header Fields Too Large"},
-        {500, "Internal Server Error"},
-        {501, "Not Implemented"},
-        {502, "Bad Gateway"},
-        {503, "Service Unavailable"},
-        {504, "Gateway Timeout"},
-    };
-    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
-        if (reasons[i].status == status) return reasons[i].reason;
-    return "Status";
-}
-
 // h2o keeps views of header texts: they are copied into the request's pool.
 static void add_header(h2o_req_t *req, struct str name, struct str value)
 {
@@ -285,7 +242,7 @@ static void set_head(struct door_request *request, int status, const struct door
     h2o_req_t *req = request->req;
     request->status = status;
     req->res.status = status;
-    req->res.reason = reason_of(status);
+    req->res.reason = ingress_problem_reason(status);
     for (size_t i = 0; i < count; i++)
         add_header(req, headers[i].name, headers[i].value);
     add_header(req, STR("x-request-id"), str_c(request->id));
@@ -455,7 +412,7 @@ static void on_connection_closed(uv_handle_t *handle)
     door->connections--;
     metric_move(door->open_connections, -1);
     mem_free(connection);
-    if (door->listener) listener_connection_closed(door->listener);
+    if (door->listener) tcp_listener_connection_closed(door->listener);
     close_when_empty(door);
 }
 
@@ -477,6 +434,32 @@ static void on_accepted(void *ctx, uv_tcp_t *tcp)
     door->connections++;
     metric_move(door->open_connections, 1);
     h2o_accept(&door->accept, h2o_uv_socket_create((uv_stream_t *)tcp, on_connection_closed));
+}
+
+// After a failed read libuv refuses further writes at once. h2o overlooks that refusal when it wants to end the
+// connection with TLS' farewell, and would wait for ever: its write is failed here in libuv's stead.
+static void end_if_stuck(struct door_connection *connection)
+{
+    uv_stream_t *stream = (uv_stream_t *)&connection->tcp;
+    h2o_socket_t *socket = connection->tcp.data;
+    if (uv_is_closing((uv_handle_t *)stream) || uv_is_writable(stream) || uv_stream_get_write_queue_size(stream))
+        return;
+    h2o_socket_cb on_written = socket->_cb.write;
+    socket->_cb.write = NULL;
+    if (on_written) on_written(socket, "the connection is gone");
+}
+
+static void on_sweep(uv_timer_t *timer)
+{
+    struct h2o_door *door = timer->data;
+    // Handles that are closed leave the list in a later turn.
+    for (struct door_connection *connection = door->first; connection; connection = connection->next)
+        end_if_stuck(connection);
+}
+
+static void free_timer(uv_handle_t *timer)
+{
+    mem_free(timer);
 }
 
 // ---- the door ------------------------------------------------------------------------------------------------------
@@ -513,10 +496,14 @@ struct h2o_door *h2o_door_create(struct loop *loop, const struct h2o_door_option
     handler->door = door;
     h2o_context_init(&door->context, loop_uv(loop), &door->config);
     door->accept = (h2o_accept_ctx_t){.ctx = &door->context, .hosts = door->config.hosts};
+    door->sweep = mem_zalloc(sizeof *door->sweep);
+    door->sweep->data = door;
+    uv_timer_init(loop_uv(loop), door->sweep);
+    uv_timer_start(door->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
     h2o_door_set_tls(door, options->tls);
-    door->listener = listener_create(loop, options->listen, options->connections_max, on_accepted, door, err);
+    door->listener = tcp_listener_create(loop, options->listen, options->connections_max, on_accepted, door, err);
     if (door->listener) {
-        listener_set_handle_bytes(door->listener, sizeof(struct door_connection));
+        tcp_listener_set_handle_bytes(door->listener, sizeof(struct door_connection));
         return door;
     }
     h2o_door_destroy(door);
@@ -534,7 +521,7 @@ void h2o_door_stop_accepting(struct h2o_door *door)
 {
     if (door->stopped) return;
     door->stopped = true;
-    if (door->listener) listener_stop(door->listener);
+    if (door->listener) tcp_listener_stop(door->listener);
     h2o_context_request_shutdown(&door->context);
 }
 
@@ -567,8 +554,9 @@ void h2o_door_close(struct h2o_door *door, loop_fn on_closed, void *arg)
 void h2o_door_destroy(struct h2o_door *door)
 {
     if (!door) return;
+    uv_close((uv_handle_t *)door->sweep, free_timer);
     if (door->accept.ssl_ctx) SSL_CTX_free(door->accept.ssl_ctx);
-    listener_destroy(door->listener);
+    tcp_listener_destroy(door->listener);
     h2o_context_dispose(&door->context);
     h2o_config_dispose(&door->config);
     mem_free(door);

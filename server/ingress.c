@@ -63,7 +63,7 @@ struct ingress *ingress_create(struct loop *loop, const struct ingress_options *
     take_options(ingress, options);
     make_metrics(ingress);
     ingress->listener =
-        listener_create(loop, ingress->options.listen, options->connections_max, on_accepted, ingress, err);
+        tcp_listener_create(loop, ingress->options.listen, options->connections_max, on_accepted, ingress, err);
     if (!ingress->listener) {
         ingress_destroy(ingress);
         return NULL;
@@ -76,7 +76,7 @@ struct ingress *ingress_create(struct loop *loop, const struct ingress_options *
 
 uint16_t ingress_port(const struct ingress *ingress)
 {
-    return listener_port(ingress->listener);
+    return tcp_listener_port(ingress->listener);
 }
 
 void ingress_set_tls(struct ingress *ingress, SSL_CTX *tls)
@@ -90,7 +90,7 @@ void ingress_stop_accepting(struct ingress *ingress)
 {
     if (ingress->stopped) return;
     ingress->stopped = true;
-    listener_stop(ingress->listener);
+    tcp_listener_stop(ingress->listener);
     for (struct ingress_connection *connection = ingress->first; connection; connection = connection->next) {
         if (connection->exchange)
             ingress_exchange_last(connection->exchange);
@@ -131,7 +131,7 @@ void ingress_close(struct ingress *ingress, loop_fn on_closed, void *arg)
 void ingress_destroy(struct ingress *ingress)
 {
     if (!ingress) return;
-    listener_destroy(ingress->listener);
+    tcp_listener_destroy(ingress->listener);
     ingress_limiter_finish(&ingress->limiter);
     SSL_CTX_free(ingress->tls);
     mem_free((char *)(uintptr_t)ingress->options.listen);

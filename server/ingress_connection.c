@@ -303,7 +303,7 @@ static void on_handle_gone(struct ingress_connection *connection)
     metric_move(ingress->open_connections, -1);
     strbuf_finish(&connection->in);
     mem_free(connection);
-    if (ingress->listener) listener_connection_closed(ingress->listener);
+    if (ingress->listener) tcp_listener_connection_closed(ingress->listener);
     ingress_check_closed(ingress);
 }
 

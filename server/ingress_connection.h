@@ -13,7 +13,7 @@
 #include "base/strbuf.h"
 #include "server/ingress.h"
 #include "server/ingress_limiter.h"
-#include "server/listener.h"
+#include "server/tcp_listener.h"
 #include "server/tls_stream.h"
 
 struct ingress_exchange;
@@ -29,7 +29,7 @@ struct ingress {
     SSL_CTX *tls;
     struct tls_stream_pool pool;
     struct ingress_limiter limiter;
-    struct listener *listener;
+    struct tcp_listener *listener;
     struct ingress_connection *first;
     size_t connections, exchanges, authentications;
     bool stopped, closing, pool_closed;

@@ -29,6 +29,7 @@ const char *ingress_problem_reason(int status)
         {408, "Request Timeout"},
         {409, "Conflict"},
         {410, "Gone"},
+        {411, "Length Required"},
         {412, "Precondition Failed"},
         {413, "Content Too Large"},
         {415, "Unsupported Media Type"},

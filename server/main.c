@@ -147,10 +147,38 @@ static void reload_log_level(struct process *process)
     mem_free(again);
 }
 
+// The settings as they are now; those that may change while serving are taken over. Names of settings never hold
+// secrets, so that the complaints can be logged.
+static enum error_code reload_settings(struct process *process, struct error *err)
+{
+    struct server_config *config = mem_zalloc(sizeof *config);
+    struct arguments *arguments = &process->arguments;
+    struct strbuf problems;
+    strbuf_init(&problems, PROBLEMS_BYTES_MAX);
+    const char *words[WORDS_MAX];
+    int word_count = 0;
+    enum error_code code = config_load(&server_config_table, arguments->file, arguments->setting_count,
+                                       arguments->settings, config, &problems, words, &word_count);
+    if (code == ERROR_NONE && !server_config_check(config, &problems)) code = ERROR_INVALID;
+    enum log_level level;
+    if (code != ERROR_NONE)
+        (void)error_set(err, code, "%s", problems.at ? problems.at : "the configuration is refused");
+    else if ((code = log_parse_level(str_c(config->log_level), &level, err)) == ERROR_NONE)
+        log_set_level(level);
+    strbuf_finish(&problems);
+    config_release(&server_config_table, config);
+    mem_free(config);
+    return code;
+}
+
 static void on_reload(void *arg)
 {
     struct process *process = arg;
     struct error err;
+    if (reload_settings(process, &err) != ERROR_NONE) {
+        log_error("main", "reload_refused", log_err(&err));
+        return;
+    }
     reload_log_level(process);
     if (server_reload(process->server, &err) != ERROR_NONE)
         log_error("main", "reload_refused", log_err(&err));

@@ -15,7 +15,7 @@
 #include <uv.h>
 
 #include "base/error.h"
-#include "tunnel/turn.h"
+#include "base/turn.h"
 
 struct tls_stream;
 

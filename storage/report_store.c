@@ -1,6 +1,5 @@
 #include "storage/report_store.h"
 
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -275,56 +274,20 @@ struct prepare_work {
     struct pg *pg;
     struct pg_batch *batch;
     struct apply_call *call;
-    struct report *reports; // with their texts, in the arena
-    struct arena *arena;
+    struct report *reports; // ours, with their texts
 };
 
-static const size_t views[] = {
-    offsetof(struct report, account_id),
-    offsetof(struct report, runtime),
-    offsetof(struct report, group),
-    offsetof(struct report, version),
-    offsetof(struct report, kind),
-    offsetof(struct report, ns),
-    offsetof(struct report, name),
-    offsetof(struct report, uid),
-    offsetof(struct report, cluster),
-    offsetof(struct report, application_ns),
-    offsetof(struct report, application_name),
-    offsetof(struct report, sync_status),
-    offsetof(struct report, health_status),
-    offsetof(struct report, health_message),
-    offsetof(struct report, manifest),
-    offsetof(struct report, desired_manifest),
-    offsetof(struct report, git_manifest),
-    offsetof(struct report, repo_url),
-    offsetof(struct report, path),
-    offsetof(struct report, revision),
-    offsetof(struct report, commit_message),
-    offsetof(struct report, commit_author),
-    offsetof(struct report, commit_date),
-    offsetof(struct report, errors),
-};
-enum { VIEWS = sizeof views / sizeof *views };
-
-static struct str *view_at(struct report *report, size_t i)
+// The reports and their texts, in one allocation.
+static struct report *copy_reports(const struct report *reports, size_t count)
 {
-    return (struct str *)((char *)report + views[i]);
-}
-
-static void copy_reports(struct prepare_work *work, const struct report *reports, size_t count)
-{
-    size_t bytes = count * (sizeof *reports + VIEWS * 32) + 65536;
-    work->reports = mem_dup(reports, count * sizeof *reports);
+    size_t bytes = count * sizeof *reports;
     for (size_t i = 0; i < count; i++)
-        for (size_t v = 0; v < VIEWS; v++)
-            bytes += view_at(&work->reports[i], v)->len;
-    work->arena = arena_create(bytes * 2);
+        bytes += report_text_bytes(&reports[i]);
+    struct report *copies = mem_alloc(bytes);
+    char *to = (char *)(copies + count);
     for (size_t i = 0; i < count; i++)
-        for (size_t v = 0; v < VIEWS; v++) {
-            struct str *view = view_at(&work->reports[i], v);
-            *view = view->len ? arena_str(work->arena, *view) : STR_EMPTY;
-        }
+        to = report_copy_into(&copies[i], &reports[i], to);
+    return copies;
 }
 
 static void prepare(uv_work_t *request)
@@ -339,7 +302,6 @@ static void on_prepared(uv_work_t *request, int status)
     (void)status; // never cancelled
     struct pg *pg = work->pg;
     pg_batch_submit(work->batch, APPLY_MS, on_applied, work->call);
-    arena_destroy(work->arena);
     mem_free(work->reports);
     mem_free(work);
     pg_release(pg);
@@ -359,9 +321,8 @@ void report_store_apply(struct pg *pg, const struct report *reports, size_t coun
         return;
     }
     struct prepare_work *work = mem_zalloc(sizeof *work);
-    *work = (struct prepare_work){.pg = pg, .batch = batch, .call = call};
+    *work = (struct prepare_work){.pg = pg, .batch = batch, .call = call, .reports = copy_reports(reports, count)};
     work->request.data = work;
-    copy_reports(work, reports, count);
     pg_hold(pg);
     uv_queue_work(loop_uv(pg_loop(pg)), &work->request, prepare, on_prepared);
 }

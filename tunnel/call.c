@@ -86,7 +86,7 @@ static void call_free_outbox(struct tunnel_call *call)
     if (!call->outbox) return;
     if (call->outbox->request) call_request_finish(call->outbox->request);
     mem_free(call->outbox->request);
-    tunnel_queue_finish(&call->outbox->data);
+    byte_queue_finish(&call->outbox->data);
     mem_free(call->outbox);
     call->outbox = NULL;
 }
@@ -239,7 +239,7 @@ static void call_go_here(struct tunnel_call *call, uint64_t session_id, const st
     }
     // What the caller wrote while it waited.
     if (call->outbox && call->outbox->data.len)
-        tunnel_stream_write(call->stream, tunnel_queue_front(&call->outbox->data), call->outbox->data.len);
+        tunnel_stream_write(call->stream, byte_queue_front(&call->outbox->data), call->outbox->data.len);
     if (call->outbox && call->outbox->end) tunnel_stream_end(call->stream);
     call_free_outbox(call);
 }
@@ -341,7 +341,7 @@ bool tunnel_call_write(struct tunnel_call *call, const void *at, size_t len)
     call->queued += len;
     if (call->place == CALL_HERE) {
         tunnel_stream_write(call->stream, at, len);
-    } else if (call->place != CALL_FAILED && !tunnel_queue_add(&call_outbox(call)->data, at, len)) {
+    } else if (call->place != CALL_FAILED && !byte_queue_add(&call_outbox(call)->data, at, len)) {
         if (call->place == CALL_FAR) { // the stream, if there is one, is of no use any more
             struct relay_letter *letter = relay_letter_create(call->node->index, call->key);
             letter->cancel = true;

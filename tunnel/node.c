@@ -18,6 +18,7 @@ enum {
     RETRY_AFTER_S_MAX = 5,   // for handshakes over the rate: spread, so that they do not all come back at once
     DRAIN_AGENT_SPREAD = 10, // an agent's own wait is a tenth of the time over which DRAINs go out
     CLOSE_GOING_AWAY = 1001,
+    UNSENT_BYTES = 64 * 1024, // what the kernel may hold unsent, so that a small answer never waits for more
 };
 
 // ---- letters -------------------------------------------------------------------------------------------------
@@ -166,7 +167,7 @@ static void node_on_open(void *ctx, void *user, struct tunnel_ws *ws)
 static void node_on_room(void *ctx)
 {
     struct tunnel_node *node = ctx;
-    if (node->listener && tunnel_ws_server_has_room(node->ws_server)) tunnel_listener_resume(node->listener);
+    if (node->listener && tunnel_ws_server_has_room(node->ws_server)) listener_resume(node->listener);
 }
 
 static bool node_has_room(void *ctx)
@@ -198,9 +199,10 @@ static enum error_code node_open_door(struct tunnel_node *node, struct error *er
         .on_closed = tunnel_session_on_closed,
         .on_room = node_on_room,
     };
-    const struct tunnel_listener_options listener_options = {
+    const struct listener_options listener_options = {
         .address = str_c(options->listen),
         .user_timeout_ms = (unsigned)(options->ping_after_ms + options->dead_after_ms + USER_TIMEOUT_SLACK_MS),
+        .unsent_bytes = UNSENT_BYTES,
         .ctx = node,
         .has_room = node_has_room,
         .on_accept = node_on_accept,
@@ -209,7 +211,7 @@ static enum error_code node_open_door(struct tunnel_node *node, struct error *er
     enum error_code code = tunnel_ws_server_create(loop_uv(node->loop), &ws_options, &node->ws_server, err);
     pthread_mutex_unlock(&node->broker->library);
     if (code) return code;
-    return tunnel_listener_create(loop_uv(node->loop), &listener_options, &node->listener, err);
+    return listener_create(node->loop, &listener_options, &node->listener, err);
 }
 
 enum error_code tunnel_node_reload_tls(struct tunnel_node *node, struct error *err)
@@ -270,7 +272,7 @@ static void node_shut(struct tunnel_node *node)
     pthread_rwlock_wrlock(&broker->lock);
     if (broker->nodes[node->index] == node) broker->nodes[node->index] = NULL;
     pthread_rwlock_unlock(&broker->lock);
-    tunnel_listener_destroy(node->listener);
+    listener_destroy(node->listener);
     node->listener = NULL;
     while (node->session_list)
         tunnel_session_end(node->session_list, "this replica stops", CLOSE_GOING_AWAY);
@@ -356,7 +358,7 @@ void tunnel_node_drain(struct tunnel_node *node, uint64_t spread_ms, uint64_t de
     node->drain_deadline_ms = node->drain_at_ms + deadline_ms;
     node->on_drained = on_done;
     node->on_drained_arg = arg;
-    tunnel_listener_destroy(node->listener);
+    listener_destroy(node->listener);
     node->listener = NULL;
     uint64_t at = 0;
     uint64_t count = node->session_count ? node->session_count : 1;

@@ -7,12 +7,12 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/listener.h"
+#include "base/turn.h"
 #include "tunnel/broker.h"
 #include "tunnel/directory.h"
 #include "tunnel/id_map.h"
-#include "tunnel/listener.h"
 #include "tunnel/meter.h"
-#include "tunnel/turn.h"
 #include "tunnel/ws.h"
 
 enum { TUNNEL_NODES_MAX = 64, TUNNEL_HANDSHAKES_MAX = 256 };
@@ -36,7 +36,7 @@ struct tunnel_node {
 
     struct turn turn;
     uv_timer_t tick;
-    struct tunnel_listener *listener; // NULL while draining
+    struct listener *listener; // NULL while draining
     struct tunnel_ws_server *ws_server;
 
     struct id_map sessions; // id -> struct tunnel_session

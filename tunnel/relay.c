@@ -12,7 +12,7 @@ struct parcel {
     int status;
     struct tunnel_header *headers; // one block with its texts
     size_t header_count;
-    struct tunnel_queue data;
+    struct byte_queue data;
     size_t taken;
     enum tunnel_cause cause;
     char detail[128];
@@ -39,7 +39,7 @@ struct tunnel_relay {
 static void parcel_free(struct parcel *parcel)
 {
     mem_free(parcel->headers);
-    tunnel_queue_finish(&parcel->data);
+    byte_queue_finish(&parcel->data);
     mem_free(parcel);
 }
 
@@ -49,7 +49,7 @@ static void parcel_deliver(const struct parcel *parcel, struct tunnel_call *call
     switch (parcel->type) {
     case PARCEL_INFO: to->on_info(call, parcel->status, parcel->headers, parcel->header_count); break;
     case PARCEL_HEAD: to->on_head(call, parcel->status, parcel->headers, parcel->header_count); break;
-    case PARCEL_DATA: to->on_data(call, tunnel_queue_front(&parcel->data), parcel->data.len); break;
+    case PARCEL_DATA: to->on_data(call, byte_queue_front(&parcel->data), parcel->data.len); break;
     case PARCEL_TRAILERS: to->on_trailers(call, parcel->headers, parcel->header_count); break;
     case PARCEL_TAKEN: to->on_taken(call, parcel->taken); break;
     case PARCEL_END: to->on_end(call); break;
@@ -113,7 +113,7 @@ static struct parcel *relay_add(struct tunnel_relay *relay, enum parcel_type typ
     struct parcel *parcel = mem_zalloc(sizeof(*parcel));
     parcel->type = type;
     // A stream's window bounds what can be in here.
-    tunnel_queue_init(&parcel->data, 2 * TUNNEL_STREAM_WINDOW_BYTES_MAX);
+    byte_queue_init(&parcel->data, 2 * TUNNEL_STREAM_WINDOW_BYTES_MAX);
     *relay->last = parcel;
     relay->last = &parcel->next;
     turn_add(&relay->node->turn, &relay->turn);
@@ -158,9 +158,9 @@ static void relay_on_data(void *arg, const uint8_t *at, size_t len)
     struct parcel *last = NULL;
     if (relay->first) last = (struct parcel *)((char *)relay->last - offsetof(struct parcel, next));
     if (!last || last->type != PARCEL_DATA) last = relay_add(relay, PARCEL_DATA);
-    if (!tunnel_queue_add(&last->data, at, len)) {
+    if (!byte_queue_add(&last->data, at, len)) {
         last = relay_add(relay, PARCEL_DATA);
-        (void)tunnel_queue_add(&last->data, at, len);
+        (void)byte_queue_add(&last->data, at, len);
     }
 }
 
@@ -205,7 +205,7 @@ struct relay_letter *relay_letter_create(unsigned caller, uint64_t key)
     struct relay_letter *letter = mem_zalloc(sizeof(*letter));
     letter->caller = caller;
     letter->key = key;
-    tunnel_queue_init(&letter->data, TUNNEL_STREAM_QUEUE_BYTES_MAX);
+    byte_queue_init(&letter->data, TUNNEL_STREAM_QUEUE_BYTES_MAX);
     return letter;
 }
 
@@ -213,7 +213,7 @@ static void relay_letter_free(struct relay_letter *letter)
 {
     if (letter->request) call_request_finish(letter->request);
     mem_free(letter->request);
-    tunnel_queue_finish(&letter->data);
+    byte_queue_finish(&letter->data);
     mem_free(letter);
 }
 
@@ -269,7 +269,7 @@ static void relay_on_letter(struct tunnel_node *node, void *arg)
         relay->stream = NULL;
         relay_free(relay);
     } else if (relay && relay->stream) {
-        if (letter->data.len) tunnel_stream_write(relay->stream, tunnel_queue_front(&letter->data), letter->data.len);
+        if (letter->data.len) tunnel_stream_write(relay->stream, byte_queue_front(&letter->data), letter->data.len);
         if (letter->end) tunnel_stream_end(relay->stream);
         if (letter->consumed) tunnel_stream_consumed(relay->stream, letter->consumed);
     }

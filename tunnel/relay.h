@@ -18,7 +18,7 @@ struct relay_letter {
     uint64_t session;             // with `open`
     struct call_request *request; // with `open`
     bool open, end, cancel;
-    struct tunnel_queue data;
+    struct byte_queue data;
     size_t consumed;
 };
 

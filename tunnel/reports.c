@@ -17,7 +17,7 @@ enum {
 struct tunnel_reports {
     struct tunnel_session *session;
     struct tunnel_stream *stream; // NULL: not open
-    struct tunnel_queue buffer;   // the head of a record that is not complete yet, or all there is while paused
+    struct byte_queue buffer;     // the head of a record that is not complete yet, or all there is while paused
     size_t wanted;                // bytes the record at the front needs, as far as known
     size_t uncredited;            // of the buffer, while paused
     size_t unsent;                // acknowledgements in the stream's queue
@@ -78,7 +78,7 @@ static size_t reports_decode(struct tunnel_reports *reports, const uint8_t *at, 
 
 static void reports_keep(struct tunnel_reports *reports, const uint8_t *at, size_t len)
 {
-    if (!tunnel_queue_add(&reports->buffer, at, len)) reports_break(reports, "more bytes than credit");
+    if (!byte_queue_add(&reports->buffer, at, len)) reports_break(reports, "more bytes than credit");
 }
 
 static void reports_on_data(void *arg, const uint8_t *at, size_t len)
@@ -95,8 +95,8 @@ static void reports_on_data(void *arg, const uint8_t *at, size_t len)
     } else {
         reports_keep(reports, at, len);
         if (reports->buffer.len >= reports->wanted)
-            tunnel_queue_drop(&reports->buffer,
-                              reports_decode(reports, tunnel_queue_front(&reports->buffer), reports->buffer.len));
+            byte_queue_drop(&reports->buffer,
+                            reports_decode(reports, byte_queue_front(&reports->buffer), reports->buffer.len));
     }
     // An unfinished record is credited, too: it may be longer than any window. The buffer is bounded by its maximum.
     if (reports->paused) reports->uncredited = reports->buffer.len < len ? reports->buffer.len : len;
@@ -108,8 +108,8 @@ void tunnel_reports_go_on(struct tunnel_reports *reports)
     if (!reports->paused) return;
     reports->paused = false;
     if (reports->buffer.len)
-        tunnel_queue_drop(&reports->buffer,
-                          reports_decode(reports, tunnel_queue_front(&reports->buffer), reports->buffer.len));
+        byte_queue_drop(&reports->buffer,
+                        reports_decode(reports, byte_queue_front(&reports->buffer), reports->buffer.len));
     size_t keep = reports->paused ? reports->buffer.len : 0;
     if (keep >= reports->uncredited) return;
     size_t credit = reports->uncredited - keep;
@@ -217,7 +217,7 @@ static void reports_open(struct tunnel_reports *reports)
     const struct tunnel_request request = {
         .method = STR("POST"), .path = STR(WIRE_REPORTS_PATH), .authority = STR("culvert")};
     enum tunnel_cause cause;
-    tunnel_queue_finish(&reports->buffer);
+    byte_queue_finish(&reports->buffer);
     reports->hello = false;
     reports->paused = false;
     reports->ack_waiting = false;
@@ -232,7 +232,7 @@ struct tunnel_reports *tunnel_reports_create(struct tunnel_session *session)
 {
     struct tunnel_reports *reports = mem_zalloc(sizeof(*reports));
     reports->session = session;
-    tunnel_queue_init(&reports->buffer, BUFFER_BYTES_MAX);
+    byte_queue_init(&reports->buffer, BUFFER_BYTES_MAX);
     reports_open(reports);
     return reports;
 }
@@ -241,7 +241,7 @@ void tunnel_reports_destroy(struct tunnel_reports *reports)
 {
     if (!reports) return;
     if (reports->stream) tunnel_stream_cancel(reports->stream);
-    tunnel_queue_finish(&reports->buffer);
+    byte_queue_finish(&reports->buffer);
     mem_free(reports);
 }
 

@@ -41,7 +41,7 @@ static void stream_detach(struct tunnel_stream *stream)
     session->node->window_bytes -= granted;
     stream->window = TUNNEL_STREAM_WINDOW_BYTES;
     turn_remove(&session->node->turn, &stream->turn);
-    tunnel_queue_finish(&stream->queue);
+    byte_queue_finish(&stream->queue);
     stream_count(stream, -1);
     tunnel_session_check_finish(session);
 }
@@ -136,15 +136,15 @@ static ssize_t stream_read(nghttp2_session *h2, int32_t id, uint8_t *out, size_t
     (void)id;
     (void)arg;
     struct tunnel_stream *stream = source->ptr;
-    struct tunnel_queue *queue = &stream->queue;
+    struct byte_queue *queue = &stream->queue;
     size_t len = queue->len < cap ? queue->len : cap;
     if (!stream->events || (len == 0 && !stream->queue_ended)) {
         stream->deferred = true;
         return NGHTTP2_ERR_DEFERRED;
     }
     if (len) {
-        memcpy(out, tunnel_queue_front(queue), len);
-        tunnel_queue_drop(queue, len);
+        memcpy(out, byte_queue_front(queue), len);
+        byte_queue_drop(queue, len);
         stream->taken += len;
         stream->agent_at_ms = clock_mono_ms();
         // Outside of nghttp2: the consumer will want to write more.
@@ -166,7 +166,7 @@ void tunnel_stream_write(struct tunnel_stream *stream, const void *at, size_t le
 {
     assert(stream->events && !stream->queue_ended);
     if (stream->queue.len == 0) stream->agent_at_ms = clock_mono_ms();
-    if (!tunnel_queue_add(&stream->queue, at, len)) {
+    if (!byte_queue_add(&stream->queue, at, len)) {
         // A consumer that ignores "full" for 8 MiB is broken; its call is, too. Not told from inside its own write.
         stream_reset(stream, NGHTTP2_INTERNAL_ERROR);
         return;
@@ -229,7 +229,7 @@ static struct tunnel_stream *stream_create(struct tunnel_session *session, const
     stream->consumer_at_ms = stream->agent_at_ms = clock_mono_ms();
     stream->head_by_ms = request->head_timeout_ms ? request->head_timeout_ms : options->head_timeout_ms;
     stream->turn.run = stream_on_turn;
-    tunnel_queue_init(&stream->queue, TUNNEL_STREAM_QUEUE_BYTES_MAX);
+    byte_queue_init(&stream->queue, TUNNEL_STREAM_QUEUE_BYTES_MAX);
     stream->next = session->streams;
     stream->link = &session->streams;
     if (stream->next) stream->next->link = &stream->next;

@@ -8,7 +8,7 @@
 #ifndef CULVERT_TUNNEL_STREAM_H
 #define CULVERT_TUNNEL_STREAM_H
 
-#include "tunnel/queue.h"
+#include "base/byte_queue.h"
 #include "tunnel/session.h"
 
 enum {
@@ -42,8 +42,8 @@ struct tunnel_stream {
     bool is_long;    // CONNECT or event stream: may idle for ever
     bool head_done, remote_ended, queue_ended, deferred;
     int status;
-    struct tunnel_queue queue; // request data
-    size_t taken;              // reported with `turn`
+    struct byte_queue queue; // request data
+    size_t taken;            // reported with `turn`
     struct turn_item turn;
 
     uint32_t window;      // what the agent may send unconsumed

@@ -9,9 +9,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/listener.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "tunnel/listener.h"
 #include "tunnel/wire/handshake.h"
 
 enum {

@@ -162,8 +162,9 @@ class Platform:
 
     def applications(self):
         """{(namespace, name): (sync, health)}"""
-        query = "{ applications { edges { node { metadata { namespace name } syncStatus healthStatus } } } }"
-        nodes = [edge["node"] for edge in self.graphql(query)["applications"]["edges"]]
+        query = "query($f: ApplicationsFilterArgs) { applications(filters: $f) { edges { node { metadata { namespace name } syncStatus healthStatus } } } }"
+        filters = {"runtime": self.env["CULVERT_RUNTIME"]}
+        nodes = [edge["node"] for edge in self.graphql(query, {"f": filters})["applications"]["edges"]]
         return {(n["metadata"]["namespace"], n["metadata"]["name"]): (n["syncStatus"], n["healthStatus"]) for n in nodes}
 
     def psql(self, sql):

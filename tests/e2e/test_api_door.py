@@ -2,11 +2,12 @@
 
 import base64
 import gzip
+import http.client
 import json
 import os
 import pathlib
+import signal
 import socket
-import ssl
 import subprocess
 import threading
 import time
@@ -14,10 +15,11 @@ import uuid
 
 import pytest
 
-from platform_under_test import Connection, wait_until
+from platform_under_test import wait_until
 
 GRAPHQL = "/2.0/api/graphql"
 EVENTS = "/2.0/api/events"
+API_CONNECTIONS = 'culvert_http_connections{door="api"}'
 JSON = {"Content-Type": "application/json"}
 
 
@@ -58,7 +60,7 @@ def exchange(platform, data, seconds=15):
 
 def metric(platform, name):
     for line in platform.admin("/metrics").text().splitlines():
-        if line.split(" ")[0].split("{")[0] == name:
+        if line.split(" ")[0] == name:
             return float(line.split()[-1])
     raise AssertionError(f"no metric {name}")
 
@@ -68,11 +70,12 @@ def alive(platform, pid):
 
 
 @pytest.fixture(autouse=True)
-def same_process(platform):
+def same_process(request, platform):
     """Whatever a test sends, the process that served it serves on."""
     pid = platform.pid("culvertd")
     yield
-    alive(platform, pid)
+    if not request.node.get_closest_marker("usefixtures"):
+        alive(platform, pid)
 
 
 # ---- bodies and routes -------------------------------------------------------------------------------------------------
@@ -289,7 +292,29 @@ def test_500_connections_at_once(platform):
     finally:
         for sock in socks:
             sock.close()
-    wait_until(lambda: metric(platform, "culvert_http_connections") < 50, 10, "the connections are gone")
+    wait_until(lambda: metric(platform, API_CONNECTIONS) < 10, 10, "the connections are gone")
+
+
+@pytest.mark.parametrize("how", ["close", "reset", "farewell"])
+def test_clients_that_close_leave_nothing(platform, how):
+    """Before a request, after an answer; with TLS' farewell, without, and with a reset."""
+    wait_until(lambda: metric(platform, API_CONNECTIONS) == 0, 10, "nobody is there")
+    for requests in (0, 1):
+        socks = [platform.raw(platform.env["CULVERT_URL"]) for _ in range(10)]
+        assert metric(platform, API_CONNECTIONS) == 10
+        for sock in socks:
+            for _ in range(requests):
+                sock.sendall(head(platform, "GET /api/user"))
+                assert sock.recv(65536).startswith(b"HTTP/1.1 200")
+            if how == "farewell":
+                try:
+                    sock = sock.unwrap()
+                except OSError:  # what was on its way to us comes before the answer
+                    pass
+            elif how == "reset":
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+            sock.close()
+        wait_until(lambda: metric(platform, API_CONNECTIONS) == 0, 5, "the connections are gone")
 
 
 def test_request_ids(platform):
@@ -303,10 +328,6 @@ def test_request_ids(platform):
 
 def demo_path(platform, rest):
     return f"/runtimes/{platform.env['CULVERT_RUNTIME']}/proxy/services/demo{rest}"
-
-
-def in_flight(platform):
-    return metric(platform, "culvert_http_requests_in_flight")
 
 
 @pytest.mark.parametrize("how", ["close", "reset", "half"])
@@ -573,6 +594,72 @@ def test_slow_head_is_cut(platform):
                 except (TimeoutError, socket.timeout):
                     pass
         assert 20 < time.monotonic() - began < 45
+
+
+# ---- signals ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_reload_takes_the_log_level(platform):
+    file = platform.home / "culvertd.conf"
+    before = file.read_text()
+
+    def reload(said):
+        seen = platform.log("culvertd").count(f'"msg":"{said}"')
+        os.kill(platform.pid("culvertd"), signal.SIGHUP)
+        wait_until(lambda: platform.log("culvertd").count(f'"msg":"{said}"') > seen, 5, said)
+
+    try:
+        reload("reloaded")
+        file.write_text(before + "\nlog.level = nonsense\n")
+        reload("reload_refused")
+        file.write_text(before + "\nlog.level = error\n")
+        os.kill(platform.pid("culvertd"), signal.SIGHUP)
+        wait_until(lambda: platform.api("GET", "/api/ping").status == 200)
+    finally:
+        file.write_text(before)
+        reload("reloaded")
+
+
+@pytest.mark.usefixtures("platform")  # ends the process on purpose
+def test_terminated_under_load(platform):
+    """SIGTERM in the middle of everything: it ends in time and without a word of the sanitizers; the next one serves."""
+    pid = platform.pid("culvertd")
+    stop = threading.Event()
+
+    def call(i):
+        while not stop.is_set():
+            try:
+                if i % 4 == 0:
+                    events_with(platform, platform.env["CULVERT_RUNTIME_TOKEN"], application(f"load-{i}"))
+                elif i % 4 == 1:
+                    platform.graphql_answer("{ runtimes { edges { node { online } } } }")
+                else:
+                    with platform.raw(platform.env["CULVERT_URL"]) as sock:
+                        sock.sendall(head(platform, "GET " + demo_path(platform, ["/bytes/100000000", "/slow?seconds=60"][i % 2])))
+                        sock.settimeout(3)
+                        while sock.recv(65536) and not stop.is_set():
+                            pass
+            except (OSError, http.client.HTTPException):
+                pass
+
+    threads = [threading.Thread(target=call, args=(i,)) for i in range(12)]
+    for thread in threads:
+        thread.start()
+    try:
+        wait_until(lambda: metric(platform, "culvert_tunnel_streams_open") > 3, 10, "there is load")
+        os.kill(pid, signal.SIGTERM)
+        wait_until(lambda: platform.pid("culvertd") != pid, 40, "it ends")
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    wait_until(platform.online, 60, "the next one serves")
+    log = platform.log("culvertd")
+    assert "AddressSanitizer" not in log and "runtime error" not in log and "Assertion" not in log
+    for i in range(0, 12, 4):
+        gone = application(f"load-{i}")
+        gone["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        assert events_with(platform, platform.env["CULVERT_RUNTIME_TOKEN"], gone).status == 200
 
 
 # ---- the command line ----------------------------------------------------------------------------------------------------------

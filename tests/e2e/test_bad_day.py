@@ -22,10 +22,11 @@ def resources_agree(platform):
     """Every resource row names an object of the cluster, by uid: nothing stale is left, nothing was applied twice."""
 
     def same():
+        runtime = platform.env["CULVERT_RUNTIME"]
         state = platform.cluster("GET", "/demo/state")
         alive = {item["uid"] for item in state}
-        rows = [row[0] for row in platform.psql("select uid from resources")]
-        applications = [row[0] for row in platform.psql("select uid from applications")]
+        rows = [row[0] for row in platform.psql(f"select uid from resources where runtime = '{runtime}'")]
+        applications = [row[0] for row in platform.psql(f"select uid from applications where runtime = '{runtime}'")]
         assert len(rows) == len(set(rows)) and len(applications) == len(set(applications))
         missing = [uid for uid in rows + applications if uid not in alive]
         assert not missing, f"{len(missing)} rows of objects that are gone"

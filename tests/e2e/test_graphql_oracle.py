@@ -91,11 +91,21 @@ def plain(message):
     return re.sub(r" Did you mean .*$", "", message, flags=re.DOTALL)
 
 
+def is_known(our, their):
+    """Type definitions are no syntax here; graphql-js notices only when it runs that there are no subscriptions."""
+    return (
+        any("definition is not executable" in message for message in their)
+        or our[:1] == ["Schema is not configured to execute subscription operations."]
+    )
+
+
 def differences(texts, ours, theirs):
     found = []
     for text, our, their in zip(texts, ours, theirs):
         their = [plain(message) for message in their]
-        if bool(our) != bool(their):
+        if is_known(our, their):
+            assert our
+        elif bool(our) != bool(their):
             found.append(f"{text}\n  ours:   {our or 'valid'}\n  theirs: {their or 'valid'}")
         elif our and not their[0].startswith("Syntax Error") and plain(our[0]) not in their:
             found.append(f"{text}\n  ours:   {our[0]}\n  theirs: {their}")
@@ -110,8 +120,7 @@ def test_documents(checker, graphql_js):
 
 
 def test_mutants(checker, graphql_js):
-    # Two things are not offered on purpose: asking for the schema, and more limits are in force than in graphql-js.
-    texts = [text for text in mutants(MUTANTS) if "__schema" not in text and "__type " not in text]
+    texts = mutants(MUTANTS)
     ours, theirs = ask([checker], texts), graphql_js(texts)
     found = differences(texts, ours, theirs)
     assert not found, f"{len(found)} of {len(texts)} differ\n" + "\n".join(found[:20])

@@ -164,7 +164,8 @@ static void tear_down(void)
 {
     event_handler_destroy(bench->handler);
     uv_close((uv_handle_t *)&bench->limit, NULL);
-    uv_run(loop_uv(bench->loop), UV_RUN_DEFAULT);
+    loop_stop(bench->loop);
+    loop_run(bench->loop);
     loop_destroy(bench->loop);
     mem_free(bench);
     bench = NULL;

@@ -1,10 +1,10 @@
-#include "server/listener.h"
+#include "base/listener.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -17,31 +17,26 @@ enum {
     BACKLOG = 1024,
     ACCEPTS_PER_TURN = 32, // connections that live get their share of the loop
     RETRY_MS = 200,        // after the system ran out of descriptors
-    USER_TIMEOUT_MS = 60 * 1000,
     KEEP_IDLE_S = 60,
     KEEP_INTERVAL_S = 15,
     KEEP_COUNT = 4,
 };
 
 struct listener {
-    size_t handle_bytes;
-    uv_loop_t *uv;
+    struct listener_options options;
     uv_poll_t poll;
     uv_timer_t retry;
     int fd; // -1 once stopped
     uint16_t port;
-    size_t connections, connections_max;
-    listener_accepted on_accepted;
-    void *ctx;
     unsigned handles_open;
     bool polling, destroyed;
     bool exhausted; // said so in the log; said again only after it was over
 };
 
 // None of them is needed for correctness: a socket that refuses one is served all the same.
-static void set_socket_options(int fd)
+static void set_socket_options(const struct listener_options *wanted, int fd)
 {
-    static const struct {
+    const struct {
         int level, name, value;
     } options[] = {
         {IPPROTO_TCP, TCP_NODELAY, 1},
@@ -49,11 +44,32 @@ static void set_socket_options(int fd)
         {IPPROTO_TCP, TCP_KEEPIDLE, KEEP_IDLE_S},
         {IPPROTO_TCP, TCP_KEEPINTVL, KEEP_INTERVAL_S},
         {IPPROTO_TCP, TCP_KEEPCNT, KEEP_COUNT},
-        {IPPROTO_TCP, TCP_USER_TIMEOUT, USER_TIMEOUT_MS},
+        {IPPROTO_TCP, TCP_USER_TIMEOUT, (int)wanted->user_timeout_ms},
+        {IPPROTO_TCP, TCP_NOTSENT_LOWAT, (int)wanted->unsent_bytes},
     };
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+    size_t count = sizeof options / sizeof *options;
+    if (!wanted->unsent_bytes) count--;
+    for (size_t i = 0; i < count; i++)
         (void)setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof options[i].value);
 }
+
+static void format_remote(const struct sockaddr_storage *address, char out[LISTENER_REMOTE_BYTES])
+{
+    char host[INET6_ADDRSTRLEN] = "?";
+    if (address->ss_family == AF_INET) {
+        const struct sockaddr_in *in4 = (const struct sockaddr_in *)address;
+        inet_ntop(AF_INET, &in4->sin_addr, host, sizeof host);
+        snprintf(out, LISTENER_REMOTE_BYTES, "%s:%u", host, ntohs(in4->sin_port));
+    } else if (address->ss_family == AF_INET6) {
+        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)address;
+        inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof host);
+        snprintf(out, LISTENER_REMOTE_BYTES, "[%s]:%u", host, ntohs(in6->sin6_port));
+    } else {
+        snprintf(out, LISTENER_REMOTE_BYTES, "?");
+    }
+}
+
+// ---- accepting -----------------------------------------------------------------------------------------------
 
 static void pause_accepting(struct listener *listener)
 {
@@ -64,40 +80,26 @@ static void pause_accepting(struct listener *listener)
 
 static void on_readable(uv_poll_t *poll, int status, int events);
 
-static bool has_room(const struct listener *listener)
+void listener_resume(struct listener *listener)
 {
-    return listener->connections_max == 0 || listener->connections < listener->connections_max;
-}
-
-static void resume_accepting(struct listener *listener)
-{
-    if (listener->polling || listener->fd < 0 || !has_room(listener) || uv_is_active((uv_handle_t *)&listener->retry))
+    if (listener->polling || listener->fd < 0 || uv_is_active((uv_handle_t *)&listener->retry) ||
+        !listener->options.has_room(listener->options.ctx))
         return;
     listener->polling = uv_poll_start(&listener->poll, UV_READABLE, on_readable) == 0;
 }
 
 static void on_retry(uv_timer_t *timer)
 {
-    resume_accepting(timer->data);
+    listener_resume(timer->data);
 }
 
-static void drop_handle(uv_handle_t *handle)
+static void on_exhausted(struct listener *listener, int reason)
 {
-    mem_free(handle);
-}
-
-static void hand_over(struct listener *listener, int fd)
-{
-    uv_tcp_t *tcp = mem_zalloc(listener->handle_bytes);
-    set_socket_options(fd);
-    uv_tcp_init(listener->uv, tcp);
-    if (uv_tcp_open(tcp, fd) != 0) {
-        close(fd);
-        uv_close((uv_handle_t *)tcp, drop_handle);
-        return;
-    }
-    listener->connections++;
-    listener->on_accepted(listener->ctx, tcp);
+    if (!listener->exhausted)
+        log_warn("listener", "accept_paused", log_c("error", strerror(reason)), log_uint("port", listener->port));
+    listener->exhausted = true;
+    pause_accepting(listener);
+    uv_timer_start(&listener->retry, on_retry, RETRY_MS, 0);
 }
 
 static void on_readable(uv_poll_t *poll, int status, int events)
@@ -106,26 +108,23 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     (void)status;
     (void)events;
     for (int i = 0; i < ACCEPTS_PER_TURN && listener->fd >= 0; i++) {
-        if (!has_room(listener)) {
+        if (!listener->options.has_room(listener->options.ctx)) {
             pause_accepting(listener);
             return;
         }
-        int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd >= 0) {
-            listener->exhausted = false;
-            hand_over(listener, fd);
-            continue;
+        struct sockaddr_storage address = {0};
+        socklen_t address_len = sizeof address;
+        int fd = accept4(listener->fd, (struct sockaddr *)&address, &address_len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0) {
+            if (errno == ECONNABORTED || errno == EINTR) continue;
+            if (errno != EAGAIN) on_exhausted(listener, errno);
+            return;
         }
-        if (errno == ECONNABORTED || errno == EINTR) continue;
-        if (errno != EAGAIN) {
-            if (!listener->exhausted)
-                log_warn("listener", "accept_paused", log_c("error", strerror(errno)),
-                         log_uint("port", listener->port));
-            listener->exhausted = true;
-            pause_accepting(listener);
-            uv_timer_start(&listener->retry, on_retry, RETRY_MS, 0);
-        }
-        return;
+        char remote[LISTENER_REMOTE_BYTES];
+        listener->exhausted = false;
+        format_remote(&address, remote);
+        set_socket_options(&listener->options, fd);
+        listener->options.on_accept(listener->options.ctx, fd, remote);
     }
 }
 
@@ -178,11 +177,11 @@ static uint16_t bound_port(int fd)
     return ntohs(((struct sockaddr_in6 *)&address)->sin6_port);
 }
 
-static enum error_code open_socket(const char *text, int *out_fd, struct error *err)
+static enum error_code open_socket(struct str text, int *out_fd, struct error *err)
 {
     struct sockaddr_storage address;
     socklen_t address_len = 0;
-    enum error_code code = resolve(str_c(text), &address, &address_len, err);
+    enum error_code code = resolve(text, &address, &address_len, err);
     if (code != ERROR_NONE) return code;
     int fd = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0 && errno == EAFNOSUPPORT && address.ss_family == AF_INET6) {
@@ -194,9 +193,9 @@ static enum error_code open_socket(const char *text, int *out_fd, struct error *
         address_len = sizeof in4;
         fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     }
-    if (fd < 0) return error_set(err, ERROR_IO, "cannot make a socket for %s: %s", text, strerror(errno));
+    if (fd < 0) return error_set(err, ERROR_IO, "cannot make a socket for %.*s: %s", STR_ARG(text), strerror(errno));
     if (!bind_and_listen(fd, &address, address_len)) {
-        code = error_set(err, ERROR_IO, "cannot listen on %s: %s", text, strerror(errno));
+        code = error_set(err, ERROR_IO, "cannot listen on %.*s: %s", STR_ARG(text), strerror(errno));
         close(fd);
         return code;
     }
@@ -206,46 +205,33 @@ static enum error_code open_socket(const char *text, int *out_fd, struct error *
 
 // ---- life ----------------------------------------------------------------------------------------------------
 
-struct listener *listener_create(struct loop *loop, const char *address, size_t connections_max,
-                                 listener_accepted on_accepted, void *ctx, struct error *err)
+enum error_code listener_create(struct loop *loop, const struct listener_options *options, struct listener **out,
+                                struct error *err)
 {
     int fd = -1;
-    if (open_socket(address, &fd, err) != ERROR_NONE) return NULL;
+    enum error_code code = open_socket(options->address, &fd, err);
+    if (code != ERROR_NONE) return code;
     struct listener *listener = mem_zalloc(sizeof *listener);
-    listener->handle_bytes = sizeof(uv_tcp_t);
-    listener->uv = loop_uv(loop);
-    if (uv_poll_init(listener->uv, &listener->poll, fd) != 0) {
-        (void)error_set(err, ERROR_IO, "cannot watch the socket of %s", address);
+    listener->options = *options;
+    listener->options.address = (struct str){0};
+    if (uv_poll_init(loop_uv(loop), &listener->poll, fd) != 0) {
         close(fd);
         mem_free(listener);
-        return NULL;
+        return error_set(err, ERROR_IO, "cannot watch the socket of %.*s", STR_ARG(options->address));
     }
-    uv_timer_init(listener->uv, &listener->retry);
+    uv_timer_init(loop_uv(loop), &listener->retry);
     listener->poll.data = listener->retry.data = listener;
     listener->handles_open = 2;
     listener->fd = fd;
     listener->port = bound_port(fd);
-    listener->connections_max = connections_max;
-    listener->on_accepted = on_accepted;
-    listener->ctx = ctx;
-    resume_accepting(listener);
-    return listener;
-}
-
-void listener_set_handle_bytes(struct listener *listener, size_t bytes)
-{
-    listener->handle_bytes = bytes;
+    listener_resume(listener);
+    *out = listener;
+    return ERROR_NONE;
 }
 
 uint16_t listener_port(const struct listener *listener)
 {
     return listener->port;
-}
-
-void listener_connection_closed(struct listener *listener)
-{
-    listener->connections--;
-    resume_accepting(listener);
 }
 
 static void on_handle_closed(uv_handle_t *handle)

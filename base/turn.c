@@ -1,4 +1,4 @@
-#include "tunnel/turn.h"
+#include "base/turn.h"
 
 #include <stddef.h>
 

@@ -1,8 +1,8 @@
 // turn: work put off to the end of the loop's current turn, so that nothing is called back or freed inside its own
-// callback and so that what crosses threads goes in one batch. One a node, on its loop's thread. Never blocks the
+// callback and so that what crosses threads goes in one batch. One an owner, on its loop's thread. Never blocks the
 // loop's poll while there is work, and costs nothing while there is none.
-#ifndef CULVERT_TUNNEL_TURN_H
-#define CULVERT_TUNNEL_TURN_H
+#ifndef CULVERT_BASE_TURN_H
+#define CULVERT_BASE_TURN_H
 
 #include <stdbool.h>
 #include <uv.h>

@@ -6,6 +6,8 @@
 
 #include <arpa/inet.h>
 #include <cmocka.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <semaphore.h>
 #include <stdio.h>
@@ -16,8 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/listener.h"
 #include "base/mem.h"
-#include "server/listener.h"
 
 enum { TAKEN_MAX = 64 };
 
@@ -25,53 +27,65 @@ struct fixture {
     struct loop *loop;
     struct listener *listener;
     char address[64];
-    size_t cap;
+    size_t cap; // 0: none
+    enum error_code code;
     struct error err;
-    uv_tcp_t *taken[TAKEN_MAX];
+    int taken[TAKEN_MAX];
+    char remote[LISTENER_REMOTE_BYTES]; // of the last one
     size_t count;
     sem_t done, accepted;
     double cpu_seconds;
 };
 
-static void on_accepted(void *ctx, uv_tcp_t *tcp)
+static bool has_room(void *ctx)
+{
+    const struct fixture *f = ctx;
+    return f->cap == 0 || f->count < f->cap;
+}
+
+static void on_accept(void *ctx, int fd, const char *remote)
 {
     struct fixture *f = ctx;
-    f->taken[f->count++] = tcp;
+    f->taken[f->count++] = fd;
+    snprintf(f->remote, sizeof f->remote, "%s", remote);
     sem_post(&f->accepted);
 }
 
 static void run_create(void *arg)
 {
     struct fixture *f = arg;
-    f->listener = listener_create(f->loop, f->address, f->cap, on_accepted, f, &f->err);
+    const struct listener_options options = {
+        .address = str_c(f->address),
+        .user_timeout_ms = 60 * 1000,
+        .unsent_bytes = 64 * 1024,
+        .ctx = f,
+        .has_room = has_room,
+        .on_accept = on_accept,
+    };
+    f->code = listener_create(f->loop, &options, &f->listener, &f->err);
     sem_post(&f->done);
-}
-
-static void on_tcp_closed(uv_handle_t *handle)
-{
-    listener_connection_closed(handle->data);
-    mem_free(handle);
 }
 
 static void run_close_one(void *arg)
 {
     struct fixture *f = arg;
-    uv_tcp_t *tcp = f->taken[--f->count];
-    tcp->data = f->listener;
-    uv_close((uv_handle_t *)tcp, on_tcp_closed);
+    close(f->taken[--f->count]);
+    listener_resume(f->listener);
     sem_post(&f->done);
 }
 
-static void drop(uv_handle_t *handle)
+static void run_resume(void *arg)
 {
-    mem_free(handle);
+    struct fixture *f = arg;
+    listener_resume(f->listener); // there is no room: nothing happens
+    sem_post(&f->done);
 }
 
 static void run_destroy(void *arg)
 {
     struct fixture *f = arg;
     while (f->count > 0)
-        uv_close((uv_handle_t *)f->taken[--f->count], drop);
+        close(f->taken[--f->count]);
     listener_destroy(f->listener);
     sem_post(&f->done);
 }
@@ -143,6 +157,7 @@ static void test_cap(void **state)
         fds[i] = dial(listener_port(f->listener));
     assert_true(comes(f, 10) && comes(f, 10));
     // A turn of the loop later the others still wait in the kernel.
+    on_loop(f, run_resume);
     on_loop(f, run_measure);
     assert_int_equal(f->count, 2);
     on_loop(f, run_close_one);
@@ -185,6 +200,32 @@ static void test_no_descriptors(void **state)
     close_listener(f);
 }
 
+// What is handed over does not block, has its options set, and comes with who it is.
+static void test_handed_over(void **state)
+{
+    (void)state;
+    struct fixture *f = open_listener("127.0.0.1:0", 0);
+    int fd = dial(listener_port(f->listener));
+    assert_true(comes(f, 10));
+    on_loop(f, run_measure);
+    assert_true(fcntl(f->taken[0], F_GETFL) & O_NONBLOCK);
+    assert_true(fcntl(f->taken[0], F_GETFD) & FD_CLOEXEC);
+    int value = 0;
+    socklen_t len = sizeof value;
+    assert_int_equal(getsockopt(f->taken[0], IPPROTO_TCP, TCP_NODELAY, &value, &len), 0);
+    assert_int_equal(value, 1);
+    assert_int_equal(getsockopt(f->taken[0], IPPROTO_TCP, TCP_USER_TIMEOUT, &value, &len), 0);
+    assert_int_equal(value, 60 * 1000);
+    struct sockaddr_in mine = {0};
+    socklen_t mine_len = sizeof mine;
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&mine, &mine_len), 0);
+    char expected[LISTENER_REMOTE_BYTES];
+    snprintf(expected, sizeof expected, "127.0.0.1:%u", ntohs(mine.sin_port));
+    assert_string_equal(f->remote, expected);
+    close(fd);
+    close_listener(f);
+}
+
 static void test_two_share_an_address(void **state)
 {
     (void)state;
@@ -217,6 +258,7 @@ static void test_addresses(void **state)
         struct fixture *f = open_listener(bad[i], 0);
         if (f->listener) print_error("%s\n", bad[i]);
         assert_null(f->listener);
+        assert_int_equal(f->code, f->err.code);
         assert_true(strlen(f->err.text) > 0);
         close_listener(f);
     }
@@ -231,9 +273,8 @@ static void test_addresses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cap),
-        cmocka_unit_test(test_no_descriptors),
-        cmocka_unit_test(test_two_share_an_address),
+        cmocka_unit_test(test_cap),         cmocka_unit_test(test_no_descriptors),
+        cmocka_unit_test(test_handed_over), cmocka_unit_test(test_two_share_an_address),
         cmocka_unit_test(test_addresses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,34 @@
+// tcp_listener: a door's base/listener.h that counts the connections it handed over up to a cap, and hands each over
+// as a uv_tcp_t. Everything on its loop's thread.
+#ifndef CULVERT_SERVER_TCP_LISTENER_H
+#define CULVERT_SERVER_TCP_LISTENER_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/error.h"
+#include "base/loop.h"
+
+struct tcp_listener;
+
+// tcp (from mem_alloc, tcp->data free to use) belongs to the callee, who calls tcp_listener_connection_closed() once it
+// is closed.
+typedef void (*tcp_listener_accepted)(void *ctx, uv_tcp_t *tcp);
+
+// address: host:port; an empty host means every address, IPv4 and IPv6; port 0 lets the system choose.
+// connections_max: 0 means no cap. NULL on error.
+struct tcp_listener *tcp_listener_create(struct loop *loop, const char *address, size_t connections_max,
+                                         tcp_listener_accepted on_accepted, void *ctx, struct error *err);
+// From now on the handle handed over has this many bytes (at least a uv_tcp_t's), zeroed: a struct of the callee's
+// whose first member it is.
+void tcp_listener_set_handle_bytes(struct tcp_listener *listener, size_t bytes);
+uint16_t tcp_listener_port(const struct tcp_listener *listener);
+// One of the connections handed over is gone: there is room for another.
+void tcp_listener_connection_closed(struct tcp_listener *listener);
+// Takes no more connections and gives the address free; what waits in the kernel's queue is reset.
+void tcp_listener_stop(struct tcp_listener *listener);
+// Stops and frees. NULL is fine.
+void tcp_listener_destroy(struct tcp_listener *listener);
+
+#endif

@@ -1,0 +1,51 @@
+#include "storage/report.h"
+
+#include <string.h>
+
+// The views of a report, so that they can be counted and moved without naming each one twice.
+static const size_t views[] = {
+    offsetof(struct report, account_id),
+    offsetof(struct report, runtime),
+    offsetof(struct report, group),
+    offsetof(struct report, version),
+    offsetof(struct report, kind),
+    offsetof(struct report, ns),
+    offsetof(struct report, name),
+    offsetof(struct report, uid),
+    offsetof(struct report, cluster),
+    offsetof(struct report, application_ns),
+    offsetof(struct report, application_name),
+    offsetof(struct report, sync_status),
+    offsetof(struct report, health_status),
+    offsetof(struct report, health_message),
+    offsetof(struct report, manifest),
+    offsetof(struct report, desired_manifest),
+    offsetof(struct report, git_manifest),
+    offsetof(struct report, repo_url),
+    offsetof(struct report, path),
+    offsetof(struct report, revision),
+    offsetof(struct report, commit_message),
+    offsetof(struct report, commit_author),
+    offsetof(struct report, commit_date),
+    offsetof(struct report, errors),
+};
+
+size_t report_text_bytes(const struct report *report)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++)
+        bytes += ((const struct str *)(const void *)((const char *)report + views[i]))->len;
+    return bytes;
+}
+
+char *report_copy_into(struct report *out, const struct report *report, char *to)
+{
+    *out = *report;
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
+        struct str *view = (struct str *)(void *)((char *)out + views[i]);
+        if (view->len) memcpy(to, view->at, view->len);
+        *view = view->len ? str_of(to, view->len) : STR_EMPTY;
+        to += view->len;
+    }
+    return to;
+}

@@ -1,0 +1,47 @@
+// report: one statement about one object of a cluster, as every mouth (tunnel, HTTP) hands it in. A value of views.
+#ifndef CULVERT_STORAGE_REPORT_H
+#define CULVERT_STORAGE_REPORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/id.h"
+#include "base/str.h"
+
+enum report_type {
+    REPORT_OBJECT,         // as it is now
+    REPORT_DELETED,        // is gone
+    REPORT_SNAPSHOT_BEGIN, // tunnel only: (epoch, sequence) is the mark
+    REPORT_SNAPSHOT_END,   // what is older than the mark is deleted if `count` objects are not
+    REPORT_CLUSTER,        // a managed cluster and its connection state (manifest)
+};
+enum report_source { REPORT_FROM_TUNNEL, REPORT_FROM_HTTP };
+
+// Views: the memory is whoever made the report's.
+struct report {
+    enum report_type type;
+    enum report_source source;
+    struct str account_id, runtime; // from the credential alone
+    uint64_t epoch, sequence;       // tunnel
+    struct str group, version, kind, ns, name, uid;
+    struct str cluster; // name, "in-cluster" by default
+    struct str application_ns, application_name;
+    struct str sync_status, health_status,
+        health_message; // as Argo CD spells them; stores normalise (SYNCED, OUT_OF_SYNC, ...)
+    int64_t observed_at_ms;
+    uint8_t content_hash[ID_SHA256_BYTES];
+    struct str manifest;                                                             // live, JSON text, plain
+    struct str desired_manifest;                                                     // HTTP only, may be empty
+    struct str git_manifest;                                                         // HTTP only, may be empty
+    struct str repo_url, path, revision, commit_message, commit_author, commit_date; // HTTP source, may be empty
+    struct str errors;                                                               // JSON array text or empty
+    uint64_t count;                                                                  // SNAPSHOT_END
+};
+
+// Bytes of all its texts together.
+size_t report_text_bytes(const struct report *report);
+// *out becomes the report with its texts at `to`, which has room for report_text_bytes(); a text of no bytes is
+// STR_EMPTY. Returns the first byte after them.
+char *report_copy_into(struct report *out, const struct report *report, char *to);
+
+#endif

@@ -1,0 +1,199 @@
+// server_config: the table's defaults hold, the checks that span settings complain, secrets come from files.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "server/config.h"
+
+enum { PROBLEMS_MAX = 64 * 1024, FLAGS_MAX = 16 };
+
+struct files {
+    char pem[64];
+    struct strbuf problems;
+    struct server_config config;
+};
+
+static void write_file(char *path, const char *text, size_t len)
+{
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, len), (ssize_t)len);
+    close(fd);
+}
+
+// Loads with what is required, then the flags given.
+static bool load(struct files *files, const char *const *flags)
+{
+    *files = (struct files){.pem = "/tmp/culvert-config.XXXXXX"};
+    write_file(files->pem, "pem", 3);
+    strbuf_init(&files->problems, PROBLEMS_MAX);
+    char certificate[128], key[128];
+    snprintf(certificate, sizeof certificate, "--tls.certificate_file=%s", files->pem);
+    snprintf(key, sizeof key, "--tls.key_file=%s", files->pem);
+    char *argv[FLAGS_MAX] = {"culvertd", certificate, key};
+    int argc = 3;
+    for (; *flags; flags++)
+        argv[argc++] = (char *)(uintptr_t)*flags;
+    const char *words[FLAGS_MAX];
+    int word_count = 0;
+    bool fine = config_load(&server_config_table, NULL, argc, argv, &files->config, &files->problems, words,
+                            &word_count) == ERROR_NONE;
+    return fine && server_config_check(&files->config, &files->problems);
+}
+
+static void finish(struct files *files)
+{
+    config_release(&server_config_table, &files->config);
+    strbuf_finish(&files->problems);
+    unlink(files->pem);
+}
+
+static bool complains(const struct files *files, const char *word)
+{
+    return files->problems.at && strstr(files->problems.at, word);
+}
+
+static void defaults_are_fine(void **state)
+{
+    (void)state;
+    struct files files;
+    assert_true(load(&files, (const char *const[]){NULL}));
+    const struct server_config *config = &files.config;
+    assert_int_equal(config->api_body_bytes_max, 1 << 20);
+    assert_int_equal(config->api_events_bytes_max, 10 << 20);
+    assert_int_equal(config->head_bytes_max, 32 << 10);
+    assert_int_equal(config->reports_batch_delay_ms, 5);
+    assert_int_equal(config->tunnel_streams_max, 1000);
+    assert_true(config->reports_batch_bytes <= config->reports_queue_bytes_max);
+    finish(&files);
+}
+
+static void nothing_secret_is_printed(void **state)
+{
+    (void)state;
+    struct files files;
+    assert_true(load(&files, (const char *const[]){NULL}));
+    struct strbuf text;
+    strbuf_init(&text, PROBLEMS_MAX);
+    config_print(&server_config_table, &files.config, &text);
+    assert_non_null(strstr(text.at, "api.listen"));
+    assert_null(strstr(text.at, "hidden"));
+    strbuf_finish(&text);
+    finish(&files);
+}
+
+static void each_fault_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *flag, *word;
+    } faults[] = {
+        {"--node.name=", "node.name"},
+        {"--loops=17", "loops"},
+        {"--loops=-1", "loops"},
+        {"--log.level=loud", "log.level"},
+        {"--platform.url=http://x", "platform.url"},
+        {"--platform.url=https://", "platform.url"},
+        {"--tunnel.domain=Upper.example", "tunnel.domain"},
+        {"--tunnel.domain=.example", "tunnel.domain"},
+        {"--database.url=host=x password=hidden", "database.url"}, // a secret where everybody can read it
+        {"--database.connections=0", "database.connections"},
+        {"--api.body_max=33MiB", "api.body_max"},
+        {"--api.body_max=32MiB", "api.body_max"},
+        {"--reports.batch_bytes=32MiB", "reports.batch_bytes"},
+        {"--reports.batch_count=257", "reports.batch_count"},
+        {"--tls.key_file=/nonexistent/key", "tls.key_file"},
+        {"--api.listen=nonsense", "api.listen"},
+        {"--no.such.setting=1", "no.such.setting"},
+    };
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        struct files files;
+        print_message("%s\n", faults[i].flag);
+        bool fine = load(&files, (const char *const[]){faults[i].flag, "--reports.queue_max=16MiB", NULL});
+        assert_false(fine);
+        assert_true(complains(&files, faults[i].word));
+        assert_false(complains(&files, "hidden"));
+        finish(&files);
+    }
+}
+
+static void pairs_of_certificates(void **state)
+{
+    (void)state;
+    struct files files;
+    assert_false(load(&files, (const char *const[]){"--tunnel.tls.certificate_file=/etc/hostname",
+                                                    "--ingress.tls.key_file=/etc/hostname", NULL}));
+    assert_true(complains(&files, "tunnel.tls"));
+    assert_true(complains(&files, "ingress.tls"));
+    finish(&files);
+}
+
+static void check_secret(const char *content, size_t len, const char *expected)
+{
+    char path[] = "/tmp/culvert-secret.XXXXXX", value[64];
+    write_file(path, content, len);
+    snprintf(value, sizeof value, "file:%s", path);
+    char *out = NULL;
+    struct error err;
+    enum error_code code = server_config_secret(value, &out, &err);
+    unlink(path);
+    if (expected) {
+        assert_int_equal(code, ERROR_NONE);
+        assert_string_equal(out, expected);
+        mem_free(out);
+    } else {
+        assert_int_equal(code, ERROR_INVALID);
+        assert_null(out);
+        assert_null(strstr(err.text, "aaaa"));
+    }
+}
+
+static void secrets(void **state)
+{
+    (void)state;
+    char *out = NULL;
+    assert_int_equal(server_config_secret("host=x", &out, NULL), ERROR_NONE);
+    assert_string_equal(out, "host=x");
+    mem_free(out);
+    out = NULL;
+    assert_int_equal(server_config_secret("file:/nonexistent/x", &out, NULL), ERROR_INVALID);
+    assert_null(out);
+    assert_int_equal(server_config_secret("file:/tmp", &out, NULL), ERROR_INVALID);
+    check_secret("abc", 3, "abc");
+    check_secret("abc\r\n\n", 6, "abc");
+    check_secret("\n", 1, NULL);
+    check_secret("", 0, NULL);
+    check_secret("aaaa\0b", 6, NULL);
+    char large[5000];
+    memset(large, 'a', sizeof large);
+    check_secret(large, sizeof large, NULL);
+    check_secret(large, 4097, NULL);
+    large[4096] = '\0';
+    check_secret(large, 4096, large);
+    large[4096] = '\n';
+    large[4095] = 'b';
+    large[4094] = '\0';
+    check_secret(large, 4097, NULL);
+}
+
+int main(void)
+{
+    setenv("CULVERT_DATABASE_URL", "host=x password=hidden", 1);
+    setenv("CULVERT_REDIS_URL", "redis://:hidden@x:1", 1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_are_fine),
+        cmocka_unit_test(nothing_secret_is_printed),
+        cmocka_unit_test(each_fault_is_named),
+        cmocka_unit_test(pairs_of_certificates),
+        cmocka_unit_test(secrets),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
