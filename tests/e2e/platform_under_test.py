@@ -202,13 +202,15 @@ class Platform:
         return answer.json() if answer.body else None
 
     def cluster_applications(self):
-        """What the demo cluster holds, in the platform's words: {(namespace, name): (sync, health)}"""
+        """What the demo cluster holds, in the platform's words (a running sync is SYNCING): {(namespace, name): (sync, health)}"""
         sync = {"Synced": "SYNCED", "OutOfSync": "OUT_OF_SYNC", "Unknown": "UNKNOWN"}
         items = self.cluster("GET", "/apis/argoproj.io/v1alpha1/applications")["items"]
         found = {}
         for item in items:
             status = item.get("status", {})
-            words = (sync.get(status.get("sync", {}).get("status"), "UNKNOWN"), status.get("health", {}).get("status", "Unknown").upper())
+            running = status.get("operationState", {}).get("phase") == "Running"
+            word = "SYNCING" if running else sync.get(status.get("sync", {}).get("status"), "UNKNOWN")
+            words = (word, status.get("health", {}).get("status", "Unknown").upper())
             found[item["metadata"]["namespace"], item["metadata"]["name"]] = words
         return found
 
