@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -118,13 +119,54 @@ void params_time_or_null(struct report_params *p, struct str rfc3339)
         push(p, pg_null());
 }
 
+// jsonb writes 1e300 as an integer of 301 digits, which no reader of ours takes back.
+static bool is_huge(const json_t *value)
+{
+    return json_is_real(value) && !(fabs(json_real_value(value)) < 9e15);
+}
+
+static bool holds_huge(const json_t *value)
+{
+    const char *key;
+    json_t *member;
+    size_t i;
+    if (json_is_object(value)) {
+        json_object_foreach((json_t *)value, key, member) if (holds_huge(member)) return true;
+    } else if (json_is_array(value)) {
+        json_array_foreach(value, i, member) if (holds_huge(member)) return true;
+    }
+    return is_huge(value);
+}
+
+// A copy (new reference) in which such numbers are null.
+static json_t *without_huge(const json_t *value)
+{
+    const char *key;
+    json_t *member;
+    size_t i;
+    if (is_huge(value)) return json_null();
+    if (json_is_object(value)) {
+        json_t *copy = json_object();
+        json_object_foreach((json_t *)value, key, member) json_object_set_new(copy, key, without_huge(member));
+        return copy;
+    }
+    if (json_is_array(value)) {
+        json_t *copy = json_array();
+        json_array_foreach(value, i, member) json_array_append_new(copy, without_huge(member));
+        return copy;
+    }
+    return json_incref((json_t *)value);
+}
+
 void params_json(struct report_params *p, const json_t *value, size_t bytes_max, const char *def)
 {
     if (!value) {
         push(p, def ? pg_text(str_c(def)) : pg_null());
         return;
     }
-    char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    json_t *tame = holds_huge(value) ? without_huge(value) : json_incref((json_t *)value);
+    char *text = json_dumps(tame, JSON_COMPACT | JSON_ENCODE_ANY);
+    json_decref(tame);
     size_t len = text ? strlen(text) : 0;
     if (!text || len > bytes_max)
         push(p, def ? pg_text(str_c(def)) : pg_null());

@@ -56,7 +56,7 @@ struct tunnel_options {
     uint64_t ping_after_ms;           // 10,000
     uint64_t dead_after_ms;           // 5,000 more
     uint64_t head_timeout_ms;         // response head, 60,000
-    uint64_t buffered_bytes_max;      // per session, 8 MiB
+    uint64_t buffered_bytes_max;      // per session, 8 MiB: windows grow within it; refused at twice
     uint64_t node_buffered_bytes_max; // all sessions of a node
     unsigned handshakes_per_second;   // token bucket per node
     void *ctx;                        // of the callbacks below; shared by all nodes

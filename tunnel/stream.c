@@ -76,11 +76,14 @@ static void stream_tell_fail(struct tunnel_stream *stream, enum tunnel_cause cau
 
 // ---- credit --------------------------------------------------------------------------------------------------
 
+// Windows grow only in what the budget has left once every stream may fill its first window. The budget is what growth
+// may use; calls are refused at twice of it, so that slow readers alone, who never get more than that first window,
+// shut out nobody.
 static bool stream_may_grow(const struct tunnel_stream *stream)
 {
     const struct tunnel_session *session = stream->session;
     const struct tunnel_options *options = &session->node->broker->options;
-    uint64_t more = stream->window;
+    uint64_t more = stream->window + (uint64_t)session->stream_count * TUNNEL_STREAM_WINDOW_BYTES;
     return stream->window < TUNNEL_STREAM_WINDOW_BYTES_MAX && session->state != TUNNEL_SESSION_ENDED &&
            session->window_bytes + session->buffered_bytes + more <= options->buffered_bytes_max &&
            session->node->window_bytes + session->node->buffered_bytes + more <= options->node_buffered_bytes_max;
@@ -202,7 +205,7 @@ static enum tunnel_cause stream_admit(struct tunnel_session *session, bool is_re
     const char *what = NULL;
     if (session->stream_count >= options->streams_max || session->stream_count + 1 >= theirs)
         what = "the session has as many calls as it may";
-    else if (session->buffered_bytes >= options->buffered_bytes_max)
+    else if (session->buffered_bytes >= 2 * options->buffered_bytes_max)
         what = "the session buffers as much as it may";
     else if (session->node->buffered_bytes >= options->node_buffered_bytes_max)
         what = "this replica buffers as much as it may";
