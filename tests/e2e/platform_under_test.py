@@ -172,7 +172,7 @@ class Platform:
         ports = dict(line.split("=") for line in (self.home / "ports").read_text().split())
         password = (self.home / "pg-super.secret").read_text().strip()
         done = subprocess.run(
-            ["psql", "-X", "-q", "-At", "-F", "\t", "-h", "127.0.0.1", "-p", ports["PORT_POSTGRES"], "-U", "culvert_super", "-d", "culvert"],
+            ["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-At", "-F", "\t", "-h", "127.0.0.1", "-p", ports["PORT_POSTGRES"], "-U", "culvert_super", "-d", "culvert"],
             input=sql,
             env=dict(os.environ, PGPASSWORD=password, PGOPTIONS="-c search_path=culvert"),
             stdout=subprocess.PIPE,

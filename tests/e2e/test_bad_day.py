@@ -25,8 +25,8 @@ def resources_agree(platform):
         runtime = platform.env["CULVERT_RUNTIME"]
         state = platform.cluster("GET", "/demo/state")
         alive = {item["uid"] for item in state}
-        rows = [row[0] for row in platform.psql(f"select uid from resources where runtime = '{runtime}'")]
-        applications = [row[0] for row in platform.psql(f"select uid from applications where runtime = '{runtime}'")]
+        rows = [row[0] for row in platform.psql(f"select uid from resources where runtime = '{runtime}' and not is_deleted")]
+        applications = [row[0] for row in platform.psql(f"select uid from applications where runtime = '{runtime}' and not is_deleted")]
         assert len(rows) == len(set(rows)) and len(applications) == len(set(applications))
         missing = [uid for uid in rows + applications if uid not in alive]
         assert not missing, f"{len(missing)} rows of objects that are gone"
