@@ -117,7 +117,7 @@ static enum error_code take_time(struct report *report, const json_t *payload, i
 static enum error_code take_live_manifest(struct report *report, const struct event_source *source, json_t *object,
                                           struct arena *arena, struct error *err)
 {
-    const char *place = source->actual_manifest ? "data.source.actualManifest" : "data.object";
+    const char *place = source->actual_manifest ? source->actual_place : "data.object";
     json_t *manifest = NULL;
     enum error_code code =
         event_document_unwrap(source->actual_manifest ? source->actual_manifest : object, place, &manifest, err);
@@ -136,8 +136,8 @@ static enum error_code take_manifests(struct report *report, const struct event_
     if (report->type == REPORT_OBJECT) code = take_live_manifest(report, source, object, arena, err);
     bool is_open = report->type == REPORT_OBJECT && !str_eq(report->kind, STR("Secret"));
     if (code == ERROR_NONE && is_open)
-        code = event_manifest_desired(source->desired_manifest, "data.source.desiredManifest", arena,
-                                      &report->desired_manifest, err);
+        code = event_manifest_desired(source->desired_manifest, source->desired_place, arena, &report->desired_manifest,
+                                      err);
     if (code == ERROR_NONE && is_open)
         code = event_manifest_git(source->git_manifest, "data.source.gitManifest", arena, &report->git_manifest, err);
     return code;
@@ -175,39 +175,66 @@ static void settle(struct report *report, struct arena *arena)
     id_sha256(report->manifest.at ? report->manifest.at : "", report->manifest.len, report->content_hash);
 }
 
-static enum error_code read_payload(struct report *report, const json_t *payload, json_t *object,
-                                    int64_t received_at_ms, struct arena *arena, struct error *err)
+static enum error_code read_payload(struct report *report, const json_t *payload, const struct event_source *source,
+                                    json_t *object, int64_t received_at_ms, struct arena *arena, struct error *err)
 {
-    struct event_source source;
-    event_source_read(payload, &source);
     enum error_code code = take_identity(report, object, err);
     if (code == ERROR_NONE) {
-        take_source(report, &source, object);
+        take_source(report, source, object);
         code = check_identities(report, err);
     }
     if (code == ERROR_NONE) code = take_time(report, payload, received_at_ms, err);
     if (code != ERROR_NONE) return code;
-    json_t *deletion = json_path(object, "metadata", "deletionTimestamp", NULL);
-    bool is_deleted = source.is_present ? source.is_deleted : json_str(deletion).len > 0;
+    bool is_going = json_str(json_path(object, "metadata", "deletionTimestamp", NULL)).len > 0;
+    bool is_deleted = source->has_manifests ? source->is_deleted : is_going;
     report->type = is_deleted ? REPORT_DELETED : REPORT_OBJECT;
     report->errors = event_errors_text(payload, arena);
-    code = take_manifests(report, &source, object, arena, err);
+    code = take_manifests(report, source, object, arena, err);
     if (code == ERROR_NONE) settle(report, arena);
     return code;
 }
 
-enum error_code events_parse(struct str json, struct str account_id, struct str runtime, int64_t received_at_ms,
-                             struct arena *arena, struct report *out, struct error *err)
+static enum error_code read_wrapped(struct report *report, const json_t *body, int64_t received_at_ms,
+                                    struct arena *arena, struct error *err)
 {
-    struct report report = {.source = REPORT_FROM_HTTP, .account_id = account_id, .runtime = runtime};
-    json_t *body = NULL, *payload = NULL, *object = NULL;
-    enum error_code code = event_document_decode(json, "body", &body, err);
-    if (code == ERROR_NONE) code = event_document_unwrap(json_object_get(body, "data"), "data", &payload, err);
+    json_t *payload = NULL, *object = NULL;
+    enum error_code code = event_document_unwrap(json_object_get(body, "data"), "data", &payload, err);
     if (code == ERROR_NONE)
         code = event_document_unwrap(json_object_get(payload, "object"), "data.object", &object, err);
-    if (code == ERROR_NONE) code = read_payload(&report, payload, object, received_at_ms, arena, err);
+    if (code == ERROR_NONE) {
+        struct event_source source;
+        event_source_read(payload, &source);
+        code = read_payload(report, payload, &source, object, received_at_ms, arena, err);
+    }
     json_decref(object);
     json_decref(payload);
+    return code;
+}
+
+// The body is the payload, and the manifest that is there says what it is about.
+static enum error_code read_draft(struct report *report, const json_t *body, int64_t received_at_ms,
+                                  struct arena *arena, struct error *err)
+{
+    struct event_source source;
+    event_source_read_draft(body, &source);
+    json_t *object = NULL;
+    enum error_code code =
+        event_document_unwrap(source.actual_manifest ? source.actual_manifest : source.desired_manifest,
+                              source.actual_manifest ? "actualManifest" : "desiredManifest", &object, err);
+    if (code == ERROR_NONE) code = read_payload(report, body, &source, object, received_at_ms, arena, err);
+    json_decref(object);
+    return code;
+}
+
+enum error_code events_parse(enum events_form form, struct str json, struct str account_id, struct str runtime,
+                             int64_t received_at_ms, struct arena *arena, struct report *out, struct error *err)
+{
+    struct report report = {.source = REPORT_FROM_HTTP, .account_id = account_id, .runtime = runtime};
+    json_t *body = NULL;
+    enum error_code code = event_document_decode(json, "body", &body, err);
+    if (code == ERROR_NONE)
+        code = form == EVENTS_DRAFT ? read_draft(&report, body, received_at_ms, arena, err)
+                                    : read_wrapped(&report, body, received_at_ms, arena, err);
     json_decref(body);
     if (code == ERROR_NONE) *out = report;
     return code;

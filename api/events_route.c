@@ -1,4 +1,5 @@
-// POST /2.0/api/events: reports over HTTP. 2xx is said after COMMIT and never before.
+// POST /2.0/api/events, and the draft's /2.0/api/applications and /2.0/api/resources: reports over HTTP. 2xx is said
+// after COMMIT and never before.
 #include "api/events.h"
 #include "api/inflate.h"
 #include "api/request.h"
@@ -33,7 +34,7 @@ static enum error_code unpack(struct api_request *request, struct str *out, stru
     return code;
 }
 
-void api_events(struct api_request *request)
+static void take_events(struct api_request *request, enum events_form form)
 {
     const struct api_principal *who = &request->principal;
     if (who->kind != PRINCIPAL_RUNTIME) {
@@ -51,12 +52,22 @@ void api_events(struct api_request *request)
     struct report report;
     enum error_code code = unpack(request, &json, &err);
     if (code == ERROR_NONE)
-        code = events_parse(json, str_c(who->account_id), str_c(who->runtime), clock_wall_ms(), request->arena, &report,
-                            &err);
+        code = events_parse(form, json, str_c(who->account_id), str_c(who->runtime), clock_wall_ms(), request->arena,
+                            &report, &err);
     if (code != ERROR_NONE) {
         api_respond_error(request, &err);
         return;
     }
     const struct api_options *options = &request->api->options;
     options->submit_reports(options->ctx, &report, 1, on_done, request);
+}
+
+void api_events(struct api_request *request)
+{
+    take_events(request, EVENTS_WRAPPED);
+}
+
+void api_events_draft(struct api_request *request)
+{
+    take_events(request, EVENTS_DRAFT);
 }

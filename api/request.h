@@ -38,6 +38,7 @@ void api_respond_error(struct api_request *request, const struct error *err);
 void api_graphql(struct api_request *request);
 void api_graphql_schema(struct api_request *request);
 void api_events(struct api_request *request);
+void api_events_draft(struct api_request *request);
 void api_user(struct api_request *request);
 void api_ping(struct api_request *request);
 

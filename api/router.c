@@ -21,6 +21,8 @@ static const struct api_route routes[] = {
     {"/2.0/api/graphql", "POST", false, JSON_BODY, api_graphql},
     {"/2.0/api/graphql/schema.graphql", "GET", true, NO_BODY, api_graphql_schema},
     {"/2.0/api/events", "POST", false, EVENTS_BODY, api_events},
+    {"/2.0/api/applications", "POST", false, EVENTS_BODY, api_events_draft},
+    {"/2.0/api/resources", "POST", false, EVENTS_BODY, api_events_draft},
     {"/api/user", "GET", false, NO_BODY, api_user},
     {"/api/ping", "GET", true, NO_BODY, api_ping},
 };

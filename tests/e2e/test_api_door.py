@@ -550,6 +550,19 @@ def test_event_shows_up(platform, shape, chunked):
     wait_until(lambda: ("over-http", name) not in platform.applications(), 5, "it is gone")
 
 
+def test_draft_event_shows_up(platform):
+    """The paths of a later reporter: no `data` around the payload, and a clear word about what is missing."""
+    token = platform.env["CULVERT_RUNTIME_TOKEN"]
+    name = f"app-{uuid.uuid4().hex[:8]}"
+    body = json.dumps({"timestamp": "2026-01-02T03:04:05.000Z", "actualManifest": json.dumps(application(name))}).encode()
+    answer = platform.api("POST", "/2.0/api/applications", gzip.compress(body), key=token, headers={**JSON, "Content-Encoding": "gzip"})
+    assert answer.status == 200, answer.text()
+    assert platform.applications()["over-http", name] == ("SYNCED", "HEALTHY")
+    empty = json.dumps({"actualManifest": "", "desiredManifest": "", "source": {}}).encode()
+    answer = platform.api("POST", "/2.0/api/resources", empty, key=token, headers=JSON)
+    assert answer.status == 400 and "desiredManifest" in answer.json()["detail"], answer.text()
+
+
 STORED = "select (select count(*) from applications where name like 'wrong%') + (select count(*) from resources where name like 'wrong%')"
 
 WRONG_EVENTS = {

@@ -41,14 +41,14 @@ static void check_manifest(const struct report *report)
     json_decref(manifest);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len)
+static void parse(enum events_form form, const uint8_t *at, size_t len)
 {
     const int64_t now_ms = INT64_C(1800000000000);
     struct arena *arena = arena_create(EVENTS_ARENA_BYTES);
     struct error err = {0};
     struct report report;
     enum error_code code =
-        events_parse(str_of((const char *)at, len), STR("account"), STR("runtime"), now_ms, arena, &report, &err);
+        events_parse(form, str_of((const char *)at, len), STR("account"), STR("runtime"), now_ms, arena, &report, &err);
     if (code == ERROR_NONE) {
         check(str_eq(report.account_id, STR("account")) && str_eq(report.runtime, STR("runtime")));
         check(report.source == REPORT_FROM_HTTP);
@@ -65,5 +65,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len)
         check(err.code == code && err.text[0]);
     }
     arena_destroy(arena);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len)
+{
+    parse(EVENTS_WRAPPED, at, len);
+    parse(EVENTS_DRAFT, at, len);
     return 0;
 }

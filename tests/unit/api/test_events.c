@@ -39,15 +39,20 @@ static int tear_down(void **state)
 }
 
 // A copy of the exact size that is gone before the report is looked at: no view may point into it.
-static enum error_code parse(const char *body)
+static enum error_code parse_as(enum events_form form, const char *body)
 {
     size_t len = strlen(body);
     char *copy = mem_dup(body, len);
     enum error_code code =
-        events_parse(str_of(copy, len), STR("account-1"), STR("runtime-1"), received_at_ms, arena, &report, &err);
+        events_parse(form, str_of(copy, len), STR("account-1"), STR("runtime-1"), received_at_ms, arena, &report, &err);
     memset(copy, 'X', len);
     mem_free(copy);
     return code;
+}
+
+static enum error_code parse(const char *body)
+{
+    return parse_as(EVENTS_WRAPPED, body);
 }
 
 static void expect_str(struct str got, const char *want)
@@ -328,6 +333,78 @@ static void test_payload_in_a_string(void **state)
     expect_str(report.manifest, deployment_canonical);
     assert_int_equal(parse(arena_printf(arena, "{\"data\":\"%s\"}", base64(payload))), ERROR_NONE);
     expect_str(report.name, "web");
+}
+
+// ---- the draft of a later reporter ---------------------------------------------------------------------------------
+
+static void test_draft_application(void **state)
+{
+    (void)state;
+    char *body = arena_printf(arena,
+                              "{\"timestamp\":\"2026-01-02T03:04:05.000Z\",\"actualManifest\":%s,\"appVersions\":{},"
+                              "\"revisionsMetadata\":{\"syncRevisions\":[],\"changeRevisions\":null},\"errors\":[{"
+                              "\"type\":\"health\",\"level\":\"error\",\"message\":\"pods fail\"}]}",
+                              quoted(application));
+    assert_int_equal(parse_as(EVENTS_DRAFT, body), ERROR_NONE);
+    assert_int_equal(report.type, REPORT_OBJECT);
+    expect_str(report.kind, "Application");
+    expect_str(report.name, "shop");
+    expect_str(report.ns, "argocd");
+    expect_str(report.cluster, "in-cluster");
+    expect_str(report.application_name, "");
+    expect_str(report.sync_status, "OutOfSync");
+    expect_str(report.health_status, "Degraded");
+    expect_str(report.errors, "[{\"level\":\"error\",\"message\":\"pods fail\",\"type\":\"health\"}]");
+    assert_int_equal(report.observed_at_ms, received_at_ms - 678);
+    const char *going =
+        "{\"apiVersion\":\"argoproj.io/v1alpha1\",\"kind\":\"Application\",\"metadata\":{\"name\":\"a\","
+        "\"namespace\":\"b\",\"deletionTimestamp\":\"2026-01-02T03:04:05Z\"}}";
+    assert_int_equal(parse_as(EVENTS_DRAFT, arena_printf(arena, "{\"actualManifest\":%s}", quoted(going))), ERROR_NONE);
+    assert_int_equal(report.type, REPORT_DELETED);
+}
+
+static char *draft_resource(const char *actual, const char *desired, const char *revisions)
+{
+    return arena_printf(
+        arena,
+        "{\"timestamp\":\"2026-01-02T03:04:05.000Z\",\"actualManifest\":%s,\"desiredManifest\":%s,\"source\":{"
+        "\"repoURL\":\"https://git.example/shop\",\"targetRevision\":\"main\",%s\"operationSyncRevisions\":[\"def\"],"
+        "\"commitMessage\":\"More\",\"commitAuthor\":\"Ann\",\"commitDate\":\"2026-01-01T00:00:00Z\","
+        "\"clusterServer\":\"https://10.0.0.1:6443\",\"clusterName\":\"far\",\"appName\":\"shop\",\"appLabels\":null,"
+        "\"appUID\":\"a-1\",\"syncStatus\":\"Synced\",\"syncStartedAt\":\"2026-01-02T03:00:00Z\","
+        "\"syncFinishedAt\":\"2026-01-02T03:00:01Z\",\"healthStatus\":{\"status\":\"Healthy\",\"message\":\"fine\"},"
+        "\"historyId\":7,\"appNamespace\":\"argocd\",\"appInstanceLabelKey\":\"app\",\"trackingMethod\":\"label\","
+        "\"appMultiSourced\":false,\"appSourceIdx\":0},\"appVersions\":{}}",
+        quoted(actual), quoted(desired), revisions);
+}
+
+static void test_draft_resource(void **state)
+{
+    (void)state;
+    assert_int_equal(parse_as(EVENTS_DRAFT, draft_resource(deployment, deployment, "\"revisions\":[\"abc\"],")),
+                     ERROR_NONE);
+    expect_str(report.name, "web");
+    expect_str(report.cluster, "https://10.0.0.1:6443");
+    expect_str(report.application_ns, "argocd");
+    expect_str(report.application_name, "shop");
+    expect_str(report.sync_status, "Synced");
+    expect_str(report.health_status, "Healthy");
+    expect_str(report.health_message, "fine");
+    expect_str(report.repo_url, "https://git.example/shop");
+    expect_str(report.revision, "abc");
+    expect_str(report.commit_author, "Ann");
+    expect_str(report.manifest, deployment_canonical);
+    expect_str(report.desired_manifest, deployment_canonical);
+    // What is not there yet is known by what it should be.
+    assert_int_equal(parse_as(EVENTS_DRAFT, draft_resource("", deployment, "")), ERROR_NONE);
+    assert_int_equal(report.type, REPORT_OBJECT);
+    expect_str(report.name, "web");
+    expect_str(report.revision, "main");
+    // Of nothing nobody can say what it was.
+    assert_int_equal(parse_as(EVENTS_DRAFT, draft_resource("", "", "")), ERROR_INVALID);
+    assert_non_null(strstr(err.text, "desiredManifest: missing"));
+    assert_int_equal(parse_as(EVENTS_DRAFT, arena_printf(arena, "{\"data\":{\"object\":%s}}", deployment)),
+                     ERROR_INVALID);
 }
 
 // ---- whose it is, and when -----------------------------------------------------------------------------------------
@@ -635,6 +712,8 @@ int main(void)
         CASE(test_sensor_deletion),
         CASE(test_sensor_application_tells_its_own_state),
         CASE(test_payload_in_a_string),
+        CASE(test_draft_application),
+        CASE(test_draft_resource),
         CASE(test_body_cannot_say_whose_it_is),
         CASE(test_time),
         CASE(test_secret),
