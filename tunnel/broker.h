@@ -167,6 +167,9 @@ struct tunnel_call *tunnel_call_open(struct tunnel_node *node, const struct tunn
 // The bytes were taken in either case.
 bool tunnel_call_write(struct tunnel_call *call, const void *at, size_t len);
 void tunnel_call_end(struct tunnel_call *call); // half-close: the request body is complete
+// Half-close with a trailer section (RFC 9113 section 8.1), in place of tunnel_call_end(). Copies. What must not stand
+// in one or cannot be sent is left out; one longer than a head may be is left out whole (RFC 9110 section 6.5.1).
+void tunnel_call_trailers(struct tunnel_call *call, const struct tunnel_header *headers, size_t count);
 void tunnel_call_consumed(struct tunnel_call *call, size_t len);
 // RST_STREAM(CANCEL) at once; no callback follows; the pointer is dead.
 void tunnel_call_cancel(struct tunnel_call *call);

@@ -83,11 +83,7 @@ void call_request_finish(struct call_request *request)
 
 static void call_free_outbox(struct tunnel_call *call)
 {
-    if (!call->outbox) return;
-    if (call->outbox->request) call_request_finish(call->outbox->request);
-    mem_free(call->outbox->request);
-    byte_queue_finish(&call->outbox->data);
-    mem_free(call->outbox);
+    if (call->outbox) relay_letter_free(call->outbox);
     call->outbox = NULL;
 }
 
@@ -240,7 +236,8 @@ static void call_go_here(struct tunnel_call *call, uint64_t session_id, const st
     // What the caller wrote while it waited.
     if (call->outbox && call->outbox->data.len)
         tunnel_stream_write(call->stream, byte_queue_front(&call->outbox->data), call->outbox->data.len);
-    if (call->outbox && call->outbox->end) tunnel_stream_end(call->stream);
+    if (call->outbox && call->outbox->end)
+        tunnel_stream_end(call->stream, call->outbox->trailers.at, call->outbox->trailers.count);
     call_free_outbox(call);
 }
 
@@ -353,15 +350,24 @@ bool tunnel_call_write(struct tunnel_call *call, const void *at, size_t len)
     return !call->full;
 }
 
-void tunnel_call_end(struct tunnel_call *call)
+void tunnel_call_trailers(struct tunnel_call *call, const struct tunnel_header *headers, size_t count)
 {
     assert(!call->over);
     if (call->ended) return;
     call->ended = true;
-    if (call->place == CALL_HERE)
-        tunnel_stream_end(call->stream);
-    else if (call->place != CALL_FAILED)
-        call_outbox(call)->end = true;
+    if (count > TUNNEL_HEADERS_MAX || header_block_bytes(headers, count) > TUNNEL_HEADER_BYTES_MAX) count = 0;
+    if (call->place == CALL_HERE) {
+        tunnel_stream_end(call->stream, headers, count);
+    } else if (call->place != CALL_FAILED) {
+        struct relay_letter *letter = call_outbox(call);
+        letter->end = true;
+        letter->trailers = header_block_copy(headers, count);
+    }
+}
+
+void tunnel_call_end(struct tunnel_call *call)
+{
+    tunnel_call_trailers(call, NULL, 0);
 }
 
 void tunnel_call_consumed(struct tunnel_call *call, size_t len)

@@ -10,8 +10,7 @@ struct parcel {
     struct parcel *next;
     enum parcel_type type;
     int status;
-    struct tunnel_header *headers; // one block with its texts
-    size_t header_count;
+    struct header_block headers;
     struct byte_queue data;
     size_t taken;
     enum tunnel_cause cause;
@@ -38,7 +37,7 @@ struct tunnel_relay {
 
 static void parcel_free(struct parcel *parcel)
 {
-    mem_free(parcel->headers);
+    header_block_finish(&parcel->headers);
     byte_queue_finish(&parcel->data);
     mem_free(parcel);
 }
@@ -47,10 +46,10 @@ static void parcel_deliver(const struct parcel *parcel, struct tunnel_call *call
 {
     const struct tunnel_stream_events *to = &tunnel_call_stream_events;
     switch (parcel->type) {
-    case PARCEL_INFO: to->on_info(call, parcel->status, parcel->headers, parcel->header_count); break;
-    case PARCEL_HEAD: to->on_head(call, parcel->status, parcel->headers, parcel->header_count); break;
+    case PARCEL_INFO: to->on_info(call, parcel->status, parcel->headers.at, parcel->headers.count); break;
+    case PARCEL_HEAD: to->on_head(call, parcel->status, parcel->headers.at, parcel->headers.count); break;
     case PARCEL_DATA: to->on_data(call, byte_queue_front(&parcel->data), parcel->data.len); break;
-    case PARCEL_TRAILERS: to->on_trailers(call, parcel->headers, parcel->header_count); break;
+    case PARCEL_TRAILERS: to->on_trailers(call, parcel->headers.at, parcel->headers.count); break;
     case PARCEL_TAKEN: to->on_taken(call, parcel->taken); break;
     case PARCEL_END: to->on_end(call); break;
     case PARCEL_FAIL: to->on_fail(call, parcel->cause, parcel->detail); break;
@@ -120,36 +119,18 @@ static struct parcel *relay_add(struct tunnel_relay *relay, enum parcel_type typ
     return parcel;
 }
 
-static void parcel_copy_headers(struct parcel *parcel, const struct tunnel_header *headers, size_t count)
-{
-    size_t bytes = count * sizeof(*headers);
-    for (size_t i = 0; i < count; i++)
-        bytes += headers[i].name.len + headers[i].value.len;
-    parcel->headers = mem_alloc(bytes ? bytes : 1);
-    parcel->header_count = count;
-    char *text = (char *)(parcel->headers + count);
-    for (size_t i = 0; i < count; i++) {
-        parcel->headers[i].name = str_of(text, headers[i].name.len);
-        if (headers[i].name.len) memcpy(text, headers[i].name.at, headers[i].name.len);
-        text += headers[i].name.len;
-        parcel->headers[i].value = str_of(text, headers[i].value.len);
-        if (headers[i].value.len) memcpy(text, headers[i].value.at, headers[i].value.len);
-        text += headers[i].value.len;
-    }
-}
-
 static void relay_on_info(void *arg, int status, const struct tunnel_header *headers, size_t count)
 {
     struct parcel *parcel = relay_add(arg, PARCEL_INFO);
     parcel->status = status;
-    parcel_copy_headers(parcel, headers, count);
+    parcel->headers = header_block_copy(headers, count);
 }
 
 static void relay_on_head(void *arg, int status, const struct tunnel_header *headers, size_t count)
 {
     struct parcel *parcel = relay_add(arg, PARCEL_HEAD);
     parcel->status = status;
-    parcel_copy_headers(parcel, headers, count);
+    parcel->headers = header_block_copy(headers, count);
 }
 
 static void relay_on_data(void *arg, const uint8_t *at, size_t len)
@@ -166,7 +147,7 @@ static void relay_on_data(void *arg, const uint8_t *at, size_t len)
 
 static void relay_on_trailers(void *arg, const struct tunnel_header *headers, size_t count)
 {
-    parcel_copy_headers(relay_add(arg, PARCEL_TRAILERS), headers, count);
+    relay_add(arg, PARCEL_TRAILERS)->headers = header_block_copy(headers, count);
 }
 
 static void relay_on_taken(void *arg, size_t len)
@@ -209,11 +190,12 @@ struct relay_letter *relay_letter_create(unsigned caller, uint64_t key)
     return letter;
 }
 
-static void relay_letter_free(struct relay_letter *letter)
+void relay_letter_free(struct relay_letter *letter)
 {
     if (letter->request) call_request_finish(letter->request);
     mem_free(letter->request);
     byte_queue_finish(&letter->data);
+    header_block_finish(&letter->trailers);
     mem_free(letter);
 }
 
@@ -270,7 +252,7 @@ static void relay_on_letter(struct tunnel_node *node, void *arg)
         relay_free(relay);
     } else if (relay && relay->stream) {
         if (letter->data.len) tunnel_stream_write(relay->stream, byte_queue_front(&letter->data), letter->data.len);
-        if (letter->end) tunnel_stream_end(relay->stream);
+        if (letter->end) tunnel_stream_end(relay->stream, letter->trailers.at, letter->trailers.count);
         if (letter->consumed) tunnel_stream_consumed(relay->stream, letter->consumed);
     }
     relay_letter_free(letter);

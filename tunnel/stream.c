@@ -42,6 +42,7 @@ static void stream_detach(struct tunnel_stream *stream)
     stream->window = TUNNEL_STREAM_WINDOW_BYTES;
     turn_remove(&session->node->turn, &stream->turn);
     byte_queue_finish(&stream->queue);
+    header_block_finish(&stream->trailers);
     stream_count(stream, -1);
     tunnel_session_check_finish(session);
 }
@@ -132,6 +133,13 @@ static void stream_on_turn(struct turn_item *item)
     if (stream->events && taken) stream->events->on_taken(stream->arg, taken);
 }
 
+static bool stream_send_trailers(struct tunnel_stream *stream)
+{
+    nghttp2_nv fields[TUNNEL_HEADERS_MAX];
+    size_t count = stream_request_trailers(stream->trailers.at, stream->trailers.count, fields);
+    return count && nghttp2_submit_trailer(stream->session->h2, stream->id, fields, count) == 0;
+}
+
 static ssize_t stream_read(nghttp2_session *h2, int32_t id, uint8_t *out, size_t cap, uint32_t *flags,
                            nghttp2_data_source *source, void *arg)
 {
@@ -154,6 +162,8 @@ static ssize_t stream_read(nghttp2_session *h2, int32_t id, uint8_t *out, size_t
         turn_add(&stream->session->node->turn, &stream->turn);
     }
     if (queue->len == 0 && stream->queue_ended) *flags |= NGHTTP2_DATA_FLAG_EOF;
+    if (queue->len == 0 && stream->queue_ended && stream->trailers.count && stream_send_trailers(stream))
+        *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
     return (ssize_t)len;
 }
 
@@ -177,11 +187,12 @@ void tunnel_stream_write(struct tunnel_stream *stream, const void *at, size_t le
     stream_resume(stream);
 }
 
-void tunnel_stream_end(struct tunnel_stream *stream)
+void tunnel_stream_end(struct tunnel_stream *stream, const struct tunnel_header *trailers, size_t count)
 {
     assert(stream->events);
     if (stream->queue_ended) return;
     stream->queue_ended = true;
+    if (count) stream->trailers = header_block_copy(trailers, count);
     stream_resume(stream);
 }
 

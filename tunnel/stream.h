@@ -9,6 +9,7 @@
 #define CULVERT_TUNNEL_STREAM_H
 
 #include "base/byte_queue.h"
+#include "tunnel/header_block.h"
 #include "tunnel/session.h"
 
 enum {
@@ -42,8 +43,9 @@ struct tunnel_stream {
     bool is_long;    // CONNECT or event stream: may idle for ever
     bool head_done, remote_ended, queue_ended, deferred;
     int status;
-    struct byte_queue queue; // request data
-    size_t taken;            // reported with `turn`
+    struct byte_queue queue;      // request data
+    struct header_block trailers; // go after the last byte of it
+    size_t taken;                 // reported with `turn`
     struct turn_item turn;
 
     uint32_t window;      // what the agent may send unconsumed
@@ -61,7 +63,8 @@ struct tunnel_stream *tunnel_stream_open(struct tunnel_session *session, const s
                                          bool is_reports, const struct tunnel_stream_events *events, void *arg,
                                          enum tunnel_cause *out_cause, struct error *err);
 void tunnel_stream_write(struct tunnel_stream *stream, const void *at, size_t len);
-void tunnel_stream_end(struct tunnel_stream *stream);
+// The request is complete; its trailers, if there are any, are copied.
+void tunnel_stream_end(struct tunnel_stream *stream, const struct tunnel_header *trailers, size_t count);
 void tunnel_stream_consumed(struct tunnel_stream *stream, size_t len);
 void tunnel_stream_cancel(struct tunnel_stream *stream); // RST_STREAM(CANCEL); no event follows
 

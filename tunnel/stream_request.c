@@ -5,14 +5,26 @@
 #include "base/clock.h"
 #include "tunnel/wire/identity.h"
 
-static void request_add(struct stream_request *fields, struct str name, struct str value)
+static nghttp2_nv request_field(struct str name, struct str value)
 {
     // nghttp2's type is not const; it copies and does not write.
-    fields->fields[fields->count++] = (nghttp2_nv){.name = (uint8_t *)(uintptr_t)name.at,
-                                                   .namelen = name.len,
-                                                   .value = (uint8_t *)(uintptr_t)(value.at ? value.at : ""),
-                                                   .valuelen = value.len};
+    return (nghttp2_nv){.name = (uint8_t *)(uintptr_t)name.at,
+                        .namelen = name.len,
+                        .value = (uint8_t *)(uintptr_t)(value.at ? value.at : ""),
+                        .valuelen = value.len};
+}
+
+static void request_add(struct stream_request *fields, struct str name, struct str value)
+{
+    fields->fields[fields->count++] = request_field(name, value);
     fields->bytes += name.len + value.len;
+}
+
+static bool request_is_sendable(const struct tunnel_header *header)
+{
+    return nghttp2_check_header_name((const uint8_t *)header->name.at, header->name.len) && header->name.at[0] != ':' &&
+           nghttp2_check_header_value_rfc9113((const uint8_t *)(header->value.at ? header->value.at : ""),
+                                              header->value.len);
 }
 
 static bool request_is_dropped(const struct tunnel_header *header)
@@ -33,10 +45,7 @@ static enum error_code request_add_headers(struct stream_request *fields, const 
     for (size_t i = 0; i < request->header_count; i++) {
         const struct tunnel_header *header = &request->headers[i];
         if (request_is_dropped(header)) continue;
-        if (!nghttp2_check_header_name((const uint8_t *)header->name.at, header->name.len) ||
-            header->name.at[0] == ':' ||
-            !nghttp2_check_header_value_rfc9113((const uint8_t *)(header->value.at ? header->value.at : ""),
-                                                header->value.len))
+        if (!request_is_sendable(header))
             return error_set(err, ERROR_INVALID, "request header %zu cannot be sent over HTTP/2", i);
         request_add(fields, header->name, header->value);
     }
@@ -94,4 +103,36 @@ enum error_code stream_request_init(struct stream_request *fields, struct tunnel
 void stream_request_finish(struct stream_request *fields)
 {
     strbuf_finish(&fields->identity);
+}
+
+// RFC 9110 section 6.5.1: nothing that frames, routes, controls or authenticates the message.
+static bool request_is_no_trailer(struct str name)
+{
+    static const char *const names[] = {"content-length",
+                                        "content-encoding",
+                                        "content-type",
+                                        "content-range",
+                                        "authorization",
+                                        "cookie",
+                                        "cache-control",
+                                        "expect",
+                                        "max-forwards",
+                                        "range",
+                                        "te",
+                                        "trailer",
+                                        "forwarded"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (str_eq(name, str_c(names[i]))) return true;
+    return str_starts_nocase(name, STR("x-forwarded-")) || str_starts_nocase(name, STR("x-remote-")) ||
+           str_starts_nocase(name, STR("impersonate-")) || str_starts_nocase(name, STR("culvert-"));
+}
+
+size_t stream_request_trailers(const struct tunnel_header *headers, size_t count, nghttp2_nv *out)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < count && used < TUNNEL_HEADERS_MAX; i++)
+        if (!request_is_dropped(&headers[i]) && !request_is_no_trailer(headers[i].name) &&
+            request_is_sendable(&headers[i]))
+            out[used++] = request_field(headers[i].name, headers[i].value);
+    return used;
 }

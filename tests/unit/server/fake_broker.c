@@ -303,6 +303,18 @@ void tunnel_call_end(struct tunnel_call *call)
         post(call, finish_echo, STR_EMPTY);
 }
 
+void tunnel_call_trailers(struct tunnel_call *call, const struct tunnel_header *headers, size_t count)
+{
+    pthread_mutex_lock(&fake.mutex);
+    for (size_t i = 0; i < count; i++) {
+        size_t used = strlen(fake.seen.trailers);
+        snprintf(fake.seen.trailers + used, sizeof(fake.seen.trailers) - used, "%.*s: %.*s\n", STR_ARG(headers[i].name),
+                 STR_ARG(headers[i].value));
+    }
+    pthread_mutex_unlock(&fake.mutex);
+    tunnel_call_end(call);
+}
+
 void tunnel_call_consumed(struct tunnel_call *call, size_t len)
 {
     call->in_flight -= len;

@@ -32,7 +32,8 @@ struct fake_broker_seen {
     uint64_t body_bytes, sent_bytes;
     uint64_t unconsumed_bytes; // answer bytes whose credit is out
     char account[64], runtime[128], method[32], path[256], protocol[32], user[64];
-    char headers[8192]; // "name: value\n"
+    char headers[8192];  // "name: value\n"
+    char trailers[1024]; // of requests, in the same form
 };
 
 // Before any call; the loop that calls are made on.

@@ -345,6 +345,13 @@ static void call_on_data(void *arg, const uint8_t *at, size_t len)
     }
 }
 
+static void call_on_info(void *arg, int status, const struct tunnel_header *headers, size_t count)
+{
+    struct fixture_call *call = arg;
+    if (status == 103 && count == 1 && str_eq(headers[0].name, STR("link")) && !atomic_load(&call->status))
+        atomic_fetch_add(&call->infos, 1);
+}
+
 static void call_on_trailers(void *arg, const struct tunnel_header *headers, size_t count)
 {
     (void)headers;
@@ -363,7 +370,15 @@ static void call_on_writable(void *arg)
         call->upload_left -= len;
         room = tunnel_call_write(call->call, chunk, len);
     }
-    if (call->upload_left == 0) tunnel_call_end(call->call);
+    if (call->upload_left) return;
+    static const struct tunnel_header trailers[] = {{STR("x-checksum"), STR("abc")},
+                                                    {STR("content-length"), STR("3")},
+                                                    {STR("connection"), STR("close")},
+                                                    {STR("Not-Lower"), STR("x")}};
+    if (call->sends_trailers)
+        tunnel_call_trailers(call->call, trailers, sizeof(trailers) / sizeof(trailers[0]));
+    else
+        tunnel_call_end(call->call);
 }
 
 static void call_over(struct fixture_call *call, enum tunnel_cause cause)
@@ -386,7 +401,8 @@ static void call_on_fail(void *arg, enum tunnel_cause cause, const char *detail)
 
 static void call_start(void *arg)
 {
-    static const struct tunnel_call_events events = {.on_head = call_on_head,
+    static const struct tunnel_call_events events = {.on_info = call_on_info,
+                                                     .on_head = call_on_head,
                                                      .on_data = call_on_data,
                                                      .on_trailers = call_on_trailers,
                                                      .on_end = call_on_end,

@@ -65,9 +65,10 @@ struct fixture_call {
     uint64_t head_timeout_ms;
     bool holds; // consumes nothing until fixture_call_release()
     bool cancels_on_head, cancels_on_data, cancels_at_once;
+    bool sends_trailers; // behind its upload: one that goes, three that must not
     // The outcome.
     atomic_int status, cause;
-    atomic_uint_fast64_t received, trailers;
+    atomic_uint_fast64_t received, trailers, infos;
     atomic_bool wrong_bytes, done;
     struct tunnel_call *call; // on its loop
     uint64_t upload_left, held;

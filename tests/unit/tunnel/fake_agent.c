@@ -131,6 +131,13 @@ static void agent_serve(struct fake_agent *agent, int32_t id, struct answer *ans
         return;
     }
     answer->whole = true;
+    if (!strcmp(path, "/info")) {
+        const nghttp2_nv early[2] = {
+            {(uint8_t *)":status", (uint8_t *)"103", 7, 3, NGHTTP2_NV_FLAG_NONE},
+            {(uint8_t *)"link", (uint8_t *)"</style.css>", 4, 12, NGHTTP2_NV_FLAG_NONE},
+        };
+        nghttp2_submit_headers(agent->h2, NGHTTP2_FLAG_NONE, id, NULL, early, 2, NULL);
+    }
     if (!strcmp(path, "/reset")) {
         nghttp2_submit_rst_stream(agent->h2, NGHTTP2_FLAG_NONE, id, NGHTTP2_INTERNAL_ERROR);
     } else if (!strcmp(path, "/cause")) {
@@ -153,6 +160,7 @@ static void agent_serve(struct fake_agent *agent, int32_t id, struct answer *ans
 static int agent_on_begin_headers(nghttp2_session *h2, const nghttp2_frame *frame, void *arg)
 {
     (void)arg;
+    if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0; // trailers
     struct answer *answer = mem_zalloc(sizeof(*answer));
     strbuf_init(&answer->body, 64 * 1024 * 1024);
     nghttp2_session_set_stream_user_data(h2, frame->hd.stream_id, answer);
@@ -166,6 +174,10 @@ static int agent_on_header(nghttp2_session *h2, const nghttp2_frame *frame, cons
     struct fake_agent *agent = arg;
     struct answer *answer = nghttp2_session_get_stream_user_data(h2, frame->hd.stream_id);
     if (!answer) return 0;
+    if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) {
+        atomic_fetch_add(&agent->seen.trailers, 1);
+        return 0;
+    }
     if (str_eq(str_of((const char *)name, name_len), STR(":path")))
         snprintf(answer->path, sizeof(answer->path), "%.*s", (int)value_len, (const char *)value);
     if (str_eq(str_of((const char *)name, name_len), STR(WIRE_HEADER_IDENTITY)))
@@ -191,7 +203,8 @@ static int agent_on_frame(nghttp2_session *h2, const nghttp2_frame *frame, void 
     if (frame->hd.type == NGHTTP2_GOAWAY) atomic_fetch_add(&agent->seen.goaways, 1);
     if (frame->hd.type == NGHTTP2_RST_STREAM) atomic_fetch_add(&agent->seen.resets, 1);
     if (!answer) return 0;
-    if (frame->hd.type == NGHTTP2_HEADERS) agent_serve(agent, frame->hd.stream_id, answer);
+    if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
+        agent_serve(agent, frame->hd.stream_id, answer);
     if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) && !answer->is_reports) {
         answer->whole = true;
         if (answer->responded) nghttp2_session_resume_data(h2, frame->hd.stream_id);

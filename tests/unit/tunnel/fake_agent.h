@@ -1,6 +1,6 @@
 // fake_agent: an agent for tests of the broker: dials over TLS and WebSocket, serves HTTP/2 on a thread of its own and
-// does as it is told. Paths it knows: /hello, /echo, /bytes/N, /hang, /reset, /cause, /trailers, and the
-// reports stream.
+// does as it is told. Paths it knows: /hello, /echo, /bytes/N, /hang, /reset, /cause, /trailers, /info (a 103
+// first), and the reports stream.
 #ifndef CULVERT_TESTS_FAKE_AGENT_H
 #define CULVERT_TESTS_FAKE_AGENT_H
 
@@ -26,7 +26,7 @@ struct fake_agent_options {
 struct fake_agent_seen {
     atomic_int status; // of the upgrade; 0: not yet, -1: no answer
     atomic_uint_fast64_t epoch, superseded_by, acked;
-    atomic_uint drains, resets, requests, goaways, identities;
+    atomic_uint drains, resets, requests, goaways, identities, trailers;
     atomic_bool closed;
 };
 

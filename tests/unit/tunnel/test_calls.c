@@ -47,6 +47,31 @@ static void test_get_and_echo(void **state)
     fixture_stop(&fixture);
 }
 
+static void test_trailers_and_interim_answers(void **state)
+{
+    (void)state;
+    fixture_start(&fixture, NULL);
+    struct fake_agent *agent = fixture_agent_up(&fixture);
+    for (unsigned node = 0; node < FIXTURE_NODES; node++) {
+        struct fixture_call info = {.node = node, .path = "/info"};
+        call_and_wait(&info);
+        assert_int_equal(info.infos, 1);
+        assert_int_equal(info.status, 200);
+        assert_int_equal(info.received, 5);
+        for (unsigned bytes = 1; bytes <= 300001; bytes += 300000) {
+            unsigned before = atomic_load(&fake_agent_seen(agent)->trailers);
+            struct fixture_call upload = {
+                .node = node, .method = "POST", .path = "/echo", .upload_bytes = bytes, .sends_trailers = true};
+            call_and_wait(&upload);
+            assert_int_equal(upload.cause, TUNNEL_CAUSE_NONE);
+            assert_int_equal(upload.received, bytes);
+            assert_int_equal(fake_agent_seen(agent)->trailers, before + 1);
+        }
+    }
+    fake_agent_stop(agent);
+    fixture_stop(&fixture);
+}
+
 static void test_many_at_once(void **state)
 {
     (void)state;
@@ -248,6 +273,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_get_and_echo),
+        cmocka_unit_test(test_trailers_and_interim_answers),
         cmocka_unit_test(test_many_at_once),
         cmocka_unit_test(test_failures_are_kept_apart),
         cmocka_unit_test(test_cancelling),
