@@ -101,6 +101,11 @@ void tunnel_broker_supersede(struct tunnel_broker *broker, const char *account_i
     tunnel_directory_match_older(broker->directory, account_id, runtime, newer_epoch, broker_on_match, &pattern);
 }
 
+void tunnel_broker_route_until(struct tunnel_broker *broker, uint64_t mono_ms)
+{
+    tunnel_directory_route_until(broker->directory, mono_ms);
+}
+
 void tunnel_broker_each_session(struct tunnel_broker *broker,
                                 void (*on_each)(void *arg, const struct tunnel_session_info *session), void *arg)
 {

@@ -48,6 +48,8 @@ struct tunnel_session_info {
     unsigned streams_open;
 };
 
+struct tunnel_carrier; // see "calls carried elsewhere"
+
 struct tunnel_options {
     char *listen; // host:port of the tunnel door; every node listens with SO_REUSEPORT
     const char *tls_certificate_file, *tls_key_file;
@@ -75,6 +77,7 @@ struct tunnel_options {
     // goes on with the NEXT record: a record that was handed over counts as taken.
     bool (*on_report)(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session,
                       const struct wire_report *report);
+    const struct tunnel_carrier *carrier; // of calls whose runtime has no session here; NULL: they fail. Outlives it
 };
 
 struct tunnel_broker *tunnel_broker_create(const struct tunnel_options *options, struct error *err);
@@ -102,6 +105,11 @@ void tunnel_broker_revoke(struct tunnel_broker *broker, const char *account_id, 
 // Thread-safe. Another replica holds a newer epoch: close ours if it is older.
 void tunnel_broker_supersede(struct tunnel_broker *broker, const char *account_id, const char *runtime,
                              uint64_t newer_epoch);
+
+// Thread-safe. From this moment on (monotonic milliseconds) no session of this process gets a call, until another one
+// is set: the replica cannot prove any more that they are its own. Sessions and calls in flight stay. Never called: no
+// end.
+void tunnel_broker_route_until(struct tunnel_broker *broker, uint64_t mono_ms);
 
 void tunnel_reports_ack(struct tunnel_node *node, struct tunnel_session_ref ref, const struct wire_ack *ack);
 void tunnel_reports_resume(struct tunnel_node *node, struct tunnel_session_ref ref);
@@ -144,6 +152,9 @@ struct tunnel_request {
     // Who calls; signed into culvert-identity. NULL user: anonymous (webhooks).
     const char *user_id, *user_name;
     uint64_t head_timeout_ms; // 0: the option's
+    // Not 0: another replica believes that the session of this epoch is here. If it is not, the call fails with
+    // TUNNEL_CAUSE_NO_TUNNEL at once: it neither waits nor is carried on.
+    uint64_t epoch;
 };
 
 // All on the loop that opened the call, never inside tunnel_call_open(). After on_end or on_fail the call is over and
@@ -173,6 +184,42 @@ void tunnel_call_trailers(struct tunnel_call *call, const struct tunnel_header *
 void tunnel_call_consumed(struct tunnel_call *call, size_t len);
 // RST_STREAM(CANCEL) at once; no callback follows; the pointer is dead.
 void tunnel_call_cancel(struct tunnel_call *call);
+// ---- calls carried elsewhere ---------------------------------------------------------------------------------
+
+struct tunnel_carried; // a call in the carrier's hands
+
+// What the caller wrote so far.
+struct tunnel_carried_body {
+    const void *at;
+    size_t len;
+    const struct tunnel_header *trailers; // once end() was told
+    size_t trailer_count;
+};
+
+// What a carrier tells the call, on the call's loop and never inside open(). The first six as tunnel_call_events; one
+// of the last three is the last.
+struct tunnel_carrier_events {
+    void (*on_info)(void *arg, int status, const struct tunnel_header *headers, size_t count);
+    void (*on_head)(void *arg, int status, const struct tunnel_header *headers, size_t count);
+    void (*on_data)(void *arg, const uint8_t *at, size_t len);
+    void (*on_trailers)(void *arg, const struct tunnel_header *headers, size_t count);
+    void (*on_taken)(void *arg, size_t len); // so many written bytes will not be given back by on_here
+    void (*on_here)(void *arg, const struct tunnel_request *request, const struct tunnel_carried_body *body);
+    void (*on_end)(void *arg);
+    void (*on_fail)(void *arg, enum tunnel_cause cause, const char *detail);
+};
+// Takes calls whose runtime has no session in this process: to the replica that has, or waits for one. on_here gives a
+// call back because the runtime came here: with its request and what was written, as far as it was not reported taken.
+struct tunnel_carrier {
+    // Copies the request. NULL: the call is not carried.
+    struct tunnel_carried *(*open)(void *ctx, struct tunnel_node *node, const struct tunnel_request *request,
+                                   const struct tunnel_carrier_events *events, void *arg);
+    void (*write)(struct tunnel_carried *carried, const void *at, size_t len);                       // copies
+    void (*end)(struct tunnel_carried *carried, const struct tunnel_header *trailers, size_t count); // copies
+    void (*consumed)(struct tunnel_carried *carried, size_t len);
+    void (*cancel)(struct tunnel_carried *carried); // no event follows; the pointer is dead
+};
+
 // Is there a live session in this process for the runtime? (For status pages; a call just tries.)
 bool tunnel_node_has_runtime(struct tunnel_node *node, struct str account_id, struct str runtime);
 

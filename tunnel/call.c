@@ -13,6 +13,7 @@ enum call_place {
     CALL_WAITS,  // for a tunnel that was here a moment ago
     CALL_HERE,   // the session lives on this loop
     CALL_FAR,    // on another one
+    CALL_AWAY,   // the carrier has it
     CALL_FAILED, // told at the end of the turn
 };
 
@@ -25,6 +26,7 @@ struct tunnel_call {
     enum call_place place;
     struct tunnel_stream *stream; // CALL_HERE
     unsigned far;                 // CALL_FAR: the session's node
+    struct tunnel_carried *away;  // CALL_AWAY
     struct relay_letter *outbox;  // CALL_FAR, CALL_WAITS: goes out at the end of the turn; NULL: nothing to say
     uint64_t wait_until_ms;       // CALL_WAITS
     enum tunnel_cause cause;      // CALL_FAILED
@@ -94,6 +96,7 @@ static void call_unlist(struct tunnel_call *call)
     assert(!call->over);
     call->over = true;
     call->stream = NULL;
+    call->away = NULL;
     turn_remove(&node->turn, &call->turn);
     call_free_outbox(call);
     id_map_remove(&node->calls, call->key);
@@ -269,12 +272,50 @@ static void call_go_far(struct tunnel_call *call, struct tunnel_session_ref ref,
 static bool call_go(struct tunnel_call *call, const struct tunnel_request *request)
 {
     struct tunnel_session_ref ref;
-    if (!tunnel_directory_find(call->node->broker->directory, request->account_id, request->runtime, &ref))
+    if (!tunnel_directory_find(call->node->broker->directory, request->account_id, request->runtime, request->epoch,
+                               &ref))
         return false;
     if (ref.node == call->node->index)
         call_go_here(call, ref.id, request);
     else
         call_go_far(call, ref, request);
+    return true;
+}
+
+static const struct tunnel_carrier *call_carrier(const struct tunnel_call *call)
+{
+    return call->node->broker->options.carrier;
+}
+
+// The runtime came here while the carrier looked for it. What was written goes along as if the call had waited here.
+static void call_on_here(void *arg, const struct tunnel_request *request, const struct tunnel_carried_body *body)
+{
+    struct tunnel_call *call = arg;
+    call->away = NULL;
+    call->place = CALL_WAITS;
+    struct relay_letter *letter = call_outbox(call);
+    (void)byte_queue_add(&letter->data, body->at, body->len); // the caller stops at 64 KiB
+    letter->end = call->ended && !request->end_stream;
+    letter->trailers = header_block_copy(body->trailers, body->trailer_count);
+    if (!call_go(call, request)) call_fail_later(call, TUNNEL_CAUSE_NO_TUNNEL, "the session has just ended");
+}
+
+static const struct tunnel_carrier_events call_carrier_events = {.on_info = call_on_info,
+                                                                 .on_head = call_on_head,
+                                                                 .on_data = call_on_data,
+                                                                 .on_trailers = call_on_trailers,
+                                                                 .on_taken = call_on_taken,
+                                                                 .on_here = call_on_here,
+                                                                 .on_end = call_on_end,
+                                                                 .on_fail = call_on_fail};
+
+static bool call_go_away(struct tunnel_call *call, const struct tunnel_request *request)
+{
+    if (!call_carrier(call)) return false;
+    call->away =
+        call_carrier(call)->open(call->node->broker->options.ctx, call->node, request, &call_carrier_events, call);
+    if (!call->away) return false;
+    call->place = CALL_AWAY;
     return true;
 }
 
@@ -298,6 +339,7 @@ void tunnel_call_tick(struct tunnel_call *call)
 void tunnel_call_lose(struct tunnel_call *call)
 {
     if (call->stream) tunnel_stream_cancel(call->stream);
+    if (call->away) call_carrier(call)->cancel(call->away);
     call_fail(call, TUNNEL_CAUSE_TUNNEL_LOST, "this loop stops");
 }
 
@@ -319,9 +361,9 @@ struct tunnel_call *tunnel_call_open(struct tunnel_node *node, const struct tunn
     if (call->next) call->next->link = &call->next;
     node->call_list = call;
     id_map_put(&node->calls, call->key, call);
-    if (call_go(call, request)) return call;
-    if (!tunnel_directory_was_here(node->broker->directory, request->account_id, request->runtime,
-                                   TUNNEL_CALL_WAIT_MS)) {
+    if (call_go(call, request) || (!request->epoch && call_go_away(call, request))) return call;
+    if (request->epoch || !tunnel_directory_was_here(node->broker->directory, request->account_id, request->runtime,
+                                                     TUNNEL_CALL_WAIT_MS)) {
         call_fail_later(call, TUNNEL_CAUSE_NO_TUNNEL, "the runtime has no tunnel");
         return call;
     }
@@ -338,6 +380,8 @@ bool tunnel_call_write(struct tunnel_call *call, const void *at, size_t len)
     call->queued += len;
     if (call->place == CALL_HERE) {
         tunnel_stream_write(call->stream, at, len);
+    } else if (call->place == CALL_AWAY) {
+        call_carrier(call)->write(call->away, at, len);
     } else if (call->place != CALL_FAILED && !byte_queue_add(&call_outbox(call)->data, at, len)) {
         if (call->place == CALL_FAR) { // the stream, if there is one, is of no use any more
             struct relay_letter *letter = relay_letter_create(call->node->index, call->key);
@@ -358,6 +402,8 @@ void tunnel_call_trailers(struct tunnel_call *call, const struct tunnel_header *
     if (count > TUNNEL_HEADERS_MAX || header_block_bytes(headers, count) > TUNNEL_HEADER_BYTES_MAX) count = 0;
     if (call->place == CALL_HERE) {
         tunnel_stream_end(call->stream, headers, count);
+    } else if (call->place == CALL_AWAY) {
+        call_carrier(call)->end(call->away, headers, count);
     } else if (call->place != CALL_FAILED) {
         struct relay_letter *letter = call_outbox(call);
         letter->end = true;
@@ -377,6 +423,8 @@ void tunnel_call_consumed(struct tunnel_call *call, size_t len)
         tunnel_stream_consumed(call->stream, len);
     else if (call->place == CALL_FAR)
         call_outbox(call)->consumed += len;
+    else if (call->place == CALL_AWAY)
+        call_carrier(call)->consumed(call->away, len);
 }
 
 void tunnel_call_cancel(struct tunnel_call *call)
@@ -385,6 +433,8 @@ void tunnel_call_cancel(struct tunnel_call *call)
     struct tunnel_node *node = call->node;
     if (call->place == CALL_HERE) {
         tunnel_stream_cancel(call->stream);
+    } else if (call->place == CALL_AWAY) {
+        call_carrier(call)->cancel(call->away);
     } else if (call->place == CALL_FAR && !(call->outbox && call->outbox->open)) { // otherwise nobody knows of it yet
         struct relay_letter *letter = relay_letter_create(node->index, call->key);
         letter->cancel = true;

@@ -24,6 +24,7 @@ struct tunnel_directory {
     size_t cap;   // a power of two
     size_t count; // of routes
     size_t entry_count;
+    uint64_t route_until_ms;
 };
 
 static size_t directory_hash(struct str account_id, struct str runtime)
@@ -106,6 +107,7 @@ struct tunnel_directory *tunnel_directory_create(void)
 {
     struct tunnel_directory *directory = mem_zalloc(sizeof(*directory));
     pthread_mutex_init(&directory->mutex, NULL);
+    directory->route_until_ms = UINT64_MAX;
     directory->cap = DIRECTORY_FIRST_CAP;
     directory->buckets = mem_array(directory->cap, sizeof(*directory->buckets));
     return directory;
@@ -193,14 +195,22 @@ enum error_code tunnel_directory_open(struct tunnel_directory *directory, struct
 }
 
 bool tunnel_directory_find(struct tunnel_directory *directory, struct str account_id, struct str runtime,
-                           struct tunnel_session_ref *out)
+                           uint64_t epoch, struct tunnel_session_ref *out)
 {
     pthread_mutex_lock(&directory->mutex);
     struct directory_route *route = directory_route_find(directory, account_id, runtime);
-    bool found = route && route->entry;
+    bool found = route && route->entry && (!epoch || route->entry->info.epoch == epoch) &&
+                 (directory->route_until_ms == UINT64_MAX || clock_mono_ms() < directory->route_until_ms);
     if (found) *out = route->entry->info.ref;
     pthread_mutex_unlock(&directory->mutex);
     return found;
+}
+
+void tunnel_directory_route_until(struct tunnel_directory *directory, uint64_t mono_ms)
+{
+    pthread_mutex_lock(&directory->mutex);
+    directory->route_until_ms = mono_ms;
+    pthread_mutex_unlock(&directory->mutex);
 }
 
 bool tunnel_directory_was_here(struct tunnel_directory *directory, struct str account_id, struct str runtime,

@@ -39,8 +39,12 @@ MUST_CHECK enum error_code tunnel_directory_open(struct tunnel_directory *direct
                                                  uint64_t epoch, tunnel_directory_fn on_older, void *arg,
                                                  uint64_t *out_newer);
 void tunnel_directory_retire(struct tunnel_directory *directory, struct tunnel_entry *entry); // no calls any more
+// epoch: 0, or the only one that will do.
 MUST_CHECK bool tunnel_directory_find(struct tunnel_directory *directory, struct str account_id, struct str runtime,
-                                      struct tunnel_session_ref *out);
+                                      uint64_t epoch, struct tunnel_session_ref *out);
+// Nothing is found from this moment on (clock_mono_ms); looked at in each find, so that a process that was stopped for
+// a while routes nothing by what it knew before.
+void tunnel_directory_route_until(struct tunnel_directory *directory, uint64_t mono_ms);
 // Had the runtime a session in this process within the last within_ms? (Whether it is worth while to wait for it.)
 bool tunnel_directory_was_here(struct tunnel_directory *directory, struct str account_id, struct str runtime,
                                uint64_t within_ms);

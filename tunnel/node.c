@@ -403,5 +403,5 @@ void tunnel_reports_resume(struct tunnel_node *node, struct tunnel_session_ref r
 bool tunnel_node_has_runtime(struct tunnel_node *node, struct str account_id, struct str runtime)
 {
     struct tunnel_session_ref ref;
-    return tunnel_directory_find(node->broker->directory, account_id, runtime, &ref);
+    return tunnel_directory_find(node->broker->directory, account_id, runtime, 0, &ref);
 }

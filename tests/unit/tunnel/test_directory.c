@@ -32,7 +32,7 @@ static struct tunnel_entry *add(struct tunnel_directory *directory, const char *
 static uint64_t find(struct tunnel_directory *directory, const char *runtime)
 {
     struct tunnel_session_ref ref;
-    return tunnel_directory_find(directory, STR("acc"), str_c(runtime), &ref) ? ref.id : 0;
+    return tunnel_directory_find(directory, STR("acc"), str_c(runtime), 0, &ref) ? ref.id : 0;
 }
 
 static void test_newest_epoch_wins(void **state)
