@@ -175,7 +175,7 @@ def test_bodies_too_large(platform):
     assert got.startswith(b"HTTP/1.1 413") and closed
     chunks = head(platform, f"POST {EVENTS}", "Content-Type: application/json", "Transfer-Encoding: chunked") + (b"%x\r\n" % mib + b" " * mib + b"\r\n") * 11
     got, closed = exchange(platform, chunks)
-    assert got.startswith((b"HTTP/1.1 413", b"")) and closed
+    assert got.startswith(b"HTTP/1.1 413") and closed
 
 
 def events(platform, body, **headers):
@@ -214,14 +214,16 @@ MALFORMED = {
 @pytest.mark.parametrize("name", sorted(MALFORMED))
 def test_malformed_is_refused_and_closed(platform, name):
     got, closed = exchange(platform, MALFORMED[name].replace(b"{host}", host_of(platform).encode()))
-    assert got.startswith(b"HTTP/1.1 400") and got.count(b"HTTP/1.1 ") == 1 and closed, got
+    status = b"431" if name == "too many headers" else b"400"
+    assert got.startswith(b"HTTP/1.1 " + status) and got.count(b"HTTP/1.1 ") == 1 and closed, got
+    assert b"application/problem+json" in got
 
 
 def test_head_too_large(platform):
     got, closed = exchange(platform, head(platform, "GET /api/ping", "X-A: " + "a" * 40000))
     assert got.startswith(b"HTTP/1.1 431") and closed
     got, closed = exchange(platform, head(platform, "GET /api/ping", "X-A: " + "a" * 3000000))
-    assert got.startswith((b"HTTP/1.1 4", b"")) and closed and b"HTTP/1.1 200" not in got
+    assert got.startswith(b"HTTP/1.1 431") and closed
 
 
 def test_http2_is_not_offered(platform):
