@@ -39,6 +39,8 @@ void api_graphql(struct api_request *request);
 void api_graphql_schema(struct api_request *request);
 void api_events(struct api_request *request);
 void api_events_draft(struct api_request *request);
+void api_event_payload(struct api_request *request);
+void api_event_source_error(struct api_request *request);
 void api_user(struct api_request *request);
 void api_ping(struct api_request *request);
 

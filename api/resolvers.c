@@ -12,6 +12,7 @@ const struct gql_resolver api_resolvers[] = {
     {GQL_MUTATION, "createRuntime", api_resolve_create_runtime},
     {GQL_MUTATION, "deleteRuntime", api_resolve_delete_runtime},
     {GQL_MUTATION, "deleteManagedRuntime", api_resolve_delete_runtime},
+    {GQL_MUTATION, "reportRuntimeErrors", api_resolve_report_runtime_errors},
 };
 const size_t api_resolver_count = sizeof api_resolvers / sizeof *api_resolvers;
 

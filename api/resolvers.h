@@ -31,6 +31,7 @@ void api_resolve_runtime(void *ctx, const json_t *arguments, gql_resolved on_res
 void api_resolve_runtimes(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void api_resolve_create_runtime(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void api_resolve_delete_runtime(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void api_resolve_report_runtime_errors(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void api_resolve_application(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void api_resolve_applications(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void api_resolve_clusters(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);

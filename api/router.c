@@ -21,6 +21,8 @@ static const struct api_route routes[] = {
     {"/2.0/api/graphql", "POST", false, JSON_BODY, api_graphql},
     {"/2.0/api/graphql/schema.graphql", "GET", true, NO_BODY, api_graphql_schema},
     {"/2.0/api/events", "POST", false, EVENTS_BODY, api_events},
+    {"/2.0/api/events/event-payload", "POST", false, EVENTS_BODY, api_event_payload},
+    {"/2.0/api/events/error", "POST", false, EVENTS_BODY, api_event_source_error},
     {"/2.0/api/applications", "POST", false, EVENTS_BODY, api_events_draft},
     {"/2.0/api/resources", "POST", false, EVENTS_BODY, api_events_draft},
     {"/api/user", "GET", false, NO_BODY, api_user},
@@ -47,11 +49,14 @@ static bool allows(const struct api_route *route, struct str method)
     return false;
 }
 
-static bool is_json(struct str content_type)
+// Event sources call an event by its own media type (CloudEvents 1.0, JSON format, section 3).
+static bool takes_type(const struct api_route *route, struct str content_type)
 {
     struct str type;
     str_cut(&content_type, ';', &type);
-    return str_eq_nocase(str_trim(type), STR("application/json"));
+    type = str_trim(type);
+    return str_eq_nocase(type, STR("application/json")) ||
+           (route->body == EVENTS_BODY && str_eq_nocase(type, STR("application/cloudevents+json")));
 }
 
 bool api_has_path(struct str path)
@@ -113,7 +118,7 @@ static bool check(struct api_request *request)
         return false;
     }
     bool posts = str_eq(request->method, STR("POST"));
-    if (posts && !is_json(request->content_type)) {
+    if (posts && !takes_type(route, request->content_type)) {
         api_respond_problem(request, 415, "unsupported_media_type", "the Content-Type must be application/json");
         return false;
     }

@@ -350,6 +350,13 @@ static const struct config_entry entries[] = {
      .min = SECOND,
      .max = 24 * 60 * MINUTE,
      .help = "How often manifests that no row names any more, and old tombstones, are removed."},
+    {.name = "events.keep",
+     .type = CONFIG_DURATION,
+     .offset = AT(events_keep_ms),
+     .def = "90d",
+     .min = 7 * 24 * 60 * MINUTE,
+     .max = 3650 * INT64_C(24) * 60 * MINUTE,
+     .help = "How long events of event sources (POST /2.0/api/events/event-payload) are kept, in whole weeks."},
 
     {.section = "Shutdown",
      .name = "drain.spread",

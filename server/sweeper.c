@@ -3,16 +3,16 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metrics.h"
+#include "storage/cloud_event_store.h"
 #include "storage/report_store.h"
 
 enum { STEP_ROWS = 5000, NEXT_STEP_MS = 200 };
 
 struct sweeper {
-    struct pg *pg;
+    struct sweeper_options options;
     uv_timer_t *timer;
-    uint64_t interval_ms;
     bool busy;
-    struct metric *removed;
+    struct metric *removed, *dropped;
 };
 
 static void on_timer(uv_timer_t *timer);
@@ -26,7 +26,19 @@ static void on_swept(void *arg, const struct error *err, uint64_t count)
     if (!err) metric_add(sweeper->removed, count);
     // A full step means that more is waiting.
     bool more = !err && count >= STEP_ROWS;
-    uv_timer_start(sweeper->timer, on_timer, more ? NEXT_STEP_MS : sweeper->interval_ms, 0);
+    uv_timer_start(sweeper->timer, on_timer, more ? NEXT_STEP_MS : sweeper->options.interval_ms, 0);
+}
+
+static void on_partitions(void *arg, const struct error *err, uint64_t count)
+{
+    struct sweeper *sweeper = arg;
+    if (err && err->code == ERROR_CANCELLED) {
+        sweeper->busy = false;
+        return;
+    }
+    if (err) log_warn("sweeper", "partitions_failed", log_err(err));
+    if (!err) metric_add(sweeper->dropped, count);
+    report_store_sweep(sweeper->options.pg, STEP_ROWS, on_swept, sweeper);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -34,20 +46,22 @@ static void on_timer(uv_timer_t *timer)
     struct sweeper *sweeper = timer->data;
     if (sweeper->busy) return;
     sweeper->busy = true;
-    report_store_sweep(sweeper->pg, STEP_ROWS, on_swept, sweeper);
+    cloud_event_store_partitions(sweeper->options.pg, sweeper->options.events_keep_days, on_partitions, sweeper);
 }
 
-struct sweeper *sweeper_create(struct loop *loop, struct pg *pg, uint64_t interval_ms)
+struct sweeper *sweeper_create(struct loop *loop, const struct sweeper_options *options)
 {
     struct sweeper *sweeper = mem_zalloc(sizeof *sweeper);
-    sweeper->pg = pg;
-    sweeper->interval_ms = interval_ms;
+    sweeper->options = *options;
     sweeper->removed = metric_with(
         metrics_counter("culvert_swept_rows_total", "Unused manifests and old tombstones that were removed.", NULL));
+    sweeper->dropped = metric_with(
+        metrics_counter("culvert_dropped_partitions_total", "Partitions of events whose time was over.", NULL));
     sweeper->timer = mem_zalloc(sizeof *sweeper->timer);
     sweeper->timer->data = sweeper;
     uv_timer_init(loop_uv(loop), sweeper->timer);
-    uv_timer_start(sweeper->timer, on_timer, interval_ms, 0);
+    // At once: a platform that stood still for weeks lacks the partitions of today.
+    uv_timer_start(sweeper->timer, on_timer, 0, 0);
     return sweeper;
 }
 

@@ -1,6 +1,6 @@
 // sweeper: housekeeping of the database in the background, on one loop of the replica: manifests that no row names any
-// more, old tombstones. In small steps, one at a time, so that it never stands in the way of reports; several replicas
-// may do it at once.
+// more, old tombstones, partitions whose time is over (and those that the weeks to come need). In small steps, one at a
+// time, so that it never stands in the way of reports; several replicas may do it at once.
 #ifndef CULVERT_SERVER_SWEEPER_H
 #define CULVERT_SERVER_SWEEPER_H
 
@@ -9,7 +9,13 @@
 
 struct sweeper;
 
-struct sweeper *sweeper_create(struct loop *loop, struct pg *pg, uint64_t interval_ms);
+struct sweeper_options {
+    struct pg *pg;
+    uint64_t interval_ms;
+    unsigned events_keep_days; // at least 7
+};
+
+struct sweeper *sweeper_create(struct loop *loop, const struct sweeper_options *options);
 void sweeper_destroy(struct sweeper *sweeper); // after pg was closed; NULL is fine
 
 #endif

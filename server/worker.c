@@ -128,7 +128,12 @@ static void open_services(struct worker *worker)
     });
     if (loop_index(worker->loop) != 0) return;
     runtime_tokens_start(worker->server->tokens, worker->loop, worker->pg);
-    worker->sweeper = sweeper_create(worker->loop, worker->pg, (uint64_t)config->sweep_interval_ms);
+    worker->sweeper = sweeper_create(
+        worker->loop, &(struct sweeper_options){
+                          .pg = worker->pg,
+                          .interval_ms = (uint64_t)config->sweep_interval_ms,
+                          .events_keep_days = (unsigned)(config->events_keep_ms / (24 * 60 * 60 * INT64_C(1000))),
+                      });
 }
 
 static enum error_code open_doors(struct worker *worker, struct error *err)

@@ -79,8 +79,8 @@ json_build_object('group', 'codefresh.io', 'version', 'v1alpha1', 'kind', 'Runti
 
 -- fragment: runtime_node_base
 jsonb_build_object(
-    'metadata', :{runtime_metadata}, 'errors', '[]'::json, 'referencedBy', '[]'::json, 'references', '[]'::json,
-    'self', json_build_object(
+    'metadata', :{runtime_metadata}, 'errors', :{runtime_errors_node}, 'referencedBy', '[]'::json,
+    'references', '[]'::json, 'self', json_build_object(
         'metadata', :{runtime_metadata}, 'errors', '[]'::json, 'referencedBy', '[]'::json, 'references', '[]'::json,
         'version', NULL, 'latest', NULL, 'source', json_build_object('appName', NULL),
         'syncStatus', CASE WHEN r.available THEN 'SYNCED' ELSE 'UNKNOWN' END, 'healthStatus', :{runtime_health},

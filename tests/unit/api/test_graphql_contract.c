@@ -31,6 +31,8 @@ static const char *const offered[] = {
     "namespace: "
     "$namespace) { metadata { runtime name namespace cluster __typename } healthStatus syncStatus syncPolicy } }",
     "mutation deleteRuntime($name: String!) {\n deleteRuntime(name: $name) }",
+    "mutation ReportRuntimeErrors($reportErrorsArgs: ReportRuntimeErrorsArgs!) { "
+    "reportRuntimeErrors(reportErrorsArgs: $reportErrorsArgs) }",
     // app-proxy
     "mutation CreateRuntime($installationArgs: RuntimeInstallationArgs!) { createRuntime(installationArgs: "
     "$installationArgs) { newAccessToken } }",
@@ -61,10 +63,6 @@ static const struct {
      "productReleases", "Query"},
     {"mutation migrateRuntime($runtimeName: String!) { migrateRuntime(runtimeName: $runtimeName) }", "migrateRuntime",
      "Mutation"},
-    {"mutation ReportRuntimeErrors($reportErrorsArgs: ReportRuntimeErrorsArgs!) { "
-     "reportRuntimeErrors(reportErrorsArgs: "
-     "$reportErrorsArgs) }",
-     "reportRuntimeErrors", "Mutation"},
     {"mutation SuggestIscRepo($suggestedSharedConfigRepo: String!) { suggestIscRepo(suggestedSharedConfigRepo: "
      "$suggestedSharedConfigRepo) }",
      "suggestIscRepo", "Mutation"},
@@ -104,6 +102,7 @@ static const struct gql_resolver resolvers[] = {
     {GQL_MUTATION, "createRuntime", resolve_nothing},
     {GQL_MUTATION, "deleteRuntime", resolve_nothing},
     {GQL_MUTATION, "deleteManagedRuntime", resolve_nothing},
+    {GQL_MUTATION, "reportRuntimeErrors", resolve_nothing},
 };
 
 struct answer {
@@ -147,7 +146,8 @@ static void test_offered(void **state)
         "\"runtimeNamespace\":\"codefresh\",\"componentNames\":[],\"isExternalArgoCd\":false,\"chartVersion\":\"0.1."
         "0\","
         "\"cluster\":\"https://kubernetes.default.svc\",\"ingressClass\":\"nginx\",\"ingressController\":\"k8s.io\","
-        "\"ingressHost\":\"https://x\",\"installationType\":\"HELM\",\"managed\":false,\"runtimeVersion\":\"0.1.0\"}}";
+        "\"ingressHost\":\"https://x\",\"installationType\":\"HELM\",\"managed\":false,\"runtimeVersion\":\"0.1.0\"},"
+        "\"reportErrorsArgs\":{\"runtime\":\"prod\",\"errors\":[{\"level\":\"ERROR\",\"message\":\"x\"}]}}";
     for (size_t i = 0; i < sizeof offered / sizeof *offered; i++) {
         struct answer answer;
         unsigned resolved = execute(offered[i], variables, &answer);
