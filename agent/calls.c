@@ -1,6 +1,7 @@
 #include "agent/calls.h"
 
 #include "agent/answer.h"
+#include "agent/identity_cache.h"
 #include "agent/proxy.h"
 #include "agent/reporter.h"
 #include "base/clock.h"
@@ -14,6 +15,7 @@
 
 struct agent_calls {
     struct agent_calls_options options;
+    struct identity_cache *identities;
     struct agent_stream *reports; // the one that the reporter writes to, or NULL
     struct metric_family *total;
 };
@@ -55,12 +57,15 @@ static enum error_code check_identity(const struct agent_calls *calls, const str
     struct wire_identity identity;
     char account[64];
     struct str text = find_header(request, STR(WIRE_HEADER_IDENTITY));
+    int64_t now_ms = clock_wall_ms();
+    if (identity_cache_find(calls->identities, text, key, now_ms)) return ERROR_NONE;
     enum error_code code = claimed_account(text, account, err);
     if (code) return code;
-    code =
-        wire_identity_verify(text, key, str_c(account), str_c(calls->options.runtime), clock_wall_ms(), &identity, err);
+    code = wire_identity_verify(text, key, str_c(account), str_c(calls->options.runtime), now_ms, &identity, err);
     if (code) return code;
-    return identity.user_id[0] ? ERROR_NONE : error_set(err, ERROR_FORBIDDEN, "nobody may only call webhooks");
+    if (!identity.user_id[0]) return error_set(err, ERROR_FORBIDDEN, "nobody may only call webhooks");
+    identity_cache_put(calls->identities, text, key, identity.expires_at_ms + WIRE_IDENTITY_SKEW_MS);
+    return ERROR_NONE;
 }
 
 // ---- streams that are answered at once ---------------------------------------------------------------------------
@@ -198,11 +203,14 @@ struct agent_calls *agent_calls_create(const struct agent_calls_options *options
 {
     struct agent_calls *calls = mem_zalloc(sizeof(*calls));
     calls->options = *options;
+    calls->identities = identity_cache_create();
     calls->total = metrics_counter("culvert_agent_calls_total", "Calls that came through the tunnel.", "route", NULL);
     return calls;
 }
 
 void agent_calls_destroy(struct agent_calls *calls)
 {
+    if (!calls) return;
+    identity_cache_destroy(calls->identities);
     mem_free(calls);
 }

@@ -14,7 +14,7 @@
 void agent_link_free(struct agent_link *link)
 {
     agent_tls_connection_free(link->ssl);
-    byte_queue_finish(&link->wire);
+    tls_pipe_finish(&link->pipe);
     strbuf_finish(&link->request);
     strbuf_finish(&link->answer);
     strbuf_finish(&link->upgrade);
@@ -46,7 +46,7 @@ static void shut(struct agent_link *link)
     uv_close((uv_handle_t *)&link->timer, on_handle_closed);
     if (link->fd >= 0) close(link->fd);
     link->fd = -1;
-    byte_queue_finish(&link->wire);
+    byte_queue_finish(&link->pipe.out);
     // The request holds the credential.
     if (link->request.at) explicit_bzero(link->request.at, link->request.cap);
     if (link->upgrade.at) explicit_bzero(link->upgrade.at, link->upgrade.cap);
@@ -77,8 +77,9 @@ void agent_link_want(struct agent_link *link, int events)
 // Gives what TLS wrote to the socket. False: it does not take all now (the poll will go on), or it failed.
 bool agent_link_flush(struct agent_link *link)
 {
-    while (link->phase != PHASE_ENDED && byte_queue_len(&link->wire)) {
-        ssize_t n = send(link->fd, byte_queue_front(&link->wire), byte_queue_len(&link->wire), MSG_NOSIGNAL);
+    struct byte_queue *wire = &link->pipe.out;
+    while (link->phase != PHASE_ENDED && byte_queue_len(wire)) {
+        ssize_t n = send(link->fd, byte_queue_front(wire), byte_queue_len(wire), MSG_NOSIGNAL);
         if (n < 0 && errno == EAGAIN) {
             agent_link_want(link, UV_READABLE | UV_WRITABLE);
             return false;
@@ -89,7 +90,10 @@ bool agent_link_flush(struct agent_link *link)
             agent_link_end_error(link, &err);
             return false;
         }
-        byte_queue_drop(&link->wire, (size_t)n);
+        if ((size_t)n < byte_queue_len(wire))
+            byte_queue_drop(wire, (size_t)n);
+        else
+            byte_queue_clear(wire); // the next message needs the memory again
     }
     if (link->phase == PHASE_ENDED) return false;
     // Whoever waited for room has it now, even if it was a read that flushed.
@@ -261,21 +265,40 @@ void agent_link_opened(struct agent_link *link)
     link->dirty = true;
 }
 
-void agent_link_read(struct agent_link *link)
+// Plain text of as many records as fit. False: there is no more now, or the link has ended.
+static bool read_records(struct agent_link *link, size_t *out_len)
 {
-    while (link->phase == PHASE_OPEN || link->phase == PHASE_UPGRADE) {
+    size_t len = 0;
+    int n = 1;
+    while (n > 0 && len < sizeof(link->in)) {
         ERR_clear_error();
         errno = 0;
-        int n = SSL_read(link->ssl, link->in, sizeof(link->in));
-        if (n <= 0) {
-            agent_link_tls_stopped(link, n);
-            return;
-        }
+        n = SSL_read(link->ssl, link->in + len, (int)(sizeof(link->in) - len));
+        if (n > 0) len += (size_t)n;
+    }
+    *out_len = len;
+    if (n > 0) return true;
+    bool waits = SSL_get_error(link->ssl, n) == SSL_ERROR_WANT_READ;
+    if (!len)
+        agent_link_tls_stopped(link, n);
+    else if (byte_queue_len(&link->pipe.out))
+        link->dirty = true; // TLS's own messages
+    return !waits;          // an end comes again, behind what was said before it
+}
+
+void agent_link_read(struct agent_link *link)
+{
+    bool more = true;
+    link->pipe.reads_left = READS_A_TURN;
+    while (more && (link->phase == PHASE_OPEN || link->phase == PHASE_UPGRADE)) {
+        size_t len;
+        more = read_records(link, &len);
+        if (!len) continue;
         link->last_in_ms = clock_mono_ms();
         if (link->phase == PHASE_OPEN)
-            agent_link_decode(link, link->in, (size_t)n);
-        else
-            agent_link_on_answer(link, link->in, (size_t)n);
+            agent_link_decode(link, link->in, len);
+        else if (link->phase == PHASE_UPGRADE)
+            agent_link_on_answer(link, link->in, len);
     }
 }
 
@@ -339,7 +362,7 @@ void agent_link_close(struct agent_link *link, uint16_t code, struct str reason)
         uint8_t mask[WS_FRAME_MASK_BYTES];
         link->control_len = 0;
         pump_write(link);
-        if (link->phase == PHASE_OPEN && !byte_queue_len(&link->wire)) {
+        if (link->phase == PHASE_OPEN && !byte_queue_len(&link->pipe.out)) {
             uint8_t frame[WS_FRAME_CONTROL_BYTES_MAX + 6];
             ws_frame_masks_next(&link->masks, mask);
             size_t n = ws_frame_close(frame, code, reason, mask);

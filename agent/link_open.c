@@ -46,6 +46,7 @@ static void pump_tls(struct agent_link *link)
 {
     ERR_clear_error();
     errno = 0;
+    link->pipe.reads_left = READS_A_TURN;
     int rc = SSL_do_handshake(link->ssl);
     if (rc != 1) {
         agent_link_tls_stopped(link, rc);
@@ -63,12 +64,7 @@ static void pump_tls(struct agent_link *link)
 
 static void start_tls(struct agent_link *link)
 {
-    if (!SSL_set_rfd(link->ssl, link->fd)) {
-        struct error err = {0};
-        agent_tls_error(link->ssl, SSL_ERROR_SSL, &err);
-        agent_link_end_error(link, &err);
-        return;
-    }
+    link->pipe.fd = link->fd;
     strbuf_finish(&link->request);
     link->request = link->upgrade;
     strbuf_init(&link->upgrade, HEAD_BYTES_MAX);
@@ -217,7 +213,7 @@ enum error_code agent_link_start(uv_loop_t *loop, struct agent_tls *tls, const s
     strbuf_init(&link->upgrade, HEAD_BYTES_MAX);
     strbuf_init(&link->answer, HEAD_BYTES_MAX);
     enum error_code code = write_requests(link, target, err);
-    if (!code) code = agent_tls_connection(tls, target->host, &link->wire, &link->ssl, err);
+    if (!code) code = agent_tls_connection(tls, target->host, &link->pipe, &link->ssl, err);
     if (code) {
         agent_link_free(link);
         return code;

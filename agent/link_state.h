@@ -5,13 +5,13 @@
 
 #include "agent/dialer.h"
 #include "agent/link.h"
-#include "base/byte_queue.h"
 #include "base/strbuf.h"
 #include "tunnel/wire/ws_frame.h"
 #include "tunnel/wire/ws_handshake.h"
 
 enum {
-    READ_BYTES = 32 * 1024,
+    READ_BYTES = 64 * 1024, // of plain text, put together from records before it is looked at
+    READS_A_TURN = 2,       // of TLS_PIPE_READ_BYTES: other sockets have their turn, too
     HEAD_BYTES_MAX = 16 * 1024,
     NOTSENT_BYTES = 64 * 1024, // what the kernel may hold unsent: the rest waits where it can still be reordered
     CONTROL_BYTES_MAX = 3 * (WS_FRAME_CONTROL_BYTES_MAX + 6),
@@ -50,8 +50,8 @@ struct agent_link {
     struct ws_frame_masks masks;
     uint8_t control[CONTROL_BYTES_MAX]; // control frames that wait
     size_t control_len;
-    uint8_t *out;           // where one message is laid out
-    struct byte_queue wire; // TLS records that wait for the socket
+    uint8_t *out;         // where one message is laid out
+    struct tls_pipe pipe; // out: TLS records that wait for the socket
     uint8_t in[READ_BYTES];
 
     uint64_t last_in_ms, ping_at_us;

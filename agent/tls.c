@@ -1,14 +1,14 @@
 #include "agent/tls.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
-#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
 
 #include "base/mem.h"
-
-enum { READ_BUFFER_BYTES = 32 * 1024 };
 
 struct agent_tls {
     SSL_CTX *ctx;
@@ -46,8 +46,6 @@ struct agent_tls *agent_tls_create(const char *ca_file, struct error *err)
     SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
                                  SSL_OP_IGNORE_UNEXPECTED_EOF); // WebSocket frames show a truncation
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
-    SSL_CTX_set_read_ahead(ctx, 1);
-    SSL_CTX_set_default_read_buffer_len(ctx, READ_BUFFER_BYTES);
     SSL_CTX_set_alpn_protos(ctx, alpn, sizeof(alpn) - 1);
     struct agent_tls *tls = mem_zalloc(sizeof(*tls));
     tls->ctx = ctx;
@@ -61,37 +59,79 @@ void agent_tls_destroy(struct agent_tls *tls)
     mem_free(tls);
 }
 
-// ---- BIO that appends to a queue ---------------------------------------------------------------------------------
+// ---- BIO over a tls_pipe -----------------------------------------------------------------------------------------
 
-static int queue_write(BIO *bio, const char *at, int len)
+static int pipe_write(BIO *bio, const char *at, int len)
 {
-    if (len > 0) byte_queue_add(BIO_get_data(bio), at, (size_t)len);
+    struct tls_pipe *pipe = BIO_get_data(bio);
+    if (len > 0) byte_queue_add(&pipe->out, at, (size_t)len);
     return len;
 }
 
-static long queue_ctrl(BIO *bio, int command, long number, void *pointer)
+// A short read has emptied the socket: no second call only to hear EAGAIN.
+static int pipe_fill(struct tls_pipe *pipe)
 {
-    (void)bio;
+    if (!pipe->reads_left || pipe->eof) return pipe->eof ? 0 : -1;
+    pipe->reads_left--;
+    if (!pipe->in) pipe->in = mem_alloc(TLS_PIPE_READ_BYTES);
+    ssize_t n = recv(pipe->fd, pipe->in, TLS_PIPE_READ_BYTES, 0);
+    if (n < TLS_PIPE_READ_BYTES) pipe->reads_left = 0;
+    pipe->eof = n == 0;
+    pipe->in_at = 0;
+    pipe->in_len = n > 0 ? (size_t)n : 0;
+    return (int)n;
+}
+
+static int pipe_read(BIO *bio, char *out, int len)
+{
+    struct tls_pipe *pipe = BIO_get_data(bio);
+    BIO_clear_retry_flags(bio);
+    if (len <= 0) return 0;
+    if (pipe->in_at == pipe->in_len) {
+        errno = EAGAIN;
+        int n = pipe_fill(pipe);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR)) BIO_set_retry_read(bio);
+        if (n <= 0) return n;
+    }
+    size_t n = pipe->in_len - pipe->in_at;
+    if (n > (size_t)len) n = (size_t)len;
+    memcpy(out, pipe->in + pipe->in_at, n);
+    pipe->in_at += n;
+    return (int)n;
+}
+
+static long pipe_ctrl(BIO *bio, int command, long number, void *pointer)
+{
+    const struct tls_pipe *pipe = BIO_get_data(bio);
     (void)number;
     (void)pointer;
+    if (command == BIO_CTRL_EOF) return pipe->eof;
     return command == BIO_CTRL_FLUSH;
 }
 
-static BIO *queue_bio(struct byte_queue *queue)
+static BIO *pipe_bio(struct tls_pipe *pipe)
 {
-    BIO_METHOD *method = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "byte queue");
+    BIO_METHOD *method = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "tls pipe");
     if (!method) return NULL;
-    BIO_meth_set_write(method, queue_write);
-    BIO_meth_set_ctrl(method, queue_ctrl);
+    BIO_meth_set_write(method, pipe_write);
+    BIO_meth_set_read(method, pipe_read);
+    BIO_meth_set_ctrl(method, pipe_ctrl);
     BIO *bio = BIO_new(method);
     if (!bio) {
         BIO_meth_free(method);
         return NULL;
     }
-    BIO_set_data(bio, queue);
+    BIO_set_data(bio, pipe);
     BIO_set_app_data(bio, method);
     BIO_set_init(bio, 1);
     return bio;
+}
+
+void tls_pipe_finish(struct tls_pipe *pipe)
+{
+    byte_queue_finish(&pipe->out);
+    mem_free(pipe->in);
+    pipe->in = NULL;
 }
 
 void agent_tls_connection_free(SSL *ssl)
@@ -112,7 +152,7 @@ static bool set_peer(SSL *ssl, const char *name)
     return SSL_set1_host(ssl, name) && SSL_set_tlsext_host_name(ssl, name);
 }
 
-enum error_code agent_tls_connection(struct agent_tls *tls, struct str host, struct byte_queue *out_queue, SSL **out,
+enum error_code agent_tls_connection(struct agent_tls *tls, struct str host, struct tls_pipe *pipe, SSL **out,
                                      struct error *err)
 {
     char name[256];
@@ -121,8 +161,8 @@ enum error_code agent_tls_connection(struct agent_tls *tls, struct str host, str
     snprintf(name, sizeof(name), "%.*s", STR_ARG(host));
     ERR_clear_error();
     SSL *ssl = SSL_new(tls->ctx);
-    BIO *bio = ssl ? queue_bio(out_queue) : NULL;
-    if (bio) SSL_set0_wbio(ssl, bio);
+    BIO *bio = ssl ? pipe_bio(pipe) : NULL;
+    if (bio) SSL_set_bio(ssl, bio, bio);
     if (!bio || !set_peer(ssl, name)) {
         agent_tls_connection_free(ssl);
         return library_error(err, "TLS connection");

@@ -66,6 +66,12 @@ static void maybe_free(struct upstream *u)
 void upstream_destroy(struct upstream *u)
 {
     if (!u) return;
+    // Bytes of an upgraded connection may stand behind its last event: both halves were closed in good order.
+    bool both_ended = u->mode != UPSTREAM_HTTP && u->state == STATE_DONE && u->request_done;
+    if (both_ended && u->connection) {
+        upstream_connection_finish(u->connection);
+        u->connection = NULL;
+    }
     drop_connection(u);
     u->state = STATE_DONE;
     u->destroyed = true;

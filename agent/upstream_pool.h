@@ -42,13 +42,15 @@ struct upstream_connection *upstream_pool_take(struct upstream_pool *pool, struc
 void upstream_pool_give(struct upstream_pool *pool, struct upstream_connection *connection);
 unsigned upstream_pool_idle_count(const struct upstream_pool *pool);
 
-// Copies what the socket does not take. False: the queue is full, stop until on_drained; the bytes were taken. After
-// the other end stopped reading bytes are dropped: what it answered is still to be read.
+// Copies; what a turn of the loop wrote leaves together at its end. False: the queue is full, stop until on_drained;
+// the bytes were taken. After the other end stopped reading bytes are dropped: what it answered is still to be read.
 bool upstream_connection_write(struct upstream_connection *connection, const struct str *parts, size_t count);
 void upstream_connection_end(struct upstream_connection *connection); // half-close when the queue is empty
 void upstream_connection_pause(struct upstream_connection *connection);
 void upstream_connection_resume(struct upstream_connection *connection);
 // Closes at once (the kernel sends what it holds); no event follows. May be called inside an event.
 void upstream_connection_close(struct upstream_connection *connection);
+// Closes when what was written has left, within a few seconds; no event follows. May be called inside an event.
+void upstream_connection_finish(struct upstream_connection *connection);
 
 #endif

@@ -45,3 +45,9 @@ void byte_queue_drop(struct byte_queue *q, size_t len)
     q->len -= len;
     if (q->len == 0) byte_queue_finish(q);
 }
+
+void byte_queue_clear(struct byte_queue *q)
+{
+    q->head = 0;
+    q->len = 0;
+}

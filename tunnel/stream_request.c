@@ -58,7 +58,9 @@ static enum error_code request_add_identity(struct stream_request *fields, const
                                             const struct tunnel_request *request, struct error *err)
 {
     const struct tunnel_identity *of = &session->entry->info.identity;
-    struct wire_identity identity = {.expires_at_ms = clock_wall_ms() + WIRE_IDENTITY_LIFE_MS};
+    // Whole seconds: the calls of a user within one carry the same text, and the agent verifies it once.
+    int64_t now_ms = clock_wall_ms();
+    struct wire_identity identity = {.expires_at_ms = now_ms - now_ms % 1000 + WIRE_IDENTITY_LIFE_MS};
     snprintf(identity.account_id, sizeof(identity.account_id), "%s", of->account_id);
     snprintf(identity.runtime, sizeof(identity.runtime), "%s", of->runtime);
     snprintf(identity.user_id, sizeof(identity.user_id), "%s", request->user_id ? request->user_id : "");

@@ -1,0 +1,267 @@
+#include "agent/upstream_connection.h"
+
+#include <assert.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+static void free_connection(struct upstream_connection *c)
+{
+    upstream_pool_unref(c->pool);
+    byte_queue_finish(&c->queue);
+    byte_queue_finish(&c->writing);
+    mem_free(c->host);
+    mem_free(c);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    free_connection(handle->data);
+}
+
+static void forget_dirty(struct upstream_connection *c)
+{
+    if (!c->dirty_link) return;
+    *c->dirty_link = c->next_dirty;
+    if (c->next_dirty) c->next_dirty->dirty_link = c->dirty_link;
+    c->dirty_link = NULL;
+}
+
+static void mark_dirty(struct upstream_connection *c)
+{
+    struct upstream_pool *pool = c->pool;
+    if (c->dirty_link || c->closed) return;
+    c->next_dirty = pool->dirty;
+    if (c->next_dirty) c->next_dirty->dirty_link = &c->next_dirty;
+    c->dirty_link = &pool->dirty;
+    pool->dirty = c;
+}
+
+void upstream_connection_close(struct upstream_connection *c)
+{
+    if (c->closed) return;
+    c->closed = true;
+    forget_dirty(c);
+    if (c->idle) upstream_list_remove(&c->pool->idle, c);
+    if (c->lingers) upstream_list_remove(&c->pool->lingering, c);
+    if (c->dialer) agent_dialer_cancel(c->dialer);
+    c->dialer = NULL;
+    uv_close((uv_handle_t *)&c->tcp, on_closed);
+}
+
+static void fail(struct upstream_connection *c, enum error_code code, int status)
+{
+    struct error err = {0};
+    if (c->closed) return;
+    if (c->idle || c->lingers) {
+        upstream_connection_close(c);
+        return;
+    }
+    error_set(&err, code, "%s:%u: %s", c->host, (unsigned)c->port, uv_strerror(status));
+    c->events.on_error(c->arg, &err);
+}
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
+{
+    struct upstream_connection *c = handle->data;
+    (void)suggested;
+    *out = uv_buf_init(c->pool->buffer, sizeof(c->pool->buffer));
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+{
+    struct upstream_connection *c = stream->data;
+    if (n == 0) return;
+    if (c->idle) { // nothing may come on an idle connection but its end
+        upstream_connection_close(c);
+    } else if (c->lingers) { // nobody listens any more
+        if (n < 0) upstream_connection_close(c);
+    } else if (n > 0) {
+        c->events.on_read(c->arg, buf->base, (size_t)n);
+    } else if (n == UV_EOF) {
+        upstream_connection_pause(c);
+        c->events.on_eof(c->arg);
+    } else {
+        fail(c, ERROR_IO, (int)n);
+    }
+}
+
+void upstream_connection_pause(struct upstream_connection *c)
+{
+    if (c->reading && c->has_tcp) uv_read_stop((uv_stream_t *)&c->tcp);
+    c->reading = false;
+}
+
+void upstream_connection_resume(struct upstream_connection *c)
+{
+    if (c->closed || c->reading) return;
+    c->reading = true;
+    if (c->has_tcp) uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
+}
+
+static void on_shutdown(uv_shutdown_t *shutdown, int status)
+{
+    (void)shutdown;
+    (void)status; // a failed half-close shows as a failed read
+}
+
+static void flush(struct upstream_connection *c);
+
+static void on_written(uv_write_t *write, int status)
+{
+    struct upstream_connection *c = write->data;
+    byte_queue_finish(&c->writing);
+    if (c->closed) return;
+    if (status < 0) { // the read side tells how the exchange ends
+        c->write_failed = true;
+        byte_queue_finish(&c->queue);
+    }
+    flush(c);
+}
+
+// The queue's memory goes where the next one comes from.
+static void empty_queue(struct upstream_connection *c)
+{
+    struct upstream_pool *pool = c->pool;
+    if (pool->spare_count == UPSTREAM_SPARES_MAX || c->queue.cap > UPSTREAM_SPARE_BYTES_MAX) {
+        byte_queue_finish(&c->queue);
+        return;
+    }
+    byte_queue_clear(&c->queue);
+    pool->spares[pool->spare_count++] = c->queue;
+    c->queue = (struct byte_queue){.at = NULL};
+}
+
+static void end_writing(struct upstream_connection *c)
+{
+    if (c->end_wanted && !c->ended && !c->write_failed) {
+        c->ended = true;
+        uv_shutdown(&c->shutdown, (uv_stream_t *)&c->tcp, on_shutdown);
+    }
+    if (c->lingers) {
+        upstream_connection_close(c);
+    } else if (c->full) {
+        c->full = false;
+        c->events.on_drained(c->arg);
+    }
+}
+
+// Gives the socket what it takes now, and libuv the rest to wait with. No event comes from here.
+static void send_queue(struct upstream_connection *c)
+{
+    size_t len = byte_queue_len(&c->queue);
+    if (!len || !c->has_tcp || c->closed || byte_queue_len(&c->writing)) return;
+    uv_buf_t buf = uv_buf_init((char *)(uintptr_t)byte_queue_front(&c->queue), (unsigned)len);
+    int n = uv_try_write((uv_stream_t *)&c->tcp, &buf, 1);
+    if (n > 0 && (size_t)n == len) {
+        empty_queue(c);
+        return;
+    }
+    if (n > 0) byte_queue_drop(&c->queue, (size_t)n);
+    c->writing = c->queue;
+    c->queue = (struct byte_queue){.at = NULL};
+    buf = uv_buf_init((char *)(uintptr_t)byte_queue_front(&c->writing), (unsigned)byte_queue_len(&c->writing));
+    c->write.data = c;
+    int rc = uv_write(&c->write, (uv_stream_t *)&c->tcp, &buf, 1, on_written);
+    if (rc < 0) byte_queue_finish(&c->writing); // closed under us: the read side tells
+}
+
+static void flush(struct upstream_connection *c)
+{
+    if (!c->has_tcp || c->closed) return;
+    send_queue(c);
+    if (!byte_queue_len(&c->queue) && !byte_queue_len(&c->writing)) end_writing(c);
+}
+
+void upstream_connection_flush_dirty(struct upstream_pool *pool)
+{
+    while (pool->dirty) {
+        struct upstream_connection *c = pool->dirty;
+        forget_dirty(c);
+        flush(c);
+    }
+}
+
+bool upstream_connection_write(struct upstream_connection *c, const struct str *parts, size_t count)
+{
+    struct upstream_pool *pool = c->pool;
+    assert(count <= UPSTREAM_CONNECTION_PARTS_MAX);
+    if (c->closed || c->end_wanted || c->write_failed) return true;
+    if (!c->queue.cap && pool->spare_count) c->queue = pool->spares[--pool->spare_count];
+    for (size_t i = 0; i < count; i++)
+        byte_queue_add(&c->queue, parts[i].at, parts[i].len);
+    if (byte_queue_len(&c->queue) >= UPSTREAM_CONNECTION_QUEUE_BYTES) send_queue(c); // as much as a turn gathers
+    c->full = byte_queue_len(&c->queue) + byte_queue_len(&c->writing) >= UPSTREAM_CONNECTION_QUEUE_BYTES;
+    mark_dirty(c);
+    return !c->full;
+}
+
+void upstream_connection_finish(struct upstream_connection *c)
+{
+    bool pending = byte_queue_len(&c->queue) || byte_queue_len(&c->writing);
+    if (c->closed || c->lingers) return;
+    if (!pending || !c->has_tcp || c->write_failed) {
+        upstream_connection_close(c);
+        return;
+    }
+    c->end_wanted = true;
+    c->lingers = true;
+    c->arg = NULL;
+    c->since_ms = clock_mono_ms();
+    upstream_list_add(&c->pool->lingering, c);
+    upstream_connection_resume(c); // its end is noticed
+    mark_dirty(c);
+    upstream_pool_sweep_soon(c->pool);
+}
+
+bool upstream_connection_is_clean(const struct upstream_connection *c)
+{
+    return c->has_tcp && !c->closed && !c->end_wanted && !c->write_failed && !byte_queue_len(&c->queue) &&
+           !byte_queue_len(&c->writing);
+}
+
+void upstream_connection_end(struct upstream_connection *c)
+{
+    if (c->closed || c->end_wanted) return;
+    c->end_wanted = true;
+    mark_dirty(c);
+}
+
+static void on_dialed(void *arg, int fd, const struct error *err)
+{
+    struct upstream_connection *c = arg;
+    struct error failed = *err;
+    c->dialer = NULL;
+    if (fd >= 0) {
+        int rc = uv_tcp_open(&c->tcp, fd);
+        if (rc < 0) {
+            error_set(&failed, ERROR_UNAVAILABLE, "%s:%u: %s", c->host, (unsigned)c->port, uv_strerror(rc));
+            close(fd);
+            fd = -1;
+        }
+    }
+    if (fd < 0) {
+        failed.code = ERROR_UNAVAILABLE;
+        c->events.on_error(c->arg, &failed);
+        return;
+    }
+    c->has_tcp = true;
+    if (c->reading) uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
+    mark_dirty(c);
+    c->events.on_connected(c->arg);
+}
+
+struct upstream_connection *upstream_connection_dial(struct upstream_pool *pool, struct str host, uint16_t port)
+{
+    struct upstream_connection *c = mem_zalloc(sizeof(*c));
+    c->pool = pool;
+    pool->refs++;
+    c->host = mem_strndup(host.at, host.len);
+    c->port = port;
+    c->reading = true; // an early end is noticed
+    uv_tcp_init(pool->loop, &c->tcp);
+    c->tcp.data = c;
+    c->dialer = agent_dialer_start(pool->loop, host, port, pool->connect_timeout_ms, on_dialed, c);
+    return c;
+}
