@@ -11,8 +11,8 @@
 
 #include "base/mem.h"
 #include "base/strbuf.h"
+#include "base/tls_bio.h"
 #include "server/hangup_watch.h"
-#include "server/tls_bio.h"
 
 enum {
     PATIENCE_MS = 15 * 60 * 1000,

@@ -32,9 +32,7 @@ struct tunnel_broker *tunnel_broker_create(const struct tunnel_options *options,
     broker->directory = tunnel_directory_create();
     tunnel_meter_init(&broker->meter);
     pthread_rwlock_init(&broker->lock, NULL);
-    pthread_mutex_init(&broker->library, NULL);
     atomic_init(&broker->refs, 1);
-    tunnel_ws_init_library();
     return broker;
 }
 
@@ -43,7 +41,6 @@ void tunnel_broker_unref(struct tunnel_broker *broker)
     if (atomic_fetch_sub(&broker->refs, 1) != 1) return;
     tunnel_directory_destroy(broker->directory);
     pthread_rwlock_destroy(&broker->lock);
-    pthread_mutex_destroy(&broker->library);
     mem_free(broker->options.listen);
     mem_free((char *)(uintptr_t)broker->options.tls_certificate_file);
     mem_free((char *)(uintptr_t)broker->options.tls_key_file);

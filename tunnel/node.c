@@ -151,10 +151,10 @@ static int node_on_upgrade(void *ctx, const struct tunnel_upgrade *upgrade, void
     return status;
 }
 
-static void node_on_abandoned(void *ctx, void *user)
+static void node_on_handshake_failed(void *ctx, const char *why)
 {
-    (void)ctx;
-    mem_free_secret(user, sizeof(struct tunnel_session_info));
+    const struct tunnel_node *node = ctx;
+    metric_add(metric_with(node->broker->meter.handshakes, why), 1);
 }
 
 static void node_on_open(void *ctx, void *user, struct tunnel_ws *ws)
@@ -192,7 +192,7 @@ static enum error_code node_open_door(struct tunnel_node *node, struct error *er
         .handshakes_max = TUNNEL_HANDSHAKES_MAX,
         .ctx = node,
         .on_upgrade = node_on_upgrade,
-        .on_abandoned = node_on_abandoned,
+        .on_handshake_failed = node_on_handshake_failed,
         .on_open = node_on_open,
         .on_bytes = tunnel_session_on_bytes,
         .on_writable = tunnel_session_on_writable,
@@ -207,9 +207,7 @@ static enum error_code node_open_door(struct tunnel_node *node, struct error *er
         .has_room = node_has_room,
         .on_accept = node_on_accept,
     };
-    pthread_mutex_lock(&node->broker->library);
     enum error_code code = tunnel_ws_server_create(loop_uv(node->loop), &ws_options, &node->ws_server, err);
-    pthread_mutex_unlock(&node->broker->library);
     if (code) return code;
     return listener_create(node->loop, &listener_options, &node->listener, err);
 }
@@ -281,13 +279,10 @@ static void node_shut(struct tunnel_node *node)
     while (node->relay_list)
         tunnel_relay_destroy(node->relay_list);
     node->closed = true;
-    if (node->ws_server) {
-        pthread_mutex_lock(&broker->library);
+    if (node->ws_server)
         tunnel_ws_server_destroy(node->ws_server, tunnel_node_unref, node);
-        pthread_mutex_unlock(&broker->library);
-    } else {
+    else
         tunnel_node_unref(node);
-    }
     uv_close((uv_handle_t *)&node->tick, node_on_timer_closed);
     turn_close(&node->turn, tunnel_node_unref, node);
     id_map_finish(&node->sessions);

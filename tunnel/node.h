@@ -23,8 +23,7 @@ struct tunnel_broker {
     struct tunnel_meter meter;
     pthread_rwlock_t lock; // guards nodes
     struct tunnel_node *nodes[TUNNEL_NODES_MAX];
-    pthread_mutex_t library; // libwebsockets initialises globals when a context comes or goes
-    atomic_uint refs;        // its nodes' and its own
+    atomic_uint refs; // its nodes' and its own
 };
 
 struct tunnel_node {

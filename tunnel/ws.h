@@ -1,7 +1,6 @@
-// ws: the WebSocket end of a tunnel, and everything of libwebsockets: TLS, the handshake's answer, a byte pipe of
-// binary messages whose boundaries mean nothing. One tunnel_ws_server a node (an lws context on the node's uv loop,
-// without a listener of its own), one tunnel_ws a connection. All on the loop's thread; creation and destruction of
-// servers are serialised by the caller, because the library initialises globals there.
+// ws: the WebSocket end of a tunnel (RFC 6455): accepts a socket, does TLS, answers the upgrade, and is then a byte
+// pipe of binary messages whose boundaries mean nothing. One tunnel_ws_server a node, one tunnel_ws a connection, all
+// on the loop's thread. An idle connection is an SSL object and half a KiB; buffers belong to the server.
 #ifndef CULVERT_TUNNEL_WS_H
 #define CULVERT_TUNNEL_WS_H
 
@@ -15,34 +14,38 @@
 struct tunnel_ws_server;
 struct tunnel_ws;
 
-enum { TUNNEL_WS_WRITE_BYTES = 64 * 1024 };
+enum {
+    TUNNEL_WS_ROOM_BYTES = 16 * 1024 + 16,            // an HTTP/2 frame of the usual limit with its header
+    TUNNEL_WS_WRITE_BYTES = 4 * TUNNEL_WS_ROOM_BYTES, // of one message
+};
 
 struct tunnel_ws_options {
     const char *tls_certificate_file, *tls_key_file;
     unsigned connections_max; // established
     unsigned handshakes_max;  // accepted and not yet established
-    unsigned user_timeout_ms; // TCP_USER_TIMEOUT is the listener's affair; this bounds the WebSocket close handshake
     void *ctx;
     // Decides before 101, at once. 101: *out_user goes with the connection. Else a status with *err and, for 503,
     // *out_retry_after_s.
     int (*on_upgrade)(void *ctx, const struct tunnel_upgrade *upgrade, void **out_user, unsigned *out_retry_after_s,
                       struct error *err);
-    void (*on_abandoned)(void *ctx, void *user); // 101 was decided and then the connection was lost
+    // Inside the callback that decided 101; calls tunnel_ws_set_user().
     void (*on_open)(void *ctx, void *user, struct tunnel_ws *ws);
+    // A handshake ended that on_upgrade was not asked about; `why` is a word for a metric: a status or what failed.
+    void (*on_handshake_failed)(void *ctx, const char *why);
     // The rest comes with what tunnel_ws_set_user() named.
     void (*on_bytes)(void *user, const uint8_t *at, size_t len);
-    // Fills at most cap bytes; 0: nothing to send. Called while the socket takes more.
+    // Fills at most cap bytes; 0: nothing to send, or nothing that fits. Called while the socket takes more, and again
+    // until it gives 0 or less than TUNNEL_WS_ROOM_BYTES are left: all of that is one message and one write.
     size_t (*on_writable)(void *user, uint8_t *out, size_t cap);
     void (*on_closed)(void *user); // the last one; ws is dead afterwards
     void (*on_room)(void *ctx);    // a connection went: there may be room again
 };
 
-// Before any server and before threads.
-void tunnel_ws_init_library(void);
 MUST_CHECK enum error_code tunnel_ws_server_create(uv_loop_t *loop, const struct tunnel_ws_options *options,
                                                    struct tunnel_ws_server **out, struct error *err);
-// Closes every connection; the library's handles finish in later turns, then on_done comes.
+// Closes every connection, without waiting for anybody; on_closed of each and then on_done come in later turns.
 void tunnel_ws_server_destroy(struct tunnel_ws_server *server, void (*on_done)(void *arg), void *arg);
+// Connections keep what they began with; on error nothing changes.
 MUST_CHECK enum error_code tunnel_ws_server_reload_tls(struct tunnel_ws_server *server, struct error *err);
 bool tunnel_ws_server_has_room(const struct tunnel_ws_server *server);
 void tunnel_ws_server_adopt(struct tunnel_ws_server *server, int fd, const char *remote); // owns fd

@@ -1,6 +1,6 @@
 # What Culvert needs from Debian 12, by purpose. Sourced by deploy/quickstart and tests/run.
 
-packages_build="build-essential cmake ninja-build pkg-config libh2o-dev libwebsockets-dev libwebsockets-evlib-uv libuv1-dev
+packages_build="build-essential cmake ninja-build pkg-config libh2o-dev libuv1-dev
  libnghttp2-dev libpq-dev libhiredis-dev librabbitmq-dev libssl-dev libjansson-dev libzstd-dev zlib1g-dev
  libcurl4-openssl-dev libargon2-dev libyaml-dev"
 packages_run="postgresql-15 redis-server openssl curl python3 ca-certificates"

@@ -135,10 +135,6 @@ static int free_port(void)
 void fixture_start(struct fixture *fixture, void (*tune)(struct tunnel_options *options))
 {
     memset(fixture, 0, sizeof(*fixture));
-    // libwebsockets calls mktime() on every loop. glibc locks its time zone by means that TSan does not see; with TZ
-    // set and read once it is not written any more.
-    setenv("TZ", "UTC", 1);
-    tzset();
     pthread_mutex_init(&fixture->mutex, NULL);
     snprintf(fixture->folder, sizeof(fixture->folder), "/tmp/culvert-broker-XXXXXX");
     if (!mkdtemp(fixture->folder)) abort();

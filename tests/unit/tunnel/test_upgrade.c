@@ -16,7 +16,7 @@ static struct tunnel_upgrade good(void)
                                    .path = STR("/tunnel/v1"),
                                    .host = STR("tunnel.example.com"),
                                    .upgrade = STR("websocket"),
-                                   .connection = STR("keep-alive, Upgrade"),
+                                   .connection_upgrade = true,
                                    .websocket_version = STR("13"),
                                    .websocket_key = STR("dGhlIHNhbXBsZSBub25jZQ=="),
                                    .subprotocols = STR("culvert.tunnel.2, culvert.tunnel.1"),
@@ -67,8 +67,8 @@ static void test_gate(void **state)
     REFUSED(426, upgrade, STR_EMPTY);
     REFUSED(426, upgrade, STR("h2c"));
     REFUSED(426, upgrade, STR("websocket, h2c"));
-    REFUSED(400, connection, STR_EMPTY);
-    REFUSED(400, connection, STR("upgradex"));
+    REFUSED(400, connection_upgrade, false);
+    REFUSED(400, has_expect, true);
     REFUSED(426, websocket_version, STR("8"));
     REFUSED(426, websocket_version, STR_EMPTY);
     REFUSED(400, websocket_key, STR_EMPTY);

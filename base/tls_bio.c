@@ -1,4 +1,4 @@
-#include "server/tls_bio.h"
+#include "base/tls_bio.h"
 
 #include <stdlib.h>
 

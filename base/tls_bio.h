@@ -1,7 +1,7 @@
 // tls_bio: what OpenSSL reads from and writes to in place of a socket: bytes that have arrived, and a buffer for those
 // that shall leave. OpenSSL's own memory BIOs would copy everything once more and never give memory back. One loop.
-#ifndef CULVERT_SERVER_TLS_BIO_H
-#define CULVERT_SERVER_TLS_BIO_H
+#ifndef CULVERT_BASE_TLS_BIO_H
+#define CULVERT_BASE_TLS_BIO_H
 
 #include <openssl/bio.h>
 
