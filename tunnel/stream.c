@@ -143,10 +143,10 @@ static bool stream_send_trailers(struct tunnel_stream *stream)
 static ssize_t stream_read(nghttp2_session *h2, int32_t id, uint8_t *out, size_t cap, uint32_t *flags,
                            nghttp2_data_source *source, void *arg)
 {
-    (void)h2;
-    (void)id;
+    (void)source;
     (void)arg;
-    struct tunnel_stream *stream = source->ptr;
+    struct tunnel_stream *stream = nghttp2_session_get_stream_user_data(h2, id);
+    if (!stream) return NGHTTP2_ERR_DEFERRED; // it went with its session, whose last words are being sent
     struct byte_queue *queue = &stream->queue;
     size_t len = queue->len < cap ? queue->len : cap;
     if (!stream->events || (len == 0 && !stream->queue_ended)) {
