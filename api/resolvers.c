@@ -13,6 +13,11 @@ const struct gql_resolver api_resolvers[] = {
     {GQL_MUTATION, "deleteRuntime", api_resolve_delete_runtime},
     {GQL_MUTATION, "deleteManagedRuntime", api_resolve_delete_runtime},
     {GQL_MUTATION, "reportRuntimeErrors", api_resolve_report_runtime_errors},
+    {GQL_MUTATION, "createImageBinary", api_resolve_create_image_binary},
+    {GQL_MUTATION, "createImageLayers", api_resolve_create_image_layers},
+    {GQL_MUTATION, "createImageRegistry", api_resolve_create_image_registry},
+    {GQL_MUTATION, "patchImageBinary", api_resolve_patch_image_binary},
+    {GQL_MUTATION, "saveAnnotation", api_resolve_save_annotation},
 };
 const size_t api_resolver_count = sizeof api_resolvers / sizeof *api_resolvers;
 

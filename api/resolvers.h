@@ -35,5 +35,10 @@ void api_resolve_report_runtime_errors(void *ctx, const json_t *arguments, gql_r
 void api_resolve_application(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void api_resolve_applications(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void api_resolve_clusters(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void api_resolve_create_image_binary(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void api_resolve_create_image_layers(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void api_resolve_create_image_registry(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void api_resolve_patch_image_binary(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void api_resolve_save_annotation(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 
 #endif

@@ -33,6 +33,17 @@ static const char *const offered[] = {
     "mutation deleteRuntime($name: String!) {\n deleteRuntime(name: $name) }",
     "mutation ReportRuntimeErrors($reportErrorsArgs: ReportRuntimeErrorsArgs!) { "
     "reportRuntimeErrors(reportErrorsArgs: $reportErrorsArgs) }",
+    // the image reporter of CI
+    "mutation ($imageBinary: ImageBinaryInput!) { createImageBinary(imageBinary: $imageBinary) { id imageName "
+    "workflowName } }",
+    "mutation ($imageLayers: ImageLayersInput!) { createImageLayers(imageLayers: $imageLayers) { accountId created "
+    "image "
+    "layerDigests layers { created instruction size args } } }",
+    "mutation ($imageRegistry: ImageRegistryInput!) { createImageRegistry(imageRegistry: $imageRegistry) { binaryId "
+    "repoDigest } }",
+    "mutation ($imageId: String, $imagePatch: ImageBinaryPatchInput!, $imageName: String) { patchImageBinary(imageId: "
+    "$imageId, imagePatch: $imagePatch, imageName: $imageName) { imageName } }",
+    "mutation ($annotation: AnnotationArgs!) { saveAnnotation(annotation: $annotation) }",
     // app-proxy
     "mutation CreateRuntime($installationArgs: RuntimeInstallationArgs!) { createRuntime(installationArgs: "
     "$installationArgs) { newAccessToken } }",
@@ -103,6 +114,11 @@ static const struct gql_resolver resolvers[] = {
     {GQL_MUTATION, "deleteRuntime", resolve_nothing},
     {GQL_MUTATION, "deleteManagedRuntime", resolve_nothing},
     {GQL_MUTATION, "reportRuntimeErrors", resolve_nothing},
+    {GQL_MUTATION, "createImageBinary", resolve_nothing},
+    {GQL_MUTATION, "createImageLayers", resolve_nothing},
+    {GQL_MUTATION, "createImageRegistry", resolve_nothing},
+    {GQL_MUTATION, "patchImageBinary", resolve_nothing},
+    {GQL_MUTATION, "saveAnnotation", resolve_nothing},
 };
 
 struct answer {
@@ -147,7 +163,10 @@ static void test_offered(void **state)
         "0\","
         "\"cluster\":\"https://kubernetes.default.svc\",\"ingressClass\":\"nginx\",\"ingressController\":\"k8s.io\","
         "\"ingressHost\":\"https://x\",\"installationType\":\"HELM\",\"managed\":false,\"runtimeVersion\":\"0.1.0\"},"
-        "\"reportErrorsArgs\":{\"runtime\":\"prod\",\"errors\":[{\"level\":\"ERROR\",\"message\":\"x\"}]}}";
+        "\"reportErrorsArgs\":{\"runtime\":\"prod\",\"errors\":[{\"level\":\"ERROR\",\"message\":\"x\"}]},"
+        "\"imageBinary\":{\"id\":\"i\",\"created\":\"now\",\"imageName\":\"web\"},\"imageLayers\":{\"image\":\"web\","
+        "\"layers\":[]},\"imageRegistry\":{\"binaryId\":\"i\",\"created\":\"now\",\"imageName\":\"web\"},"
+        "\"imagePatch\":{},\"annotation\":{\"entityType\":\"image\",\"key\":\"K-1\",\"type\":\"issue\"}}";
     for (size_t i = 0; i < sizeof offered / sizeof *offered; i++) {
         struct answer answer;
         unsigned resolved = execute(offered[i], variables, &answer);

@@ -24,7 +24,11 @@ static const char *const tables[] = {"accounts",
                                      "application_history",
                                      "application_operations",
                                      "cloud_events",
-                                     "runtime_errors"};
+                                     "runtime_errors",
+                                     "images",
+                                     "image_layers",
+                                     "image_registries",
+                                     "annotations"};
 enum { TABLES = sizeof tables / sizeof *tables };
 
 static PGconn *login_as(const char *account)

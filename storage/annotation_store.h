@@ -1,0 +1,17 @@
+// annotation_store: what people and pipelines pin to a thing: the issues and pull requests behind an image, and the
+// like. One value a thing, type and key; the last one said stands.
+#ifndef CULVERT_STORAGE_ANNOTATION_STORE_H
+#define CULVERT_STORAGE_ANNOTATION_STORE_H
+
+#include "storage/store.h"
+
+struct annotation {
+    struct str entity_type, entity_id, type, key; // none empty
+    struct str classic_id;                        // may be empty
+    struct str value;                             // JSON
+};
+
+void annotation_store_put(struct pg *pg, const char *account_id, const struct annotation *annotation,
+                          store_count_done on_done, void *arg);
+
+#endif
