@@ -149,7 +149,8 @@ static void complete(struct h2o_gate *gate, size_t bytes)
     input->size = bytes;
     if (gate->head.len) {
         // No header line of ours is longer than the one it came from: the head shrinks towards the body.
-        strbuf_addf(&gate->head, "content-length:%zu\r\n\r\n", gate->body_bytes);
+        if (gate->has_body) strbuf_addf(&gate->head, "content-length:%zu\r\n", gate->body_bytes);
+        strbuf_add_c(&gate->head, "\r\n");
         assert(!gate->head.overflow && gate->head.len <= gate->head_bytes);
         size_t spare = gate->head_bytes - gate->head.len;
         memcpy(input->bytes + spare, gate->head.at, gate->head.len);
@@ -159,6 +160,28 @@ static void complete(struct h2o_gate *gate, size_t bytes)
     strbuf_shrink(&gate->pending);
     gate->state = H2O_GATE_PASSED;
     pass(gate);
+}
+
+static bool has_field(const struct http1_head *head, struct str name)
+{
+    for (size_t i = 0; i < head->header_count; i++)
+        if (str_eq_nocase(head->headers[i].name, name)) return true;
+    return false;
+}
+
+// h2o takes the white space behind a value for a part of it.
+static bool has_loose_end(const struct http1_head *head)
+{
+    for (size_t i = 0; i < head->header_count; i++) {
+        struct str value = head->headers[i].value;
+        if (value.len == 0 || value.at[value.len] != '\r') return true;
+    }
+    return false;
+}
+
+static bool is_for_h2o(const struct http1_head *head)
+{
+    return head->body != HTTP1_BODY_CHUNKED && !has_field(head, STR("expect")) && !has_loose_end(head);
 }
 
 // Leaves out what was dealt with here: the framing, and the wait for "100 Continue".
@@ -188,13 +211,6 @@ static void on_continued(h2o_socket_t *socket, const char *err)
 
 static void take_body(struct h2o_gate *gate);
 
-static bool has_field(const struct http1_head *head, struct str name)
-{
-    for (size_t i = 0; i < head->header_count; i++)
-        if (str_eq_nocase(head->headers[i].name, name)) return true;
-    return false;
-}
-
 static void begin_body(struct h2o_gate *gate, const struct http1_head *head)
 {
     static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -203,7 +219,6 @@ static void begin_body(struct h2o_gate *gate, const struct http1_head *head)
     gate->body_bytes = head->body == HTTP1_BODY_LENGTH ? (size_t)head->content_length : 0;
     gate->looked_at = gate->head_bytes;
     http1_chunked_init(&gate->chunked);
-    if (head->body == HTTP1_BODY_CHUNKED || has_field(head, STR("expect"))) write_head(gate, head);
     if (head->expect_continue && gate->socket->input->size == gate->head_bytes) {
         h2o_iovec_t iov = h2o_iovec_init(interim, sizeof interim - 1);
         gate->continuing = true;
@@ -236,6 +251,8 @@ static void take_head(struct h2o_gate *gate)
         refuse_with(gate, 413, "body-too-large", "the body is too large");
     } else {
         gate->keep_alive = head.keep_alive;
+        gate->has_body = head.body != HTTP1_BODY_NONE;
+        if (!is_for_h2o(&head)) write_head(gate, &head);
         if (head.body == HTTP1_BODY_NONE)
             complete(gate, gate->head_bytes);
         else

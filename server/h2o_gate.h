@@ -40,8 +40,9 @@ struct h2o_gate {
     enum http1_body body;
     struct http1_chunked chunked;
     size_t head_bytes, body_bytes;
-    size_t looked_at;             // bytes of the input that need no other look: of the head while it is incomplete
-    struct strbuf head;           // the head as h2o is to see it, without its end; empty: as it came
+    size_t looked_at;   // bytes of the input that need no other look: of the head while it is incomplete
+    struct strbuf head; // the head as h2o is to see it, without its end; empty: as it came
+    bool has_body;
     bool keep_alive;              // what the request asks for
     int refusal;                  // status, 0: none
     const char *code;             // of the refusal, for machines
