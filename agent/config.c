@@ -21,14 +21,18 @@ static const struct config_entry entries[] = {
      .type = CONFIG_STRING,
      .offset = FIELD(proxy_url),
      .def = "",
+     .secret = true,
      .section = "platform",
-     .help = "HTTP CONNECT proxy on the way to the platform, http://host:port; empty: the variable HTTPS_PROXY."},
+     .help = "HTTP CONNECT proxy on the way to the platform, http://[user:password@]host:port, or file:/path of a file "
+             "that holds it; empty: the variable HTTPS_PROXY."},
     {.name = "proxy.exclude",
      .type = CONFIG_STRING,
      .offset = FIELD(proxy_exclude),
      .def = "",
      .section = "platform",
-     .help = "Comma-separated host names that are reached without the proxy; empty: the variable NO_PROXY."},
+     .help =
+         "Hosts that are reached without the proxy: names (and those below them), addresses, networks as 10.0.0.0/8, "
+         "each with an optional :port, or *; comma-separated; empty: the variable NO_PROXY."},
     {.name = "runtime.name",
      .type = CONFIG_STRING,
      .offset = FIELD(runtime_name),

@@ -11,8 +11,8 @@
 struct agent_config {
     char *platform_url;     // wss://host[:port][/prefix]
     char *platform_ca_file; // empty: the system's CAs
-    char *proxy_url;        // http://host:port of an HTTP CONNECT proxy; empty: HTTPS_PROXY
-    char *proxy_exclude;    // host suffixes reached directly; empty: NO_PROXY
+    char *proxy_url;        // http://[user:password@]host:port of an HTTP CONNECT proxy; empty: HTTPS_PROXY
+    char *proxy_exclude;    // hosts reached directly; empty: NO_PROXY
     char *runtime_name;
     char *runtime_token_file;
     char *instance_id; // empty: the host's name

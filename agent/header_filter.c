@@ -38,8 +38,25 @@ static const char *const identity_prefixes[] = {
 };
 
 static const char *const trailer_forbidden[] = {
-    "content-length", "host",       "content-encoding", "content-type",  "content-range",
-    "trailer",        "set-cookie", "cache-control",    "authorization", NULL,
+    "content-length",
+    "host",
+    "content-encoding",
+    "content-type",
+    "content-range",
+    "trailer",
+    "set-cookie",
+    "cache-control",
+    "authorization",
+    "expect",
+    "max-forwards",
+    "range",
+    "if-match",
+    "if-none-match",
+    "if-modified-since",
+    "if-unmodified-since",
+    "if-range",
+    "forwarded",
+    NULL,
 };
 
 static bool in_list(struct str name, const char *const *list)
@@ -94,6 +111,18 @@ size_t header_filter_request(const struct http1_header *headers, size_t count, b
         if (!request_passes(headers[i].name, webhook)) continue;
         if (connection && named_by_connection(headers, count, headers[i].name)) continue;
         out[n++] = headers[i];
+    }
+    return n;
+}
+
+size_t header_filter_request_trailers(const struct http1_header *trailers, size_t count, struct http1_header *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < count && n < HTTP1_HEADERS_MAX; i++) {
+        struct str name = trailers[i].name;
+        if (!request_passes(name, false) || in_list(name, trailer_forbidden)) continue;
+        if (str_starts_nocase(name, STR("x-forwarded-"))) continue;
+        out[n++] = trailers[i];
     }
     return n;
 }

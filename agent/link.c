@@ -96,9 +96,7 @@ bool agent_link_flush(struct agent_link *link)
             byte_queue_clear(wire); // the next message needs the memory again
     }
     if (link->phase == PHASE_ENDED) return false;
-    // Whoever waited for room has it now, even if it was a read that flushed.
-    if (link->poll_events & UV_WRITABLE) link->dirty = true;
-    agent_link_want(link, UV_READABLE);
+    if (link->phase != PHASE_OPEN) agent_link_want(link, UV_READABLE); // later it is pump_write() that stops waiting
     return true;
 }
 
@@ -127,12 +125,14 @@ static void add_control(struct agent_link *link, enum ws_frame_opcode opcode, co
     link->dirty = true;
 }
 
-// One message into TLS: control frames, header, payload in a row, the header ending where the payload begins.
-static bool write_message(struct agent_link *link)
+// One message into TLS: control frames, header, payload in a row, the header ending where the payload begins. Returns
+// the payload's length in *out_len; false: nothing was due, or the link has ended.
+static bool write_message(struct agent_link *link, size_t *out_len)
 {
     uint8_t mask[WS_FRAME_MASK_BYTES];
     uint8_t *payload = link->out + CONTROL_BYTES_MAX + WS_FRAME_HEADER_BYTES_MAX, *start = payload;
     size_t len = link->events.on_fill(link->arg, payload, AGENT_LINK_FILL_BYTES);
+    *out_len = len;
     if (link->phase != PHASE_OPEN || len + link->control_len == 0) return false;
     if (len) {
         ws_frame_masks_next(&link->masks, mask);
@@ -150,11 +150,19 @@ static bool write_message(struct agent_link *link)
     return n == total;
 }
 
+// After a big message the kernel is asked for room (TCP_NOTSENT_LOWAT) before the next is made: what is decided late
+// can still be the more urgent thing.
 static void pump_write(struct agent_link *link)
 {
+    bool more = false;
+    size_t len;
     link->dirty = false;
-    while (link->phase == PHASE_OPEN && agent_link_flush(link) && write_message(link))
-        continue;
+    if (link->phase != PHASE_OPEN || !agent_link_flush(link)) return;
+    while (!more && write_message(link, &len)) {
+        if (!agent_link_flush(link)) return;
+        more = len >= AGENT_LINK_FILL_BYTES / 2;
+    }
+    agent_link_want(link, more ? UV_READABLE | UV_WRITABLE : UV_READABLE);
 }
 
 static void flush_dirty(struct agent_link *link)

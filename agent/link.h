@@ -29,6 +29,7 @@ struct agent_link_target { // read during agent_link_start() only
     uint16_t port;
     struct str proxy_host; // empty: direct
     uint16_t proxy_port;
+    struct str proxy_credential; // "user:password" or empty
     struct str path;
     const struct http1_header *headers; // of the upgrade, with the credential
     size_t header_count;

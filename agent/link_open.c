@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent/connect_proxy.h"
 #include "agent/link_state.h"
 #include "base/mem.h"
 #include "tunnel/wire/handshake.h"
@@ -65,6 +66,7 @@ static void pump_tls(struct agent_link *link)
 static void start_tls(struct agent_link *link)
 {
     link->pipe.fd = link->fd;
+    if (link->request.at) explicit_bzero(link->request.at, link->request.cap); // the proxy's credential
     strbuf_finish(&link->request);
     link->request = link->upgrade;
     strbuf_init(&link->upgrade, HEAD_BYTES_MAX);
@@ -82,9 +84,7 @@ static void proxy_failed(struct agent_link *link, const char *reason)
 
 static void pump_proxy_answer(struct agent_link *link)
 {
-    struct http1_head head;
     struct error err = {0};
-    size_t head_bytes;
     ssize_t n = read(link->fd, link->in, 4096);
     if (n < 0 && errno == EAGAIN) return;
     if (n <= 0) {
@@ -95,20 +95,14 @@ static void pump_proxy_answer(struct agent_link *link)
         proxy_failed(link, "answer is too long");
         return;
     }
-    enum error_code code = http1_parse_response(link->answer.at, link->answer.len, HEAD_BYTES_MAX, STR("CONNECT"),
-                                                &head, &head_bytes, &err);
+    enum error_code code = connect_proxy_answer(link->answer.at, link->answer.len, &err);
     if (code == ERROR_AGAIN) return;
     if (code) {
-        proxy_failed(link, err.text);
-    } else if (head.status / 100 != 2) {
-        error_set(&err, ERROR_IO, "proxy: answered %d to CONNECT", head.status);
         agent_link_end_error(link, &err);
-    } else if (head_bytes != link->answer.len) {
-        proxy_failed(link, "sent bytes before the TLS handshake");
-    } else {
-        strbuf_clear(&link->answer);
-        start_tls(link);
+        return;
     }
+    strbuf_clear(&link->answer);
+    start_tls(link);
 }
 
 static void pump_proxy(struct agent_link *link)
@@ -185,8 +179,10 @@ static enum error_code write_requests(struct agent_link *link, const struct agen
     int n = snprintf(host, sizeof(host), v6 ? "[%.*s]:%u" : "%.*s:%u", STR_ARG(target->host), (unsigned)target->port);
     if (n < 0 || (size_t)n >= sizeof(host)) return error_set(err, ERROR_INVALID, "platform host name is too long");
     struct str authority = str_of(host, (size_t)n);
-    if (link->through_proxy && !strbuf_addf(&link->request, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", host, host))
-        return error_set(err, ERROR_TOO_LARGE, "platform host name is too long");
+    if (link->through_proxy) {
+        enum error_code code = connect_proxy_request(authority, target->proxy_credential, &link->request, err);
+        if (code) return code;
+    }
     if (target->port == 443 && !v6) authority.len = target->host.len; // Host names the port only when it is not 443
     ws_handshake_key(link->key);
     const struct ws_handshake_request request = {

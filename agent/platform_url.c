@@ -1,7 +1,9 @@
 #include "agent/platform_url.h"
 
 #include <stdio.h>
+#include <string.h>
 
+#include "agent/proxy_exclude.h"
 #include "base/parse.h"
 #include "tunnel/wire/handshake.h"
 
@@ -17,26 +19,65 @@ static enum error_code parse_authority(struct str authority, uint16_t default_po
     if (n < 0 || (size_t)n >= sizeof(text)) return error_set(err, ERROR_INVALID, "host name is too long");
     enum error_code code = parse_address(str_of(text, (size_t)n), &host, out_port, err);
     if (code) return code;
-    if (!host.len || host.len >= host_cap || str_has_byte(host, '@'))
-        return error_set(err, ERROR_INVALID, "host name is missing or not one");
+    bool plain = host.len > 0 && host.len < host_cap;
+    for (size_t i = 0; plain && i < host.len; i++)
+        plain = host.at[i] > ' ' && host.at[i] < 0x7f && !str_has_byte(STR("@/?#%\\[]\""), host.at[i]);
+    if (!plain) return error_set(err, ERROR_INVALID, "host name is missing or not one");
     snprintf(out_host, host_cap, "%.*s", STR_ARG(host));
     return ERROR_NONE;
 }
 
-static bool is_excluded(struct str host, struct str exclude)
+// The byte that two hex digits behind '%' say; 0: they are none.
+static uint8_t percent_byte(struct str s, size_t at)
 {
-    struct str entry;
-    bool more = exclude.len > 0;
-    while (more) {
-        more = str_cut(&exclude, ',', &entry);
-        entry = str_trim(entry);
-        if (str_eq(entry, STR("*"))) return true;
-        if (entry.len && entry.at[0] == '.') entry = str_from(entry, 1);
-        if (!entry.len || entry.len > host.len) continue;
-        if (!str_eq_nocase(str_from(host, host.len - entry.len), entry)) continue;
-        if (entry.len == host.len || host.at[host.len - entry.len - 1] == '.') return true;
+    uint8_t byte = 0;
+    if (s.len - at < 3 || parse_hex(str_of(s.at + at + 1, 2), &byte, 1, NULL)) return 0;
+    return byte;
+}
+
+// "user:password" with percent escapes, as URLs carry it. Messages say nothing of it.
+static enum error_code parse_credential(struct str text, char *out, size_t cap, struct error *err)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < text.len; i++) {
+        uint8_t byte = (uint8_t)text.at[i];
+        if (byte == '%') {
+            byte = percent_byte(text, i);
+            i += 2;
+        }
+        if (byte < ' ' || byte == 0x7f)
+            return error_set(err, ERROR_INVALID, "the credential has a byte it cannot have");
+        if (n + 1 >= cap) return error_set(err, ERROR_TOO_LARGE, "the credential is over %zu bytes", cap - 1);
+        out[n++] = (char)byte;
     }
-    return false;
+    out[n] = '\0';
+    return ERROR_NONE;
+}
+
+static enum error_code parse_proxy(struct str proxy, struct platform_url *out, struct error *err)
+{
+    struct str rest = proxy, authority;
+    bool http = str_starts_nocase(proxy, STR("http://"));
+    if (!http && proxy.len) {
+        // curl and others take "host:port" for http://host:port.
+        for (size_t i = 0; i + 2 < proxy.len; i++)
+            if (proxy.at[i] == ':' && proxy.at[i + 1] == '/' && proxy.at[i + 2] == '/')
+                return error_set(err, ERROR_INVALID, "must start with http:// (HTTP CONNECT)");
+    }
+    rest = str_from(proxy, http ? 7 : 0);
+    str_cut(&rest, '/', &authority);
+    for (size_t i = authority.len; i-- > 0;) { // the last one: a password may hold another
+        if (authority.at[i] != '@') continue;
+        enum error_code code =
+            parse_credential(str_first(authority, i), out->proxy_credential, sizeof(out->proxy_credential), err);
+        if (code) return code;
+        authority = str_from(authority, i + 1);
+        break;
+    }
+    // Its own message would repeat the text, and what stands in the wrong place may be a password.
+    if (parse_authority(authority, 80, out->proxy_host, sizeof(out->proxy_host), &out->proxy_port, NULL))
+        return error_set(err, ERROR_INVALID, "is not http://[user:password@]host:port");
+    return ERROR_NONE;
 }
 
 enum error_code platform_url_parse(struct str url, struct str proxy, struct str exclude, struct platform_url *out,
@@ -53,17 +94,18 @@ enum error_code platform_url_parse(struct str url, struct str proxy, struct str 
     struct str prefix = has_path ? rest : STR_EMPTY;
     while (prefix.len && prefix.at[prefix.len - 1] == '/')
         prefix.len--;
-    if (str_has_byte(prefix, '?') || str_has_byte(prefix, '#') || prefix.len > 256)
-        return error_set(err, ERROR_INVALID, "platform.url: only host, port and a path prefix are known");
+    bool plain = prefix.len <= 256;
+    for (size_t i = 0; plain && i < prefix.len; i++)
+        plain = prefix.at[i] > ' ' && prefix.at[i] < 0x7f && !str_has_byte(STR("?#"), prefix.at[i]);
+    if (!plain) return error_set(err, ERROR_INVALID, "platform.url: only host, port and a path prefix are known");
     snprintf(u.path, sizeof(u.path), "%s%.*s%s", prefix.len ? "/" : "", STR_ARG(prefix), WIRE_TUNNEL_PATH);
 
-    if (proxy.len && !is_excluded(str_c(u.host), exclude)) {
-        if (!str_starts_nocase(proxy, STR("http://")))
-            return error_set(err, ERROR_INVALID, "proxy.url must start with http:// (HTTP CONNECT)");
-        rest = str_from(proxy, 7);
-        str_cut(&rest, '/', &authority);
-        code = parse_authority(authority, 80, u.proxy_host, sizeof(u.proxy_host), &u.proxy_port, err);
-        if (code) return error_prefix(err, "proxy.url");
+    if (proxy.len && !proxy_exclude_matches(exclude, str_c(u.host), u.port)) {
+        code = parse_proxy(proxy, &u, err);
+        if (code) {
+            explicit_bzero(&u, sizeof(u));
+            return error_prefix(err, "proxy.url");
+        }
     }
     *out = u;
     return ERROR_NONE;

@@ -14,10 +14,11 @@ struct platform_url {
     char path[512];       // prefix and tunnel path
     char proxy_host[256]; // empty: direct
     uint16_t proxy_port;
+    char proxy_credential[257]; // "user:password", a secret; empty: none
 };
 
-// url: wss only, for there is no tunnel without TLS. proxy: http://host:port or empty. exclude: comma-separated host
-// names, a name covering what ends in ".name", "*" everything, as NO_PROXY is commonly read.
+// url: wss only, for there is no tunnel without TLS. proxy: http://[user:password@]host:port or empty. exclude: as
+// agent/proxy_exclude.h reads it. Messages never repeat the proxy's credential.
 MUST_CHECK enum error_code platform_url_parse(struct str url, struct str proxy, struct str exclude,
                                               struct platform_url *out, struct error *err);
 

@@ -95,8 +95,12 @@ static void on_stream_data(void *arg, struct agent_stream *stream, const uint8_t
 static void on_stream_end(void *arg, struct agent_stream *stream)
 {
     struct proxy_call *call = arg;
-    (void)stream;
-    if (call->upstream) upstream_end(call->upstream);
+    const struct http1_header *trailers;
+    struct http1_header passed[HTTP1_HEADERS_MAX];
+    size_t count = agent_stream_request_trailers(stream, &trailers);
+    if (!call->upstream) return;
+    count = header_filter_request_trailers(trailers, count, passed);
+    upstream_end(call->upstream, passed, count);
 }
 
 static void on_stream_writable(void *arg, struct agent_stream *stream)

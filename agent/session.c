@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <nghttp2/nghttp2.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,6 @@
 enum {
     CONNECTION_WINDOW = 0x7fffffff,
     SETTINGS_HEADER_LIST_BYTES = 64 * 1024,
-    DATA_PAYLOAD_BYTES = 16320,  // four such frames, some small ones and a WebSocket header: four TLS records
     FRAME_BYTES_MAX = 16384 + 9, // nghttp2 hands out one frame at a time
     RTT_DEFAULT_US = 50 * 1000,
 };
@@ -40,9 +40,10 @@ static int on_header(nghttp2_session *h2, const nghttp2_frame *frame, const uint
     (void)flags;
     (void)arg;
     struct agent_stream *stream = stream_of(h2, frame->hd.stream_id);
-    if (!stream || frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0; // request trailers carry nothing we pass on
-    bool ok =
-        agent_stream_add_header(stream, str_of((const char *)name, name_len), str_of((const char *)value, value_len));
+    if (!stream) return 0;
+    struct str n = str_of((const char *)name, name_len), v = str_of((const char *)value, value_len);
+    bool ok = frame->headers.cat == NGHTTP2_HCAT_REQUEST ? agent_stream_add_header(stream, n, v)
+                                                         : agent_stream_add_trailer(stream, n, v);
     return ok ? 0 : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; // resets the stream
 }
 
@@ -51,7 +52,7 @@ static void on_request_head(struct agent_session *session, struct agent_stream *
     stream->request.end_stream = end;
     stream->request.headers = stream->headers;
     stream->request.header_count = stream->header_count;
-    agent_stream_set_urgency(stream, agent_stream_first_urgency(stream));
+    agent_stream_classify(stream);
     if (session->draining) {
         agent_stream_reset(stream, AGENT_STREAM_REFUSED);
         return;
@@ -150,7 +151,7 @@ static ssize_t data_length(nghttp2_session *h2, uint8_t type, int32_t id, int32_
     (void)arg;
     int32_t n = connection_window < stream_window ? connection_window : stream_window;
     if (n > (int32_t)frame_max) n = (int32_t)frame_max;
-    return n < DATA_PAYLOAD_BYTES ? n : DATA_PAYLOAD_BYTES;
+    return n < AGENT_STREAM_FRAME_BYTES ? n : AGENT_STREAM_FRAME_BYTES;
 }
 
 static int send_data(nghttp2_session *h2, nghttp2_frame *frame, const uint8_t *head, size_t len,
@@ -228,6 +229,7 @@ struct agent_session *agent_session_create(const struct agent_session_options *o
     session->events = *events;
     session->arg = arg;
     session->rtt_us = RTT_DEFAULT_US;
+    wire_scheduler_init(&session->scheduler);
 
     nghttp2_session_callbacks *callbacks = NULL;
     nghttp2_option *option = NULL;
@@ -285,27 +287,63 @@ static void tell_writable(struct agent_session *session)
     }
 }
 
+static bool has_room(const struct agent_session *session)
+{
+    return !session->broken && session->out_cap - session->out_len >= FRAME_BYTES_MAX;
+}
+
+// Everything that nghttp2 gives by itself: what is no DATA, and the DATA of the stream that holds the allowance.
+static void take_frames(struct agent_session *session)
+{
+    while (has_room(session)) {
+        const uint8_t *at;
+        ssize_t n = nghttp2_session_mem_send(session->h2, &at);
+        // More than there is room for cannot be: frames are at most FRAME_BYTES_MAX.
+        if (n < 0 || (n > 0 && (size_t)n > session->out_cap - session->out_len)) session->broken = true;
+        if (n <= 0 || session->broken) return;
+        memcpy(session->out + session->out_len, at, (size_t)n);
+        session->out_len += (size_t)n;
+    }
+}
+
+static struct agent_stream *stream_of_item(struct wire_scheduler_item *item)
+{
+    return (struct agent_stream *)(void *)((char *)item - offsetof(struct agent_stream, item));
+}
+
+// One frame of whoever's turn it is. False: nobody has anything to send.
+static bool serve_next(struct agent_session *session)
+{
+    size_t allowance;
+    struct wire_scheduler_item *item = wire_scheduler_next(&session->scheduler, &allowance);
+    if (!item) return false;
+    struct agent_stream *stream = stream_of_item(item);
+    session->served = stream;
+    stream->allowance = allowance;
+    stream->deferred = false;
+    nghttp2_session_resume_data(session->h2, stream->id);
+    take_frames(session);
+    // The frame that ended the stream may have freed it; one that still holds its allowance has no credit.
+    if (session->served && stream->allowance) {
+        stream->allowance = 0;
+        wire_scheduler_block(&session->scheduler, item);
+    }
+    session->served = NULL;
+    return true;
+}
+
 size_t agent_session_take(struct agent_session *session, uint8_t *out, size_t cap)
 {
     session->out = out;
     session->out_len = 0;
     session->out_cap = cap < AGENT_SESSION_TAKE_BYTES ? cap : AGENT_SESSION_TAKE_BYTES;
+    session->now_us = clock_mono_us();
     tell_writable(session);
-    while (session->out_cap - session->out_len >= FRAME_BYTES_MAX) {
-        const uint8_t *at;
-        ssize_t n = nghttp2_session_mem_send(session->h2, &at);
-        if (n < 0) session->broken = true;
-        if (n <= 0) break;
-        if ((size_t)n > session->out_cap - session->out_len) { // cannot be: frames are at most FRAME_BYTES_MAX
-            session->broken = true;
-            break;
-        }
-        memcpy(out + session->out_len, at, (size_t)n);
-        session->out_len += (size_t)n;
-    }
+    take_frames(session);
+    while (has_room(session) && serve_next(session))
+        continue;
     session->out = NULL;
     session->out_cap = 0;
-    agent_stream_share(session, session->out_len > AGENT_SESSION_TAKE_BYTES / 2);
     return session->out_len;
 }
 
@@ -340,5 +378,6 @@ void agent_session_set_rtt(struct agent_session *session, uint64_t rtt_us)
 
 void agent_session_wants_write(struct agent_session *session)
 {
-    if (session->writable || nghttp2_session_want_write(session->h2)) session->events.on_wants_write(session->arg);
+    if (session->writable || session->scheduler.waiting || nghttp2_session_want_write(session->h2))
+        session->events.on_wants_write(session->arg);
 }

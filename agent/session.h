@@ -3,6 +3,9 @@
 // opens streams. Owned by the tunnel client; one loop; callbacks run inside agent_session_feed(), _take() and
 // _destroy() and may call everything here but those three.
 //
+// Fairness: answers leave in the order of tunnel/wire/scheduler.h, a frame a turn, and only as fast as frames are taken
+// out: a small answer waits behind one message, never behind what others have queued.
+//
 // Flow control: the connection's window is 2^31-1 and never the limiter; a stream's starts at 64 KiB, is given back
 // only by agent_stream_consumed(), and doubles up to 4 MiB while the consumer keeps up with a fast sender.
 #ifndef CULVERT_AGENT_SESSION_H
@@ -90,6 +93,8 @@ struct agent_stream_events {
 // events lives as long as the stream.
 void agent_stream_attach(struct agent_stream *stream, const struct agent_stream_events *events, void *arg);
 const struct agent_stream_request *agent_stream_request(const struct agent_stream *stream);
+// The request's trailers, once on_end came; views live with the stream. Returns how many.
+size_t agent_stream_request_trailers(const struct agent_stream *stream, const struct http1_header **out);
 int32_t agent_stream_id(const struct agent_stream *stream);
 // Informational answer (100..199 but 101), any number before the head.
 void agent_stream_inform(struct agent_stream *stream, int status, const struct http1_header *headers, size_t count);

@@ -9,15 +9,10 @@
 
 enum {
     HEAD_BYTES_MAX = 48 * 1024,
-    ARENA_BYTES_MAX = 256 * 1024, // request head and trailers, with their tables
-    GUARANTEED_BYTES = 16 * 1024, // a stream may always queue this much
-    INTERACTIVE_BYTES = 64 * 1024,
-    BULK_BYTES = 1024 * 1024,
-    IDLE_MS = 200,
-    URGENCY_INTERACTIVE = 1,
-    URGENCY_DEFAULT = 3,
-    URGENCY_BULK = 6,
-    BULK_SHARE = 10, // one take in ten
+    ARENA_BYTES_MAX = 256 * 1024,  // request head and trailers, with their tables
+    GUARANTEED_BYTES = 16 * 1024,  // a stream may always queue this much
+    INTERACTIVE_BYTES = 64 * 1024, // of an answer to GET: more is no small answer
+    REQUEST_TRAILERS_MAX = 32,
 };
 
 struct agent_stream *agent_stream_create(struct agent_session *session, int32_t id)
@@ -30,7 +25,7 @@ struct agent_stream *agent_stream_create(struct agent_session *session, int32_t 
     stream->request.content_length = -1;
     stream->window = AGENT_STREAM_WINDOW_BYTES;
     stream->mark_us = clock_mono_us();
-    stream->urgency = URGENCY_DEFAULT;
+    wire_scheduler_item_init(&stream->item, WIRE_URGENCY_DEFAULT, stream->mark_us);
     stream->next = session->streams;
     if (stream->next) stream->next->prev = stream;
     session->streams = stream;
@@ -64,6 +59,8 @@ void agent_stream_destroy(struct agent_stream *stream, uint32_t code)
     session->stream_count--;
     session->granted_bytes -= stream->window - AGENT_STREAM_WINDOW_BYTES;
     forget_writable(stream);
+    wire_scheduler_remove(&session->scheduler, &stream->item);
+    if (session->served == stream) session->served = NULL;
     drop_queue(stream);
     if (stream->events) stream->events->on_close(stream->arg, stream, code);
     arena_destroy(stream->arena);
@@ -99,6 +96,18 @@ bool agent_stream_add_header(struct agent_stream *stream, struct str name, struc
     return true;
 }
 
+bool agent_stream_add_trailer(struct agent_stream *stream, struct str name, struct str value)
+{
+    stream->header_bytes += name.len + value.len + 32;
+    if (stream->header_bytes > HEAD_BYTES_MAX || stream->request_trailer_count == REQUEST_TRAILERS_MAX) return false;
+    if (!name.len || name.at[0] == ':') return false; // RFC 9113 section 8.1
+    if (!stream->request_trailers)
+        stream->request_trailers = arena_array(stream->arena, REQUEST_TRAILERS_MAX, sizeof(*stream->request_trailers));
+    stream->request_trailers[stream->request_trailer_count++] =
+        (struct http1_header){arena_str(stream->arena, name), arena_str(stream->arena, value)};
+    return true;
+}
+
 // ---- for the consumer ------------------------------------------------------------------------------------------
 
 void agent_stream_attach(struct agent_stream *stream, const struct agent_stream_events *events, void *arg)
@@ -110,6 +119,12 @@ void agent_stream_attach(struct agent_stream *stream, const struct agent_stream_
 const struct agent_stream_request *agent_stream_request(const struct agent_stream *stream)
 {
     return &stream->request;
+}
+
+size_t agent_stream_request_trailers(const struct agent_stream *stream, const struct http1_header **out)
+{
+    *out = stream->request_trailers;
+    return stream->request_trailer_count;
 }
 
 int32_t agent_stream_id(const struct agent_stream *stream)
@@ -152,6 +167,29 @@ void agent_stream_inform(struct agent_stream *stream, int status, const struct h
     agent_session_wants_write(stream->session);
 }
 
+// ---- its turn (tunnel/wire/scheduler.h says how it goes together with nghttp2) ----------------------------------
+
+static void become_ready(struct agent_stream *stream)
+{
+    struct agent_session *session = stream->session;
+    wire_scheduler_ready(&session->scheduler, &stream->item, clock_mono_us());
+    // After a pause it begins anew.
+    if (!stream->item.sent_bytes) agent_stream_classify(stream);
+}
+
+static void account(struct agent_stream *stream, size_t len, bool over)
+{
+    struct agent_session *session = stream->session;
+    // A full frame is a turn: what the headers took of it is no reason for another, tiny one.
+    size_t used = len >= AGENT_STREAM_FRAME_BYTES ? stream->allowance : len;
+    stream->allowance = 0;
+    wire_scheduler_sent(&session->scheduler, &stream->item, used, session->now_us);
+    if (over) wire_scheduler_idle(&session->scheduler, &stream->item, session->now_us);
+    bool small = stream->item.sent_bytes <= INTERACTIVE_BYTES;
+    if (!small && !stream->keeps_urgency && stream->item.urgency == WIRE_URGENCY_INTERACTIVE)
+        wire_scheduler_set_urgency(&session->scheduler, &stream->item, WIRE_URGENCY_DEFAULT);
+}
+
 static ssize_t read_queue(nghttp2_session *h2, int32_t id, uint8_t *buf, size_t len, uint32_t *flags,
                           nghttp2_data_source *source, void *arg)
 {
@@ -159,11 +197,15 @@ static ssize_t read_queue(nghttp2_session *h2, int32_t id, uint8_t *buf, size_t 
     (void)arg;
     struct agent_stream *stream = source->ptr;
     size_t queued = byte_queue_len(&stream->queue);
-    if (!queued && !stream->ended) {
+    bool due = (queued || stream->ended) && !stream->reset;
+    if (!due || !stream->allowance) {
         stream->deferred = true;
+        if (due) become_ready(stream);
         return NGHTTP2_ERR_DEFERRED;
     }
     size_t n = queued < len ? queued : len;
+    if (n > stream->allowance) n = stream->allowance;
+    account(stream, n, n == queued);
     *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
     if (stream->ended && n == queued) {
         *flags |= NGHTTP2_DATA_FLAG_EOF;
@@ -175,6 +217,14 @@ static ssize_t read_queue(nghttp2_session *h2, int32_t id, uint8_t *buf, size_t 
     return (ssize_t)n;
 }
 
+static bool is_event_stream(const struct http1_header *headers, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (str_eq_nocase(headers[i].name, STR("content-type")))
+            return str_starts_nocase(headers[i].value, STR("text/event-stream"));
+    return false;
+}
+
 void agent_stream_respond(struct agent_stream *stream, int status, const struct http1_header *headers, size_t count,
                           bool end)
 {
@@ -184,6 +234,10 @@ void agent_stream_respond(struct agent_stream *stream, int status, const struct 
     if (stream->reset || stream->responded) return;
     stream->responded = true;
     stream->ended = end;
+    if (is_event_stream(headers, count)) {
+        stream->keeps_urgency = true;
+        agent_stream_classify(stream);
+    }
     size_t n = build_head(nv, text, status, headers, count);
     if (nghttp2_submit_response(stream->session->h2, stream->id, nv, n, end ? NULL : &body))
         agent_stream_reset(stream, AGENT_STREAM_INTERNAL_ERROR);
@@ -192,10 +246,7 @@ void agent_stream_respond(struct agent_stream *stream, int status, const struct 
 
 static void resume(struct agent_stream *stream)
 {
-    if (stream->deferred) {
-        stream->deferred = false;
-        nghttp2_session_resume_data(stream->session->h2, stream->id);
-    }
+    if (stream->deferred) become_ready(stream); // otherwise nghttp2 asks by itself, once the head or credit lets it
     agent_session_wants_write(stream->session);
 }
 
@@ -209,11 +260,6 @@ bool agent_stream_write(struct agent_stream *stream, const void *at, size_t len)
 {
     assert(len <= AGENT_STREAM_WRITE_BYTES_MAX);
     if (stream->reset || stream->ended || !stream->responded) return true;
-    if (stream->urgency != agent_stream_first_urgency(stream) && !byte_queue_len(&stream->queue) &&
-        clock_mono_ms() - stream->sent_at_ms >= IDLE_MS) {
-        stream->sent_bytes = 0;
-        agent_stream_set_urgency(stream, agent_stream_first_urgency(stream));
-    }
     byte_queue_add(&stream->queue, at, len);
     stream->session->buffered_bytes += len;
     stream->full = byte_queue_len(&stream->queue) >= queue_limit(stream);
@@ -242,6 +288,7 @@ void agent_stream_reset(struct agent_stream *stream, enum agent_stream_code code
     stream->reset = true;
     stream->ended = true;
     forget_writable(stream);
+    wire_scheduler_remove(&stream->session->scheduler, &stream->item);
     drop_queue(stream);
     nghttp2_submit_rst_stream(stream->session->h2, NGHTTP2_FLAG_NONE, stream->id, (uint32_t)code);
     agent_session_wants_write(stream->session);
@@ -282,25 +329,13 @@ void agent_stream_consumed(struct agent_stream *stream, size_t len)
 
 // ---- urgency -------------------------------------------------------------------------------------------------------
 
-int agent_stream_first_urgency(const struct agent_stream *stream)
+void agent_stream_classify(struct agent_stream *stream)
 {
     const struct agent_stream_request *r = &stream->request;
-    bool interactive = r->protocol.len || str_eq(r->method, STR("GET")) || str_eq(r->method, STR("HEAD"));
-    return interactive ? URGENCY_INTERACTIVE : URGENCY_DEFAULT;
-}
-
-static void apply_urgency(struct agent_stream *stream, int urgency)
-{
-    // Incremental: streams of one urgency share the link frame by frame.
-    nghttp2_extpri priority = {.urgency = (uint32_t)urgency, .inc = 1};
-    nghttp2_session_change_extpri_stream_priority(stream->session->h2, stream->id, &priority, 1);
-}
-
-void agent_stream_set_urgency(struct agent_stream *stream, int urgency)
-{
-    stream->urgency = urgency;
-    stream->lifted = false;
-    apply_urgency(stream, urgency);
+    if (r->protocol.len) stream->keeps_urgency = true;
+    bool interactive = stream->keeps_urgency || str_eq(r->method, STR("GET")) || str_eq(r->method, STR("HEAD"));
+    wire_scheduler_set_urgency(&stream->session->scheduler, &stream->item,
+                               interactive ? WIRE_URGENCY_INTERACTIVE : WIRE_URGENCY_DEFAULT);
 }
 
 void agent_stream_take(struct agent_stream *stream, uint8_t *out, size_t len)
@@ -309,30 +344,10 @@ void agent_stream_take(struct agent_stream *stream, uint8_t *out, size_t len)
     if (len) memcpy(out, byte_queue_front(&stream->queue), len);
     byte_queue_drop(&stream->queue, len);
     stream->session->buffered_bytes -= len;
-    stream->sent_bytes += len;
-    stream->sent_at_ms = clock_mono_ms();
-    int urgency = stream->sent_bytes > BULK_BYTES                                                    ? URGENCY_BULK
-                  : stream->sent_bytes > INTERACTIVE_BYTES && stream->urgency == URGENCY_INTERACTIVE ? URGENCY_DEFAULT
-                                                                                                     : stream->urgency;
-    if (urgency != stream->urgency || stream->lifted) agent_stream_set_urgency(stream, urgency);
     if (stream->full && byte_queue_len(&stream->queue) <= queue_limit(stream) / 2 && !stream->in_writable) {
         stream->full = false;
         stream->in_writable = true;
         stream->next_writable = stream->session->writable;
         stream->session->writable = stream;
     }
-}
-
-void agent_stream_share(struct agent_session *session, bool full_take)
-{
-    if (!full_take) session->full_takes = 0;
-    if (!full_take || ++session->full_takes % BULK_SHARE) return;
-    struct agent_stream *waits_longest = NULL;
-    for (struct agent_stream *s = session->streams; s; s = s->next)
-        if (s->urgency == URGENCY_BULK && byte_queue_len(&s->queue) && !s->lifted &&
-            (!waits_longest || s->sent_at_ms < waits_longest->sent_at_ms))
-            waits_longest = s;
-    if (!waits_longest) return;
-    waits_longest->lifted = true;
-    apply_urgency(waits_longest, 0);
 }

@@ -9,8 +9,10 @@
 #include "base/arena.h"
 #include "base/byte_queue.h"
 #include "tunnel/wire/control.h"
+#include "tunnel/wire/scheduler.h"
 
 enum {
+    AGENT_STREAM_FRAME_BYTES = 16320, // of DATA: four frames, small ones and a WebSocket header make four TLS records
     AGENT_STREAM_WINDOW_BYTES = 64 * 1024,
     AGENT_STREAM_WINDOW_BYTES_MAX = 4 * 1024 * 1024,
 };
@@ -26,7 +28,9 @@ struct agent_session {
     size_t buffered_bytes; // in the queues of all streams
     size_t granted_bytes;  // windows beyond the first 64 KiB, all streams
     uint64_t rtt_us;
-    unsigned full_takes; // in a row: the link is the bottleneck
+    struct wire_scheduler scheduler; // of answers
+    struct agent_stream *served;     // that holds the allowance, during agent_session_take()
+    uint64_t now_us;                 // of the take
     bool draining, broken;
     uint8_t *out; // during agent_session_take()
     size_t out_len, out_cap;
@@ -43,10 +47,12 @@ struct agent_stream {
     int32_t id;
     const struct agent_stream_events *events;
     void *arg;
-    struct arena *arena; // request head, then trailers
+    struct arena *arena; // request head, then trailers of both ways
     struct agent_stream_request request;
     struct http1_header *headers;
     size_t header_count, header_bytes;
+    struct http1_header *request_trailers; // NULL: none came
+    size_t request_trailer_count;
     bool request_ended;
     bool responded, ended, deferred, reset, full, in_writable;
     struct byte_queue queue;
@@ -56,10 +62,10 @@ struct agent_stream {
     size_t window, unconsumed, consumed_since_mark;
     uint64_t mark_us;
     bool consumer_lagged; // since the mark
-    // urgency
-    int urgency;
-    bool lifted; // one frame out of turn
-    uint64_t sent_bytes, sent_at_ms;
+    // its turn among the answers
+    struct wire_scheduler_item item;
+    size_t allowance;   // bytes that may go into the next frame; 0: not its turn
+    bool keeps_urgency; // an upgrade or an event stream: interactive however much it sent
 };
 
 struct agent_stream *agent_stream_create(struct agent_session *session, int32_t id);
@@ -67,10 +73,9 @@ void agent_stream_destroy(struct agent_stream *stream, uint32_t code);          
 bool agent_stream_add_header(struct agent_stream *stream, struct str name, struct str value); // false: over a limit
 // Moves len bytes from the queue into a frame.
 void agent_stream_take(struct agent_stream *stream, uint8_t *out, size_t len);
-int agent_stream_first_urgency(const struct agent_stream *stream);
-void agent_stream_set_urgency(struct agent_stream *stream, int urgency);
-// After each take: while the link is saturated, every tenth one serves the longest waiting bulk stream first.
-void agent_stream_share(struct agent_session *session, bool full_take);
+// The head is complete: how urgent its answer is.
+void agent_stream_classify(struct agent_stream *stream);
+bool agent_stream_add_trailer(struct agent_stream *stream, struct str name, struct str value); // of the request
 
 void agent_session_wants_write(struct agent_session *session);
 

@@ -272,6 +272,7 @@ static void dial(struct tunnel_client *client)
         .port = client->url.port,
         .proxy_host = str_c(client->url.proxy_host),
         .proxy_port = client->url.proxy_port,
+        .proxy_credential = str_c(client->url.proxy_credential),
         .path = str_c(client->url.path),
         .headers = headers,
         .header_count = sizeof(headers) / sizeof(headers[0]),

@@ -443,18 +443,31 @@ bool upstream_write(struct upstream *u, const void *at, size_t len)
     return upstream_connection_write(u->connection, parts, 3);
 }
 
-void upstream_end(struct upstream *u)
+// The last chunk, with what may stand behind it (RFC 9112 section 7.1.2).
+static void write_last_chunk(struct upstream *u, const struct http1_header *trailers, size_t count)
+{
+    struct strbuf last;
+    strbuf_init(&last, REQUEST_BYTES_MAX);
+    strbuf_add_c(&last, "0\r\n");
+    for (size_t i = 0; i < count; i++)
+        if (http1_is_token(trailers[i].name) && http1_is_field_value(trailers[i].value))
+            add_header(&last, trailers[i].name, trailers[i].value);
+    strbuf_add_c(&last, "\r\n");
+    struct str text = last.overflow ? STR("0\r\n\r\n") : strbuf_str(&last);
+    u->body_sent = true;
+    upstream_connection_write(u->connection, &text, 1);
+    strbuf_finish(&last);
+}
+
+void upstream_end(struct upstream *u, const struct http1_header *trailers, size_t count)
 {
     if (u->request_done) return;
     u->request_done = true;
     if (!u->connection) return;
-    if (u->mode != UPSTREAM_HTTP) {
+    if (u->mode != UPSTREAM_HTTP)
         upstream_connection_end(u->connection);
-    } else if (u->chunked) {
-        struct str last = STR("0\r\n\r\n");
-        u->body_sent = true;
-        upstream_connection_write(u->connection, &last, 1);
-    }
+    else if (u->chunked)
+        write_last_chunk(u, trailers, count);
 }
 
 void upstream_resume(struct upstream *u)

@@ -50,7 +50,8 @@ struct upstream *upstream_start(struct upstream_pool *pool, const struct upstrea
 void upstream_destroy(struct upstream *upstream); // NULL is fine
 // Body bytes. False: full, stop until on_writable; the bytes were taken.
 bool upstream_write(struct upstream *upstream, const void *at, size_t len);
-void upstream_end(struct upstream *upstream); // the request body is complete
+// The request body is complete; trailers go with a chunked one and are dropped otherwise.
+void upstream_end(struct upstream *upstream, const struct http1_header *trailers, size_t count);
 void upstream_resume(struct upstream *upstream);
 
 #endif

@@ -143,6 +143,32 @@ static void test_upload_chunked_with_continue(void **state)
     rig_destroy(rig);
 }
 
+static void test_request_trailers(void **state)
+{
+    (void)state;
+    struct rig *rig =
+        rig_create(STEPS({.wait = "x-sum: 7\r\n\r\n", .answer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"}));
+    static const char *const trailers[] = {"authorization",
+                                           "Bearer x",
+                                           "cache-control",
+                                           "no-store",
+                                           "culvert-identity",
+                                           "x",
+                                           "x-forwarded-for",
+                                           "1.2.3.4",
+                                           "x-sum",
+                                           "7",
+                                           NULL};
+    struct pair_call *call = tunnel_pair_call(
+        &rig->pair, &(struct pair_request){.method = "POST", .path = "/services/svc/up", .body = true});
+    call->up_trailers = trailers;
+    tunnel_pair_write(call, "hello", 5, true);
+    tunnel_pair_run_to_close(call);
+    assert_int_equal(call->status, 200);
+    assert_non_null(strstr(scripted_service_received(rig->service), "5\r\nhello\r\n0\r\nx-sum: 7\r\n\r\n"));
+    rig_destroy(rig);
+}
+
 static void test_upload_with_length_and_growing_window(void **state)
 {
     (void)state;
@@ -477,6 +503,7 @@ int main(void)
         cmocka_unit_test(test_chunked_answer_with_trailers),
         cmocka_unit_test(test_answer_until_close),
         cmocka_unit_test(test_upload_chunked_with_continue),
+        cmocka_unit_test(test_request_trailers),
         cmocka_unit_test(test_upload_with_length_and_growing_window),
         cmocka_unit_test(test_identity),
         cmocka_unit_test(test_webhooks_need_no_identity),

@@ -82,6 +82,21 @@ static int on_close(nghttp2_session *h2, int32_t id, uint32_t code, void *arg)
     return 0;
 }
 
+static nghttp2_nv pair_nv(const char *name, const char *value)
+{
+    return (nghttp2_nv){(uint8_t *)(uintptr_t)name, (uint8_t *)(uintptr_t)value, strlen(name), strlen(value),
+                        NGHTTP2_NV_FLAG_NONE};
+}
+
+static void submit_trailers(nghttp2_session *h2, const struct pair_call *call)
+{
+    nghttp2_nv nv[16];
+    size_t n = 0;
+    for (const char *const *h = call->up_trailers; *h; h += 2)
+        nv[n++] = pair_nv(h[0], h[1]);
+    nghttp2_submit_trailer(h2, call->id, nv, n);
+}
+
 static ssize_t read_up(nghttp2_session *h2, int32_t id, uint8_t *buf, size_t len, uint32_t *flags,
                        nghttp2_data_source *source, void *arg)
 {
@@ -96,7 +111,12 @@ static ssize_t read_up(nghttp2_session *h2, int32_t id, uint8_t *buf, size_t len
     }
     if (n) memcpy(buf, call->up.at + call->up_at, n);
     call->up_at += n;
-    if (call->up_end && call->up_at == call->up.len) *flags |= NGHTTP2_DATA_FLAG_EOF;
+    if (!call->up_end || call->up_at < call->up.len) return (ssize_t)n;
+    *flags |= NGHTTP2_DATA_FLAG_EOF;
+    if (call->up_trailers) {
+        *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+        submit_trailers(h2, call);
+    }
     return (ssize_t)n;
 }
 
@@ -223,12 +243,6 @@ void tunnel_pair_run_to_close(struct pair_call *call)
 }
 
 // ---- calls -----------------------------------------------------------------------------------------------------
-
-static nghttp2_nv pair_nv(const char *name, const char *value)
-{
-    return (nghttp2_nv){(uint8_t *)(uintptr_t)name, (uint8_t *)(uintptr_t)value, strlen(name), strlen(value),
-                        NGHTTP2_NV_FLAG_NONE};
-}
 
 static void sign(struct tunnel_pair *pair, struct strbuf *out)
 {

@@ -31,6 +31,7 @@ struct pair_call {
     struct strbuf up; // request body that waits
     size_t up_at;
     bool up_end, up_deferred;
+    const char *const *up_trailers; // name, value, ..., NULL; behind the body
 };
 
 struct tunnel_pair {
