@@ -18,8 +18,9 @@ struct sessions_options {
     struct redis *redis; // may be NULL
     const char *replica;
     uint64_t lease_ttl_ms;
+    size_t ends_max;       // ended sessions that may wait for PostgreSQL
     bool renews;           // this loop renews the replica's lease, and at its start ends what an earlier process left
-    atomic_bool *may_open; // shared by the loops: set once that has ended; until then no session is opened
+    atomic_bool *may_open; // shared by the loops: set once that has ended; until then sessions wait for their epochs
 };
 
 struct sessions *sessions_create(struct loop *loop, const struct sessions_options *options);

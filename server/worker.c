@@ -98,6 +98,7 @@ static void open_services(struct worker *worker)
                                                          .redis = worker->redis,
                                                          .replica = config->node_name,
                                                          .lease_ttl_ms = (uint64_t)config->lease_ttl_ms,
+                                                         .ends_max = 2 * (size_t)config->tunnel_sessions_max,
                                                          .renews = loop_index(worker->loop) == 0,
                                                          .may_open = &worker->server->sessions_may_open,
                                                      });

@@ -88,6 +88,8 @@ struct pg_batch *pg_batch_create(struct pg *pg, const char *account_id);
 void pg_batch_add(struct pg_batch *batch, const struct pg_statement *statement, size_t count,
                   const struct pg_param *params);
 size_t pg_batch_count(const struct pg_batch *batch);
+// What is added from here on is of this account: one transaction for several. Counts as a statement of its own.
+void pg_batch_switch_account(struct pg_batch *batch, const char *account_id);
 // Takes the batch. on_done runs later, exactly once, on the loop. deadline_ms: how long from now; a batch that the
 // server has not answered by then takes its connection down with it.
 void pg_batch_submit(struct pg_batch *batch, uint64_t deadline_ms, pg_done on_done, void *arg);

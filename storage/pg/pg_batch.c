@@ -81,6 +81,14 @@ void pg_batch_add(struct pg_batch *batch, const struct pg_statement *statement, 
         copy_param(batch, entry, i, &params[i]);
 }
 
+void pg_batch_switch_account(struct pg_batch *batch, const char *account_id)
+{
+    struct pg_param param = pg_text(str_c(account_id));
+    if (!param.len || param.len >= sizeof batch->account_id)
+        pg_batch_fail(batch, ERROR_INVALID, "an account id of impossible length");
+    pg_batch_add(batch, &pg_batch_set_account, 1, &param);
+}
+
 void pg_batch_fail(struct pg_batch *batch, enum error_code code, const char *text)
 {
     if (batch->is_failed) return;

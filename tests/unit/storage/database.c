@@ -14,7 +14,7 @@
 #include "migrations/migrations.h"
 #include "storage/identity_store.h"
 #include "storage/runtime_store.h"
-#include "storage/session_store.h"
+#include "storage/session_batch.h"
 
 int database_setup(void **state)
 {
@@ -186,17 +186,17 @@ void database_make_runtime(struct database *database, const char *name, char out
     answer_finish(&answer);
 }
 
-static void on_opened(void *arg, const struct error *err, uint64_t epoch)
+static void on_opened(void *arg, const struct error *err, const uint64_t *epochs)
 {
-    answer_on_count(arg, err, epoch);
+    answer_on_count(arg, err, err ? 0 : epochs[0]);
 }
 
 uint64_t database_open_session(struct database *database, const char *runtime, const char *runtime_id,
                                const char *replica)
 {
-    struct session_new session = {.runtime = str_c(runtime),
+    struct session_new session = {.account_id = database->account,
+                                  .runtime = str_c(runtime),
                                   .runtime_id = str_c(runtime_id),
-                                  .replica = str_c(replica),
                                   .session_id = STR("session"),
                                   .instance_id = STR("instance"),
                                   .boot_id = STR("boot"),
@@ -204,11 +204,23 @@ uint64_t database_open_session(struct database *database, const char *runtime, c
                                   .remote = STR("127.0.0.1:1")};
     struct answer answer;
     answer_init(&answer, database);
-    session_store_open(database->pg, database->account, &session, on_opened, &answer);
+    session_batch_open(database->pg, str_c(replica), &session, 1, on_opened, &answer);
     answer_wait(&answer);
     uint64_t epoch = answer.code == ERROR_NONE ? answer.count : 0;
     answer_finish(&answer);
     return epoch;
+}
+
+void database_close_session(struct database *database, const char *runtime, uint64_t epoch, const char *reason)
+{
+    struct session_over over = {
+        .account_id = database->account, .runtime = str_c(runtime), .epoch = epoch, .reason = str_c(reason)};
+    struct answer answer;
+    answer_init(&answer, database);
+    session_batch_close(database->pg, &over, 1, answer_on_count, &answer);
+    answer_wait(&answer);
+    assert_int_equal(answer.code, ERROR_NONE);
+    answer_finish(&answer);
 }
 
 void database_query(const char *account, const char *sql, char *out, size_t out_bytes)

@@ -51,6 +51,7 @@ void database_make_runtime(struct database *database, const char *name, char out
 // A session; returns its epoch.
 uint64_t database_open_session(struct database *database, const char *runtime, const char *runtime_id,
                                const char *replica);
+void database_close_session(struct database *database, const char *runtime, uint64_t epoch, const char *reason);
 // As the owner with the account's rows in sight: the first column of the first row, or "". For looking behind.
 void database_query(const char *account, const char *sql, char *out, size_t out_bytes);
 void database_run_until(struct database *database, bool (*is_done)(void *arg), void *arg, unsigned seconds);

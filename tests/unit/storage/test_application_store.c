@@ -144,7 +144,6 @@ static void an_application_has_the_contracts_shape(void **state)
 static void what_is_not_live_says_so(void **state)
 {
     struct database *database = database_of(state);
-    struct answer answer;
     char id[ID_UUID_BYTES], ignored[8];
     database_make_runtime(database, "prod", id);
     uint64_t epoch = database_open_session(database, "prod", id, database->account);
@@ -173,10 +172,7 @@ static void what_is_not_live_says_so(void **state)
     old = get(database, "prod", "shop");
     assert_at(old, "freshness", "\"live\"");
     json_decref(old);
-    answer_init(&answer, database);
-    session_store_close(database->pg, database->account, STR("prod"), epoch, STR("gone"), answer_on_count, &answer);
-    answer_wait(&answer);
-    answer_finish(&answer);
+    database_close_session(database, "prod", epoch, "gone");
     json_t *node = get(database, "prod", "shop");
     assert_at(node, "freshness", "\"disconnected\"");
     assert_at(node, "healthStatus", "\"PROGRESSING\"");

@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "culvert_statements.h"
 #include "database.h"
-#include "storage/session_store.h"
+#include "storage/session_batch.h"
 
 struct outcome {
     bool is_done;
@@ -122,6 +122,11 @@ static void set_done(void *arg)
     ((struct outcome *)arg)->is_done = true;
 }
 
+static void on_opened(void *arg, const struct error *err, const uint64_t *epochs)
+{
+    answer_on_count(arg, err, err ? 0 : epochs[0]);
+}
+
 static void a_wait_for_a_lock_ends(void **state)
 {
     struct database *database = database_of(state);
@@ -140,8 +145,8 @@ static void a_wait_for_a_lock_ends(void **state)
                                                                    .statement_timeout_ms = 200});
     struct answer answer;
     answer_init(&answer, database);
-    session_store_open(pg, database->account, &(struct session_new){.runtime = STR("prod"), .runtime_id = str_c(id)},
-                       answer_on_count, &answer);
+    struct session_new session = {.account_id = account, .runtime = STR("prod"), .runtime_id = str_c(id)};
+    session_batch_open(pg, STR("replica"), &session, 1, on_opened, &answer);
     answer_wait(&answer);
     assert_int_equal(answer.code, ERROR_TIMEOUT);
     // The connection goes on.

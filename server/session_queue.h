@@ -1,0 +1,38 @@
+// session_queue: sessions of one loop on their way into PostgreSQL: those that wait for an epoch and those that have
+// ended. One transaction of each kind is under way at a time, and what comes meanwhile goes with the next: a single
+// session waits for nobody, and ten thousand that come back at once share a few dozen commits. Ends are kept until they
+// are written; openings fail when the database does not answer. Everything on its loop.
+#ifndef CULVERT_SERVER_SESSION_QUEUE_H
+#define CULVERT_SERVER_SESSION_QUEUE_H
+
+#include <stdatomic.h>
+
+#include "base/loop.h"
+#include "storage/pg/pg.h"
+#include "tunnel/broker.h"
+
+struct session_queue;
+
+struct session_queue_options {
+    struct pg *pg;
+    const char *replica;
+    atomic_bool *may_open; // until it is set, openings wait here
+    size_t ends_max;       // that may wait; over that the oldest is dropped (its lease will end it)
+    void *ctx;
+    // epoch 0 with err NULL: the runtime was deleted. err: the database is away, or refuses.
+    void (*on_opened)(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session,
+                      const struct error *err, uint64_t epoch);
+};
+
+struct session_queue *session_queue_create(struct loop *loop, const struct session_queue_options *options);
+void session_queue_stop(struct session_queue *queue);    // on_opened is not called any more
+void session_queue_destroy(struct session_queue *queue); // after pg was closed
+
+void session_queue_open(struct session_queue *queue, struct tunnel_node *node,
+                        const struct tunnel_session_info *session);
+// The session ended before it had an epoch: on_opened is not called for it; should it get one, that is closed again.
+void session_queue_forget(struct session_queue *queue, struct tunnel_session_ref ref);
+void session_queue_close(struct session_queue *queue, const struct tunnel_session_info *session, uint64_t epoch,
+                         const char *reason);
+
+#endif

@@ -1,0 +1,168 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "database.h"
+#include "storage/session_batch.h"
+
+struct opened {
+    struct answer answer;
+    uint64_t epochs[SESSION_BATCH_MAX];
+    size_t count;
+};
+
+static void on_opened(void *arg, const struct error *err, const uint64_t *epochs)
+{
+    struct opened *opened = arg;
+    if (!err) memcpy(opened->epochs, epochs, opened->count * sizeof *epochs);
+    answer_on_count(&opened->answer, err, 0);
+}
+
+static void open_all(struct database *database, const struct session_new *sessions, size_t count, uint64_t *out_epochs)
+{
+    struct opened opened = {.count = count};
+    answer_init(&opened.answer, database);
+    session_batch_open(database->pg, STR("replica"), sessions, count, on_opened, &opened);
+    answer_wait(&opened.answer);
+    if (opened.answer.code != ERROR_NONE) fail_msg("%s", opened.answer.text);
+    memcpy(out_epochs, opened.epochs, count * sizeof *out_epochs);
+    answer_finish(&opened.answer);
+}
+
+static struct session_new session_of(const char *account, const char *runtime, const char *id)
+{
+    return (struct session_new){.account_id = account,
+                                .runtime = str_c(runtime),
+                                .runtime_id = str_c(id),
+                                .session_id = STR("0-1"),
+                                .instance_id = STR("pod \"0\"\\ \xff"), // of an agent: anything, UTF-8 or not
+                                .boot_id = STR("boot"),
+                                .agent_version = STR("1"),
+                                .remote = STR("127.0.0.1:1")};
+}
+
+static void check(const char *account, const char *sql, const char *expected)
+{
+    char text[128];
+    database_query(account, sql, text, sizeof text);
+    assert_string_equal(text, expected);
+}
+
+struct runtime_made {
+    char name[16], id[ID_UUID_BYTES];
+};
+
+static void accounts_share_a_transaction(void **state)
+{
+    enum { EACH = 3 };
+    struct database *database = database_of(state);
+    char accounts[2][ID_ACCOUNT_BYTES];
+    struct runtime_made made[2][EACH];
+    for (int a = 0; a < 2; a++) {
+        if (a) database = database_of(state); // another account
+        memcpy(accounts[a], database->account, sizeof accounts[a]);
+        for (int i = 0; i < EACH; i++) {
+            snprintf(made[a][i].name, sizeof made[a][i].name, "r-%d", i);
+            database_make_runtime(database, made[a][i].name, made[a][i].id);
+        }
+    }
+    int low = strcmp(accounts[0], accounts[1]) < 0 ? 0 : 1;
+    struct session_new sessions[2 * EACH];
+    uint64_t epochs[2 * EACH];
+    for (int i = 0; i < 2 * EACH; i++) {
+        int a = i < EACH ? low : 1 - low;
+        sessions[i] = session_of(accounts[a], made[a][i % EACH].name, made[a][i % EACH].id);
+    }
+    open_all(database, sessions, 2 * EACH, epochs);
+    for (int i = 0; i < 2 * EACH; i++)
+        assert_int_equal(epochs[i], 1);
+    // One alone goes ahead of the others, then all again: each counts for itself.
+    open_all(database, &sessions[EACH], 1, epochs);
+    assert_int_equal(epochs[0], 2);
+    open_all(database, sessions, 2 * EACH, epochs);
+    for (int i = 0; i < 2 * EACH; i++)
+        assert_int_equal(epochs[i], i == EACH ? 3 : 2);
+    for (int a = 0; a < 2; a++) {
+        check(accounts[a], "SELECT count(*) FROM tunnel_sessions WHERE closed_at IS NULL", "3");
+        check(accounts[a], "SELECT count(*) FROM tunnel_sessions WHERE close_reason = 'superseded' AND epoch = 1", "3");
+        check(accounts[a], "SELECT count(*) FROM runtimes WHERE first_session_at IS NOT NULL", "3");
+        check(accounts[a], "SELECT instance_id FROM tunnel_sessions LIMIT 1", "pod \"0\"\\ \xef\xbf\xbd");
+    }
+}
+
+static void runtimes_that_are_gone_get_none(void **state)
+{
+    struct database *database = database_of(state);
+    struct runtime_made made[2];
+    for (int i = 0; i < 2; i++) {
+        snprintf(made[i].name, sizeof made[i].name, "r-%d", i * 2);
+        database_make_runtime(database, made[i].name, made[i].id);
+    }
+    const struct session_new sessions[] = {
+        session_of(database->account, "r-0", made[0].id), session_of(database->account, "r-1", made[0].id),
+        session_of(database->account, "r-2", made[0].id), // of another runtime of that name
+    };
+    uint64_t epochs[3];
+    open_all(database, sessions, 3, epochs);
+    assert_int_equal(epochs[0], 1);
+    assert_int_equal(epochs[1], 0);
+    assert_int_equal(epochs[2], 0);
+    check(database->account, "SELECT string_agg(runtime, ',') FROM tunnel_sessions", "r-0");
+}
+
+static void ends_are_of_their_epoch_alone(void **state)
+{
+    struct database *database = database_of(state);
+    struct runtime_made made[3];
+    struct session_new sessions[3];
+    struct session_over over[3];
+    uint64_t epochs[3];
+    for (int i = 0; i < 3; i++) {
+        snprintf(made[i].name, sizeof made[i].name, "r-%d", i);
+        database_make_runtime(database, made[i].name, made[i].id);
+        sessions[i] = session_of(database->account, made[i].name, made[i].id);
+        over[i] = (struct session_over){database->account, str_c(made[i].name), i == 1 ? 9 : 1, STR("it's \"over\"")};
+    }
+    open_all(database, sessions, 3, epochs);
+    struct answer answer;
+    answer_init(&answer, database);
+    session_batch_close(database->pg, over, 3, answer_on_count, &answer);
+    answer_wait(&answer);
+    assert_int_equal(answer.code, ERROR_NONE);
+    answer_finish(&answer);
+    check(database->account, "SELECT string_agg(runtime, ',') FROM tunnel_sessions WHERE closed_at IS NULL", "r-1");
+    check(database->account, "SELECT close_reason FROM tunnel_sessions WHERE closed_at IS NOT NULL LIMIT 1",
+          "it's \"over\"");
+}
+
+static void only_the_last_sessions_are_kept(void **state)
+{
+    struct database *database = database_of(state);
+    struct runtime_made made;
+    uint64_t epoch = 0;
+    snprintf(made.name, sizeof made.name, "prod");
+    database_make_runtime(database, made.name, made.id);
+    const struct session_new session = session_of(database->account, made.name, made.id);
+    for (int i = 0; i < 203; i++)
+        open_all(database, &session, 1, &epoch);
+    assert_int_equal(epoch, 203);
+    check(database->account, "SELECT min(epoch) || '-' || max(epoch) FROM tunnel_sessions", "4-203");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(accounts_share_a_transaction),
+        cmocka_unit_test(runtimes_that_are_gone_get_none),
+        cmocka_unit_test(ends_are_of_their_epoch_alone),
+        cmocka_unit_test(only_the_last_sessions_are_kept),
+    };
+    return cmocka_run_group_tests(tests, database_setup, database_teardown);
+}
