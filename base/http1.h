@@ -60,6 +60,7 @@ struct http1_chunked {
     uint64_t left;
     size_t line_bytes;
     size_t trailer_bytes;
+    struct strbuf *trailers; // where the trailer section's text goes, for http1_parse_trailers(); NULL: dropped
 };
 
 void http1_chunked_init(struct http1_chunked *c);
@@ -67,5 +68,7 @@ void http1_chunked_init(struct http1_chunked *c);
 // with the rest until out_used == len. *out_done: the last chunk and its trailers were read.
 MUST_CHECK enum error_code http1_chunked_feed(struct http1_chunked *c, const char *at, size_t len, size_t *out_used,
                                               struct str *out_data, bool *out_done, struct error *err);
+// The fields of a trailer section that http1_chunked_feed() has read; returns how many were put into out.
+size_t http1_parse_trailers(struct str text, struct http1_header *out, size_t out_max);
 
 #endif

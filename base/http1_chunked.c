@@ -1,7 +1,8 @@
 #include "base/http1.h"
 
 // RFC 9112 section 7.1. Sizes are plain hex with nothing around them; extensions are read over; trailers must be
-// well-formed field lines and are dropped, which section 7.1.2 allows to any recipient.
+// well-formed field lines; they are dropped, which section 7.1.2 allows to any recipient, unless the owner asks for
+// them.
 enum chunked_state {
     SIZE_FIRST, // a hex digit must come
     SIZE,       // hex digits, ';' or CR
@@ -153,6 +154,7 @@ enum error_code http1_chunked_feed(struct http1_chunked *c, const char *at, size
     size_t used = 0;
     struct str data = STR_EMPTY;
     while (used < len && c->state != DONE && c->state != DATA) {
+        if (c->trailers && c->state >= TRAILER_FIRST && c->state <= TRAILER_LF) strbuf_add_byte(c->trailers, at[used]);
         enum error_code code = feed_byte(c, at[used], err);
         if (code != ERROR_NONE) return code;
         used++;
@@ -168,4 +170,17 @@ enum error_code http1_chunked_feed(struct http1_chunked *c, const char *at, size
     *out_data = data;
     *out_done = c->state == DONE;
     return ERROR_NONE;
+}
+
+size_t http1_parse_trailers(struct str text, struct http1_header *out, size_t out_max)
+{
+    struct str line, name;
+    size_t n = 0;
+    bool more = true;
+    while (more && n < out_max) {
+        more = str_cut(&text, '\n', &line);
+        if (line.len > 0 && line.at[line.len - 1] == '\r') line.len--;
+        if (line.len > 0 && str_cut(&line, ':', &name)) out[n++] = (struct http1_header){name, str_trim(line)};
+    }
+    return n;
 }

@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "base/parse.h"
+#include "server/ingress_proxies.h"
 
 #define AT(field) offsetof(struct server_config, field)
 #define KIB       1024ll
@@ -220,6 +221,43 @@ static const struct config_entry entries[] = {
      .min = 1,
      .max = 1000000,
      .help = "Open connections a loop."},
+    {.name = "ingress.connections_per_address_max",
+     .type = CONFIG_INT,
+     .offset = AT(ingress_connections_per_address_max),
+     .def = "1024",
+     .max = 1000000,
+     .help = "Open connections a client address (IPv6: a /64) and loop, but for trusted proxies; 0: no cap."},
+    {.name = "ingress.connections_per_account_max",
+     .type = CONFIG_INT,
+     .offset = AT(ingress_connections_per_account_max),
+     .def = "4096",
+     .max = 1000000,
+     .help = "Open connections an account and loop, from their first authenticated request on; 0: no cap."},
+    {.name = "ingress.trusted_proxies",
+     .type = CONFIG_STRING,
+     .offset = AT(ingress_trusted_proxies),
+     .def = "",
+     .help =
+         "Networks (10.0.0.0/8, ::1) of proxies whose X-Forwarded-For, -Proto and Forwarded are kept and added to."},
+    {.name = "ingress.http2",
+     .type = CONFIG_BOOL,
+     .offset = AT(ingress_http2),
+     .def = "true",
+     .help = "Offer HTTP/2 (ALPN) beside HTTP/1.1."},
+    {.name = "ingress.http2_streams_max",
+     .type = CONFIG_INT,
+     .offset = AT(ingress_http2_streams_max),
+     .def = "100",
+     .min = 1,
+     .max = 10000,
+     .help = "Requests that an HTTP/2 connection may have open at once."},
+    {.name = "ingress.buffered_max",
+     .type = CONFIG_BYTES,
+     .offset = AT(ingress_buffered_bytes_max),
+     .def = "16MiB",
+     .min = 1024 * KIB,
+     .max = 4 * GIB,
+     .help = "Request bytes of HTTP/2 clients that may wait on a loop for the tunnel; then no more credit is given."},
     {.name = "ingress.head_timeout",
      .type = CONFIG_DURATION,
      .offset = AT(ingress_head_timeout_ms),
@@ -408,6 +446,10 @@ bool server_config_check(const struct server_config *config, struct strbuf *prob
         strbuf_add_c(problems, "tls.certificate_file and tls.key_file: are needed; culvertd serves no plain HTTP\n");
     check_pair("tunnel.tls", config->tunnel_tls_certificate_file, config->tunnel_tls_key_file, problems);
     check_pair("ingress.tls", config->ingress_tls_certificate_file, config->ingress_tls_key_file, problems);
+    struct ingress_proxies proxies;
+    struct error err;
+    if (ingress_proxies_parse(str_c(config->ingress_trusted_proxies), &proxies, &err) != ERROR_NONE)
+        strbuf_addf(problems, "ingress.trusted_proxies: %s\n", err.text);
     if (!is_host_name(str_c(config->tunnel_domain)))
         strbuf_add_c(problems, "tunnel.domain: is not a lower-case host name\n");
     if (!str_starts(str_c(config->platform_url), STR("https://")) || !config->platform_url[8])

@@ -27,6 +27,10 @@ struct server_config {
     int64_t redis_timeout_ms;
 
     int64_t api_connections_max, api_request_timeout_ms, api_body_bytes_max, api_events_bytes_max;
+    bool ingress_http2;
+    char *ingress_trusted_proxies;
+    int64_t ingress_connections_per_address_max, ingress_connections_per_account_max;
+    int64_t ingress_http2_streams_max, ingress_buffered_bytes_max;
     int64_t ingress_connections_max, ingress_head_timeout_ms, ingress_idle_timeout_ms, ingress_stall_timeout_ms;
     int64_t head_bytes_max;
     int64_t webhooks_per_second;

@@ -2,9 +2,10 @@
 
 #include <stdio.h>
 
+#include "base/http1.h"
+#include "base/id.h"
 #include "base/mem.h"
 #include "server/ingress_connection.h"
-#include "server/ingress_exchange.h"
 
 static void on_accepted(void *ctx, uv_tcp_t *tcp)
 {
@@ -24,6 +25,9 @@ static void take_options(struct ingress *ingress, const struct ingress_options *
     own->tunnel_domain = mem_strdup(options->tunnel_domain);
     own->platform_host = mem_strdup(options->platform_host ? options->platform_host : "");
     own->tls = NULL; // the reference is ingress->tls
+    own->trusted_proxies = NULL;
+    own->http2_streams_max = options->http2_streams_max ? options->http2_streams_max : 100;
+    own->buffered_bytes_max = (size_t)or_default(options->buffered_bytes_max, 16 * 1024 * 1024);
     own->head_bytes_max = or_default(options->head_bytes_max, HTTP1_HEAD_BYTES_MAX);
     own->head_timeout_ms = or_default(options->head_timeout_ms, 10 * 1000);
     own->idle_timeout_ms = or_default(options->idle_timeout_ms, 60 * 1000);
@@ -43,6 +47,10 @@ static void make_metrics(struct ingress *ingress)
     ingress->answers = metrics_counter("culvert_http_requests_total", "Answered requests.", "door", "code", NULL);
     ingress->cuts = metrics_counter("culvert_ingress_cuts_total",
                                     "Connections of the ingress door cut in the middle of a request.", "reason", NULL);
+    ingress->refused = metrics_counter("culvert_ingress_refused_total",
+                                       "Connections of the ingress door refused for being too many.", "cap", NULL);
+    ingress->by_protocol =
+        metrics_counter("culvert_ingress_connections_total", "Connections that were opened.", "protocol", NULL);
 }
 
 void ingress_count_answer(struct ingress *ingress, int status)
@@ -62,6 +70,13 @@ struct ingress *ingress_create(struct loop *loop, const struct ingress_options *
     ingress->loop = loop;
     take_options(ingress, options);
     make_metrics(ingress);
+    if (ingress_proxies_parse(str_c(options->trusted_proxies), &ingress->proxies, err) != ERROR_NONE) {
+        ingress_destroy(ingress);
+        return NULL;
+    }
+    ingress_census_init(&ingress->addresses, options->connections_per_address_max);
+    ingress_census_init(&ingress->accounts, options->connections_per_account_max);
+    id_random(ingress->request_id_seed, sizeof ingress->request_id_seed);
     ingress->listener =
         tcp_listener_create(loop, ingress->options.listen, options->connections_max, on_accepted, ingress, err);
     if (!ingress->listener) {
@@ -91,12 +106,8 @@ void ingress_stop_accepting(struct ingress *ingress)
     if (ingress->stopped) return;
     ingress->stopped = true;
     tcp_listener_stop(ingress->listener);
-    for (struct ingress_connection *connection = ingress->first; connection; connection = connection->next) {
-        if (connection->exchange)
-            ingress_exchange_last(connection->exchange);
-        else
-            ingress_connection_end_if_idle(connection);
-    }
+    for (struct ingress_connection *connection = ingress->first; connection; connection = connection->next)
+        ingress_connection_stop(connection);
 }
 
 bool ingress_is_idle(const struct ingress *ingress)
@@ -133,6 +144,10 @@ void ingress_destroy(struct ingress *ingress)
     if (!ingress) return;
     tcp_listener_destroy(ingress->listener);
     ingress_limiter_finish(&ingress->limiter);
+    ingress_census_finish(&ingress->addresses);
+    ingress_census_finish(&ingress->accounts);
+    while (ingress->spare_arena_count > 0)
+        arena_destroy(ingress->spare_arenas[--ingress->spare_arena_count]);
     SSL_CTX_free(ingress->tls);
     mem_free((char *)(uintptr_t)ingress->options.listen);
     mem_free((char *)(uintptr_t)ingress->options.tunnel_domain);

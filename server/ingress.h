@@ -1,8 +1,10 @@
-// ingress: the door into clusters, one a loop: HTTPS, a strict HTTP/1.1 server of our own that streams both ways.
-// `https://<account>-<runtime>.<tunnel domain>/...` and `/runtimes/<runtime>/proxy/...` on the platform's own host are
-// carried through the runtime's tunnel. Every request is authenticated and authorised by itself, whatever the
-// connection carried before; the account of the credential must be that of the host, and a foreign runtime looks like
-// a missing one. Only /webhooks/ passes without a credential, limited per runtime. Errors are application/problem+json.
+// ingress: the door into clusters, one a loop: HTTPS, a strict HTTP/1.1 server of our own and HTTP/2 (libnghttp2,
+// chosen by ALPN), both streaming both ways; gRPC, WebSocket (by Upgrade or extended CONNECT) and TCP connections
+// (connect-tcp). `https://<account>-<runtime>.<tunnel domain>/...` and `/runtimes/<runtime>/proxy/...` on the
+// platform's own host are carried through the runtime's tunnel. Every request is authenticated and authorised by
+// itself, whatever the connection carried before; the account of the credential must be that of the host, and a foreign
+// runtime looks like a missing one. Only /webhooks/ passes without a credential, limited per runtime. Errors are
+// application/problem+json.
 //
 // Everything on its loop; callbacks too.
 #ifndef CULVERT_SERVER_INGRESS_H
@@ -31,9 +33,13 @@ struct ingress_options {
     SSL_CTX *tls;              // NULL: plain, behind a proxy that ends TLS (and in tests)
     struct tunnel_node *node;  // of the same loop
     size_t connections_max;    // 0: no cap
-    size_t head_bytes_max;     // 0: 32 KiB
-    uint64_t head_timeout_ms;  // a head, and a handshake, must have arrived; 0: 10,000
-    uint64_t idle_timeout_ms;  // between requests; 0: 60,000
+    size_t connections_per_address_max, connections_per_account_max; // 0: no cap
+    const char *trusted_proxies; // networks whose X-Forwarded-* are believed; NULL: none
+    unsigned http2_streams_max;  // at once on a connection; 0: 100
+    size_t buffered_bytes_max;   // request bytes that HTTP/2 clients may have waiting here; 0: 16 MiB
+    size_t head_bytes_max;       // 0: 32 KiB
+    uint64_t head_timeout_ms;    // a head, and a handshake, must have arrived; 0: 10,000
+    uint64_t idle_timeout_ms;    // between requests; 0: 60,000
     uint64_t
         stall_timeout_ms; // a client that takes nothing of its answer, or stops in the middle of its body; 0: 60,000
     unsigned webhooks_per_second; // per runtime; 0: 20

@@ -1,4 +1,4 @@
-// ingress_answer: the bytes of an HTTP/1.1 answer: heads with one framing (RFC 9112 section 6.3), chunks, problems.
+// ingress_answer: the bytes of an HTTP/1.1 answer: heads with one framing (RFC 9112 section 6.3).
 // Pure; any thread.
 #ifndef CULVERT_SERVER_INGRESS_ANSWER_H
 #define CULVERT_SERVER_INGRESS_ANSWER_H
@@ -25,8 +25,5 @@ struct ingress_answer {
 // How the answer to this request will be framed. length: what the cluster said, UINT64_MAX: nothing.
 enum http1_body ingress_answer_body(struct str method, int minor, int status, uint64_t length);
 void ingress_answer_write(const struct ingress_answer *answer, struct strbuf *out);
-// A whole problem answer with its body (left out for HEAD).
-void ingress_answer_write_problem(struct strbuf *out, struct str method, int status, const char *code,
-                                  struct str detail, struct str request_id, bool close);
 
 #endif

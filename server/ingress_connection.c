@@ -1,210 +1,105 @@
 #include "server/ingress_connection.h"
 
 #include <stddef.h>
+#include <stdio.h>
 
-#include "base/http1.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "server/ingress_exchange.h"
+#include "server/ingress_http1.h"
+#include "server/ingress_http2.h"
 
-enum { PIPELINED_PER_TURN = 16 };
-
-static uint64_t now_ms(const struct ingress_connection *connection)
+uint64_t ingress_connection_now_ms(const struct ingress_connection *connection)
 {
     return uv_now(loop_uv(connection->ingress->loop));
 }
 
 // ---- time ----------------------------------------------------------------------------------------------------
 
-static uint64_t deadline_ms(const struct ingress_connection *connection)
-{
-    const struct ingress_options *options = &connection->ingress->options;
-    switch (connection->state) {
-    case INGRESS_IDLE:
-        return connection->since_ms + (connection->requests ? options->idle_timeout_ms : options->head_timeout_ms);
-    case INGRESS_HEAD: return connection->since_ms + options->head_timeout_ms;
-    case INGRESS_EXCHANGE: return now_ms(connection) + options->stall_timeout_ms / 4 + 1;
-    case INGRESS_LINGERING:
-        return now_ms(connection) +
-               (options->stall_timeout_ms < INGRESS_LINGER_MS ? options->stall_timeout_ms : INGRESS_LINGER_MS) / 2 + 1;
-    case INGRESS_OPENING: // the stream has its own
-    case INGRESS_CLOSED: break;
-    }
-    return 0;
-}
-
 static void on_timer(uv_timer_t *timer);
 
 // A timer that runs already and comes earlier is left alone: it looks at the state of that time.
-static void arm(struct ingress_connection *connection)
+void ingress_connection_arm(struct ingress_connection *connection, uint64_t due_ms)
 {
-    uint64_t due = deadline_ms(connection);
-    if (due == 0 || (connection->timer_due_ms && connection->timer_due_ms <= due)) return;
-    uint64_t now = now_ms(connection);
-    connection->timer_due_ms = due;
-    uv_timer_start(&connection->timer, on_timer, due > now ? due - now : 1, 0);
+    if (due_ms == 0 || connection->state == INGRESS_CLOSED) return;
+    if (connection->timer_due_ms && connection->timer_due_ms <= due_ms) return;
+    uint64_t now = ingress_connection_now_ms(connection);
+    connection->timer_due_ms = due_ms;
+    uv_timer_start(&connection->timer, on_timer, due_ms > now ? due_ms - now : 1, 0);
 }
 
-static void enter(struct ingress_connection *connection, enum ingress_connection_state state)
+bool ingress_connection_has_stalled(struct ingress_connection *connection, uint64_t limit_ms)
 {
-    connection->state = state;
-    connection->since_ms = connection->read_at_ms = connection->sent_at_ms = now_ms(connection);
-    connection->sent_bytes = UINT64_MAX; // not looked at yet
-    arm(connection);
-}
-
-// Nothing queued counts as progress: the client owes us nothing.
-static bool has_stalled(struct ingress_connection *connection)
-{
-    uint64_t now = now_ms(connection);
+    uint64_t now = ingress_connection_now_ms(connection);
     uint64_t sent = tls_stream_sent_bytes(connection->stream);
-    uint64_t limit = connection->ingress->options.stall_timeout_ms;
     if (sent != connection->sent_bytes || tls_stream_queued(connection->stream) == 0) {
         connection->sent_bytes = sent;
         connection->sent_at_ms = now;
     }
-    return now - connection->sent_at_ms >= limit;
+    return now - connection->sent_at_ms >= limit_ms;
 }
 
-static void check_exchange(struct ingress_connection *connection)
+void ingress_connection_forget_progress(struct ingress_connection *connection)
 {
-    struct ingress_exchange *exchange = connection->exchange;
-    bool stalled = has_stalled(connection);
-    if (stalled && !ingress_exchange_is_patient(exchange)) {
-        ingress_connection_cut(connection, "client-stalled");
-    } else if (ingress_exchange_awaits_body(exchange) &&
-               now_ms(connection) - connection->read_at_ms >= connection->ingress->options.stall_timeout_ms) {
-        ingress_connection_cut(connection, "body-stalled");
+    connection->sent_at_ms = ingress_connection_now_ms(connection);
+    connection->sent_bytes = UINT64_MAX; // not looked at yet
+}
+
+static void look_at_lingering(struct ingress_connection *connection)
+{
+    uint64_t limit = connection->ingress->options.stall_timeout_ms;
+    uint64_t now = ingress_connection_now_ms(connection);
+    bool over = tls_stream_is_shut(connection->stream) &&
+                (connection->eof || now - connection->linger_since_ms >= INGRESS_LINGER_MS);
+    if (over || ingress_connection_has_stalled(connection, limit)) {
+        ingress_connection_close(connection);
+        return;
     }
+    ingress_connection_arm(connection, now + (limit < INGRESS_LINGER_MS ? limit : INGRESS_LINGER_MS) / 2 + 1);
 }
 
 static void on_timer(uv_timer_t *timer)
 {
     struct ingress_connection *connection = timer->data;
-    uint64_t now = now_ms(connection);
     connection->timer_due_ms = 0;
-    switch (connection->state) {
-    case INGRESS_IDLE:
-        if (now >= deadline_ms(connection)) ingress_connection_end_if_idle(connection);
-        break;
-    case INGRESS_HEAD:
-        if (now >= deadline_ms(connection))
-            ingress_exchange_refuse(connection, 408, "head-timeout", "the request head took too long");
-        break;
-    case INGRESS_EXCHANGE: check_exchange(connection); break;
-    case INGRESS_LINGERING:
-        if (has_stalled(connection) || (tls_stream_is_shut(connection->stream) &&
-                                        (connection->eof || now - connection->since_ms >= INGRESS_LINGER_MS)))
-            ingress_connection_close(connection);
-        break;
-    case INGRESS_OPENING:
-    case INGRESS_CLOSED: break;
-    }
-    if (connection->state != INGRESS_CLOSED) arm(connection);
+    if (connection->state == INGRESS_LINGERING) look_at_lingering(connection);
+    if (connection->state != INGRESS_SERVING) return;
+    uint64_t due = connection->protocol->on_time(connection->front, ingress_connection_now_ms(connection));
+    if (connection->state == INGRESS_SERVING) ingress_connection_arm(connection, due);
 }
 
-// ---- input ---------------------------------------------------------------------------------------------------
-
-void ingress_connection_linger(struct ingress_connection *connection)
+void ingress_connection_be_patient(struct ingress_connection *connection)
 {
-    ingress_exchange_destroy(connection->exchange);
-    connection->exchange = NULL;
-    strbuf_clear(&connection->in);
-    strbuf_shrink(&connection->in);
-    enter(connection, INGRESS_LINGERING);
-    tls_stream_shutdown(connection->stream);
+    if (!connection->patient) tls_stream_be_patient(connection->stream);
+    connection->patient = true;
+}
+
+// ---- the socket's callbacks ----------------------------------------------------------------------------------
+
+static void start_protocol(struct ingress_connection *connection)
+{
+    bool http2 = str_eq(tls_stream_protocol(connection->stream), STR("h2"));
+    connection->state = INGRESS_SERVING;
+    connection->protocol = http2 ? &ingress_http2_protocol : &ingress_http1_protocol;
+    connection->front = http2 ? (void *)ingress_http2_create(connection) : (void *)ingress_http1_create(connection);
+    metric_add(metric_with(connection->ingress->by_protocol, connection->protocol->name), 1);
+}
+
+static void on_open(void *arg)
+{
+    struct ingress_connection *connection = arg;
+    if (connection->ingress->stopped) {
+        ingress_connection_linger(connection);
+        return;
+    }
+    start_protocol(connection);
     tls_stream_read_start(connection->stream);
-}
-
-// Takes a head off the input. False: nothing to do until more arrives.
-static bool take_head(struct ingress_connection *connection)
-{
-    struct strbuf *in = &connection->in;
-    struct http1_head head;
-    struct error err;
-    size_t bytes = 0;
-    if (in->len == 0) return false;
-    enum error_code code =
-        http1_parse_request(in->at, in->len, connection->ingress->options.head_bytes_max, &head, &bytes, &err);
-    if (code == ERROR_AGAIN) {
-        if (connection->state == INGRESS_IDLE) enter(connection, INGRESS_HEAD);
-        return false;
-    }
-    if (code != ERROR_NONE) {
-        bool large = code == ERROR_TOO_LARGE;
-        ingress_exchange_refuse(connection, large ? 431 : 400, large ? "head-too-large" : "bad-request", err.text);
-        return false;
-    }
-    // The exchange keeps the head's text; what came behind it goes into a new buffer.
-    struct strbuf rest;
-    strbuf_init(&rest, in->max);
-    strbuf_add(&rest, in->at + bytes, in->len - bytes);
-    char *text = strbuf_detach(in);
-    *in = rest;
-    connection->requests++;
-    enter(connection, INGRESS_EXCHANGE);
-    connection->exchange = ingress_exchange_create(connection, text, &head);
-    return true;
-}
-
-// Moves the input and the exchange forward as far as they go.
-static void advance(struct ingress_connection *connection)
-{
-    struct strbuf *in = &connection->in;
-    for (int i = 0; i < PIPELINED_PER_TURN; i++) {
-        if (connection->cut_reason || connection->state == INGRESS_LINGERING || connection->state == INGRESS_CLOSED)
-            return;
-        if (connection->state == INGRESS_EXCHANGE) {
-            if (in->len > 0) {
-                size_t used = ingress_exchange_feed(connection->exchange, in->at, in->len);
-                strbuf_drop_front(in, used);
-            }
-            if (in->len == 0 && connection->eof) ingress_exchange_feed_end(connection->exchange);
-            if (!ingress_exchange_is_over(connection->exchange)) break;
-            if (!ingress_exchange_keeps_alive(connection->exchange)) {
-                ingress_connection_linger(connection);
-                return;
-            }
-            ingress_exchange_destroy(connection->exchange);
-            connection->exchange = NULL;
-            enter(connection, INGRESS_IDLE);
-        }
-        if (connection->ingress->stopped && in->len == 0) {
-            ingress_connection_end_if_idle(connection);
-            return;
-        }
-        if (!take_head(connection)) break;
-    }
-    if (connection->state == INGRESS_LINGERING || connection->state == INGRESS_CLOSED) return;
-    // More requests wait than one turn takes: the others first.
-    if (connection->state != INGRESS_EXCHANGE && in->len > 0 && memchr(in->at, '\n', in->len) &&
-        connection->state == INGRESS_IDLE)
-        ingress_connection_wake(connection);
-    strbuf_shrink(in);
-    if (in->len >= INGRESS_INPUT_BYTES)
-        tls_stream_read_stop(connection->stream);
-    else
-        tls_stream_read_start(connection->stream);
 }
 
 static void on_data(void *arg, const char *at, size_t len)
 {
     struct ingress_connection *connection = arg;
-    size_t used = 0;
-    if (connection->cut_reason || connection->state == INGRESS_CLOSED) return;
-    connection->read_at_ms = now_ms(connection);
-    if (connection->state == INGRESS_LINGERING) return;
-    // A body goes from the record into the tunnel without another copy.
-    if (connection->state == INGRESS_EXCHANGE && connection->in.len == 0)
-        used = ingress_exchange_feed(connection->exchange, at, len);
-    if (used < len && !strbuf_add(&connection->in, at + used, len - used)) {
-        ingress_connection_cut(connection, "input-overflow");
-        return;
-    }
-    // A head that comes in drops is looked at when a line is complete, not at every byte.
-    bool waits = connection->state == INGRESS_HEAD && !memchr(at, '\n', len) &&
-                 connection->in.len < connection->ingress->options.head_bytes_max;
-    if (!waits) advance(connection);
+    if (connection->cut_reason || connection->state != INGRESS_SERVING) return;
+    connection->protocol->on_data(connection->front, at, len);
 }
 
 static void on_eof(void *arg)
@@ -212,49 +107,29 @@ static void on_eof(void *arg)
     struct ingress_connection *connection = arg;
     if (connection->cut_reason || connection->state == INGRESS_CLOSED) return;
     connection->eof = true;
-    if (connection->state == INGRESS_EXCHANGE) {
-        if (ingress_exchange_is_raw(connection->exchange))
-            ingress_connection_wake(connection); // half-close, once what has come before is passed on
-        else
-            ingress_connection_cut(connection, "client-gone");
-    } else if (connection->state == INGRESS_LINGERING && !tls_stream_is_shut(connection->stream)) {
-        return; // our last bytes are still on their way
-    } else {
+    if (connection->state == INGRESS_SERVING)
+        connection->protocol->on_eof(connection->front);
+    else if (connection->state != INGRESS_LINGERING || tls_stream_is_shut(connection->stream))
         ingress_connection_close(connection);
-    }
-}
-
-// ---- the other callbacks -------------------------------------------------------------------------------------
-
-static void on_open(void *arg)
-{
-    struct ingress_connection *connection = arg;
-    enter(connection, INGRESS_IDLE);
-    if (connection->ingress->stopped)
-        ingress_connection_end_if_idle(connection);
-    else
-        tls_stream_read_start(connection->stream);
 }
 
 static void on_drain(void *arg)
 {
     struct ingress_connection *connection = arg;
-    if (connection->exchange) ingress_exchange_drained(connection->exchange);
+    if (connection->state == INGRESS_SERVING) connection->protocol->on_drain(connection->front);
 }
 
-// The client ended its direction while we do not read because the tunnel takes no more of its body.
 static void on_hangup(void *arg)
 {
     struct ingress_connection *connection = arg;
-    if (connection->state == INGRESS_EXCHANGE && !ingress_exchange_is_raw(connection->exchange))
-        ingress_connection_cut(connection, "client-gone");
+    if (connection->state == INGRESS_SERVING) connection->protocol->on_hangup(connection->front);
 }
 
 static void on_fail(void *arg, const struct error *err)
 {
     struct ingress_connection *connection = arg;
     log_debug("ingress", "connection_failed", log_c("peer", connection->peer), log_err(err));
-    if (connection->state == INGRESS_EXCHANGE)
+    if (connection->state == INGRESS_SERVING && connection->protocol->is_busy(connection->front))
         ingress_connection_cut(connection, "client-gone");
     else
         ingress_connection_close(connection);
@@ -265,14 +140,17 @@ static void run_turn(struct turn_item *item)
     struct ingress_connection *connection =
         (struct ingress_connection *)((char *)item - offsetof(struct ingress_connection, turn_item));
     if (connection->state == INGRESS_CLOSED) return;
-    if (!connection->cut_reason) {
-        advance(connection);
-        return;
+    if (connection->cut_reason) {
+        metric_add(metric_with(connection->ingress->cuts, connection->cut_reason), 1);
+        log_debug("ingress", "connection_cut", log_c("peer", connection->peer),
+                  log_c("reason", connection->cut_reason));
+        ingress_connection_close(connection);
+    } else if (connection->state == INGRESS_SERVING) {
+        connection->protocol->on_turn(connection->front);
     }
-    metric_add(metric_with(connection->ingress->cuts, connection->cut_reason), 1);
-    log_debug("ingress", "connection_cut", log_c("peer", connection->peer), log_c("reason", connection->cut_reason));
-    ingress_connection_close(connection);
 }
+
+// ---- for the protocols ---------------------------------------------------------------------------------------
 
 void ingress_connection_wake(struct ingress_connection *connection)
 {
@@ -286,12 +164,40 @@ void ingress_connection_cut(struct ingress_connection *connection, const char *r
     ingress_connection_wake(connection);
 }
 
-void ingress_connection_end_if_idle(struct ingress_connection *connection)
+static void end_protocol(struct ingress_connection *connection)
 {
-    if (connection->state == INGRESS_IDLE && connection->in.len == 0) ingress_connection_linger(connection);
+    if (connection->front) connection->protocol->destroy(connection->front);
+    connection->front = NULL;
+}
+
+void ingress_connection_linger(struct ingress_connection *connection)
+{
+    if (connection->state == INGRESS_LINGERING || connection->state == INGRESS_CLOSED) return;
+    end_protocol(connection);
+    connection->state = INGRESS_LINGERING;
+    connection->linger_since_ms = ingress_connection_now_ms(connection);
+    ingress_connection_forget_progress(connection);
+    tls_stream_shutdown(connection->stream);
+    tls_stream_read_start(connection->stream);
+    look_at_lingering(connection);
+}
+
+bool ingress_connection_take_account(struct ingress_connection *connection, struct str account_id)
+{
+    struct ingress_census *accounts = &connection->ingress->accounts;
+    if (str_eq(account_id, str_c(connection->account))) return true;
+    if (account_id.len >= sizeof connection->account || !ingress_census_enter(accounts, account_id)) return false;
+    if (connection->account[0]) ingress_census_leave(accounts, str_c(connection->account));
+    snprintf(connection->account, sizeof connection->account, "%.*s", STR_ARG(account_id));
+    return true;
 }
 
 // ---- life ----------------------------------------------------------------------------------------------------
+
+void ingress_connection_stop(struct ingress_connection *connection)
+{
+    if (connection->state == INGRESS_SERVING && !connection->cut_reason) connection->protocol->stop(connection->front);
+}
 
 static void on_handle_gone(struct ingress_connection *connection)
 {
@@ -299,9 +205,10 @@ static void on_handle_gone(struct ingress_connection *connection)
     if (--connection->handles_open > 0) return;
     *connection->link = connection->next;
     if (connection->next) connection->next->link = connection->link;
+    if (connection->counted) ingress_census_leave(&ingress->addresses, str_c(connection->network));
+    if (connection->account[0]) ingress_census_leave(&ingress->accounts, str_c(connection->account));
     ingress->connections--;
     metric_move(ingress->open_connections, -1);
-    strbuf_finish(&connection->in);
     mem_free(connection);
     if (ingress->listener) tcp_listener_connection_closed(ingress->listener);
     ingress_check_closed(ingress);
@@ -320,12 +227,31 @@ static void on_timer_closed(uv_handle_t *handle)
 void ingress_connection_close(struct ingress_connection *connection)
 {
     if (connection->state == INGRESS_CLOSED) return;
+    end_protocol(connection);
     connection->state = INGRESS_CLOSED;
     turn_remove(&connection->ingress->pool.turn, &connection->turn_item);
-    ingress_exchange_destroy(connection->exchange);
-    connection->exchange = NULL;
     tls_stream_close(connection->stream, on_stream_closed, connection);
     uv_close((uv_handle_t *)&connection->timer, on_timer_closed);
+}
+
+static void link_connection(struct ingress_connection *connection, struct ingress *ingress)
+{
+    connection->ingress = ingress;
+    connection->next = ingress->first;
+    connection->link = &ingress->first;
+    if (ingress->first) ingress->first->link = &connection->next;
+    ingress->first = connection;
+    ingress->connections++;
+    metric_move(ingress->open_connections, 1);
+}
+
+static void name_network(struct ingress_connection *connection)
+{
+    struct in6_addr address;
+    memcpy(connection->network, connection->peer, sizeof connection->network);
+    if (inet_pton(AF_INET6, connection->peer, &address) != 1) return;
+    memset(address.s6_addr + 8, 0, 8);
+    inet_ntop(AF_INET6, &address, connection->network, sizeof connection->network);
 }
 
 void ingress_connection_create(struct ingress *ingress, uv_tcp_t *tcp)
@@ -337,21 +263,20 @@ void ingress_connection_create(struct ingress *ingress, uv_tcp_t *tcp)
                                                     .on_hangup = on_hangup,
                                                     .on_fail = on_fail};
     struct ingress_connection *connection = mem_zalloc(sizeof *connection);
-    connection->ingress = ingress;
-    connection->next = ingress->first;
-    connection->link = &ingress->first;
-    if (ingress->first) ingress->first->link = &connection->next;
-    ingress->first = connection;
-    ingress->connections++;
-    metric_move(ingress->open_connections, 1);
+    link_connection(connection, ingress);
     connection->handles_open = 2;
     connection->turn_item.run = run_turn;
-    // Reading pauses at INGRESS_INPUT_BYTES, or when a head could be too large; one read may come on top of either.
-    strbuf_init(&connection->in,
-                ingress->options.head_bytes_max + INGRESS_INPUT_BYTES + 2 * (size_t)TLS_STREAM_READ_BYTES);
     uv_timer_init(loop_uv(ingress->loop), &connection->timer);
     connection->timer.data = connection;
     connection->stream =
         tls_stream_create(&ingress->pool, tcp, ingress->tls, ingress->options.head_timeout_ms, &events, connection);
     tls_stream_peer(connection->stream, connection->peer);
+    // A proxy in front of us speaks for many clients.
+    if (ingress_proxies_have(&ingress->proxies, str_c(connection->peer))) return;
+    name_network(connection);
+    connection->counted = ingress_census_enter(&ingress->addresses, str_c(connection->network));
+    if (connection->counted) return;
+    // Before the handshake, which is what costs.
+    metric_add(metric_with(ingress->refused, "address"), 1);
+    ingress_connection_close(connection);
 }

@@ -2,65 +2,77 @@
 
 #include "base/token.h"
 
+// A field name in a table, with its length: tables are walked for each field of each request.
+#define FIELD(name)                                                                                                    \
+    {                                                                                                                  \
+        name, sizeof(name) - 1                                                                                         \
+    }
+
 // ---- into the cluster ----------------------------------------------------------------------------------------
 
 // Hop-by-hop (RFC 9110 section 7.6.1), framing that is made anew, credentials, and what others would believe about
 // where the request comes from or what it means.
-static const char *const request_denied[] = {
-    "connection",
-    "keep-alive",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "http2-settings",
-    "host",
-    "content-length",
-    "expect",
-    "authorization",
-    "cookie",
-    "cookie2",
-    "x-access-token",
-    "forwarded",
-    "via",
-    "x-real-ip",
-    "x-client-ip",
-    "true-client-ip",
-    "x-cluster-client-ip",
-    "cf-connecting-ip",
-    "x-request-id",
-    "x-rewrite-url",
-    "x-http-method",
-    "x-method-override",
-    "x-http-method-override",
+static const struct str request_denied[] = {
+    FIELD("connection"),
+    FIELD("keep-alive"),
+    FIELD("te"),
+    FIELD("trailer"),
+    FIELD("transfer-encoding"),
+    FIELD("upgrade"),
+    FIELD("http2-settings"),
+    FIELD("host"),
+    FIELD("content-length"),
+    FIELD("expect"),
+    FIELD("authorization"),
+    FIELD("cookie"),
+    FIELD("cookie2"),
+    FIELD("x-access-token"),
+    FIELD("forwarded"),
+    FIELD("via"),
+    FIELD("x-real-ip"),
+    FIELD("x-client-ip"),
+    FIELD("true-client-ip"),
+    FIELD("x-cluster-client-ip"),
+    FIELD("cf-connecting-ip"),
+    FIELD("x-request-id"),
+    FIELD("x-rewrite-url"),
+    FIELD("x-http-method"),
+    FIELD("x-method-override"),
+    FIELD("x-http-method-override"),
 };
-static const char *const request_denied_prefixes[] = {
-    "impersonate-",    "x-remote-",
-    "x-forwarded-",    "x-original-",
-    "culvert-",        "proxy-",
-    "x-auth-request-", "x-webauth-",
-    "x-ssl-",          "ssl-client-",
-    "x-client-cert",   "x-goog-authenticated-",
-    "x-amzn-oidc-",    "x-ms-client-principal",
-    "sec-websocket-",
+static const struct str request_denied_prefixes[] = {
+    FIELD("impersonate-"),    FIELD("x-remote-"),
+    FIELD("x-forwarded-"),    FIELD("x-original-"),
+    FIELD("culvert-"),        FIELD("proxy-"),
+    FIELD("x-auth-request-"), FIELD("x-webauth-"),
+    FIELD("x-ssl-"),          FIELD("ssl-client-"),
+    FIELD("x-client-cert"),   FIELD("x-goog-authenticated-"),
+    FIELD("x-amzn-oidc-"),    FIELD("x-ms-client-principal"),
+    FIELD("sec-websocket-"),
 };
 // End to end through the tunnel; the key and its answer are between the client and us.
-static const char *const websocket_kept[] = {"sec-websocket-protocol", "sec-websocket-version",
-                                             "sec-websocket-extensions"};
+static const struct str websocket_kept[] = {FIELD("sec-websocket-protocol"), FIELD("sec-websocket-version"),
+                                            FIELD("sec-websocket-extensions")};
+
+// Checksums of what went before; gRPC knows no trailers of a client.
+static const struct str request_trailers_allowed[] = {FIELD("content-digest"), FIELD("repr-digest"), FIELD("digest"),
+                                                      FIELD("content-md5"), FIELD("server-timing")};
+static const struct str request_trailer_prefixes[] = {FIELD("x-checksum-"), FIELD("x-amz-checksum-"),
+                                                      FIELD("x-amz-trailer-"), FIELD("x-trailer-")};
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
-static bool is_one_of(struct str name, const char *const *list, size_t count)
+static bool is_one_of(struct str name, const struct str *list, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (str_eq_nocase(name, str_c(list[i]))) return true;
+        if (list[i].len == name.len && str_eq_nocase(name, list[i])) return true;
     return false;
 }
 
-static bool starts_with_one_of(struct str name, const char *const *list, size_t count)
+static bool starts_with_one_of(struct str name, const struct str *list, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (str_starts_nocase(name, str_c(list[i]))) return true;
+        if (str_starts_nocase(name, list[i])) return true;
     return false;
 }
 
@@ -109,12 +121,54 @@ static struct str lower_copy(struct arena *arena, struct str s)
     return str_of(copy, s.len);
 }
 
+// All in a row, in the arena.
+static struct str join(struct arena *arena, const struct str *parts, size_t count)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < count; i++)
+        len += parts[i].len;
+    char *text = arena_alloc(arena, len + 1), *end = text;
+    for (size_t i = 0; i < count; i++)
+        if (parts[i].len) end = (char *)memcpy(end, parts[i].at, parts[i].len) + parts[i].len;
+    return str_of(text, len);
+}
+
+// What a trusted proxy said in all fields of that name, and then `own`.
+static struct str append_to(struct str own, struct str name, const struct http1_header *headers, size_t count,
+                            const struct ingress_caller *caller, struct arena *arena)
+{
+    struct str value = STR_EMPTY;
+    if (!caller->is_trusted_proxy) return own;
+    for (size_t i = 0; i < count; i++) {
+        if (!str_eq_nocase(headers[i].name, name) || headers[i].value.len == 0) continue;
+        if (value.len + headers[i].value.len > INGRESS_FORWARDED_BYTES_MAX || !http1_is_field_value(headers[i].value))
+            return own;
+        value = value.len ? join(arena, (struct str[]){value, STR(", "), headers[i].value}, 3) : headers[i].value;
+    }
+    return value.len ? join(arena, (struct str[]){value, STR(", "), own}, 3) : own;
+}
+
 // RFC 7239: for= and host= are quoted because of colons and brackets.
-static struct str forwarded_value(const struct ingress_caller *caller, struct arena *arena)
+static struct str forwarded_value(const struct ingress_caller *caller, struct str proto, struct arena *arena)
 {
     bool v6 = str_has_byte(caller->peer, ':');
-    return str_c(arena_printf(arena, "for=\"%s%.*s%s\";host=\"%.*s\";proto=%s", v6 ? "[" : "", STR_ARG(caller->peer),
-                              v6 ? "]" : "", STR_ARG(caller->host), caller->tls ? "https" : "http"));
+    const struct str parts[] = {v6 ? STR("for=\"[") : STR("for=\""),
+                                caller->peer,
+                                v6 ? STR("]\";host=\"") : STR("\";host=\""),
+                                caller->host,
+                                STR("\";proto="),
+                                proto};
+    return join(arena, parts, COUNT(parts));
+}
+
+static struct str proto_of(const struct http1_header *headers, size_t count, const struct ingress_caller *caller)
+{
+    for (size_t i = 0; caller->is_trusted_proxy && i < count; i++) {
+        if (!str_eq_nocase(headers[i].name, STR("x-forwarded-proto"))) continue;
+        if (str_eq(headers[i].value, STR("https"))) return STR("https");
+        if (str_eq(headers[i].value, STR("http"))) return STR("http");
+    }
+    return caller->tls ? STR("https") : STR("http");
 }
 
 size_t ingress_headers_request(const struct http1_header *headers, size_t count, const struct ingress_caller *caller,
@@ -131,10 +185,14 @@ size_t ingress_headers_request(const struct http1_header *headers, size_t count,
         out[n++] = (struct tunnel_header){lower_copy(arena, header->name), header->value};
     }
     if (te_trailers) out[n++] = (struct tunnel_header){STR("te"), STR("trailers")};
-    out[n++] = (struct tunnel_header){STR("x-forwarded-for"), caller->peer};
+    struct str proto = proto_of(headers, count, caller), forwarded = forwarded_value(caller, proto, arena);
+    if (caller->expect_continue) out[n++] = (struct tunnel_header){STR("expect"), STR("100-continue")};
+    out[n++] = (struct tunnel_header){STR("x-forwarded-for"),
+                                      append_to(caller->peer, STR("x-forwarded-for"), headers, count, caller, arena)};
     out[n++] = (struct tunnel_header){STR("x-forwarded-host"), caller->host};
-    out[n++] = (struct tunnel_header){STR("x-forwarded-proto"), caller->tls ? STR("https") : STR("http")};
-    out[n++] = (struct tunnel_header){STR("forwarded"), forwarded_value(caller, arena)};
+    out[n++] = (struct tunnel_header){STR("x-forwarded-proto"), proto};
+    out[n++] =
+        (struct tunnel_header){STR("forwarded"), append_to(forwarded, STR("forwarded"), headers, count, caller, arena)};
     out[n++] = (struct tunnel_header){STR("x-request-id"), caller->request_id};
     if (caller->prefix.len) out[n++] = (struct tunnel_header){STR("x-forwarded-prefix"), caller->prefix};
     return n;
@@ -172,50 +230,67 @@ struct str ingress_headers_request_id(const struct http1_header *headers, size_t
     return id;
 }
 
+// Nothing about framing, routing, credentials or identity may stand behind a body (RFC 9110 section 6.5.1).
+size_t ingress_headers_request_trailers(const struct http1_header *trailers, size_t count, struct arena *arena,
+                                        struct tunnel_header *out, size_t out_max)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < count && n < out_max; i++) {
+        struct str name = trailers[i].name;
+        bool allowed = is_one_of(name, request_trailers_allowed, COUNT(request_trailers_allowed)) ||
+                       starts_with_one_of(name, request_trailer_prefixes, COUNT(request_trailer_prefixes));
+        if (allowed && http1_is_token(name) && !str_has_byte(name, '_') &&
+            trailers[i].value.len <= INGRESS_HEADER_BYTES_MAX && http1_is_field_value(trailers[i].value))
+            out[n++] = (struct tunnel_header){lower_copy(arena, name), trailers[i].value};
+    }
+    return n;
+}
+
 // ---- out of the cluster --------------------------------------------------------------------------------------
 
 // What describes the answer itself. Nothing here sets state or policy in a browser for the origin.
 static const struct {
-    const char *name;
+    struct str name;
     bool list; // may come several times
 } response_allowed[] = {
-    {"content-type", false},
-    {"content-encoding", true},
-    {"content-language", true},
-    {"content-disposition", false},
-    {"content-range", false},
-    {"content-md5", false},
-    {"content-digest", true},
-    {"repr-digest", true},
-    {"digest", true},
-    {"cache-control", true},
-    {"pragma", false},
-    {"expires", false},
-    {"age", false},
-    {"date", false},
-    {"etag", false},
-    {"last-modified", false},
-    {"vary", true},
-    {"accept-ranges", false},
-    {"accept-patch", true},
-    {"allow", true},
-    {"retry-after", false},
-    {"x-total-count", false},
-    {"grpc-status", false},
-    {"grpc-message", false},
-    {"grpc-encoding", false},
-    {"grpc-accept-encoding", true},
-    {"traceresponse", false},
-    {"sec-websocket-protocol", false},
-    {"sec-websocket-extensions", true},
+    {FIELD("content-type"), false},
+    {FIELD("content-encoding"), true},
+    {FIELD("content-language"), true},
+    {FIELD("content-disposition"), false},
+    {FIELD("content-range"), false},
+    {FIELD("content-md5"), false},
+    {FIELD("content-digest"), true},
+    {FIELD("repr-digest"), true},
+    {FIELD("digest"), true},
+    {FIELD("cache-control"), true},
+    {FIELD("pragma"), false},
+    {FIELD("expires"), false},
+    {FIELD("age"), false},
+    {FIELD("date"), false},
+    {FIELD("etag"), false},
+    {FIELD("last-modified"), false},
+    {FIELD("vary"), true},
+    {FIELD("accept-ranges"), false},
+    {FIELD("accept-patch"), true},
+    {FIELD("allow"), true},
+    {FIELD("retry-after"), false},
+    {FIELD("x-total-count"), false},
+    {FIELD("grpc-status"), false},
+    {FIELD("grpc-message"), false},
+    {FIELD("grpc-encoding"), false},
+    {FIELD("grpc-accept-encoding"), true},
+    {FIELD("traceresponse"), false},
+    {FIELD("sec-websocket-protocol"), false},
+    {FIELD("sec-websocket-extensions"), true},
 };
 // A runtime's own origin may be opened to scripts of others: it knows no cookies, so there is nothing to ride on.
-static const char *const cors_allowed[] = {"access-control-allow-origin", "access-control-allow-methods",
-                                           "access-control-allow-headers", "access-control-expose-headers",
-                                           "access-control-max-age"};
-static const char *const trailers_allowed[] = {"grpc-status",    "grpc-message", "grpc-status-details-bin",
-                                               "content-digest", "repr-digest",  "digest",
-                                               "server-timing"};
+static const struct str cors_allowed[] = {FIELD("access-control-allow-origin"), FIELD("access-control-allow-methods"),
+                                          FIELD("access-control-allow-headers"), FIELD("access-control-expose-headers"),
+                                          FIELD("access-control-max-age")};
+static const struct str trailers_allowed[] = {
+    FIELD("grpc-status"),    FIELD("grpc-message"), FIELD("grpc-status-details-bin"),
+    FIELD("content-digest"), FIELD("repr-digest"),  FIELD("digest"),
+    FIELD("server-timing")};
 
 static bool is_sound(const struct tunnel_header *header)
 {
@@ -233,11 +308,11 @@ static bool has_name(const struct tunnel_header *headers, size_t count, struct s
 // A path on our own host, or empty when the target is elsewhere: "//x", "/\x", other schemes and other hosts are.
 static struct str local_location(struct str value, struct str host)
 {
-    static const char *const schemes[] = {"https://", "http://"};
+    static const struct str schemes[] = {FIELD("https://"), FIELD("http://")};
     if (value.len == 0 || str_has_byte(value, '\\')) return STR_EMPTY;
     for (size_t i = 0; i < COUNT(schemes); i++) {
-        struct str rest = str_from(value, strlen(schemes[i]));
-        if (!str_starts_nocase(value, str_c(schemes[i]))) continue;
+        struct str rest = str_from(value, schemes[i].len);
+        if (!str_starts_nocase(value, schemes[i])) continue;
         if (!str_starts_nocase(rest, host) || host.len == 0) return STR_EMPTY;
         rest = str_from(rest, host.len);
         if (rest.len == 0) return STR("/");
@@ -264,7 +339,7 @@ static bool may_leave(const struct tunnel_header *header, const struct ingress_o
                       const struct tunnel_header *taken, size_t taken_count)
 {
     for (size_t i = 0; i < COUNT(response_allowed); i++)
-        if (str_eq_nocase(header->name, str_c(response_allowed[i].name)))
+        if (str_eq_nocase(header->name, response_allowed[i].name))
             return response_allowed[i].list || !has_name(taken, taken_count, header->name);
     if (!origin->platform && is_one_of(header->name, cors_allowed, COUNT(cors_allowed)))
         return !has_name(taken, taken_count, header->name);

@@ -14,9 +14,10 @@
 #include "tunnel/broker.h"
 
 enum {
-    INGRESS_REQUEST_ADDED_MAX = 8, // headers that the platform sets itself
+    INGRESS_REQUEST_ADDED_MAX = 10, // headers that the platform sets itself
     INGRESS_RESPONSE_HEADERS_MAX = 64,
     INGRESS_HEADER_BYTES_MAX = 8 * 1024, // of one value that comes out of a cluster
+    INGRESS_FORWARDED_BYTES_MAX = 4096,  // of what a trusted proxy says about those before it
 };
 
 // ---- into the cluster --------------------------------------------------------------------------------------------
@@ -27,9 +28,11 @@ struct ingress_caller {
     struct str prefix;     // what was cut off before the path, else empty
     struct str request_id; // goes into x-request-id
     bool tls;
-    bool anonymous; // a webhook: an Authorization that is not one of our keys is the event source's
-    bool websocket; // keep Sec-WebSocket-Protocol, -Version and -Extensions
-    bool body;      // keep Content-Length
+    bool is_trusted_proxy; // its X-Forwarded-For, -Proto and Forwarded are kept and added to
+    bool expect_continue;  // the client waits for 100 Continue before it sends the body
+    bool anonymous;        // a webhook: an Authorization that is not one of our keys is the event source's
+    bool websocket;        // keep Sec-WebSocket-Protocol, -Version and -Extensions
+    bool body;             // keep Content-Length
 };
 
 // Fills out (room for count + INGRESS_REQUEST_ADDED_MAX) with lower-case names; everything lives in the arena or is a
@@ -42,6 +45,10 @@ size_t ingress_headers_request(const struct http1_header *headers, size_t count,
 struct str ingress_headers_credential(const struct http1_header *headers, size_t count);
 // The client's x-request-id when it is one (1-64 of [A-Za-z0-9._-]), else the empty view.
 struct str ingress_headers_request_id(const struct http1_header *headers, size_t count);
+
+// Fields that may come behind a request's body. Fills out with lower-case names; views otherwise.
+size_t ingress_headers_request_trailers(const struct http1_header *trailers, size_t count, struct arena *arena,
+                                        struct tunnel_header *out, size_t out_max);
 
 // ---- out of the cluster ------------------------------------------------------------------------------------------
 

@@ -1,5 +1,7 @@
 #include "server/ingress_problem.h"
 
+#include <stdio.h>
+
 const char *ingress_problem_reason(int status)
 {
     static const struct {
@@ -9,6 +11,7 @@ const char *ingress_problem_reason(int status)
         {100, "Continue"},
         {101, "Switching Protocols"},
         {102, "Processing"},
+        {103, "Early Hints"},
         {200, "OK"},
         {201, "Created"},
         {202, "Accepted"},
@@ -71,4 +74,21 @@ void ingress_problem_write(struct strbuf *out, int status, const char *code, str
         strbuf_add_json(out, request_id);
     }
     strbuf_add_c(out, "}\n");
+}
+
+size_t ingress_problem_headers(int status, const char *code, char *retry_after, struct tunnel_header *out)
+{
+    size_t n = 0;
+    out[n++] = (struct tunnel_header){STR("content-type"), STR("application/problem+json")};
+    out[n++] = (struct tunnel_header){STR("cache-control"), STR("no-store")};
+    out[n++] = (struct tunnel_header){STR("x-content-type-options"), STR("nosniff")};
+    out[n++] = (struct tunnel_header){STR("culvert-cause"), str_c(code)};
+    if (status == 401) out[n++] = (struct tunnel_header){STR("www-authenticate"), STR("Bearer realm=\"culvert\"")};
+    if (status == 426) out[n++] = (struct tunnel_header){STR("sec-websocket-version"), STR("13")};
+    unsigned seconds = ingress_problem_retry_after(status);
+    if (seconds) {
+        int len = snprintf(retry_after, 16, "%u", seconds);
+        out[n++] = (struct tunnel_header){STR("retry-after"), str_of(retry_after, (size_t)len)};
+    }
+    return n;
 }

@@ -114,6 +114,17 @@ enum error_code ingress_route_parse_proxy(struct str target, struct ingress_rout
     return ERROR_NONE;
 }
 
+bool ingress_route_is_tcp(struct str path)
+{
+    struct str name = str_from(path, STR("/tcp/").len);
+    if (!str_starts(path, STR("/tcp/")) || name.len == 0 || name.len > HOST_LABEL_BYTES_MAX) return false;
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.at[i];
+        if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.')) return false;
+    }
+    return true;
+}
+
 // ---- host ----------------------------------------------------------------------------------------------------
 
 // Without port and one trailing dot; an IPv6 literal is left whole and matches nothing.

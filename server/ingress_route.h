@@ -33,5 +33,7 @@ MUST_CHECK enum error_code ingress_route_parse_proxy(struct str target, struct i
 // ERROR_INVALID unless every server on the way reads this target as the same path: no encoded separators or NUL, no
 // dot segments in any spelling, no empty segments, no backslash, complete percent escapes.
 MUST_CHECK enum error_code ingress_route_check_target(struct str target, struct error *err);
+// Is the path one for a TCP connection: "/tcp/<name>", a name of [a-z0-9.-] that the agent's own settings know?
+bool ingress_route_is_tcp(struct str path);
 
 #endif

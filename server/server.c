@@ -100,11 +100,11 @@ static enum error_code load_tls(const struct server_config *config, struct tls_c
                                 struct tls_context **out_ingress, struct error *err)
 {
     bool own = config->ingress_tls_certificate_file[0] != '\0';
-    struct tls_context *api = tls_context_create(config->tls_certificate_file, config->tls_key_file, err);
+    struct tls_context *api = tls_context_create(config->tls_certificate_file, config->tls_key_file, false, err);
     if (!api) return err->code;
     struct tls_context *ingress =
         tls_context_create(own ? config->ingress_tls_certificate_file : config->tls_certificate_file,
-                           own ? config->ingress_tls_key_file : config->tls_key_file, err);
+                           own ? config->ingress_tls_key_file : config->tls_key_file, config->ingress_http2, err);
     if (!ingress) {
         tls_context_destroy(api);
         return err->code;

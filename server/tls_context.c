@@ -1,6 +1,7 @@
 #include "server/tls_context.h"
 
 #include <openssl/err.h>
+#include <stdint.h>
 
 #include "base/mem.h"
 
@@ -12,11 +13,13 @@ struct tls_context {
 static int select_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len, const unsigned char *in,
                            unsigned in_len, void *arg)
 {
-    static const unsigned char protocols[] = "\x08http/1.1";
+    static const unsigned char both[] = "\x02h2\x08http/1.1";
+    const bool *http2 = arg;
+    const unsigned char *protocols = *http2 ? both : both + 3;
+    unsigned len = (unsigned)sizeof both - 1 - (*http2 ? 0 : 3);
     unsigned char *chosen = NULL;
     (void)ssl;
-    (void)arg;
-    if (SSL_select_next_proto(&chosen, out_len, protocols, sizeof protocols - 1, in, in_len) != OPENSSL_NPN_NEGOTIATED)
+    if (SSL_select_next_proto(&chosen, out_len, protocols, len, in, in_len) != OPENSSL_NPN_NEGOTIATED)
         return SSL_TLSEXT_ERR_ALERT_FATAL;
     *out = chosen;
     return SSL_TLSEXT_ERR_OK;
@@ -40,8 +43,10 @@ static enum error_code fail(struct error *err, const char *what, const char *fil
     return error_set(err, ERROR_INVALID, "%s %s: %s", what, file, reason ? reason : "refused by OpenSSL");
 }
 
-static enum error_code configure(SSL_CTX *ssl, const char *certificate_file, const char *key_file, struct error *err)
+static enum error_code configure(SSL_CTX *ssl, const char *certificate_file, const char *key_file, bool http2,
+                                 struct error *err)
 {
+    static const bool choices[] = {false, true}; // outlive every connection
     static const unsigned char session_context[] = "culvert";
     SSL_CTX_set_options(ssl, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE |
                                  SSL_OP_PRIORITIZE_CHACHA);
@@ -49,7 +54,7 @@ static enum error_code configure(SSL_CTX *ssl, const char *certificate_file, con
     SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_num_tickets(ssl, 1);
-    SSL_CTX_set_alpn_select_cb(ssl, select_protocol, NULL);
+    SSL_CTX_set_alpn_select_cb(ssl, select_protocol, (void *)(uintptr_t)&choices[http2]);
     SSL_CTX_set_default_passwd_cb(ssl, refuse_passphrase);
     if (SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION) != 1 ||
         SSL_CTX_set_cipher_list(ssl, "ECDHE+AESGCM:ECDHE+CHACHA20") != 1 ||
@@ -62,7 +67,8 @@ static enum error_code configure(SSL_CTX *ssl, const char *certificate_file, con
     return ERROR_NONE;
 }
 
-struct tls_context *tls_context_create(const char *certificate_file, const char *key_file, struct error *err)
+struct tls_context *tls_context_create(const char *certificate_file, const char *key_file, bool http2,
+                                       struct error *err)
 {
     ERR_clear_error();
     SSL_CTX *ssl = SSL_CTX_new(TLS_server_method());
@@ -70,7 +76,7 @@ struct tls_context *tls_context_create(const char *certificate_file, const char 
         (void)fail(err, "TLS", "context");
         return NULL;
     }
-    if (configure(ssl, certificate_file, key_file, err) != ERROR_NONE) {
+    if (configure(ssl, certificate_file, key_file, http2, err) != ERROR_NONE) {
         SSL_CTX_free(ssl);
         return NULL;
     }

@@ -18,8 +18,8 @@ enum {
     PATIENCE_MS = 15 * 60 * 1000,
     PAUSE_MS = 50, // a pause that lasts longer is watched
     RECORD_BYTES = 16 * 1024,
-    GATHER_BYTES = 8 * 1024,             // smaller writes of one turn share a record
     PENDING_BYTES_MAX = 8 * 1024 * 1024, // twice what a stream of a tunnel may have on its way
+    SPARE_BYTES_MAX = 96 * 1024,         // a larger buffer is given back to the system
 };
 
 struct tls_stream {
@@ -43,6 +43,7 @@ struct tls_stream {
     void (*on_closed)(void *arg);
     void *closed_arg;
     bool open, reading, tcp_reading, tcp_eof, eof_told, was_full, failed, fail_told;
+    bool read_wanted; // reading was started: what is here already comes in the turn's end
     bool shut_wanted, shut_noted, shut_sent, shut_done, closing;
 };
 
@@ -77,11 +78,41 @@ static void fail_tls(struct tls_stream *stream, const char *what)
     fail(stream, ERROR_PROTOCOL, "TLS %s: %s", what, reason ? reason : "closed by the peer");
 }
 
+// ---- buffers -------------------------------------------------------------------------------------------------
+
+// A stream holds a buffer only between a write and the end of the turn; growing a new one each time would cost more
+// than the encryption of a small answer.
+static void take_spare(struct tls_stream_spares *spares, struct strbuf *buffer)
+{
+    if (buffer->at || spares->count == 0) return;
+    size_t max = buffer->max;
+    *buffer = spares->buffers[--spares->count];
+    buffer->max = max;
+}
+
+static void give_spare(struct tls_stream_spares *spares, struct strbuf *buffer)
+{
+    if (buffer->len > 0 || !buffer->at) return;
+    if (buffer->cap <= SPARE_BYTES_MAX && spares->count < TLS_STREAM_SPARES) {
+        spares->buffers[spares->count++] = *buffer;
+        *buffer = (struct strbuf){.max = buffer->max};
+    } else {
+        strbuf_finish(buffer);
+    }
+}
+
+static void free_spares(struct tls_stream_spares *spares)
+{
+    while (spares->count > 0)
+        strbuf_finish(&spares->buffers[--spares->count]);
+}
+
 // ---- writing -------------------------------------------------------------------------------------------------
 
 // Encrypts what was gathered. Our BIO takes everything, so that SSL_write never has to be repeated.
 static void seal(struct tls_stream *stream, const char *at, size_t len)
 {
+    take_spare(&stream->pool->sealed, &stream->leaving);
     if (!stream->ssl) {
         if (!strbuf_add(&stream->leaving, at, len)) fail(stream, ERROR_TOO_LARGE, "write %s", out_of_bound);
         return;
@@ -103,6 +134,29 @@ static void seal_gathered(struct tls_stream *stream)
     if (stream->gathered.len == 0 || !stream->open) return;
     seal(stream, stream->gathered.at, stream->gathered.len);
     strbuf_clear(&stream->gathered);
+}
+
+// Whole records at once, straight from where they are; the rest waits for company until the turn ends.
+static void gather(struct tls_stream *stream, const char *at, size_t len)
+{
+    struct strbuf *gathered = &stream->gathered;
+    if (gathered->len >= RECORD_BYTES) seal_gathered(stream); // written before the handshake was done
+    while (stream->open && gathered->len + len >= RECORD_BYTES) {
+        size_t take = RECORD_BYTES - gathered->len;
+        if (gathered->len == 0) {
+            take = len - len % RECORD_BYTES;
+            seal(stream, at, take);
+        } else {
+            strbuf_add(gathered, at, take);
+            seal_gathered(stream);
+        }
+        at += take;
+        len -= take;
+    }
+    if (len == 0) return;
+    take_spare(&stream->pool->gathered, gathered);
+    if (!gathered->at) (void)strbuf_reserve(gathered, RECORD_BYTES);
+    if (!strbuf_add(gathered, at, len)) fail(stream, ERROR_TOO_LARGE, "write %s", out_of_bound);
 }
 
 static void on_written(uv_write_t *request, int status);
@@ -169,11 +223,7 @@ static void finish_writing(struct tls_stream *stream)
 bool tls_stream_write(struct tls_stream *stream, const void *at, size_t len)
 {
     if (stream->closing || stream->failed || stream->shut_wanted) return true;
-    if (stream->open && (len >= GATHER_BYTES || stream->gathered.len + len > RECORD_BYTES)) seal_gathered(stream);
-    if (stream->open && len >= GATHER_BYTES)
-        seal(stream, at, len);
-    else if (!strbuf_add(&stream->gathered, at, len))
-        fail(stream, ERROR_TOO_LARGE, "write %s", out_of_bound);
+    gather(stream, at, len);
     wake(stream);
     bool full = tls_stream_queued(stream) >= TLS_STREAM_QUEUE_HIGH;
     if (full) {
@@ -346,7 +396,7 @@ void tls_stream_read_start(struct tls_stream *stream)
     stream->reading = true;
     stop_watch(stream);
     if (stream->open) uv_timer_stop(&stream->timer);
-    // Bytes that were decrypted or arrived meanwhile, or an end of file, are told in the turn's end.
+    stream->read_wanted = true;
     wake(stream);
 }
 
@@ -366,7 +416,8 @@ static void run_turn(struct turn_item *item)
     if (!stream->ssl && !stream->open && !stream->failed) {
         stream->open = true;
         stream->events.on_open(stream->arg);
-    } else if (stream->ssl && stream->open && stream->reading && !stream->failed) {
+    } else if (stream->ssl && stream->open && stream->reading && stream->read_wanted && !stream->failed) {
+        stream->read_wanted = false;
         deliver_tls(stream);
     }
     if (stream->closing) return;
@@ -381,8 +432,8 @@ static void run_turn(struct turn_item *item)
         stream->events.on_drain(stream->arg);
         if (stream->closing) return;
     }
-    strbuf_shrink(&stream->gathered);
-    strbuf_shrink(&stream->leaving);
+    give_spare(&stream->pool->gathered, &stream->gathered);
+    give_spare(&stream->pool->sealed, &stream->leaving);
     strbuf_shrink(&stream->bio.held);
     if (stream->failed && !stream->fail_told) {
         stream->fail_told = true;
@@ -466,6 +517,14 @@ void tls_stream_be_patient(struct tls_stream *stream)
         (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
 }
 
+struct str tls_stream_protocol(const struct tls_stream *stream)
+{
+    const unsigned char *name = NULL;
+    unsigned len = 0;
+    if (stream->ssl) SSL_get0_alpn_selected(stream->ssl, &name, &len);
+    return str_of((const char *)name, len);
+}
+
 void tls_stream_peer(const struct tls_stream *stream, char *out)
 {
     struct sockaddr_storage address;
@@ -486,6 +545,7 @@ void tls_stream_peer(const struct tls_stream *stream, char *out)
 
 void tls_stream_pool_init(struct tls_stream_pool *pool, uv_loop_t *loop)
 {
+    pool->gathered.count = pool->sealed.count = 0;
     pool->cipher = mem_alloc(TLS_STREAM_READ_BYTES);
     pool->plain = mem_alloc(TLS_STREAM_READ_BYTES);
     pool->bio_method = tls_bio_method_create();
@@ -494,6 +554,8 @@ void tls_stream_pool_init(struct tls_stream_pool *pool, uv_loop_t *loop)
 
 void tls_stream_pool_close(struct tls_stream_pool *pool, void (*on_closed)(void *arg), void *arg)
 {
+    free_spares(&pool->gathered);
+    free_spares(&pool->sealed);
     mem_free(pool->cipher);
     mem_free(pool->plain);
     BIO_meth_free(pool->bio_method);

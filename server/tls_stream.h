@@ -15,9 +15,18 @@
 #include <uv.h>
 
 #include "base/error.h"
+#include "base/strbuf.h"
 #include "base/turn.h"
 
 struct tls_stream;
+
+enum { TLS_STREAM_SPARES = 64 };
+
+// Empty buffers that wait for their next use.
+struct tls_stream_spares {
+    struct strbuf buffers[TLS_STREAM_SPARES];
+    size_t count;
+};
 
 // What the streams of one loop share: buffers that live for one callback only, and the end of the turn.
 struct tls_stream_pool {
@@ -25,6 +34,7 @@ struct tls_stream_pool {
     char *cipher; // TLS_STREAM_READ_BYTES
     char *plain;  // TLS_STREAM_READ_BYTES
     BIO_METHOD *bio_method;
+    struct tls_stream_spares gathered, sealed;
 };
 
 enum {
@@ -64,6 +74,8 @@ void tls_stream_be_patient(struct tls_stream *stream);
 size_t tls_stream_queued(const struct tls_stream *stream);       // bytes on their way, not yet in the kernel
 uint64_t tls_stream_sent_bytes(const struct tls_stream *stream); // that the peer's kernel took, ever: progress
 bool tls_stream_is_shut(const struct tls_stream *stream);        // the half-close has reached the kernel
+// What the handshake chose (ALPN), empty when nothing or not yet.
+struct str tls_stream_protocol(const struct tls_stream *stream);
 // Numeric address of the peer, without port; out has INET6_ADDRSTRLEN bytes.
 void tls_stream_peer(const struct tls_stream *stream, char *out);
 

@@ -17,7 +17,7 @@ struct tunnel_call {
     struct tunnel_call_events events;
     void *arg;
     char path[256];
-    bool websocket, request_ended, answer_ended, head_sent, failed;
+    bool websocket, expects, request_ended, answer_ended, head_sent, failed;
     uint64_t to_send, in_flight, body_bytes;
 };
 
@@ -216,6 +216,12 @@ static void answer(struct tunnel_call *call, struct str none)
     }
 }
 
+static void answer_continue(struct tunnel_call *call, struct str none)
+{
+    (void)none;
+    call->events.on_info(call->arg, 100, NULL, 0);
+}
+
 // ---- tunnel/broker.h -----------------------------------------------------------------------------------------
 
 static void note_request(const struct tunnel_request *request)
@@ -255,6 +261,9 @@ struct tunnel_call *tunnel_call_open(struct tunnel_node *node, const struct tunn
     call->websocket = request->protocol.len > 0;
     call->request_ended = request->end_stream;
     note_request(request);
+    for (size_t i = 0; i < request->header_count; i++)
+        if (str_eq(request->headers[i].name, STR("expect"))) call->expects = true;
+    if (call->expects && str_eq(only_path, STR("/sink"))) post(call, answer_continue, STR_EMPTY);
     if (str_eq(only_path, STR("/sink")) && call->request_ended)
         post(call, answer, STR_EMPTY);
     else if (!str_eq(only_path, STR("/hang")) && !str_eq(only_path, STR("/sink")))

@@ -4,7 +4,8 @@
 //   /hello            200, Content-Length 5, "hello"
 //   /chunked          200 without length: "one" "two", trailers
 //   /echo             200 at once, the body comes back as it arrives
-//   /sink             takes the body, then answers with the number of bytes; see fake_broker_toggle_sink()
+//   /sink             takes the body (100 Continue to who expects it), then answers with the number of bytes; see
+//                     fake_broker_toggle_sink()
 //   /big/<n>          n bytes, 64 KiB of credit
 //   /hang             never answers          /head-only   a head, then nothing
 //   /short /long      less and more than the announced length

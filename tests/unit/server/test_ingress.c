@@ -143,10 +143,10 @@ static int set_up_tls(void **state)
     char *key AUTO_FREE = mem_printf("%s/key.pem", folder);
     client_make_certificate(certificate, key);
     struct error err;
-    struct tls_context *tls = tls_context_create(certificate, key, &err);
+    struct tls_context *tls = tls_context_create(certificate, key, true, &err);
     assert_non_null(tls);
-    assert_null(tls_context_create(key, certificate, &err));
-    assert_null(tls_context_create("/nowhere", key, &err));
+    assert_null(tls_context_create(key, certificate, true, &err));
+    assert_null(tls_context_create("/nowhere", key, true, &err));
     unlink(certificate);
     unlink(key);
     rmdir(folder);
@@ -242,16 +242,27 @@ static void test_trailers_and_interim_answers(void **state)
     struct door *door = *state;
     char raw[4096] = "";
     struct client *client = dial(door);
-    client_send_text(client, "GET /chunked" HEAD "Connection: close\r\n\r\n");
+    client_send_text(client, "GET /chunked" HEAD "TE: trailers\r\nConnection: close, TE\r\n\r\n");
     size_t len = 0, got;
     while ((got = client_read(client, raw + len, sizeof raw - 1 - len)) > 0)
         len += got;
     assert_non_null(strstr(raw, "\r\n0\r\ngrpc-status: 0\r\n\r\n"));
     client_close(client);
+    // Who does not ask for trailers gets none.
+    client = dial(door);
+    client_send_text(client, "GET /chunked" HEAD "Connection: close\r\n\r\n");
+    memset(raw, 0, sizeof raw);
+    for (len = 0; (got = client_read(client, raw + len, sizeof raw - 1 - len)) > 0;)
+        len += got;
+    assert_non_null(strstr(raw, "\r\n0\r\n\r\n"));
+    client_close(client);
     client = dial(door);
     client_send_text(client, "GET /interim" HEAD "\r\n");
     assert_true(client_read_answer(client, "GET", &door->answer));
     assert_int_equal(door->answer.status, 102);
+    assert_true(client_read_answer(client, "GET", &door->answer));
+    assert_int_equal(door->answer.status, 103);
+    assert_null(strcasestr(door->answer.head, "link"));
     assert_true(client_read_answer(client, "GET", &door->answer));
     assert_int_equal(door->answer.status, 200);
     client_close(client);
@@ -327,6 +338,21 @@ static void test_keep_alive_and_pipelining(void **state)
     client_close(client);
 }
 
+static void test_request_trailers(void **state)
+{
+    struct door *door = *state;
+    struct client *client = dial(door);
+    client_send_text(client, "POST /sink" HEAD "Transfer-Encoding: chunked\r\nTrailer: Digest\r\n\r\n"
+                             "3\r\nabc\r\n0\r\nDigest: sha-256=x\r\nAuthorization: bad\r\nX-Remote-User: root\r\n"
+                             "Content-Length: 9\r\n\r\nGET /hello" HEAD "\r\n");
+    assert_true(client_read_answer(client, "POST", &door->answer));
+    assert_true(body_is(&door->answer, "3"));
+    assert_string_equal(fake_broker_seen().trailers, "digest: sha-256=x\n");
+    assert_true(client_read_answer(client, "GET", &door->answer));
+    assert_true(body_is(&door->answer, "hello"));
+    client_close(client);
+}
+
 static void test_bodies_in_drops(void **state)
 {
     struct door *door = *state;
@@ -369,10 +395,20 @@ static void test_expect_continue(void **state)
     client_send_text(client, "POST /sink" HEAD "Expect: 100-continue\r\nContent-Length: 5\r\n\r\n");
     assert_true(client_read_answer(client, "POST", &door->answer));
     assert_int_equal(door->answer.status, 100);
-    assert_null(strcasestr(fake_broker_seen().headers, "expect"));
+    assert_non_null(strstr(fake_broker_seen().headers, "expect: 100-continue\n"));
     client_send_text(client, "12345");
     assert_true(client_read_answer(client, "POST", &door->answer));
     assert_true(body_is(&door->answer, "5"));
+    // The service says nothing: after a while we do.
+    client_send_text(client, "POST /hang" HEAD "Expect: 100-continue\r\nContent-Length: 5\r\n\r\n");
+    assert_true(client_read_answer(client, "POST", &door->answer));
+    assert_int_equal(door->answer.status, 100);
+    client_close(client);
+    // Nobody expects it: 100 from the service goes no further (the next thing is the answer).
+    client = dial(door);
+    client_send_text(client, "POST /sink" HEAD "Content-Length: 5\r\n\r\n12345");
+    assert_true(client_read_answer(client, "POST", &door->answer));
+    assert_int_equal(door->answer.status, 200);
     client_close(client);
     // Without a credential nobody is asked for a body.
     assert_problem(
@@ -836,8 +872,8 @@ static void test_tls(void **state)
     struct door *door = *state;
     assert_int_equal(ask(door, "GET /hello" HEAD "\r\n")->status, 200);
     assert_non_null(strstr(fake_broker_seen().headers, "x-forwarded-proto: https\n"));
-    assert_null(client_connect(door->port, true, "\x02h2"));
-    struct client *client = client_connect(door->port, true, "\x02h2\x08http/1.1");
+    assert_null(client_connect(door->port, true, "\x02h3"));
+    struct client *client = client_connect(door->port, true, "\x08http/1.1");
     assert_non_null(client);
     client_send_text(client, "GET /big/200000" HEAD "Connection: close\r\n\r\n");
     assert_true(client_read_answer(client, "GET", &door->answer));
@@ -889,6 +925,7 @@ int main(void)
         WITH(test_broken_answers_are_seen_as_broken, set_up),
         WITH(test_failures_have_their_status, set_up),
         WITH(test_keep_alive_and_pipelining, set_up),
+        WITH(test_request_trailers, set_up),
         WITH(test_bodies_in_drops, set_up),
         WITH(test_both_directions_stream, set_up),
         WITH(test_expect_continue, set_up),
