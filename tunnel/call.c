@@ -237,8 +237,7 @@ static void call_go_here(struct tunnel_call *call, uint64_t session_id, const st
         return;
     }
     // What the caller wrote while it waited.
-    if (call->outbox && call->outbox->data.len)
-        tunnel_stream_write(call->stream, byte_queue_front(&call->outbox->data), call->outbox->data.len);
+    if (call->outbox && call->outbox->data.len) tunnel_stream_write_queue(call->stream, &call->outbox->data);
     if (call->outbox && call->outbox->end)
         tunnel_stream_end(call->stream, call->outbox->trailers.at, call->outbox->trailers.count);
     call_free_outbox(call);

@@ -17,6 +17,15 @@ void tunnel_meter_init(struct tunnel_meter *m)
     m->rtt = metric_with(metrics_histogram("culvert_tunnel_rtt_seconds", "Round trips of PING.", NULL));
     m->ttfb = metric_with(metrics_histogram("culvert_tunnel_ttfb_seconds", "Call opened to response head.", NULL));
     m->drain = metric_with(metrics_histogram("culvert_tunnel_drain_seconds", "DRAIN sent to session closed.", NULL));
+    static const char *const urgencies[WIRE_URGENCIES] = {"0", "1", "2", "3", "4", "5", "6", "7"};
+    static const bool used[WIRE_URGENCIES] = {[WIRE_URGENCY_CONTROL] = true,
+                                              [WIRE_URGENCY_INTERACTIVE] = true,
+                                              [WIRE_URGENCY_DEFAULT] = true,
+                                              [WIRE_URGENCY_BULK] = true};
+    family = metrics_histogram("culvert_tunnel_scheduler_wait_seconds",
+                               "Request data ready to be sent, to its turn, by urgency (RFC 9218).", "urgency", NULL);
+    for (unsigned i = 0; i < WIRE_URGENCIES; i++)
+        m->scheduler_wait[i] = used[i] ? metric_with(family, urgencies[i]) : NULL;
     m->streams_open = metric_with(metrics_gauge("culvert_tunnel_streams_open", "Calls in flight.", NULL));
     m->buffered_bytes =
         metric_with(metrics_gauge("culvert_tunnel_buffered_bytes", "Bytes received and not yet consumed.", NULL));

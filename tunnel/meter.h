@@ -3,6 +3,7 @@
 #define CULVERT_TUNNEL_METER_H
 
 #include "base/metrics.h"
+#include "tunnel/wire/scheduler.h"
 
 struct tunnel_meter {
     struct metric *sessions_opening, *sessions_open, *sessions_closing; // gauges
@@ -12,6 +13,7 @@ struct tunnel_meter {
     struct metric_family *streams;                                      // code: a status or a cause
     struct metric_family *resets;                                       // code, side
     struct metric *rtt, *ttfb, *drain;                                  // seconds
+    struct metric *scheduler_wait[WIRE_URGENCIES];                      // seconds
     struct metric *streams_open, *buffered_bytes;                       // gauges
     struct metric *stalled_platform, *stalled_agent;
     struct metric *budget_denied, *pings_missed, *reports;

@@ -112,7 +112,7 @@ static struct parcel *relay_add(struct tunnel_relay *relay, enum parcel_type typ
     struct parcel *parcel = mem_zalloc(sizeof(*parcel));
     parcel->type = type;
     // A stream's window bounds what can be in here.
-    byte_queue_init(&parcel->data, 2 * TUNNEL_STREAM_WINDOW_BYTES_MAX);
+    byte_queue_init(&parcel->data, 2 * WIRE_WINDOW_BYTES_MAX);
     *relay->last = parcel;
     relay->last = &parcel->next;
     turn_add(&relay->node->turn, &relay->turn);
@@ -251,7 +251,7 @@ static void relay_on_letter(struct tunnel_node *node, void *arg)
         relay->stream = NULL;
         relay_free(relay);
     } else if (relay && relay->stream) {
-        if (letter->data.len) tunnel_stream_write(relay->stream, byte_queue_front(&letter->data), letter->data.len);
+        if (letter->data.len) tunnel_stream_write_queue(relay->stream, &letter->data);
         if (letter->end) tunnel_stream_end(relay->stream, letter->trailers.at, letter->trailers.count);
         if (letter->consumed) tunnel_stream_consumed(relay->stream, letter->consumed);
     }

@@ -9,7 +9,7 @@
 enum {
     RECORD_BYTES_MAX = 4 + WIRE_REPORT_RECORD_BYTES_MAX,
     // What may arrive while the consumer is full, on top of one unfinished record.
-    BUFFER_BYTES_MAX = RECORD_BYTES_MAX + TUNNEL_STREAM_WINDOW_BYTES_MAX,
+    BUFFER_BYTES_MAX = RECORD_BYTES_MAX + WIRE_WINDOW_BYTES_MAX,
     ACKS_UNSENT_MAX = 64 * 1024,
     REOPEN_MS = 5000,
 };

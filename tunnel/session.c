@@ -16,7 +16,8 @@ enum {
     CLOSE_POLICY = 1008,
     SUPERSEDED_GRACE_MS = 10000, // for calls in flight on a tunnel that a newer one took over from
     GOAWAY_GRACE_MS = 60000,     // for calls in flight when the agent goes
-    BUSY_PING_MS = 30000,        // a tunnel that is never silent is measured, too
+    BUSY_PING_MS = 5000,         // a tunnel that carries calls is measured, too: windows go by the round trip
+    CHATTY_PING_MS = 30000,      // and so is one that is never silent
     DRAIN_SETTLE_MS = 500,       // after the agent's part of the spread, before an unused tunnel is closed
 };
 
@@ -45,7 +46,7 @@ static void session_set_state(struct tunnel_session *session, enum tunnel_sessio
 void tunnel_session_wants_write(struct tunnel_session *session)
 {
     // Asking for nothing would cost two system calls and a callback each time.
-    if (session->ws && (session->unsent_len || nghttp2_session_want_write(session->h2)))
+    if (session->ws && (session->unsent_len || session->scheduler.waiting || nghttp2_session_want_write(session->h2)))
         tunnel_ws_want_write(session->ws);
 }
 
@@ -87,6 +88,7 @@ void tunnel_session_start(struct tunnel_node *node, const struct tunnel_session_
     memcpy(session->identity_key, info->identity.token_sha256, sizeof(session->identity_key));
     session->entry = tunnel_directory_add(node->broker->directory, &copy);
     session->h2 = tunnel_session_frames_create(session);
+    wire_scheduler_init(&session->scheduler);
     metric_move(session_gauge(session), 1);
     session->next = node->session_list;
     session->link = &node->session_list;
@@ -291,8 +293,8 @@ void tunnel_session_take_pong(struct tunnel_session *session, uint64_t sent_us)
     if (!session->ping_sent_us || sent_us != session->ping_sent_us) return; // not ours: of no meaning
     uint64_t rtt_us = clock_mono_us() - sent_us;
     session->ping_sent_us = 0;
-    session->rtt_us = session->rtt_us ? (session->rtt_us * 7 + rtt_us) / 8 : rtt_us;
-    if (session->entry) atomic_store_explicit(&session->entry->rtt_us, session->rtt_us, memory_order_relaxed);
+    wire_rtt_measured(&session->rtt, rtt_us, session->ping_quiet && session->stream_count == 0);
+    if (session->entry) atomic_store_explicit(&session->entry->rtt_us, session->rtt.smooth_us, memory_order_relaxed);
     metric_observe(session_meter(session)->rtt, (double)rtt_us / 1e6);
 }
 
@@ -301,6 +303,7 @@ static void session_ping(struct tunnel_session *session, uint64_t now_ms)
     uint8_t opaque[8];
     session->ping_at_ms = now_ms;
     session->ping_sent_us = clock_mono_us();
+    session->ping_quiet = session->stream_count == 0;
     memcpy(opaque, &session->ping_sent_us, sizeof(opaque));
     nghttp2_submit_ping(session->h2, NGHTTP2_FLAG_NONE, opaque);
     tunnel_session_wants_write(session);
@@ -318,8 +321,8 @@ static bool session_tick_liveness(struct tunnel_session *session, uint64_t now_m
         return false;
     }
     uint64_t pinged_ms = now_ms - session->ping_at_ms;
-    if (!session->ping_sent_us && (pinged_ms >= BUSY_PING_MS || (silent_ms >= options->ping_after_ms)))
-        session_ping(session, now_ms);
+    bool due = pinged_ms >= (session->stream_count ? BUSY_PING_MS : CHATTY_PING_MS);
+    if (!session->ping_sent_us && (due || silent_ms >= options->ping_after_ms)) session_ping(session, now_ms);
     return true;
 }
 

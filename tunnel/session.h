@@ -13,6 +13,8 @@
 
 #include "tunnel/node.h"
 #include "tunnel/wire/control.h"
+#include "tunnel/wire/scheduler.h"
+#include "tunnel/wire/window.h"
 
 enum tunnel_session_state {
     TUNNEL_SESSION_OPENING, // authenticated, waits for its epoch
@@ -40,13 +42,18 @@ struct tunnel_session {
     size_t control_len;
     const uint8_t *unsent; // what nghttp2 serialised and the last write had no room for
     size_t unsent_len;
+    struct wire_scheduler scheduler; // of request data
+    struct tunnel_stream *granted;   // the stream whose turn it is, inside tunnel_session_frames_take()
+    uint8_t *out;                    // and where its frames go
+    size_t out_len, out_cap;
     char broken[128]; // why a callback gave up; empty: it did not
 
     uint64_t buffered_bytes; // received, not yet consumed
     uint64_t window_bytes;   // granted above the streams' first windows
     uint64_t opened_at_ms, received_at_ms, ping_at_ms;
-    uint64_t ping_sent_us;  // 0: none under way
-    uint64_t rtt_us;        // 0: not known
+    uint64_t ping_sent_us; // 0: none under way
+    bool ping_quiet;       // sent while there was no stream
+    struct wire_rtt rtt;
     uint64_t drain_at_ms;   // when DRAIN is to be sent, 0: not draining
     uint64_t drained_at_ms; // when it was sent, 0: not yet
     uint64_t drain_spread_ms;
@@ -79,6 +86,7 @@ void tunnel_session_break(struct tunnel_session *session, const char *format, ..
     __attribute__((format(printf, 2, 3)));
 nghttp2_session *tunnel_session_frames_create(struct tunnel_session *session); // h2 with all callbacks and SETTINGS
 void tunnel_session_frames_finish(struct tunnel_session *session);             // frees what frames hold
+// cap: more than an HTTP/2 frame of 16 KiB, else no DATA ever fits.
 size_t tunnel_session_frames_take(struct tunnel_session *session, uint8_t *out, size_t cap);
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "tunnel/session.h"
 #include "tunnel/stream.h"
@@ -11,6 +12,8 @@ enum {
     CONNECTION_WINDOW = 0x7fffffff, // never the limiter: memory is bounded by streams' windows and the budgets
     SETTINGS_MAX = 16,              // entries in one SETTINGS frame
     OUTBOUND_ACK_MAX = 100,         // answers to PING and SETTINGS that may wait
+    FRAME_HEAD_BYTES = 9,
+    DATA_BYTES_MAX = 16 * 1024, // of a frame; as much as a quantum of the scheduler
 };
 
 // A header block on its way in: texts in one buffer, by offset, because the buffer moves while it grows.
@@ -240,26 +243,76 @@ void tunnel_session_send_control(struct tunnel_session *session, const struct wi
     strbuf_finish(&text);
 }
 
-// Copies whole frames while there is room; the one that does not fit waits in `unsent`, which nghttp2 keeps until it is
-// asked again.
-size_t tunnel_session_frames_take(struct tunnel_session *session, uint8_t *out, size_t cap)
+// DATA goes straight from its stream's queue into the message.
+static int send_data(nghttp2_session *h2, nghttp2_frame *frame, const uint8_t *head, size_t len,
+                     nghttp2_data_source *source, void *arg)
 {
-    size_t used = 0;
+    (void)source;
+    struct tunnel_session *session = arg;
+    struct tunnel_stream *stream = nghttp2_session_get_stream_user_data(h2, frame->hd.stream_id);
+    if (!stream || session->out_cap - session->out_len < FRAME_HEAD_BYTES + len) return NGHTTP2_ERR_WOULDBLOCK;
+    memcpy(session->out + session->out_len, head, FRAME_HEAD_BYTES);
+    tunnel_stream_take_out(stream, session->out + session->out_len + FRAME_HEAD_BYTES, len);
+    session->out_len += FRAME_HEAD_BYTES + len;
+    return 0;
+}
+
+// Takes all that nghttp2 has to say now. Copies while there is room; the rest of the frame that did not fit waits in
+// `unsent`, which nghttp2 keeps until it is asked again. False: no room any more.
+static bool frames_copy(struct tunnel_session *session)
+{
     for (;;) {
         if (session->unsent_len == 0) {
             ssize_t len = nghttp2_session_mem_send(session->h2, &session->unsent);
             if (len < 0) tunnel_session_break(session, "HTTP/2: %s", nghttp2_strerror((int)len));
-            if (len <= 0) break;
+            if (len <= 0) return len == 0;
             session->unsent_len = (size_t)len;
         }
-        size_t len = session->unsent_len < cap - used ? session->unsent_len : cap - used;
-        memcpy(out + used, session->unsent, len);
+        size_t room = session->out_cap - session->out_len;
+        size_t len = session->unsent_len < room ? session->unsent_len : room;
+        memcpy(session->out + session->out_len, session->unsent, len);
         session->unsent += len;
         session->unsent_len -= len;
-        used += len;
-        if (session->unsent_len) break;
+        session->out_len += len;
+        if (session->unsent_len) return false;
     }
-    return used;
+}
+
+// Lets the stream that is next hand out a frame. False: nobody waits, or there is no room for one.
+static bool frames_grant(struct tunnel_session *session)
+{
+    size_t allowance = 0;
+    struct wire_scheduler_item *item = wire_scheduler_next(&session->scheduler, &allowance);
+    if (!item) return false;
+    struct tunnel_stream *stream = (struct tunnel_stream *)((char *)item - offsetof(struct tunnel_stream, sending));
+    size_t want = stream->queue.len < DATA_BYTES_MAX ? stream->queue.len : DATA_BYTES_MAX;
+    if (session->out_cap - session->out_len < FRAME_HEAD_BYTES + want) return false;
+    metric_observe(session->node->broker->meter.scheduler_wait[item->class],
+                   (double)(clock_mono_us() - item->ready_at_us) / 1e6);
+    stream->allowance = allowance;
+    session->granted = stream;
+    nghttp2_session_resume_data(session->h2, stream->id); // fails when it does not sleep: it will be asked all the same
+    return true;
+}
+
+size_t tunnel_session_frames_take(struct tunnel_session *session, uint8_t *out, size_t cap)
+{
+    session->out = out;
+    session->out_cap = cap;
+    session->out_len = 0;
+    while (frames_copy(session)) {
+        if (session->granted) { // nothing came of it: HTTP/2's credit is used up, or its HEADERS have not left
+            session->granted->allowance = 0;
+            wire_scheduler_block(&session->scheduler, &session->granted->sending);
+            session->granted = NULL;
+        } else if (!frames_grant(session)) {
+            break;
+        }
+    }
+    if (session->granted) session->granted->allowance = 0; // another frame took the room: it is the next one still
+    session->granted = NULL;
+    session->out = NULL;
+    return session->out_len;
 }
 
 // ---- life ----------------------------------------------------------------------------------------------------
@@ -277,6 +330,7 @@ static void frames_set_callbacks(nghttp2_session_callbacks *callbacks)
     nghttp2_session_callbacks_set_pack_extension_callback(callbacks, pack_extension);
     nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_send);
     nghttp2_session_callbacks_set_on_frame_not_send_callback(callbacks, on_frame_not_send);
+    nghttp2_session_callbacks_set_send_data_callback(callbacks, send_data);
 }
 
 static void frames_set_options(nghttp2_option *option)
@@ -305,7 +359,7 @@ nghttp2_session *tunnel_session_frames_create(struct tunnel_session *session)
     const nghttp2_settings_entry settings[] = {
         {NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, 0}, // no memory of headers a session, and none to attack
         {NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
-        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, TUNNEL_STREAM_WINDOW_BYTES},
+        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, WIRE_WINDOW_BYTES},
         {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, TUNNEL_HEADER_BYTES_MAX},
         {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1}, // the agent orders answers by RFC 9218
     };

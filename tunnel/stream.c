@@ -9,8 +9,6 @@
 #include "tunnel/cause.h"
 #include "tunnel/stream_request.h"
 
-enum { GROW_ROUND_US_MIN = 10000 }; // faster rounds than this grow on any path
-
 static void stream_account(struct tunnel_stream *stream, int64_t bytes)
 {
     struct tunnel_session *session = stream->session;
@@ -18,6 +16,15 @@ static void stream_account(struct tunnel_stream *stream, int64_t bytes)
     session->buffered_bytes = (uint64_t)((int64_t)session->buffered_bytes + bytes);
     session->node->buffered_bytes = (uint64_t)((int64_t)session->node->buffered_bytes + bytes);
     metric_move(session->node->broker->meter.buffered_bytes, bytes);
+}
+
+// Windows count by what they have above the first.
+static void stream_account_window(struct tunnel_stream *stream, uint32_t before, uint32_t after)
+{
+    uint64_t granted = before > WIRE_WINDOW_BYTES ? before - WIRE_WINDOW_BYTES : 0;
+    uint64_t grants = after > WIRE_WINDOW_BYTES ? after - WIRE_WINDOW_BYTES : 0;
+    stream->session->window_bytes += grants - granted;
+    stream->session->node->window_bytes += grants - granted;
 }
 
 static void stream_count(struct tunnel_stream *stream, int by)
@@ -36,13 +43,10 @@ static void stream_detach(struct tunnel_stream *stream)
     struct tunnel_session *session = stream->session;
     stream->events = NULL;
     stream_account(stream, -(int64_t)stream->unconsumed);
-    uint64_t granted = stream->window - TUNNEL_STREAM_WINDOW_BYTES;
-    session->window_bytes -= granted;
-    session->node->window_bytes -= granted;
-    stream->window = TUNNEL_STREAM_WINDOW_BYTES;
+    stream_account_window(stream, stream->window.bytes, 0);
+    wire_window_init(&stream->window, 0);
     turn_remove(&session->node->turn, &stream->turn);
-    byte_queue_finish(&stream->queue);
-    header_block_finish(&stream->trailers);
+    tunnel_stream_stop_sending(stream);
     stream_count(stream, -1);
     tunnel_session_check_finish(session);
 }
@@ -60,7 +64,7 @@ static void stream_meter(const struct tunnel_stream *stream, const char *code)
     if (!stream->is_reports) metric_add(metric_with(stream->session->node->broker->meter.streams, code), 1);
 }
 
-static void stream_reset(struct tunnel_stream *stream, uint32_t code)
+void tunnel_stream_reset(struct tunnel_stream *stream, uint32_t code)
 {
     nghttp2_submit_rst_stream(stream->session->h2, NGHTTP2_FLAG_NONE, stream->id, code);
     tunnel_session_wants_write(stream->session);
@@ -77,39 +81,26 @@ static void stream_tell_fail(struct tunnel_stream *stream, enum tunnel_cause cau
 
 // ---- credit --------------------------------------------------------------------------------------------------
 
-// Windows grow only in what the budget has left once every stream may fill its first window. The budget is what growth
-// may use; calls are refused at twice of it, so that slow readers alone, who never get more than that first window,
-// shut out nobody.
-static bool stream_may_grow(const struct tunnel_stream *stream)
+static uint64_t credit_left(uint64_t most, uint64_t used)
 {
-    const struct tunnel_session *session = stream->session;
-    const struct tunnel_options *options = &session->node->broker->options;
-    uint64_t more = stream->window + (uint64_t)session->stream_count * TUNNEL_STREAM_WINDOW_BYTES;
-    return stream->window < TUNNEL_STREAM_WINDOW_BYTES_MAX && session->state != TUNNEL_SESSION_ENDED &&
-           session->window_bytes + session->buffered_bytes + more <= options->buffered_bytes_max &&
-           session->node->window_bytes + session->node->buffered_bytes + more <= options->node_buffered_bytes_max;
+    return most > used ? most - used : 0;
 }
 
-static void stream_round(struct tunnel_stream *stream, size_t len)
+// What a window may have. Growth gets only what the budgets have left once every stream may fill its first window; the
+// budget is what growth may use, and calls are refused at twice of it, so that slow readers alone, who never get more
+// than that first window, shut out nobody. Under pressure windows give back what they have above the least.
+static uint64_t stream_window_max(const struct tunnel_stream *stream)
 {
-    stream->round_bytes += len;
-    if (stream->round_bytes < stream->window) return;
-    uint64_t now_us = clock_mono_us();
-    uint64_t fast_us = 2 * stream->session->rtt_us;
-    if (fast_us < GROW_ROUND_US_MIN) fast_us = GROW_ROUND_US_MIN;
-    bool fast = now_us - stream->round_at_us <= fast_us;
-    if (fast && !stream->lagged && !stream->remote_ended && stream_may_grow(stream)) {
-        uint32_t more = stream->window;
-        if (nghttp2_session_set_local_window_size(stream->session->h2, NGHTTP2_FLAG_NONE, stream->id,
-                                                  (int32_t)(stream->window + more)) == 0) {
-            stream->window += more;
-            stream->session->window_bytes += more;
-            stream->session->node->window_bytes += more;
-        }
-    }
-    stream->round_bytes = 0;
-    stream->round_at_us = now_us;
-    stream->lagged = false;
+    const struct tunnel_session *session = stream->session;
+    const struct tunnel_node *node = session->node;
+    const struct tunnel_options *options = &node->broker->options;
+    if (session->buffered_bytes >= 2 * options->buffered_bytes_max ||
+        node->buffered_bytes >= options->node_buffered_bytes_max)
+        return 0;
+    uint64_t firsts = (uint64_t)session->stream_count * WIRE_WINDOW_BYTES;
+    uint64_t here = credit_left(options->buffered_bytes_max, session->window_bytes + session->buffered_bytes + firsts);
+    uint64_t all = credit_left(options->node_buffered_bytes_max, node->window_bytes + node->buffered_bytes + firsts);
+    return stream->window.bytes + (here < all ? here : all);
 }
 
 void tunnel_stream_consumed(struct tunnel_stream *stream, size_t len)
@@ -117,90 +108,24 @@ void tunnel_stream_consumed(struct tunnel_stream *stream, size_t len)
     assert(stream->events && len <= stream->unconsumed);
     if (len == 0) return;
     stream_account(stream, -(int64_t)len);
-    stream->consumer_at_ms = clock_mono_ms();
-    if (!stream->remote_ended) nghttp2_session_consume_stream(stream->session->h2, stream->id, len);
-    stream_round(stream, len);
+    uint64_t now_us = clock_mono_us();
+    stream->consumer_at_ms = now_us / 1000;
+    uint32_t before = stream->window.bytes;
+    uint32_t credit =
+        wire_window_consumed(&stream->window, len, now_us, stream->session->rtt.shortest_us, stream_window_max(stream));
+    stream_account_window(stream, before, stream->window.bytes);
+    if (!credit || stream->remote_ended) return;
+    nghttp2_submit_window_update(stream->session->h2, NGHTTP2_FLAG_NONE, stream->id, (int32_t)credit);
     tunnel_session_wants_write(stream->session);
 }
 
-// ---- the request ---------------------------------------------------------------------------------------------
-
-static void stream_on_turn(struct turn_item *item)
-{
-    struct tunnel_stream *stream = (struct tunnel_stream *)((char *)item - offsetof(struct tunnel_stream, turn));
-    size_t taken = stream->taken;
-    stream->taken = 0;
-    if (stream->events && taken) stream->events->on_taken(stream->arg, taken);
-}
-
-static bool stream_send_trailers(struct tunnel_stream *stream)
-{
-    nghttp2_nv fields[TUNNEL_HEADERS_MAX];
-    size_t count = stream_request_trailers(stream->trailers.at, stream->trailers.count, fields);
-    return count && nghttp2_submit_trailer(stream->session->h2, stream->id, fields, count) == 0;
-}
-
-static ssize_t stream_read(nghttp2_session *h2, int32_t id, uint8_t *out, size_t cap, uint32_t *flags,
-                           nghttp2_data_source *source, void *arg)
-{
-    (void)source;
-    (void)arg;
-    struct tunnel_stream *stream = nghttp2_session_get_stream_user_data(h2, id);
-    if (!stream) return NGHTTP2_ERR_DEFERRED; // it went with its session, whose last words are being sent
-    struct byte_queue *queue = &stream->queue;
-    size_t len = queue->len < cap ? queue->len : cap;
-    if (!stream->events || (len == 0 && !stream->queue_ended)) {
-        stream->deferred = true;
-        return NGHTTP2_ERR_DEFERRED;
-    }
-    if (len) {
-        memcpy(out, byte_queue_front(queue), len);
-        byte_queue_drop(queue, len);
-        stream->taken += len;
-        stream->agent_at_ms = clock_mono_ms();
-        // Outside of nghttp2: the consumer will want to write more.
-        turn_add(&stream->session->node->turn, &stream->turn);
-    }
-    if (queue->len == 0 && stream->queue_ended) *flags |= NGHTTP2_DATA_FLAG_EOF;
-    if (queue->len == 0 && stream->queue_ended && stream->trailers.count && stream_send_trailers(stream))
-        *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
-    return (ssize_t)len;
-}
-
-static void stream_resume(struct tunnel_stream *stream)
-{
-    if (!stream->deferred) return;
-    stream->deferred = false;
-    nghttp2_session_resume_data(stream->session->h2, stream->id);
-    tunnel_session_wants_write(stream->session);
-}
-
-void tunnel_stream_write(struct tunnel_stream *stream, const void *at, size_t len)
-{
-    assert(stream->events && !stream->queue_ended);
-    if (stream->queue.len == 0) stream->agent_at_ms = clock_mono_ms();
-    if (!byte_queue_add(&stream->queue, at, len)) {
-        // A consumer that ignores "full" for 8 MiB is broken; its call is, too. Not told from inside its own write.
-        stream_reset(stream, NGHTTP2_INTERNAL_ERROR);
-        return;
-    }
-    stream_resume(stream);
-}
-
-void tunnel_stream_end(struct tunnel_stream *stream, const struct tunnel_header *trailers, size_t count)
-{
-    assert(stream->events);
-    if (stream->queue_ended) return;
-    stream->queue_ended = true;
-    if (count) stream->trailers = header_block_copy(trailers, count);
-    stream_resume(stream);
-}
+// ---- life ------------------------------------------------------------------------------------------------------
 
 void tunnel_stream_cancel(struct tunnel_stream *stream)
 {
     assert(stream->events);
     stream_meter(stream, tunnel_cause_name(TUNNEL_CAUSE_CANCELLED));
-    stream_reset(stream, NGHTTP2_CANCEL);
+    tunnel_stream_reset(stream, NGHTTP2_CANCEL);
     stream_detach(stream);
 }
 
@@ -238,12 +163,11 @@ static struct tunnel_stream *stream_create(struct tunnel_session *session, const
     stream->is_reports = is_reports;
     stream->is_long = str_eq(request->method, STR("CONNECT"));
     stream->queue_ended = request->end_stream;
-    stream->window = TUNNEL_STREAM_WINDOW_BYTES;
-    stream->opened_at_us = stream->round_at_us = now_us;
+    stream->opened_at_us = now_us;
+    wire_window_init(&stream->window, now_us);
     stream->consumer_at_ms = stream->agent_at_ms = clock_mono_ms();
     stream->head_by_ms = request->head_timeout_ms ? request->head_timeout_ms : options->head_timeout_ms;
-    stream->turn.run = stream_on_turn;
-    byte_queue_init(&stream->queue, TUNNEL_STREAM_QUEUE_BYTES_MAX);
+    tunnel_stream_begin_sending(stream, is_reports ? WIRE_URGENCY_CONTROL : stream_request_urgency(request), now_us);
     stream->next = session->streams;
     stream->link = &session->streams;
     if (stream->next) stream->next->link = &stream->next;
@@ -264,7 +188,7 @@ struct tunnel_stream *tunnel_stream_open(struct tunnel_session *session, const s
         return NULL;
     }
     struct tunnel_stream *stream = stream_create(session, request, is_reports, events, arg);
-    nghttp2_data_provider body = {.source.ptr = stream, .read_callback = stream_read};
+    nghttp2_data_provider body = {.source.ptr = stream, .read_callback = tunnel_stream_read};
     stream->id = nghttp2_submit_request(session->h2, NULL, fields.fields, fields.count,
                                         request->end_stream ? NULL : &body, stream);
     stream_request_finish(&fields);
@@ -314,7 +238,7 @@ void tunnel_stream_take_head(struct tunnel_stream *stream, int status, const str
     }
     char detail[64];
     snprintf(detail, sizeof(detail), "the agent answered %d %s", status, tunnel_cause_name(cause));
-    stream_reset(stream, NGHTTP2_CANCEL);
+    tunnel_stream_reset(stream, NGHTTP2_CANCEL);
     stream_tell_fail(stream, cause, detail);
 }
 
@@ -322,7 +246,7 @@ void tunnel_stream_take_data(struct tunnel_stream *stream, const uint8_t *at, si
 {
     if (!stream->events) return; // the connection's window was credited; this stream's is of no use any more
     if (stream->unconsumed == 0) stream->consumer_at_ms = clock_mono_ms();
-    if (stream->unconsumed > stream->window / 2) stream->lagged = true;
+    wire_window_received(&stream->window, stream->unconsumed);
     stream_account(stream, (int64_t)len);
     stream->events->on_data(stream->arg, at, len);
 }
@@ -382,6 +306,6 @@ void tunnel_stream_tick(struct tunnel_stream *stream, uint64_t now_ms)
         metric_add(meter->stalled_agent, 1);
     }
     if (!cause) return;
-    stream_reset(stream, NGHTTP2_CANCEL);
+    tunnel_stream_reset(stream, NGHTTP2_CANCEL);
     stream_tell_fail(stream, cause, detail);
 }

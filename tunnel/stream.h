@@ -3,18 +3,19 @@
 // on another loop, the reports) holds a pointer until on_end or on_fail, or until it cancels.
 //
 // Credit: bytes handed to on_data stay on the stream's account until tunnel_stream_consumed(); only that opens the
-// window. The window starts at 64 KiB and doubles, to at most 4 MiB and the budgets, when a whole one was used within
-// two round trips by a consumer that never held much of it back.
+// window, which grows and shrinks by the rule of tunnel/wire/window.h, within the budgets.
+//
+// Sending (tunnel/stream_send.c): bytes and the end of the request wait in the stream until the session's scheduler
+// (tunnel/wire/scheduler.h) picks it.
 #ifndef CULVERT_TUNNEL_STREAM_H
 #define CULVERT_TUNNEL_STREAM_H
 
 #include "base/byte_queue.h"
 #include "tunnel/header_block.h"
 #include "tunnel/session.h"
+#include "tunnel/wire/window.h"
 
 enum {
-    TUNNEL_STREAM_WINDOW_BYTES = 64 * 1024,
-    TUNNEL_STREAM_WINDOW_BYTES_MAX = 4 * 1024 * 1024,
     TUNNEL_STREAM_QUEUE_BYTES_MAX = 8 * 1024 * 1024, // of request data; callers stop at 64 KiB
     TUNNEL_HEADERS_MAX = 128,
     TUNNEL_HEADER_BYTES_MAX = 64 * 1024, // of one head, names and values
@@ -41,18 +42,18 @@ struct tunnel_stream {
     void *arg;
     bool is_reports; // the platform's own: no time-outs, not counted as a call
     bool is_long;    // CONNECT or event stream: may idle for ever
-    bool head_done, remote_ended, queue_ended, deferred;
+    bool head_done, remote_ended, queue_ended;
+    bool end_sent; // the last byte, or the trailers
     int status;
     struct byte_queue queue;      // request data
     struct header_block trailers; // go after the last byte of it
     size_t taken;                 // reported with `turn`
     struct turn_item turn;
+    struct wire_scheduler_item sending;
+    size_t allowance; // picked: may send so much now
 
-    uint32_t window;      // what the agent may send unconsumed
-    uint64_t unconsumed;  // handed to on_data and not given back
-    uint64_t round_bytes; // consumed since round_at_us
-    uint64_t round_at_us;
-    bool lagged; // the consumer held much back in this round
+    struct wire_window window;
+    uint64_t unconsumed; // handed to on_data and not given back
     uint64_t opened_at_us, head_by_ms;
     uint64_t consumer_at_ms; // last progress of the consumer, or nothing for it to do
     uint64_t agent_at_ms;    // last progress of our request data, or nothing to send
@@ -63,12 +64,23 @@ struct tunnel_stream *tunnel_stream_open(struct tunnel_session *session, const s
                                          bool is_reports, const struct tunnel_stream_events *events, void *arg,
                                          enum tunnel_cause *out_cause, struct error *err);
 void tunnel_stream_write(struct tunnel_stream *stream, const void *at, size_t len);
+void tunnel_stream_write_queue(struct tunnel_stream *stream,
+                               struct byte_queue *queue); // empties it, may take its block
 // The request is complete; its trailers, if there are any, are copied.
 void tunnel_stream_end(struct tunnel_stream *stream, const struct tunnel_header *trailers, size_t count);
 void tunnel_stream_consumed(struct tunnel_stream *stream, size_t len);
 void tunnel_stream_cancel(struct tunnel_stream *stream); // RST_STREAM(CANCEL); no event follows
 
+// Between tunnel/stream.c and tunnel/stream_send.c.
+void tunnel_stream_reset(struct tunnel_stream *stream, uint32_t code);
+void tunnel_stream_begin_sending(struct tunnel_stream *stream, enum wire_urgency urgency, uint64_t now_us);
+void tunnel_stream_stop_sending(struct tunnel_stream *stream);
+ssize_t tunnel_stream_read(nghttp2_session *h2, int32_t id, uint8_t *out, size_t cap, uint32_t *flags,
+                           nghttp2_data_source *source, void *arg); // nghttp2's data provider
+
 // For the session.
+void tunnel_stream_take_out(struct tunnel_stream *stream, uint8_t *out,
+                            size_t len); // what tunnel_stream_read() promised
 void tunnel_stream_take_head(struct tunnel_stream *stream, int status, const struct tunnel_header *headers,
                              size_t count);
 void tunnel_stream_take_data(struct tunnel_stream *stream, const uint8_t *at, size_t len);

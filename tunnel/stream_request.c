@@ -107,6 +107,13 @@ void stream_request_finish(struct stream_request *fields)
     strbuf_finish(&fields->identity);
 }
 
+enum wire_urgency stream_request_urgency(const struct tunnel_request *request)
+{
+    bool interactive = request->protocol.len || str_eq(request->method, STR("GET")) ||
+                       str_eq(request->method, STR("HEAD")) || str_eq(request->method, STR("CONNECT"));
+    return interactive ? WIRE_URGENCY_INTERACTIVE : WIRE_URGENCY_DEFAULT;
+}
+
 // RFC 9110 section 6.5.1: nothing that frames, routes, controls or authenticates the message.
 static bool request_is_no_trailer(struct str name)
 {
