@@ -28,13 +28,11 @@ static const char *const credentials[] = {
     "x-forwarded-email",
     "x-forwarded-groups",
     "x-forwarded-preferred-username",
-    "remote-user",
-    "remote-groups",
     NULL,
 };
 
 static const char *const identity_prefixes[] = {
-    "impersonate-", "x-remote-", "x-auth-request-", "x-webauth-", "culvert-", NULL,
+    "impersonate-", "x-remote-", "remote-", "x-auth-request-", "x-webauth-", "culvert-", NULL,
 };
 
 static const char *const trailer_forbidden[] = {

@@ -350,7 +350,8 @@ int h2o_request_on_handler(h2o_handler_t *handler, h2o_req_t *req)
     } else if (request->gate->refusal) {
         answer_refusal(request, request->gate->refusal, request->gate->code, request->gate->reason.text);
     } else {
-        if (!request->gate->keep_alive) req->http1_is_persistent = 0; // h2o looks at the last Connection line only
+        // h2o looks at the last Connection line only, and for one word only.
+        req->http1_is_persistent = request->gate->keep_alive && !door->stopped;
         door->options.on_request(door->options.ctx, request);
     }
     return 0;

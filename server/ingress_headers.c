@@ -48,7 +48,10 @@ static const struct str request_denied_prefixes[] = {
     FIELD("x-ssl-"),          FIELD("ssl-client-"),
     FIELD("x-client-cert"),   FIELD("x-goog-authenticated-"),
     FIELD("x-amzn-oidc-"),    FIELD("x-ms-client-principal"),
-    FIELD("sec-websocket-"),
+    FIELD("sec-websocket-"),  FIELD("remote-"),
+    FIELD("x-goog-iap-"),     FIELD("cf-access-"),
+    FIELD("x-pomerium-"),     FIELD("x-authentik-"),
+    FIELD("x-vouch-"),        FIELD("tailscale-"),
 };
 // End to end through the tunnel; the key and its answer are between the client and us.
 static const struct str websocket_kept[] = {FIELD("sec-websocket-protocol"), FIELD("sec-websocket-version"),
@@ -310,6 +313,9 @@ static struct str local_location(struct str value, struct str host)
 {
     static const struct str schemes[] = {FIELD("https://"), FIELD("http://")};
     if (value.len == 0 || str_has_byte(value, '\\')) return STR_EMPTY;
+    // Browsers take tabs out before they read it: "/", tab, "/x" is "//x".
+    for (size_t i = 0; i < value.len; i++)
+        if ((unsigned char)value.at[i] <= 0x20) return STR_EMPTY;
     for (size_t i = 0; i < COUNT(schemes); i++) {
         struct str rest = str_from(value, schemes[i].len);
         if (!str_starts_nocase(value, schemes[i])) continue;
@@ -335,6 +341,41 @@ static struct str rewrite_location(struct str value, const struct ingress_origin
     return str_c(arena_printf(arena, "%.*s%.*s", STR_ARG(origin->prefix), STR_ARG(local)));
 }
 
+// Takes what stands before the next comma outside quotes. False: it was the last.
+static bool take_element(struct str *rest, struct str *out)
+{
+    bool quoted = false;
+    for (size_t i = 0; i < rest->len; i++) {
+        char c = rest->at[i];
+        if (c == '"')
+            quoted = !quoted;
+        else if (c == ',' && !quoted) {
+            *out = str_first(*rest, i);
+            *rest = str_from(*rest, i + 1);
+            return true;
+        }
+    }
+    *out = *rest;
+    *rest = STR_EMPTY;
+    return false;
+}
+
+// RFC 6750 section 3: one challenge. Its parameters are name=value each; a list could hide another scheme.
+static bool is_bearer_challenge(struct str value)
+{
+    struct str rest = str_from(value, STR("Bearer").len), element, name;
+    bool more = true;
+    // Where a string with an escaped quote ends is read in more ways than one.
+    if (!str_starts_nocase(value, STR("Bearer")) || str_has_byte(value, '\\')) return false;
+    if (rest.len == 0) return true;
+    if (rest.at[0] != ' ') return false;
+    while (more) {
+        more = take_element(&rest, &element);
+        if (!str_cut(&element, '=', &name) || !http1_is_token(str_trim(name))) return false;
+    }
+    return true;
+}
+
 static bool may_leave(const struct tunnel_header *header, const struct ingress_origin *origin,
                       const struct tunnel_header *taken, size_t taken_count)
 {
@@ -344,7 +385,7 @@ static bool may_leave(const struct tunnel_header *header, const struct ingress_o
     if (!origin->platform && is_one_of(header->name, cors_allowed, COUNT(cors_allowed)))
         return !has_name(taken, taken_count, header->name);
     // Basic and Negotiate would make a browser ask for a password or send one in our name.
-    if (str_eq_nocase(header->name, STR("www-authenticate"))) return str_starts_nocase(header->value, STR("Bearer"));
+    if (str_eq_nocase(header->name, STR("www-authenticate"))) return is_bearer_challenge(header->value);
     // Who failed: said by the agent, passed on for machines to read.
     if (str_eq_nocase(header->name, STR("culvert-cause")))
         return http1_is_token(header->value) && !has_name(taken, taken_count, header->name);
