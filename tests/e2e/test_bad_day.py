@@ -5,34 +5,7 @@ import signal
 
 import pytest
 
-from platform_under_test import wait_until
-
-
-def settled(platform):
-    """Database and cluster agree while the cluster holds still."""
-    platform.cluster("POST", "/demo/pause")
-    try:
-        wait_until(lambda: platform.applications() == platform.cluster_applications(), 60, "database equals cluster")
-        return resources_agree(platform)
-    finally:
-        platform.cluster("POST", "/demo/resume")
-
-
-def resources_agree(platform):
-    """Every resource row names an object of the cluster, by uid: nothing stale is left, nothing was applied twice."""
-
-    def same():
-        runtime = platform.env["CULVERT_RUNTIME"]
-        state = platform.cluster("GET", "/demo/state")
-        alive = {item["uid"] for item in state}
-        rows = [row[0] for row in platform.psql(f"select uid from resources where runtime = '{runtime}' and not is_deleted")]
-        applications = [row[0] for row in platform.psql(f"select uid from applications where runtime = '{runtime}' and not is_deleted")]
-        assert len(rows) == len(set(rows)) and len(applications) == len(set(applications))
-        missing = [uid for uid in rows + applications if uid not in alive]
-        assert not missing, f"{len(missing)} rows of objects that are gone"
-        return True
-
-    return wait_until(same, 60, "rows name living objects")
+from platform_under_test import settled, wait_until
 
 
 @pytest.mark.parametrize("name", ["agent", "culvertd", "redis", "postgres"])
