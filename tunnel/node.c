@@ -236,10 +236,9 @@ static void node_on_tick(uv_timer_t *timer)
 {
     struct tunnel_node *node = timer->data;
     uint64_t now_ms = clock_mono_ms();
-    for (struct tunnel_session *session = node->session_list, *next; session; session = next) {
-        next = session->next;
+    size_t at = 0;
+    for (struct tunnel_session *session; (session = timetable_next_due(&node->timetable, &at, now_ms));)
         tunnel_session_tick(session, now_ms);
-    }
     for (struct tunnel_call *call = node->call_list, *next; call; call = next) {
         next = tunnel_call_next(call); // a tick opens streams and tells nobody
         tunnel_call_tick(call);
@@ -286,6 +285,7 @@ static void node_shut(struct tunnel_node *node)
     uv_close((uv_handle_t *)&node->tick, node_on_timer_closed);
     turn_close(&node->turn, tunnel_node_unref, node);
     id_map_finish(&node->sessions);
+    timetable_finish(&node->timetable);
     id_map_finish(&node->calls);
     id_map_finish(&node->relays);
 }
@@ -300,6 +300,8 @@ static void node_init(struct tunnel_node *node, struct tunnel_broker *broker, st
     node->handshake_tokens = broker->options.handshakes_per_second;
     node->handshake_at_ms = clock_mono_ms();
     id_map_init(&node->sessions);
+    timetable_init(&node->timetable);
+    node->tick_ms = node_tick_ms(&broker->options);
     id_map_init(&node->calls);
     id_map_init(&node->relays);
     turn_init(&node->turn, loop_uv(loop));
@@ -324,8 +326,7 @@ struct tunnel_node *tunnel_node_create(struct tunnel_broker *broker, struct loop
     assert(!broker->nodes[index]);
     broker->nodes[index] = node;
     pthread_rwlock_unlock(&broker->lock);
-    uint64_t tick_ms = node_tick_ms(&broker->options);
-    uv_timer_start(&node->tick, node_on_tick, tick_ms, tick_ms);
+    uv_timer_start(&node->tick, node_on_tick, node->tick_ms, node->tick_ms);
     log_info("tunnel", "listening", log_c("address", broker->options.listen), log_uint("node", index));
     return node;
 }

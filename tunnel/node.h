@@ -13,6 +13,7 @@
 #include "tunnel/directory.h"
 #include "tunnel/id_map.h"
 #include "tunnel/meter.h"
+#include "tunnel/timetable.h"
 #include "tunnel/ws.h"
 
 enum { TUNNEL_NODES_MAX = 64, TUNNEL_HANDSHAKES_MAX = 256 };
@@ -35,11 +36,13 @@ struct tunnel_node {
 
     struct turn turn;
     uv_timer_t tick;
+    uint64_t tick_ms;
     struct listener *listener; // NULL while draining
     struct tunnel_ws_server *ws_server;
 
     struct id_map sessions; // id -> struct tunnel_session
     struct tunnel_session *session_list;
+    struct timetable timetable; // when which of them is looked at
     unsigned session_count;
     uint64_t last_session_id;
     struct id_map calls; // key -> struct tunnel_call

@@ -173,7 +173,9 @@ static void reports_on_gone(struct tunnel_reports *reports)
 {
     reports->stream = NULL;
     reports->uncredited = 0;
-    if (reports->session->state == TUNNEL_SESSION_OPEN) reports->reopen_at_ms = clock_mono_ms() + REOPEN_MS;
+    if (reports->session->state != TUNNEL_SESSION_OPEN) return;
+    reports->reopen_at_ms = clock_mono_ms() + REOPEN_MS;
+    tunnel_session_wake(reports->session);
 }
 
 static void reports_on_end(void *arg)
@@ -243,6 +245,11 @@ void tunnel_reports_destroy(struct tunnel_reports *reports)
     if (reports->stream) tunnel_stream_cancel(reports->stream);
     byte_queue_finish(&reports->buffer);
     mem_free(reports);
+}
+
+bool tunnel_reports_want_tick(const struct tunnel_reports *reports)
+{
+    return reports && reports->reopen_at_ms != 0;
 }
 
 void tunnel_reports_tick(struct tunnel_reports *reports, uint64_t now_ms)

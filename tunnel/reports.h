@@ -13,6 +13,7 @@ struct tunnel_reports *tunnel_reports_create(struct tunnel_session *session); //
 void tunnel_reports_destroy(struct tunnel_reports *reports);                  // NULL is fine; cancels the stream
 void tunnel_reports_send_ack(struct tunnel_reports *reports, const struct wire_ack *ack);
 void tunnel_reports_go_on(struct tunnel_reports *reports);
+bool tunnel_reports_want_tick(const struct tunnel_reports *reports);       // NULL is fine
 void tunnel_reports_tick(struct tunnel_reports *reports, uint64_t now_ms); // opens it anew after it failed
 
 #endif

@@ -50,6 +50,11 @@ void tunnel_session_wants_write(struct tunnel_session *session)
         tunnel_ws_want_write(session->ws);
 }
 
+void tunnel_session_wake(struct tunnel_session *session)
+{
+    if (session->state != TUNNEL_SESSION_ENDED) timetable_set(&session->node->timetable, session, 0);
+}
+
 void tunnel_session_break(struct tunnel_session *session, const char *format, ...)
 {
     if (session->broken[0]) return;
@@ -96,6 +101,7 @@ void tunnel_session_start(struct tunnel_node *node, const struct tunnel_session_
     node->session_list = session;
     node->session_count++;
     id_map_put(&node->sessions, session->id, session);
+    timetable_add(&node->timetable, session);
     tunnel_ws_set_user(ws, session);
     tunnel_session_wants_write(session); // HTTP/2's preface
     const struct tunnel_options *options = &node->broker->options;
@@ -164,6 +170,7 @@ static void session_begin_close(struct tunnel_session *session, uint64_t grace_m
 {
     tunnel_directory_retire(session->node->broker->directory, session->entry);
     session->close_at_ms = clock_mono_ms() + grace_ms;
+    tunnel_session_wake(session);
     session_set_state(session, TUNNEL_SESSION_CLOSING);
     tunnel_session_check_finish(session);
 }
@@ -205,6 +212,7 @@ static void session_unlist(struct tunnel_session *session)
     if (session->next) session->next->link = session->link;
     node->session_count--;
     id_map_remove(&node->sessions, session->id);
+    timetable_remove(&node->timetable, session);
     turn_remove(&node->turn, &session->finish);
 }
 
@@ -265,6 +273,7 @@ void tunnel_session_begin_drain(struct tunnel_session *session, uint64_t after_m
     if (session->drain_at_ms) return;
     session->drain_at_ms = clock_mono_ms() + after_ms;
     session->drain_spread_ms = spread_ms;
+    tunnel_session_wake(session);
 }
 
 static void session_tick_drain(struct tunnel_session *session, uint64_t now_ms)
@@ -309,10 +318,13 @@ static void session_ping(struct tunnel_session *session, uint64_t now_ms)
     tunnel_session_wants_write(session);
 }
 
-// Any byte is life: never dead while bytes flow. False: it was ended.
+// Any byte is life: never dead while bytes flow. False: it was ended. A tick that comes before the time is taken for
+// it when the next one would come after: users see a dead agent within the time that was promised, and an agent that
+// pings at the same interval hears ours first and is spared its own.
 static bool session_tick_liveness(struct tunnel_session *session, uint64_t now_ms)
 {
     const struct tunnel_options *options = &session->node->broker->options;
+    now_ms += session->node->tick_ms - 1;
     uint64_t silent_ms = now_ms - session->received_at_ms;
     if (silent_ms >= options->ping_after_ms + options->dead_after_ms && session->ping_sent_us &&
         now_ms - session->ping_at_ms >= options->dead_after_ms) {
@@ -322,8 +334,24 @@ static bool session_tick_liveness(struct tunnel_session *session, uint64_t now_m
     }
     uint64_t pinged_ms = now_ms - session->ping_at_ms;
     bool due = pinged_ms >= (session->stream_count ? BUSY_PING_MS : CHATTY_PING_MS);
-    if (!session->ping_sent_us && (due || silent_ms >= options->ping_after_ms)) session_ping(session, now_ms);
+    if (!session->ping_sent_us && (due || silent_ms >= options->ping_after_ms))
+        session_ping(session, now_ms - (session->node->tick_ms - 1));
     return true;
+}
+
+// When a session without anything to do but living wants to be looked at next. Bytes that arrive meanwhile put it off,
+// which is seen then: nothing is moved for each byte.
+static uint64_t session_due_ms(const struct tunnel_session *session)
+{
+    const struct tunnel_options *options = &session->node->broker->options;
+    bool busy = session->state != TUNNEL_SESSION_OPEN || session->stream_count || session->drain_at_ms ||
+                tunnel_reports_want_tick(session->reports);
+    if (busy) return 0;
+    uint64_t ping_ms = session->received_at_ms + options->ping_after_ms;
+    uint64_t chatty_ms = session->ping_at_ms + CHATTY_PING_MS;
+    uint64_t due_ms = ping_ms < chatty_ms ? ping_ms : chatty_ms;
+    if (session->ping_sent_us) due_ms = session->ping_at_ms + options->dead_after_ms;
+    return due_ms - (session->node->tick_ms - 1);
 }
 
 void tunnel_session_tick(struct tunnel_session *session, uint64_t now_ms)
@@ -340,6 +368,8 @@ void tunnel_session_tick(struct tunnel_session *session, uint64_t now_ms)
     }
     if (session->reports && session->state == TUNNEL_SESSION_OPEN) tunnel_reports_tick(session->reports, now_ms);
     if (session->drain_at_ms) session_tick_drain(session, now_ms);
+    if (session->state != TUNNEL_SESSION_ENDED)
+        timetable_set(&session->node->timetable, session, session_due_ms(session));
 }
 
 void tunnel_session_take_control(struct tunnel_session *session, const struct wire_control *control)

@@ -27,6 +27,7 @@ struct tunnel_session {
     struct tunnel_node *node;
     uint64_t id;
     struct tunnel_session *next, **link; // the node's list, until it ends
+    size_t timetable_slot;               // tunnel/timetable.h
     struct tunnel_ws *ws;                // NULL once it is gone
     nghttp2_session *h2;
     struct tunnel_entry *entry; // NULL once it has ended
@@ -69,7 +70,8 @@ void tunnel_session_begin_drain(struct tunnel_session *session, uint64_t after_m
 // Streams fail with TUNNEL_LOST, the owner is told, the WebSocket is closed with ws_status (RFC 6455) or, when 0, cut.
 // Not from inside an nghttp2 callback of this session: those set `broken` and fail.
 void tunnel_session_end(struct tunnel_session *session, const char *reason, uint16_t ws_status);
-void tunnel_session_tick(struct tunnel_session *session, uint64_t now_ms);
+void tunnel_session_tick(struct tunnel_session *session, uint64_t now_ms); // when the node's timetable says so
+void tunnel_session_wake(struct tunnel_session *session);                  // something to do by ticks: look at it soon
 
 // What the WebSocket calls (tunnel/ws.h).
 void tunnel_session_on_bytes(void *session, const uint8_t *at, size_t len);

@@ -35,6 +35,7 @@ static void stream_count(struct tunnel_stream *stream, int by)
     if (session->entry)
         atomic_store_explicit(&session->entry->streams_open, session->stream_count, memory_order_relaxed);
     metric_move(session->node->broker->meter.streams_open, by);
+    if (by > 0) tunnel_session_wake(session); // its time-outs are looked at by ticks
 }
 
 // From here on nobody is told anything, and nothing counts against the budgets.
