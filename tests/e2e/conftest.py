@@ -4,6 +4,7 @@ import tempfile
 
 import pytest
 
+from ingress_origin import IngressServices
 from platform_under_test import Platform
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
@@ -38,6 +39,13 @@ def own_platform(request):
             yield under_test.start()
         finally:
             under_test.reset()
+
+
+@pytest.fixture(scope="session")
+def ingress(platform):
+    """The session's platform with services behind its tunnel that tests can look into."""
+    with IngressServices(platform) as services:
+        yield services
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -1,0 +1,53 @@
+"""A client of the ingress door that says exactly what it is given, over TLS."""
+
+import contextlib
+import ssl
+
+
+class RawClient:
+    """A connection to the ingress door that says exactly what it is given."""
+
+    def __init__(self, platform):
+        self.platform = platform
+        self.host = platform.env["CULVERT_INGRESS_URL"].removeprefix("https://")
+        self.sock = platform.raw(platform.env["CULVERT_INGRESS_URL"], platform.env["CULVERT_INGRESS_HOST"])
+        self.have = b""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        with contextlib.suppress(OSError):
+            self.sock.close()
+
+    def send(self, head, *lines, body=b"", key=True):
+        text = [f"{head} HTTP/1.1", f"Host: {self.host}", *lines]
+        if key:
+            text.append(f"Authorization: {self.platform.env['CULVERT_API_KEY']}")
+        self.sock.sendall("\r\n".join([*text, "", ""]).encode() + body)
+
+    def until(self, mark):
+        """Everything up to and with the mark."""
+        while mark not in self.have:
+            data = self.sock.recv(1 << 16)
+            assert data, f"ended before {mark}: {self.have[-300:]}"
+            self.have += data
+        head, _, self.have = self.have.partition(mark)
+        return head + mark
+
+    def head(self):
+        return self.until(b"\r\n\r\n")
+
+    def exactly(self, size):
+        while len(self.have) < size:
+            data = self.sock.recv(1 << 16)
+            assert data, "ended early"
+            self.have += data
+        data, self.have = self.have[:size], self.have[size:]
+        return data
+
+    def to_the_end(self):
+        with contextlib.suppress(ssl.SSLError, ConnectionError):
+            while data := self.sock.recv(1 << 16):
+                self.have += data
+        return self.have
