@@ -78,6 +78,12 @@ static void fail_tls(struct tls_stream *stream, const char *what)
     fail(stream, ERROR_PROTOCOL, "TLS %s: %s", what, reason ? reason : "closed by the peer");
 }
 
+// What is left there would be taken for the next call's. Looking costs less than clearing.
+static void forget_errors(void)
+{
+    if (ERR_peek_error() != 0) ERR_clear_error();
+}
+
 // ---- buffers -------------------------------------------------------------------------------------------------
 
 // A stream holds a buffer only between a write and the end of the turn; growing a new one each time would cost more
@@ -119,7 +125,7 @@ static void seal(struct tls_stream *stream, const char *at, size_t len)
     }
     while (len > 0 && !stream->failed) {
         int take = (int)(len < RECORD_BYTES ? len : RECORD_BYTES);
-        ERR_clear_error();
+        forget_errors();
         if (SSL_write(stream->ssl, at, take) != take) {
             fail_tls(stream, "write");
             return;
@@ -208,9 +214,9 @@ static void finish_writing(struct tls_stream *stream)
 {
     if (!stream->shut_wanted || !stream->open || stream->failed) return;
     if (stream->ssl && !stream->shut_noted) {
-        ERR_clear_error();
+        forget_errors();
         SSL_shutdown(stream->ssl);
-        ERR_clear_error();
+        forget_errors();
     }
     stream->shut_noted = true;
     send_sealed(stream);
@@ -276,7 +282,7 @@ static void tell_eof(struct tls_stream *stream)
 
 static void handshake(struct tls_stream *stream)
 {
-    ERR_clear_error();
+    forget_errors();
     int code = SSL_do_handshake(stream->ssl);
     if (code == 1) {
         stream->open = true;
@@ -300,7 +306,7 @@ static void deliver_tls(struct tls_stream *stream)
 {
     if (!stream->open) handshake(stream);
     while (stream->open && stream->reading && !stream->failed && !stream->closing) {
-        ERR_clear_error();
+        forget_errors();
         int got = SSL_read(stream->ssl, stream->pool->plain, TLS_STREAM_READ_BYTES);
         if (got > 0) {
             stream->events.on_data(stream->arg, stream->pool->plain, (size_t)got);

@@ -135,6 +135,26 @@ static int set_up_impatient(void **state)
     return 0;
 }
 
+static int set_up_capped(void **state)
+{
+    struct ingress_options options = {.head_timeout_ms = 2000,
+                                      .stall_timeout_ms = 2000,
+                                      .connections_per_address_max = 6,
+                                      .connections_per_account_max = 2};
+    *state = open_door(&options);
+    return 0;
+}
+
+static int set_up_behind_proxy(void **state)
+{
+    struct ingress_options options = {.head_timeout_ms = 2000,
+                                      .stall_timeout_ms = 2000,
+                                      .connections_per_address_max = 1,
+                                      .trusted_proxies = "127.0.0.0/8"};
+    *state = open_door(&options);
+    return 0;
+}
+
 static int set_up_tls(void **state)
 {
     char folder[] = "/tmp/test_ingress.XXXXXX";
@@ -828,6 +848,88 @@ static void test_websocket_refusals(void **state)
     assert_int_equal(answer->status, 200);
 }
 
+static void test_connect_tcp(void **state)
+{
+    struct door *door = *state;
+    struct client *client = dial(door);
+    char raw[64] = "";
+    client_send_text(client, "GET /tcp/db" HEAD "Connection: Upgrade\r\nUpgrade: connect-tcp\r\n\r\n");
+    assert_true(client_read_answer(client, "GET", &door->answer));
+    assert_int_equal(door->answer.status, 101);
+    assert_non_null(strstr(door->answer.head, "upgrade: connect-tcp\r\n"));
+    assert_string_equal(fake_broker_seen().protocol, "connect-tcp");
+    assert_string_equal(fake_broker_seen().path, "/tcp/db");
+    client_send_text(client, "bytes");
+    client_read_exactly(client, raw, 5);
+    assert_string_equal(raw, "bytes");
+    client_half_close(client);
+    assert_int_equal(client_read_end(client), 0);
+    client_close(client);
+    static const char *const elsewhere[] = {"GET /tcp/" HEAD, "GET /tcp/a/b" HEAD, "GET /hello" HEAD,
+                                            "GET /tcp/A" HEAD};
+    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++) {
+        char request[512];
+        snprintf(request, sizeof request, "%sConnection: Upgrade\r\nUpgrade: connect-tcp\r\n\r\n", elsewhere[i]);
+        assert_problem(ask(door, request), 404, "no-route");
+    }
+}
+
+// ---- caps ----------------------------------------------------------------------------------------------------
+
+static void test_connections_of_an_account_are_capped(void **state)
+{
+    struct door *door = *state;
+    struct client *clients[2];
+    for (size_t i = 0; i < 2; i++) {
+        clients[i] = dial(door);
+        for (int round = 0; round < 2; round++) { // a connection counts once
+            client_send_text(clients[i], "GET /hello" HEAD "\r\n");
+            assert_true(client_read_answer(clients[i], "GET", &door->answer));
+            assert_int_equal(door->answer.status, 200);
+        }
+    }
+    assert_problem(ask(door, "GET /hello" HEAD "\r\n"), 503, "too-many-connections");
+    assert_false(door->answer.keep_alive);
+    client_close(clients[0]);
+    do // its end is noticed in its own time
+        ask(door, "GET /hello" HEAD "\r\n");
+    while (door->answer.status == 503);
+    assert_int_equal(door->answer.status, 200);
+    client_close(clients[1]);
+}
+
+static void test_connections_of_an_address_are_capped(void **state)
+{
+    struct door *door = *state;
+    struct client *clients[6];
+    for (size_t i = 0; i < 6; i++) {
+        clients[i] = dial(door);
+        client_send_text(clients[i], "GET /hello HTTP/1.1\r\nHost: " HOST "\r\n\r\n");
+        assert_true(client_read_answer(clients[i], "GET", &door->answer));
+        assert_int_equal(door->answer.status, 401);
+    }
+    struct client *seventh = dial(door);
+    assert_int_equal(client_read_end(seventh), 0);
+    client_close(seventh);
+    for (size_t i = 0; i < 6; i++)
+        client_close(clients[i]);
+}
+
+static void test_a_trusted_proxy_has_no_cap_of_an_address(void **state)
+{
+    struct door *door = *state;
+    struct client *clients[3];
+    for (size_t i = 0; i < 3; i++) {
+        clients[i] = dial(door);
+        client_send_text(clients[i], "GET /hello" HEAD "X-Forwarded-For: 1.2.3.4\r\n\r\n");
+        assert_true(client_read_answer(clients[i], "GET", &door->answer));
+        assert_int_equal(door->answer.status, 200);
+        assert_non_null(strstr(fake_broker_seen().headers, "x-forwarded-for: 1.2.3.4, 127.0.0.1\n"));
+    }
+    for (size_t i = 0; i < 3; i++)
+        client_close(clients[i]);
+}
+
 // ---- the door ------------------------------------------------------------------------------------------------
 
 static void test_stop_accepting(void **state)
@@ -947,6 +1049,10 @@ int main(void)
         WITH(test_early_answer, set_up),
         WITH(test_websocket, set_up),
         WITH(test_websocket_refusals, set_up),
+        WITH(test_connect_tcp, set_up),
+        WITH(test_connections_of_an_account_are_capped, set_up_capped),
+        WITH(test_connections_of_an_address_are_capped, set_up_capped),
+        WITH(test_a_trusted_proxy_has_no_cap_of_an_address, set_up_behind_proxy),
         WITH(test_stop_accepting, set_up),
         WITH(test_close_cuts_what_is_left, set_up),
         WITH(test_tls, set_up_tls),

@@ -167,6 +167,51 @@ static void test_what_enters(void **state)
 }
 
 // A webhook's own Authorization is for its event source; a key of ours never leaves the platform.
+static void test_only_trusted_proxies_are_believed(void **state)
+{
+    struct arena *arena = arena_create(0);
+    struct tunnel_header out[8 + INGRESS_REQUEST_ADDED_MAX];
+    const struct http1_header in[] = {
+        {STR("X-Forwarded-For"), STR("1.2.3.4")}, {STR("X-Forwarded-For"), STR("5.6.7.8")},
+        {STR("X-Forwarded-Proto"), STR("https")}, {STR("Forwarded"), STR("for=1.2.3.4")},
+        {STR("X-Forwarded-Host"), STR("evil")},   {STR("X-Forwarded-User"), STR("root")}};
+    struct ingress_caller caller = plain_caller;
+    (void)state;
+    caller.peer = STR("10.0.0.1");
+    caller.tls = false;
+    size_t count = ingress_headers_request(in, 6, &caller, arena, out);
+    assert_true(str_eq(value_of(out, count, "x-forwarded-for"), STR("10.0.0.1")));
+    assert_true(str_eq(value_of(out, count, "x-forwarded-proto"), STR("http")));
+    assert_false(str_starts(value_of(out, count, "forwarded"), STR("for=1.2.3.4")));
+    caller.is_trusted_proxy = true;
+    count = ingress_headers_request(in, 6, &caller, arena, out);
+    assert_true(str_eq(value_of(out, count, "x-forwarded-for"), STR("1.2.3.4, 5.6.7.8, 10.0.0.1")));
+    assert_true(str_eq(value_of(out, count, "x-forwarded-proto"), STR("https")));
+    assert_true(str_starts(value_of(out, count, "forwarded"), STR("for=1.2.3.4, for=\"10.0.0.1\"")));
+    assert_true(str_eq(value_of(out, count, "x-forwarded-host"), caller.host));
+    assert_false(has(out, count, "x-forwarded-user"));
+    arena_destroy(arena);
+}
+
+static void test_request_trailers(void **state)
+{
+    struct arena *arena = arena_create(0);
+    struct tunnel_header out[4];
+    const struct http1_header in[] = {{STR("Digest"), STR("a")},
+                                      {STR("X-Checksum-Sha256"), STR("b")},
+                                      {STR("Authorization"), STR("c")},
+                                      {STR("Content-Length"), STR("1")},
+                                      {STR("X-Checksum_Sha1"), STR("d")},
+                                      {STR("Repr-Digest"), STR("e")},
+                                      {STR("Host"), STR("f")}};
+    (void)state;
+    assert_int_equal(ingress_headers_request_trailers(in, 7, arena, out, 4), 3);
+    assert_true(str_eq(out[0].name, STR("digest")) && str_eq(out[1].name, STR("x-checksum-sha256")) &&
+                str_eq(out[2].name, STR("repr-digest")));
+    assert_int_equal(ingress_headers_request_trailers(in, 7, arena, out, 1), 1);
+    arena_destroy(arena);
+}
+
 static void test_authorization_of_webhooks(void **state)
 {
     struct ingress_caller caller = plain_caller;
@@ -416,7 +461,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_must_not_enter), cmocka_unit_test(test_connection_names_are_dropped),
-        cmocka_unit_test(test_what_enters),         cmocka_unit_test(test_authorization_of_webhooks),
+        cmocka_unit_test(test_what_enters),         cmocka_unit_test(test_only_trusted_proxies_are_believed),
+        cmocka_unit_test(test_request_trailers),    cmocka_unit_test(test_authorization_of_webhooks),
         cmocka_unit_test(test_credential),          cmocka_unit_test(test_what_must_not_leave),
         cmocka_unit_test(test_what_leaves),         cmocka_unit_test(test_locations),
         cmocka_unit_test(test_lengths_and_repeats), cmocka_unit_test(test_trailers),
