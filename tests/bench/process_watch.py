@@ -5,6 +5,7 @@ import pathlib
 import threading
 
 TICKS = os.sysconf("SC_CLK_TCK")
+PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / 2**20
 SAMPLE_SECONDS = 0.020
 
 
@@ -17,30 +18,29 @@ def cpu_seconds(pids):
     return total / TICKS
 
 
-def rss_kib(pid):
-    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1])
-    raise RuntimeError(f"process {pid} has no VmRSS")
+def rss_mib(pids):
+    """Resident memory of these processes together; they must be alive."""
+    return sum(int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids) * PAGE_MIB
 
 
 class PeakRss:
-    """Samples the memory of processes {name: pid} on a thread of its own for as long as the `with` block lasts.
+    """Samples the memory of {name: pids} on a thread of its own for as long as the `with` block lasts.
 
-    `peak_kib` is {name: KiB}. A process that ends meanwhile keeps the peak it had; that it ended is for others to notice.
+    `growth_mib` is {name: MiB} from the beginning to the peak. A process that ends meanwhile keeps the peak it had; that it
+    ended is for others to notice.
     """
 
-    def __init__(self, pids):
-        self._pids = pids
+    def __init__(self, ends):
+        self._ends = ends
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
-        self.peak_kib = dict.fromkeys(pids, 0)
+        self.growth_mib = dict.fromkeys(ends, 0.0)
 
     def _sample(self):
-        for name, pid in self._pids.items():
+        for name, pids in self._ends.items():
             try:
-                self.peak_kib[name] = max(self.peak_kib[name], rss_kib(pid))
-            except (OSError, RuntimeError):
+                self.growth_mib[name] = max(self.growth_mib[name], rss_mib(pids) - self._before[name])
+            except (OSError, IndexError):
                 pass
 
     def _run(self):
@@ -48,7 +48,7 @@ class PeakRss:
             self._sample()
 
     def __enter__(self):
-        self._sample()
+        self._before = {name: rss_mib(pids) for name, pids in self._ends.items()}
         self._thread.start()
         return self
 

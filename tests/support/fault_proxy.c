@@ -5,6 +5,7 @@
 //   delay MS            every byte arrives that much later, each way
 //   jitter MS           each chunk up to MS later still; the order is kept
 //   rate BYTES          bytes a second, each way of each connection; 0: no limit
+//   window BYTES        no more than a TCP receive window of that size lets be under way in a round trip; 0: no limit
 //   chunk N             writes of N bytes at most; 0: as they come
 //   stall up|down|both  nothing passes that way (up: client to target), and soon the sender's window is full
 //   swap [up|down|both] the next bytes that way are cut in two and the second part is delivered first
@@ -77,7 +78,7 @@ struct proxy {
     struct pair *pairs;
     enum mode mode;
     bool stalled[2];
-    uint64_t delay_ns, jitter_ns, rate, chunk_bytes, random;
+    uint64_t delay_ns, jitter_ns, rate, window, chunk_bytes, random;
     uint64_t open, accepted, refused, bytes[2];
     char line[LINE_BYTES_MAX];
     size_t line_bytes;
@@ -219,7 +220,8 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
 {
     (void)suggested;
     struct proxy *proxy = ((struct pair *)handle->data)->proxy;
-    *out = uv_buf_init(proxy->scratch, sizeof(proxy->scratch));
+    size_t room = proxy->window > 0 && proxy->window < sizeof(proxy->scratch) ? proxy->window : sizeof(proxy->scratch);
+    *out = uv_buf_init(proxy->scratch, (unsigned)room);
 }
 
 static void flow_put(struct flow *flow, const char *data, size_t bytes)
@@ -275,6 +277,8 @@ static void flow_steer_reading(struct flow *flow)
 {
     struct proxy *proxy = flow->pair->proxy;
     size_t most = proxy->delay_ns + proxy->jitter_ns > 0 ? QUEUE_BYTES_DELAYED : QUEUE_BYTES;
+    // A window opens again when its bytes have arrived and the acknowledgement is back; a queue at half of that time.
+    if (proxy->window > 0 && proxy->window / 2 < most) most = (size_t)proxy->window / 2;
     bool wanted = !flow->ended && flow->queued < most;
     if (wanted == flow->reading) return;
     flow->reading = wanted;
@@ -440,6 +444,8 @@ static bool obey_with_word(struct proxy *proxy, const char *command, const char 
         proxy->jitter_ns = number * NS_PER_MS;
     } else if (strcmp(command, "rate") == 0 && parse_number(word, UINT32_MAX, &number)) {
         proxy->rate = number;
+    } else if (strcmp(command, "window") == 0 && parse_number(word, UINT32_MAX, &number)) {
+        proxy->window = number;
     } else if (strcmp(command, "chunk") == 0 && parse_number(word, UINT32_MAX, &number)) {
         proxy->chunk_bytes = number;
     } else if (strcmp(command, "stall") == 0 && parse_ways(word, ways)) {

@@ -36,7 +36,7 @@ class FaultProxy:
 
     def calm(self):
         """As if nothing had ever been said; connections stay."""
-        self.say("resume", "delay 0", "jitter 0", "rate 0", "chunk 0")
+        self.say("resume", "delay 0", "jitter 0", "rate 0", "window 0", "chunk 0")
 
     def stop(self):
         self._process.stdin.close()
