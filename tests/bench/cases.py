@@ -37,12 +37,12 @@ def size_text(count):
 class Cases:
     def __init__(self, program, table, bytes_of_bulk):
         self._program, self._table, self._bytes = program, table, bytes_of_bulk
-        self.failures = []
+        self.failures = []  # (name of the way, what)
 
     # ---- clients -----------------------------------------------------------------------------------------------------
 
     def _failed(self, way, what):
-        self.failures.append(f"{way.name}: {what}")
+        self.failures.append((way.name, what))
 
     def _client(self, way, program, path, *words, seconds_max=TRANSFER_SECONDS_MAX):
         """What a client printed, or None when it failed."""
@@ -184,21 +184,23 @@ class Cases:
     def _readers(self, way, count, alone):
         words = ["--connections", count, "--rate", READER_BYTES_PER_SECOND]
         with process_watch.PeakRss(way.pids()) as memory, self._background(way, "readers", f"/bytes/{ENDLESS_BYTES}", *words) as readers:
-            line = readers.stdout.readline()  # they give up by themselves when an answer does not come
-            beside = self._requests(way, OTHERS, READER_SECONDS, may_refuse=True) if line == "ready\n" else None
+            readers.stdout.readline()
+            beside = self._requests(way, OTHERS, READER_SECONDS, may_refuse=True)
             told = self._end(way, readers)
-        if told and told["cut"]:
-            self._failed(way, f"{told['cut']} of {count} slow readers were cut off")
+        if told and (told["cut"] or told["answered"] < count):
+            self._failed(way, f"of {count} slow readers {told['answered']} were answered and {told['cut']} cut off")
         self._add(way, f"growth of RSS, {BOTH}, MiB", sum(memory.growth_mib.values()), 1)
         for end, growth in memory.growth_mib.items():
             self._add(way, f"  the {end} end", growth, 1)
         if told:
             self._add(way, "slowest reader took, kB/s", told["slowest"] / 1e3 / told["seconds"], 1)
-        if alone and beside:
+        beside = beside or {"per_second": [0], "refused": 0, "requests": 0, "seconds": READER_SECONDS, "p99_us": 0}
+        if alone:
             self._add(way, "others: fewest answers in a second", min(beside["per_second"]), 0)
             self._add(way, "others: refused", beside["refused"], 0)
             self._add(way, "others: requests/s beside / alone", beside["requests"] / beside["seconds"] * alone["seconds"] / max(1, alone["requests"]), 2)
-            self._add(way, "others: p99 beside / alone", beside["p99_us"] / max(1, alone["p99_us"]), 2)
+            if beside["requests"]:
+                self._add(way, "others: p99 beside / alone", beside["p99_us"] / max(1, alone["p99_us"]), 2)
 
     # ---- what goes on ----------------------------------------------------------------------------------------------------
 

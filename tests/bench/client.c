@@ -11,9 +11,10 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/prctl.h>
+#include <sys/time.h>
 #include <unistd.h>
 
-enum { SECONDS_MAX = 120 };
+enum { SECONDS_MAX = 120, PATIENCE_SECONDS = 10 };
 static const uint64_t BYTES_MAX = (uint64_t)1 << 50;
 
 _Noreturn void client_die(const char *what)
@@ -121,10 +122,13 @@ void client_open(struct client *client, const struct client_options *options, SS
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(options->port)};
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     *client = (struct client){.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    const struct timeval patience = {.tv_sec = PATIENCE_SECONDS}; // of calls that block
     int on = 1, room = options->receive_buffer_bytes;
     if (client->fd >= 0 && room > 0 && setsockopt(client->fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room)) != 0)
         client_die("setsockopt");
-    if (client->fd < 0 || connect(client->fd, (struct sockaddr *)&address, sizeof(address)) != 0 ||
+    if (client->fd < 0 || setsockopt(client->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) != 0 ||
+        setsockopt(client->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) != 0 ||
+        connect(client->fd, (struct sockaddr *)&address, sizeof(address)) != 0 ||
         setsockopt(client->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0)
         client_die("connect");
     if (tls == NULL) return;

@@ -60,7 +60,7 @@ void client_close(struct client *client);
 // All of it, blocking; ends the process when the connection breaks.
 void client_send(struct client *client, const void *data, size_t bytes);
 
-// Bytes read; 0 when there is nothing now (only on a non-blocking socket); -1 at the end or on an error.
+// Bytes read; 0 when there is nothing now (on a blocking socket: for ten seconds); -1 at the end or on an error.
 long client_receive(struct client *client, void *buffer, size_t size);
 
 // Where the head ends (behind its blank line), or 0 while it is not complete. Fills `out`; ends the process when the
