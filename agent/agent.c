@@ -4,7 +4,9 @@
 #include "agent/calls.h"
 #include "agent/reporter.h"
 #include "agent/router.h"
+#include "agent/tls.h"
 #include "agent/tunnel_client.h"
+#include "agent/upstream_http2.h"
 #include "agent/upstream_pool.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -13,7 +15,9 @@
 struct agent {
     const struct agent_config *config;
     struct agent_router *router;
+    struct agent_tls *tls; // for services; NULL: none of them wants it
     struct upstream_pool *pool;
+    struct upstream_http2 *http2;
     struct reporter *reporter;
     struct agent_calls *calls;
     struct tunnel_client *tunnel;
@@ -25,6 +29,12 @@ static void on_request(void *arg, struct agent_stream *stream, const uint8_t key
 {
     struct agent *agent = arg;
     agent_calls_accept(agent->calls, stream, key);
+}
+
+static uint64_t outbox_depth(void *arg)
+{
+    const struct agent *agent = arg;
+    return agent->reporter ? reporter_outbox_depth(agent->reporter) : 0;
 }
 
 static bool is_ready(void *arg, struct strbuf *why)
@@ -56,16 +66,22 @@ static enum error_code create_reporter(struct agent *agent, struct loop *loop, s
 
 static enum error_code create_parts(struct agent *agent, struct loop *loop, struct error *err)
 {
-    static const struct tunnel_client_events events = {.on_request = on_request};
+    static const struct tunnel_client_events events = {.on_request = on_request, .outbox_depth = outbox_depth};
     const struct agent_config *config = agent->config;
     agent->router = agent_router_create(config, err);
     if (!agent->router) return ERROR_INVALID;
-    agent->pool = upstream_pool_create(loop_uv(loop), (uint64_t)config->router_connect_timeout_ms);
+    if (agent_router_needs_tls(agent->router)) {
+        agent->tls = agent_tls_create(&(struct agent_tls_options){.ca_file = config->router_ca_file, .pins = ""}, err);
+        if (!agent->tls) return error_prefix(err, "router.ca_file");
+    }
+    agent->pool = upstream_pool_create(loop_uv(loop), (uint64_t)config->router_connect_timeout_ms, agent->tls);
+    agent->http2 = upstream_http2_create(agent->pool);
     agent->tunnel = tunnel_client_create(loop, config, &events, agent, err);
     if (!agent->tunnel || create_reporter(agent, loop, err)) return ERROR_INVALID;
     agent->calls = agent_calls_create(&(struct agent_calls_options){
         .router = agent->router,
         .pool = agent->pool,
+        .http2 = agent->http2,
         .reporter = agent->reporter,
         .runtime = config->runtime_name,
         .app_proxy = {.version = CULVERT_VERSION, .platform_host = config->platform_url},
@@ -115,7 +131,9 @@ void agent_destroy(struct agent *agent)
     tunnel_client_destroy(agent->tunnel); // its streams tell calls, upstreams and reporter
     agent_calls_destroy(agent->calls);
     reporter_destroy(agent->reporter);
+    upstream_http2_destroy(agent->http2);
     upstream_pool_destroy(agent->pool);
+    agent_tls_destroy(agent->tls);
     agent_router_destroy(agent->router);
     mem_free(agent);
 }

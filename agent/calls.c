@@ -195,7 +195,7 @@ void agent_calls_accept(struct agent_calls *calls, struct agent_stream *stream, 
     } else if (route.kind == AGENT_ROUTE_APP_PROXY) {
         agent_app_proxy_start(&calls->options.app_proxy, stream, route.path);
     } else {
-        agent_proxy_start(calls->options.pool, stream, &route);
+        agent_proxy_start(calls->options.pool, calls->options.http2, stream, &route);
     }
 }
 

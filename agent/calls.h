@@ -8,6 +8,7 @@
 #include "agent/app_proxy.h"
 #include "agent/router.h"
 #include "agent/session.h"
+#include "agent/upstream_http2.h"
 #include "agent/upstream_pool.h"
 #include "base/id.h"
 
@@ -17,6 +18,7 @@ struct reporter;
 struct agent_calls_options { // everything outlives the calls
     const struct agent_router *router;
     struct upstream_pool *pool;
+    struct upstream_http2 *http2;
     struct reporter *reporter; // NULL: reports are off
     const char *runtime;       // that an identity must name
     struct agent_app_proxy_options app_proxy;

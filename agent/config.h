@@ -11,6 +11,7 @@
 struct agent_config {
     char *platform_url;     // wss://host[:port][/prefix]
     char *platform_ca_file; // empty: the system's CAs
+    char *platform_pin;     // sha256/<base64> of keys, comma-separated; empty: none
     char *proxy_url;        // http://[user:password@]host:port of an HTTP CONNECT proxy; empty: HTTPS_PROXY
     char *proxy_exclude;    // hosts reached directly; empty: NO_PROXY
     char *runtime_name;
@@ -20,6 +21,8 @@ struct agent_config {
     char *router_services;
     char *router_webhooks;
     char *router_workflows;
+    char *router_ca_file; // empty: the system's CAs
+    char *tcp_allow;
     int64_t router_streams_max;
     int64_t router_connect_timeout_ms;
     bool reporter_enabled;

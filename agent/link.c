@@ -1,8 +1,10 @@
 #include "agent/link_state.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <openssl/err.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -90,6 +92,7 @@ bool agent_link_flush(struct agent_link *link)
             agent_link_end_error(link, &err);
             return false;
         }
+        link->sent_bytes += (uint64_t)n;
         if ((size_t)n < byte_queue_len(wire))
             byte_queue_drop(wire, (size_t)n);
         else
@@ -310,10 +313,26 @@ void agent_link_read(struct agent_link *link)
     }
 }
 
+// Does the other end still take bytes? A ping behind a long backlog is answered late, and that is no death.
+static bool bytes_flow_out(struct agent_link *link)
+{
+    int waiting = 0; // sent and not acknowledged
+    if (ioctl(link->fd, SIOCOUTQ, &waiting) < 0) return false;
+    uint64_t acked_bytes = link->sent_bytes - (uint64_t)waiting;
+    bool flow = acked_bytes > link->acked_bytes;
+    link->acked_bytes = acked_bytes;
+    return flow;
+}
+
 static void check_life(struct agent_link *link)
 {
     uint64_t now = clock_mono_ms(), silent = now - link->last_in_ms;
-    if (silent >= AGENT_LINK_PING_AFTER_MS + AGENT_LINK_DEAD_AFTER_MS) {
+    // A ping alone is acknowledged by any kernel or proxy: only what waits besides counts.
+    bool backlog = byte_queue_len(&link->pipe.out) || (link->poll_events & UV_WRITABLE);
+    bool flow = bytes_flow_out(link) && backlog;
+    if (silent >= AGENT_LINK_PING_AFTER_MS + AGENT_LINK_DEAD_AFTER_MS && flow) {
+        uv_timer_start(&link->timer, on_liveness, AGENT_LINK_DEAD_AFTER_MS, 0);
+    } else if (silent >= AGENT_LINK_PING_AFTER_MS + AGENT_LINK_DEAD_AFTER_MS) {
         struct error err = {0};
         error_set(&err, ERROR_TIMEOUT, "the platform was silent for %llu ms", (unsigned long long)silent);
         agent_link_end_error(link, &err);

@@ -53,6 +53,11 @@ static void pump_tls(struct agent_link *link)
         agent_link_tls_stopped(link, rc);
         return;
     }
+    struct error err = {0};
+    if (agent_tls_established(link->ssl, &err)) {
+        agent_link_end_error(link, &err);
+        return;
+    }
     rc = SSL_write(link->ssl, link->request.at, (int)link->request.len);
     if (rc != (int)link->request.len) {
         agent_link_tls_stopped(link, rc);

@@ -55,6 +55,7 @@ struct agent_link {
     uint8_t in[READ_BYTES];
 
     uint64_t last_in_ms, ping_at_us;
+    uint64_t sent_bytes, acked_bytes; // the latter when it was last looked at
     bool ping_waits;
 };
 

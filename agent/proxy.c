@@ -8,14 +8,37 @@
 
 struct proxy_call {
     struct agent_stream *stream;
-    struct upstream *upstream; // NULL once it failed
-    size_t withheld;           // bytes of the request body whose window was not given back
-    bool answered;             // the head is out
+    struct upstream *upstream;         // one of the two, or neither once it failed
+    struct upstream_http2_call *http2; // h2c
+    size_t withheld;                   // bytes of the request body whose window was not given back
+    bool answered;                     // the head is out
 };
+
+// ---- either kind of service --------------------------------------------------------------------------------------
+
+static void drop_upstream(struct proxy_call *call)
+{
+    upstream_destroy(call->upstream);
+    upstream_http2_cancel(call->http2);
+    call->upstream = NULL;
+    call->http2 = NULL;
+}
+
+static bool write_upstream(struct proxy_call *call, const void *at, size_t len)
+{
+    if (call->http2) return upstream_http2_write(call->http2, at, len);
+    return !call->upstream || upstream_write(call->upstream, at, len);
+}
+
+static void end_upstream(struct proxy_call *call, const struct http1_header *trailers, size_t count)
+{
+    if (call->http2) upstream_http2_end(call->http2, trailers, count);
+    if (call->upstream) upstream_end(call->upstream, trailers, count);
+}
 
 static void free_call(struct proxy_call *call)
 {
-    upstream_destroy(call->upstream);
+    drop_upstream(call);
     mem_free(call);
 }
 
@@ -71,8 +94,7 @@ static void on_fail(void *arg, const struct error *err)
     bool dial = err->code == ERROR_UNAVAILABLE;
     log_info("proxy", dial ? "dial_failed" : "upstream_failed", log_err(err),
              log_int("stream", agent_stream_id(call->stream)));
-    upstream_destroy(call->upstream);
-    call->upstream = NULL;
+    drop_upstream(call);
     if (call->answered) {
         agent_stream_reset(call->stream, AGENT_STREAM_INTERNAL_ERROR);
         return;
@@ -89,7 +111,7 @@ static void on_stream_data(void *arg, struct agent_stream *stream, const uint8_t
     struct proxy_call *call = arg;
     (void)stream;
     call->withheld += len;
-    if (!call->upstream || upstream_write(call->upstream, at, len)) give_window(call);
+    if (write_upstream(call, at, len)) give_window(call);
 }
 
 static void on_stream_end(void *arg, struct agent_stream *stream)
@@ -98,9 +120,8 @@ static void on_stream_end(void *arg, struct agent_stream *stream)
     const struct http1_header *trailers;
     struct http1_header passed[HTTP1_HEADERS_MAX];
     size_t count = agent_stream_request_trailers(stream, &trailers);
-    if (!call->upstream) return;
     count = header_filter_request_trailers(trailers, count, passed);
-    upstream_end(call->upstream, passed, count);
+    end_upstream(call, passed, count);
 }
 
 static void on_stream_writable(void *arg, struct agent_stream *stream)
@@ -108,6 +129,7 @@ static void on_stream_writable(void *arg, struct agent_stream *stream)
     struct proxy_call *call = arg;
     (void)stream;
     if (call->upstream) upstream_resume(call->upstream);
+    if (call->http2) upstream_http2_resume(call->http2);
 }
 
 static void on_stream_close(void *arg, struct agent_stream *stream, uint32_t code)
@@ -126,10 +148,12 @@ static bool choose_mode(const struct agent_stream_request *request, const struct
            : str_eq(request->protocol, STR("connect-tcp")) ? UPSTREAM_RAW
                                                            : UPSTREAM_HTTP;
     // Raw bytes to an HTTP service would go round the header rules.
-    return route->tcp == (*out == UPSTREAM_RAW);
+    if (route->protocol == AGENT_ROUTE_H2C && *out != UPSTREAM_HTTP) return false; // RFC 8441 is not asked of services
+    return (route->protocol == AGENT_ROUTE_TCP) == (*out == UPSTREAM_RAW);
 }
 
-void agent_proxy_start(struct upstream_pool *pool, struct agent_stream *stream, const struct agent_route *route)
+void agent_proxy_start(struct upstream_pool *pool, struct upstream_http2 *http2, struct agent_stream *stream,
+                       const struct agent_route *route)
 {
     static const struct agent_stream_events stream_events = {
         .on_data = on_stream_data,
@@ -150,6 +174,7 @@ void agent_proxy_start(struct upstream_pool *pool, struct agent_stream *stream, 
     struct upstream_request upstream_request = {
         .host = route->host,
         .port = route->port,
+        .tls = route->protocol == AGENT_ROUTE_HTTPS,
         .method = request->method,
         .path = route->path,
         .headers = headers,
@@ -166,8 +191,12 @@ void agent_proxy_start(struct upstream_pool *pool, struct agent_stream *stream, 
         return;
     }
     struct error err = {0};
-    call->upstream = upstream_start(pool, &upstream_request, &events, call, &err);
-    if (call->upstream) return;
+    if (route->protocol == AGENT_ROUTE_H2C)
+        call->http2 = upstream_http2_start(http2, &upstream_request, &events, call, &err);
+    else
+        call->upstream = upstream_start(pool, &upstream_request, &events, call, &err);
+    if (call->upstream || call->http2) return;
     call->answered = true;
-    agent_answer_cause(stream, 400, "no-route", err.text);
+    bool full = err.code == ERROR_UNAVAILABLE;
+    agent_answer_cause(stream, full ? 503 : 400, full ? "overloaded" : "no-route", err.text);
 }

@@ -5,10 +5,12 @@
 
 #include "agent/router.h"
 #include "agent/session.h"
+#include "agent/upstream_http2.h"
 #include "agent/upstream_pool.h"
 
 // Takes the stream over. route is one of kind AGENT_ROUTE_SERVICE. What goes wrong becomes an answer with culvert-cause
 // (dial-failed, upstream-failed, not-allowed) or, behind the head, a reset.
-void agent_proxy_start(struct upstream_pool *pool, struct agent_stream *stream, const struct agent_route *route);
+void agent_proxy_start(struct upstream_pool *pool, struct upstream_http2 *http2, struct agent_stream *stream,
+                       const struct agent_route *route);
 
 #endif

@@ -369,3 +369,8 @@ void reporter_destroy(struct reporter *reporter)
     uv_close((uv_handle_t *)&reporter->tick, on_handle_closed);
     uv_close((uv_handle_t *)&reporter->turn, on_handle_closed);
 }
+
+size_t reporter_outbox_depth(const struct reporter *reporter)
+{
+    return outbox_queued(reporter->outbox);
+}

@@ -44,5 +44,6 @@ void reporter_on_ack_bytes(struct reporter *reporter, const uint8_t *at, size_t 
 void reporter_stream_writable(struct reporter *reporter);
 // The stream is gone; what was not acknowledged is sent again on the next one.
 void reporter_stream_closed(struct reporter *reporter);
+size_t reporter_outbox_depth(const struct reporter *reporter); // objects that wait to be written
 
 #endif

@@ -1,6 +1,7 @@
 #include "agent/router.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "agent/config.h"
 #include "base/mem.h"
@@ -13,7 +14,7 @@ struct endpoint {
     char *name; // service: its name; webhook: "namespace/eventsource"
     char *host;
     uint16_t port;
-    bool tcp; // services: not HTTP
+    enum agent_route_protocol protocol;
 };
 
 struct endpoint_list {
@@ -22,7 +23,7 @@ struct endpoint_list {
 };
 
 struct agent_router {
-    struct endpoint_list services, webhooks;
+    struct endpoint_list services, webhooks, tcp;
     struct endpoint workflows; // host NULL: none
 };
 
@@ -39,15 +40,20 @@ static bool is_name(struct str s)
     return s.at[0] != '.' && s.at[0] != '-';
 }
 
-// http://host[:port], nothing behind it.
-static enum error_code parse_url(struct str url, char **out_host, uint16_t *out_port, struct error *err)
+static const struct scheme {
+    const char *prefix;
+    enum agent_route_protocol protocol;
+    uint16_t port; // 0: must be said
+} schemes[] = {{"http://", AGENT_ROUTE_HTTP, 80},
+               {"https://", AGENT_ROUTE_HTTPS, 443},
+               {"h2c://", AGENT_ROUTE_H2C, 80},
+               {"tcp://", AGENT_ROUTE_TCP, 0}};
+
+// host[:port], nothing behind it.
+static enum error_code parse_host(struct str text, uint16_t default_port, struct endpoint *out, struct error *err)
 {
-    struct str host, rest = url;
-    uint16_t port = 80;
-    if (!str_starts(url, STR("http://")))
-        return error_set(err, ERROR_INVALID, "\"%.*s\" does not start with http://", STR_ARG(str_first(url, 80)));
-    rest = str_from(url, 7);
-    if (str_ends(rest, STR("/"))) rest.len--;
+    struct str host, rest = text;
+    uint16_t port = default_port;
     bool v6_alone = str_ends(rest, STR("]"));
     if (str_has_byte(rest, ':') && !v6_alone) {
         enum error_code code = parse_address(rest, &host, &port, err);
@@ -57,23 +63,62 @@ static enum error_code parse_url(struct str url, char **out_host, uint16_t *out_
     }
     bool plain = host.len > 0 && host.len <= NAME_BYTES_MAX && port > 0;
     for (size_t i = 0; plain && i < host.len; i++)
-        plain = host.at[i] > ' ' && host.at[i] < 0x7f && !str_has_byte(STR("/?#@%\\"), host.at[i]);
-    if (!plain) return error_set(err, ERROR_INVALID, "\"%.*s\" is not http://host:port", STR_ARG(str_first(url, 80)));
-    *out_host = mem_strndup(host.at, host.len);
-    *out_port = port;
+        plain = host.at[i] > ' ' && host.at[i] < 0x7f && !str_has_byte(STR("/?#@%\\[]"), host.at[i]);
+    if (!plain) return error_set(err, ERROR_INVALID, "\"%.*s\" is not host:port", STR_ARG(str_first(text, 80)));
+    out->host = mem_strndup(host.at, host.len);
+    out->port = port;
     return ERROR_NONE;
+}
+
+// A scheme of the list, host[:port], nothing behind it.
+static enum error_code parse_url(struct str url, struct endpoint *out, struct error *err)
+{
+    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
+        const struct scheme *scheme = &schemes[i];
+        if (!str_starts(url, str_c(scheme->prefix))) continue;
+        struct str rest = str_from(url, strlen(scheme->prefix));
+        if (str_ends(rest, STR("/")) && scheme->protocol != AGENT_ROUTE_TCP) rest.len--;
+        out->protocol = scheme->protocol;
+        return parse_host(rest, scheme->port, out, err);
+    }
+    return error_set(err, ERROR_INVALID, "\"%.*s\" does not start with http://, https://, h2c:// or tcp://",
+                     STR_ARG(str_first(url, 80)));
+}
+
+static enum error_code parse_named(struct str entry, const char *form, struct str *out_name, struct str *out_rest,
+                                   struct error *err)
+{
+    *out_rest = entry;
+    if (str_cut(out_rest, '=', out_name) && is_name(*out_name)) return ERROR_NONE;
+    return error_set(err, ERROR_INVALID, "\"%.*s\" is not %s", STR_ARG(str_first(entry, 80)), form);
 }
 
 static enum error_code parse_service(struct str entry, struct endpoint *out, struct error *err)
 {
-    struct str name, url = entry;
-    if (!str_cut(&url, '=', &name) || !is_name(name))
-        return error_set(err, ERROR_INVALID, "\"%.*s\" is not name=http://host:port", STR_ARG(str_first(entry, 80)));
-    out->tcp = str_starts(url, STR("tcp://"));
-    AUTO_FREE char *as_http = mem_printf("http://%.*s", STR_ARG(str_from(url, out->tcp ? 6 : 0)));
-    enum error_code code = parse_url(out->tcp ? str_c(as_http) : url, &out->host, &out->port, err);
+    struct str name, url;
+    enum error_code code = parse_named(entry, "name=http://host:port", &name, &url, err);
+    if (!code) code = parse_url(url, out, err);
     if (!code) out->name = mem_strndup(name.at, name.len);
     return code;
+}
+
+static enum error_code parse_tcp(struct str entry, struct endpoint *out, struct error *err)
+{
+    struct str name, address;
+    enum error_code code = parse_named(entry, "name=host:port", &name, &address, err);
+    out->protocol = AGENT_ROUTE_TCP;
+    if (!code) code = parse_host(address, 0, out, err);
+    if (!code) out->name = mem_strndup(name.at, name.len);
+    return code;
+}
+
+static enum error_code parse_http_url(struct str url, struct endpoint *out, struct error *err)
+{
+    enum error_code code = parse_url(url, out, err);
+    if (code || out->protocol != AGENT_ROUTE_TCP) return code;
+    mem_free(out->host);
+    out->host = NULL;
+    return error_set(err, ERROR_INVALID, "\"%.*s\" is no HTTP", STR_ARG(str_first(url, 80)));
 }
 
 // Without a URL it is the Service that Argo Events makes for an EventSource.
@@ -85,7 +130,7 @@ static enum error_code parse_webhook(struct str entry, struct endpoint *out, str
     if (!str_cut(&source, '/', &ns) || !is_name(ns) || !is_name(source))
         return error_set(err, ERROR_INVALID, "\"%.*s\" is not namespace/eventsource", STR_ARG(str_first(entry, 80)));
     if (has_url) {
-        enum error_code code = parse_url(url, &out->host, &out->port, err);
+        enum error_code code = parse_http_url(url, out, err);
         if (code) return code;
     } else {
         out->host = mem_printf("%.*s-eventsource-svc.%.*s.svc.cluster.local", STR_ARG(source), STR_ARG(ns));
@@ -116,7 +161,10 @@ static enum error_code parse_list(const char *text,
         if (!entry.len) continue;
         if (out->count == ENTRIES_MAX) return error_set(err, ERROR_TOO_LARGE, "more than %d entries", ENTRIES_MAX);
         enum error_code code = parse(entry, &endpoint, err);
-        if (code) return code;
+        if (code) {
+            mem_free(endpoint.host);
+            return code;
+        }
         bool twice = find(out, str_c(endpoint.name));
         out->at[out->count++] = endpoint;
         if (twice) return error_set(err, ERROR_INVALID, "\"%s\" is there twice", endpoint.name);
@@ -139,8 +187,9 @@ static enum error_code configure(struct agent_router *router, const struct agent
         return error_prefix(err, "router.services");
     if (parse_list(config->router_webhooks, parse_webhook, &router->webhooks, err))
         return error_prefix(err, "router.webhooks");
+    if (parse_list(config->tcp_allow, parse_tcp, &router->tcp, err)) return error_prefix(err, "tcp.allow");
     if (!config->router_workflows[0]) return ERROR_NONE;
-    if (parse_url(str_c(config->router_workflows), &router->workflows.host, &router->workflows.port, err))
+    if (parse_http_url(str_c(config->router_workflows), &router->workflows, err))
         return error_prefix(err, "router.workflows");
     return ERROR_NONE;
 }
@@ -158,8 +207,22 @@ void agent_router_destroy(struct agent_router *router)
     if (!router) return;
     release_list(&router->services);
     release_list(&router->webhooks);
+    release_list(&router->tcp);
     mem_free(router->workflows.host);
     mem_free(router);
+}
+
+static bool any_https(const struct endpoint_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (list->at[i].protocol == AGENT_ROUTE_HTTPS) return true;
+    return false;
+}
+
+bool agent_router_needs_tls(const struct agent_router *router)
+{
+    bool workflows = router->workflows.host && router->workflows.protocol == AGENT_ROUTE_HTTPS;
+    return workflows || any_https(&router->services) || any_https(&router->webhooks);
 }
 
 // ---- paths -----------------------------------------------------------------------------------------------------
@@ -240,7 +303,7 @@ static void to_service(struct agent_route *out, const struct endpoint *endpoint,
         .label = label,
         .host = str_c(endpoint->host),
         .port = endpoint->port,
-        .tcp = endpoint->tcp,
+        .protocol = endpoint->protocol,
         .path = rest.len ? rest : STR("/"),
     };
 }
@@ -268,6 +331,13 @@ static void route_path(const struct agent_router *router, struct str path, struc
         endpoint = named ? find(&router->services, first) : NULL;
         if (endpoint)
             to_service(out, endpoint, rest, "service");
+        else
+            refuse(out, named ? 403 : 404, named ? "not-allowed" : "no-route");
+    } else if (under(path, STR("/tcp"), &rest)) {
+        bool named = cut_segment(&rest, &first) && !rest.len;
+        endpoint = named ? find(&router->tcp, first) : NULL;
+        if (endpoint)
+            to_service(out, endpoint, rest, "tcp");
         else
             refuse(out, named ? 403 : 404, named ? "not-allowed" : "no-route");
     } else if (under(path, STR("/workflows"), &rest) && router->workflows.host) {

@@ -8,10 +8,18 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "agent/tls_pin.h"
 #include "base/mem.h"
+#include "base/metrics.h"
 
 struct agent_tls {
     SSL_CTX *ctx;
+    struct tls_pins pins;
+    bool resumes;
+    SSL_SESSION *session; // to resume with session_host, or NULL
+    char session_host[256];
+    unsigned refs; // its owner and its connections
+    struct metric_family *handshakes;
 };
 
 static enum error_code library_error(struct error *err, const char *what)
@@ -29,34 +37,88 @@ static enum error_code load_trust(SSL_CTX *ctx, const char *ca_file, struct erro
     return library_error(err, ca_file[0] ? ca_file : "system CA certificates");
 }
 
-struct agent_tls *agent_tls_create(const char *ca_file, struct error *err)
+// ---- sessions ----------------------------------------------------------------------------------------------------
+
+static void set_session(struct agent_tls *tls, SSL_SESSION *session, const char *host)
+{
+    SSL_SESSION_free(tls->session);
+    tls->session = session;
+    snprintf(tls->session_host, sizeof(tls->session_host), "%s", host);
+}
+
+static const char *host_of(const SSL *ssl)
+{
+    const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
+    return name ? name : "";
+}
+
+static int on_new_session(SSL *ssl, SSL_SESSION *session)
+{
+    struct agent_tls *tls = SSL_get_app_data(ssl);
+    if (!tls->resumes || !host_of(ssl)[0]) return 0;
+    set_session(tls, session, host_of(ssl));
+    return 1; // ours now
+}
+
+// A ticket of TLS 1.3 serves once (RFC 8446 appendix C.4); the connection brings the next.
+static void use_session(struct agent_tls *tls, SSL *ssl, const char *host)
+{
+    if (!tls->session || strcmp(tls->session_host, host) != 0) return;
+    SSL_set_session(ssl, tls->session);
+    if (SSL_SESSION_get_protocol_version(tls->session) >= TLS1_3_VERSION) set_session(tls, NULL, "");
+}
+
+// A session that was not tried (nobody listened) is still good.
+static void give_session_back(struct agent_tls *tls, SSL *ssl)
+{
+    if (!tls->session && tls->resumes && SSL_in_before(ssl)) set_session(tls, SSL_get1_session(ssl), host_of(ssl));
+}
+
+// ---- context -----------------------------------------------------------------------------------------------------
+
+static void unref(struct agent_tls *tls)
+{
+    if (--tls->refs) return;
+    SSL_SESSION_free(tls->session);
+    SSL_CTX_free(tls->ctx);
+    mem_free(tls);
+}
+
+static enum error_code configure(struct agent_tls *tls, const struct agent_tls_options *options, struct error *err)
 {
     static const unsigned char alpn[] = "\x08http/1.1";
     ERR_clear_error();
-    SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
-    if (!ctx) {
-        library_error(err, "TLS");
-        return NULL;
-    }
-    if (load_trust(ctx, ca_file, err)) {
-        SSL_CTX_free(ctx);
-        return NULL;
-    }
-    SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
-    SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
-                                 SSL_OP_IGNORE_UNEXPECTED_EOF); // WebSocket frames show a truncation
-    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
-    SSL_CTX_set_alpn_protos(ctx, alpn, sizeof(alpn) - 1);
+    if (tls_pins_parse(str_c(options->pins), &tls->pins, err)) return error_prefix(err, "platform.pin");
+    tls->ctx = SSL_CTX_new(TLS_client_method());
+    if (!tls->ctx) return library_error(err, "TLS");
+    enum error_code code = load_trust(tls->ctx, options->ca_file, err);
+    if (code) return code;
+    SSL_CTX_set_min_proto_version(tls->ctx, TLS1_2_VERSION);
+    SSL_CTX_set_security_level(tls->ctx, 2); // no RSA below 2048 bits, no SHA-1
+    SSL_CTX_set_options(tls->ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
+                                      SSL_OP_IGNORE_UNEXPECTED_EOF); // WebSocket frames show a truncation
+    SSL_CTX_set_verify(tls->ctx, SSL_VERIFY_PEER, NULL);
+    SSL_CTX_set_alpn_protos(tls->ctx, alpn, sizeof(alpn) - 1);
+    SSL_CTX_set_session_cache_mode(tls->ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+    SSL_CTX_sess_set_new_cb(tls->ctx, on_new_session);
+    return ERROR_NONE;
+}
+
+struct agent_tls *agent_tls_create(const struct agent_tls_options *options, struct error *err)
+{
     struct agent_tls *tls = mem_zalloc(sizeof(*tls));
-    tls->ctx = ctx;
-    return tls;
+    tls->refs = 1;
+    tls->resumes = options->resumes;
+    tls->handshakes =
+        metrics_counter("culvert_agent_tls_handshakes_total", "TLS handshakes that were completed.", "resumed", NULL);
+    if (configure(tls, options, err) == ERROR_NONE) return tls;
+    unref(tls);
+    return NULL;
 }
 
 void agent_tls_destroy(struct agent_tls *tls)
 {
-    if (!tls) return;
-    SSL_CTX_free(tls->ctx);
-    mem_free(tls);
+    if (tls) unref(tls);
 }
 
 // ---- BIO over a tls_pipe -----------------------------------------------------------------------------------------
@@ -137,10 +199,16 @@ void tls_pipe_finish(struct tls_pipe *pipe)
 void agent_tls_connection_free(SSL *ssl)
 {
     if (!ssl) return;
+    struct agent_tls *tls = SSL_get_app_data(ssl);
     BIO *bio = SSL_get_wbio(ssl);
     BIO_METHOD *method = bio ? BIO_get_app_data(bio) : NULL;
+    give_session_back(tls, ssl);
+    // OpenSSL holds a session for broken whose connection ended without close_notify; RFC 5246 section 7.2.1 does not,
+    // and connections that broke are the ones that resume.
+    if (SSL_is_init_finished(ssl)) SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
     SSL_free(ssl);
     BIO_meth_free(method);
+    unref(tls);
 }
 
 static bool set_peer(SSL *ssl, const char *name)
@@ -148,7 +216,7 @@ static bool set_peer(SSL *ssl, const char *name)
     unsigned char address[16];
     if (inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1)
         return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name);
-    SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT); // RFC 9525
     return SSL_set1_host(ssl, name) && SSL_set_tlsext_host_name(ssl, name);
 }
 
@@ -161,14 +229,44 @@ enum error_code agent_tls_connection(struct agent_tls *tls, struct str host, str
     snprintf(name, sizeof(name), "%.*s", STR_ARG(host));
     ERR_clear_error();
     SSL *ssl = SSL_new(tls->ctx);
-    BIO *bio = ssl ? pipe_bio(pipe) : NULL;
+    if (!ssl) return library_error(err, "TLS connection");
+    SSL_set_app_data(ssl, tls);
+    tls->refs++;
+    BIO *bio = pipe_bio(pipe);
     if (bio) SSL_set_bio(ssl, bio, bio);
     if (!bio || !set_peer(ssl, name)) {
         agent_tls_connection_free(ssl);
         return library_error(err, "TLS connection");
     }
     SSL_set_connect_state(ssl);
+    use_session(tls, ssl, name);
     *out = ssl;
+    return ERROR_NONE;
+}
+
+static bool chain_has_pin(SSL *ssl, const struct tls_pins *pins)
+{
+    STACK_OF(X509) *chain = SSL_get0_verified_chain(ssl);
+    bool found = false;
+    for (int i = 0; chain && i < sk_X509_num(chain) && !found; i++) {
+        unsigned char *der = NULL;
+        int len = i2d_X509_PUBKEY(X509_get_X509_PUBKEY(sk_X509_value(chain, i)), &der);
+        found = len > 0 && tls_pins_have(pins, der, (size_t)len);
+        OPENSSL_free(der);
+    }
+    return found;
+}
+
+// A resumed session has no chain: it is one of ours, so these very pins were met when it began.
+enum error_code agent_tls_established(SSL *ssl, struct error *err)
+{
+    struct agent_tls *tls = SSL_get_app_data(ssl);
+    bool resumed = SSL_session_reused(ssl);
+    if (tls->pins.count && !resumed && !chain_has_pin(ssl, &tls->pins)) {
+        set_session(tls, NULL, "");
+        return error_set(err, ERROR_IO, "the platform's certificate has none of the pinned keys (platform.pin)");
+    }
+    metric_add(metric_with(tls->handshakes, resumed ? "yes" : "no"), 1);
     return ERROR_NONE;
 }
 

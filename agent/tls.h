@@ -29,14 +29,22 @@ struct tls_pipe {
 
 void tls_pipe_finish(struct tls_pipe *pipe);
 
-// ca_file empty: the system's CAs. NULL with *err when the file holds no certificate.
-struct agent_tls *agent_tls_create(const char *ca_file, struct error *err);
+struct agent_tls_options { // read during agent_tls_create() only
+    const char *ca_file;   // empty: the system's CAs
+    const char *pins;      // as agent/tls_pin.h reads them; empty: none
+    bool resumes;          // keeps the last session of the last host, so that a reconnect costs no signature
+};
+
+// NULL with *err when the file holds no certificate or a pin is none.
+struct agent_tls *agent_tls_create(const struct agent_tls_options *options, struct error *err);
 void agent_tls_destroy(struct agent_tls *tls); // NULL is fine; connections keep what they need
 // A client connection that verifies the certificate for this host (name or address), TLS 1.2 or later. The caller owns
 // it (agent_tls_connection_free); it may outlive tls.
 MUST_CHECK enum error_code agent_tls_connection(struct agent_tls *tls, struct str host, struct tls_pipe *pipe,
                                                 SSL **out, struct error *err);
 void agent_tls_connection_free(SSL *ssl); // NULL is fine
+// The handshake is complete: is a pinned key in the chain? Nothing may be said to the peer before this was asked.
+MUST_CHECK enum error_code agent_tls_established(SSL *ssl, struct error *err);
 // Why the handshake failed, as a sentence: the verification's verdict if there is one.
 enum error_code agent_tls_error(SSL *ssl, int ssl_error, struct error *err);
 

@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metrics.h"
-#include "tunnel/wire/control.h"
 #include "tunnel/wire/ws_frame.h"
 
 enum { HELLO_TIMEOUT_MS = 15000 };
@@ -253,6 +252,19 @@ void agent_tunnel_retire(struct agent_tunnel *tunnel, uint64_t deadline_ms)
     agent_session_drain(tunnel->session);
     uv_timer_start(&tunnel->timer, on_retire_deadline, deadline_ms, 0);
     if (!agent_session_stream_count(tunnel->session)) end_retired(tunnel, "retired");
+}
+
+void agent_tunnel_send_control(struct agent_tunnel *tunnel, const struct wire_control *control)
+{
+    struct strbuf payload;
+    struct error err = {0};
+    if (tunnel->ended || !tunnel->session) return;
+    strbuf_init(&payload, WIRE_CONTROL_BYTES_MAX);
+    if (wire_control_encode(control, &payload, &err))
+        log_warn("tunnel", "control_not_encoded", log_err(&err));
+    else
+        agent_session_send_control(tunnel->session, (const uint8_t *)payload.at, payload.len);
+    strbuf_finish(&payload);
 }
 
 enum agent_tunnel_state agent_tunnel_state(const struct agent_tunnel *tunnel)

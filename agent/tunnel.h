@@ -9,6 +9,7 @@
 #include "agent/link.h"
 #include "agent/session.h"
 #include "base/id.h"
+#include "tunnel/wire/control.h"
 
 struct agent_tunnel;
 
@@ -39,6 +40,9 @@ void agent_tunnel_retire(struct agent_tunnel *tunnel, uint64_t deadline_ms);
 // At once, with a reason in the CLOSE frame; streams get their on_close, no event of the tunnel follows. Not inside
 // an event.
 void agent_tunnel_destroy(struct agent_tunnel *tunnel, struct str reason);
+
+// Skipped when it cannot leave now: what is said is old soon.
+void agent_tunnel_send_control(struct agent_tunnel *tunnel, const struct wire_control *control);
 
 enum agent_tunnel_state agent_tunnel_state(const struct agent_tunnel *tunnel);
 const uint8_t *agent_tunnel_key(const struct agent_tunnel *tunnel);

@@ -7,9 +7,10 @@
 
 #include "agent/config.h"
 #include "agent/platform_url.h"
+#include "agent/redial.h"
 #include "agent/tls.h"
 #include "agent/tunnel.h"
-#include "base/backoff.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metrics.h"
@@ -19,15 +20,10 @@
 #define COMPONENT "tunnel"
 
 enum {
-    RETRY_BASE_MS = 500,
-    RETRY_CAP_MS = 30 * 1000,
-    REFUSED_BASE_MS = 5 * 1000, // 401 and 403: somebody has to do something
-    REFUSED_CAP_MS = 5 * 60 * 1000,
-    GOOD_LIFE_MS = 60 * 1000, // resets the waits
-    STANDBY_MS = 30 * 1000,   // another instance serves this runtime
     REPLACED_DEADLINE_MS = 60 * 1000,
     TUNNELS_MAX = 4, // one serving, one opening, the rest retiring
     BUFFERED_BYTES_MAX = 8 * 1024 * 1024,
+    STATS_MS = 30 * 1000,
 };
 
 struct tunnel_client {
@@ -45,14 +41,16 @@ struct tunnel_client {
     struct agent_tunnel *tunnels[TUNNELS_MAX];
     uv_timer_t timer; // the next dial
     uv_timer_t drain_timer;
+    uv_timer_t stats_timer;
     unsigned handles;
     bool destroyed, draining, replace; // replace: dial although one is serving
-    struct backoff retry, refused;
+    struct redial redial;
+    uint8_t file_token[ID_SHA256_BYTES]; // digest of what the token file held last: a refreshed token is newer
     char reason[256];
     loop_fn on_drained;
     void *on_drained_arg;
     struct metric_family *dials;
-    struct metric *online;
+    struct metric *online, *standby, *takeovers;
 };
 
 // ---- credential ------------------------------------------------------------------------------------------------
@@ -80,8 +78,15 @@ static enum error_code load_token(struct tunnel_client *client, bool *out_change
     struct str token = str_of(text, len);
     while (token.len && strchr(" \t\r\n", token.at[token.len - 1]))
         token.len--;
-    enum error_code code = set_token(client, str_trim(token), out_changed, err);
+    uint8_t digest[ID_SHA256_BYTES];
+    id_sha256(text, len, digest);
+    enum error_code code = ERROR_NONE;
+    *out_changed = false;
+    // A file that still says what it said must not undo what the platform sent since (TOKEN_REFRESH).
+    if (memcmp(digest, client->file_token, sizeof(digest)) != 0)
+        code = set_token(client, str_trim(token), out_changed, err);
     if (code) error_prefix(err, path);
+    if (!code) memcpy(client->file_token, digest, sizeof(digest));
     explicit_bzero(text, sizeof(text));
     return code;
 }
@@ -126,23 +131,20 @@ static void set_online(struct tunnel_client *client)
 // How long to wait after a tunnel that did not open or did not last, and a line in the log that says what to do.
 static uint64_t wait_after(struct tunnel_client *client, const struct agent_link_end *end)
 {
-    uint64_t wait_ms;
-    const char *event = "disconnected";
+    uint64_t wait_ms = redial_after_failure(&client->redial, end->status, end->retry_after_ms);
+    const char *event = end->status ? "platform_refused" : "disconnected";
     const char *hint = "";
     if (end->status == 401 || end->status == 403) {
-        wait_ms = REFUSED_BASE_MS / 2 + backoff_next_ms(&client->refused);
         event = "platform_refused_token";
         hint = end->status == 401
                    ? "the runtime token is not valid: issue a new one, write it to runtime.token_file and "
                      "send SIGHUP"
                    : "the runtime token does not belong to runtime.name, or the runtime is disabled";
-    } else if ((end->status == 503 || end->status == 429) && end->retry_after_ms >= 0) {
-        uint64_t asked_ms = (uint64_t)end->retry_after_ms;
-        wait_ms = asked_ms + id_random_below(asked_ms / 2 + RETRY_BASE_MS);
+    } else if (end->status == 409) {
+        event = "spare";
+        hint = "another agent serves this runtime; this one takes over when that one is gone";
+    } else if (end->status == 503 || end->status == 429) {
         event = "platform_busy";
-    } else {
-        wait_ms = backoff_next_ms(&client->retry);
-        if (end->status) event = "platform_refused";
     }
     metric_add(metric_with(client->dials, end->status ? "refused" : "failed"), 1);
     log_warn(COMPONENT, event, log_err(&end->error), log_int("status", end->status), log_c("hint", hint),
@@ -168,6 +170,7 @@ static void on_serving(void *arg, struct agent_tunnel *tunnel)
     struct tunnel_client *client = arg;
     client->replace = false;
     client->reason[0] = '\0';
+    metric_set(client->standby, 0);
     metric_add(metric_with(client->dials, "ok"), 1);
     log_info(COMPONENT, "connected", log_c("runtime", client->config->runtime_name),
              log_uint("epoch", agent_tunnel_epoch(tunnel)));
@@ -188,7 +191,7 @@ static void on_drain(void *arg, struct agent_tunnel *tunnel, uint64_t spread_ms,
 {
     struct tunnel_client *client = arg;
     if (agent_tunnel_state(tunnel) != AGENT_TUNNEL_SERVING || client->draining || client->replace) return;
-    uint64_t wait_ms = id_random_below((spread_ms < RETRY_CAP_MS * 10 ? spread_ms : RETRY_CAP_MS * 10) + 1);
+    uint64_t wait_ms = redial_after_drain(spread_ms);
     log_info(COMPONENT, "asked_to_move", log_str("reason", reason), log_uint("dial_in_ms", wait_ms),
              log_uint("deadline_ms", deadline_ms));
     client->replace = true;
@@ -203,7 +206,13 @@ static void on_superseded(void *arg, struct agent_tunnel *tunnel, uint64_t epoch
         agent_tunnel_retire(tunnel, REPLACED_DEADLINE_MS);
         return;
     }
-    uint64_t wait_ms = STANDBY_MS + id_random_below(STANDBY_MS);
+    bool before = client->redial.standby;
+    uint64_t wait_ms = redial_after_takeover(&client->redial, clock_mono_ms());
+    if (client->redial.standby && !before)
+        log_warn(COMPONENT, "agents_replace_each_other",
+                 log_c("hint", "two agents serve this runtime: the one with the lower instance.id stays, the other is "
+                               "its spare"));
+    metric_add(client->takeovers, 1);
     log_warn(COMPONENT, "superseded", log_uint("newer_epoch", epoch), log_str("reason", reason),
              log_c("hint", "another agent serves this runtime"), log_uint("retry_in_ms", wait_ms));
     snprintf(client->reason, sizeof(client->reason), "another agent serves this runtime");
@@ -230,10 +239,8 @@ static void on_end(void *arg, struct agent_tunnel *tunnel, const struct agent_li
     enum agent_tunnel_state state = agent_tunnel_state(tunnel);
     for (unsigned i = 0; i < TUNNELS_MAX; i++)
         if (client->tunnels[i] == tunnel) client->tunnels[i] = NULL;
-    if (agent_tunnel_serving_ms(tunnel) >= GOOD_LIFE_MS) {
-        backoff_reset(&client->retry);
-        backoff_reset(&client->refused);
-    }
+    redial_lived(&client->redial, agent_tunnel_serving_ms(tunnel));
+    if (end->status == 409) metric_set(client->standby, 1);
     set_online(client);
     if (client->draining) {
         finish_drain(client);
@@ -266,7 +273,9 @@ static void dial(struct tunnel_client *client)
         {STR(WIRE_HEADER_BOOT_ID), str_c(client->boot_id)},
         {STR(WIRE_HEADER_AGENT_VERSION), STR(CULVERT_VERSION)},
         {STR("User-Agent"), STR("culvert-agent/" CULVERT_VERSION)},
+        {STR(WIRE_HEADER_STANDBY), STR("yes")}, // the last: only when it is said
     };
+    const size_t header_count = sizeof(headers) / sizeof(headers[0]) - !client->redial.standby;
     const struct agent_link_target target = {
         .host = str_c(client->url.host),
         .port = client->url.port,
@@ -275,7 +284,7 @@ static void dial(struct tunnel_client *client)
         .proxy_credential = str_c(client->url.proxy_credential),
         .path = str_c(client->url.path),
         .headers = headers,
-        .header_count = sizeof(headers) / sizeof(headers[0]),
+        .header_count = header_count,
     };
     const struct agent_session_options options = {
         .streams_max = (unsigned)client->config->router_streams_max,
@@ -289,6 +298,26 @@ static void dial(struct tunnel_client *client)
     if (code) dial_after(client, wait_after(client, &end));
 }
 
+// ---- statistics ------------------------------------------------------------------------------------------------
+
+static uint64_t rss_bytes(void)
+{
+    size_t rss = 0;
+    return uv_resident_set_memory(&rss) == 0 ? rss : 0;
+}
+
+static void on_stats(uv_timer_t *timer)
+{
+    struct tunnel_client *client = timer->data;
+    struct agent_tunnel **serving = find_state(client, AGENT_TUNNEL_SERVING);
+    if (!serving) return;
+    struct wire_control stats = {.type = WIRE_CONTROL_STATS, .rss_bytes = rss_bytes()};
+    for (unsigned i = 0; i < TUNNELS_MAX; i++)
+        if (client->tunnels[i]) stats.streams_open += agent_tunnel_stream_count(client->tunnels[i]);
+    if (client->events.outbox_depth) stats.outbox_depth = client->events.outbox_depth(client->arg);
+    agent_tunnel_send_control(*serving, &stats);
+}
+
 // ---- public ----------------------------------------------------------------------------------------------------
 
 static struct str first_env(const char *upper, const char *lower)
@@ -296,6 +325,13 @@ static struct str first_env(const char *upper, const char *lower)
     const char *value = getenv(upper);
     if (!value || !value[0]) value = getenv(lower);
     return str_c(value);
+}
+
+static struct agent_tls *create_tls(const struct agent_config *config, struct error *err)
+{
+    const struct agent_tls_options options = {
+        .ca_file = config->platform_ca_file, .pins = config->platform_pin, .resumes = true};
+    return agent_tls_create(&options, err);
 }
 
 static enum error_code configure(struct tunnel_client *client, struct error *err)
@@ -308,7 +344,7 @@ static enum error_code configure(struct tunnel_client *client, struct error *err
     enum error_code code = platform_url_parse(str_c(config->platform_url), proxy, exclude, &client->url, err);
     if (!code) code = load_token(client, &changed, err);
     if (code) return code;
-    client->tls = agent_tls_create(config->platform_ca_file, err);
+    client->tls = create_tls(config, err);
     if (!client->tls) return err ? err->code : ERROR_INVALID;
     snprintf(client->instance_id, sizeof(client->instance_id), "%s", config->instance_id);
     if (!client->instance_id[0] && gethostname(client->instance_id, sizeof(client->instance_id) - 1) < 0)
@@ -331,28 +367,33 @@ struct tunnel_client *tunnel_client_create(struct loop *loop, const struct agent
         return NULL;
     }
     id_uuid7(client->boot_id);
-    backoff_init(&client->retry, RETRY_BASE_MS, RETRY_CAP_MS);
-    backoff_init(&client->refused, REFUSED_BASE_MS, REFUSED_CAP_MS);
+    redial_init(&client->redial);
     snprintf(client->reason, sizeof(client->reason), "not connected yet");
     client->dials = metrics_counter("culvert_agent_tunnel_dials_total", "Tries to open a tunnel.", "result", NULL);
+    client->standby = metric_with(metrics_gauge(
+        "culvert_agent_tunnel_standby", "1 while another agent serves the runtime and this one is its spare.", NULL));
+    client->takeovers = metric_with(
+        metrics_counter("culvert_agent_tunnel_takeovers_total", "Tunnels lost to another agent of the runtime.", NULL));
     client->online =
         metric_with(metrics_gauge("culvert_agent_tunnel_online", "1 while a tunnel is acknowledged and alive.", NULL));
     uv_timer_init(client->loop, &client->timer);
     uv_timer_init(client->loop, &client->drain_timer);
-    client->timer.data = client->drain_timer.data = client;
-    client->handles = 2;
+    uv_timer_init(client->loop, &client->stats_timer);
+    client->timer.data = client->drain_timer.data = client->stats_timer.data = client;
+    client->handles = 3;
     return client;
 }
 
 void tunnel_client_start(struct tunnel_client *client)
 {
     dial_after(client, 0);
+    uv_timer_start(&client->stats_timer, on_stats, STATS_MS, STATS_MS);
 }
 
 enum error_code tunnel_client_reload(struct tunnel_client *client, struct error *err)
 {
     bool changed = false;
-    struct agent_tls *tls = agent_tls_create(client->config->platform_ca_file, err);
+    struct agent_tls *tls = create_tls(client->config, err);
     if (!tls) return err ? err->code : ERROR_INVALID;
     enum error_code code = load_token(client, &changed, err);
     if (code) {
@@ -361,8 +402,7 @@ enum error_code tunnel_client_reload(struct tunnel_client *client, struct error 
     }
     agent_tls_destroy(client->tls);
     client->tls = tls;
-    backoff_reset(&client->retry);
-    backoff_reset(&client->refused);
+    redial_forget_failures(&client->redial);
     client->replace = changed && find_state(client, AGENT_TUNNEL_SERVING);
     dial_after(client, 0); // does nothing when a tunnel with the same token serves
     return ERROR_NONE;
@@ -410,6 +450,7 @@ void tunnel_client_destroy(struct tunnel_client *client)
     agent_tls_destroy(client->tls);
     uv_close((uv_handle_t *)&client->timer, on_closed);
     uv_close((uv_handle_t *)&client->drain_timer, on_closed);
+    uv_close((uv_handle_t *)&client->stats_timer, on_closed);
 }
 
 void tunnel_client_get_info(const struct tunnel_client *client, struct tunnel_client_info *out)

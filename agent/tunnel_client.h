@@ -17,6 +17,8 @@ struct tunnel_client;
 struct tunnel_client_events {
     // A call arrived. key verifies its culvert-identity; it lives as long as the stream.
     void (*on_request)(void *arg, struct agent_stream *stream, const uint8_t key[ID_SHA256_BYTES]);
+    // How many objects wait to be reported, for STATS. May be NULL.
+    uint64_t (*outbox_depth)(void *arg);
 };
 
 struct tunnel_client_info {

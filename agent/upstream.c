@@ -27,6 +27,7 @@ struct upstream {
     enum upstream_mode mode;
     char *host;
     uint16_t port;
+    bool tls;
     char method[32];
     char key[WS_HANDSHAKE_KEY_BYTES];
     struct strbuf head; // of the request; kept until the answer begins, for the one retry
@@ -347,7 +348,7 @@ static void connect_upstream(struct upstream *u, uint64_t idle_ms_max)
         .on_drained = on_connection_drained,
         .on_error = on_connection_error,
     };
-    u->connection = upstream_pool_take(u->pool, str_c(u->host), u->port, idle_ms_max, &events, u, &u->reused);
+    u->connection = upstream_pool_take(u->pool, str_c(u->host), u->port, u->tls, idle_ms_max, &events, u, &u->reused);
     struct str head = strbuf_str(&u->head);
     if (u->mode != UPSTREAM_RAW) upstream_connection_write(u->connection, &head, 1);
 }
@@ -362,10 +363,10 @@ static void add_header(struct strbuf *out, struct str name, struct str value)
     strbuf_add(out, "\r\n", 2);
 }
 
-static void add_host(struct strbuf *out, struct str host, uint16_t port)
+static void add_host(struct strbuf *out, struct str host, uint16_t port, bool tls)
 {
     strbuf_addf(out, str_has_byte(host, ':') ? "Host: [%.*s]" : "Host: %.*s", STR_ARG(host));
-    if (port != 80) strbuf_addf(out, ":%u", (unsigned)port);
+    if (port != (tls ? 443 : 80)) strbuf_addf(out, ":%u", (unsigned)port);
     strbuf_add_c(out, "\r\n");
 }
 
@@ -395,7 +396,7 @@ static enum error_code write_head(struct upstream *u, const struct upstream_requ
     strbuf_addf(out, "%s ", u->method);
     strbuf_add_str(out, request->path);
     strbuf_add_c(out, " HTTP/1.1\r\n");
-    add_host(out, request->host, request->port);
+    add_host(out, request->host, request->port, request->tls);
     for (size_t i = 0; i < request->header_count; i++) {
         const struct http1_header *h = &request->headers[i];
         if (!http1_is_token(h->name) || !http1_is_field_value(h->value))
@@ -417,6 +418,7 @@ struct upstream *upstream_start(struct upstream_pool *pool, const struct upstrea
     u->mode = request->mode;
     u->host = mem_strndup(request->host.at, request->host.len);
     u->port = request->port;
+    u->tls = request->tls;
     u->request_done = !request->has_body && request->mode == UPSTREAM_HTTP;
     strbuf_init(&u->head, REQUEST_BYTES_MAX);
     strbuf_init(&u->in, HTTP1_HEAD_BYTES_MAX);

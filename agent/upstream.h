@@ -23,6 +23,7 @@ enum upstream_mode {
 struct upstream_request { // read during upstream_start() only
     struct str host;      // where to connect
     uint16_t port;
+    bool tls;
     enum upstream_mode mode;
     struct str method, path;
     const struct http1_header *headers; // neither hop-by-hop nor framing nor Host

@@ -33,6 +33,14 @@ void upstream_list_remove(struct upstream_list *list, struct upstream_connection
     c->next = c->prev = NULL;
 }
 
+static void time_out(struct upstream_connection *c)
+{
+    struct error err = {0};
+    upstream_connection_shaken(c);
+    error_set(&err, ERROR_UNAVAILABLE, "%s:%u: the TLS handshake timed out", c->host, (unsigned)c->port);
+    upstream_connection_fail(c, &err);
+}
+
 static void on_sweep(uv_timer_t *timer)
 {
     struct upstream_pool *pool = timer->data;
@@ -41,7 +49,9 @@ static void on_sweep(uv_timer_t *timer)
         upstream_connection_close(pool->idle.last);
     while (pool->lingering.last && now - pool->lingering.last->since_ms >= UPSTREAM_LINGER_MS)
         upstream_connection_close(pool->lingering.last);
-    if (!pool->idle.last && !pool->lingering.last) uv_timer_stop(timer);
+    while (pool->shaking.last && now - pool->shaking.last->since_ms >= pool->connect_timeout_ms)
+        time_out(pool->shaking.last);
+    if (!pool->idle.last && !pool->lingering.last && !pool->shaking.last) uv_timer_stop(timer);
 }
 
 void upstream_pool_sweep_soon(struct upstream_pool *pool)
@@ -61,11 +71,12 @@ static void on_prepare(uv_prepare_t *prepare)
     upstream_connection_flush_dirty(prepare->data);
 }
 
-struct upstream_pool *upstream_pool_create(uv_loop_t *loop, uint64_t connect_timeout_ms)
+struct upstream_pool *upstream_pool_create(uv_loop_t *loop, uint64_t connect_timeout_ms, struct agent_tls *tls)
 {
     struct upstream_pool *pool = mem_zalloc(sizeof(*pool));
     pool->loop = loop;
     pool->connect_timeout_ms = connect_timeout_ms;
+    pool->tls = tls;
     pool->refs = 4; // itself and three handles
     uv_timer_init(loop, &pool->sweep);
     uv_prepare_init(loop, &pool->prepare);
@@ -96,32 +107,32 @@ void upstream_pool_destroy(struct upstream_pool *pool)
     upstream_pool_unref(pool);
 }
 
-static struct upstream_connection *find_idle(const struct upstream_pool *pool, struct str host, uint16_t port,
+static struct upstream_connection *find_idle(const struct upstream_pool *pool, struct str host, uint16_t port, bool tls,
                                              unsigned *out_count)
 {
     struct upstream_connection *found = NULL;
     *out_count = 0;
     for (struct upstream_connection *c = pool->idle.first; c; c = c->next) {
-        if (c->port != port || !str_eq(str_c(c->host), host)) continue;
+        if (c->port != port || c->tls != tls || !str_eq(str_c(c->host), host)) continue;
         if (!found) found = c;
         (*out_count)++;
     }
     return found;
 }
 
-struct upstream_connection *upstream_pool_take(struct upstream_pool *pool, struct str host, uint16_t port,
+struct upstream_connection *upstream_pool_take(struct upstream_pool *pool, struct str host, uint16_t port, bool tls,
                                                uint64_t idle_ms_max, const struct upstream_connection_events *events,
                                                void *arg, bool *out_reused)
 {
     unsigned count;
-    struct upstream_connection *c = find_idle(pool, host, port, &count); // the newest
+    struct upstream_connection *c = find_idle(pool, host, port, tls, &count); // the newest
     if (c && clock_mono_ms() - c->since_ms >= idle_ms_max) c = NULL;
     *out_reused = c != NULL;
     if (c) {
         c->idle = false;
         upstream_list_remove(&pool->idle, c);
     } else {
-        c = upstream_connection_dial(pool, host, port);
+        c = upstream_connection_dial(pool, host, port, tls);
     }
     c->events = *events;
     c->arg = arg;
@@ -131,7 +142,7 @@ struct upstream_connection *upstream_pool_take(struct upstream_pool *pool, struc
 void upstream_pool_give(struct upstream_pool *pool, struct upstream_connection *c)
 {
     unsigned count;
-    find_idle(pool, str_c(c->host), c->port, &count);
+    find_idle(pool, str_c(c->host), c->port, c->tls, &count);
     if (!upstream_connection_is_clean(c) || pool->destroyed || count >= UPSTREAM_POOL_IDLE_PER_SERVICE) {
         upstream_connection_close(c);
         return;
@@ -149,4 +160,9 @@ void upstream_pool_give(struct upstream_pool *pool, struct upstream_connection *
 unsigned upstream_pool_idle_count(const struct upstream_pool *pool)
 {
     return pool->idle.count;
+}
+
+uv_loop_t *upstream_pool_loop(const struct upstream_pool *pool)
+{
+    return pool->loop;
 }

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/str.h"
 
+struct agent_tls;
 struct upstream_pool;
 struct upstream_connection;
 
@@ -21,7 +22,9 @@ enum {
     UPSTREAM_CONNECTION_QUEUE_BYTES = 64 * 1024, // upstream_connection_write() says "full" from here on
 };
 
-struct upstream_pool *upstream_pool_create(uv_loop_t *loop, uint64_t connect_timeout_ms);
+// tls: for https services, outlives the pool; NULL: there are none. connect_timeout_ms is for TCP and once more for
+// TLS.
+struct upstream_pool *upstream_pool_create(uv_loop_t *loop, uint64_t connect_timeout_ms, struct agent_tls *tls);
 void upstream_pool_destroy(struct upstream_pool *pool); // connections that are in use live on; NULL is fine
 
 // All from the loop, never inside the calls below.
@@ -35,11 +38,12 @@ struct upstream_connection_events {
 
 // A connection to host:port: one that is idle for at most idle_ms_max (*out_reused), or else a new one that is being
 // dialed; writes wait for it. idle_ms_max 0: a new one.
-struct upstream_connection *upstream_pool_take(struct upstream_pool *pool, struct str host, uint16_t port,
+struct upstream_connection *upstream_pool_take(struct upstream_pool *pool, struct str host, uint16_t port, bool tls,
                                                uint64_t idle_ms_max, const struct upstream_connection_events *events,
                                                void *arg, bool *out_reused);
 // The exchange is complete and the other end keeps the connection open.
 void upstream_pool_give(struct upstream_pool *pool, struct upstream_connection *connection);
+uv_loop_t *upstream_pool_loop(const struct upstream_pool *pool);
 unsigned upstream_pool_idle_count(const struct upstream_pool *pool);
 
 // Copies; what a turn of the loop wrote leaves together at its end. False: the queue is full, stop until on_drained;

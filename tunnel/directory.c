@@ -206,6 +206,16 @@ bool tunnel_directory_find(struct tunnel_directory *directory, struct str accoun
     return found;
 }
 
+bool tunnel_directory_has_lower(struct tunnel_directory *directory, struct str account_id, struct str runtime,
+                                struct str instance_id)
+{
+    pthread_mutex_lock(&directory->mutex);
+    struct directory_route *route = directory_route_find(directory, account_id, runtime);
+    bool lower = route && route->entry && str_compare(str_c(route->entry->info.instance_id), instance_id) < 0;
+    pthread_mutex_unlock(&directory->mutex);
+    return lower;
+}
+
 void tunnel_directory_route_until(struct tunnel_directory *directory, uint64_t mono_ms)
 {
     pthread_mutex_lock(&directory->mutex);

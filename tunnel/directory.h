@@ -42,6 +42,9 @@ void tunnel_directory_retire(struct tunnel_directory *directory, struct tunnel_e
 // epoch: 0, or the only one that will do.
 MUST_CHECK bool tunnel_directory_find(struct tunnel_directory *directory, struct str account_id, struct str runtime,
                                       uint64_t epoch, struct tunnel_session_ref *out);
+// Does an instance with a lower id than this one carry the runtime's calls?
+bool tunnel_directory_has_lower(struct tunnel_directory *directory, struct str account_id, struct str runtime,
+                                struct str instance_id);
 // Nothing is found from this moment on (clock_mono_ms); looked at in each find, so that a process that was stopped for
 // a while routes nothing by what it knew before.
 void tunnel_directory_route_until(struct tunnel_directory *directory, uint64_t mono_ms);

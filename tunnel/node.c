@@ -128,6 +128,12 @@ static int node_decide(struct tunnel_node *node, const struct tunnel_upgrade *up
     }
     status = node_authenticate(node, upgrade, token, info, err);
     if (status != 101) return status;
+    // Agents that replaced each other again and again: the lower instance id stays, the other is a warm spare.
+    if (upgrade->standby.len && tunnel_directory_has_lower(node->broker->directory, str_c(info->identity.account_id),
+                                                           str_c(info->identity.runtime), upgrade->instance_id)) {
+        error_set(err, ERROR_CONFLICT, "another agent serves this runtime");
+        return 409;
+    }
     node_copy(info->instance_id, sizeof(info->instance_id), upgrade->instance_id);
     node_copy(info->boot_id, sizeof(info->boot_id), upgrade->boot_id);
     node_copy(info->agent_version, sizeof(info->agent_version), upgrade->agent_version);

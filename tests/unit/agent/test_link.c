@@ -36,6 +36,7 @@ struct server {
     SSL_CTX *ctx;
     char ca_file[64];
     const char *answer; // instead of 101
+    const char *pins;   // that the agent asks for
     bool is_proxy;      // reads a CONNECT in front of TLS
     uint16_t close_code;
     bool echo;
@@ -228,7 +229,8 @@ static void run(struct server *s, const char *ca_file, const char *host, size_t 
 {
     static const struct agent_link_events events = {on_open, on_bytes, on_fill, on_rtt, on_end};
     struct error err = {0};
-    struct agent_tls *tls = agent_tls_create(ca_file ? ca_file : s->ca_file, &err);
+    struct agent_tls *tls = agent_tls_create(
+        &(struct agent_tls_options){.ca_file = ca_file ? ca_file : s->ca_file, .pins = s->pins ? s->pins : ""}, &err);
     const struct http1_header headers[] = {{STR("Authorization"), STR("Bearer secret")}};
     struct agent_link_target target = {
         .host = str_c(host), .port = s->port, .path = STR("/tunnel/v1"), .headers = headers, .header_count = 1};

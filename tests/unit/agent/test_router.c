@@ -12,7 +12,8 @@ static struct agent_router *make(const char *services, const char *webhooks, con
 {
     const struct agent_config config = {.router_services = (char *)(uintptr_t)services,
                                         .router_webhooks = (char *)(uintptr_t)webhooks,
-                                        .router_workflows = (char *)(uintptr_t)workflows};
+                                        .router_workflows = (char *)(uintptr_t)workflows,
+                                        .tcp_allow = (char *)(uintptr_t) "pg=db.prod:5432"};
     return agent_router_create(&config, err);
 }
 
@@ -98,6 +99,36 @@ static void test_paths(void **state)
         if (agent_router_path_ok(str_c(bad[i]))) fail_msg("%s was accepted", bad[i]);
 }
 
+static void test_protocols_and_tcp(void **state)
+{
+    (void)state;
+    struct error err = {0};
+    struct agent_route route;
+    struct agent_router *router =
+        make("a=http://h,b=https://h,c=h2c://[::1]:50051,d=tcp://h:9,e=https://h:8443/", "", "", &err);
+    if (!router) fail_msg("%s", err.text);
+    static const struct {
+        const char *path;
+        enum agent_route_protocol protocol;
+        uint16_t port;
+    } good[] = {{"/services/a/x", AGENT_ROUTE_HTTP, 80},         {"/services/b/x", AGENT_ROUTE_HTTPS, 443},
+                {"/services/c/pkg.S/M", AGENT_ROUTE_H2C, 50051}, {"/services/d", AGENT_ROUTE_TCP, 9},
+                {"/services/e/", AGENT_ROUTE_HTTPS, 8443},       {"/tcp/pg", AGENT_ROUTE_TCP, 5432}};
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        agent_router_route(router, STR("GET"), STR("runtime"), str_c(good[i].path), &route);
+        assert_int_equal(route.kind, AGENT_ROUTE_SERVICE);
+        assert_int_equal(route.protocol, good[i].protocol);
+        assert_int_equal(route.port, good[i].port);
+    }
+    static const char *const bad[] = {"/tcp", "/tcp/", "/tcp/other", "/tcp/pg/", "/tcp/pg/x", "/tcp/pg?x", "/tcp/a"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        agent_router_route(router, STR("CONNECT"), STR("runtime"), str_c(bad[i]), &route);
+        if (route.kind != AGENT_ROUTE_REFUSED) fail_msg("%s was routed", bad[i]);
+    }
+    assert_true(agent_router_needs_tls(router));
+    agent_router_destroy(router);
+}
+
 static void test_bad_settings(void **state)
 {
     (void)state;
@@ -105,7 +136,8 @@ static void test_bad_settings(void **state)
         const char *services, *webhooks, *workflows, *word;
     } cases[] = {
         {"x", "", "", "router.services"},
-        {"x=https://y:1", "", "", "router.services"},
+        {"x=ftp://y:1", "", "", "router.services"},
+        {"x=tcp://y", "", "", "router.services"},
         {"x=http://", "", "", "router.services"},
         {"x=http://y:0", "", "", "router.services"},
         {"x=http://y:70000", "", "", "router.services"},
@@ -117,6 +149,7 @@ static void test_bad_settings(void **state)
         {"", "argo/a/b", "", "router.webhooks"},
         {"", "../x", "", "router.webhooks"},
         {"", "", "y:1", "router.workflows"},
+        {"", "", "tcp://y:1", "router.workflows"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct error err = {0};
@@ -128,6 +161,7 @@ static void test_bad_settings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_table), cmocka_unit_test(test_reports),
-                                       cmocka_unit_test(test_paths), cmocka_unit_test(test_bad_settings)};
+                                       cmocka_unit_test(test_paths), cmocka_unit_test(test_protocols_and_tcp),
+                                       cmocka_unit_test(test_bad_settings)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

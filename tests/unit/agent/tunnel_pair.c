@@ -169,11 +169,16 @@ void tunnel_pair_open(struct tunnel_pair *pair, const char *services, const char
     pair->config.router_services = mem_strdup(services);
     pair->config.router_webhooks = mem_strdup(webhooks);
     pair->config.router_workflows = mem_strdup("");
+    pair->config.tcp_allow = mem_strdup(pair->tcp ? pair->tcp : "");
     pair->router = agent_router_create(&pair->config, &err);
     if (!pair->router) fail_msg("%s", err.text);
-    pair->pool = upstream_pool_create(loop_uv(pair->loop), 2000);
-    pair->calls = agent_calls_create(&(struct agent_calls_options){
-        .router = pair->router, .pool = pair->pool, .runtime = RUNTIME, .app_proxy = {"1.2.3", "wss://platform"}});
+    pair->pool = upstream_pool_create(loop_uv(pair->loop), 2000, pair->tls);
+    pair->http2 = upstream_http2_create(pair->pool);
+    pair->calls = agent_calls_create(&(struct agent_calls_options){.router = pair->router,
+                                                                   .pool = pair->pool,
+                                                                   .http2 = pair->http2,
+                                                                   .runtime = RUNTIME,
+                                                                   .app_proxy = {"1.2.3", "wss://platform"}});
     memset(pair->key, 7, sizeof(pair->key));
     pair->agent = agent_session_create(&options, &events, pair);
     create_platform(pair);
@@ -184,6 +189,7 @@ void tunnel_pair_finish(struct tunnel_pair *pair)
     agent_session_destroy(pair->agent);
     nghttp2_session_del(pair->platform);
     agent_calls_destroy(pair->calls);
+    upstream_http2_destroy(pair->http2);
     upstream_pool_destroy(pair->pool);
     agent_router_destroy(pair->router);
     for (unsigned i = 0; i < pair->call_count; i++) {
@@ -195,6 +201,7 @@ void tunnel_pair_finish(struct tunnel_pair *pair)
     mem_free(pair->config.router_services);
     mem_free(pair->config.router_webhooks);
     mem_free(pair->config.router_workflows);
+    mem_free(pair->config.tcp_allow);
     loop_destroy(pair->loop);
 }
 

@@ -38,7 +38,10 @@ struct tunnel_pair {
     struct loop *loop;
     struct agent_config config;
     struct agent_router *router;
+    const char *tcp;       // tcp.allow; set between init and open
+    struct agent_tls *tls; // for https services; the same
     struct upstream_pool *pool;
+    struct upstream_http2 *http2;
     struct agent_calls *calls;
     struct agent_session *agent;
     nghttp2_session *platform;

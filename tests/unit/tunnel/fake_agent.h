@@ -14,6 +14,7 @@ struct fake_agent_options {
     int port;
     const char *token;
     const char *runtime, *instance_id;
+    bool standby;         // says that it may be a spare
     unsigned reports;     // records sent after HELLO
     bool reports_refused; // 404 for the stream
     bool reports_broken;  // the first record is no HELLO

@@ -73,6 +73,23 @@ static void test_handshake_rate(void **state)
     fixture_stop(&fixture);
 }
 
+static void test_spare_steps_back_for_a_lower_instance(void **state)
+{
+    (void)state;
+    fixture_start(&fixture, NULL);
+    struct fake_agent *active = fixture_agent(&fixture, &(struct fake_agent_options){.instance_id = "pod-1"});
+    WAIT_UNTIL(atomic_load(&fixture.opened) == 1);
+    assert_int_equal(dial_status(&(struct fake_agent_options){.instance_id = "pod-2", .standby = true}), 409);
+    assert_false(fake_agent_seen(active)->closed);
+    // The same instance again, a lower one, and one that says nothing of it, take over as ever.
+    assert_int_equal(dial_status(&(struct fake_agent_options){.instance_id = "pod-1", .standby = true}), 101);
+    fake_agent_stop(active);
+    WAIT_UNTIL(atomic_load(&fixture.closed) == atomic_load(&fixture.openings));
+    // Nobody serves: the spare is welcome.
+    assert_int_equal(dial_status(&(struct fake_agent_options){.instance_id = "pod-2", .standby = true}), 101);
+    fixture_stop(&fixture);
+}
+
 static void test_newest_epoch_wins(void **state)
 {
     (void)state;
@@ -303,6 +320,7 @@ int main(void)
         cmocka_unit_test(test_who_gets_in),
         cmocka_unit_test(test_session_limit),
         cmocka_unit_test(test_handshake_rate),
+        cmocka_unit_test(test_spare_steps_back_for_a_lower_instance),
         cmocka_unit_test(test_newest_epoch_wins),
         cmocka_unit_test(test_call_in_flight_outlives_its_session),
         cmocka_unit_test(test_older_epoch_is_fenced_off),
