@@ -173,8 +173,10 @@ static int on_frame_send(nghttp2_session *h2, const nghttp2_frame *frame, void *
     (void)arg;
     bool end = (frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS) &&
                (frame->hd.flags & NGHTTP2_FLAG_END_STREAM);
-    // Answered before the request was complete: tell the platform to stop sending (RFC 9113 section 8.1).
-    if (end && nghttp2_session_get_stream_remote_close(h2, frame->hd.stream_id) == 0)
+    // Answered before the request was complete: tell the platform to stop sending (RFC 9113 section 8.1). The two
+    // halves of an upgraded connection end each on its own.
+    const struct agent_stream *stream = stream_of(h2, frame->hd.stream_id);
+    if (end && !(stream && stream->upgraded) && nghttp2_session_get_stream_remote_close(h2, frame->hd.stream_id) == 0)
         nghttp2_submit_rst_stream(h2, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_NO_ERROR);
     return 0;
 }

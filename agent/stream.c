@@ -234,6 +234,7 @@ void agent_stream_respond(struct agent_stream *stream, int status, const struct 
     if (stream->reset || stream->responded) return;
     stream->responded = true;
     stream->ended = end;
+    stream->upgraded = stream->request.protocol.len && status / 100 == 2;
     if (is_event_stream(headers, count)) {
         stream->keeps_urgency = true;
         agent_stream_classify(stream);

@@ -54,6 +54,7 @@ struct agent_stream {
     struct http1_header *request_trailers; // NULL: none came
     size_t request_trailer_count;
     bool request_ended;
+    bool upgraded; // bytes both ways, each half with its own end
     bool responded, ended, deferred, reset, full, in_writable;
     struct byte_queue queue;
     nghttp2_nv *trailers;

@@ -140,7 +140,8 @@ static int on_data_chunk(nghttp2_session *h2, uint8_t flags, int32_t id, const u
     }
     call->depth++;
     call->withheld += len;
-    if (!call->events.on_data(call->arg, (const char *)at, len)) call->paused = true;
+    // What is under way comes although it paused: the newest word counts, no resume follows a yes.
+    call->paused = !call->events.on_data(call->arg, (const char *)at, len);
     if (!call->paused && !call->over) {
         nghttp2_session_consume_stream(h2, id, call->withheld);
         call->withheld = 0;

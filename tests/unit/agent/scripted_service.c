@@ -91,6 +91,17 @@ static void send_upgrade(struct connection *c)
     send_bytes(c, text, (size_t)n);
 }
 
+static void on_ended(uv_shutdown_t *shutdown_request, int status)
+{
+    (void)status;
+    mem_free(shutdown_request);
+}
+
+static void end_half(struct connection *c)
+{
+    uv_shutdown(mem_zalloc(sizeof(uv_shutdown_t)), (uv_stream_t *)&c->tcp, on_ended);
+}
+
 static void make_step(struct connection *c, const struct scripted_step *step)
 {
     if (step->websocket) send_upgrade(c);
@@ -101,6 +112,7 @@ static void make_step(struct connection *c, const struct scripted_step *step)
         send_bytes(c, fill, step->fill_bytes);
         mem_free(fill);
     }
+    if (step->end) end_half(c);
     if (step->close) close_connection(c);
 }
 

@@ -14,6 +14,7 @@ struct scripted_step {
     const char *answer; // sent then; NULL: nothing
     size_t fill_bytes;  // so many 'x' behind it
     bool websocket;     // the answer is a 101 to the key that was received
+    bool end;           // then no more is said, but heard
     bool close;         // then close
 };
 
