@@ -8,6 +8,7 @@
 #include "agent/config.h"
 #include "agent/platform_url.h"
 #include "agent/redial.h"
+#include "agent/secret_file.h"
 #include "agent/tls.h"
 #include "agent/tunnel.h"
 #include "base/clock.h"
@@ -24,6 +25,7 @@ enum {
     TUNNELS_MAX = 4, // one serving, one opening, the rest retiring
     BUFFERED_BYTES_MAX = 8 * 1024 * 1024,
     STATS_MS = 30 * 1000,
+    PROXY_URL_BYTES_MAX = 1024,
 };
 
 struct tunnel_client {
@@ -70,21 +72,17 @@ static enum error_code load_token(struct tunnel_client *client, bool *out_change
 {
     char text[TOKEN_TEXT_BYTES + 16];
     const char *path = client->config->runtime_token_file;
-    FILE *file = fopen(path, "re");
-    if (!file) return error_set(err, ERROR_NOT_FOUND, "runtime.token_file %s: %m", path);
-    setvbuf(file, NULL, _IONBF, 0); // no copy of the secret in stdio's buffer
-    size_t len = fread(text, 1, sizeof(text), file);
-    fclose(file);
-    struct str token = str_of(text, len);
-    while (token.len && strchr(" \t\r\n", token.at[token.len - 1]))
-        token.len--;
     uint8_t digest[ID_SHA256_BYTES];
-    id_sha256(text, len, digest);
-    enum error_code code = ERROR_NONE;
+    struct str token;
     *out_changed = false;
+    enum error_code code = secret_file_read(path, text, sizeof(text), &token, err);
+    if (code) {
+        explicit_bzero(text, sizeof(text));
+        return error_prefix(err, "runtime.token_file");
+    }
+    id_sha256(token.at, token.len, digest);
     // A file that still says what it said must not undo what the platform sent since (TOKEN_REFRESH).
-    if (memcmp(digest, client->file_token, sizeof(digest)) != 0)
-        code = set_token(client, str_trim(token), out_changed, err);
+    if (memcmp(digest, client->file_token, sizeof(digest)) != 0) code = set_token(client, token, out_changed, err);
     if (code) error_prefix(err, path);
     if (!code) memcpy(client->file_token, digest, sizeof(digest));
     explicit_bzero(text, sizeof(text));
@@ -334,14 +332,28 @@ static struct agent_tls *create_tls(const struct agent_config *config, struct er
     return agent_tls_create(&options, err);
 }
 
+static enum error_code set_url(struct tunnel_client *client, struct error *err)
+{
+    const struct agent_config *config = client->config;
+    char text[PROXY_URL_BYTES_MAX];
+    struct str proxy = str_c(config->proxy_url), exclude = str_c(config->proxy_exclude);
+    enum error_code code = ERROR_NONE;
+    if (!proxy.len) proxy = first_env("HTTPS_PROXY", "https_proxy");
+    if (!exclude.len) exclude = first_env("NO_PROXY", "no_proxy");
+    if (str_starts(proxy, STR("file:"))) {
+        code = secret_file_read(proxy.at + strlen("file:"), text, sizeof(text), &proxy, err);
+        if (code) error_prefix(err, "proxy.url");
+    }
+    if (!code) code = platform_url_parse(str_c(config->platform_url), proxy, exclude, &client->url, err);
+    explicit_bzero(text, sizeof(text));
+    return code;
+}
+
 static enum error_code configure(struct tunnel_client *client, struct error *err)
 {
     const struct agent_config *config = client->config;
     bool changed;
-    struct str proxy = str_c(config->proxy_url), exclude = str_c(config->proxy_exclude);
-    if (!proxy.len) proxy = first_env("HTTPS_PROXY", "https_proxy");
-    if (!exclude.len) exclude = first_env("NO_PROXY", "no_proxy");
-    enum error_code code = platform_url_parse(str_c(config->platform_url), proxy, exclude, &client->url, err);
+    enum error_code code = set_url(client, err);
     if (!code) code = load_token(client, &changed, err);
     if (code) return code;
     client->tls = create_tls(config, err);

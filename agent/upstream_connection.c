@@ -88,8 +88,9 @@ static void on_plain(struct upstream_connection *c, ssize_t n, const uv_buf_t *b
 {
     if (c->idle) { // nothing may come on an idle connection but its end
         upstream_connection_close(c);
-    } else if (c->lingers) { // nobody listens any more
-        if (n < 0) upstream_connection_close(c);
+    } else if (c->lingers) { // nobody listens any more, but the other end may
+        if (n == UV_EOF) upstream_connection_pause(c);
+        if (n < 0 && n != UV_EOF) upstream_connection_close(c);
     } else if (n > 0) {
         c->events.on_read(c->arg, buf->base, (size_t)n);
     } else if (n == UV_EOF) {
@@ -256,7 +257,6 @@ void upstream_connection_finish(struct upstream_connection *c)
     c->arg = NULL;
     c->since_ms = clock_mono_ms();
     upstream_list_add(&c->pool->lingering, c);
-    upstream_connection_resume(c); // its end is noticed
     upstream_connection_mark_dirty(c);
     upstream_pool_sweep_soon(c->pool);
 }

@@ -33,9 +33,9 @@ static void stopped(struct upstream_connection *c, int rc)
     if (why == SSL_ERROR_WANT_READ || c->closed) return;
     if (why == SSL_ERROR_ZERO_RETURN && c->established) {
         upstream_connection_pause(c);
-        if (c->idle || c->lingers)
+        if (c->idle)
             upstream_connection_close(c);
-        else
+        else if (!c->lingers)
             c->events.on_eof(c->arg);
         return;
     }
