@@ -47,13 +47,27 @@ static int on_header(nghttp2_session *h2, const nghttp2_frame *frame, const uint
     return ok ? 0 : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; // resets the stream
 }
 
+// RFC 9113 section 6.8: the platform may have opened streams before it heard of the drain. They are served: only what
+// comes after its answer to this PING would be refused, and by then it opens none here.
+static const uint8_t drain_mark[8] = {'d', 'r', 'a', 'i', 'n', 'i', 'n', 'g'};
+
+static void end_drain(struct agent_session *session)
+{
+    if (session->drained) return;
+    session->drained = true;
+    nghttp2_submit_goaway(session->h2, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(session->h2),
+                          NGHTTP2_NO_ERROR, NULL, 0);
+    agent_session_wants_write(session);
+    if (!session->stream_count && session->events.on_idle) session->events.on_idle(session->arg);
+}
+
 static void on_request_head(struct agent_session *session, struct agent_stream *stream, bool end)
 {
     stream->request.end_stream = end;
     stream->request.headers = stream->headers;
     stream->request.header_count = stream->header_count;
     agent_stream_classify(stream);
-    if (session->draining) {
+    if (session->drained) {
         agent_stream_reset(stream, AGENT_STREAM_REFUSED);
         return;
     }
@@ -74,6 +88,9 @@ static int on_frame_recv(nghttp2_session *h2, const nghttp2_frame *frame, void *
     if (frame->hd.type == NGHTTP2_GOAWAY) {
         bool orderly = frame->goaway.error_code == NGHTTP2_NO_ERROR;
         if (session->events.on_goaway && orderly) session->events.on_goaway(session->arg);
+    } else if (frame->hd.type == NGHTTP2_PING && (frame->hd.flags & NGHTTP2_FLAG_ACK) && session->draining &&
+               !memcmp(frame->ping.opaque_data, drain_mark, sizeof drain_mark)) {
+        end_drain(session);
     } else if (frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) {
         struct agent_stream *stream = stream_of(h2, frame->hd.stream_id);
         if (!stream) return 0;
@@ -113,7 +130,7 @@ static int on_stream_close(nghttp2_session *h2, int32_t id, uint32_t code, void 
     if (!stream) return 0;
     nghttp2_session_set_stream_user_data(h2, id, NULL);
     agent_stream_destroy(stream, code);
-    if (!session->stream_count && session->events.on_idle) session->events.on_idle(session->arg);
+    if (!agent_session_is_busy(session) && session->events.on_idle) session->events.on_idle(session->arg);
     return 0;
 }
 
@@ -353,9 +370,14 @@ void agent_session_drain(struct agent_session *session)
 {
     if (session->draining) return;
     session->draining = true;
-    nghttp2_submit_goaway(session->h2, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(session->h2),
-                          NGHTTP2_NO_ERROR, NULL, 0);
+    nghttp2_submit_shutdown_notice(session->h2);
+    nghttp2_submit_ping(session->h2, NGHTTP2_FLAG_NONE, drain_mark);
     agent_session_wants_write(session);
+}
+
+bool agent_session_is_busy(const struct agent_session *session)
+{
+    return session->stream_count || (session->draining && !session->drained);
 }
 
 void agent_session_send_control(struct agent_session *session, const uint8_t *at, size_t len)

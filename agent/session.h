@@ -63,8 +63,10 @@ MUST_CHECK enum error_code agent_session_feed(struct agent_session *session, con
                                               struct error *err);
 // Writes due frames, at most cap (>= AGENT_SESSION_TAKE_BYTES) bytes; 0: nothing is due.
 size_t agent_session_take(struct agent_session *session, uint8_t *out, size_t cap);
-// GOAWAY: streams in flight finish, new ones are refused (safe to retry).
+// GOAWAY in two steps: streams in flight finish, and so do those that the platform opens before it has answered;
+// on_idle comes when there are none. Later ones are refused (safe to retry).
 void agent_session_drain(struct agent_session *session);
+bool agent_session_is_busy(const struct agent_session *session); // has streams, or may still get some of that kind
 // Queues one control frame (tunnel/wire/control.h); dropped when the last one has not left yet.
 void agent_session_send_control(struct agent_session *session, const uint8_t *at, size_t len);
 unsigned agent_session_stream_count(const struct agent_session *session);

@@ -31,7 +31,7 @@ struct agent_session {
     struct wire_scheduler scheduler; // of answers
     struct agent_stream *served;     // that holds the allowance, during agent_session_take()
     uint64_t now_us;                 // of the take
-    bool draining, broken;
+    bool draining, drained, broken;
     uint8_t *out; // during agent_session_take()
     size_t out_len, out_cap;
     uint8_t control[WIRE_CONTROL_BYTES_MAX]; // the control frame that is arriving

@@ -251,7 +251,7 @@ void agent_tunnel_retire(struct agent_tunnel *tunnel, uint64_t deadline_ms)
     }
     agent_session_drain(tunnel->session);
     uv_timer_start(&tunnel->timer, on_retire_deadline, deadline_ms, 0);
-    if (!agent_session_stream_count(tunnel->session)) end_retired(tunnel, "retired");
+    if (!agent_session_is_busy(tunnel->session)) end_retired(tunnel, "retired");
 }
 
 void agent_tunnel_send_control(struct agent_tunnel *tunnel, const struct wire_control *control)

@@ -203,6 +203,24 @@ static enum error_code open_socket(struct str text, int *out_fd, struct error *e
     return ERROR_NONE;
 }
 
+enum error_code listener_probe(struct str text, struct error *err)
+{
+    struct sockaddr_storage address;
+    socklen_t address_len = 0;
+    int on = 1, off = 0;
+    enum error_code code = resolve(text, &address, &address_len, err);
+    if (code != ERROR_NONE) return code;
+    int fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) return ERROR_NONE; // whoever listens there in earnest finds out why
+    if (address.ss_family == AF_INET6) (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    // With SO_REUSEADDR connections that linger are no obstacle, but sockets that listen are.
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(fd, (const struct sockaddr *)&address, address_len) != 0 && errno == EADDRINUSE)
+        code = error_set(err, ERROR_CONFLICT, "another process serves %.*s already", STR_ARG(text));
+    close(fd);
+    return code;
+}
+
 // ---- life ----------------------------------------------------------------------------------------------------
 
 enum error_code listener_create(struct loop *loop, const struct listener_options *options, struct listener **out,

@@ -29,6 +29,9 @@ struct listener_options {
 // Copies options; the address is not kept. ERROR_INVALID: no address; ERROR_IO: the system refused it.
 MUST_CHECK enum error_code listener_create(struct loop *loop, const struct listener_options *options,
                                            struct listener **out, struct error *err);
+// Could this process alone listen there? ERROR_CONFLICT: another one does. (SO_REUSEPORT would let both, and the kernel
+// would deal connections out to either.) A moment later it may be otherwise.
+MUST_CHECK enum error_code listener_probe(struct str address, struct error *err);
 uint16_t listener_port(const struct listener *listener);
 void listener_resume(struct listener *listener); // there is room again; harmless when there is none
 // Takes no more connections and gives the address free; what waits in the kernel's queue is reset.

@@ -106,6 +106,11 @@ void api_door_set_tls(struct api_door *door, SSL_CTX *tls)
     h2o_door_set_tls(door->door, tls);
 }
 
+void api_door_wind_down(struct api_door *door)
+{
+    h2o_door_wind_down(door->door);
+}
+
 void api_door_stop_accepting(struct api_door *door)
 {
     h2o_door_stop_accepting(door->door);

@@ -12,6 +12,7 @@ struct api_door;
 
 struct api_door *api_door_create(struct worker *worker, SSL_CTX *tls, struct error *err);
 void api_door_set_tls(struct api_door *door, SSL_CTX *tls);
+void api_door_wind_down(struct api_door *door); // see server/h2o_door.h
 void api_door_stop_accepting(struct api_door *door);
 bool api_door_is_idle(const struct api_door *door);
 void api_door_close(struct api_door *door, loop_fn on_closed, void *arg);

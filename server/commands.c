@@ -10,7 +10,9 @@
 #include "base/parse.h"
 #include "base/token.h"
 #include "migrations/migrations.h"
+#include "server/tunnel_table.h"
 #include "storage/identity_store.h"
+#include "storage/session_store.h"
 
 enum { OPTIONS_MAX = 8, WORDS_MAX = 8, QUEUE_MAX = 16 };
 
@@ -43,6 +45,7 @@ void commands_print_usage(void)
          "culvertd [SETTINGS] admin create-user --account ACCOUNT NAME EMAIL [--admin] [--if-absent]\n"
          "culvertd [SETTINGS] admin create-key --account ACCOUNT --user USER NAME [--expires 90d]\n"
          "culvertd [SETTINGS] admin revoke-key --account ACCOUNT ID\n"
+         "culvertd [SETTINGS] admin tunnels [--account ACCOUNT] [--json]\n"
          "culvertd --check-config | --print-config | --print-example | --version | --help\n"
          "\n"
          "SETTINGS: --config FILE, environment CULVERT_..., flags --name=value; the later wins.\n"
@@ -65,7 +68,7 @@ static int failed(const struct error *err)
 
 static bool is_switch(const char *word)
 {
-    return strcmp(word, "--admin") == 0 || strcmp(word, "--if-absent") == 0;
+    return strcmp(word, "--admin") == 0 || strcmp(word, "--if-absent") == 0 || strcmp(word, "--json") == 0;
 }
 
 static bool sort_words(int argc, const char **argv, struct words *out)
@@ -315,6 +318,32 @@ static int revoke_key(const struct server_config *config, const struct words *wo
     return EXIT_DONE;
 }
 
+// ---- tunnels -------------------------------------------------------------------------------------------------------
+
+static void ask_tunnels(struct session *session, void *arg)
+{
+    struct subject *subject = arg;
+    session_store_list(session->pg, str_c(subject->account_id), TUNNEL_TABLE_ROWS_MAX, on_node, session);
+}
+
+static int tunnels(const struct server_config *config, const struct words *words)
+{
+    const char *account = option(words, "account");
+    if (words->plain_count != 0 || !only_options(words, "|account|json|"))
+        return usage("admin tunnels [--account ACCOUNT] [--json]");
+    struct subject subject = {.account = str_c(account)};
+    int status = account ? resolve_account(config, &subject) : EXIT_DONE;
+    if (status != EXIT_DONE) return status;
+    struct session session;
+    if (ask(config, &session, ask_tunnels, &subject) != ERROR_NONE) return failed(&session.err);
+    if (option(words, "json"))
+        puts(session.node);
+    else if (tunnel_table_print(str_c(session.node), &session.err) != ERROR_NONE)
+        status = failed(&session.err);
+    mem_free(session.node);
+    return status;
+}
+
 static void on_migration(void *arg, unsigned version, const char *name)
 {
     (void)arg;
@@ -341,10 +370,8 @@ int commands_run(const struct server_config *config, int argc, const char **argv
         const char *name;
         int (*run)(const struct server_config *, const struct words *);
     } commands[] = {
-        {"create-account", create_account},
-        {"create-user", create_user},
-        {"create-key", create_key},
-        {"revoke-key", revoke_key},
+        {"create-account", create_account}, {"create-user", create_user}, {"create-key", create_key},
+        {"revoke-key", revoke_key},         {"tunnels", tunnels},
     };
     if (strcmp(argv[0], "migrate") == 0) return argc == 1 ? migrate(config) : usage("migrate takes no words");
     if (strcmp(argv[0], "admin") != 0 || argc < 2) return usage("the command is unknown");

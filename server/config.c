@@ -68,6 +68,24 @@ static const struct config_entry entries[] = {
      .def = "tunnels.localhost",
      .help = "Domain under which every runtime has a host name of its own (wildcard DNS and certificate)."},
 
+    {.name = "listen.shared",
+     .type = CONFIG_BOOL,
+     .offset = AT(listen_shared),
+     .def = "false",
+     .help =
+         "Start although another process serves these addresses: both get connections, for a take-over on one host."},
+    {.name = "peer.listen",
+     .type = CONFIG_ADDRESS,
+     .offset = AT(peer_listen),
+     .def = "",
+     .help = "Peer door (mutual TLS): where other replicas hand over calls for tunnels that are here. Empty: this is "
+             "the only replica."},
+    {.name = "peer.address",
+     .type = CONFIG_ADDRESS,
+     .offset = AT(peer_address),
+     .def = "",
+     .help = "host:port under which other replicas reach this replica's own peer door, never a balancer."},
+
     {.section = "TLS (1.2 and 1.3); on SIGHUP the same files are read again",
      .name = "tls.certificate_file",
      .type = CONFIG_PATH,
@@ -99,6 +117,23 @@ static const struct config_entry entries[] = {
      .offset = AT(ingress_tls_key_file),
      .def = "",
      .help = "Private key to it."},
+
+    {.name = "peer.tls.certificate_file",
+     .type = CONFIG_PATH,
+     .offset = AT(peer_tls_certificate_file),
+     .def = "",
+     .help = "Certificate chain that this replica shows to others; its subjectAltName has the DNS name or the URI "
+             "culvert-replica."},
+    {.name = "peer.tls.key_file",
+     .type = CONFIG_PATH,
+     .offset = AT(peer_tls_key_file),
+     .def = "",
+     .help = "Private key to it."},
+    {.name = "peer.tls.ca_file",
+     .type = CONFIG_PATH,
+     .offset = AT(peer_tls_ca_file),
+     .def = "",
+     .help = "The CA of all replicas' certificates; no other is trusted on the peer door."},
 
     {.section = "PostgreSQL 15 (required)",
      .name = "database.url",
@@ -352,6 +387,36 @@ static const struct config_entry entries[] = {
      .max = 10 * MINUTE,
      .help = "A replica that does not renew its lease for this long has lost its sessions."},
 
+    {.section = "Other replicas",
+     .name = "peer.connections_max",
+     .type = CONFIG_INT,
+     .offset = AT(peer_connections_max),
+     .def = "256",
+     .min = 1,
+     .max = 65536,
+     .help = "Connections of other replicas to the peer door, a loop."},
+    {.name = "peer.streams_max",
+     .type = CONFIG_INT,
+     .offset = AT(peer_streams_max),
+     .def = "4096",
+     .min = 1,
+     .max = 1000000,
+     .help = "Calls at once on one connection between two replicas."},
+    {.name = "peer.idle_timeout",
+     .type = CONFIG_DURATION,
+     .offset = AT(peer_idle_timeout_ms),
+     .def = "1m",
+     .min = SECOND,
+     .max = 60 * MINUTE,
+     .help = "A connection to another replica that carries no call is closed after this time."},
+    {.name = "registry.entries_max",
+     .type = CONFIG_INT,
+     .offset = AT(registry_entries_max),
+     .def = "16384",
+     .min = 16,
+     .max = 1000000,
+     .help = "Runtimes whose replica a loop remembers."},
+
     {.section = "Reports",
      .name = "reports.batch_count",
      .type = CONFIG_INT,
@@ -397,7 +462,13 @@ static const struct config_entry entries[] = {
      .help = "How long events of event sources (POST /2.0/api/events/event-payload) are kept, in whole weeks."},
 
     {.section = "Shutdown",
-     .name = "drain.spread",
+     .name = "drain.lame_duck",
+     .type = CONFIG_DURATION,
+     .offset = AT(drain_lame_duck_ms),
+     .def = "1s",
+     .max = 10 * MINUTE,
+     .help = "SIGTERM: /readyz says no for this long before anything else changes, so that balancers look elsewhere."},
+    {.name = "drain.spread",
      .type = CONFIG_DURATION,
      .offset = AT(drain_spread_ms),
      .def = "2s",
@@ -436,6 +507,22 @@ static void check_pair(const char *what, const char *certificate, const char *ke
         strbuf_addf(problems, "%s.certificate_file and %s.key_file: give both or none\n", what, what);
 }
 
+// One replica or several: the settings of the hop go together.
+static void check_peer(const struct server_config *config, struct strbuf *problems)
+{
+    bool all = config->peer_address[0] && config->peer_tls_certificate_file[0] && config->peer_tls_key_file[0] &&
+               config->peer_tls_ca_file[0];
+    bool any = config->peer_address[0] || config->peer_tls_certificate_file[0] || config->peer_tls_key_file[0] ||
+               config->peer_tls_ca_file[0];
+    if (config->peer_listen[0] && !all)
+        strbuf_add_c(problems, "peer.listen: needs peer.address and peer.tls.certificate_file, key_file and ca_file\n");
+    if (!config->peer_listen[0] && any) strbuf_add_c(problems, "peer.*: are set without peer.listen\n");
+    if (config->peer_address[0] == ':') strbuf_add_c(problems, "peer.address: has no host\n");
+    if (strlen(config->peer_address) > 300) strbuf_add_c(problems, "peer.address: is longer than 300 bytes\n");
+    if (config->peer_listen[0] && strpbrk(config->node_name, " \t\r\n"))
+        strbuf_add_c(problems, "node.name: has a space\n");
+}
+
 bool server_config_check(const struct server_config *config, struct strbuf *problems)
 {
     size_t before = problems->len;
@@ -454,6 +541,7 @@ bool server_config_check(const struct server_config *config, struct strbuf *prob
         strbuf_add_c(problems, "tunnel.domain: is not a lower-case host name\n");
     if (!str_starts(str_c(config->platform_url), STR("https://")) || !config->platform_url[8])
         strbuf_add_c(problems, "platform.url: is not https:// and a host\n");
+    check_peer(config, problems);
     if (config->api_body_bytes_max > config->api_events_bytes_max)
         strbuf_add_c(problems, "api.body_max: is larger than api.events_body_max\n");
     if (config->reports_batch_bytes > config->reports_queue_bytes_max)

@@ -16,10 +16,13 @@ struct server_config {
     char *tunnel_listen;
     char *ingress_listen;
     char *tunnel_domain;
+    bool listen_shared;
+    char *peer_listen, *peer_address;
 
     char *tls_certificate_file, *tls_key_file;
     char *tunnel_tls_certificate_file, *tunnel_tls_key_file;
     char *ingress_tls_certificate_file, *ingress_tls_key_file;
+    char *peer_tls_certificate_file, *peer_tls_key_file, *peer_tls_ca_file;
 
     char *database_url, *database_migrate_url;
     int64_t database_connections, database_queue_max, database_statement_timeout_ms, database_deadline_ms;
@@ -39,13 +42,14 @@ struct server_config {
     int64_t tunnel_head_timeout_ms, tunnel_buffered_bytes_max, tunnel_node_buffered_bytes_max;
     int64_t tunnel_handshakes_per_second;
     int64_t lease_ttl_ms;
+    int64_t peer_connections_max, peer_streams_max, peer_idle_timeout_ms, registry_entries_max;
 
     int64_t reports_batch_count, reports_batch_bytes, reports_batch_delay_ms, reports_queue_bytes_max;
     int64_t sweep_interval_ms, events_keep_ms;
 
     int64_t graphql_tokens_max, graphql_depth_max;
 
-    int64_t drain_spread_ms, drain_deadline_ms;
+    int64_t drain_lame_duck_ms, drain_spread_ms, drain_deadline_ms;
 };
 
 extern const struct config_table server_config_table;

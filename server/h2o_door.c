@@ -193,6 +193,11 @@ void h2o_door_set_tls(struct h2o_door *door, SSL_CTX *tls)
     door->accept.ssl_ctx = tls;
 }
 
+void h2o_door_wind_down(struct h2o_door *door)
+{
+    door->winding_down = true;
+}
+
 void h2o_door_stop_accepting(struct h2o_door *door)
 {
     if (door->stopped) return;

@@ -34,6 +34,8 @@ struct h2o_door_options {
 
 struct h2o_door *h2o_door_create(struct loop *loop, const struct h2o_door_options *options, struct error *err);
 // Takes no more connections; those that are idle end, the others after their answer.
+// Serves on, and says `Connection: close` with every answer, so that clients make other connections before it stops.
+void h2o_door_wind_down(struct h2o_door *door);
 void h2o_door_stop_accepting(struct h2o_door *door);
 bool h2o_door_is_idle(const struct h2o_door *door); // no request is being answered
 void h2o_door_set_tls(struct h2o_door *door, SSL_CTX *tls);

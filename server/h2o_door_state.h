@@ -25,6 +25,7 @@ struct h2o_door {
     uv_timer_t *sweep;
     size_t connections, requests;
     bool stopped;
+    bool winding_down; // each answer is the last of its connection
     loop_fn on_closed;
     void *on_closed_arg;
     struct metric *open_connections, *in_flight, *seconds;

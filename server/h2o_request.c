@@ -213,7 +213,7 @@ static void set_head(struct door_request *request, int status, const struct door
     for (size_t i = 0; i < count; i++)
         add_header(req, headers[i].name, headers[i].value);
     add_header(req, STR("x-request-id"), str_c(request->id));
-    if (request->door->stopped) req->http1_is_persistent = 0;
+    if (request->door->stopped || request->door->winding_down) req->http1_is_persistent = 0;
 }
 
 void door_request_answer(struct door_request *request, int status, const char *content_type,

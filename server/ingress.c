@@ -6,6 +6,7 @@
 #include "base/id.h"
 #include "base/mem.h"
 #include "server/ingress_connection.h"
+#include "server/ingress_http2.h"
 
 static void on_accepted(void *ctx, uv_tcp_t *tcp)
 {
@@ -101,10 +102,17 @@ void ingress_set_tls(struct ingress *ingress, SSL_CTX *tls)
     ingress->tls = tls;
 }
 
+void ingress_wind_down(struct ingress *ingress)
+{
+    ingress->winding_down = true;
+    for (struct ingress_connection *connection = ingress->first; connection; connection = connection->next)
+        if (connection->protocol == &ingress_http2_protocol) ingress_connection_stop(connection); // GOAWAY
+}
+
 void ingress_stop_accepting(struct ingress *ingress)
 {
     if (ingress->stopped) return;
-    ingress->stopped = true;
+    ingress->stopped = ingress->winding_down = true;
     tcp_listener_stop(ingress->listener);
     for (struct ingress_connection *connection = ingress->first; connection; connection = connection->next)
         ingress_connection_stop(connection);

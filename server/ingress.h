@@ -53,6 +53,8 @@ struct ingress *ingress_create(struct loop *loop, const struct ingress_options *
 uint16_t ingress_port(const struct ingress *ingress);
 void ingress_set_tls(struct ingress *ingress,
                      SSL_CTX *tls); // for connections from now on; takes a reference of its own
+// Serves on, and ends each connection with its next answer, so that clients make others before the door stops.
+void ingress_wind_down(struct ingress *ingress);
 // Takes no more connections; idle ones end, the others after their answer. (WebSockets stay until ingress_close.)
 void ingress_stop_accepting(struct ingress *ingress);
 bool ingress_is_idle(const struct ingress *ingress); // no request is being answered

@@ -36,6 +36,7 @@ struct ingress {
     size_t connections, exchanges, authentications;
     size_t buffered_bytes; // of request bodies that HTTP/2 streams hold
     bool stopped, closing, pool_closed;
+    bool winding_down; // each answer is the last of its connection
     loop_fn on_closed;
     void *on_closed_arg;
     uint64_t request_id_seed[2];

@@ -119,7 +119,7 @@ static void begin_exchange(struct ingress_http1 *http1)
         .complete = none && protocol.len == 0,
         .has_length = head->body == HTTP1_BODY_LENGTH,
     };
-    http1->last = !head->keep_alive || head->minor == 0 || http1->connection->ingress->stopped;
+    http1->last = !head->keep_alive || head->minor == 0 || http1->connection->ingress->winding_down;
     http1->body_left = head->content_length;
     http1->raw = http1->client_blocked = false;
     http1->answer_body = HTTP1_BODY_NONE;

@@ -96,7 +96,7 @@ static void on_head(void *front, const struct ingress_answer_head *head)
         return;
     }
     http1->answer_body = ingress_answer_body(http1->head.method, http1->head.minor, head->status, head->length);
-    if (head->last || http1->answer_body == HTTP1_BODY_UNTIL_CLOSE || http1->connection->ingress->stopped)
+    if (head->last || http1->answer_body == HTTP1_BODY_UNTIL_CLOSE || http1->connection->ingress->winding_down)
         http1->last = true;
     write_head(http1, &(struct ingress_answer){.status = head->status,
                                                .headers = head->headers,

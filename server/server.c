@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/schema_sdl.h"
+#include "base/listener.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/parse.h"
@@ -10,6 +11,7 @@
 #include "server/intake.h"
 #include "server/sessions.h"
 #include "server/worker.h"
+#include "server/worker_peers.h"
 
 enum { TOKENS_REFRESH_MS = 1000 };
 
@@ -83,6 +85,7 @@ static struct tunnel_broker *create_broker(struct server *server, struct error *
         .on_session_open = on_session_open,
         .on_session_closed = on_session_closed,
         .on_report = on_report,
+        .carrier = &worker_peers_carrier,
     };
     return tunnel_broker_create(&options, err);
 }
@@ -114,6 +117,13 @@ static enum error_code load_tls(const struct server_config *config, struct tls_c
     return ERROR_NONE;
 }
 
+static enum error_code load_peer_tls(const struct server_config *config, struct peer_tls *out, struct error *err)
+{
+    if (!config->peer_listen[0]) return ERROR_NONE;
+    return peer_tls_init(out, config->peer_tls_certificate_file, config->peer_tls_key_file, config->peer_tls_ca_file,
+                         err);
+}
+
 // A database that can be reached must be fit: durable, and at our version. One that is away is waited for: readiness
 // stays false until it is there, and each new connection is checked again.
 static enum error_code check_database(struct server *server, struct error *err)
@@ -122,6 +132,20 @@ static enum error_code check_database(struct server *server, struct error *err)
     if (code == ERROR_NONE) code = migrations_check(server->database_conninfo, err);
     if (code != ERROR_UNAVAILABLE) return code;
     log_warn("server", "database_away_at_start", log_err(err));
+    return ERROR_NONE;
+}
+
+// All loops share a port by SO_REUSEPORT, and so would a second culvertd, without a word.
+static enum error_code check_addresses(const struct server_config *config, struct error *err)
+{
+    const char *const addresses[] = {config->api_listen, config->admin_listen, config->tunnel_listen,
+                                     config->ingress_listen, config->peer_listen};
+    if (config->listen_shared) return ERROR_NONE;
+    for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
+        if (!addresses[i][0]) continue;
+        enum error_code code = listener_probe(str_c(addresses[i]), err);
+        if (code != ERROR_NONE) return code;
+    }
     return ERROR_NONE;
 }
 
@@ -136,6 +160,8 @@ static enum error_code start(struct server *server, struct error *err)
 {
     enum error_code code = load_secrets(server, err);
     if (code == ERROR_NONE) code = load_tls(server->config, &server->api_tls, &server->ingress_tls, err);
+    if (code == ERROR_NONE) code = load_peer_tls(server->config, &server->peer_tls, err);
+    if (code == ERROR_NONE) code = check_addresses(server->config, err);
     if (code == ERROR_NONE) code = check_database(server, err);
     if (code != ERROR_NONE) return code;
     server->tokens = runtime_tokens_create(&(struct runtime_tokens_options){
@@ -153,6 +179,7 @@ static enum error_code start(struct server *server, struct error *err)
         if (!worker_create(server, i, err)) return err->code;
         server->worker_count++;
     }
+    server->is_up = true;
     return ERROR_NONE;
 }
 
@@ -172,7 +199,7 @@ void server_drain(struct server *server)
 {
     atomic_store(&server->draining, true);
     for (unsigned i = 0; i < server->worker_count; i++)
-        worker_drain(server->workers[i]);
+        worker_drain(server->workers[i], server->is_up ? (uint64_t)server->config->drain_lame_duck_ms : 0);
     for (unsigned i = 0; i < server->worker_count; i++)
         worker_join(server->workers[i]);
 }
@@ -192,6 +219,7 @@ void server_destroy(struct server *server)
     runtime_tokens_destroy(server->tokens);
     tls_context_destroy(server->api_tls);
     tls_context_destroy(server->ingress_tls);
+    peer_tls_finish(&server->peer_tls);
     free_secret(server->database_conninfo);
     free_secret(server->redis_url);
     mem_free(server);
@@ -202,8 +230,15 @@ void server_destroy(struct server *server)
 enum error_code server_reload(struct server *server, struct error *err)
 {
     struct tls_context *api, *ingress;
-    enum error_code code = load_tls(server->config, &api, &ingress, err);
-    if (code != ERROR_NONE) return code;
+    struct peer_tls peer = {0};
+    enum error_code code = load_peer_tls(server->config, &peer, err);
+    if (code == ERROR_NONE) code = load_tls(server->config, &api, &ingress, err);
+    if (code != ERROR_NONE) {
+        peer_tls_finish(&peer);
+        return code;
+    }
+    peer_tls_finish(&server->peer_tls);
+    server->peer_tls = peer;
     tls_context_destroy(server->api_tls);
     tls_context_destroy(server->ingress_tls);
     server->api_tls = api;

@@ -8,6 +8,7 @@
 #include "api/graphql/schema.h"
 #include "base/error.h"
 #include "server/config.h"
+#include "server/peer_tls.h"
 #include "server/runtime_tokens.h"
 #include "server/tls_context.h"
 #include "tunnel/broker.h"
@@ -23,9 +24,11 @@ struct server {
     struct gql_schema *schema;
     struct runtime_tokens *tokens;
     struct tunnel_broker *broker;
+    struct peer_tls peer_tls;                  // of the hop; empty when this is the only replica
     struct tls_context *api_tls, *ingress_tls; // swapped on the main loop; workers get the new one by mailbox
     struct worker *workers[SERVER_WORKERS_MAX];
     unsigned worker_count;
+    bool is_up; // it served: main's
     atomic_bool draining;
     atomic_bool sessions_may_open; // see server/sessions.h
 };

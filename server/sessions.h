@@ -1,22 +1,27 @@
 // sessions: the life of tunnel sessions outside the tunnel, one a loop: a new one gets its epoch from PostgreSQL, an
-// ended one is noted there, and the directory in Redis (a copy, never the authority) learns who holds which runtime.
-// One lease row covers all sessions of the replica; the loop that was told so renews it. Everything on its loop.
+// ended one is noted there, and the registry tells the other replicas. Everything on its loop.
+//
+// One loop, the one that was told so, keeps the replica's lease, which covers all its sessions: renews it, says until
+// when sessions may get calls (server/registry_lease.h; only where there are other replicas), and asks PostgreSQL which
+// sessions were ended by others, so that a newer session elsewhere is noticed without Redis, too.
 #ifndef CULVERT_SERVER_SESSIONS_H
 #define CULVERT_SERVER_SESSIONS_H
 
 #include <stdatomic.h>
 
 #include "base/loop.h"
+#include "server/registry.h"
 #include "storage/pg/pg.h"
-#include "storage/redis/redis.h"
 #include "tunnel/broker.h"
 
 struct sessions;
 
 struct sessions_options {
     struct pg *pg;
-    struct redis *redis; // may be NULL
+    struct registry *registry;
+    struct tunnel_broker *broker;
     const char *replica;
+    const char *peer_address; // empty: there is no door for other replicas, and no session is fenced
     uint64_t lease_ttl_ms;
     size_t ends_max;       // ended sessions that may wait for PostgreSQL
     bool renews;           // this loop renews the replica's lease, and at its start ends what an earlier process left

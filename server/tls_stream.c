@@ -477,8 +477,16 @@ struct tls_stream *tls_stream_create(struct tls_stream_pool *pool, uv_tcp_t *tcp
         if (!stream->ssl) abort(); // out of memory
         BIO *bio = tls_bio_new(pool->bio_method, &stream->bio);
         SSL_set_bio(stream->ssl, bio, bio);
-        SSL_set_accept_state(stream->ssl);
+        bool is_client = SSL_CTX_get_ssl_method(ssl) == TLS_client_method();
+        if (is_client)
+            SSL_set_connect_state(stream->ssl);
+        else
+            SSL_set_accept_state(stream->ssl);
         uv_timer_start(&stream->timer, on_handshake_timeout, handshake_timeout_ms, 0);
+        if (is_client) { // it speaks first
+            handshake(stream);
+            wake(stream);
+        }
         update_tcp_reading(stream);
     } else {
         wake(stream);

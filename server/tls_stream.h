@@ -56,7 +56,8 @@ struct tls_stream_events {
     void (*on_fail)(void *arg, const struct error *err); // broken: only tls_stream_close() is left
 };
 
-// tcp comes from the heap and belongs to the stream. ssl NULL: plain. Reading is stopped until _read_start().
+// tcp comes from the heap, is connected and belongs to the stream. ssl NULL: plain; made of TLS_client_method(): ours
+// is the client's end. Reading is stopped until _read_start().
 struct tls_stream *tls_stream_create(struct tls_stream_pool *pool, uv_tcp_t *tcp, SSL_CTX *ssl,
                                      uint64_t handshake_timeout_ms, const struct tls_stream_events *events, void *arg);
 void tls_stream_read_start(struct tls_stream *stream);

@@ -10,9 +10,11 @@
 #include "server/api_door.h"
 #include "server/ingress.h"
 #include "server/intake.h"
+#include "server/registry.h"
 #include "server/sessions.h"
 #include "server/sweeper.h"
 #include "server/worker_ingress.h"
+#include "server/worker_peers.h"
 
 enum {
     IDLE_POLL_MS = 20,
@@ -29,8 +31,8 @@ struct worker_life {
     uv_sem_t opened;
     struct error err;
     uv_timer_t idle_poll;
-    uint64_t deadline_ms;
-    bool node_drained, told_late;
+    uint64_t deadline_ms, lame_duck_ms;
+    bool node_drained, peers_retired, told_late;
     unsigned doors_open;
 };
 
@@ -93,10 +95,22 @@ static void on_tokens_changed(void *ctx)
 static void open_services(struct worker *worker)
 {
     const struct server_config *config = worker->server->config;
+    worker->registry = registry_create(&(struct registry_options){
+        .pg = worker->pg,
+        .redis = worker->redis,
+        .broker = worker->server->broker,
+        .replica = config->node_name,
+        .address = config->peer_address,
+        .supersedes = loop_index(worker->loop) == 0,
+        .entries_max = (size_t)config->registry_entries_max,
+    });
+    worker->peers = worker_peers_create(worker);
     worker->sessions = sessions_create(worker->loop, &(struct sessions_options){
                                                          .pg = worker->pg,
-                                                         .redis = worker->redis,
+                                                         .registry = worker->registry,
+                                                         .broker = worker->server->broker,
                                                          .replica = config->node_name,
+                                                         .peer_address = config->peer_address,
                                                          .lease_ttl_ms = (uint64_t)config->lease_ttl_ms,
                                                          .ends_max = 2 * (size_t)config->tunnel_sessions_max,
                                                          .renews = loop_index(worker->loop) == 0,
@@ -147,6 +161,7 @@ static enum error_code open_doors(struct worker *worker, struct error *err)
     if (!worker->api) return err->code;
     worker->ingress = worker_ingress_create(worker, err);
     if (!worker->ingress) return err->code;
+    if (worker_peers_open_door(worker->peers, err) != ERROR_NONE) return err->code;
     if (loop_index(worker->loop) != 0) return ERROR_NONE;
     worker->admin = admin_door_create(worker->loop,
                                       &(struct admin_door_options){
@@ -190,7 +205,7 @@ struct worker *worker_create(struct server *server, unsigned index, struct error
     uv_sem_destroy(&life.opened);
     if (life.err.code == ERROR_NONE) return worker;
     *err = life.err;
-    worker_drain(worker);
+    worker_drain(worker, 0);
     worker_join(worker);
     worker_destroy(worker);
     server->workers[index] = NULL;
@@ -225,10 +240,23 @@ static void on_pg_closed(void *arg)
     sweeper_destroy(worker->sweeper);
     api_destroy(worker->api_core);
     sessions_destroy(worker->sessions);
+    registry_destroy(worker->registry);
     if (worker->redis)
         redis_close(worker->redis, on_redis_closed, life);
     else
         end_loop(life);
+}
+
+static void on_peers_closed(void *arg)
+{
+    struct worker_life *life = arg;
+    struct worker *worker = life->worker;
+    worker->peers = NULL;
+    if (loop_index(worker->loop) == 0) runtime_tokens_stop(worker->server->tokens);
+    if (worker->pg)
+        pg_close(worker->pg, on_pg_closed, life);
+    else
+        on_pg_closed(life);
 }
 
 static void close_storage(struct worker_life *life)
@@ -236,16 +264,17 @@ static void close_storage(struct worker_life *life)
     struct worker *worker = life->worker;
     if (worker->intake) intake_stop(worker->intake);
     sessions_stop(worker->sessions);
+    if (worker->peers) worker_peers_close_door(worker->peers); // its calls are the node's
     if (worker->node) {
         intake_set_node(worker->intake, NULL);
         tunnel_node_destroy(worker->node);
         worker->node = NULL;
     }
-    if (loop_index(worker->loop) == 0) runtime_tokens_stop(worker->server->tokens);
-    if (worker->pg)
-        pg_close(worker->pg, on_pg_closed, life);
+    registry_stop(worker->registry);
+    if (worker->peers)
+        worker_peers_close(worker->peers, on_peers_closed, life);
     else
-        on_pg_closed(life);
+        on_peers_closed(life);
 }
 
 static void on_door_closed(void *arg)
@@ -281,15 +310,23 @@ static void on_idle_poll_closed(uv_handle_t *handle)
 static bool is_idle(const struct worker *worker)
 {
     return (!worker->api || api_door_is_idle(worker->api)) && (!worker->ingress || ingress_is_idle(worker->ingress)) &&
-           (!worker->intake || intake_is_idle(worker->intake));
+           (!worker->intake || intake_is_idle(worker->intake)) &&
+           (!worker->peers || worker_peers_is_idle(worker->peers));
 }
 
+// Other replicas hand calls over for as long as there is a session here; then they are told to go elsewhere.
 static void on_idle_poll(uv_timer_t *timer)
 {
     struct worker_life *life = timer->data;
+    struct worker *worker = life->worker;
     bool late = clock_mono_ms() >= life->deadline_ms;
-    if (!late && !(life->node_drained && is_idle(life->worker))) return;
-    if (late && !life->told_late && !is_idle(life->worker)) log_warn("worker", "drain_deadline_passed");
+    if (life->node_drained && !life->peers_retired && worker->peers) {
+        life->peers_retired = true;
+        worker_peers_retire(worker->peers);
+        if (!late) return; // the word must leave
+    }
+    if (!late && !(life->node_drained && is_idle(worker))) return;
+    if (late && !life->told_late && !is_idle(worker)) log_warn("worker", "drain_deadline_passed");
     life->told_late |= late;
     if (!life->node_drained) return; // the node keeps to the same deadline by itself
     uv_close((uv_handle_t *)timer, on_idle_poll_closed);
@@ -300,16 +337,14 @@ static void on_node_drained(void *arg)
     ((struct worker_life *)arg)->node_drained = true;
 }
 
-static void drain(void *arg)
+static void on_lame_duck_over(uv_timer_t *timer)
 {
-    struct worker_life *life = arg;
+    struct worker_life *life = timer->data;
     struct worker *worker = life->worker;
     const struct server_config *config = worker->server->config;
     life->deadline_ms = clock_mono_ms() + (uint64_t)config->drain_deadline_ms;
     if (worker->api) api_door_stop_accepting(worker->api);
     if (worker->ingress) ingress_stop_accepting(worker->ingress);
-    uv_timer_init(loop_uv(worker->loop), &life->idle_poll);
-    life->idle_poll.data = life;
     uv_timer_start(&life->idle_poll, on_idle_poll, 0, IDLE_POLL_MS);
     if (worker->node)
         tunnel_node_drain(worker->node, (uint64_t)config->drain_spread_ms, (uint64_t)config->drain_deadline_ms,
@@ -318,10 +353,22 @@ static void drain(void *arg)
         life->node_drained = true;
 }
 
-void worker_drain(struct worker *worker)
+static void drain(void *arg)
+{
+    struct worker_life *life = arg;
+    struct worker *worker = life->worker;
+    uv_timer_init(loop_uv(worker->loop), &life->idle_poll);
+    life->idle_poll.data = life;
+    if (life->lame_duck_ms && worker->api) api_door_wind_down(worker->api);
+    if (life->lame_duck_ms && worker->ingress) ingress_wind_down(worker->ingress);
+    uv_timer_start(&life->idle_poll, on_lame_duck_over, life->lame_duck_ms, 0);
+}
+
+void worker_drain(struct worker *worker, uint64_t lame_duck_ms)
 {
     struct worker_life *life = mem_zalloc(sizeof *life);
     life->worker = worker;
+    life->lame_duck_ms = lame_duck_ms;
     loop_post(worker->loop, drain, life);
 }
 
@@ -346,6 +393,7 @@ void worker_destroy(struct worker *worker)
 struct new_tls {
     struct worker *worker;
     SSL_CTX *api, *ingress; // references of ours
+    struct peer_tls peer;   // NULL: there is no peer door
 };
 
 static void take_tls(void *arg)
@@ -355,9 +403,11 @@ static void take_tls(void *arg)
     struct error err;
     api_door_set_tls(worker->api, new_tls->api);
     ingress_set_tls(worker->ingress, new_tls->ingress);
+    if (new_tls->peer.door) worker_peers_set_tls(worker->peers, new_tls->peer.door, new_tls->peer.link);
     if (tunnel_node_reload_tls(worker->node, &err) != ERROR_NONE) log_error("worker", "reload_refused", log_err(&err));
     SSL_CTX_free(new_tls->api);
     SSL_CTX_free(new_tls->ingress);
+    peer_tls_finish(&new_tls->peer);
     mem_free(new_tls);
 }
 
@@ -366,7 +416,10 @@ void worker_reload_tls(struct worker *worker)
     struct new_tls *new_tls = mem_alloc(sizeof *new_tls);
     *new_tls = (struct new_tls){.worker = worker,
                                 .api = tls_context_ssl(worker->server->api_tls),
-                                .ingress = tls_context_ssl(worker->server->ingress_tls)};
+                                .ingress = tls_context_ssl(worker->server->ingress_tls),
+                                .peer = worker->server->peer_tls};
+    if (new_tls->peer.door) SSL_CTX_up_ref(new_tls->peer.door);
+    if (new_tls->peer.link) SSL_CTX_up_ref(new_tls->peer.link);
     SSL_CTX_up_ref(new_tls->api);
     SSL_CTX_up_ref(new_tls->ingress);
     loop_post(worker->loop, take_tls, new_tls);

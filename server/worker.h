@@ -16,14 +16,18 @@ struct admin_door;
 struct ingress;
 struct intake;
 struct sessions;
+struct registry;
 struct sweeper;
+struct worker_peers;
 
 struct worker {
     struct server *server;
     struct loop *loop;
     struct pg *pg;
     struct redis *redis;
+    struct registry *registry;
     struct sessions *sessions;
+    struct worker_peers *peers;
     struct intake *intake;
     struct sweeper *sweeper; // worker 0 only
     struct tunnel_node *node;
@@ -37,8 +41,9 @@ struct worker {
 // Main thread: starts the loop's thread and builds everything there; returns when that is done. It is then in
 // server->workers[index].
 struct worker *worker_create(struct server *server, unsigned index, struct error *err);
-// Main thread: begins the drain; worker_join waits for its end.
-void worker_drain(struct worker *worker);
+// Main thread: begins the drain; worker_join waits for its end. For lame_duck_ms everything is served as before, but
+// clients that keep their connection are asked to make another one.
+void worker_drain(struct worker *worker, uint64_t lame_duck_ms);
 void worker_join(struct worker *worker);
 void worker_destroy(struct worker *worker); // main thread, after worker_join
 // Any thread: hands over the server's present TLS contexts.

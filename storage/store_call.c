@@ -53,11 +53,17 @@ static void on_count(void *arg, const struct error *err, const struct pg_rows *r
     mem_free(call);
 }
 
-void store_submit_count(struct pg_batch *batch, size_t answer, store_count_done on_done, void *arg)
+void store_submit_count_within(struct pg_batch *batch, size_t answer, uint64_t deadline_ms, store_count_done on_done,
+                               void *arg)
 {
     struct count_call *call = mem_alloc(sizeof *call);
     *call = (struct count_call){answer, on_done, arg};
-    pg_batch_submit(batch, STORE_CHANGE_MS, on_count, call);
+    pg_batch_submit(batch, deadline_ms, on_count, call);
+}
+
+void store_submit_count(struct pg_batch *batch, size_t answer, store_count_done on_done, void *arg)
+{
+    store_submit_count_within(batch, answer, STORE_CHANGE_MS, on_done, arg);
 }
 
 // ---- pages ---------------------------------------------------------------------------------------------------------

@@ -14,6 +14,8 @@ void store_submit_node(struct pg_batch *batch, size_t answer, enum error_code no
                        store_node_done on_done, void *arg);
 // count: the rows that the statement changed.
 void store_submit_count(struct pg_batch *batch, size_t answer, store_count_done on_done, void *arg);
+void store_submit_count_within(struct pg_batch *batch, size_t answer, uint64_t deadline_ms, store_count_done on_done,
+                               void *arg);
 
 // A page of a list: where it starts and ends, as values for a statement `(keys) > (...) AND (keys) < (...) LIMIT n`.
 struct store_window {

@@ -95,7 +95,42 @@ void tunnel_broker_supersede(struct tunnel_broker *broker, const char *account_i
                              uint64_t newer_epoch)
 {
     struct broker_order pattern = {.broker = broker, .newer_epoch = newer_epoch};
-    tunnel_directory_match_older(broker->directory, account_id, runtime, newer_epoch, broker_on_match, &pattern);
+    tunnel_directory_match_older(broker->directory, str_c(account_id), str_c(runtime), newer_epoch, broker_on_match,
+                                 &pattern);
+}
+
+static void broker_on_older(void *arg, struct tunnel_session_ref ref)
+{
+    (void)ref;
+    *(bool *)arg = true;
+}
+
+bool tunnel_broker_has_older(struct tunnel_broker *broker, struct str account_id, struct str runtime,
+                             uint64_t newer_epoch)
+{
+    bool found = false;
+    tunnel_directory_match_older(broker->directory, account_id, runtime, newer_epoch, broker_on_older, &found);
+    return found;
+}
+
+struct broker_move {
+    uint64_t spread_ms;
+};
+
+static void broker_on_move(struct tunnel_node *node, void *arg)
+{
+    struct broker_move *move = arg;
+    if (!node->closed) tunnel_node_move_sessions(node, move->spread_ms);
+    mem_free(move);
+}
+
+void tunnel_broker_move_sessions(struct tunnel_broker *broker, uint64_t spread_ms)
+{
+    for (unsigned i = 0; i < TUNNEL_NODES_MAX; i++) {
+        struct broker_move *move = mem_alloc(sizeof(*move));
+        move->spread_ms = spread_ms;
+        if (!tunnel_node_post(broker, i, broker_on_move, move)) mem_free(move);
+    }
 }
 
 void tunnel_broker_route_until(struct tunnel_broker *broker, uint64_t mono_ms)

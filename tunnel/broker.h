@@ -106,10 +106,15 @@ void tunnel_broker_revoke(struct tunnel_broker *broker, const char *account_id, 
 void tunnel_broker_supersede(struct tunnel_broker *broker, const char *account_id, const char *runtime,
                              uint64_t newer_epoch);
 
+// Thread-safe. Is there a session that tunnel_broker_supersede() would end?
+bool tunnel_broker_has_older(struct tunnel_broker *broker, struct str account_id, struct str runtime,
+                             uint64_t newer_epoch);
 // Thread-safe. From this moment on (monotonic milliseconds) no session of this process gets a call, until another one
 // is set: the replica cannot prove any more that they are its own. Sessions and calls in flight stay. Never called: no
 // end.
 void tunnel_broker_route_until(struct tunnel_broker *broker, uint64_t mono_ms);
+// Thread-safe. Asks every agent here to open its tunnel elsewhere, over that span; unused sessions end then.
+void tunnel_broker_move_sessions(struct tunnel_broker *broker, uint64_t spread_ms);
 
 void tunnel_reports_ack(struct tunnel_node *node, struct tunnel_session_ref ref, const struct wire_ack *ack);
 void tunnel_reports_resume(struct tunnel_node *node, struct tunnel_session_ref ref);

@@ -31,11 +31,12 @@ struct tunnel_call {
     uint64_t wait_until_ms;       // CALL_WAITS
     enum tunnel_cause cause;      // CALL_FAILED
     char detail[128];
-    size_t queued;  // bytes of the request that no flow control has taken yet
-    bool full;      // the caller was told so
-    bool ended;     // its request is complete
-    bool over;      // unlisted; freed when the last callback has returned
-    unsigned depth; // callbacks running
+    size_t queued;             // bytes of the request that no flow control has taken yet
+    bool full;                 // the caller was told so
+    bool ended;                // its request is complete
+    bool over;                 // unlisted; freed when the last callback has returned
+    unsigned depth;            // callbacks running
+    unsigned letters, returns; // CALL_FAR: sent since it went there; how often the first came back
     struct turn_item turn;
 };
 
@@ -148,6 +149,7 @@ static void call_on_turn(struct turn_item *item)
     if (call->place != CALL_FAR || !call->outbox) return;
     struct relay_letter *letter = call->outbox;
     call->outbox = NULL;
+    call->letters++;
     if (!relay_letter_post(call->node->broker, call->far, letter))
         call_fail(call, TUNNEL_CAUSE_TUNNEL_LOST, "the session's node stopped");
 }
@@ -262,6 +264,7 @@ static void call_go_far(struct tunnel_call *call, struct tunnel_session_ref ref,
 {
     call->place = CALL_FAR;
     call->far = ref.node;
+    call->letters = 0;
     if (!call_keep_request(call, request)) return;
     call->outbox->open = true;
     call->outbox->session = ref.id;
@@ -295,7 +298,7 @@ static void call_on_here(void *arg, const struct tunnel_request *request, const 
     struct relay_letter *letter = call_outbox(call);
     (void)byte_queue_add(&letter->data, body->at, body->len); // the caller stops at 64 KiB
     letter->end = call->ended && !request->end_stream;
-    letter->trailers = header_block_copy(body->trailers, body->trailer_count);
+    if (body->trailer_count) letter->trailers = header_block_copy(body->trailers, body->trailer_count);
     if (!call_go(call, request)) call_fail_later(call, TUNNEL_CAUSE_NO_TUNNEL, "the session has just ended");
 }
 
@@ -316,6 +319,46 @@ static bool call_go_away(struct tunnel_call *call, const struct tunnel_request *
     if (!call->away) return false;
     call->place = CALL_AWAY;
     return true;
+}
+
+// Where a call goes whose runtime has no session in this process. What was written so far is in the outbox.
+static void call_go_on(struct tunnel_call *call)
+{
+    const struct relay_letter *letter = call->outbox;
+    const struct tunnel_request *request = &letter->request->request;
+    if (call_go(call, request)) return;
+    if (!call_go_away(call, request)) {
+        call->wait_until_ms = clock_mono_ms() + TUNNEL_CALL_WAIT_MS; // and is looked for at each tick
+        return;
+    }
+    if (letter->data.len) call_carrier(call)->write(call->away, byte_queue_front(&letter->data), letter->data.len);
+    if (letter->end) call_carrier(call)->end(call->away, letter->trailers.at, letter->trailers.count);
+    call_free_outbox(call);
+}
+
+void tunnel_call_take_back(struct tunnel_call *call, struct relay_letter *letter)
+{
+    enum { RETURNS_MAX = 3 };
+    struct relay_letter *since = call->outbox; // not sent yet
+    bool lost = call->letters > 1 || call->returns++ == RETURNS_MAX || letter->request->request.epoch;
+    if (!lost && since && since->data.len)
+        lost = !byte_queue_add(&letter->data, byte_queue_front(&since->data), since->data.len);
+    if (lost) { // later letters went nowhere; or it is another replica's to look again
+        relay_letter_free(letter);
+        call_fail(call, TUNNEL_CAUSE_NO_TUNNEL, "the session has just ended");
+        return;
+    }
+    if (since && since->end) {
+        letter->end = true;
+        header_block_finish(&letter->trailers);
+        letter->trailers = since->trailers;
+        since->trailers = (struct header_block){0};
+    }
+    call_free_outbox(call);
+    turn_remove(&call->node->turn, &call->turn);
+    call->place = CALL_WAITS;
+    call->outbox = letter;
+    call_go_on(call);
 }
 
 bool tunnel_call_waits(const struct tunnel_call *call)

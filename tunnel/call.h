@@ -20,11 +20,15 @@ MUST_CHECK enum error_code call_request_copy(const struct tunnel_request *from, 
                                              struct error *err);
 void call_request_finish(struct call_request *request);
 
+struct relay_letter;
+
 // What a stream tells its call; arg is the call. A relay delivers its parcels by the same table.
 extern const struct tunnel_stream_events tunnel_call_stream_events;
 void tunnel_call_tick(struct tunnel_call *call); // only for calls that wait for a tunnel; may free it
 bool tunnel_call_waits(const struct tunnel_call *call);
 struct tunnel_call *tunnel_call_next(const struct tunnel_call *call);
+// The session had gone before the call's first letter reached it: takes the letter, and goes where the runtime is now.
+void tunnel_call_take_back(struct tunnel_call *call, struct relay_letter *letter);
 // The node is going: the call fails.
 void tunnel_call_lose(struct tunnel_call *call);
 

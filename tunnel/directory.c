@@ -243,11 +243,11 @@ void tunnel_directory_match(struct tunnel_directory *directory, const char *acco
     pthread_mutex_unlock(&directory->mutex);
 }
 
-void tunnel_directory_match_older(struct tunnel_directory *directory, const char *account_id, const char *runtime,
+void tunnel_directory_match_older(struct tunnel_directory *directory, struct str account_id, struct str runtime,
                                   uint64_t newer_epoch, tunnel_directory_fn on_match, void *arg)
 {
     pthread_mutex_lock(&directory->mutex);
-    struct directory_route *route = directory_route_find(directory, str_c(account_id), str_c(runtime));
+    struct directory_route *route = directory_route_find(directory, account_id, runtime);
     for (struct tunnel_entry *entry = route ? route->entries : NULL; entry; entry = entry->next)
         if (entry->info.epoch && entry->info.epoch < newer_epoch) on_match(arg, entry->info.ref);
     pthread_mutex_unlock(&directory->mutex);

@@ -56,7 +56,7 @@ bool tunnel_directory_was_here(struct tunnel_directory *directory, struct str ac
 void tunnel_directory_match(struct tunnel_directory *directory, const char *account_id, const char *runtime,
                             const char *token_id, tunnel_directory_fn on_match, void *arg);
 // Every session of the runtime with an epoch below newer_epoch that has one.
-void tunnel_directory_match_older(struct tunnel_directory *directory, const char *account_id, const char *runtime,
+void tunnel_directory_match_older(struct tunnel_directory *directory, struct str account_id, struct str runtime,
                                   uint64_t newer_epoch, tunnel_directory_fn on_match, void *arg);
 void tunnel_entry_snapshot(const struct tunnel_entry *entry, struct tunnel_session_info *out); // on its session's loop
 void tunnel_directory_each(struct tunnel_directory *directory,

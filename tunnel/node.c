@@ -352,6 +352,14 @@ struct loop *tunnel_node_loop(const struct tunnel_node *node)
     return node->loop;
 }
 
+void tunnel_node_move_sessions(struct tunnel_node *node, uint64_t spread_ms)
+{
+    uint64_t at = 0;
+    uint64_t count = node->session_count ? node->session_count : 1;
+    for (struct tunnel_session *session = node->session_list; session; session = session->next)
+        tunnel_session_begin_drain(session, spread_ms * at++ / count, spread_ms / DRAIN_AGENT_SPREAD);
+}
+
 void tunnel_node_drain(struct tunnel_node *node, uint64_t spread_ms, uint64_t deadline_ms, loop_fn on_done, void *arg)
 {
     if (node->draining) return;
@@ -362,10 +370,7 @@ void tunnel_node_drain(struct tunnel_node *node, uint64_t spread_ms, uint64_t de
     node->on_drained_arg = arg;
     listener_destroy(node->listener);
     node->listener = NULL;
-    uint64_t at = 0;
-    uint64_t count = node->session_count ? node->session_count : 1;
-    for (struct tunnel_session *session = node->session_list; session; session = session->next)
-        tunnel_session_begin_drain(session, spread_ms * at++ / count, spread_ms / DRAIN_AGENT_SPREAD);
+    tunnel_node_move_sessions(node, spread_ms);
     log_info("tunnel", "draining", log_uint("node", node->index), log_uint("sessions", node->session_count),
              log_uint("spread_ms", spread_ms), log_uint("deadline_ms", deadline_ms));
 }

@@ -66,6 +66,8 @@ struct tunnel_node {
 // (any more) and fn will not run. fn must look at node->closed first and then only free arg.
 typedef void (*tunnel_node_fn)(struct tunnel_node *node, void *arg);
 bool tunnel_node_post(struct tunnel_broker *broker, unsigned index, tunnel_node_fn fn, void *arg);
+// Sends DRAIN to the node's sessions, one after the other over that span.
+void tunnel_node_move_sessions(struct tunnel_node *node, uint64_t spread_ms);
 void tunnel_node_ref(struct tunnel_node *node);
 void tunnel_node_unref(void *node);
 void tunnel_broker_unref(struct tunnel_broker *broker);

@@ -15,6 +15,7 @@ struct parcel {
     size_t taken;
     enum tunnel_cause cause;
     char detail[128];
+    struct relay_letter *back; // FAIL: nothing was done with it; NULL: something may have been
 };
 
 // To the caller.
@@ -39,10 +40,21 @@ static void parcel_free(struct parcel *parcel)
 {
     header_block_finish(&parcel->headers);
     byte_queue_finish(&parcel->data);
+    if (parcel->back) relay_letter_free(parcel->back);
     mem_free(parcel);
 }
 
-static void parcel_deliver(const struct parcel *parcel, struct tunnel_call *call)
+static void parcel_deliver_failure(struct parcel *parcel, struct tunnel_call *call)
+{
+    struct relay_letter *back = parcel->back;
+    parcel->back = NULL;
+    if (back)
+        tunnel_call_take_back(call, back);
+    else
+        tunnel_call_stream_events.on_fail(call, parcel->cause, parcel->detail);
+}
+
+static void parcel_deliver(struct parcel *parcel, struct tunnel_call *call)
 {
     const struct tunnel_stream_events *to = &tunnel_call_stream_events;
     switch (parcel->type) {
@@ -52,7 +64,7 @@ static void parcel_deliver(const struct parcel *parcel, struct tunnel_call *call
     case PARCEL_TRAILERS: to->on_trailers(call, parcel->headers.at, parcel->headers.count); break;
     case PARCEL_TAKEN: to->on_taken(call, parcel->taken); break;
     case PARCEL_END: to->on_end(call); break;
-    case PARCEL_FAIL: to->on_fail(call, parcel->cause, parcel->detail); break;
+    case PARCEL_FAIL: parcel_deliver_failure(parcel, call); break;
     }
 }
 
@@ -200,17 +212,28 @@ void relay_letter_free(struct relay_letter *letter)
 }
 
 // The node that should open the stream cannot: the only parcel the caller gets.
-static void relay_refuse(struct tunnel_node *node, const struct relay_letter *letter, enum tunnel_cause cause,
+// When the session has gone, the caller gets what it sent back and may try elsewhere.
+static void relay_refuse(struct tunnel_node *node, struct relay_letter *letter, enum tunnel_cause cause,
                          const char *detail)
 {
     struct parcel *parcel = mem_zalloc(sizeof(*parcel));
     parcel->type = PARCEL_FAIL;
     parcel->cause = cause;
+    if (cause == TUNNEL_CAUSE_NO_TUNNEL) {
+        parcel->back = relay_letter_create(letter->caller, letter->key);
+        parcel->back->request = letter->request;
+        parcel->back->data = letter->data;
+        parcel->back->end = letter->end;
+        parcel->back->trailers = letter->trailers;
+        letter->request = NULL;
+        byte_queue_init(&letter->data, TUNNEL_STREAM_QUEUE_BYTES_MAX);
+        letter->trailers = (struct header_block){0};
+    }
     snprintf(parcel->detail, sizeof(parcel->detail), "%.*s", (int)sizeof(parcel->detail) - 1, detail);
     relay_post_parcels(node, letter->caller, letter->key, parcel);
 }
 
-static struct tunnel_relay *relay_open(struct tunnel_node *node, const struct relay_letter *letter)
+static struct tunnel_relay *relay_open(struct tunnel_node *node, struct relay_letter *letter)
 {
     struct tunnel_session *session = id_map_get(&node->sessions, letter->session);
     if (!session) {

@@ -43,8 +43,8 @@ class Answer:
 
 
 class Platform:
-    def __init__(self, home, build, kubeconfig=None):
-        self.home, self.build, self.kubeconfig = pathlib.Path(home), pathlib.Path(build), kubeconfig
+    def __init__(self, home, build, kubeconfig=None, replicas=1):
+        self.home, self.build, self.kubeconfig, self.replicas = pathlib.Path(home), pathlib.Path(build), kubeconfig, replicas
         self.env = {}
 
     # ---- life --------------------------------------------------------------------------------------------------------
@@ -65,7 +65,8 @@ class Platform:
         return done
 
     def start(self):
-        self.quickstart(*(["--kubeconfig", str(self.kubeconfig)] if self.kubeconfig else []))
+        words = ["--kubeconfig", str(self.kubeconfig)] if self.kubeconfig else []
+        self.quickstart(*words, *(["--replicas", str(self.replicas)] if self.replicas > 1 else []))
         self.read_env()
         return self
 

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "database.h"
+#include "storage/session_store.h"
 
 static const char *const tables[] = {"accounts",
                                      "users",
@@ -28,7 +29,8 @@ static const char *const tables[] = {"accounts",
                                      "images",
                                      "image_layers",
                                      "image_registries",
-                                     "annotations"};
+                                     "annotations",
+                                     "tunnel_measures"};
 enum { TABLES = sizeof tables / sizeof *tables };
 
 static PGconn *login_as(const char *account)
@@ -65,6 +67,13 @@ static void fill(struct database *database)
     struct answer answer;
     database_make_runtime(database, "prod", id);
     database_open_session(database, "prod", id, "replica");
+    char measures[160];
+    answer_init(&answer, database);
+    snprintf(measures, sizeof measures, "[{\"a\":\"%s\",\"r\":\"prod\",\"e\":1,\"t\":1,\"s\":1,\"i\":1,\"o\":1}]",
+             database->account);
+    session_store_measured(database->pg, str_c(measures), answer_on_count, &answer);
+    answer_wait(&answer);
+    assert_int_equal(answer.code, ERROR_NONE);
     struct report report = {.type = REPORT_OBJECT,
                             .source = REPORT_FROM_TUNNEL,
                             .account_id = str_c(database->account),

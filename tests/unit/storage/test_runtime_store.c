@@ -177,7 +177,7 @@ static void a_runtime_is_online_with_a_session_and_a_lease(void **state)
 
     // The lease of the replica ends: so do its sessions.
     answer_init(&answer, database);
-    session_store_renew(database->pg, str_c(replica), 0, answer_on_count, &answer);
+    session_store_renew(database->pg, str_c(replica), 0, STR_EMPTY, 5000, answer_on_count, &answer);
     answer_wait(&answer);
     assert_int_equal(answer.count, 1);
     answer_finish(&answer);
@@ -186,7 +186,7 @@ static void a_runtime_is_online_with_a_session_and_a_lease(void **state)
     assert_word(node, "healthStatus", "DEGRADED");
     json_decref(node);
 
-    session_store_renew(database->pg, str_c(replica), 15000, answer_on_count, &answer);
+    session_store_renew(database->pg, str_c(replica), 15000, STR_EMPTY, 5000, answer_on_count, &answer);
     answer_wait(&answer);
     answer_finish(&answer);
     node = get(database, "prod");

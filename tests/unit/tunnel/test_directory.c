@@ -89,9 +89,9 @@ static void test_matching(void **state)
     assert_int_equal(found.count, 3);
     tunnel_directory_match(directory, "other", "demo", NULL, on_match, &found); // another account
     assert_int_equal(found.count, 3);
-    tunnel_directory_match_older(directory, "acc", "demo", 7, on_match, &found);
+    tunnel_directory_match_older(directory, STR("acc"), STR("demo"), 7, on_match, &found);
     assert_int_equal(found.count, 3);
-    tunnel_directory_match_older(directory, "acc", "demo", 8, on_match, &found); // 2 has no epoch yet
+    tunnel_directory_match_older(directory, STR("acc"), STR("demo"), 8, on_match, &found); // 2 has no epoch yet
     assert_int_equal(found.count, 4);
     for (int i = 0; i < 3; i++)
         tunnel_directory_remove(directory, entries[i]);
