@@ -141,9 +141,11 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
 static int on_send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *head, size_t len,
                         nghttp2_data_source *source, void *arg)
 {
+    struct ingress_http2 *http2 = arg;
     (void)session;
     (void)frame;
-    (void)arg;
+    // nghttp2 goes on by itself for as long as there are bytes: the socket's pace is told here. on_drain comes.
+    if (tls_stream_queued(http2->connection->stream) >= TLS_STREAM_QUEUE_HIGH) return NGHTTP2_ERR_WOULDBLOCK;
     ingress_http2_stream_send(source->ptr, head, len);
     return 0;
 }

@@ -230,13 +230,20 @@ class IngressServices:
         self.origin, self.socket, self.echo = Origin(), WebSocketEcho(), TcpEcho()
 
     def __enter__(self):
-        entries = f"probe=http://127.0.0.1:{self.origin.port}, socket=http://127.0.0.1:{self.socket.port}, echo=tcp://127.0.0.1:{self.echo.port}"
+        services = f"probe=http://127.0.0.1:{self.origin.port}, socket=http://127.0.0.1:{self.socket.port}"
+        self._set_up(services, f"tcp.allow = echo=127.0.0.1:{self.echo.port}\n")
+        return self
+
+    def add_service(self, name, url):
+        self._set_up(f"{name}={url}")
+
+    def _set_up(self, services, more=""):
+        """The agent starts again with them: its supervisor sees to that."""
         file = self.platform.home / "agent/agent.conf"
-        file.write_text(re.sub(r"(?m)^(router\.services = .*)$", rf"\1, {entries}", file.read_text()))
+        file.write_text(re.sub(r"(?m)^(router\.services = .*)$", rf"\1, {services}", file.read_text()) + more)
         before = self.platform.kill("agent", signal.SIGTERM)
         wait_until(lambda: self.platform.pid("agent") != before, 30, "the agent's restart")
         wait_until(lambda: self.platform.ingress("GET", "/services/probe/").status == 200, 30, "the services")
-        return self
 
     def __exit__(self, *_):
         for service in (self.origin, self.socket, self.echo):

@@ -67,6 +67,14 @@ def test_streams_share_a_connection(ingress):
             assert reply.body.decode() == f"{len(data)} {hashlib.sha256(data).hexdigest()}\n"
 
 
+def test_many_downloads_share_a_connection(platform):
+    with Http2Client(platform, window=1 << 23) as client:
+        streams = [client.request("GET", "/services/demo/bytes/3000001") for _ in range(24)]
+        for stream in streams:
+            reply = client.reply(stream, 120)
+            assert reply.status == 200 and len(reply.body) == 3000001
+
+
 def test_every_stream_is_authenticated(ingress):
     with Http2Client(ingress.platform) as client:
         for key, status in ((True, 200), (False, 401), ("nonsense", 401), (True, 200), ("0" * 24 + "." + "0" * 64, 401)):

@@ -1,0 +1,66 @@
+"""TCP connections through the ingress door: connect-tcp by Upgrade and by extended CONNECT."""
+
+import random
+import socket
+import threading
+
+from http2_client import Http2Client
+from platform_under_test import wait_until
+from raw_client import RawClient
+
+
+def test_tcp_by_upgrade(ingress):
+    upgrade = ("Connection: Upgrade", "Upgrade: connect-tcp")
+    with RawClient(ingress.platform) as client:
+        client.send("GET /tcp/echo", *upgrade)
+        head = client.head()
+        assert head.startswith(b"HTTP/1.1 101") and b"upgrade: connect-tcp\r\n" in head
+        data = random.Random(5).randbytes(3_000_001)
+        sender = threading.Thread(target=client.sock.sendall, args=(data,))
+        sender.start()
+        assert client.exactly(len(data)) == data
+        sender.join()
+        ended = len(ingress.echo.ended)
+    wait_until(lambda: len(ingress.echo.ended) > ended, 20, "the service sees the end")
+    for head, more, status in (
+        ("GET /tcp/echo", {"key": False}, b"401"),
+        ("GET /tcp/echo/x", {}, b"404"),
+        ("GET /services/probe/", {}, b"404"),
+        ("POST /tcp/echo", {}, b"400"),
+    ):
+        with RawClient(ingress.platform) as client:
+            client.send(head, *upgrade, **more)
+            assert client.head().startswith(b"HTTP/1.1 " + status), head
+    with RawClient(ingress.platform) as client:
+        client.send("GET /tcp/elsewhere", *upgrade)
+        assert client.head()[9:12] in (b"403", b"404")
+
+
+def test_tcp_half_close(ingress):
+    """TLS's close_notify ends one direction: what the service says after it still arrives."""
+    with RawClient(ingress.platform) as client:
+        client.send("GET /tcp/echo", "Connection: Upgrade", "Upgrade: connect-tcp")
+        client.head()
+        client.sock.sendall(b"last words")
+        plain = socket.socket(fileno=client.sock.fileno())
+        try:
+            client.exactly(10)
+            plain.shutdown(socket.SHUT_WR)
+            assert client.to_the_end() == b"end"
+        finally:
+            plain.detach()
+
+
+def test_tcp_by_extended_connect(ingress):
+    with Http2Client(ingress.platform) as client:
+        stream = client.request("CONNECT", "/tcp/echo", end=False, protocol="connect-tcp")
+        reply = client.replies[stream]
+        client.until(lambda: reply.status is not None)
+        assert reply.status == 200
+        data = random.Random(6).randbytes(300001)
+        client.send(stream, data, end=True)
+        client.until(lambda: reply.ended)
+        assert reply.body == data + b"end"
+        assert client.ask("CONNECT", "/tcp/elsewhere", protocol="connect-tcp").status in (403, 404)
+        assert client.ask("CONNECT", "/tcp/echo", protocol="connect-tcp", key=False).status == 401
+        assert client.ask("CONNECT", "/services/probe/", protocol="connect-tcp").status == 404
