@@ -282,8 +282,11 @@ void ingress_exchange_feed_broken(struct ingress_exchange *exchange, const char 
 
 uint64_t ingress_exchange_on_time(struct ingress_exchange *exchange, uint64_t now_ms)
 {
-    if (exchange->continue_at_ms && now_ms >= exchange->continue_at_ms && exchange->call)
+    if (exchange->continue_at_ms == 0 || now_ms < exchange->continue_at_ms) return exchange->continue_at_ms;
+    if (exchange->call)
         ingress_exchange_continue(exchange);
+    else
+        exchange->continue_at_ms = now_ms + CONTINUE_MS; // nobody knows yet whether the body is wanted
     return exchange->continue_at_ms;
 }
 
