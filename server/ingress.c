@@ -113,6 +113,7 @@ void ingress_stop_accepting(struct ingress *ingress)
 {
     if (ingress->stopped) return;
     ingress->stopped = ingress->winding_down = true;
+    ingress->stopped_ms = uv_now(loop_uv(ingress->loop));
     tcp_listener_stop(ingress->listener);
     for (struct ingress_connection *connection = ingress->first; connection; connection = connection->next)
         ingress_connection_stop(connection);
@@ -120,7 +121,10 @@ void ingress_stop_accepting(struct ingress *ingress)
 
 bool ingress_is_idle(const struct ingress *ingress)
 {
-    return ingress->exchanges == 0;
+    if (ingress->exchanges > 0) return false;
+    // Requests may be on their way from clients that have not heard yet.
+    return ingress->connections == 0 || !ingress->stopped ||
+           uv_now(loop_uv(ingress->loop)) - ingress->stopped_ms >= INGRESS_GOODBYE_MS;
 }
 
 static void on_pool_closed(void *arg)

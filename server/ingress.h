@@ -57,7 +57,7 @@ void ingress_set_tls(struct ingress *ingress,
 void ingress_wind_down(struct ingress *ingress);
 // Takes no more connections; idle ones end, the others after their answer. (WebSockets stay until ingress_close.)
 void ingress_stop_accepting(struct ingress *ingress);
-bool ingress_is_idle(const struct ingress *ingress); // no request is being answered
+bool ingress_is_idle(const struct ingress *ingress); // no request is being answered, or on its way to a door that stops
 // Cuts what is left. on_closed once all handles are closed and no authentication is pending: then ingress_destroy().
 void ingress_close(struct ingress *ingress, loop_fn on_closed, void *arg);
 void ingress_destroy(struct ingress *ingress); // NULL is fine

@@ -18,7 +18,8 @@
 #include "server/tls_stream.h"
 
 enum {
-    INGRESS_LINGER_MS = 2000, // how long a client may take to see our end of the connection
+    INGRESS_GOODBYE_MS = 1000, // how long clients are heard after they were told that the door closes
+    INGRESS_LINGER_MS = 2000,  // how long a client may take to see our end of the connection
     INGRESS_SPARE_ARENAS = 64,
     INGRESS_ACCOUNT_KEY_BYTES = 64,
 };
@@ -37,6 +38,7 @@ struct ingress {
     size_t buffered_bytes; // of request bodies that HTTP/2 streams hold
     bool stopped, closing, pool_closed;
     bool winding_down; // each answer is the last of its connection
+    uint64_t stopped_ms;
     loop_fn on_closed;
     void *on_closed_arg;
     uint64_t request_id_seed[2];

@@ -170,10 +170,6 @@ static void stop(void *front)
     struct ingress_http2 *http2 = front;
     if (http2->last_said_ms || http2->said_end) return;
     http2->last_said_ms = now_ms(http2);
-    if (http2->streams == 0) {
-        say_end(http2);
-        return;
-    }
     (void)nghttp2_submit_shutdown_notice(http2->session);
     ingress_connection_arm(http2->connection, http2->last_said_ms + NOTICE_MS);
     ingress_connection_wake(http2->connection);
