@@ -4,6 +4,7 @@
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -135,6 +136,7 @@ static int free_port(void)
 void fixture_start(struct fixture *fixture, void (*tune)(struct tunnel_options *options))
 {
     memset(fixture, 0, sizeof(*fixture));
+    signal(SIGPIPE, SIG_IGN); // as the programs do: either end may write to a connection that is gone
     pthread_mutex_init(&fixture->mutex, NULL);
     snprintf(fixture->folder, sizeof(fixture->folder), "/tmp/culvert-broker-XXXXXX");
     if (!mkdtemp(fixture->folder)) abort();
