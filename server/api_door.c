@@ -92,6 +92,8 @@ struct api_door *api_door_create(struct worker *worker, SSL_CTX *tls, struct err
                                      .body_bytes_max = (size_t)config->api_events_bytes_max,
                                      .head_bytes_max = (size_t)config->head_bytes_max,
                                      .connections_max = (size_t)config->api_connections_max,
+                                     .connections_per_address_max = (size_t)config->api_connections_per_address_max,
+                                     .trusted_proxies = config->ingress_trusted_proxies,
                                      .on_request = on_request,
                                      .ctx = door,
                                  },

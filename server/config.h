@@ -29,7 +29,8 @@ struct server_config {
     char *redis_url, *redis_password_file;
     int64_t redis_timeout_ms;
 
-    int64_t api_connections_max, api_request_timeout_ms, api_body_bytes_max, api_events_bytes_max;
+    int64_t api_connections_max, api_connections_per_address_max, api_request_timeout_ms, api_body_bytes_max,
+        api_events_bytes_max;
     bool ingress_http2;
     char *ingress_trusted_proxies;
     int64_t ingress_connections_per_address_max, ingress_connections_per_account_max;

@@ -18,6 +18,7 @@ static void on_handle_gone(void *arg)
     struct h2o_door *door = connection->door;
     if (--connection->handles_open > 0) return;
     h2o_gate_finish(&connection->gate);
+    if (connection->counted) ingress_census_leave(&door->addresses, str_c(connection->network));
     *connection->link = connection->next;
     if (connection->next) connection->next->link = connection->link;
     door->connections--;
@@ -77,6 +78,21 @@ static void on_handshake(h2o_socket_t *socket, const char *err)
         open_gate(connection, socket);
 }
 
+// False: too many from there. A proxy in front of us speaks for many clients.
+static bool count_address(struct door_connection *connection)
+{
+    struct h2o_door *door = connection->door;
+    struct sockaddr_storage address;
+    char peer[INET6_ADDRSTRLEN] = "";
+    int len = sizeof address;
+    if (uv_tcp_getpeername(&connection->tcp, (struct sockaddr *)&address, &len) != 0) return true;
+    uv_ip_name((struct sockaddr *)&address, peer, sizeof peer);
+    if (ingress_proxies_have(&door->proxies, str_c(peer))) return true;
+    ingress_census_network(peer, connection->network);
+    connection->counted = ingress_census_enter(&door->addresses, str_c(connection->network));
+    return connection->counted;
+}
+
 // The listener's: tcp is ours from here on.
 static void on_accepted(void *ctx, uv_tcp_t *tcp)
 {
@@ -96,6 +112,11 @@ static void on_accepted(void *ctx, uv_tcp_t *tcp)
     metric_move(door->open_connections, 1);
     connection->handles_open = 1;
     connection->since_ms = uv_now(loop_uv(door->loop));
+    if (!count_address(connection)) { // before the handshake, which is what costs
+        metric_add(door->refused, 1);
+        uv_close((uv_handle_t *)tcp, on_connection_closed);
+        return;
+    }
     h2o_socket_t *socket = h2o_uv_socket_create((uv_stream_t *)tcp, on_connection_closed);
     if (!door->accept.ssl_ctx) {
         open_gate(connection, socket);
@@ -150,6 +171,10 @@ static void make_metrics(struct h2o_door *door)
         metric_with(metrics_gauge("culvert_http_requests_in_flight", "Requests being answered.", "door", NULL), name);
     door->seconds = metric_with(
         metrics_histogram("culvert_http_request_seconds", "Time from request to end of answer.", "door", NULL), name);
+    door->refused =
+        metric_with(metrics_counter("culvert_http_refused_connections_total",
+                                    "Connections refused because their address has too many.", "door", NULL),
+                    name);
     door->answers = metrics_counter("culvert_http_requests_total", "Answered requests.", "door", "code", NULL);
 }
 
@@ -177,6 +202,11 @@ struct h2o_door *h2o_door_create(struct loop *loop, const struct h2o_door_option
     uv_timer_init(loop_uv(loop), door->sweep);
     uv_timer_start(door->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
     h2o_door_set_tls(door, options->tls);
+    ingress_census_init(&door->addresses, options->connections_per_address_max);
+    if (ingress_proxies_parse(str_c(options->trusted_proxies), &door->proxies, err) != ERROR_NONE) {
+        h2o_door_destroy(door);
+        return NULL;
+    }
     door->listener = tcp_listener_create(loop, options->listen, options->connections_max, on_accepted, door, err);
     if (door->listener) {
         tcp_listener_set_handle_bytes(door->listener, sizeof(struct door_connection));
@@ -241,6 +271,7 @@ void h2o_door_destroy(struct h2o_door *door)
     uv_close((uv_handle_t *)door->sweep, free_timer);
     if (door->accept.ssl_ctx) SSL_CTX_free(door->accept.ssl_ctx);
     tcp_listener_destroy(door->listener);
+    ingress_census_finish(&door->addresses);
     h2o_context_dispose(&door->context);
     h2o_config_dispose(&door->config);
     mem_free(door);

@@ -27,6 +27,8 @@ struct h2o_door_options {
     size_t body_bytes_max;
     size_t head_bytes_max; // 431 beyond it; 0: h2o's own limit
     size_t connections_max;
+    size_t connections_per_address_max; // 0: no cap
+    const char *trusted_proxies;        // networks without that cap (see ingress_proxies.h); NULL: none
     // A complete request. Answer now or later, exactly once, unless on_gone came first.
     void (*on_request)(void *ctx, struct door_request *request);
     void *ctx;

@@ -5,6 +5,8 @@
 #include "server/farewell.h"
 #include "server/h2o_door.h"
 #include "server/h2o_gate.h"
+#include "server/ingress_census.h"
+#include "server/ingress_proxies.h"
 
 struct metric;
 struct metric_family;
@@ -21,6 +23,8 @@ struct h2o_door {
     h2o_context_t context;
     h2o_accept_ctx_t accept;
     struct tcp_listener *listener; // NULL once closed
+    struct ingress_proxies proxies;
+    struct ingress_census addresses;
     struct door_connection *first;
     uv_timer_t *sweep;
     size_t connections, requests;
@@ -28,7 +32,7 @@ struct h2o_door {
     bool winding_down; // each answer is the last of its connection
     loop_fn on_closed;
     void *on_closed_arg;
-    struct metric *open_connections, *in_flight, *seconds;
+    struct metric *open_connections, *in_flight, *seconds, *refused;
     struct metric_family *answers;
 };
 
@@ -38,8 +42,10 @@ struct door_connection {
     struct door_connection *next, **link;
     struct h2o_door *door;
     struct h2o_gate gate;
-    h2o_socket_t *handshaking; // the socket while TLS is being set up
-    uint64_t since_ms;         // of the connection
+    h2o_socket_t *handshaking;      // the socket while TLS is being set up
+    uint64_t since_ms;              // of the connection
+    char network[INET6_ADDRSTRLEN]; // the peer's for the census
+    bool counted;
     struct farewell *farewell; // of a refused one
     unsigned handles_open;
 };

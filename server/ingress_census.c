@@ -1,6 +1,9 @@
 #include "server/ingress_census.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/id.h"
 #include "base/mem.h"
@@ -105,4 +108,13 @@ size_t ingress_census_count(const struct ingress_census *census, struct str key)
     if (census->cap == 0) return 0;
     const struct ingress_census_entry *entry = *find(census, key);
     return entry ? entry->count : 0;
+}
+
+void ingress_census_network(const char *address, char out[INET6_ADDRSTRLEN])
+{
+    struct in6_addr in6;
+    snprintf(out, INET6_ADDRSTRLEN, "%s", address);
+    if (inet_pton(AF_INET6, address, &in6) != 1 || IN6_IS_ADDR_V4MAPPED(&in6)) return;
+    memset(in6.s6_addr + 8, 0, 8);
+    inet_ntop(AF_INET6, &in6, out, INET6_ADDRSTRLEN);
 }

@@ -4,6 +4,7 @@
 #ifndef CULVERT_SERVER_INGRESS_CENSUS_H
 #define CULVERT_SERVER_INGRESS_CENSUS_H
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,5 +26,7 @@ void ingress_census_finish(struct ingress_census *census);
 bool ingress_census_enter(struct ingress_census *census, struct str key);
 void ingress_census_leave(struct ingress_census *census, struct str key);
 size_t ingress_census_count(const struct ingress_census *census, struct str key);
+// The key of a client's address (numeric, without port). Who has IPv6 has a /64 at least: it counts as one client.
+void ingress_census_network(const char *address, char out[INET6_ADDRSTRLEN]);
 
 #endif

@@ -245,15 +245,6 @@ static void link_connection(struct ingress_connection *connection, struct ingres
     metric_move(ingress->open_connections, 1);
 }
 
-static void name_network(struct ingress_connection *connection)
-{
-    struct in6_addr address;
-    memcpy(connection->network, connection->peer, sizeof connection->network);
-    if (inet_pton(AF_INET6, connection->peer, &address) != 1) return;
-    memset(address.s6_addr + 8, 0, 8);
-    inet_ntop(AF_INET6, &address, connection->network, sizeof connection->network);
-}
-
 void ingress_connection_create(struct ingress *ingress, uv_tcp_t *tcp)
 {
     static const struct tls_stream_events events = {.on_open = on_open,
@@ -273,7 +264,7 @@ void ingress_connection_create(struct ingress *ingress, uv_tcp_t *tcp)
     tls_stream_peer(connection->stream, connection->peer);
     // A proxy in front of us speaks for many clients.
     if (ingress_proxies_have(&ingress->proxies, str_c(connection->peer))) return;
-    name_network(connection);
+    ingress_census_network(connection->peer, connection->network);
     connection->counted = ingress_census_enter(&ingress->addresses, str_c(connection->network));
     if (connection->counted) return;
     // Before the handshake, which is what costs.

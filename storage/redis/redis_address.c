@@ -87,7 +87,7 @@ static enum error_code parse_tcp(struct redis_address *a, struct str rest, struc
     AUTO_FREE char *text = NULL;
     bool has_port = behind.len && behind.at[behind.len - 1] != ']' && str_has_byte(behind, ':');
     text = has_port ? mem_strndup(behind.at, behind.len) : mem_printf("%.*s:%d", STR_ARG(behind), PORT_DEFAULT);
-    if (parse_address(str_c(text), &host, &a->port, NULL) != ERROR_NONE || !host.len)
+    if (parse_address(str_c(text), &host, &a->port, NULL) != ERROR_NONE || !host.len || !a->port)
         return error_set(err, ERROR_INVALID, "Redis: the URL has no host:port");
     a->host = mem_strndup(host.at, host.len);
     return parse_database(rest, &a->database, err);

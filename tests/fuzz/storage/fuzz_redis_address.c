@@ -1,0 +1,61 @@
+// Redis URLs: what is taken names one place that can be dialled, and written out again it names the same.
+#undef NDEBUG // the checks are the point
+#include <assert.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "storage/redis/redis_address.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len);
+
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static void check_again(const struct redis_address *address)
+{
+    struct redis_address again;
+    char url[4096 + 64];
+    size_t n = 0;
+    if (address->path) {
+        n = (size_t)snprintf(url, sizeof url, "unix://%s?db=%u", address->path, address->database);
+    } else {
+        bool v6 = strchr(address->host, ':') != NULL;
+        n = (size_t)snprintf(url, sizeof url, "redis://");
+        if (address->password) {
+            url[n++] = ':';
+            for (const char *p = address->password; *p; p++)
+                n += (size_t)snprintf(url + n, sizeof url - n, "%%%02x", (unsigned char)*p);
+            url[n++] = '@';
+        }
+        n += (size_t)snprintf(url + n, sizeof url - n, "%s%s%s:%u/%u", v6 ? "[" : "", address->host, v6 ? "]" : "",
+                              address->port, address->database);
+    }
+    assert(n < sizeof url);
+    assert(redis_address_init(&again, url, NULL, NULL) == ERROR_NONE);
+    assert(same_text(again.path, address->path) && same_text(again.host, address->host));
+    assert(same_text(again.password, address->password) && again.database == address->database);
+    assert(again.port == address->port);
+    redis_address_finish(&again);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len)
+{
+    struct redis_address address;
+    struct error err = {0};
+    if (len > 4096) return 0;
+    AUTO_FREE char *url = mem_strndup((const char *)at, len);
+    enum error_code code = redis_address_init(&address, url, NULL, &err);
+    assert(code == ERROR_NONE || ((code == ERROR_INVALID || code == ERROR_TOO_LARGE) && err.text[0] != '\0'));
+    if (code != ERROR_NONE) return 0;
+    assert((address.path != NULL) != (address.host != NULL));
+    assert(address.path ? address.path[0] == '/' : address.host[0] != '\0' && address.port > 0);
+    assert(address.database <= 1023);
+    if (address.password) assert(strlen(address.password) <= 1024);
+    if (!address.password || strlen(address.password) < 1024) check_again(&address);
+    redis_address_finish(&address);
+    return 0;
+}
