@@ -50,7 +50,8 @@ struct str door_request_method(const struct door_request *request);
 struct str door_request_target(const struct door_request *request); // path and query as sent
 struct str door_request_host(const struct door_request *request);
 struct str door_request_body(const struct door_request *request);
-struct str door_request_header(const struct door_request *request, struct str name); // first; name in lower case
+// name in lower case. A field that comes twice has two meanings and counts as absent.
+struct str door_request_header(const struct door_request *request, struct str name);
 size_t door_request_header_count(const struct door_request *request);
 struct door_header door_request_header_at(const struct door_request *request, size_t i);
 struct str door_request_peer(const struct door_request *request); // address without port

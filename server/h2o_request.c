@@ -162,10 +162,14 @@ struct str door_request_body(const struct door_request *request)
 
 struct str door_request_header(const struct door_request *request, struct str name)
 {
-    for (size_t i = 0; i < request->req->headers.size; i++)
-        if (str_eq_nocase(iov_str(*request->req->headers.entries[i].name), name))
-            return iov_str(request->req->headers.entries[i].value);
-    return STR_EMPTY;
+    struct str found = STR_EMPTY;
+    size_t times = 0;
+    for (size_t i = 0; i < request->req->headers.size; i++) {
+        if (!str_eq_nocase(iov_str(*request->req->headers.entries[i].name), name)) continue;
+        found = iov_str(request->req->headers.entries[i].value);
+        times++;
+    }
+    return times == 1 ? found : STR_EMPTY;
 }
 
 size_t door_request_header_count(const struct door_request *request)

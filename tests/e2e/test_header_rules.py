@@ -107,6 +107,16 @@ def test_key_never_goes_in(way):
         assert key.split(".")[1].encode() not in arrived(way, fields, credential=False).head
 
 
+def test_two_keys_are_none(way):
+    """Which of them counts would depend on who reads; the one beside it, of another kind, is not looked for either."""
+    key = way.runtime.account.key
+    for other in (key, f"Bearer {key}", "x", "", key[:-1]):
+        for fields in ([("Authorization", key), ("Authorization", other)], [("Authorization", other), ("authorization", key)], [("x-access-token", key), ("X-Access-Token", other)]):
+            status, _, _ = way.ask("/services/w/two-keys", fields, credential=False)
+            assert status == 401, (status, fields)
+    assert way.runtime.origin.at("/two-keys") == []
+
+
 def test_replaced(way):
     for name in REPLACED:
         for spelling in sorted(cases_of(name)):
