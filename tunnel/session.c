@@ -408,6 +408,9 @@ size_t tunnel_session_on_writable(void *arg, uint8_t *out, size_t cap)
 {
     struct tunnel_session *session = arg;
     size_t len = tunnel_session_frames_take(session, out, cap);
+    // nghttp2 has said GOAWAY to an agent that broke HTTP/2, and would now wait for ever.
+    bool over = !nghttp2_session_want_read(session->h2) && !nghttp2_session_want_write(session->h2);
+    if (over && session->state != TUNNEL_SESSION_CLOSING) tunnel_session_break(session, "the agent broke HTTP/2");
     if (session->entry) {
         atomic_fetch_add_explicit(&session->entry->bytes_out, len, memory_order_relaxed);
         metric_add(session_meter(session)->bytes_out, len);

@@ -209,9 +209,7 @@ static void take_frame(struct tunnel_ws *ws, const struct ws_frame_event *event)
     uint8_t frame[2 + WS_FRAME_CONTROL_BYTES_MAX + WS_FRAME_MASK_BYTES];
     switch (event->type) {
     case WS_FRAME_EVENT_DATA:
-        if (event->text)
-            fail(ws, WS_FRAME_CLOSE_UNSUPPORTED, "a text message");
-        else if (ws->user && ws->state == WS_OPEN && !ws->closing)
+        if (ws->user && ws->state == WS_OPEN && !ws->closing)
             ws->server->options.on_bytes(ws->user, event->at, event->len);
         break;
     case WS_FRAME_EVENT_PING:

@@ -76,6 +76,7 @@ static void open_tunnel(struct tunnel_ws *ws, struct str key, void *user)
     forget_request(ws);
     ws->state = WS_OPEN;
     ws_frame_decoder_init(&ws->decoder, true);
+    ws->decoder.binary_only = true; // the pipe carries bytes
     ws_opened(ws);
     ws->server->options.on_open(ws->server->options.ctx, user, ws);
     if (!written) ws_drop(ws);

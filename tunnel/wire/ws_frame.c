@@ -42,6 +42,8 @@ static enum error_code check_start(struct ws_frame_decoder *d, struct error *err
     case WS_FRAME_TEXT:
     case WS_FRAME_BINARY:
         if (d->in_message) return decoder_fail(d, WS_FRAME_CLOSE_PROTOCOL, err, "message inside a message");
+        if (d->binary_only && opcode == WS_FRAME_TEXT)
+            return decoder_fail(d, WS_FRAME_CLOSE_UNSUPPORTED, err, "text message");
         break;
     case WS_FRAME_CLOSE:
     case WS_FRAME_PING:
@@ -100,7 +102,7 @@ static enum error_code finish_control(struct ws_frame_decoder *d, struct ws_fram
             if (!ws_frame_close_code_valid(out->close_code))
                 return decoder_fail(d, WS_FRAME_CLOSE_PROTOCOL, err, "close code that may not be sent");
             if (!str_is_utf8(str_of((const char *)out->at, out->len)))
-                return decoder_fail(d, WS_FRAME_CLOSE_PROTOCOL, err, "close reason is not UTF-8");
+                return decoder_fail(d, WS_FRAME_CLOSE_INVALID_DATA, err, "close reason is not UTF-8");
         }
         d->closed = true;
         out->type = WS_FRAME_EVENT_CLOSE;

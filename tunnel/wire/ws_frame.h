@@ -33,6 +33,7 @@ enum ws_frame_close_code {
     WS_FRAME_CLOSE_PROTOCOL = 1002,
     WS_FRAME_CLOSE_UNSUPPORTED = 1003,
     WS_FRAME_CLOSE_NONE = 1005, // never on the wire: the peer gave no code
+    WS_FRAME_CLOSE_INVALID_DATA = 1007,
     WS_FRAME_CLOSE_POLICY = 1008,
     WS_FRAME_CLOSE_TOO_BIG = 1009,
 };
@@ -57,6 +58,7 @@ struct ws_frame_event {
 
 struct ws_frame_decoder {
     bool expects_mask; // we are the server
+    bool binary_only;  // set after init: text messages are refused with 1003
     bool in_message;   // a fragmented data message is open
     bool text;
     bool closed; // CLOSE was seen: nothing may follow

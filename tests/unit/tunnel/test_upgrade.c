@@ -77,6 +77,10 @@ static void test_gate(void **state)
     REFUSED(403, has_origin, true);
     REFUSED(426, subprotocols, STR_EMPTY);
     REFUSED(426, subprotocols, STR("culvert.tunnel.10"));
+    REFUSED(426, subprotocols, STR("CULVERT.TUNNEL.1"));
+    REFUSED(101, subprotocols, STR("x,culvert.tunnel.1 ,\ty"));
+    REFUSED(400, subprotocols, STR("culvert.tunnel.1,"));
+    REFUSED(400, subprotocols, STR("culvert.tunnel.1 x"));
     REFUSED(401, authorization, STR_EMPTY);
     REFUSED(400, instance_id, STR_EMPTY);
     REFUSED(400, boot_id, STR("with space"));
@@ -87,6 +91,106 @@ static void test_gate(void **state)
     REFUSED(400, instance_id, str_of(big, 128));
     REFUSED(101, instance_id, str_of(big, 127));
     REFUSED(400, boot_id, str_of(big, 64));
+}
+
+// ---- parsing ---------------------------------------------------------------------------------------------------
+
+#define REQUEST_LINE "GET /tunnel/v1 HTTP/1.1\r\n"
+#define HOST         "Host: t.example.com\r\n"
+#define WEBSOCKET                                                                                                      \
+    "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"                                       \
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: culvert.tunnel.1\r\n"
+#define AGENT                                                                                                          \
+    "Authorization: Bearer abc.def\r\nculvert-instance-id: pod-1\r\nculvert-boot-id: b\r\n"                            \
+    "culvert-agent-version: 1\r\nculvert-runtime: demo\r\n"
+
+// The status that this request comes to; 0: it is not complete.
+static int judge(const char *text, size_t len)
+{
+    struct tunnel_upgrade upgrade;
+    struct str token;
+    struct error err = {0};
+    switch (tunnel_upgrade_parse(text, len, 1024, &upgrade, &err)) {
+    case ERROR_NONE: return tunnel_upgrade_check(&upgrade, &token, &err);
+    case ERROR_AGAIN: return 0;
+    case ERROR_TOO_LARGE: return 431;
+    default: return 400;
+    }
+}
+
+static void test_requests(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int status;
+    } cases[] = {
+        {REQUEST_LINE HOST WEBSOCKET AGENT "\r\n", 101},
+        {REQUEST_LINE HOST WEBSOCKET AGENT "Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n", 101},
+        {REQUEST_LINE HOST WEBSOCKET AGENT "Connection: keep-alive\r\n\r\n", 101},
+        {REQUEST_LINE HOST WEBSOCKET AGENT "Upgrade: websocket\r\n\r\n", 400},
+        {REQUEST_LINE HOST WEBSOCKET AGENT "Authorization: Bearer abc.def\r\n\r\n", 400},
+        {REQUEST_LINE HOST WEBSOCKET AGENT "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", 400},
+        {REQUEST_LINE HOST WEBSOCKET AGENT "culvert-runtime: other\r\n\r\n", 400},
+        {REQUEST_LINE HOST WEBSOCKET AGENT "Origin: https://a\r\n\r\n", 403},
+        {REQUEST_LINE HOST WEBSOCKET AGENT "Expect: 100-continue\r\n\r\n", 400},
+        {REQUEST_LINE HOST WEBSOCKET AGENT "Content-Length: 0\r\n\r\n", 400},
+        {REQUEST_LINE HOST WEBSOCKET AGENT "\r\nGET / HTTP/1.1\r\n", 400},
+        {REQUEST_LINE HOST WEBSOCKET AGENT "\r\n\x82\x80zzzz", 400},
+        {REQUEST_LINE HOST WEBSOCKET "\r\n", 401},
+        {REQUEST_LINE WEBSOCKET AGENT "\r\n", 400},
+        {"GET /tunnel/v1? HTTP/1.1\r\n" HOST WEBSOCKET AGENT "\r\n", 404},
+        {"GET /tunnel/v1?a HTTP/1.1\r\n" HOST WEBSOCKET AGENT "\r\n", 404},
+        {"GET /tunnel%2fv1 HTTP/1.1\r\n" HOST WEBSOCKET AGENT "\r\n", 404},
+        {"GET http://t.example.com/tunnel/v1 HTTP/1.1\r\n" HOST WEBSOCKET AGENT "\r\n", 400},
+        {"POST /tunnel/v1 HTTP/1.1\r\n" HOST WEBSOCKET AGENT "\r\n", 400},
+        {"GET /tunnel/v1 HTTP/1.0\r\n" HOST WEBSOCKET AGENT "\r\n", 400},
+        {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400},
+        {REQUEST_LINE HOST WEBSOCKET AGENT, 0},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        if (judge(cases[i].text, strlen(cases[i].text)) != cases[i].status)
+            fail_msg("case %zu: %d", i, judge(cases[i].text, strlen(cases[i].text)));
+}
+
+static void test_every_piece_of_a_request_is_incomplete(void **state)
+{
+    (void)state;
+    static const char text[] = REQUEST_LINE HOST WEBSOCKET AGENT "\r\n";
+    for (size_t len = 0; len < sizeof(text) - 1; len++)
+        assert_int_equal(judge(text, len), 0);
+    assert_int_equal(judge(text, sizeof(text) - 1), 101);
+}
+
+static void test_limits_of_a_request(void **state)
+{
+    (void)state;
+    struct strbuf text;
+    strbuf_init(&text, 4096);
+    strbuf_add_c(&text, REQUEST_LINE HOST WEBSOCKET "culvert-runtime: ");
+    for (size_t i = 0; i <= UPGRADE_HEADER_BYTES_MAX; i++)
+        strbuf_add_byte(&text, 'a');
+    strbuf_add_c(&text, "\r\n\r\n");
+    assert_int_equal(judge(text.at, text.len), 400);
+    strbuf_clear(&text);
+    strbuf_add_c(&text, REQUEST_LINE HOST "X: ");
+    while (text.len < 1024)
+        strbuf_add_byte(&text, 'a');
+    assert_int_equal(judge(text.at, text.len - 1), 0);
+    assert_int_equal(judge(text.at, text.len), 431);
+    strbuf_finish(&text);
+}
+
+static void test_accept(void **state)
+{
+    (void)state;
+    struct strbuf out;
+    strbuf_init(&out, UPGRADE_ANSWER_BYTES_MAX);
+    tunnel_upgrade_accept(STR("dGhlIHNhbXBsZSBub25jZQ=="), &out); // RFC 6455 section 1.3
+    assert_non_null(strstr(out.at, "HTTP/1.1 101 "));
+    assert_non_null(strstr(out.at, "\r\nsec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"));
+    assert_non_null(strstr(out.at, "\r\nsec-websocket-protocol: culvert.tunnel.1\r\n\r\n"));
+    strbuf_finish(&out);
 }
 
 static void test_answers(void **state)
@@ -124,6 +228,11 @@ static void test_answers(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gate), cmocka_unit_test(test_answers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gate),
+                                       cmocka_unit_test(test_requests),
+                                       cmocka_unit_test(test_every_piece_of_a_request_is_incomplete),
+                                       cmocka_unit_test(test_limits_of_a_request),
+                                       cmocka_unit_test(test_accept),
+                                       cmocka_unit_test(test_answers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

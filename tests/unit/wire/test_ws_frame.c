@@ -207,25 +207,28 @@ static void test_refusals(void **state)
         bool expects_mask;
         uint8_t bytes[16];
         size_t len;
+        uint16_t fail_code;
     } cases[] = {
-        {"rsv1", false, {0xc2, 0x00}, 2},
-        {"rsv2", false, {0xa2, 0x00}, 2},
-        {"rsv3", false, {0x92, 0x00}, 2},
-        {"opcode 3", false, {0x83, 0x00}, 2},
-        {"opcode 7", false, {0x87, 0x00}, 2},
-        {"opcode 11", false, {0x8b, 0x00}, 2},
-        {"opcode 15", false, {0x8f, 0x00}, 2},
-        {"masked from server", false, {0x82, 0x80, 1, 2, 3, 4}, 6},
-        {"unmasked from client", true, {0x82, 0x00}, 2},
-        {"continuation of nothing", false, {0x80, 0x00}, 2},
-        {"message in message", false, {0x02, 0x00, 0x82, 0x00}, 4},
-        {"fragmented ping", false, {0x09, 0x00}, 2},
-        {"ping of 126", false, {0x89, 126, 0, 126}, 4},
-        {"close of one byte", false, {0x88, 0x01, 3}, 3},
-        {"long form of 125", false, {0x82, 126, 0, 125}, 4},
-        {"longest form of 65535", false, {0x82, 127, 0, 0, 0, 0, 0, 0, 0xff, 0xff}, 10},
-        {"2^63", false, {0x82, 127, 0x80, 0, 0, 0, 0, 0, 0, 0}, 10},
-        {"reason that is not UTF-8", false, {0x88, 0x03, 0x03, 0xe8, 0xff}, 5},
+        {"rsv1", false, {0xc2, 0x00}, 2, WS_FRAME_CLOSE_PROTOCOL},
+        {"rsv2", false, {0xa2, 0x00}, 2, WS_FRAME_CLOSE_PROTOCOL},
+        {"rsv3", false, {0x92, 0x00}, 2, WS_FRAME_CLOSE_PROTOCOL},
+        {"opcode 3", false, {0x83, 0x00}, 2, WS_FRAME_CLOSE_PROTOCOL},
+        {"opcode 7", false, {0x87, 0x00}, 2, WS_FRAME_CLOSE_PROTOCOL},
+        {"opcode 11", false, {0x8b, 0x00}, 2, WS_FRAME_CLOSE_PROTOCOL},
+        {"opcode 15", false, {0x8f, 0x00}, 2, WS_FRAME_CLOSE_PROTOCOL},
+        {"masked from server", false, {0x82, 0x80, 1, 2, 3, 4}, 6, WS_FRAME_CLOSE_PROTOCOL},
+        {"unmasked from client", true, {0x82, 0x00}, 2, WS_FRAME_CLOSE_PROTOCOL},
+        {"continuation of nothing", false, {0x80, 0x00}, 2, WS_FRAME_CLOSE_PROTOCOL},
+        {"message in message", false, {0x02, 0x00, 0x82, 0x00}, 4, WS_FRAME_CLOSE_PROTOCOL},
+        {"fragmented ping", false, {0x09, 0x00}, 2, WS_FRAME_CLOSE_PROTOCOL},
+        {"ping of 126", false, {0x89, 126, 0, 126}, 4, WS_FRAME_CLOSE_PROTOCOL},
+        {"close of one byte", false, {0x88, 0x01, 3}, 3, WS_FRAME_CLOSE_PROTOCOL},
+        {"long form of 125", false, {0x82, 126, 0, 125}, 4, WS_FRAME_CLOSE_PROTOCOL},
+        {"longest form of 65535", false, {0x82, 127, 0, 0, 0, 0, 0, 0, 0xff, 0xff}, 10, WS_FRAME_CLOSE_PROTOCOL},
+        {"2^63", false, {0x82, 127, 0x80, 0, 0, 0, 0, 0, 0, 0}, 10, WS_FRAME_CLOSE_PROTOCOL},
+        {"reason that is not UTF-8", false, {0x88, 0x03, 0x03, 0xe8, 0xff}, 5, WS_FRAME_CLOSE_INVALID_DATA},
+        {"text", false, {0x81, 0x01, 'a'}, 3, WS_FRAME_CLOSE_UNSUPPORTED},
+        {"empty text", false, {0x81, 0x00}, 2, WS_FRAME_CLOSE_UNSUPPORTED},
     };
     static struct seen seen;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -233,9 +236,10 @@ static void test_refusals(void **state)
             struct ws_frame_decoder d;
             memset(&seen, 0, sizeof(seen));
             ws_frame_decoder_init(&d, cases[i].expects_mask);
+            d.binary_only = true;
             enum error_code code = feed(&d, cases[i].bytes, cases[i].len, step, &seen);
             if (code != ERROR_PROTOCOL) fail_msg("%s was accepted", cases[i].what);
-            assert_int_equal(d.fail_code, WS_FRAME_CLOSE_PROTOCOL);
+            assert_int_equal(d.fail_code, cases[i].fail_code);
         }
     }
 }
