@@ -39,6 +39,7 @@ void tunnel_node_unref(void *arg)
     struct tunnel_node *node = arg;
     if (atomic_fetch_sub(&node->refs, 1) != 1) return;
     struct tunnel_broker *broker = node->broker;
+    session_memory_pool_finish(&node->memory);
     mem_free(node);
     tunnel_broker_unref(broker);
 }
@@ -310,6 +311,7 @@ static void node_init(struct tunnel_node *node, struct tunnel_broker *broker, st
     node->tick_ms = node_tick_ms(&broker->options);
     id_map_init(&node->calls);
     id_map_init(&node->relays);
+    session_memory_pool_init(&node->memory);
     turn_init(&node->turn, loop_uv(loop));
     uv_timer_init(loop_uv(loop), &node->tick);
     node->tick.data = node;

@@ -13,6 +13,7 @@
 #include "tunnel/directory.h"
 #include "tunnel/id_map.h"
 #include "tunnel/meter.h"
+#include "tunnel/session_memory.h"
 #include "tunnel/timetable.h"
 #include "tunnel/ws.h"
 
@@ -51,8 +52,9 @@ struct tunnel_node {
     struct id_map relays; // key of a call on another node -> struct tunnel_relay
     struct tunnel_relay *relay_list;
 
-    uint64_t buffered_bytes; // received by sessions, not yet consumed
-    uint64_t window_bytes;   // windows granted above a stream's first
+    struct session_memory_pool memory; // of the sessions' nghttp2
+    uint64_t buffered_bytes;           // received by sessions, not yet consumed
+    uint64_t window_bytes;             // windows granted above a stream's first
     double handshake_tokens;
     uint64_t handshake_at_ms;
 

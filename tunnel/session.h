@@ -30,7 +30,8 @@ struct tunnel_session {
     size_t timetable_slot;               // tunnel/timetable.h
     struct tunnel_ws *ws;                // NULL once it is gone
     nghttp2_session *h2;
-    struct tunnel_entry *entry; // NULL once it has ended
+    struct session_memory *memory; // of h2
+    struct tunnel_entry *entry;    // NULL once it has ended
     enum tunnel_session_state state;
     uint8_t identity_key[ID_SHA256_BYTES];
 

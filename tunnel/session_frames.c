@@ -353,7 +353,9 @@ nghttp2_session *tunnel_session_frames_create(struct tunnel_session *session)
     if (nghttp2_session_callbacks_new(&callbacks) || nghttp2_option_new(&option)) abort();
     frames_set_callbacks(callbacks);
     frames_set_options(option);
-    if (nghttp2_session_client_new2(&h2, callbacks, session, option)) abort();
+    session->memory = session_memory_create(&session->node->memory);
+    nghttp2_mem *memory = session_memory_callbacks(session->memory);
+    if (nghttp2_session_client_new3(&h2, callbacks, session, option, memory)) abort();
     nghttp2_option_del(option);
     nghttp2_session_callbacks_del(callbacks);
     const nghttp2_settings_entry settings[] = {
@@ -374,6 +376,7 @@ void tunnel_session_frames_finish(struct tunnel_session *session)
     head_drop(session);
     mem_free(session->control);
     nghttp2_session_del(session->h2);
+    session_memory_destroy(session->memory);
     while (session->controls) {
         struct session_payload *payload = session->controls;
         session->controls = payload->next;

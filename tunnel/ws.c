@@ -204,6 +204,12 @@ static void fail(struct tunnel_ws *ws, uint16_t status, const char *why)
     ws_linger(ws);
 }
 
+// Any byte is life, a ping as well.
+static void tell_alive(struct tunnel_ws *ws, const struct ws_frame_event *event)
+{
+    if (ws->user && ws->state == WS_OPEN && !ws->closing) ws->server->options.on_bytes(ws->user, event->at, 0);
+}
+
 static void take_frame(struct tunnel_ws *ws, const struct ws_frame_event *event)
 {
     uint8_t frame[2 + WS_FRAME_CONTROL_BYTES_MAX + WS_FRAME_MASK_BYTES];
@@ -217,7 +223,9 @@ static void take_frame(struct tunnel_ws *ws, const struct ws_frame_event *event)
         if (ws->state != WS_OPEN) break;
         if (byte_queue_add(&ws->control, frame, ws_frame_control(frame, WS_FRAME_PONG, event->at, event->len, NULL)))
             wake(ws);
+        tell_alive(ws, event);
         break;
+    case WS_FRAME_EVENT_PONG: tell_alive(ws, event); break;
     case WS_FRAME_EVENT_CLOSE:
         if (ws->state == WS_OPEN) (void)(write_control(ws) && write_close(ws, event->close_code));
         ws_linger(ws);

@@ -15,8 +15,8 @@ struct tunnel_ws_server;
 struct tunnel_ws;
 
 enum {
-    TUNNEL_WS_ROOM_BYTES = 16 * 1024 + 16,            // an HTTP/2 frame of the usual limit with its header
-    TUNNEL_WS_WRITE_BYTES = 4 * TUNNEL_WS_ROOM_BYTES, // of one message
+    TUNNEL_WS_WRITE_BYTES = 64 * 1024 - 10, // of one message: with its header four full records of TLS
+    TUNNEL_WS_ROOM_BYTES = 16 * 1024,       // what an HTTP/2 frame may need
 };
 
 struct tunnel_ws_options {
@@ -32,7 +32,7 @@ struct tunnel_ws_options {
     void (*on_open)(void *ctx, void *user, struct tunnel_ws *ws);
     // A handshake ended that on_upgrade was not asked about; `why` is a word for a metric: a status or what failed.
     void (*on_handshake_failed)(void *ctx, const char *why);
-    // The rest comes with what tunnel_ws_set_user() named.
+    // The rest comes with what tunnel_ws_set_user() named. len 0: a sign of life that is no byte of the pipe.
     void (*on_bytes)(void *user, const uint8_t *at, size_t len);
     // Fills at most cap bytes; 0: nothing to send, or nothing that fits. Called while the socket takes more, and again
     // until it gives 0 or less than TUNNEL_WS_ROOM_BYTES are left: all of that is one message and one write.
