@@ -79,6 +79,7 @@ static struct tunnel_broker *create_broker(struct server *server, struct error *
         .buffered_bytes_max = (uint64_t)config->tunnel_buffered_bytes_max,
         .node_buffered_bytes_max = (uint64_t)config->tunnel_node_buffered_bytes_max,
         .handshakes_per_second = (unsigned)config->tunnel_handshakes_per_second,
+        .handshakes_per_address = (unsigned)config->tunnel_handshakes_per_address,
         .ctx = server,
         .authenticate = authenticate,
         .on_session_opening = on_session_opening,

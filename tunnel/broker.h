@@ -61,6 +61,7 @@ struct tunnel_options {
     uint64_t buffered_bytes_max;      // per session, 8 MiB: windows grow within it; refused at twice
     uint64_t node_buffered_bytes_max; // all sessions of a node
     unsigned handshakes_per_second;   // token bucket per node
+    unsigned handshakes_per_address;  // at once, of one client address, per node; 0: as many as there are places
     void *ctx;                        // of the callbacks below; shared by all nodes
 
     // Decides about a token before 101, at once, from memory. ERROR_UNAUTHENTICATED -> 401, ERROR_FORBIDDEN -> 403,

@@ -197,6 +197,7 @@ static enum error_code node_open_door(struct tunnel_node *node, struct error *er
         .tls_key_file = options->tls_key_file,
         .connections_max = options->sessions_max,
         .handshakes_max = TUNNEL_HANDSHAKES_MAX,
+        .handshakes_per_address = options->handshakes_per_address,
         .ctx = node,
         .on_upgrade = node_on_upgrade,
         .on_handshake_failed = node_on_handshake_failed,

@@ -21,8 +21,9 @@ enum {
 
 struct tunnel_ws_options {
     const char *tls_certificate_file, *tls_key_file;
-    unsigned connections_max; // established
-    unsigned handshakes_max;  // accepted and not yet established
+    unsigned connections_max;        // established
+    unsigned handshakes_max;         // accepted and not yet established
+    unsigned handshakes_per_address; // of them, from one address; 0: no bound of its own
     void *ctx;
     // Decides before 101, at once. 101: *out_user goes with the connection. Else a status with *err and, for 503,
     // *out_retry_after_s.

@@ -2,6 +2,7 @@
 #include "tunnel/ws_door.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -76,6 +77,25 @@ bool tunnel_ws_server_has_room(const struct tunnel_ws_server *server)
            server->connections - server->handshakes < server->options.connections_max + server->options.handshakes_max;
 }
 
+// Address without the port.
+static struct str address_of(const char *remote)
+{
+    const char *colon = strrchr(remote, ':');
+    return colon ? str_of(remote, (size_t)(colon - remote)) : str_c(remote);
+}
+
+// One address must not hold all the places where others would say who they are. Handshakes are few, and all of them are
+// in the list of those with a deadline.
+static bool address_has_room(const struct tunnel_ws_server *server, const char *remote)
+{
+    unsigned count = 0;
+    struct str address = address_of(remote);
+    if (!server->options.handshakes_per_address) return true;
+    for (const struct tunnel_ws *ws = server->timed; ws; ws = ws->next)
+        if (ws->handshaking && str_eq(address_of(ws->remote), address)) count++;
+    return count < server->options.handshakes_per_address;
+}
+
 static void turn_tickets(struct tunnel_ws_server *server)
 {
     uint64_t day = (uint64_t)clock_wall_ms() / DAY_MS;
@@ -86,6 +106,11 @@ static void turn_tickets(struct tunnel_ws_server *server)
 
 void tunnel_ws_server_adopt(struct tunnel_ws_server *server, int fd, const char *remote)
 {
+    if (!address_has_room(server, remote)) {
+        server->options.on_handshake_failed(server->options.ctx, "address");
+        close(fd);
+        return;
+    }
     struct tunnel_ws *ws = mem_zalloc(sizeof(*ws));
     if (server->destroyed || uv_poll_init(server->loop, &ws->poll, fd) != 0) {
         close(fd);

@@ -703,3 +703,51 @@ def test_no_spin_without_descriptors(platform, stranger):
         for sock in waiting:
             sock.close()
     wait_until(lambda: knock(platform, request_of(*stranger)).status == 101, 10, "it accepts again")
+
+
+def retune(platform, *lines):
+    """Other settings: culvertd is started again with them."""
+    path = platform.home / "culvertd.conf"
+    path.write_text(path.read_text() + "\n".join(["", *lines, ""]))
+    killed = platform.kill("culvertd")
+    wait_until(lambda: platform.pid("culvertd") != killed and platform.api("GET", "/api/ping").status == 200, 60, "culvertd runs again")
+
+
+@pytest.mark.parametrize("own_platform", ["asan"], indirect=True)
+def test_bucket_of_handshakes(own_platform):
+    """More handshakes than the loops want are told to come later, each at another time, before anybody looks at their token."""
+    retune(own_platform, "tunnel.handshakes_per_second = 1")
+    refused = [knocked for _ in range(20) if (knocked := knock(own_platform, request_of("nobody", "0" * 24 + "." + "0" * 64))).status == 503]
+    assert len(refused) >= 10
+    waits = {int(re.search(rb"\r\nretry-after: (\d+)\r\n", knocked.answer).group(1)) for knocked in refused}
+    assert all(1 <= seconds <= 10 for seconds in waits) and len(waits) > 1
+    assert metric(own_platform, 'culvert_tunnel_handshakes_total{result="503"}') >= 10
+
+
+@pytest.mark.parametrize("own_platform", ["asan"], indirect=True)
+def test_one_address_does_not_take_every_place(own_platform):
+    retune(own_platform, "tunnel.handshakes_per_address_max = 2")
+    silent = [socket.create_connection(("127.0.0.1", tunnel_port(own_platform)), timeout=20) for _ in range(20)]
+
+    def cut():
+        count = 0
+        for sock in silent:
+            sock.setblocking(False)
+            try:
+                count += sock.recv(1) == b""
+            except BlockingIOError:
+                pass
+            except OSError:
+                count += 1
+        return count
+
+    try:
+        wait_until(lambda: cut() > 0 and metric(own_platform, 'culvert_tunnel_handshakes_total{result="address"}') > 0, 10, "some are cut, and counted")
+        # Another address is served meanwhile.
+        other = socket.create_connection(("127.0.0.1", tunnel_port(own_platform)), timeout=20, source_address=("127.0.0.5", 0))
+        with tls_context(own_platform).wrap_socket(other, server_hostname="localhost") as sock:
+            sock.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert read_to_end(sock)[0].startswith(b"HTTP/1.1 404")
+    finally:
+        for sock in silent:
+            sock.close()

@@ -1,9 +1,13 @@
 // Sessions: who gets in, whose epoch counts, liveness, revocation, drain, and agents that break the protocol.
+#include <arpa/inet.h>
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -87,6 +91,44 @@ static void test_spare_steps_back_for_a_lower_instance(void **state)
     WAIT_UNTIL(atomic_load(&fixture.closed) == atomic_load(&fixture.openings));
     // Nobody serves: the spare is welcome.
     assert_int_equal(dial_status(&(struct fake_agent_options){.instance_id = "pod-2", .standby = true}), 101);
+    fixture_stop(&fixture);
+}
+
+static void tune_one_address(struct tunnel_options *options)
+{
+    options->handshakes_per_address = 2;
+}
+
+static bool is_cut(int fd)
+{
+    char byte;
+    return recv(fd, &byte, 1, MSG_DONTWAIT) == 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
+}
+
+// Silent connections of one address take their own places only; when they go, there is room again.
+static void test_handshakes_of_one_address(void **state)
+{
+    enum { PEERS = 12, KEPT_MAX = 2 * FIXTURE_NODES };
+    (void)state;
+    fixture_start(&fixture, tune_one_address);
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)fixture.port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fds[PEERS];
+    for (int i = 0; i < PEERS; i++) {
+        fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        assert_int_equal(connect(fds[i], (struct sockaddr *)&address, sizeof(address)), 0);
+    }
+    int cut = 0;
+    struct fixture_wait wait = fixture_wait_begin();
+    do {
+        cut = 0;
+        for (int i = 0; i < PEERS; i++)
+            cut += is_cut(fds[i]);
+    } while (cut < PEERS - KEPT_MAX && fixture_wait_more(&wait));
+    assert_true(cut >= PEERS - KEPT_MAX && cut < PEERS);
+    for (int i = 0; i < PEERS; i++)
+        close(fds[i]);
+    WAIT_UNTIL(dial_status(&(struct fake_agent_options){0}) == 101);
     fixture_stop(&fixture);
 }
 
@@ -321,6 +363,7 @@ int main(void)
         cmocka_unit_test(test_session_limit),
         cmocka_unit_test(test_handshake_rate),
         cmocka_unit_test(test_spare_steps_back_for_a_lower_instance),
+        cmocka_unit_test(test_handshakes_of_one_address),
         cmocka_unit_test(test_newest_epoch_wins),
         cmocka_unit_test(test_call_in_flight_outlives_its_session),
         cmocka_unit_test(test_older_epoch_is_fenced_off),
