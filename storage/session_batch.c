@@ -108,6 +108,7 @@ void session_batch_open(struct pg *pg, struct str replica, const struct session_
     struct open_call *call = mem_zalloc(sizeof *call);
     *call = (struct open_call){.on_done = on_done, .arg = arg, .count = count};
     struct pg_batch *batch = pg_batch_create(pg, sessions[0].account_id);
+    pg_batch_add(batch, &statement_sessions_by_key, 0, NULL);
     struct open_group group = {.first = 0};
     for (size_t i = 0; i < count; i++) {
         call->names[i] = mem_strndup(sessions[i].runtime.at, sessions[i].runtime.len);
@@ -143,6 +144,7 @@ void session_batch_close(struct pg *pg, const struct session_over *sessions, siz
     struct pg_batch *batch = pg_batch_create(pg, sessions[0].account_id);
     struct strbuf text;
     strbuf_init(&text, TEXT_BYTES_MAX);
+    pg_batch_add(batch, &statement_sessions_by_key, 0, NULL);
     for (size_t i = 0, first = 0; i < count; i++) {
         strbuf_add_byte(&text, i == first ? '[' : ',');
         add_member(&text, "r", sessions[i].runtime);

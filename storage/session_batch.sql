@@ -1,48 +1,66 @@
 -- Many sessions at once, one transaction for any number of accounts; $1 is the account, $2 a JSON array of its sessions
--- [{"r": runtime, "i": runtime id, "s": session id, "n": instance, "b": boot, "v": agent version, "a": remote}], each runtime once.
--- Several statements, not one: what a rival transaction has committed while the epoch's row was waited for must be seen
--- by those that follow. Rows are locked in the order of their keys, so that no two batches wait for each other.
+-- [{"r": runtime, "i": runtime id, "s": session id, "n": instance, "b": boot, "v": agent version, "a": remote}], each runtime once,
+-- in the order of runtimes. Several statements, not one: what a rival transaction has committed while the epoch's row was
+-- waited for must be seen by those that follow.
+--
+-- Each is written as the loop that it must be: the array outside, a look at one key inside (LATERAL, with OFFSET 0 or a
+-- lock so that it stays that way), rows changed by their place (ctid) once they were found. The planner cannot guess how
+-- long an array is, and plans are kept that were made when the tables were empty: left to itself it reads whole tables for
+-- a handful of rows. So rows are locked in the order of the array, too, and no two batches wait for each other.
+
+-- name: sessions_by_key
+SELECT set_config('enable_seqscan', 'off', true)
 
 -- The epoch outlives session and runtime. Nothing happens for a runtime that was deleted or made anew meanwhile.
 -- name: sessions_epochs
 INSERT INTO runtime_epochs (account_id, runtime, epoch)
 SELECT t.account_id, t.runtime, 1
-  FROM runtimes t
-  JOIN json_to_recordset($2::json) AS x (r text, i text) ON x.r = t.runtime AND x.i = t.runtime_id
- WHERE t.account_id = $1
- ORDER BY t.runtime
-   FOR KEY SHARE OF t
+  FROM json_to_recordset($2::json) AS x (r text, i text)
+ CROSS JOIN LATERAL (
+       SELECT account_id, runtime FROM runtimes
+        WHERE account_id = $1 AND runtime = x.r AND runtime_id = x.i
+          FOR KEY SHARE) t
 ON CONFLICT (account_id, runtime) DO UPDATE SET epoch = runtime_epochs.epoch + 1
 RETURNING runtime, epoch
 
 -- name: sessions_supersede
-WITH stale AS (
-    SELECT s.runtime, s.epoch
+WITH stale AS MATERIALIZED (
+    SELECT s.place
       FROM json_to_recordset($2::json) AS x (r text, i text)
-      JOIN runtimes t ON t.account_id = $1 AND t.runtime = x.r AND t.runtime_id = x.i
-      JOIN tunnel_sessions s ON s.account_id = $1 AND s.runtime = t.runtime AND s.closed_at IS NULL
-     ORDER BY s.runtime, s.epoch
-       FOR UPDATE OF s)
-UPDATE tunnel_sessions s SET closed_at = now(), close_reason = 'superseded'
-  FROM stale
- WHERE s.account_id = $1 AND s.runtime = stale.runtime AND s.epoch = stale.epoch
+     CROSS JOIN LATERAL (
+           SELECT runtime FROM runtimes WHERE account_id = $1 AND runtime = x.r AND runtime_id = x.i OFFSET 0) t
+     CROSS JOIN LATERAL (
+           SELECT ctid AS place FROM tunnel_sessions
+            WHERE account_id = $1 AND runtime = t.runtime AND closed_at IS NULL
+            ORDER BY epoch
+              FOR UPDATE) s)
+UPDATE tunnel_sessions s SET closed_at = now(), close_reason = 'superseded' FROM stale WHERE s.ctid = stale.place
 
 -- Old sessions are kept for a look back, not for ever.
 -- name: sessions_open
 WITH wanted AS MATERIALIZED (
-    SELECT e.account_id, e.runtime, e.epoch, x.*
+    SELECT e.account_id, e.runtime, e.epoch, t.place, t.is_first, x.*
       FROM json_to_recordset($2::json) AS x (r text, i text, s text, n text, b text, v text, a text)
-      JOIN runtimes t ON t.account_id = $1 AND t.runtime = x.r AND t.runtime_id = x.i
-      JOIN runtime_epochs e ON e.account_id = $1 AND e.runtime = t.runtime
-     ORDER BY e.runtime),
+     CROSS JOIN LATERAL (
+           SELECT runtime, ctid AS place, first_session_at IS NULL AS is_first FROM runtimes
+            WHERE account_id = $1 AND runtime = x.r AND runtime_id = x.i
+           OFFSET 0) t
+     CROSS JOIN LATERAL (
+           SELECT account_id, runtime, epoch FROM runtime_epochs WHERE account_id = $1 AND runtime = t.runtime
+           OFFSET 0) e),
 first AS (
     UPDATE runtimes t SET first_session_at = now(), updated_at = now()
       FROM wanted w
-     WHERE t.account_id = $1 AND t.runtime = w.runtime AND t.first_session_at IS NULL),
+     WHERE w.is_first AND t.ctid = w.place AND t.first_session_at IS NULL),
+old AS MATERIALIZED (
+    SELECT s.place
+      FROM wanted w
+     CROSS JOIN LATERAL (
+           SELECT ctid AS place FROM tunnel_sessions
+            WHERE account_id = $1 AND runtime = w.runtime AND epoch <= w.epoch - 200
+           OFFSET 0) s),
 trimmed AS (
-    DELETE FROM tunnel_sessions s
-     USING wanted w
-     WHERE s.account_id = $1 AND s.runtime = w.runtime AND s.epoch <= w.epoch - 200)
+    DELETE FROM tunnel_sessions s USING old WHERE s.ctid = old.place)
 INSERT INTO tunnel_sessions (account_id, runtime, epoch, session_id, runtime_id, replica, instance_id, boot_id,
                              agent_version, remote)
 SELECT account_id, runtime, epoch, s, i, $3, n, b, v, a FROM wanted
@@ -58,12 +76,11 @@ ON CONFLICT (replica) DO UPDATE SET expires_at = greatest(replica_leases.expires
 
 -- $2: [{"r": runtime, "e": epoch, "c": reason}]
 -- name: sessions_close
-WITH gone AS (
-    SELECT s.runtime, s.epoch, x.c
+WITH gone AS MATERIALIZED (
+    SELECT s.place, x.c
       FROM json_to_recordset($2::json) AS x (r text, e bigint, c text)
-      JOIN tunnel_sessions s ON s.account_id = $1 AND s.runtime = x.r AND s.epoch = x.e AND s.closed_at IS NULL
-     ORDER BY s.runtime, s.epoch
-       FOR UPDATE OF s)
-UPDATE tunnel_sessions s SET closed_at = now(), close_reason = gone.c
-  FROM gone
- WHERE s.account_id = $1 AND s.runtime = gone.runtime AND s.epoch = gone.epoch
+     CROSS JOIN LATERAL (
+           SELECT ctid AS place FROM tunnel_sessions
+            WHERE account_id = $1 AND runtime = x.r AND epoch = x.e AND closed_at IS NULL
+              FOR UPDATE) s)
+UPDATE tunnel_sessions s SET closed_at = now(), close_reason = gone.c FROM gone WHERE s.ctid = gone.place

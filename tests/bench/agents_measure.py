@@ -42,6 +42,13 @@ def cpu_seconds(pids):
     return total
 
 
+def cpu_seconds_ever(pid):
+    """Of a process, its children, and the children that have ended."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    ended = (int(fields[13]) + int(fields[14])) / process_watch.TICKS  # cutime and cstime, fields 16 and 17 of proc(5)
+    return ended + cpu_seconds(family(pid))
+
+
 def quantile(values, share):
     values = sorted(values)
     return values[min(len(values) - 1, int(share * len(values)))] if values else float("nan")
