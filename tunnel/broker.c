@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "tunnel/session.h"
 
@@ -29,7 +30,7 @@ struct tunnel_broker *tunnel_broker_create(const struct tunnel_options *options,
     broker->options.listen = mem_strdup(options->listen);
     broker->options.tls_certificate_file = mem_strdup(options->tls_certificate_file);
     broker->options.tls_key_file = mem_strdup(options->tls_key_file);
-    broker->directory = tunnel_directory_create();
+    broker->directory = tunnel_directory_create(clock_mono_ms);
     tunnel_meter_init(&broker->meter);
     pthread_rwlock_init(&broker->lock, NULL);
     atomic_init(&broker->refs, 1);

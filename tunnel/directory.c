@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <pthread.h>
 
-#include "base/clock.h"
 #include "base/mem.h"
 
 enum { DIRECTORY_FIRST_CAP = 64, DIRECTORY_FORGET_MS = 60000 };
@@ -14,12 +13,14 @@ struct directory_route {
     struct tunnel_entry *entries; // all sessions of the runtime
     struct tunnel_entry *entry;   // the one that gets the calls; NULL: none
     uint64_t gone_at_ms;
+    struct tunnel_rivals rivals;
     char account_id[64];
     char runtime[128];
 };
 
 struct tunnel_directory {
     pthread_mutex_t mutex; // guards all of it
+    uint64_t (*now_ms)(void);
     struct directory_route **buckets;
     size_t cap;   // a power of two
     size_t count; // of routes
@@ -57,7 +58,7 @@ static void directory_route_link(struct tunnel_directory *directory, struct dire
 // Takes all routes out, drops those nobody will ask for and puts the others into a table that fits.
 static void directory_rebuild(struct tunnel_directory *directory)
 {
-    uint64_t now = clock_mono_ms();
+    uint64_t now = directory->now_ms();
     struct directory_route *kept = NULL;
     size_t count = 0;
     for (size_t i = 0; i < directory->cap; i++) {
@@ -103,9 +104,10 @@ static struct directory_route *directory_route_make(struct tunnel_directory *dir
     return route;
 }
 
-struct tunnel_directory *tunnel_directory_create(void)
+struct tunnel_directory *tunnel_directory_create(uint64_t (*now_ms)(void))
 {
     struct tunnel_directory *directory = mem_zalloc(sizeof(*directory));
+    directory->now_ms = now_ms;
     pthread_mutex_init(&directory->mutex, NULL);
     directory->route_until_ms = UINT64_MAX;
     directory->cap = DIRECTORY_FIRST_CAP;
@@ -147,24 +149,24 @@ struct tunnel_entry *tunnel_directory_add(struct tunnel_directory *directory, co
     return entry;
 }
 
-static void directory_unroute(struct tunnel_entry *entry)
+static void directory_unroute(const struct tunnel_directory *directory, struct tunnel_entry *entry)
 {
     if (entry->route->entry != entry) return;
     entry->route->entry = NULL;
-    entry->route->gone_at_ms = clock_mono_ms();
+    entry->route->gone_at_ms = directory->now_ms();
 }
 
 void tunnel_directory_retire(struct tunnel_directory *directory, struct tunnel_entry *entry)
 {
     pthread_mutex_lock(&directory->mutex);
-    directory_unroute(entry);
+    directory_unroute(directory, entry);
     pthread_mutex_unlock(&directory->mutex);
 }
 
 void tunnel_directory_remove(struct tunnel_directory *directory, struct tunnel_entry *entry)
 {
     pthread_mutex_lock(&directory->mutex);
-    directory_unroute(entry);
+    directory_unroute(directory, entry);
     *entry->link = entry->next;
     if (entry->next) entry->next->link = entry->link;
     directory->entry_count--;
@@ -185,7 +187,10 @@ enum error_code tunnel_directory_open(struct tunnel_directory *directory, struct
         code = ERROR_CONFLICT;
     }
     if (!code) {
+        const struct tunnel_entry *before = route->entry;
         entry->info.epoch = epoch;
+        entry->took_over = before && before != entry && strcmp(before->info.instance_id, entry->info.instance_id) != 0;
+        entry->made_rivals = entry->took_over && tunnel_rivals_took_over(&route->rivals, directory->now_ms());
         route->entry = entry;
         for (struct tunnel_entry *other = route->entries; other; other = other->next)
             if (other != entry && other->info.epoch) on_older(arg, other->info.ref);
@@ -194,13 +199,41 @@ enum error_code tunnel_directory_open(struct tunnel_directory *directory, struct
     return code;
 }
 
+bool tunnel_directory_stands_by(struct tunnel_directory *directory, struct tunnel_entry *entry)
+{
+    pthread_mutex_lock(&directory->mutex);
+    struct directory_route *route = entry->route;
+    entry->standby = route->entry && tunnel_rivals_stands_by(&route->rivals, entry->info.instance_id,
+                                                             route->entry->info.instance_id, directory->now_ms());
+    bool standby = entry->standby;
+    pthread_mutex_unlock(&directory->mutex);
+    return standby;
+}
+
+bool tunnel_directory_next(struct tunnel_directory *directory, const struct tunnel_entry *entry,
+                           struct tunnel_session_ref *out)
+{
+    pthread_mutex_lock(&directory->mutex);
+    struct tunnel_entry *lowest = NULL;
+    for (struct tunnel_entry *other = entry->route->entry ? NULL : entry->route->entries; other; other = other->next)
+        if (other != entry && other->standby &&
+            (!lowest || strcmp(other->info.instance_id, lowest->info.instance_id) < 0))
+            lowest = other;
+    if (lowest) {
+        lowest->standby = false;
+        *out = lowest->info.ref;
+    }
+    pthread_mutex_unlock(&directory->mutex);
+    return lowest != NULL;
+}
+
 bool tunnel_directory_find(struct tunnel_directory *directory, struct str account_id, struct str runtime,
                            uint64_t epoch, struct tunnel_session_ref *out)
 {
     pthread_mutex_lock(&directory->mutex);
     struct directory_route *route = directory_route_find(directory, account_id, runtime);
     bool found = route && route->entry && (!epoch || route->entry->info.epoch == epoch) &&
-                 (directory->route_until_ms == UINT64_MAX || clock_mono_ms() < directory->route_until_ms);
+                 (directory->route_until_ms == UINT64_MAX || directory->now_ms() < directory->route_until_ms);
     if (found) *out = route->entry->info.ref;
     pthread_mutex_unlock(&directory->mutex);
     return found;
@@ -228,7 +261,8 @@ bool tunnel_directory_was_here(struct tunnel_directory *directory, struct str ac
 {
     pthread_mutex_lock(&directory->mutex);
     struct directory_route *route = directory_route_find(directory, account_id, runtime);
-    bool was_here = route && (route->entry || (route->gone_at_ms && clock_mono_ms() - route->gone_at_ms <= within_ms));
+    bool was_here =
+        route && (route->entry || (route->gone_at_ms && directory->now_ms() - route->gone_at_ms <= within_ms));
     pthread_mutex_unlock(&directory->mutex);
     return was_here;
 }

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 
 #include "tunnel/broker.h"
+#include "tunnel/rivals.h"
 
 struct tunnel_directory;
 
@@ -20,14 +21,16 @@ struct tunnel_entry {
     struct tunnel_session_info info; // fixed after tunnel_directory_add(), but epoch, which the directory guards
     atomic_uint_fast64_t rtt_us, bytes_in, bytes_out;
     atomic_uint streams_open;
-    struct directory_route *route;     // guarded by the directory, as are the rest
+    bool took_over, made_rivals;   // told by tunnel_directory_open(), for the session
+    struct directory_route *route; // guarded by the directory, as are the rest
+    bool standby;
     struct tunnel_entry *next, **link; // of the same runtime
 };
 
 typedef void (*tunnel_directory_fn)(void *arg, struct tunnel_session_ref ref);
 
-struct tunnel_directory *tunnel_directory_create(void);
-void tunnel_directory_destroy(struct tunnel_directory *directory); // empty by then
+struct tunnel_directory *tunnel_directory_create(uint64_t (*now_ms)(void)); // monotonic milliseconds
+void tunnel_directory_destroy(struct tunnel_directory *directory);          // empty by then
 
 // Copies info; the entry belongs to the session until it removes it.
 struct tunnel_entry *tunnel_directory_add(struct tunnel_directory *directory, const struct tunnel_session_info *info);
@@ -38,6 +41,12 @@ void tunnel_directory_remove(struct tunnel_directory *directory, struct tunnel_e
 MUST_CHECK enum error_code tunnel_directory_open(struct tunnel_directory *directory, struct tunnel_entry *entry,
                                                  uint64_t epoch, tunnel_directory_fn on_older, void *arg,
                                                  uint64_t *out_newer);
+// For a new session, before it asks for an epoch: true when it has to stand by (tunnel/rivals.h), and is listed so.
+MUST_CHECK bool tunnel_directory_stands_by(struct tunnel_directory *directory, struct tunnel_entry *entry);
+// The entry's session was retired. True: nobody serves its runtime now, and *out, which stood by, is to ask for an
+// epoch.
+MUST_CHECK bool tunnel_directory_next(struct tunnel_directory *directory, const struct tunnel_entry *entry,
+                                      struct tunnel_session_ref *out);
 void tunnel_directory_retire(struct tunnel_directory *directory, struct tunnel_entry *entry); // no calls any more
 // epoch: 0, or the only one that will do.
 MUST_CHECK bool tunnel_directory_find(struct tunnel_directory *directory, struct str account_id, struct str runtime,

@@ -5,12 +5,15 @@
 void tunnel_meter_init(struct tunnel_meter *m)
 {
     struct metric_family *family = metrics_gauge("culvert_tunnels", "Sessions of agents.", "state", NULL);
+    m->sessions_standby = metric_with(family, "standby");
     m->sessions_opening = metric_with(family, "opening");
     m->sessions_open = metric_with(family, "open");
     m->sessions_closing = metric_with(family, "closing");
     m->handshakes = metrics_counter("culvert_tunnel_handshakes_total", "Upgrade requests by answer.", "result", NULL);
     m->epoch_changes =
         metrics_counter("culvert_tunnel_epoch_changes_total", "Sessions that took over.", "reason", NULL);
+    m->flaps = metric_with(metrics_counter("culvert_tunnel_flaps_total",
+                                           "Runtimes whose agents began to replace each other time and again.", NULL));
     m->session_ends = metrics_counter("culvert_tunnel_session_ends_total", "Sessions that ended.", "reason", NULL);
     m->streams = metrics_counter("culvert_tunnel_streams_total", "Calls by answer or cause.", "code", NULL);
     m->resets = metrics_counter("culvert_tunnel_resets_total", "Streams that were reset.", "code", "side", NULL);

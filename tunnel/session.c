@@ -30,6 +30,7 @@ static struct metric *session_gauge(const struct tunnel_session *session)
 {
     struct tunnel_meter *meter = session_meter(session);
     switch (session->state) {
+    case TUNNEL_SESSION_STANDBY: return meter->sessions_standby;
     case TUNNEL_SESSION_OPENING: return meter->sessions_opening;
     case TUNNEL_SESSION_OPEN: return meter->sessions_open;
     default: return meter->sessions_closing;
@@ -79,6 +80,56 @@ static void session_on_finish(struct turn_item *item)
         tunnel_session_end(session, "closed", CLOSE_NORMAL);
 }
 
+static void session_ask_epoch(struct tunnel_session *session)
+{
+    const struct tunnel_options *options = &session->node->broker->options;
+    struct tunnel_session_info info;
+    tunnel_entry_snapshot(session->entry, &info);
+    options->on_session_opening(options->ctx, session->node, &info);
+    explicit_bzero(&info, sizeof(info));
+}
+
+// ---- standing by ---------------------------------------------------------------------------------------------
+
+static void session_stand_by(struct tunnel_session *session)
+{
+    session_set_state(session, TUNNEL_SESSION_STANDBY);
+    log_warn("tunnel", "session_stands_by", log_c("account", session->entry->info.identity.account_id),
+             log_c("runtime", session->entry->info.identity.runtime),
+             log_c("instance", session->entry->info.instance_id),
+             log_c("hint", "two agents with one token keep replacing each other"));
+    tunnel_session_send_control(session, &(struct wire_control){.type = WIRE_CONTROL_STANDBY,
+                                                                .reason = STR("another agent serves this runtime")});
+}
+
+struct session_letter {
+    uint64_t id;
+};
+
+static void session_on_promote_letter(struct tunnel_node *node, void *arg)
+{
+    struct session_letter *letter = arg;
+    struct tunnel_session *session = node->closed || node->draining ? NULL : id_map_get(&node->sessions, letter->id);
+    mem_free(letter);
+    if (!session || session->state != TUNNEL_SESSION_STANDBY) return;
+    session_set_state(session, TUNNEL_SESSION_OPENING);
+    session_ask_epoch(session);
+}
+
+// No calls come here any more. Whoever stood by for this session is asked to serve.
+static void session_retire(struct tunnel_session *session)
+{
+    struct tunnel_broker *broker = session->node->broker;
+    struct tunnel_session_ref next;
+    tunnel_directory_retire(broker->directory, session->entry);
+    if (!tunnel_directory_next(broker->directory, session->entry, &next)) return;
+    struct session_letter *letter = mem_alloc(sizeof(*letter));
+    letter->id = next.id;
+    if (!tunnel_node_post(broker, next.node, session_on_promote_letter, letter)) mem_free(letter);
+}
+
+// ---- opening -------------------------------------------------------------------------------------------------
+
 void tunnel_session_start(struct tunnel_node *node, const struct tunnel_session_info *info, struct tunnel_ws *ws)
 {
     struct tunnel_session *session = mem_zalloc(sizeof(*session));
@@ -94,6 +145,7 @@ void tunnel_session_start(struct tunnel_node *node, const struct tunnel_session_
     session->entry = tunnel_directory_add(node->broker->directory, &copy);
     session->h2 = tunnel_session_frames_create(session);
     wire_scheduler_init(&session->scheduler);
+    session->state = TUNNEL_SESSION_OPENING;
     metric_move(session_gauge(session), 1);
     session->next = node->session_list;
     session->link = &node->session_list;
@@ -104,9 +156,11 @@ void tunnel_session_start(struct tunnel_node *node, const struct tunnel_session_
     timetable_add(&node->timetable, session);
     tunnel_ws_set_user(ws, session);
     tunnel_session_wants_write(session); // HTTP/2's preface
-    const struct tunnel_options *options = &node->broker->options;
-    options->on_session_opening(options->ctx, node, &copy);
     explicit_bzero(&copy, sizeof(copy));
+    if (tunnel_directory_stands_by(node->broker->directory, session->entry))
+        session_stand_by(session);
+    else
+        session_ask_epoch(session);
 }
 
 struct session_older {
@@ -152,13 +206,19 @@ void tunnel_session_accept(struct tunnel_session *session, uint64_t epoch)
                                                                 .dead_after_ms = broker->options.dead_after_ms});
     session->reports = tunnel_reports_create(session);
     if (!session->ping_sent_us) session_ping(session, clock_mono_ms()); // windows grow by the round trip
-    metric_add(metric_with(broker->meter.epoch_changes, "opened"), 1);
+    metric_add(metric_with(broker->meter.epoch_changes, session->entry->took_over ? "took_over" : "opened"), 1);
     struct tunnel_session_info info;
     tunnel_entry_snapshot(session->entry, &info);
     log_info("tunnel", "session_open", log_c("account", info.identity.account_id),
              log_c("runtime", info.identity.runtime), log_uint("epoch", epoch), log_c("instance", info.instance_id),
              log_c("boot", info.boot_id), log_c("agent_version", info.agent_version), log_c("remote", info.remote),
              log_uint("node", info.ref.node), log_uint("session", info.ref.id));
+    if (session->entry->made_rivals) {
+        metric_add(broker->meter.flaps, 1);
+        log_warn("tunnel", "agents_replace_each_other", log_c("account", info.identity.account_id),
+                 log_c("runtime", info.identity.runtime), log_c("instance", info.instance_id),
+                 log_c("hint", "two agents use one runtime token; the one with the lower id will serve"));
+    }
     broker->options.on_session_open(broker->options.ctx, session->node, &info);
     explicit_bzero(&info, sizeof(info));
 }
@@ -168,7 +228,7 @@ void tunnel_session_accept(struct tunnel_session *session, uint64_t epoch)
 // No new calls; those in flight may finish for grace_ms. Safe inside nghttp2's callbacks.
 static void session_begin_close(struct tunnel_session *session, uint64_t grace_ms)
 {
-    tunnel_directory_retire(session->node->broker->directory, session->entry);
+    session_retire(session);
     session->close_at_ms = clock_mono_ms() + grace_ms;
     tunnel_session_wake(session);
     session_set_state(session, TUNNEL_SESSION_CLOSING);
@@ -244,7 +304,7 @@ void tunnel_session_end(struct tunnel_session *session, const char *reason, uint
     session_unlist(session);
     struct tunnel_session_info info;
     tunnel_entry_snapshot(session->entry, &info);
-    tunnel_directory_retire(broker->directory, session->entry); // before a failed call is tried again
+    session_retire(session); // before a failed call is tried again
     while (session->streams)
         tunnel_stream_lose(session->streams);
     tunnel_reports_destroy(session->reports);
@@ -386,6 +446,14 @@ void tunnel_session_take_control(struct tunnel_session *session, const struct wi
 
 // ---- bytes ---------------------------------------------------------------------------------------------------
 
+// nghttp2 answers most violations by a GOAWAY of its own and hears nothing from then on.
+static void session_check_over(struct tunnel_session *session)
+{
+    if (!session->broken[0] && session->state < TUNNEL_SESSION_CLOSING && !nghttp2_session_want_read(session->h2) &&
+        !nghttp2_session_want_write(session->h2))
+        tunnel_session_break(session, "the HTTP/2 session ended");
+}
+
 void tunnel_session_on_bytes(void *arg, const uint8_t *at, size_t len)
 {
     struct tunnel_session *session = arg;
@@ -395,9 +463,7 @@ void tunnel_session_on_bytes(void *arg, const uint8_t *at, size_t len)
     metric_add(session_meter(session)->bytes_in, len);
     ssize_t n = nghttp2_session_mem_recv(session->h2, at, len);
     if (n < 0) tunnel_session_break(session, "HTTP/2: %s", nghttp2_strerror((int)n));
-    if (!session->broken[0] && session->state != TUNNEL_SESSION_CLOSING && !nghttp2_session_want_read(session->h2) &&
-        !nghttp2_session_want_write(session->h2))
-        tunnel_session_break(session, "the agent ended the HTTP/2 session");
+    session_check_over(session);
     if (session->broken[0])
         tunnel_session_end(session, session->broken, CLOSE_PROTOCOL_ERROR);
     else
@@ -408,9 +474,7 @@ size_t tunnel_session_on_writable(void *arg, uint8_t *out, size_t cap)
 {
     struct tunnel_session *session = arg;
     size_t len = tunnel_session_frames_take(session, out, cap);
-    // nghttp2 has said GOAWAY to an agent that broke HTTP/2, and would now wait for ever.
-    bool over = !nghttp2_session_want_read(session->h2) && !nghttp2_session_want_write(session->h2);
-    if (over && session->state != TUNNEL_SESSION_CLOSING) tunnel_session_break(session, "the agent broke HTTP/2");
+    session_check_over(session);
     if (session->entry) {
         atomic_fetch_add_explicit(&session->entry->bytes_out, len, memory_order_relaxed);
         metric_add(session_meter(session)->bytes_out, len);

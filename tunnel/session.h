@@ -2,6 +2,7 @@
 // life cycle, epoch, liveness and drain. Private to tunnel/. Owned by its node, on the node's loop; named from outside
 // by id. Ends once, by tunnel_session_end(); its memory goes when the WebSocket is gone.
 //
+//   STANDBY --the one that served has gone--> OPENING
 //   OPENING --opened--> OPEN --superseded, drained--> CLOSING --no more calls, deadline--> ENDED
 //   any state --lost, revoked, refused, protocol error--> ENDED
 //
@@ -17,6 +18,7 @@
 #include "tunnel/wire/window.h"
 
 enum tunnel_session_state {
+    TUNNEL_SESSION_STANDBY, // authenticated; another instance serves the runtime, and they keep replacing each other
     TUNNEL_SESSION_OPENING, // authenticated, waits for its epoch
     TUNNEL_SESSION_OPEN,
     TUNNEL_SESSION_CLOSING, // no new calls; ends with the last one or at close_at_ms

@@ -282,7 +282,11 @@ void tunnel_stream_take_close(struct tunnel_stream *stream, uint32_t code)
 
 void tunnel_stream_lose(struct tunnel_stream *stream)
 {
-    if (stream->id > 0) nghttp2_session_set_stream_user_data(stream->session->h2, stream->id, NULL);
+    if (stream->id > 0) {
+        // Its HEADERS, if they wait, are dropped, and the agent stops at once: nothing is done after a revocation.
+        nghttp2_submit_rst_stream(stream->session->h2, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_CANCEL);
+        nghttp2_session_set_stream_user_data(stream->session->h2, stream->id, NULL);
+    }
     if (stream->events) stream_tell_fail(stream, TUNNEL_CAUSE_TUNNEL_LOST, "the session ended under the call");
     stream_free(stream);
 }

@@ -39,6 +39,7 @@ static const struct control_shape {
     [WIRE_CONTROL_STATS] = {"stats", BIT(TAG_STREAMS_OPEN) | BIT(TAG_OUTBOX_DEPTH) | BIT(TAG_RSS_BYTES), 0},
     [WIRE_CONTROL_TOKEN_REFRESH] = {"token_refresh", BIT(TAG_TOKEN), BIT(TAG_TOKEN)},
     [WIRE_CONTROL_SUPERSEDED] = {"superseded", BIT(TAG_EPOCH) | BIT(TAG_REASON), BIT(TAG_EPOCH)},
+    [WIRE_CONTROL_STANDBY] = {"standby", BIT(TAG_REASON), 0},
 };
 
 enum { CONTROL_TYPES = sizeof(control_shapes) / sizeof(control_shapes[0]) };

@@ -23,6 +23,7 @@ enum wire_control_type {
     WIRE_CONTROL_STATS = 3,     // agent: how it is doing
     WIRE_CONTROL_TOKEN_REFRESH = 4, // platform: use this token from the next dial on
     WIRE_CONTROL_SUPERSEDED = 5,    // platform: a newer session took over; do not dial again for this instance's sake
+    WIRE_CONTROL_STANDBY = 6,       // platform: another instance serves; stay, HELLO_ACK comes when it has gone
 };
 
 // Views into the decoder's input (decode) or the caller's memory (encode). A field that does not belong to the type
@@ -36,7 +37,7 @@ struct wire_control {
     uint64_t dead_after_ms; // HELLO_ACK: and how much longer until it gives up
     uint64_t deadline_ms;   // DRAIN: from now
     uint64_t spread_ms;     // DRAIN
-    struct str reason;      // DRAIN, SUPERSEDED: a sentence for people
+    struct str reason;      // DRAIN, SUPERSEDED, STANDBY: a sentence for people
     uint64_t streams_open;  // STATS
     uint64_t outbox_depth;  // STATS: objects that wait to be reported
     uint64_t rss_bytes;     // STATS

@@ -238,8 +238,13 @@ bool fixture_wait_more(struct fixture_wait *wait)
 
 struct fake_agent *fixture_agent_up(struct fixture *fixture)
 {
+    return fixture_agent_up_as(fixture, "pod-1");
+}
+
+struct fake_agent *fixture_agent_up_as(struct fixture *fixture, const char *instance_id)
+{
     unsigned before = atomic_load(&fixture->opened);
-    struct fake_agent *agent = fixture_agent(fixture, &(struct fake_agent_options){0});
+    struct fake_agent *agent = fixture_agent(fixture, &(struct fake_agent_options){.instance_id = instance_id});
     struct fixture_wait wait = fixture_wait_begin();
     while (atomic_load(&fixture->opened) == before || atomic_load(&fake_agent_seen(agent)->epoch) == 0)
         if (!fixture_wait_more(&wait)) abort();

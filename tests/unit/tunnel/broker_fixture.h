@@ -38,7 +38,8 @@ void fixture_stop(struct fixture *fixture);
 struct fake_agent *fixture_agent(struct fixture *fixture,
                                  const struct fake_agent_options *options); // port is filled in
 struct fake_agent *fixture_agent_up(struct fixture *fixture);               // and waits
-void fixture_resume_reports(struct fixture *fixture);                       // on the last session
+struct fake_agent *fixture_agent_up_as(struct fixture *fixture, const char *instance_id);
+void fixture_resume_reports(struct fixture *fixture); // on the last session
 void fixture_drain(struct fixture *fixture, uint64_t deadline_ms);
 void fixture_reload_tls(struct fixture *fixture); // node 0
 void fixture_acknowledge(struct fixture *fixture, uint64_t sequence);

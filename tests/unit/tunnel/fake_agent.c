@@ -44,6 +44,7 @@ struct fake_agent {
     struct strbuf out; // frames for the socket
     uint8_t control[WIRE_CONTROL_BYTES_MAX];
     size_t control_len;
+    bool says_now;
 };
 
 static ssize_t agent_read_body(nghttp2_session *h2, int32_t id, uint8_t *out, size_t cap, uint32_t *flags,
@@ -185,13 +186,22 @@ static int agent_on_header(nghttp2_session *h2, const nghttp2_frame *frame, cons
     return 0;
 }
 
+static void agent_at(struct fake_agent *agent, enum fake_agent_moment moment)
+{
+    if (agent->options.says_when == moment) agent->says_now = agent->options.says != NULL;
+}
+
 static void agent_take_control(struct fake_agent *agent)
 {
     struct wire_control control;
     if (wire_control_decode(agent->control, agent->control_len, &control, NULL)) abort();
     agent->control_len = 0;
+    if (control.type == WIRE_CONTROL_HELLO_ACK) agent_at(agent, FAKE_AGENT_OPEN);
+    if (control.type == WIRE_CONTROL_STANDBY) agent_at(agent, FAKE_AGENT_STANDBY);
+    if (control.type == WIRE_CONTROL_SUPERSEDED) agent_at(agent, FAKE_AGENT_SUPERSEDED);
     if (control.type == WIRE_CONTROL_HELLO_ACK) atomic_store(&agent->seen.epoch, control.epoch);
     if (control.type == WIRE_CONTROL_SUPERSEDED) atomic_store(&agent->seen.superseded_by, control.epoch);
+    if (control.type == WIRE_CONTROL_STANDBY) atomic_fetch_add(&agent->seen.standbys, 1);
     if (control.type == WIRE_CONTROL_DRAIN) atomic_fetch_add(&agent->seen.drains, 1);
 }
 
@@ -403,6 +413,9 @@ static bool agent_flush(struct fake_agent *agent)
     ssize_t n;
     while (agent->out.len < BUFFER_BYTES && (n = nghttp2_session_mem_send(agent->h2, &frames)) > 0)
         agent_queue_frame(agent, agent->options.text_frames ? WS_FRAME_TEXT : WS_FRAME_BINARY, frames, (size_t)n);
+    if (agent->says_now) agent_queue_frame(agent, WS_FRAME_BINARY, agent->options.says, agent->options.says_len);
+    if (agent->says_now) atomic_store(&agent->seen.said, true);
+    agent->says_now = false;
     if (agent->out.len == 0) return true;
     int sent = SSL_write(agent->ssl, agent->out.at, (int)agent->out.len);
     if (sent <= 0) return SSL_get_error(agent->ssl, sent) == SSL_ERROR_WANT_WRITE;
@@ -434,6 +447,7 @@ static void *agent_main(void *arg)
         fcntl(agent->fd, F_SETFL, O_NONBLOCK);
         SSL_set_mode(agent->ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
         agent_make_h2(agent);
+        agent_at(agent, FAKE_AGENT_AT_ONCE);
         up = agent_feed(agent, (uint8_t *)in, in_len);
         while (up && !atomic_load(&agent->stop))
             up = agent_turn(agent, in);

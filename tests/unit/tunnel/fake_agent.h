@@ -6,9 +6,12 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct fake_agent;
+
+enum fake_agent_moment { FAKE_AGENT_AT_ONCE, FAKE_AGENT_OPEN, FAKE_AGENT_STANDBY, FAKE_AGENT_SUPERSEDED };
 
 struct fake_agent_options {
     int port;
@@ -21,14 +24,18 @@ struct fake_agent_options {
     bool mute;            // reads nothing after the handshake
     bool bad_control;     // sends a HELLO_ACK, which is the platform's to say
     bool text_frames;     // sends WebSocket text messages
+    // Bytes that it says once, among its HTTP/2 frames, at that moment. They must outlive it.
+    const uint8_t *says;
+    size_t says_len;
+    enum fake_agent_moment says_when;
 };
 
 // What it saw; read from any thread.
 struct fake_agent_seen {
     atomic_int status; // of the upgrade; 0: not yet, -1: no answer
     atomic_uint_fast64_t epoch, superseded_by, acked;
-    atomic_uint drains, resets, requests, goaways, identities, trailers;
-    atomic_bool closed;
+    atomic_uint drains, standbys, resets, requests, goaways, identities, trailers;
+    atomic_bool closed, said;
 };
 
 struct fake_agent *fake_agent_start(const struct fake_agent_options *options);

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "tunnel/directory.h"
 
 struct matches {
@@ -38,7 +39,7 @@ static uint64_t find(struct tunnel_directory *directory, const char *runtime)
 static void test_newest_epoch_wins(void **state)
 {
     (void)state;
-    struct tunnel_directory *directory = tunnel_directory_create();
+    struct tunnel_directory *directory = tunnel_directory_create(clock_mono_ms);
     struct matches older = {0};
     uint64_t newer = 0;
     struct tunnel_entry *one = add(directory, "demo", 1, "t1");
@@ -76,7 +77,7 @@ static void test_newest_epoch_wins(void **state)
 static void test_matching(void **state)
 {
     (void)state;
-    struct tunnel_directory *directory = tunnel_directory_create();
+    struct tunnel_directory *directory = tunnel_directory_create(clock_mono_ms);
     struct tunnel_entry *entries[3] = {add(directory, "demo", 1, "t1"), add(directory, "demo", 2, "t2"),
                                        add(directory, "other", 3, "t1")};
     struct matches ignored = {0}, found = {0};
@@ -109,7 +110,7 @@ static void test_thousands(void **state)
     (void)state;
     enum { MANY = 5000 };
     static struct tunnel_entry *entries[MANY];
-    struct tunnel_directory *directory = tunnel_directory_create();
+    struct tunnel_directory *directory = tunnel_directory_create(clock_mono_ms);
     struct matches ignored = {0};
     uint64_t newer;
     char name[32];

@@ -153,6 +153,40 @@ static void test_newest_epoch_wins(void **state)
     fixture_stop(&fixture);
 }
 
+// Three take-overs within a minute: from then on the lower id serves and the other one stands by.
+static void test_two_that_replace_each_other(void **state)
+{
+    (void)state;
+    fixture_start(&fixture, NULL);
+    struct fake_agent *agents[5];
+    for (unsigned i = 0; i < 4; i++)
+        agents[i] = fixture_agent_up_as(&fixture, i % 2 ? "pod-2" : "pod-1");
+    for (unsigned i = 0; i < 3; i++)
+        WAIT_UNTIL(atomic_load(&fake_agent_seen(agents[i])->closed));
+    // pod-2 serves; pod-1 may take over once more, and pod-2 must not.
+    fake_agent_stop(agents[0]);
+    agents[0] = fixture_agent_up_as(&fixture, "pod-1");
+    WAIT_UNTIL(atomic_load(&fake_agent_seen(agents[3])->closed));
+    agents[4] = fixture_agent(&fixture, &(struct fake_agent_options){.instance_id = "pod-2"});
+    WAIT_UNTIL(atomic_load(&fake_agent_seen(agents[4])->standbys) == 1);
+    assert_int_equal(fixture.openings, 5);
+    for (unsigned node = 0; node < FIXTURE_NODES; node++) {
+        unsigned requests = atomic_load(&fake_agent_seen(agents[0])->requests);
+        struct fixture_call call = {.fixture = &fixture, .node = node, .path = "/hello"};
+        fixture_call_start(&call);
+        WAIT_UNTIL(atomic_load(&call.done));
+        assert_int_equal(call.status, 200);
+        assert_int_equal(fake_agent_seen(agents[0])->requests, requests + 1);
+    }
+    assert_false(fake_agent_seen(agents[4])->closed);
+    assert_int_equal(fake_agent_seen(agents[4])->epoch, 0);
+    fake_agent_stop(agents[0]); // the spare serves at once
+    WAIT_UNTIL(atomic_load(&fake_agent_seen(agents[4])->epoch) == 6);
+    for (unsigned i = 1; i < 5; i++)
+        fake_agent_stop(agents[i]);
+    fixture_stop(&fixture);
+}
+
 static void test_call_in_flight_outlives_its_session(void **state)
 {
     (void)state;
@@ -365,6 +399,7 @@ int main(void)
         cmocka_unit_test(test_spare_steps_back_for_a_lower_instance),
         cmocka_unit_test(test_handshakes_of_one_address),
         cmocka_unit_test(test_newest_epoch_wins),
+        cmocka_unit_test(test_two_that_replace_each_other),
         cmocka_unit_test(test_call_in_flight_outlives_its_session),
         cmocka_unit_test(test_older_epoch_is_fenced_off),
         cmocka_unit_test(test_other_replica_took_over),

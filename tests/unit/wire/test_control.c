@@ -15,6 +15,7 @@ static const struct wire_control samples[] = {
     {.type = WIRE_CONTROL_STATS, .streams_open = 3, .outbox_depth = 99, .rss_bytes = 1 << 24},
     {.type = WIRE_CONTROL_TOKEN_REFRESH, .token = STR("id.secret")},
     {.type = WIRE_CONTROL_SUPERSEDED, .epoch = 12, .reason = STR("newer")},
+    {.type = WIRE_CONTROL_STANDBY, .reason = STR("another one")},
 };
 
 static void test_round_trips(void **state)
