@@ -30,8 +30,9 @@ void tunnel_meter_init(struct tunnel_meter *m)
     for (unsigned i = 0; i < WIRE_URGENCIES; i++)
         m->scheduler_wait[i] = used[i] ? metric_with(family, urgencies[i]) : NULL;
     m->streams_open = metric_with(metrics_gauge("culvert_tunnel_streams_open", "Calls in flight.", NULL));
-    m->buffered_bytes =
-        metric_with(metrics_gauge("culvert_tunnel_buffered_bytes", "Bytes received and not yet consumed.", NULL));
+    family = metrics_gauge("culvert_tunnel_buffered_bytes", "Bytes received and not yet consumed.", "scope", NULL);
+    m->buffered_bytes = metric_with(family, "streams");
+    m->buffered_reports = metric_with(family, "reports");
     family =
         metrics_counter("culvert_tunnel_stream_stalled_total", "Streams reset for lack of progress.", "side", NULL);
     m->stalled_platform = metric_with(family, "platform");

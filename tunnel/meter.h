@@ -14,7 +14,7 @@ struct tunnel_meter {
     struct metric_family *resets;                                                          // code, side
     struct metric *rtt, *ttfb, *drain;                                                     // seconds
     struct metric *scheduler_wait[WIRE_URGENCIES];                                         // seconds
-    struct metric *streams_open, *buffered_bytes;                                          // gauges
+    struct metric *streams_open, *buffered_bytes, *buffered_reports;                       // gauges
     struct metric *stalled_platform, *stalled_agent;
     struct metric *flaps;
     struct metric *budget_denied, *pings_missed, *reports;

@@ -12,6 +12,9 @@ enum {
     BUFFER_BYTES_MAX = RECORD_BYTES_MAX + WIRE_WINDOW_BYTES_MAX,
     ACKS_UNSENT_MAX = 64 * 1024,
     REOPEN_MS = 5000,
+    // A record longer than this is put together only once its whole length fits into the node's part for such records.
+    RECORD_FREE_BYTES = 256 * 1024,
+    RECORD_STALL_MS = 60000, // without a byte of a record that has its place
 };
 
 struct tunnel_reports {
@@ -21,6 +24,10 @@ struct tunnel_reports {
     size_t wanted;                // bytes the record at the front needs, as far as known
     size_t uncredited;            // of the buffer, while paused
     size_t unsent;                // acknowledgements in the stream's queue
+    size_t counted;               // of the buffer, in the budgets
+    size_t promised;              // of the node's part for long records
+    bool waits;                   // for that part: nothing is credited
+    uint64_t arrived_at_ms;
     bool hello, paused;
     bool ack_waiting; // one that had no room; newer ones of its kind replace it
     uint64_t ack_sequence;
@@ -35,6 +42,38 @@ static void reports_break(struct tunnel_reports *reports, const char *text)
 static void reports_credit(struct tunnel_reports *reports, size_t len)
 {
     if (reports->stream) tunnel_stream_consumed(reports->stream, len);
+}
+
+// What is in the buffer and was credited counts here; the rest counts as the stream's, unconsumed.
+static void reports_count(struct tunnel_reports *reports)
+{
+    struct tunnel_session *session = reports->session;
+    size_t now = reports->buffer.len > reports->uncredited ? reports->buffer.len - reports->uncredited : 0;
+    int64_t by = (int64_t)now - (int64_t)reports->counted;
+    if (by == 0) return;
+    session->buffered_bytes = (uint64_t)((int64_t)session->buffered_bytes + by);
+    session->node->buffered_bytes = (uint64_t)((int64_t)session->node->buffered_bytes + by);
+    metric_move(session->node->broker->meter.buffered_reports, by);
+    reports->counted = now;
+}
+
+static void reports_release_place(struct tunnel_reports *reports)
+{
+    reports->session->node->record_bytes -= reports->promised;
+    reports->promised = 0;
+    reports->waits = false;
+}
+
+// A place for the record at the front. Agents may send records of 10 MiB, and thousands of them at once would be more
+// than there is; so long ones wait for each other. The first one always has a place, whatever the budget.
+static bool reports_has_place(struct tunnel_reports *reports)
+{
+    struct tunnel_node *node = reports->session->node;
+    if (reports->wanted <= RECORD_FREE_BYTES || reports->promised) return true;
+    uint64_t most = node->broker->options.node_buffered_bytes_max / 2;
+    if (node->record_bytes && node->record_bytes + reports->wanted > most) return false;
+    node->record_bytes += reports->promised = reports->wanted;
+    return true;
 }
 
 // False: broken. One record is handed over.
@@ -71,6 +110,7 @@ static size_t reports_decode(struct tunnel_reports *reports, const uint8_t *at, 
         }
         used += record;
         reports->wanted = 0;
+        reports_release_place(reports);
         if (!reports_deliver(reports, &report)) break;
     }
     return used;
@@ -81,40 +121,50 @@ static void reports_keep(struct tunnel_reports *reports, const uint8_t *at, size
     if (!byte_queue_add(&reports->buffer, at, len)) reports_break(reports, "more bytes than credit");
 }
 
+static void reports_drain_buffer(struct tunnel_reports *reports)
+{
+    size_t used = reports_decode(reports, byte_queue_front(&reports->buffer), reports->buffer.len);
+    byte_queue_drop(&reports->buffer, used);
+}
+
+// Gives back what need not be withheld. While the consumer is full that is what it took; else everything, because an
+// unfinished record may be longer than any window, if it has its place.
+static void reports_settle(struct tunnel_reports *reports)
+{
+    size_t keep = 0;
+    reports->waits = !reports->paused && !reports_has_place(reports);
+    if (reports->paused || reports->waits) keep = reports->buffer.len;
+    if (keep < reports->uncredited) {
+        size_t credit = reports->uncredited - keep;
+        reports->uncredited = keep;
+        reports_credit(reports, credit);
+    }
+    reports_count(reports);
+}
+
 static void reports_on_data(void *arg, const uint8_t *at, size_t len)
 {
     struct tunnel_reports *reports = arg;
+    reports->arrived_at_ms = clock_mono_ms();
+    reports->uncredited += len;
     if (reports->paused) {
         reports_keep(reports, at, len);
-        reports->uncredited += len;
-        return;
-    }
-    if (reports->buffer.len == 0) {
+    } else if (reports->buffer.len == 0) {
         size_t used = reports_decode(reports, at, len);
         reports_keep(reports, at + used, len - used);
     } else {
         reports_keep(reports, at, len);
-        if (reports->buffer.len >= reports->wanted)
-            byte_queue_drop(&reports->buffer,
-                            reports_decode(reports, byte_queue_front(&reports->buffer), reports->buffer.len));
+        if (reports->buffer.len >= reports->wanted) reports_drain_buffer(reports);
     }
-    // An unfinished record is credited, too: it may be longer than any window. The buffer is bounded by its maximum.
-    if (reports->paused) reports->uncredited = reports->buffer.len < len ? reports->buffer.len : len;
-    reports_credit(reports, len - reports->uncredited);
+    reports_settle(reports);
 }
 
 void tunnel_reports_go_on(struct tunnel_reports *reports)
 {
     if (!reports->paused) return;
     reports->paused = false;
-    if (reports->buffer.len)
-        byte_queue_drop(&reports->buffer,
-                        reports_decode(reports, byte_queue_front(&reports->buffer), reports->buffer.len));
-    size_t keep = reports->paused ? reports->buffer.len : 0;
-    if (keep >= reports->uncredited) return;
-    size_t credit = reports->uncredited - keep;
-    reports->uncredited -= credit;
-    reports_credit(reports, credit);
+    if (reports->buffer.len) reports_drain_buffer(reports);
+    reports_settle(reports);
 }
 
 // ---- acknowledgements ----------------------------------------------------------------------------------------
@@ -169,10 +219,19 @@ static void reports_on_head(void *arg, int status, const struct tunnel_header *h
     reports->stream = NULL;
 }
 
+// What has arrived of it is of no use without the rest.
+static void reports_forget(struct tunnel_reports *reports)
+{
+    byte_queue_finish(&reports->buffer);
+    reports->uncredited = reports->wanted = 0;
+    reports_release_place(reports);
+    reports_count(reports);
+}
+
 static void reports_on_gone(struct tunnel_reports *reports)
 {
     reports->stream = NULL;
-    reports->uncredited = 0;
+    reports_forget(reports);
     if (reports->session->state != TUNNEL_SESSION_OPEN) return;
     reports->reopen_at_ms = clock_mono_ms() + REOPEN_MS;
     tunnel_session_wake(reports->session);
@@ -188,6 +247,7 @@ static void reports_on_fail(void *arg, enum tunnel_cause cause, const char *deta
     struct tunnel_reports *reports = arg;
     if (cause == TUNNEL_CAUSE_NOT_ALLOWED || cause == TUNNEL_CAUSE_NO_ROUTE) {
         reports->stream = NULL;
+        reports_forget(reports);
         return;
     }
     log_debug("tunnel", "reports_ended", log_c("detail", detail));
@@ -219,11 +279,11 @@ static void reports_open(struct tunnel_reports *reports)
     const struct tunnel_request request = {
         .method = STR("POST"), .path = STR(WIRE_REPORTS_PATH), .authority = STR("culvert")};
     enum tunnel_cause cause;
-    byte_queue_finish(&reports->buffer);
+    reports_forget(reports);
     reports->hello = false;
     reports->paused = false;
     reports->ack_waiting = false;
-    reports->wanted = reports->uncredited = reports->unsent = 0;
+    reports->unsent = 0;
     reports->reopen_at_ms = 0;
     struct error err;
     reports->stream = tunnel_stream_open(reports->session, &request, true, &events, reports, &cause, &err);
@@ -243,7 +303,7 @@ void tunnel_reports_destroy(struct tunnel_reports *reports)
 {
     if (!reports) return;
     if (reports->stream) tunnel_stream_cancel(reports->stream);
-    byte_queue_finish(&reports->buffer);
+    reports_forget(reports);
     mem_free(reports);
 }
 
@@ -255,4 +315,7 @@ bool tunnel_reports_want_tick(const struct tunnel_reports *reports)
 void tunnel_reports_tick(struct tunnel_reports *reports, uint64_t now_ms)
 {
     if (reports->reopen_at_ms && now_ms >= reports->reopen_at_ms) reports_open(reports);
+    if (reports->waits) reports_settle(reports); // there may be a place now
+    if (reports->promised && !reports->paused && now_ms >= reports->arrived_at_ms + RECORD_STALL_MS)
+        reports_break(reports, "a record is not completed");
 }

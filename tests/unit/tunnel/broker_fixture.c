@@ -28,10 +28,11 @@ static enum error_code on_authenticate(void *ctx, struct tunnel_node *node, stru
     struct token token;
     if (str_eq(text, STR("later"))) return error_set(err, ERROR_UNAVAILABLE, "not known yet");
     if (str_eq(text, STR("forbidden"))) return error_set(err, ERROR_FORBIDDEN, "not this one");
-    if (!str_eq(text, STR(FIXTURE_TOKEN)) || token_parse(text, &token, err))
+    bool other = str_eq(text, STR(FIXTURE_TOKEN_OTHER));
+    if ((!other && !str_eq(text, STR(FIXTURE_TOKEN))) || token_parse(text, &token, err))
         return error_set(err, ERROR_UNAUTHENTICATED, "unknown token");
     snprintf(out->account_id, sizeof(out->account_id), "%s", FIXTURE_ACCOUNT);
-    snprintf(out->runtime, sizeof(out->runtime), "demo");
+    snprintf(out->runtime, sizeof(out->runtime), "%s", other ? "other" : "demo");
     snprintf(out->token_id, sizeof(out->token_id), "%s", token.id);
     memcpy(out->token_sha256, token.secret_sha256, sizeof(out->token_sha256));
     return ERROR_NONE;

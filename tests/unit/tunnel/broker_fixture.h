@@ -14,6 +14,9 @@ enum { FIXTURE_NODES = 2, FIXTURE_WAIT_MS = 20000 };
 #define FIXTURE_ACCOUNT "0123456789abcdef01234567"
 #define FIXTURE_TOKEN   "0123456789abcdef01234567.abababababababababababababababababababababababababababababababab"
 
+#define FIXTURE_TOKEN_OTHER                                                                                            \
+    "0123456789abcdef01234568.abababababababababababababababababababababababababababababababab" // of "other"
+
 struct fixture {
     struct tunnel_broker *broker;
     struct loop *loops[FIXTURE_NODES];

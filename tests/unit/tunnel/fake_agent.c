@@ -112,6 +112,19 @@ static void agent_serve_reports(struct fake_agent *agent, int32_t id, struct ans
                                      .manifest = str_of(manifest, 1 + (i * 997) % sizeof(manifest))};
         agent_add_report(answer, &report);
     }
+    if (agent->options.report_bytes) {
+        char *manifest = mem_zalloc(agent->options.report_bytes);
+        const struct wire_report report = {.type = WIRE_REPORT_OBJECT,
+                                           .sequence = agent->options.reports + 2,
+                                           .version = STR("v1"),
+                                           .kind = STR("ConfigMap"),
+                                           .name = STR("large"),
+                                           .hash = {1},
+                                           .manifest = str_of(manifest, agent->options.report_bytes)};
+        agent_add_report(answer, &report);
+        answer->body.len -= agent->options.report_cut;
+        mem_free(manifest);
+    }
     if (agent->options.reports_broken)
         agent_add_report(answer, &(struct wire_report){.type = WIRE_REPORT_SNAPSHOT_BEGIN, .sequence = 1});
     agent_respond(agent, id, answer, "200", NULL);

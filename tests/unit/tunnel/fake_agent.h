@@ -19,6 +19,8 @@ struct fake_agent_options {
     const char *runtime, *instance_id;
     bool standby;         // says that it may be a spare
     unsigned reports;     // records sent after HELLO
+    size_t report_bytes;  // one more record with so long a manifest
+    bool report_cut;      // whose last byte never comes
     bool reports_refused; // 404 for the stream
     bool reports_broken;  // the first record is no HELLO
     bool mute;            // reads nothing after the handshake
