@@ -31,6 +31,7 @@ struct tunnel_call {
     uint64_t wait_until_ms;       // CALL_WAITS
     enum tunnel_cause cause;      // CALL_FAILED
     char detail[128];
+    uint64_t opened_at_us;
     size_t queued;             // bytes of the request that no flow control has taken yet
     bool full;                 // the caller was told so
     bool ended;                // its request is complete
@@ -164,9 +165,17 @@ static void call_on_info(void *arg, int status, const struct tunnel_header *head
     call_leave(call);
 }
 
+static enum tunnel_hop call_hop(const struct tunnel_call *call)
+{
+    if (call->place == CALL_HERE) return TUNNEL_HOP_NONE;
+    return call->place == CALL_FAR ? TUNNEL_HOP_LOOP : TUNNEL_HOP_REPLICA;
+}
+
 static void call_on_head(void *arg, int status, const struct tunnel_header *headers, size_t count)
 {
     struct tunnel_call *call = arg;
+    metric_observe(call->node->broker->meter.ttfb[call_hop(call)],
+                   (double)(clock_mono_us() - call->opened_at_us) / 1e6);
     call_enter(call);
     call->events.on_head(call->arg, status, headers, count);
     call_leave(call);
@@ -396,6 +405,7 @@ struct tunnel_call *tunnel_call_open(struct tunnel_node *node, const struct tunn
     call->key = (uint64_t)(node->index + 1) << 48 | ++node->last_call;
     call->events = *events;
     call->arg = arg;
+    call->opened_at_us = clock_mono_us();
     call->ended = request->end_stream;
     call->turn.run = call_on_turn;
     call->next = node->call_list;

@@ -15,10 +15,14 @@ void tunnel_meter_init(struct tunnel_meter *m)
     m->flaps = metric_with(metrics_counter("culvert_tunnel_flaps_total",
                                            "Runtimes whose agents began to replace each other time and again.", NULL));
     m->session_ends = metrics_counter("culvert_tunnel_session_ends_total", "Sessions that ended.", "reason", NULL);
-    m->streams = metrics_counter("culvert_tunnel_streams_total", "Calls by answer or cause.", "code", NULL);
+    m->streams = metrics_counter("culvert_tunnel_streams_total", "Calls by what answered, and answer or cause.",
+                                 "service", "code", NULL);
     m->resets = metrics_counter("culvert_tunnel_resets_total", "Streams that were reset.", "code", "side", NULL);
     m->rtt = metric_with(metrics_histogram("culvert_tunnel_rtt_seconds", "Round trips of PING.", NULL));
-    m->ttfb = metric_with(metrics_histogram("culvert_tunnel_ttfb_seconds", "Call opened to response head.", NULL));
+    family = metrics_histogram("culvert_tunnel_ttfb_seconds", "Call opened to response head.", "hop", NULL);
+    m->ttfb[TUNNEL_HOP_NONE] = metric_with(family, "none");
+    m->ttfb[TUNNEL_HOP_LOOP] = metric_with(family, "loop");
+    m->ttfb[TUNNEL_HOP_REPLICA] = metric_with(family, "replica");
     m->drain = metric_with(metrics_histogram("culvert_tunnel_drain_seconds", "DRAIN sent to session closed.", NULL));
     static const char *const urgencies[WIRE_URGENCIES] = {"0", "1", "2", "3", "4", "5", "6", "7"};
     static const bool used[WIRE_URGENCIES] = {[WIRE_URGENCY_CONTROL] = true,
@@ -45,4 +49,23 @@ void tunnel_meter_init(struct tunnel_meter *m)
     family = metrics_counter("culvert_tunnel_bytes_total", "Bytes of HTTP/2 frames.", "dir", NULL);
     m->bytes_in = metric_with(family, "in");
     m->bytes_out = metric_with(family, "out");
+}
+
+static uint64_t meter_hash(uint64_t hash, const char *text) // FNV-1a
+{
+    for (; *text; text++)
+        hash = (hash ^ (uint8_t)*text) * UINT64_C(1099511628211);
+    return (hash ^ 0xff) * UINT64_C(1099511628211);
+}
+
+struct metric *tunnel_meter_streams(const struct tunnel_meter *meter, struct tunnel_meter_cache *cache,
+                                    const char *service, const char *code)
+{
+    uint64_t hash = meter_hash(meter_hash(UINT64_C(14695981039346656037), service), code);
+    size_t at = (size_t)(hash ^ hash >> 32) % TUNNEL_METER_CACHE;
+    if (cache->series[at].hash != hash || !cache->series[at].metric) {
+        cache->series[at].hash = hash;
+        cache->series[at].metric = metric_with(meter->streams, service, code);
+    }
+    return cache->series[at].metric;
 }

@@ -5,16 +5,20 @@
 #include "base/metrics.h"
 #include "tunnel/wire/scheduler.h"
 
+// How far from the session a call was made.
+enum tunnel_hop { TUNNEL_HOP_NONE, TUNNEL_HOP_LOOP, TUNNEL_HOP_REPLICA, TUNNEL_HOPS };
+
 struct tunnel_meter {
     struct metric *sessions_standby, *sessions_opening, *sessions_open, *sessions_closing; // gauges
     struct metric_family *handshakes;                                                      // result: a status
     struct metric_family *epoch_changes;                                                   // reason
     struct metric_family *session_ends;                                                    // reason
-    struct metric_family *streams;                                                         // code: a status or a cause
-    struct metric_family *resets;                                                          // code, side
-    struct metric *rtt, *ttfb, *drain;                                                     // seconds
-    struct metric *scheduler_wait[WIRE_URGENCIES];                                         // seconds
-    struct metric *streams_open, *buffered_bytes, *buffered_reports;                       // gauges
+    struct metric_family *streams; // service; code: a status or a cause
+    struct metric_family *resets;  // code, side
+    struct metric *rtt, *drain;    // seconds
+    struct metric *ttfb[TUNNEL_HOPS];
+    struct metric *scheduler_wait[WIRE_URGENCIES];                   // seconds
+    struct metric *streams_open, *buffered_bytes, *buffered_reports; // gauges
     struct metric *stalled_platform, *stalled_agent;
     struct metric *flaps;
     struct metric *budget_denied, *pings_missed, *reports;
@@ -22,5 +26,18 @@ struct tunnel_meter {
 };
 
 void tunnel_meter_init(struct tunnel_meter *meter);
+
+// The series of culvert_tunnel_streams_total that a node has used lately: looking one up takes a lock and a walk along
+// a list, and this is done once a call. Zeroed is empty.
+enum { TUNNEL_METER_CACHE = 64 };
+struct tunnel_meter_cache {
+    struct {
+        uint64_t hash;
+        struct metric *metric;
+    } series[TUNNEL_METER_CACHE];
+};
+// service: a word from stream_request_service(), or "" for a call that no service answered.
+struct metric *tunnel_meter_streams(const struct tunnel_meter *meter, struct tunnel_meter_cache *cache,
+                                    const char *service, const char *code);
 
 #endif

@@ -36,6 +36,7 @@ struct tunnel_node {
     bool closed; // destroyed: letters are thrown away
 
     struct turn turn;
+    struct tunnel_meter_cache meter_cache;
     uv_timer_t tick;
     uint64_t tick_ms;
     struct listener *listener; // NULL while draining

@@ -60,9 +60,13 @@ static void stream_free(struct tunnel_stream *stream)
     mem_free(stream);
 }
 
+// The service is a label only where one has answered: otherwise callers could make up as many as they like.
 static void stream_meter(const struct tunnel_stream *stream, const char *code)
 {
-    if (!stream->is_reports) metric_add(metric_with(stream->session->node->broker->meter.streams, code), 1);
+    if (stream->is_reports) return;
+    struct tunnel_node *node = stream->session->node;
+    const char *service = stream->head_done && !stream->refused ? stream->service : "";
+    metric_add(tunnel_meter_streams(&node->broker->meter, &node->meter_cache, service, code), 1);
 }
 
 void tunnel_stream_reset(struct tunnel_stream *stream, uint32_t code)
@@ -164,7 +168,7 @@ static struct tunnel_stream *stream_create(struct tunnel_session *session, const
     stream->is_reports = is_reports;
     stream->is_long = str_eq(request->method, STR("CONNECT"));
     stream->queue_ended = request->end_stream;
-    stream->opened_at_us = now_us;
+    stream_request_service(request, stream->service);
     wire_window_init(&stream->window, now_us);
     stream->consumer_at_ms = stream->agent_at_ms = clock_mono_ms();
     stream->head_by_ms = request->head_timeout_ms ? request->head_timeout_ms : options->head_timeout_ms;
@@ -228,9 +232,6 @@ void tunnel_stream_take_head(struct tunnel_stream *stream, int status, const str
     stream->status = status;
     if (str_starts_nocase(stream_header(headers, count, STR("content-type")), STR("text/event-stream")))
         stream->is_long = true;
-    if (!stream->is_reports)
-        metric_observe(stream->session->node->broker->meter.ttfb,
-                       (double)(clock_mono_us() - stream->opened_at_us) / 1e6);
     enum tunnel_cause cause = TUNNEL_CAUSE_NONE;
     if (status >= 400) cause = tunnel_cause_parse(stream_header(headers, count, STR(WIRE_HEADER_CAUSE)));
     if (!cause) {
@@ -239,6 +240,7 @@ void tunnel_stream_take_head(struct tunnel_stream *stream, int status, const str
     }
     char detail[64];
     snprintf(detail, sizeof(detail), "the agent answered %d %s", status, tunnel_cause_name(cause));
+    stream->refused = true;
     tunnel_stream_reset(stream, NGHTTP2_CANCEL);
     stream_tell_fail(stream, cause, detail);
 }

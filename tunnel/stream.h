@@ -20,6 +20,7 @@ enum {
     TUNNEL_HEADERS_MAX = 128,
     TUNNEL_HEADER_BYTES_MAX = 64 * 1024, // of one head, names and values
     TUNNEL_STALL_MS = 60000,
+    TUNNEL_SERVICE_BYTES = 48,
 };
 
 // Run inside nghttp2's callbacks: they may use the stream's functions, and those of other streams, and nothing that
@@ -43,18 +44,20 @@ struct tunnel_stream {
     bool is_reports; // the platform's own: no time-outs, not counted as a call
     bool is_long;    // CONNECT or event stream: may idle for ever
     bool head_done, remote_ended, queue_ended;
+    bool refused;  // by the agent, in place of the service
     bool end_sent; // the last byte, or the trailers
     int status;
-    struct byte_queue queue;      // request data
-    struct header_block trailers; // go after the last byte of it
-    size_t taken;                 // reported with `turn`
+    char service[TUNNEL_SERVICE_BYTES]; // for metrics
+    struct byte_queue queue;            // request data
+    struct header_block trailers;       // go after the last byte of it
+    size_t taken;                       // reported with `turn`
     struct turn_item turn;
     struct wire_scheduler_item sending;
     size_t allowance; // picked: may send so much now
 
     struct wire_window window;
     uint64_t unconsumed; // handed to on_data and not given back
-    uint64_t opened_at_us, head_by_ms;
+    uint64_t head_by_ms;
     uint64_t consumer_at_ms; // last progress of the consumer, or nothing for it to do
     uint64_t agent_at_ms;    // last progress of our request data, or nothing to send
 };

@@ -107,6 +107,22 @@ void stream_request_finish(struct stream_request *fields)
     strbuf_finish(&fields->identity);
 }
 
+void stream_request_service(const struct tunnel_request *request, char out[TUNNEL_SERVICE_BYTES])
+{
+    struct str service = request->authority;
+    if (service.len == 0) {
+        // "/services/<name>/..." and "/app-proxy/...": the agent's path table.
+        size_t parts = str_starts_nocase(request->path, STR("/services/")) ? 2 : 1, end = 1;
+        for (; end < request->path.len; end++) {
+            char c = request->path.at[end];
+            if (c == '?' || (c == '/' && --parts == 0)) break;
+        }
+        service = str_of(request->path.at + 1, request->path.len ? end - 1 : 0);
+    }
+    snprintf(out, TUNNEL_SERVICE_BYTES, "%.*s", STR_ARG(service));
+    if (service.len == 0 || service.len >= TUNNEL_SERVICE_BYTES) snprintf(out, TUNNEL_SERVICE_BYTES, "other");
+}
+
 enum wire_urgency stream_request_urgency(const struct tunnel_request *request)
 {
     bool interactive = request->protocol.len || str_eq(request->method, STR("GET")) ||

@@ -256,6 +256,44 @@ static void test_revocation(void **state)
     fixture_stop(&fixture);
 }
 
+// In the middle of answers and uploads, seen from both loops: all of it ends, and what the revoked agent goes on saying
+// reaches nobody.
+static void test_revocation_cuts_streams(void **state)
+{
+    (void)state;
+    fixture_start(&fixture, NULL);
+    struct fake_agent *agent = fixture_agent_up(&fixture);
+    struct fixture_call calls[6];
+    for (unsigned i = 0; i < 6; i++) {
+        calls[i] = (struct fixture_call){.fixture = &fixture, .node = i % 2, .path = "/bytes/900000000"};
+        if (i >= 2) calls[i].method = "POST";
+        if (i >= 2) calls[i].path = i >= 4 ? "/hang" : "/echo";
+        if (i >= 2) calls[i].upload_bytes = 900000000;
+        fixture_call_start(&calls[i]);
+    }
+    for (unsigned i = 0; i < 4; i++)
+        WAIT_UNTIL(atomic_load(&calls[i].received) > 500000);
+    tunnel_broker_revoke(fixture.broker, FIXTURE_ACCOUNT, "demo", NULL, "revoked");
+    uint64_t received[6];
+    for (unsigned i = 0; i < 6; i++) {
+        WAIT_UNTIL(atomic_load(&calls[i].done));
+        received[i] = atomic_load(&calls[i].received);
+        assert_int_equal(calls[i].cause, TUNNEL_CAUSE_TUNNEL_LOST);
+    }
+    WAIT_UNTIL(atomic_load(&fake_agent_seen(agent)->closed));
+    unsigned requests = atomic_load(&fake_agent_seen(agent)->requests);
+    struct fake_agent *other = fixture_agent_up(&fixture); // the calls that came after wait for this one
+    struct fixture_call after = {.fixture = &fixture, .path = "/hello"};
+    fixture_call_start(&after);
+    WAIT_UNTIL(atomic_load(&after.done));
+    for (unsigned i = 0; i < 6; i++)
+        assert_int_equal(atomic_load(&calls[i].received), received[i]);
+    assert_int_equal(fake_agent_seen(agent)->requests, requests);
+    fake_agent_stop(agent);
+    fake_agent_stop(other);
+    fixture_stop(&fixture);
+}
+
 static void test_revoked_before_its_epoch(void **state)
 {
     (void)state;
@@ -404,6 +442,7 @@ int main(void)
         cmocka_unit_test(test_older_epoch_is_fenced_off),
         cmocka_unit_test(test_other_replica_took_over),
         cmocka_unit_test(test_revocation),
+        cmocka_unit_test(test_revocation_cuts_streams),
         cmocka_unit_test(test_revoked_before_its_epoch),
         cmocka_unit_test(test_silence_is_noticed),
         cmocka_unit_test(test_protocol_violations),
