@@ -140,6 +140,7 @@ static void reports_settle(struct tunnel_reports *reports)
         reports_credit(reports, credit);
     }
     reports_count(reports);
+    if (reports->waits || reports->promised) tunnel_session_wake(reports->session);
 }
 
 static void reports_on_data(void *arg, const uint8_t *at, size_t len)
@@ -309,7 +310,7 @@ void tunnel_reports_destroy(struct tunnel_reports *reports)
 
 bool tunnel_reports_want_tick(const struct tunnel_reports *reports)
 {
-    return reports && reports->reopen_at_ms != 0;
+    return reports && (reports->reopen_at_ms || reports->waits || reports->promised);
 }
 
 void tunnel_reports_tick(struct tunnel_reports *reports, uint64_t now_ms)
