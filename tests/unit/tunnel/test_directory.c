@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -131,9 +133,205 @@ static void test_thousands(void **state)
     tunnel_directory_destroy(directory);
 }
 
+// ---- random operations against a naive model, with a clock of its own ------------------------------------------
+
+static uint64_t random_state, model_now_ms;
+
+static unsigned random_below(unsigned limit) // splitmix64
+{
+    uint64_t z = random_state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return (unsigned)((z ^ z >> 31) % limit);
+}
+
+static int seed(void **state)
+{
+    (void)state;
+    const char *text = getenv("CULVERT_TEST_SEED");
+    random_state = text ? strtoull(text, NULL, 10) : clock_mono_us();
+    printf("CULVERT_TEST_SEED=%llu\n", (unsigned long long)random_state);
+    return 0;
+}
+
+static uint64_t model_clock(void)
+{
+    return model_now_ms;
+}
+
+enum { RUNTIMES = 3, SLOTS = 16, TAKEOVERS_MAX = 4096 };
+
+struct model {
+    struct {
+        struct tunnel_entry *entry; // NULL: free
+        uint64_t id, epoch;
+        unsigned runtime, instance;
+        bool standby;
+    } sessions[SLOTS];
+    struct {
+        uint64_t serving; // a session's id
+        uint64_t gone_ms, rivals_until_ms;
+        uint64_t took_over_ms[TAKEOVERS_MAX];
+        unsigned took_over;
+    } runtimes[RUNTIMES];
+    uint64_t last_id, last_epoch, route_until_ms;
+};
+
+static const char *model_runtime(unsigned i)
+{
+    static const char *const names[RUNTIMES] = {"one", "two", "three"};
+    return names[i];
+}
+
+static int model_slot(const struct model *m, uint64_t id)
+{
+    for (int i = 0; i < SLOTS; i++)
+        if (m->sessions[i].entry && m->sessions[i].id == id) return i;
+    return -1;
+}
+
+static void model_unroute(struct model *m, int slot)
+{
+    unsigned r = m->sessions[slot].runtime;
+    if (m->runtimes[r].serving != m->sessions[slot].id) return;
+    m->runtimes[r].serving = 0;
+    m->runtimes[r].gone_ms = model_now_ms;
+}
+
+static void model_add(struct model *m, struct tunnel_directory *directory, int slot)
+{
+    unsigned r = random_below(RUNTIMES), instance = random_below(3);
+    struct tunnel_session_info info = {.ref = {.node = 1, .id = ++m->last_id}};
+    snprintf(info.identity.account_id, sizeof(info.identity.account_id), "acc");
+    snprintf(info.identity.runtime, sizeof(info.identity.runtime), "%s", model_runtime(r));
+    snprintf(info.instance_id, sizeof(info.instance_id), "pod-%u", instance);
+    m->sessions[slot].entry = tunnel_directory_add(directory, &info);
+    m->sessions[slot].id = m->last_id;
+    m->sessions[slot].epoch = 0;
+    m->sessions[slot].runtime = r;
+    m->sessions[slot].instance = instance;
+    int serving = model_slot(m, m->runtimes[r].serving);
+    m->sessions[slot].standby = m->runtimes[r].serving && model_now_ms < m->runtimes[r].rivals_until_ms &&
+                                instance > m->sessions[serving].instance;
+    if (m->sessions[slot].standby) m->runtimes[r].rivals_until_ms = model_now_ms + 600000;
+    assert_int_equal(tunnel_directory_stands_by(directory, m->sessions[slot].entry), m->sessions[slot].standby);
+}
+
+static void model_open(struct model *m, struct tunnel_directory *directory, int slot)
+{
+    unsigned r = m->sessions[slot].runtime, older = 0;
+    uint64_t epoch = random_below(4) ? ++m->last_epoch : 1 + random_below((unsigned)m->last_epoch + 1), newest = 0;
+    struct matches matches = {0};
+    uint64_t newer = 0;
+    if (m->sessions[slot].standby || m->sessions[slot].epoch) return;
+    for (int i = 0; i < SLOTS; i++) {
+        if (!m->sessions[i].entry || i == slot || m->sessions[i].runtime != r) continue;
+        older += m->sessions[i].epoch != 0;
+        if (m->sessions[i].epoch > newest) newest = m->sessions[i].epoch;
+    }
+    enum error_code code = tunnel_directory_open(directory, m->sessions[slot].entry, epoch, on_match, &matches, &newer);
+    assert_int_equal(code, newest >= epoch ? ERROR_CONFLICT : ERROR_NONE);
+    assert_int_equal(matches.count, code ? 0 : older);
+    if (code) return;
+    int before = model_slot(m, m->runtimes[r].serving);
+    bool took_over = m->runtimes[r].serving && m->sessions[before].instance != m->sessions[slot].instance;
+    bool were = model_now_ms < m->runtimes[r].rivals_until_ms, made = false;
+    if (took_over) {
+        unsigned within = 0;
+        m->runtimes[r].took_over_ms[m->runtimes[r].took_over++ % TAKEOVERS_MAX] = model_now_ms;
+        for (unsigned i = 0; i < m->runtimes[r].took_over && i < TAKEOVERS_MAX; i++)
+            within += model_now_ms - m->runtimes[r].took_over_ms[i] <= 60000;
+        made = !were && within >= 3;
+        if (were || made) m->runtimes[r].rivals_until_ms = model_now_ms + 600000;
+    }
+    assert_int_equal(m->sessions[slot].entry->took_over, took_over);
+    assert_int_equal(m->sessions[slot].entry->made_rivals, made);
+    m->sessions[slot].epoch = epoch;
+    m->runtimes[r].serving = m->sessions[slot].id;
+}
+
+// Retires it and, mostly, takes it out; whoever stood by is named.
+static void model_leave(struct model *m, struct tunnel_directory *directory, int slot)
+{
+    unsigned r = m->sessions[slot].runtime;
+    int next = -1;
+    struct tunnel_session_ref ref;
+    model_unroute(m, slot);
+    tunnel_directory_retire(directory, m->sessions[slot].entry);
+    for (int i = 0; i < SLOTS && !m->runtimes[r].serving; i++)
+        if (m->sessions[i].entry && i != slot && m->sessions[i].runtime == r && m->sessions[i].standby &&
+            (next < 0 || m->sessions[i].instance < m->sessions[next].instance))
+            next = i;
+    bool found = tunnel_directory_next(directory, m->sessions[slot].entry, &ref);
+    assert_int_equal(found, next >= 0);
+    if (found) {
+        int chosen = model_slot(m, ref.id); // of several of one instance any
+        assert_true(chosen >= 0 && m->sessions[chosen].standby && m->sessions[chosen].runtime == r);
+        assert_int_equal(m->sessions[chosen].instance, m->sessions[next].instance);
+        m->sessions[chosen].standby = false;
+    }
+    if (random_below(4) == 0) return;
+    tunnel_directory_remove(directory, m->sessions[slot].entry);
+    m->sessions[slot].entry = NULL;
+}
+
+static void model_check(const struct model *m, struct tunnel_directory *directory)
+{
+    bool routes = m->route_until_ms == UINT64_MAX || model_now_ms < m->route_until_ms;
+    for (unsigned r = 0; r < RUNTIMES; r++) {
+        uint64_t serving = m->runtimes[r].serving, epoch = 0;
+        if (serving) epoch = m->sessions[model_slot(m, serving)].epoch;
+        struct tunnel_session_ref ref;
+        assert_int_equal(find(directory, model_runtime(r)), routes ? serving : 0);
+        if (epoch)
+            assert_int_equal(tunnel_directory_find(directory, STR("acc"), str_c(model_runtime(r)), epoch, &ref),
+                             routes);
+        assert_false(tunnel_directory_find(directory, STR("acc"), str_c(model_runtime(r)), epoch + 1, &ref));
+        bool was = serving || (m->runtimes[r].gone_ms && model_now_ms - m->runtimes[r].gone_ms <= 3000);
+        assert_int_equal(tunnel_directory_was_here(directory, STR("acc"), str_c(model_runtime(r)), 3000), was);
+        struct matches older = {0};
+        unsigned expected = 0;
+        for (int i = 0; i < SLOTS; i++)
+            expected += m->sessions[i].entry && m->sessions[i].runtime == r && m->sessions[i].epoch &&
+                        m->sessions[i].epoch < m->last_epoch;
+        tunnel_directory_match_older(directory, "acc", model_runtime(r), m->last_epoch, on_match, &older);
+        assert_int_equal(older.count, expected);
+    }
+}
+
+static void test_against_the_model(void **state)
+{
+    (void)state;
+    static struct model m;
+    for (unsigned run = 0; run < 100; run++) {
+        memset(&m, 0, sizeof(m));
+        m.route_until_ms = UINT64_MAX;
+        model_now_ms = 1000000;
+        struct tunnel_directory *directory = tunnel_directory_create(model_clock);
+        for (unsigned step = 0; step < 1000; step++) {
+            int slot = (int)random_below(SLOTS);
+            model_now_ms += random_below(10) ? random_below(3000) : random_below(100000);
+            if (random_below(50) == 0) {
+                m.route_until_ms = random_below(2) ? UINT64_MAX : model_now_ms + random_below(5000);
+                tunnel_directory_route_until(directory, m.route_until_ms);
+            }
+            if (!m.sessions[slot].entry)
+                model_add(&m, directory, slot);
+            else if (random_below(3))
+                model_open(&m, directory, slot);
+            else
+                model_leave(&m, directory, slot);
+            model_check(&m, directory);
+        }
+        for (int i = 0; i < SLOTS; i++)
+            if (m.sessions[i].entry) tunnel_directory_remove(directory, m.sessions[i].entry);
+        tunnel_directory_destroy(directory);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_newest_epoch_wins), cmocka_unit_test(test_matching),
-                                       cmocka_unit_test(test_thousands)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+                                       cmocka_unit_test(test_thousands), cmocka_unit_test(test_against_the_model)};
+    return cmocka_run_group_tests(tests, seed, NULL);
 }

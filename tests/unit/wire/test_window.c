@@ -5,10 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "tunnel/wire/window.h"
 
@@ -205,6 +207,54 @@ static void test_budgets_stop_growth_and_leave_something(void **state)
     }
 }
 
+static uint64_t random_state;
+
+static unsigned random_below(unsigned limit) // splitmix64
+{
+    uint64_t z = random_state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return (unsigned)((z ^ z >> 31) % limit);
+}
+
+static int seed(void **state)
+{
+    (void)state;
+    const char *text = getenv("CULVERT_TEST_SEED");
+    random_state = text ? strtoull(text, NULL, 10) : clock_mono_us();
+    printf("CULVERT_TEST_SEED=%llu\n", (unsigned long long)random_state);
+    return 0;
+}
+
+// Whatever happens: the peer never has more out than the largest window there was since it could send last, none of its
+// credit is lost, and it is never left without any for good.
+static void test_credit_is_neither_lost_nor_made_up(void **state)
+{
+    (void)state;
+    for (unsigned run = 0; run < 200; run++) {
+        struct wire_window window;
+        uint64_t now_us = 1000, peer = WIRE_WINDOW_BYTES, unconsumed = 0;
+        wire_window_init(&window, now_us);
+        for (unsigned step = 0; step < 2000; step++) {
+            now_us += random_below(3) ? random_below(300) : random_below(100000);
+            uint64_t arrives = random_below(2) ? peer : peer / (1 + random_below(4));
+            wire_window_received(&window, unconsumed);
+            peer -= arrives;
+            unconsumed += arrives;
+            uint64_t taken = random_below(2) ? unconsumed : unconsumed / (1 + random_below(4));
+            uint64_t bytes_max = random_below(4) ? WIRE_WINDOW_BYTES_MAX : random_below(WIRE_WINDOW_BYTES_MAX);
+            uint32_t before = window.bytes;
+            uint32_t credit = wire_window_consumed(&window, taken, now_us, random_below(2000), bytes_max);
+            unconsumed -= taken;
+            peer += credit;
+            assert_in_range(window.bytes, WIRE_WINDOW_BYTES_MIN, WIRE_WINDOW_BYTES_MAX);
+            if (window.bytes > before) assert_true(window.bytes <= bytes_max && window.bytes == 2 * before);
+            assert_true((int64_t)(peer + unconsumed) + window.owed_bytes == (int64_t)window.bytes);
+            if (unconsumed == 0) assert_true(peer > 0);
+        }
+    }
+}
+
 static void test_the_shortest_round_trip(void **state)
 {
     (void)state;
@@ -230,7 +280,8 @@ int main(void)
         cmocka_unit_test(test_a_slow_consumer_gets_no_more),
         cmocka_unit_test(test_what_is_not_needed_any_more_goes_back),
         cmocka_unit_test(test_budgets_stop_growth_and_leave_something),
+        cmocka_unit_test(test_credit_is_neither_lost_nor_made_up),
         cmocka_unit_test(test_the_shortest_round_trip),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, seed, NULL);
 }
