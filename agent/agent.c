@@ -44,9 +44,9 @@ static bool is_ready(void *arg, struct strbuf *why)
     tunnel_client_get_info(agent->tunnel, &info);
     if (agent->draining)
         strbuf_add_c(why, "stopping\n");
-    else if (!info.online)
+    else if (!info.online && !info.standby)
         strbuf_addf(why, "tunnel: %s\n", info.reason);
-    return info.online && !agent->draining;
+    return (info.online || info.standby) && !agent->draining; // a spare is as ready as it can be
 }
 
 static enum error_code create_reporter(struct agent *agent, struct loop *loop, struct error *err)

@@ -45,6 +45,7 @@ struct tunnel_client {
     uv_timer_t drain_timer;
     uv_timer_t stats_timer;
     unsigned handles;
+    bool is_spare;                     // the platform keeps another agent of this runtime and said so last
     bool destroyed, draining, replace; // replace: dial although one is serving
     struct redial redial;
     uint8_t file_token[ID_SHA256_BYTES]; // digest of what the token file held last: a refreshed token is newer
@@ -121,6 +122,12 @@ static void dial_after(struct tunnel_client *client, uint64_t wait_ms)
     uv_timer_start(&client->timer, on_dial_timer, wait_ms, 0);
 }
 
+static void set_spare(struct tunnel_client *client, bool is_spare)
+{
+    client->is_spare = is_spare;
+    metric_set(client->standby, is_spare);
+}
+
 static void set_online(struct tunnel_client *client)
 {
     metric_set(client->online, find_state(client, AGENT_TUNNEL_SERVING) ? 1 : 0);
@@ -145,8 +152,11 @@ static uint64_t wait_after(struct tunnel_client *client, const struct agent_link
         event = "platform_busy";
     }
     metric_add(metric_with(client->dials, end->status ? "refused" : "failed"), 1);
-    log_warn(COMPONENT, event, log_err(&end->error), log_int("status", end->status), log_c("hint", hint),
-             log_uint("retry_in_ms", wait_ms));
+    bool known = end->status == 409 && client->is_spare; // said once, not every few seconds
+    if (!known)
+        log_warn(COMPONENT, event, log_err(&end->error), log_int("status", end->status), log_c("hint", hint),
+                 log_uint("retry_in_ms", wait_ms));
+    set_spare(client, end->status == 409);
     snprintf(client->reason, sizeof(client->reason), "%.*s", (int)sizeof(client->reason) - 1, end->error.text);
     return wait_ms;
 }
@@ -168,7 +178,7 @@ static void on_serving(void *arg, struct agent_tunnel *tunnel)
     struct tunnel_client *client = arg;
     client->replace = false;
     client->reason[0] = '\0';
-    metric_set(client->standby, 0);
+    set_spare(client, false);
     metric_add(metric_with(client->dials, "ok"), 1);
     log_info(COMPONENT, "connected", log_c("runtime", client->config->runtime_name),
              log_uint("epoch", agent_tunnel_epoch(tunnel)));
@@ -238,7 +248,6 @@ static void on_end(void *arg, struct agent_tunnel *tunnel, const struct agent_li
     for (unsigned i = 0; i < TUNNELS_MAX; i++)
         if (client->tunnels[i] == tunnel) client->tunnels[i] = NULL;
     redial_lived(&client->redial, agent_tunnel_serving_ms(tunnel));
-    if (end->status == 409) metric_set(client->standby, 1);
     set_online(client);
     if (client->draining) {
         finish_drain(client);
@@ -467,7 +476,7 @@ void tunnel_client_destroy(struct tunnel_client *client)
 
 void tunnel_client_get_info(const struct tunnel_client *client, struct tunnel_client_info *out)
 {
-    *out = (struct tunnel_client_info){.online = false};
+    *out = (struct tunnel_client_info){.online = false, .standby = client->is_spare};
     snprintf(out->reason, sizeof(out->reason), "%s", client->reason);
     for (unsigned i = 0; i < TUNNELS_MAX; i++) {
         const struct agent_tunnel *tunnel = client->tunnels[i];

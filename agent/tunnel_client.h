@@ -22,7 +22,8 @@ struct tunnel_client_events {
 };
 
 struct tunnel_client_info {
-    bool online; // the platform acknowledged a tunnel that is alive
+    bool online;  // the platform acknowledged a tunnel that is alive
+    bool standby; // a warm spare: another agent serves this runtime
     uint64_t epoch;
     uint64_t rtt_us;
     unsigned streams_open;

@@ -1,0 +1,141 @@
+// What must not wait for an end: events, early hints, both directions at once, WebSockets with big messages.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+// cmocka.h wants the four above first.
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "tests/unit/agent/scripted_service.h"
+#include "tests/unit/agent/tunnel_pair.h"
+
+enum { BIG_BYTES = 5 * 1024 * 1024 };
+
+struct rig {
+    struct tunnel_pair pair;
+    struct scripted_service *service;
+    const char *awaited;
+};
+
+static struct rig *rig_create(const struct scripted_step *steps, size_t count)
+{
+    struct rig *rig = mem_zalloc(sizeof(*rig));
+    char services[64];
+    tunnel_pair_init(&rig->pair);
+    rig->service = scripted_service_create(loop_uv(rig->pair.loop), steps, count);
+    snprintf(services, sizeof(services), "svc=http://127.0.0.1:%u", scripted_service_port(rig->service));
+    tunnel_pair_open(&rig->pair, services, "");
+    return rig;
+}
+
+static void rig_destroy(struct rig *rig)
+{
+    scripted_service_destroy(rig->service);
+    tunnel_pair_finish(&rig->pair);
+    mem_free(rig);
+}
+
+static bool body_came(void *arg)
+{
+    struct rig *rig = arg;
+    return strcmp(pair_text(&rig->pair.call[0].body), rig->awaited) == 0;
+}
+
+static bool service_is_left(void *arg)
+{
+    struct rig *rig = arg;
+    return scripted_service_open(rig->service) == 0;
+}
+
+static void test_events_come_one_by_one(void **state)
+{
+    (void)state;
+    static const struct scripted_step steps[] = {
+        {.wait = "\r\n\r\n",
+         .answer = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+                   "9\r\ndata: 1\n\n\r\n"},
+        {.wait = "next", .answer = "9\r\ndata: 2\n\n\r\n"},
+    };
+    struct rig *rig = rig_create(steps, 2);
+    struct pair_call *call = tunnel_pair_call(
+        &rig->pair, &(struct pair_request){.method = "POST", .path = "/services/svc/events", .body = true});
+    rig->awaited = "data: 1\n\n";
+    tunnel_pair_run(&rig->pair, body_came, rig); // before anything else happens
+    assert_int_equal(call->status, 200);
+    tunnel_pair_write(call, "next", 4, false); // the request goes on, too
+    rig->awaited = "data: 1\n\ndata: 2\n\n";
+    tunnel_pair_run(&rig->pair, body_came, rig);
+    assert_false(call->closed);
+    tunnel_pair_reset(call);
+    tunnel_pair_run(&rig->pair, service_is_left, rig);
+    rig_destroy(rig);
+}
+
+static bool hint_came(void *arg)
+{
+    const struct rig *rig = arg;
+    return rig->pair.call[0].infos == 2;
+}
+
+static void test_early_hints_come_early(void **state)
+{
+    (void)state;
+    static const struct scripted_step steps[] = {
+        {.wait = "\r\n\r\n",
+         .answer = "HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n"},
+        {.wait = "go", .answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"},
+    };
+    struct rig *rig = rig_create(steps, 2);
+    struct pair_call *call = tunnel_pair_call(
+        &rig->pair, &(struct pair_request){.method = "POST", .path = "/services/svc/page", .body = true});
+    tunnel_pair_run(&rig->pair, hint_came, rig);
+    assert_int_equal(call->status, 0);
+    tunnel_pair_write(call, "go", 2, true);
+    tunnel_pair_run_to_close(call);
+    assert_int_equal(call->status, 200);
+    rig_destroy(rig);
+}
+
+static bool both_came(void *arg)
+{
+    const struct rig *rig = arg;
+    const char *head_end = strstr(scripted_service_received(rig->service), "\r\n\r\n");
+    return head_end && strlen(head_end + 4) == BIG_BYTES && rig->pair.call[0].body.len == BIG_BYTES + 7;
+}
+
+static void test_websocket_carries_big_messages_both_ways(void **state)
+{
+    (void)state;
+    static const struct scripted_step steps[] = {
+        {.wait = "\r\n\r\n", .websocket = true, .answer = "welcome", .fill_bytes = BIG_BYTES}};
+    struct rig *rig = rig_create(steps, 1);
+    struct pair_call *call = tunnel_pair_call(
+        &rig->pair,
+        &(struct pair_request){.method = "CONNECT", .protocol = "websocket", .path = "/services/svc/ws", .body = true});
+    char *bytes = mem_alloc(BIG_BYTES);
+    for (size_t i = 0; i < BIG_BYTES; i++)
+        bytes[i] = (char)('a' + i / 997 % 26);
+    for (size_t at = 0, piece = 1; at < BIG_BYTES; at += piece, piece = piece * 3 % 100003 + 1) // in odd pieces
+        tunnel_pair_write(call, bytes + at, piece < BIG_BYTES - at ? piece : BIG_BYTES - at, false);
+    tunnel_pair_run(&rig->pair, both_came, rig);
+    const char *received = strstr(scripted_service_received(rig->service), "\r\n\r\n") + 4;
+    assert_memory_equal(received, bytes, BIG_BYTES);
+    assert_memory_equal(call->body.at, "welcomexxx", 10);
+    tunnel_pair_write(call, "", 0, true);
+    tunnel_pair_run(&rig->pair, service_is_left, rig); // our half ended there, too
+    mem_free(bytes);
+    rig_destroy(rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_events_come_one_by_one),
+        cmocka_unit_test(test_early_hints_come_early),
+        cmocka_unit_test(test_websocket_carries_big_messages_both_ways),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
