@@ -58,13 +58,16 @@ static void leave(struct http2_connection *c)
 void http2_connection_send(struct http2_connection *c)
 {
     const uint8_t *at;
+    if (c->busy) return; // inside nghttp2: whoever called it sends when it is back
     c->depth++;
+    c->busy = true;
     while (c->connected && !c->dead && !c->full) {
         ssize_t n = nghttp2_session_mem_send(c->h2, &at);
         struct str part = str_of((const char *)at, n > 0 ? (size_t)n : 0);
         if (n <= 0) break;
         c->full = !upstream_connection_write(c->transport, &part, 1);
     }
+    c->busy = false;
     leave(c);
 }
 
@@ -79,7 +82,9 @@ static void on_read(void *arg, const char *at, size_t len)
 {
     struct http2_connection *c = arg;
     c->depth++;
+    c->busy = true;
     ssize_t n = nghttp2_session_mem_recv(c->h2, (const uint8_t *)at, len);
+    c->busy = false;
     if (n < 0) {
         struct error err = {0};
         error_set(&err, ERROR_PROTOCOL, "%s:%u: %s", c->host, (unsigned)c->port, nghttp2_strerror((int)n));

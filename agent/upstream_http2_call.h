@@ -22,6 +22,7 @@ struct http2_connection {
     unsigned call_count;
     uint64_t idle_since_ms;
     unsigned depth; // inside our own functions: memory stays
+    bool busy;      // inside nghttp2, which must not be entered twice
     bool connected, full, going_away, dead;
 };
 
