@@ -54,9 +54,9 @@ struct tunnel_node {
     struct tunnel_relay *relay_list;
 
     struct session_memory_pool memory; // of the sessions' nghttp2
-    uint64_t buffered_bytes; // received by sessions, not yet consumed
-    uint64_t window_bytes;   // windows granted above a stream's first
-    uint64_t record_bytes;   // promised to long report records that are being put together
+    uint64_t buffered_bytes;           // received by sessions, not yet consumed
+    uint64_t window_bytes;             // windows granted above a stream's first
+    uint64_t record_bytes;             // promised to long report records that are being put together
     double handshake_tokens;
     uint64_t handshake_at_ms;
 

@@ -294,7 +294,7 @@ static void model_check(const struct model *m, struct tunnel_directory *director
         for (int i = 0; i < SLOTS; i++)
             expected += m->sessions[i].entry && m->sessions[i].runtime == r && m->sessions[i].epoch &&
                         m->sessions[i].epoch < m->last_epoch;
-        tunnel_directory_match_older(directory, "acc", model_runtime(r), m->last_epoch, on_match, &older);
+        tunnel_directory_match_older(directory, STR("acc"), str_c(model_runtime(r)), m->last_epoch, on_match, &older);
         assert_int_equal(older.count, expected);
     }
 }
