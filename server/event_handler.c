@@ -30,6 +30,7 @@ struct lane {
     struct event_item **in_flight; // batch_count slots
     size_t in_flight_count;
     bool busy;    // the callbacks of its last transaction are running
+    bool away;    // so was the database at its last try
     size_t alone; // so many of the first go one by one: a transaction of them failed on its data or took too long
     unsigned conflicts;
     uint64_t started_us; // of the transaction in flight
@@ -194,6 +195,13 @@ bool event_handler_is_idle(const struct event_handler *handler)
     return handler->bytes == 0;
 }
 
+// What waits will find out when the database is back; without that, the first report after a while does.
+static bool lane_is_away(const struct lane *lane)
+{
+    bool waits = lane->count > 0 || lane->in_flight_count > 0;
+    return (lane->away && waits) || lane->not_before_ms > clock_mono_ms();
+}
+
 enum error_code event_handler_submit(struct event_handler *handler, const struct report *report, bool patient,
                                      event_item_done on_done, void *arg, struct error *err)
 {
@@ -203,7 +211,7 @@ enum error_code event_handler_submit(struct event_handler *handler, const struct
     if (!patient && event_handler_is_full(handler))
         return error_set(err, ERROR_UNAVAILABLE, "%zu bytes of reports are waiting, the limit is %llu", handler->bytes,
                          (unsigned long long)handler->options.queue_bytes_max);
-    if (!patient && (handler->stopped || (lane && lane->not_before_ms > clock_mono_ms())))
+    if (!patient && (handler->stopped || (lane && lane_is_away(lane))))
         return error_set(err, ERROR_UNAVAILABLE, "the database is away");
     if (!lane) lane = lane_create(handler, report->account_id);
     struct event_item *item = item_create(report, patient, on_done, arg);
@@ -231,6 +239,7 @@ static void lane_succeeded(struct lane *lane, const struct report_outcome *outco
 {
     struct event_handler *handler = lane->handler;
     backoff_reset(&lane->backoff);
+    lane->away = false;
     lane->not_before_ms = 0;
     lane->conflicts = 0;
     if (lane->alone) lane->alone -= count < lane->alone ? count : lane->alone;
@@ -318,6 +327,7 @@ static void lane_failed(struct lane *lane, const struct error *err)
     } else {
         struct error told = *err;
         if (told.code == ERROR_CONFLICT) told.code = ERROR_UNAVAILABLE;
+        lane->away = true;
         lane_put_back(lane, &told);
     }
     lane->not_before_ms = clock_mono_ms() + backoff_next_ms(&lane->backoff) + 1;

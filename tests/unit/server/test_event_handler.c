@@ -273,17 +273,19 @@ static void database_away(void **state)
     submit("a", "t2", 0, true, ERROR_NONE);
     submit("a", "h2", 0, false, ERROR_NONE);
     submit("a", "t3", 0, true, ERROR_NONE);
+    submit("a", "t4", 0, true, ERROR_NONE);
     answer(0, ERROR_UNAVAILABLE);
     check_told("h1 h2", ERROR_UNAVAILABLE); // also those whose turn had not come
     submit("a", "h3", 0, false, ERROR_UNAVAILABLE);
     submit("b", "h4", 0, false, ERROR_NONE); // nothing is known about b
-    submit("a", "t4", 0, true, ERROR_NONE);
-    assert_string_equal(bench->applies[1].account, "b");
-    answer(1, ERROR_NONE);
+    // The next try of a may be due by now, or later.
+    size_t b = bench->applies[1].account[0] == 'b' ? 1 : 2, a = 3 - b;
+    assert_string_equal(bench->applies[b].account, "b");
+    answer(b, ERROR_NONE);
     check_told("h4", ERROR_NONE);
     run_until(3);
-    assert_string_equal(bench->applies[2].names, "t1 t2 t3 t4");
-    answer(2, ERROR_UNAVAILABLE);
+    assert_string_equal(bench->applies[a].names, "t1 t2 t3 t4");
+    answer(a, ERROR_UNAVAILABLE);
     run_until(4);
     assert_string_equal(bench->applies[3].names, "t1 t2 t3 t4");
     answer(3, ERROR_NONE);
