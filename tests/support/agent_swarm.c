@@ -42,6 +42,7 @@ enum {
 static const char *const count_names[SWARM_COUNTS] = {
     [SWARM_DIALS] = "dials",
     [SWARM_TLS] = "tls_handshakes",
+    [SWARM_TLS_RESUMED] = "tls_resumed",
     [SWARM_UPGRADED] = "upgraded",
     [SWARM_ACKED] = "acked",
     [SWARM_REFUSED_401] = "refused_401",
@@ -283,7 +284,8 @@ static void set_tls(struct swarm *swarm, const char *ca_file)
     SSL_CTX_set_mode(swarm->tls,
                      SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_options(swarm->tls, SSL_OP_IGNORE_UNEXPECTED_EOF);
-    SSL_CTX_set_session_cache_mode(swarm->tls, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_session_cache_mode(swarm->tls, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+    SSL_CTX_sess_set_new_cb(swarm->tls, swarm_link_on_tls_session);
     SSL_CTX_set_alpn_protos(swarm->tls, alpn, sizeof(alpn) - 1);
 }
 
@@ -310,6 +312,8 @@ static void finish(struct swarm *swarm)
     while (swarm->links)
         swarm_link_end(swarm->links, NULL);
     free_ended(swarm);
+    for (size_t i = 0; i < swarm->agent_count; i++)
+        SSL_SESSION_free(swarm->agents[i].tls_session);
     nghttp2_hd_inflate_del(swarm->inflater);
     SSL_CTX_free(swarm->tls);
     close(swarm->epoll);

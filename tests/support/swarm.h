@@ -29,6 +29,7 @@ struct swarm_stream;
 enum swarm_count {
     SWARM_DIALS,
     SWARM_TLS,         // TLS handshakes that were completed
+    SWARM_TLS_RESUMED, // of them, those that went on from a ticket
     SWARM_UPGRADED,    // 101s
     SWARM_ACKED,       // HELLO_ACKs: tunnels that carry calls
     SWARM_REFUSED_401, // answers to the upgrade
@@ -123,12 +124,16 @@ struct swarm_agent {
     char token_text[TOKEN_TEXT_BYTES];
     struct token token;
     struct backoff retry, refused;
+    SSL_SESSION *tls_session;             // the newest ticket, or NULL
     struct swarm_link *serving, *opening; // others retire
     bool wanted;                          // started, not stopped
     bool replace;                         // dial although one is serving
     uint64_t dial_at_ms;                  // 0: nothing is planned
     uint64_t serving_since_ms, lost_at_ms;
 };
+
+// Called by OpenSSL when a ticket has come.
+int swarm_link_on_tls_session(SSL *ssl, SSL_SESSION *session);
 
 void swarm_agent_init(struct swarm_agent *agent, struct swarm *swarm);
 void swarm_agent_start(struct swarm_agent *agent, uint64_t spread_ms);

@@ -206,6 +206,14 @@ static void read_all(struct swarm_link *link)
     swarm_link_flush(link);
 }
 
+int swarm_link_on_tls_session(SSL *ssl, SSL_SESSION *session)
+{
+    struct swarm_link *link = SSL_get_app_data(ssl);
+    SSL_SESSION_free(link->agent->tls_session);
+    link->agent->tls_session = session;
+    return 1; // the reference is ours
+}
+
 // ---- opening -----------------------------------------------------------------------------------------------------
 
 static void send_upgrade(struct swarm_link *link)
@@ -250,6 +258,7 @@ static void go_on_with_tls(struct swarm_link *link)
         return;
     }
     swarm_count(link->swarm, SWARM_TLS);
+    if (SSL_session_reused(link->ssl)) swarm_count(link->swarm, SWARM_TLS_RESUMED);
     send_upgrade(link);
 }
 
@@ -264,7 +273,9 @@ static void on_connected(struct swarm_link *link)
         fail(link);
         return;
     }
+    SSL_set_app_data(link->ssl, link);
     SSL_set_connect_state(link->ssl);
+    if (link->agent->tls_session) SSL_set_session(link->ssl, link->agent->tls_session);
     link->phase = SWARM_IN_TLS;
     go_on_with_tls(link);
 }
