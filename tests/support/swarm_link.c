@@ -50,6 +50,8 @@ void swarm_link_end(struct swarm_link *link, const struct swarm_end *end)
 
 void swarm_link_free(struct swarm_link *link)
 {
+    // A connection that is freed without a shutdown takes the ticket it brought with it; an agent wants to keep that.
+    if (link->ssl) SSL_set_shutdown(link->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
     SSL_free(link->ssl);
     strbuf_finish(&link->answer);
     strbuf_finish(&link->plain);
