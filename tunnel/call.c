@@ -38,6 +38,8 @@ struct tunnel_call {
     bool over;                 // unlisted; freed when the last callback has returned
     unsigned depth;            // callbacks running
     unsigned letters, returns; // CALL_FAR: sent since it went there; how often the first came back
+    bool accepted;             // CALL_FAR: something came from there, so nothing comes back any more
+    struct relay_letter *kept; // CALL_FAR: what was sent after the first letter, until then; NULL: nothing
     struct turn_item turn;
 };
 
@@ -91,6 +93,29 @@ static void call_free_outbox(struct tunnel_call *call)
     call->outbox = NULL;
 }
 
+static void call_free_kept(struct tunnel_call *call)
+{
+    if (call->kept) relay_letter_free(call->kept);
+    call->kept = NULL;
+}
+
+// What `from` holds of the request goes behind what `to` holds. False: it is more than a queue may hold.
+static bool letter_append(struct relay_letter *to, const struct relay_letter *from)
+{
+    if (!byte_queue_add(&to->data, byte_queue_front(&from->data), from->data.len)) return false;
+    if (!from->end) return true;
+    to->end = true;
+    header_block_finish(&to->trailers);
+    if (from->trailers.count) to->trailers = header_block_copy(from->trailers.at, from->trailers.count);
+    return true;
+}
+
+static void call_accept(struct tunnel_call *call)
+{
+    call->accepted = true;
+    call_free_kept(call);
+}
+
 // Nothing reaches the call from here on; its memory goes when the callbacks that run have returned.
 static void call_unlist(struct tunnel_call *call)
 {
@@ -101,6 +126,7 @@ static void call_unlist(struct tunnel_call *call)
     call->away = NULL;
     turn_remove(&node->turn, &call->turn);
     call_free_outbox(call);
+    call_free_kept(call);
     id_map_remove(&node->calls, call->key);
     *call->link = call->next;
     if (call->next) call->next->link = call->link;
@@ -150,7 +176,10 @@ static void call_on_turn(struct turn_item *item)
     if (call->place != CALL_FAR || !call->outbox) return;
     struct relay_letter *letter = call->outbox;
     call->outbox = NULL;
-    call->letters++;
+    if (call->letters++ && !call->accepted) { // the first may yet come back, and this would be lost
+        if (!call->kept) call->kept = relay_letter_create(call->node->index, call->key);
+        if (!letter_append(call->kept, letter)) call_accept(call);
+    }
     if (!relay_letter_post(call->node->broker, call->far, letter))
         call_fail(call, TUNNEL_CAUSE_TUNNEL_LOST, "the session's node stopped");
 }
@@ -200,6 +229,7 @@ static void call_on_trailers(void *arg, const struct tunnel_header *headers, siz
 static void call_on_taken(void *arg, size_t len)
 {
     struct tunnel_call *call = arg;
+    call_accept(call);
     call->queued -= len;
     if (!call->full || call->queued > TUNNEL_CALL_QUEUE_BYTES / 2) return;
     call->full = false;
@@ -274,6 +304,8 @@ static void call_go_far(struct tunnel_call *call, struct tunnel_session_ref ref,
     call->place = CALL_FAR;
     call->far = ref.node;
     call->letters = 0;
+    call->accepted = false;
+    call_free_kept(call);
     if (!call_keep_request(call, request)) return;
     call->outbox->open = true;
     call->outbox->session = ref.id;
@@ -348,21 +380,15 @@ static void call_go_on(struct tunnel_call *call)
 void tunnel_call_take_back(struct tunnel_call *call, struct relay_letter *letter)
 {
     enum { RETURNS_MAX = 3 };
-    struct relay_letter *since = call->outbox; // not sent yet
-    bool lost = call->letters > 1 || call->returns++ == RETURNS_MAX || letter->request->request.epoch;
-    if (!lost && since && since->data.len)
-        lost = !byte_queue_add(&letter->data, byte_queue_front(&since->data), since->data.len);
-    if (lost) { // later letters went nowhere; or it is another replica's to look again
+    bool lost = call->accepted || call->returns++ == RETURNS_MAX || letter->request->request.epoch;
+    if (!lost && call->kept) lost = !letter_append(letter, call->kept);
+    if (!lost && call->outbox) lost = !letter_append(letter, call->outbox); // not sent yet
+    if (lost) { // something may be missing; or it is another replica's to look again
         relay_letter_free(letter);
         call_fail(call, TUNNEL_CAUSE_NO_TUNNEL, "the session has just ended");
         return;
     }
-    if (since && since->end) {
-        letter->end = true;
-        header_block_finish(&letter->trailers);
-        letter->trailers = since->trailers;
-        since->trailers = (struct header_block){0};
-    }
+    call_free_kept(call);
     call_free_outbox(call);
     turn_remove(&call->node->turn, &call->turn);
     call->place = CALL_WAITS;
