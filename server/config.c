@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 #include "base/parse.h"
-#include "server/ingress_proxies.h"
+#include "server/ingress/ingress_proxies.h"
 
 #define AT(field) offsetof(struct server_config, field)
 #define KIB       1024ll

@@ -8,8 +8,8 @@
 #include "base/mem.h"
 #include "base/parse.h"
 #include "migrations/migrations.h"
-#include "server/intake.h"
-#include "server/sessions.h"
+#include "server/reports/intake.h"
+#include "server/sessions/sessions.h"
 #include "server/worker.h"
 #include "server/worker_peers.h"
 

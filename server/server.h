@@ -8,9 +8,9 @@
 #include "api/graphql/schema.h"
 #include "base/error.h"
 #include "server/config.h"
-#include "server/peer_tls.h"
+#include "server/peer/peer_tls.h"
 #include "server/runtime_tokens.h"
-#include "server/tls_context.h"
+#include "server/tls/tls_context.h"
 #include "tunnel/broker.h"
 
 enum { SERVER_WORKERS_MAX = 16 };
@@ -30,7 +30,7 @@ struct server {
     unsigned worker_count;
     bool is_up; // it served: main's
     atomic_bool draining;
-    atomic_bool sessions_may_open; // see server/sessions.h
+    atomic_bool sessions_may_open; // see server/sessions/sessions.h
 };
 
 // Builds and starts everything; on an error nothing is left.

@@ -4,7 +4,7 @@
 
 #include "api/auth.h"
 #include "base/mem.h"
-#include "server/tls_context.h"
+#include "server/tls/tls_context.h"
 
 struct question {
     ingress_authenticated done;

@@ -4,7 +4,7 @@
 #define CULVERT_SERVER_WORKER_INGRESS_H
 
 #include "base/error.h"
-#include "server/ingress.h"
+#include "server/ingress/ingress.h"
 #include "server/worker.h"
 
 // Needs the worker's auth and tunnel node.

@@ -2,9 +2,9 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "server/peer_calls.h"
-#include "server/peer_door.h"
-#include "server/peer_links.h"
+#include "server/peer/peer_calls.h"
+#include "server/peer/peer_door.h"
+#include "server/peer/peer_links.h"
 
 enum { TICK_MS = 1000 };
 

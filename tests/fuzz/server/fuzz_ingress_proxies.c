@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/strbuf.h"
-#include "server/ingress_proxies.h"
+#include "server/ingress/ingress_proxies.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len);
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "server/ingress_route.h"
+#include "server/ingress/ingress_route.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len);
 

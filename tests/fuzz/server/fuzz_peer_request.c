@@ -1,7 +1,7 @@
 // Head fields of a hop, a line each: whatever another replica sends, what is taken has one meaning and can be sent on.
 #include <stdlib.h>
 
-#include "server/peer_wire.h"
+#include "server/peer/peer_wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,7 +1,7 @@
 // Lines about tunnels from Redis: what is taken is written again as it was.
 #include <stdlib.h>
 
-#include "server/registry_line.h"
+#include "server/sessions/registry_line.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -16,8 +16,8 @@
 #include "base/mem.h"
 #include "client.h"
 #include "fake_broker.h"
-#include "server/ingress.h"
-#include "server/tls_context.h"
+#include "server/ingress/ingress.h"
+#include "server/tls/tls_context.h"
 
 #define ACCOUNT "0123456789abcdef01234567"
 #define FOREIGN "ffffffffffffffffffffffff"

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/ingress_census.h"
-#include "server/ingress_proxies.h"
-#include "server/ingress_request_id.h"
+#include "server/ingress/ingress_census.h"
+#include "server/ingress/ingress_proxies.h"
+#include "server/ingress/ingress_request_id.h"
 
 static void test_a_key_stops_at_its_cap(void **state)
 {

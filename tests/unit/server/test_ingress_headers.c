@@ -10,7 +10,7 @@
 #include <strings.h>
 
 #include "base/token.h"
-#include "server/ingress_headers.h"
+#include "server/ingress/ingress_headers.h"
 
 static const struct ingress_caller plain_caller = {
     .peer = {"2001:db8::1", 11}, .host = {"a.example:1", 11}, .request_id = {"id-1", 4}, .tls = true};

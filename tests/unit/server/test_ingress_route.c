@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "server/ingress_route.h"
+#include "server/ingress/ingress_route.h"
 
 #define ACCOUNT "0123456789abcdef01234567"
 #define DOMAIN  "tunnels.example.com"

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "server/peer_wire.h"
+#include "server/peer/peer_wire.h"
 
 static const struct tunnel_request request = {
     .account_id = {"acc", 3},

@@ -10,9 +10,9 @@
 #include <cmocka.h>
 
 #include "base/id.h"
-#include "server/registry_lease.h"
-#include "server/registry_line.h"
-#include "server/registry_table.h"
+#include "server/sessions/registry_lease.h"
+#include "server/sessions/registry_line.h"
+#include "server/sessions/registry_table.h"
 
 enum { RUNTIMES = 12, ENTRIES_MAX = 8, PLACE_MS = 1000, NONE_MS = 100, STEPS = 200000 };
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "server/session_queue.h"
+#include "server/sessions/session_queue.h"
 #include "storage/session_batch.h"
 
 enum { NAMES_MAX = 600 };

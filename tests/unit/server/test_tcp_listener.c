@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "server/tcp_listener.h"
+#include "server/tls/tcp_listener.h"
 
 enum { TAKEN_MAX = 64, OWNERS_BYTES = 3000 };
 

@@ -1,0 +1,273 @@
+#include "server/ingress/ingress_connection.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "server/ingress/ingress_http1.h"
+#include "server/ingress/ingress_http2.h"
+
+uint64_t ingress_connection_now_ms(const struct ingress_connection *connection)
+{
+    return uv_now(loop_uv(connection->ingress->loop));
+}
+
+// ---- time ----------------------------------------------------------------------------------------------------
+
+static void on_timer(uv_timer_t *timer);
+
+// A timer that runs already and comes earlier is left alone: it looks at the state of that time.
+void ingress_connection_arm(struct ingress_connection *connection, uint64_t due_ms)
+{
+    if (due_ms == 0 || connection->state == INGRESS_CLOSED) return;
+    if (connection->timer_due_ms && connection->timer_due_ms <= due_ms) return;
+    uint64_t now = ingress_connection_now_ms(connection);
+    connection->timer_due_ms = due_ms;
+    uv_timer_start(&connection->timer, on_timer, due_ms > now ? due_ms - now : 1, 0);
+}
+
+bool ingress_connection_has_stalled(struct ingress_connection *connection, uint64_t limit_ms)
+{
+    uint64_t now = ingress_connection_now_ms(connection);
+    uint64_t sent = tls_stream_sent_bytes(connection->stream);
+    if (sent != connection->sent_bytes || tls_stream_queued(connection->stream) == 0) {
+        connection->sent_bytes = sent;
+        connection->sent_at_ms = now;
+    }
+    return now - connection->sent_at_ms >= limit_ms;
+}
+
+void ingress_connection_forget_progress(struct ingress_connection *connection)
+{
+    connection->sent_at_ms = ingress_connection_now_ms(connection);
+    connection->sent_bytes = UINT64_MAX; // not looked at yet
+}
+
+static void look_at_lingering(struct ingress_connection *connection)
+{
+    uint64_t limit = connection->ingress->options.stall_timeout_ms;
+    uint64_t now = ingress_connection_now_ms(connection);
+    bool over = tls_stream_is_shut(connection->stream) &&
+                (connection->eof || now - connection->linger_since_ms >= INGRESS_LINGER_MS);
+    if (over || ingress_connection_has_stalled(connection, limit)) {
+        ingress_connection_close(connection);
+        return;
+    }
+    ingress_connection_arm(connection, now + (limit < INGRESS_LINGER_MS ? limit : INGRESS_LINGER_MS) / 2 + 1);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct ingress_connection *connection = timer->data;
+    connection->timer_due_ms = 0;
+    if (connection->state == INGRESS_LINGERING) look_at_lingering(connection);
+    if (connection->state != INGRESS_SERVING) return;
+    uint64_t due = connection->protocol->on_time(connection->front, ingress_connection_now_ms(connection));
+    if (connection->state == INGRESS_SERVING) ingress_connection_arm(connection, due);
+}
+
+void ingress_connection_be_patient(struct ingress_connection *connection)
+{
+    if (!connection->patient) tls_stream_be_patient(connection->stream);
+    connection->patient = true;
+}
+
+// ---- the socket's callbacks ----------------------------------------------------------------------------------
+
+static void start_protocol(struct ingress_connection *connection)
+{
+    bool http2 = str_eq(tls_stream_protocol(connection->stream), STR("h2"));
+    connection->state = INGRESS_SERVING;
+    connection->protocol = http2 ? &ingress_http2_protocol : &ingress_http1_protocol;
+    connection->front = http2 ? (void *)ingress_http2_create(connection) : (void *)ingress_http1_create(connection);
+    metric_add(metric_with(connection->ingress->by_protocol, connection->protocol->name), 1);
+}
+
+static void on_open(void *arg)
+{
+    struct ingress_connection *connection = arg;
+    if (connection->ingress->stopped) {
+        ingress_connection_linger(connection);
+        return;
+    }
+    start_protocol(connection);
+    tls_stream_read_start(connection->stream);
+}
+
+static void on_data(void *arg, const char *at, size_t len)
+{
+    struct ingress_connection *connection = arg;
+    if (connection->cut_reason || connection->state != INGRESS_SERVING) return;
+    connection->protocol->on_data(connection->front, at, len);
+}
+
+static void on_eof(void *arg)
+{
+    struct ingress_connection *connection = arg;
+    if (connection->cut_reason || connection->state == INGRESS_CLOSED) return;
+    connection->eof = true;
+    if (connection->state == INGRESS_SERVING)
+        connection->protocol->on_eof(connection->front);
+    else if (connection->state != INGRESS_LINGERING || tls_stream_is_shut(connection->stream))
+        ingress_connection_close(connection);
+}
+
+static void on_drain(void *arg)
+{
+    struct ingress_connection *connection = arg;
+    if (connection->state == INGRESS_SERVING) connection->protocol->on_drain(connection->front);
+}
+
+static void on_hangup(void *arg)
+{
+    struct ingress_connection *connection = arg;
+    if (connection->state == INGRESS_SERVING) connection->protocol->on_hangup(connection->front);
+}
+
+static void on_fail(void *arg, const struct error *err)
+{
+    struct ingress_connection *connection = arg;
+    log_debug("ingress", "connection_failed", log_c("peer", connection->peer), log_err(err));
+    if (connection->state == INGRESS_SERVING && connection->protocol->is_busy(connection->front))
+        ingress_connection_cut(connection, "client-gone");
+    else
+        ingress_connection_close(connection);
+}
+
+static void run_turn(struct turn_item *item)
+{
+    struct ingress_connection *connection =
+        (struct ingress_connection *)((char *)item - offsetof(struct ingress_connection, turn_item));
+    if (connection->state == INGRESS_CLOSED) return;
+    if (connection->cut_reason) {
+        metric_add(metric_with(connection->ingress->cuts, connection->cut_reason), 1);
+        log_debug("ingress", "connection_cut", log_c("peer", connection->peer),
+                  log_c("reason", connection->cut_reason));
+        ingress_connection_close(connection);
+    } else if (connection->state == INGRESS_SERVING) {
+        connection->protocol->on_turn(connection->front);
+    }
+}
+
+// ---- for the protocols ---------------------------------------------------------------------------------------
+
+void ingress_connection_wake(struct ingress_connection *connection)
+{
+    if (connection->state != INGRESS_CLOSED) turn_add(&connection->ingress->pool.turn, &connection->turn_item);
+}
+
+void ingress_connection_cut(struct ingress_connection *connection, const char *reason)
+{
+    if (connection->cut_reason) return;
+    connection->cut_reason = reason;
+    ingress_connection_wake(connection);
+}
+
+static void end_protocol(struct ingress_connection *connection)
+{
+    if (connection->front) connection->protocol->destroy(connection->front);
+    connection->front = NULL;
+}
+
+void ingress_connection_linger(struct ingress_connection *connection)
+{
+    if (connection->state == INGRESS_LINGERING || connection->state == INGRESS_CLOSED) return;
+    end_protocol(connection);
+    connection->state = INGRESS_LINGERING;
+    connection->linger_since_ms = ingress_connection_now_ms(connection);
+    ingress_connection_forget_progress(connection);
+    tls_stream_shutdown(connection->stream);
+    tls_stream_read_start(connection->stream);
+    look_at_lingering(connection);
+}
+
+bool ingress_connection_take_account(struct ingress_connection *connection, struct str account_id)
+{
+    struct ingress_census *accounts = &connection->ingress->accounts;
+    if (str_eq(account_id, str_c(connection->account))) return true;
+    if (account_id.len >= sizeof connection->account || !ingress_census_enter(accounts, account_id)) return false;
+    if (connection->account[0]) ingress_census_leave(accounts, str_c(connection->account));
+    snprintf(connection->account, sizeof connection->account, "%.*s", STR_ARG(account_id));
+    return true;
+}
+
+// ---- life ----------------------------------------------------------------------------------------------------
+
+void ingress_connection_stop(struct ingress_connection *connection)
+{
+    if (connection->state == INGRESS_SERVING && !connection->cut_reason) connection->protocol->stop(connection->front);
+}
+
+static void on_handle_gone(struct ingress_connection *connection)
+{
+    struct ingress *ingress = connection->ingress;
+    if (--connection->handles_open > 0) return;
+    *connection->link = connection->next;
+    if (connection->next) connection->next->link = connection->link;
+    if (connection->counted) ingress_census_leave(&ingress->addresses, str_c(connection->network));
+    if (connection->account[0]) ingress_census_leave(&ingress->accounts, str_c(connection->account));
+    ingress->connections--;
+    metric_move(ingress->open_connections, -1);
+    mem_free(connection);
+    if (ingress->listener) tcp_listener_connection_closed(ingress->listener);
+    ingress_check_closed(ingress);
+}
+
+static void on_stream_closed(void *arg)
+{
+    on_handle_gone(arg);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    on_handle_gone(handle->data);
+}
+
+void ingress_connection_close(struct ingress_connection *connection)
+{
+    if (connection->state == INGRESS_CLOSED) return;
+    end_protocol(connection);
+    connection->state = INGRESS_CLOSED;
+    turn_remove(&connection->ingress->pool.turn, &connection->turn_item);
+    tls_stream_close(connection->stream, on_stream_closed, connection);
+    uv_close((uv_handle_t *)&connection->timer, on_timer_closed);
+}
+
+static void link_connection(struct ingress_connection *connection, struct ingress *ingress)
+{
+    connection->ingress = ingress;
+    connection->next = ingress->first;
+    connection->link = &ingress->first;
+    if (ingress->first) ingress->first->link = &connection->next;
+    ingress->first = connection;
+    ingress->connections++;
+    metric_move(ingress->open_connections, 1);
+}
+
+void ingress_connection_create(struct ingress *ingress, uv_tcp_t *tcp)
+{
+    static const struct tls_stream_events events = {.on_open = on_open,
+                                                    .on_data = on_data,
+                                                    .on_eof = on_eof,
+                                                    .on_drain = on_drain,
+                                                    .on_hangup = on_hangup,
+                                                    .on_fail = on_fail};
+    struct ingress_connection *connection = mem_zalloc(sizeof *connection);
+    link_connection(connection, ingress);
+    connection->handles_open = 2;
+    connection->turn_item.run = run_turn;
+    uv_timer_init(loop_uv(ingress->loop), &connection->timer);
+    connection->timer.data = connection;
+    connection->stream =
+        tls_stream_create(&ingress->pool, tcp, ingress->tls, ingress->options.head_timeout_ms, &events, connection);
+    tls_stream_peer(connection->stream, connection->peer);
+    // A proxy in front of us speaks for many clients.
+    if (ingress_proxies_have(&ingress->proxies, str_c(connection->peer))) return;
+    ingress_census_network(connection->peer, connection->network);
+    connection->counted = ingress_census_enter(&ingress->addresses, str_c(connection->network));
+    if (connection->counted) return;
+    // Before the handshake, which is what costs.
+    metric_add(metric_with(ingress->refused, "address"), 1);
+    ingress_connection_close(connection);
+}

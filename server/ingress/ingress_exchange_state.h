@@ -1,0 +1,60 @@
+// ingress_exchange_state: what the two halves of an exchange share: ingress_exchange.c carries the request,
+// ingress_exchange_answer.c the answer. Private to them.
+#ifndef CULVERT_SERVER_INGRESS_EXCHANGE_STATE_H
+#define CULVERT_SERVER_INGRESS_EXCHANGE_STATE_H
+
+#include "base/arena.h"
+#include "server/ingress/ingress_exchange.h"
+#include "server/ingress/ingress_request_id.h"
+#include "server/ingress/ingress_route.h"
+
+enum { INGRESS_TRAILERS_MAX = 16 };
+
+// A question to authenticate() that outlives an exchange whose client has left.
+struct ingress_authentication {
+    struct ingress *ingress;
+    struct ingress_exchange *exchange; // NULL: nobody waits
+};
+
+struct ingress_exchange {
+    struct ingress_connection *connection;
+    struct ingress *ingress;
+    const struct ingress_front *front;
+    void *front_arg;
+    struct arena *arena;
+    struct ingress_request request;
+    struct ingress_route route;
+    struct ingress_authentication *authentication; // while it is pending
+    struct tunnel_call *call;                      // while it runs
+    uint64_t since_us;
+    char request_id[INGRESS_REQUEST_ID_BYTES];
+
+    // The request's body.
+    bool received;           // nothing of the request is to come
+    bool call_blocked;       // the tunnel has no room
+    uint64_t continue_at_ms; // when a client that waits for 100 Continue gets ours; 0: it does not wait
+
+    // The answer.
+    int status;    // 0: not begun
+    bool bodyless; // whatever its length says
+    bool raw;      // switched protocols: bytes as they are
+    bool over;     // whole, or given up
+    bool last;     // no request shall follow: the client is refused for its form, or for being too many
+    bool patient;
+    bool client_blocked;
+    uint64_t answer_left; // UINT64_MAX: unknown
+    size_t unconsumed;    // bytes the client has still to take before the tunnel gets its credit back
+    struct tunnel_header trailers[INGRESS_TRAILERS_MAX];
+    size_t trailer_count;
+};
+
+// How the tunnel's answer becomes the client's; the argument is the exchange.
+extern const struct tunnel_call_events ingress_exchange_events;
+
+// The whole answer to a request that is not carried (further).
+void ingress_exchange_answer_problem(struct ingress_exchange *exchange, int status, const char *code,
+                                     const char *detail);
+// Sends 100 Continue to a client that waits for one.
+void ingress_exchange_continue(struct ingress_exchange *exchange);
+
+#endif

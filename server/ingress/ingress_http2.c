@@ -1,0 +1,230 @@
+#include "server/ingress/ingress_http2.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "server/ingress/ingress_http2_state.h"
+
+enum {
+    NOTICE_MS = 500,  // between "no more, please" and "no more" (RFC 9113 section 6.8): a round trip
+    WITHHELD_MS = 50, // how often credit that was held back is looked at
+};
+
+static uint64_t now_ms(const struct ingress_http2 *http2)
+{
+    return ingress_connection_now_ms(http2->connection);
+}
+
+// ---- bounds --------------------------------------------------------------------------------------------------
+
+void ingress_http2_count_noise(struct ingress_http2 *http2)
+{
+    uint64_t now = now_ms(http2), forgiven = (now - http2->noise_at_ms) * INGRESS_HTTP2_NOISE_PER_SECOND / 1000;
+    if (forgiven > 0) {
+        http2->noise = http2->noise > forgiven ? http2->noise - forgiven : 0;
+        http2->noise_at_ms = now;
+    }
+    if (++http2->noise <= INGRESS_HTTP2_NOISE_MAX) return;
+    (void)nghttp2_session_terminate_session(http2->session, NGHTTP2_ENHANCE_YOUR_CALM);
+    ingress_connection_cut(http2->connection, "http2-flood");
+}
+
+void ingress_http2_credit(struct ingress_http2 *http2, size_t len)
+{
+    struct ingress *ingress = http2->connection->ingress;
+    http2->withheld += len;
+    if (http2->withheld == 0) return;
+    if (ingress->buffered_bytes >= ingress->options.buffered_bytes_max) {
+        ingress_connection_arm(http2->connection, now_ms(http2) + WITHHELD_MS);
+        return;
+    }
+    (void)nghttp2_session_consume_connection(http2->session, http2->withheld);
+    http2->withheld = 0;
+}
+
+// ---- output --------------------------------------------------------------------------------------------------
+
+static void flush(struct ingress_http2 *http2)
+{
+    struct ingress_connection *connection = http2->connection;
+    while (tls_stream_queued(connection->stream) < TLS_STREAM_QUEUE_HIGH) {
+        const uint8_t *at;
+        ssize_t len = nghttp2_session_mem_send(http2->session, &at);
+        if (len < 0) ingress_connection_cut(connection, "http2-protocol");
+        if (len <= 0) return;
+        // False wakes us by on_drain.
+        if (!tls_stream_write(connection->stream, at, (size_t)len)) return;
+    }
+}
+
+static bool is_finished(const struct ingress_http2 *http2)
+{
+    if (nghttp2_session_want_write(http2->session)) return false;
+    return !nghttp2_session_want_read(http2->session) || (http2->said_end && http2->streams == 0);
+}
+
+static void on_turn(void *front)
+{
+    struct ingress_http2 *http2 = front;
+    if (http2->pump_wanted) {
+        http2->pump_wanted = false;
+        for (struct ingress_http2_stream *stream = http2->first; stream; stream = stream->next)
+            if (stream->pump) {
+                ingress_http2_stream_pump(stream);
+                if (!stream->head_waits) ingress_http2_stream_submit_head(stream);
+            }
+        ingress_http2_credit(http2, 0);
+    }
+    flush(http2);
+    if (!http2->connection->cut_reason && is_finished(http2)) ingress_connection_linger(http2->connection);
+}
+
+static void on_drain(void *front)
+{
+    struct ingress_http2 *http2 = front;
+    ingress_connection_wake(http2->connection);
+}
+
+// ---- input ---------------------------------------------------------------------------------------------------
+
+static void on_data(void *front, const char *at, size_t len)
+{
+    struct ingress_http2 *http2 = front;
+    ssize_t used = nghttp2_session_mem_recv(http2->session, (const uint8_t *)at, len);
+    if (used < 0) {
+        log_debug("ingress", "http2_broken", log_c("peer", http2->connection->peer),
+                  log_c("error", nghttp2_strerror((int)used)));
+        ingress_connection_cut(http2->connection, used == NGHTTP2_ERR_FLOODED ? "http2-flood" : "http2-protocol");
+        return;
+    }
+    ingress_connection_wake(http2->connection);
+}
+
+static void on_eof(void *front)
+{
+    struct ingress_http2 *http2 = front;
+    // Streams are half-closed one by one; a connection that ends takes all of them along.
+    if (http2->streams > 0)
+        ingress_connection_cut(http2->connection, "client-gone");
+    else
+        ingress_connection_close(http2->connection);
+}
+
+static void on_hangup(void *front)
+{
+    on_eof(front);
+}
+
+// ---- time ----------------------------------------------------------------------------------------------------
+
+static void soonest(uint64_t *due, uint64_t other)
+{
+    if (other && (*due == 0 || other < *due)) *due = other;
+}
+
+static void say_end(struct ingress_http2 *http2)
+{
+    if (http2->said_end) return;
+    http2->said_end = true;
+    (void)nghttp2_submit_goaway(http2->session, NGHTTP2_FLAG_NONE,
+                                nghttp2_session_get_last_proc_stream_id(http2->session), NGHTTP2_NO_ERROR, NULL, 0);
+    ingress_connection_wake(http2->connection);
+}
+
+static bool has_patient_stream(const struct ingress_http2 *http2)
+{
+    for (const struct ingress_http2_stream *stream = http2->first; stream; stream = stream->next)
+        if (stream->exchange && ingress_exchange_is_patient(stream->exchange)) return true;
+    return false;
+}
+
+static uint64_t on_time(void *front, uint64_t now)
+{
+    struct ingress_http2 *http2 = front;
+    const struct ingress_options *options = &http2->connection->ingress->options;
+    uint64_t due = now + options->stall_timeout_ms / 4 + 1;
+    if (http2->head_since_ms && now - http2->head_since_ms >= options->head_timeout_ms)
+        ingress_connection_cut(http2->connection, "head-timeout");
+    else if (http2->head_since_ms)
+        soonest(&due, http2->head_since_ms + options->head_timeout_ms);
+    if (http2->last_said_ms && now - http2->last_said_ms >= NOTICE_MS)
+        say_end(http2);
+    else if (http2->last_said_ms)
+        soonest(&due, http2->last_said_ms + NOTICE_MS);
+    if (http2->streams == 0 && !http2->head_since_ms) {
+        if (now - http2->idle_since_ms >= options->idle_timeout_ms) say_end(http2);
+        soonest(&due, http2->idle_since_ms + options->idle_timeout_ms);
+    }
+    for (struct ingress_http2_stream *stream = http2->first; stream; stream = stream->next)
+        soonest(&due, ingress_http2_stream_on_time(stream, now));
+    if (ingress_connection_has_stalled(http2->connection, options->stall_timeout_ms) && !has_patient_stream(http2))
+        ingress_connection_cut(http2->connection, "client-stalled");
+    ingress_http2_credit(http2, 0);
+    ingress_connection_wake(http2->connection);
+    return due > now ? due : now + options->stall_timeout_ms / 4 + 1;
+}
+
+// ---- life ----------------------------------------------------------------------------------------------------
+
+static void stop(void *front)
+{
+    struct ingress_http2 *http2 = front;
+    if (http2->last_said_ms || http2->said_end) return;
+    http2->last_said_ms = now_ms(http2);
+    (void)nghttp2_submit_shutdown_notice(http2->session);
+    ingress_connection_arm(http2->connection, http2->last_said_ms + NOTICE_MS);
+    ingress_connection_wake(http2->connection);
+}
+
+static bool is_busy(const void *front)
+{
+    const struct ingress_http2 *http2 = front;
+    return http2->streams > 0;
+}
+
+static void destroy(void *front)
+{
+    struct ingress_http2 *http2 = front;
+    while (http2->first)
+        ingress_http2_stream_destroy(http2->first);
+    nghttp2_session_del(http2->session);
+    mem_free(http2);
+}
+
+static void submit_settings(struct ingress_http2 *http2)
+{
+    const struct ingress_options *options = &http2->connection->ingress->options;
+    const nghttp2_settings_entry settings[] = {
+        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, options->http2_streams_max},
+        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, INGRESS_HTTP2_STREAM_WINDOW},
+        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, (uint32_t)options->head_bytes_max},
+        {NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1},
+        {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
+    };
+    (void)nghttp2_submit_settings(http2->session, NGHTTP2_FLAG_NONE, settings, sizeof settings / sizeof *settings);
+    (void)nghttp2_session_set_local_window_size(http2->session, NGHTTP2_FLAG_NONE, 0, INGRESS_HTTP2_WINDOW);
+}
+
+struct ingress_http2 *ingress_http2_create(struct ingress_connection *connection)
+{
+    struct ingress_http2 *http2 = mem_zalloc(sizeof *http2);
+    http2->connection = connection;
+    http2->idle_since_ms = http2->noise_at_ms = now_ms(http2);
+    http2->session = ingress_http2_session_create(http2);
+    submit_settings(http2);
+    ingress_connection_forget_progress(connection);
+    ingress_connection_arm(connection, on_time(http2, http2->idle_since_ms));
+    return http2;
+}
+
+const struct ingress_protocol ingress_http2_protocol = {
+    .name = "h2",
+    .on_data = on_data,
+    .on_eof = on_eof,
+    .on_drain = on_drain,
+    .on_hangup = on_hangup,
+    .on_turn = on_turn,
+    .on_time = on_time,
+    .stop = stop,
+    .is_busy = is_busy,
+    .destroy = destroy,
+};

@@ -1,0 +1,190 @@
+#include <stdlib.h>
+
+#include "server/ingress/ingress_http2_state.h"
+
+enum {
+    ACKS_QUEUED_MAX = 200, // answers to PING and SETTINGS that a client does not read
+    SETTINGS_MAX = 32,     // in one frame
+    CONTINUATIONS_MAX = 8,
+    RESETS_BURST = 500, // of streams by the client; then so many a second
+    RESETS_PER_SECOND = 50,
+};
+
+static struct ingress_http2_stream *find(nghttp2_session *session, int32_t id)
+{
+    return nghttp2_session_get_stream_user_data(session, id);
+}
+
+static bool is_request(const nghttp2_frame *frame)
+{
+    return frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST;
+}
+
+// ---- heads ---------------------------------------------------------------------------------------------------
+
+static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
+{
+    struct ingress_http2 *http2 = arg;
+    struct ingress_connection *connection = http2->connection;
+    http2->head_since_ms = ingress_connection_now_ms(connection);
+    ingress_connection_arm(connection, http2->head_since_ms + connection->ingress->options.head_timeout_ms);
+    if (!is_request(frame)) return 0;
+    struct ingress_http2_stream *stream = ingress_http2_stream_create(http2, frame->hd.stream_id);
+    (void)nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, stream);
+    return 0;
+}
+
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,
+                     const uint8_t *value, size_t value_len, uint8_t flags, void *arg)
+{
+    struct ingress_http2_stream *stream = find(session, frame->hd.stream_id);
+    (void)flags;
+    (void)arg;
+    if (stream)
+        ingress_http2_stream_add_field(stream, str_of((const char *)name, name_len),
+                                       str_of((const char *)value, value_len), !is_request(frame));
+    return 0;
+}
+
+// ---- frames --------------------------------------------------------------------------------------------------
+
+static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
+{
+    struct ingress_http2 *http2 = arg;
+    bool end = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
+    struct ingress_http2_stream *stream;
+    switch (frame->hd.type) {
+    case NGHTTP2_HEADERS:
+        http2->head_since_ms = 0;
+        stream = find(session, frame->hd.stream_id);
+        if (!stream) return 0;
+        if (end) stream->ended = true;
+        if (is_request(frame))
+            ingress_http2_stream_start(stream);
+        else if (end)
+            ingress_http2_stream_take_end(stream);
+        return 0;
+    case NGHTTP2_DATA:
+        stream = find(session, frame->hd.stream_id);
+        if (frame->hd.length == 0 && !end) ingress_http2_count_noise(http2);
+        if (stream && end) ingress_http2_stream_take_end(stream);
+        return 0;
+    default: return 0;
+    }
+}
+
+// Every frame that is none of a request: also those that nghttp2 skips without a word.
+static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *head, void *arg)
+{
+    (void)session;
+    if (head->type != NGHTTP2_HEADERS && head->type != NGHTTP2_DATA && head->type != NGHTTP2_CONTINUATION)
+        ingress_http2_count_noise(arg);
+    return 0;
+}
+
+static int on_data_chunk_recv(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *at, size_t len,
+                              void *arg)
+{
+    struct ingress_http2 *http2 = arg;
+    struct ingress_http2_stream *stream = find(session, id);
+    (void)flags;
+    if (stream)
+        ingress_http2_stream_take_data(stream, at, len);
+    else
+        (void)nghttp2_session_consume_stream(session, id, len);
+    ingress_http2_credit(http2, len);
+    return 0;
+}
+
+// What a client does wrong costs us a reset each time, as its own resets do.
+static int on_invalid_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, int code, void *arg)
+{
+    (void)session;
+    (void)code;
+    struct ingress_http2 *http2 = arg;
+    if (frame->hd.type == NGHTTP2_HEADERS) http2->head_since_ms = 0;
+    ingress_http2_count_noise(http2);
+    return 0;
+}
+
+static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, void *arg)
+{
+    struct ingress_http2 *http2 = arg;
+    struct ingress_http2_stream *stream = find(session, id);
+    (void)code;
+    if (!stream) return 0;
+    (void)nghttp2_session_set_stream_user_data(session, id, NULL);
+    ingress_http2_stream_destroy(stream);
+    if (http2->streams > 0) return 0;
+    struct ingress_connection *connection = http2->connection;
+    http2->idle_since_ms = ingress_connection_now_ms(connection);
+    ingress_connection_arm(connection, http2->idle_since_ms + connection->ingress->options.idle_timeout_ms);
+    return 0;
+}
+
+// ---- sending -------------------------------------------------------------------------------------------------
+
+static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
+{
+    struct ingress_http2 *http2 = arg;
+    if (frame->hd.type == NGHTTP2_DATA && http2->noise > 1) http2->noise -= 2; // windows are opened for those
+    if (!(frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) return 0;
+    struct ingress_http2_stream *stream = find(session, frame->hd.stream_id);
+    if (!stream) return 0;
+    stream->end_sent = true;
+    // The answer is whole before the request is: the rest of it is of no use (RFC 9113 section 8.1).
+    if (!stream->ended)
+        (void)nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_NO_ERROR);
+    return 0;
+}
+
+static int on_send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *head, size_t len,
+                        nghttp2_data_source *source, void *arg)
+{
+    struct ingress_http2 *http2 = arg;
+    (void)session;
+    (void)frame;
+    // nghttp2 goes on by itself for as long as there are bytes: the socket's pace is told here. on_drain comes.
+    if (tls_stream_queued(http2->connection->stream) >= TLS_STREAM_QUEUE_HIGH) return NGHTTP2_ERR_WOULDBLOCK;
+    ingress_http2_stream_send(source->ptr, head, len);
+    return 0;
+}
+
+// ---- the session ---------------------------------------------------------------------------------------------
+
+static void set_callbacks(nghttp2_session_callbacks *callbacks)
+{
+    nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks, on_begin_frame);
+    nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
+    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame_recv);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data_chunk_recv);
+    nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, on_invalid_frame_recv);
+    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
+    nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_send);
+    nghttp2_session_callbacks_set_send_data_callback(callbacks, on_send_data);
+}
+
+static void set_options(nghttp2_option *option)
+{
+    nghttp2_option_set_no_auto_window_update(option, 1);
+    nghttp2_option_set_no_closed_streams(option, 1);
+    nghttp2_option_set_max_outbound_ack(option, ACKS_QUEUED_MAX);
+    nghttp2_option_set_max_settings(option, SETTINGS_MAX);
+    nghttp2_option_set_max_continuations(option, CONTINUATIONS_MAX);
+    nghttp2_option_set_stream_reset_rate_limit(option, RESETS_BURST, RESETS_PER_SECOND);
+}
+
+nghttp2_session *ingress_http2_session_create(struct ingress_http2 *http2)
+{
+    nghttp2_session_callbacks *callbacks;
+    nghttp2_option *option;
+    nghttp2_session *session;
+    if (nghttp2_session_callbacks_new(&callbacks) != 0 || nghttp2_option_new(&option) != 0) abort(); // out of memory
+    set_callbacks(callbacks);
+    set_options(option);
+    if (nghttp2_session_server_new2(&session, callbacks, http2, option) != 0) abort();
+    nghttp2_session_callbacks_del(callbacks);
+    nghttp2_option_del(option);
+    return session;
+}

@@ -1,0 +1,35 @@
+#include "server/ingress/ingress_request_id.h"
+
+#include "base/clock.h"
+
+// splitmix64.
+static uint64_t next(uint64_t *state)
+{
+    uint64_t x = *state += 0x9e3779b97f4a7c15ull;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+    return x ^ (x >> 31);
+}
+
+static char *add_hex(char *out, uint64_t value, unsigned digits)
+{
+    while (digits > 0)
+        *out++ = "0123456789abcdef"[value >> 4 * --digits & 15];
+    return out;
+}
+
+void ingress_request_id_make(uint64_t seed[2], char *out)
+{
+    uint64_t ms = (uint64_t)clock_wall_ms();
+    uint64_t high = next(&seed[0]), low = next(&seed[1]);
+    out = add_hex(out, ms >> 16, 8);
+    *out++ = '-';
+    out = add_hex(out, ms, 4);
+    *out++ = '-';
+    out = add_hex(out, 0x7000 | (high & 0xfff), 4);
+    *out++ = '-';
+    out = add_hex(out, 0x8000 | (low >> 48 & 0x3fff), 4);
+    *out++ = '-';
+    out = add_hex(out, low, 12);
+    *out = '\0';
+}

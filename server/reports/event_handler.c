@@ -1,0 +1,433 @@
+#include "server/reports/event_handler.h"
+
+#include <stdio.h>
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/metrics.h"
+
+enum { RETRY_BASE_MS = 50, RETRY_CAP_MS = 5000, CONFLICTS_MAX = 3 };
+
+// A report and its bytes, in one allocation.
+struct event_item {
+    struct event_item *next;
+    struct report report;
+    size_t bytes;
+    bool patient;
+    event_item_done on_done;
+    void *arg;
+};
+
+// One account's reports; there while it has some.
+struct lane {
+    struct lane *next;
+    struct event_handler *handler;
+    char account_id[64];
+    struct event_item *first, *last;
+    size_t count, bytes;
+    struct event_item **in_flight; // batch_count slots
+    size_t in_flight_count;
+    bool busy;    // the callbacks of its last transaction are running
+    bool away;    // so was the database at its last try
+    size_t alone; // so many of the first go one by one: a transaction of them failed on its data or took too long
+    unsigned conflicts;
+    uint64_t started_us; // of the transaction in flight
+    struct backoff backoff;
+    uint64_t not_before_ms; // of the next try, after a failure
+    uint64_t since_ms;      // when the oldest waiting report came
+};
+
+struct event_handler {
+    struct loop *loop;
+    struct event_handler_options options;
+    struct lane *lanes;
+    size_t bytes;
+    uv_timer_t *timer;
+    bool stopped, pumping, pump_again;
+    struct metric *batches, *applied, *unchanged, *refused, *failed, *queued_bytes, *commit_seconds;
+};
+
+static void pump(struct event_handler *handler);
+
+static void make_metrics(struct event_handler *handler)
+{
+    struct metric_family *reports =
+        metrics_counter("culvert_reports_total", "Reports by how they ended.", "result", NULL);
+    handler->applied = metric_with(reports, "applied");
+    handler->unchanged = metric_with(reports, "unchanged");
+    handler->refused = metric_with(reports, "refused");
+    handler->failed = metric_with(reports, "failed");
+    handler->batches =
+        metric_with(metrics_counter("culvert_report_transactions_total", "Transactions that applied reports.", NULL));
+    handler->queued_bytes =
+        metric_with(metrics_gauge("culvert_reports_queued_bytes", "Bytes of reports not yet committed.", NULL));
+    handler->commit_seconds = metric_with(
+        metrics_histogram("culvert_report_transaction_seconds", "Time of one transaction of reports.", NULL));
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    pump(timer->data);
+}
+
+struct event_handler *event_handler_create(struct loop *loop, const struct event_handler_options *options)
+{
+    struct event_handler *handler = mem_zalloc(sizeof *handler);
+    handler->loop = loop;
+    handler->options = *options;
+    handler->timer = mem_zalloc(sizeof *handler->timer);
+    uv_timer_init(loop_uv(loop), handler->timer);
+    handler->timer->data = handler;
+    make_metrics(handler);
+    return handler;
+}
+
+static void free_timer(uv_handle_t *timer)
+{
+    mem_free(timer);
+}
+
+static void item_end(struct event_handler *handler, struct event_item *item, const struct error *err,
+                     const struct report_outcome *outcome)
+{
+    handler->bytes -= item->bytes;
+    metric_move(handler->queued_bytes, -(int64_t)item->bytes);
+    item->on_done(item->arg, err, &item->report, outcome);
+    mem_free(item);
+}
+
+void event_handler_stop(struct event_handler *handler)
+{
+    handler->stopped = true;
+    uv_timer_stop(handler->timer);
+}
+
+void event_handler_destroy(struct event_handler *handler)
+{
+    if (!handler) return;
+    struct error err;
+    error_set(&err, ERROR_CANCELLED, "the server is shutting down");
+    for (struct lane *lane = handler->lanes, *next; lane; lane = next) {
+        next = lane->next;
+        for (size_t i = 0; i < lane->in_flight_count; i++)
+            item_end(handler, lane->in_flight[i], &err, NULL);
+        for (struct event_item *item = lane->first, *after; item; item = after) {
+            after = item->next;
+            item_end(handler, item, &err, NULL);
+        }
+        mem_free(lane->in_flight);
+        mem_free(lane);
+    }
+    uv_close((uv_handle_t *)handler->timer, free_timer);
+    mem_free(handler);
+}
+
+// ---- taking --------------------------------------------------------------------------------------------------------
+
+static struct event_item *item_create(const struct report *report, bool patient, event_item_done on_done, void *arg)
+{
+    size_t bytes = sizeof(struct event_item) + report_text_bytes(report);
+    struct event_item *item = mem_alloc(bytes);
+    *item = (struct event_item){.bytes = bytes, .patient = patient, .on_done = on_done, .arg = arg};
+    report_copy_into(&item->report, report, (char *)(item + 1));
+    return item;
+}
+
+static struct event_item *lane_pop(struct lane *lane)
+{
+    struct event_item *item = lane->first;
+    lane->first = item->next;
+    if (!lane->first) lane->last = NULL;
+    item->next = NULL;
+    lane->count--;
+    lane->bytes -= item->bytes;
+    return item;
+}
+
+static void lane_push_back(struct lane *lane, struct event_item *item)
+{
+    if (lane->last)
+        lane->last->next = item;
+    else
+        lane->first = item;
+    lane->last = item;
+    lane->count++;
+    lane->bytes += item->bytes;
+}
+
+static void lane_push_front(struct lane *lane, struct event_item *item)
+{
+    item->next = lane->first;
+    lane->first = item;
+    if (!lane->last) lane->last = item;
+    lane->count++;
+    lane->bytes += item->bytes;
+}
+
+static struct lane *lane_find(struct event_handler *handler, struct str account_id)
+{
+    for (struct lane *lane = handler->lanes; lane; lane = lane->next)
+        if (str_eq(str_c(lane->account_id), account_id)) return lane;
+    return NULL;
+}
+
+static struct lane *lane_create(struct event_handler *handler, struct str account_id)
+{
+    struct lane *lane = mem_zalloc(sizeof *lane);
+    lane->handler = handler;
+    snprintf(lane->account_id, sizeof lane->account_id, "%.*s", STR_ARG(account_id));
+    lane->in_flight = mem_array(handler->options.batch_count, sizeof *lane->in_flight);
+    backoff_init(&lane->backoff, RETRY_BASE_MS, RETRY_CAP_MS);
+    lane->next = handler->lanes;
+    handler->lanes = lane;
+    return lane;
+}
+
+bool event_handler_is_full(const struct event_handler *handler)
+{
+    return handler->bytes >= handler->options.queue_bytes_max;
+}
+
+bool event_handler_is_idle(const struct event_handler *handler)
+{
+    return handler->bytes == 0;
+}
+
+// What waits will find out when the database is back; without that, the first report after a while does.
+static bool lane_is_away(const struct lane *lane)
+{
+    bool waits = lane->count > 0 || lane->in_flight_count > 0;
+    return (lane->away && waits) || lane->not_before_ms > clock_mono_ms();
+}
+
+enum error_code event_handler_submit(struct event_handler *handler, const struct report *report, bool patient,
+                                     event_item_done on_done, void *arg, struct error *err)
+{
+    struct lane *lane = lane_find(handler, report->account_id);
+    if (report->account_id.len >= sizeof lane->account_id)
+        return error_set(err, ERROR_INVALID, "an account id of %zu bytes", report->account_id.len);
+    if (!patient && event_handler_is_full(handler))
+        return error_set(err, ERROR_UNAVAILABLE, "%zu bytes of reports are waiting, the limit is %llu", handler->bytes,
+                         (unsigned long long)handler->options.queue_bytes_max);
+    if (!patient && (handler->stopped || (lane && lane_is_away(lane))))
+        return error_set(err, ERROR_UNAVAILABLE, "the database is away");
+    if (!lane) lane = lane_create(handler, report->account_id);
+    struct event_item *item = item_create(report, patient, on_done, arg);
+    if (lane->count == 0) lane->since_ms = clock_mono_ms();
+    lane_push_back(lane, item);
+    handler->bytes += item->bytes;
+    metric_move(handler->queued_bytes, (int64_t)item->bytes);
+    pump(handler);
+    return ERROR_NONE;
+}
+
+// ---- applying ------------------------------------------------------------------------------------------------------
+
+static void count_outcome(struct event_handler *handler, const struct report_outcome *outcome)
+{
+    switch (outcome->result) {
+    case REPORT_APPLIED: metric_add(handler->applied, 1); break;
+    case REPORT_UNCHANGED:
+    case REPORT_RESYNC: metric_add(handler->unchanged, 1); break;
+    case REPORT_REFUSED: metric_add(handler->refused, 1); break;
+    }
+}
+
+static void lane_succeeded(struct lane *lane, const struct report_outcome *outcomes, size_t count)
+{
+    struct event_handler *handler = lane->handler;
+    backoff_reset(&lane->backoff);
+    lane->away = false;
+    lane->not_before_ms = 0;
+    lane->conflicts = 0;
+    if (lane->alone) lane->alone -= count < lane->alone ? count : lane->alone;
+    struct report *reports = mem_array(count, sizeof *reports);
+    for (size_t i = 0; i < count; i++) {
+        reports[i] = lane->in_flight[i]->report;
+        count_outcome(handler, &outcomes[i]);
+    }
+    if (handler->options.on_committed) handler->options.on_committed(handler->options.ctx, reports, outcomes, count);
+    mem_free(reports);
+    lane->in_flight_count = 0;
+    for (size_t i = 0; i < count; i++)
+        item_end(handler, lane->in_flight[i], NULL, &outcomes[i]);
+}
+
+static void lane_put_all_back(struct lane *lane)
+{
+    while (lane->in_flight_count)
+        lane_push_front(lane, lane->in_flight[--lane->in_flight_count]);
+}
+
+// The patient ones wait in their order; the others are told, also those that were not yet tried: they would be too.
+static void lane_put_back(struct lane *lane, const struct error *err)
+{
+    lane_put_all_back(lane);
+    struct event_item *item = lane->first, *told = NULL, **told_end = &told;
+    lane->first = lane->last = NULL;
+    lane->count = lane->bytes = 0;
+    for (struct event_item *next; item; item = next) {
+        next = item->next;
+        item->next = NULL;
+        if (item->patient) {
+            lane_push_back(lane, item);
+        } else {
+            *told_end = item;
+            told_end = &item->next;
+        }
+    }
+    for (struct event_item *next; told; told = next) {
+        next = told->next;
+        item_end(lane->handler, told, err, NULL);
+    }
+}
+
+static bool is_about_the_data(enum error_code code)
+{
+    return code == ERROR_INVALID || code == ERROR_TOO_LARGE || code == ERROR_INTERNAL || code == ERROR_NOT_FOUND;
+}
+
+// The one report that cannot be applied: it is kept out, the others go on.
+static void lane_refuse(struct lane *lane, const struct error *err)
+{
+    struct event_item *item = lane->in_flight[0];
+    lane->in_flight_count = 0;
+    if (lane->alone) lane->alone--;
+    struct report_outcome refused = {.result = REPORT_REFUSED, .detail = err->text};
+    log_warn("event_handler", "report_refused", log_str("account", item->report.account_id),
+             log_str("runtime", item->report.runtime), log_str("kind", item->report.kind),
+             log_str("name", item->report.name), log_err(err));
+    count_outcome(lane->handler, &refused);
+    item_end(lane->handler, item, NULL, &refused);
+}
+
+static void lane_failed(struct lane *lane, const struct error *err)
+{
+    struct event_handler *handler = lane->handler;
+    size_t count = lane->in_flight_count;
+    metric_add(handler->failed, count);
+    if (is_about_the_data(err->code) && count == 1) {
+        lane_refuse(lane, err);
+        return;
+    }
+    if (err->code != ERROR_CANCELLED)
+        log_warn("event_handler", "transaction_failed", log_c("account", lane->account_id), log_uint("reports", count),
+                 log_c("code", error_code_name(err->code)), log_err(err));
+    bool split = is_about_the_data(err->code) || err->code == ERROR_TIMEOUT;
+    if (split && count > lane->alone) lane->alone = count;
+    if (is_about_the_data(err->code)) {
+        lane_put_all_back(lane);
+        return;
+    }
+    // Somebody else was faster: nothing of the caller's, so that all are tried again, for a while.
+    if (err->code == ERROR_CONFLICT && lane->conflicts++ < CONFLICTS_MAX) {
+        lane_put_all_back(lane);
+    } else {
+        struct error told = *err;
+        if (told.code == ERROR_CONFLICT) told.code = ERROR_UNAVAILABLE;
+        lane->away = true;
+        lane_put_back(lane, &told);
+    }
+    lane->not_before_ms = clock_mono_ms() + backoff_next_ms(&lane->backoff) + 1;
+}
+
+static void on_applied(void *arg, const struct error *err, const struct report_outcome *outcomes, size_t count)
+{
+    struct lane *lane = arg;
+    struct event_handler *handler = lane->handler;
+    metric_observe(handler->commit_seconds, (double)(clock_mono_us() - lane->started_us) / 1e6);
+    metric_add(handler->batches, 1);
+    // The pool is closing: whatever is tried again now would be lost in it.
+    if (err && err->code == ERROR_CANCELLED) event_handler_stop(handler);
+    // A callback may submit to this lane: it must not go before all of them have run.
+    lane->busy = true;
+    if (err)
+        lane_failed(lane, err);
+    else
+        lane_succeeded(lane, outcomes, count);
+    lane->busy = false;
+    if (handler->options.on_progress) handler->options.on_progress(handler->options.ctx);
+    pump(handler);
+}
+
+static void lane_submit(struct lane *lane)
+{
+    struct event_handler *handler = lane->handler;
+    size_t most = lane->alone ? 1 : handler->options.batch_count;
+    size_t bytes = 0;
+    while (lane->first && lane->in_flight_count < most) {
+        if (lane->in_flight_count && bytes + lane->first->bytes > handler->options.batch_bytes) break;
+        struct event_item *item = lane_pop(lane);
+        bytes += item->bytes;
+        lane->in_flight[lane->in_flight_count++] = item;
+    }
+    lane->since_ms = clock_mono_ms();
+    struct report *reports = mem_array(lane->in_flight_count, sizeof *reports);
+    for (size_t i = 0; i < lane->in_flight_count; i++)
+        reports[i] = lane->in_flight[i]->report;
+    lane->started_us = clock_mono_us();
+    handler->options.apply(handler->options.pg, reports, lane->in_flight_count, on_applied, lane);
+    mem_free(reports);
+}
+
+// When the lane may go: 0 now, otherwise how long it waits; UINT64_MAX: for nothing.
+static uint64_t lane_wait_ms(const struct lane *lane, uint64_t now)
+{
+    const struct event_handler_options *options = &lane->handler->options;
+    if (lane->count == 0 || lane->in_flight_count || lane->busy) return UINT64_MAX;
+    if (lane->not_before_ms > now) return lane->not_before_ms - now;
+    if (lane->count >= options->batch_count || lane->bytes >= options->batch_bytes || lane->alone) return 0;
+    uint64_t due = lane->since_ms + options->batch_delay_ms;
+    return due > now ? due - now : 0;
+}
+
+static void lane_drop(struct lane **link)
+{
+    struct lane *lane = *link;
+    *link = lane->next;
+    mem_free(lane->in_flight);
+    mem_free(lane);
+}
+
+// One pass over the lanes: starts those that may go, drops those that are empty. Gives back how long the next one
+// waits.
+static uint64_t pump_once(struct event_handler *handler)
+{
+    uint64_t now = clock_mono_ms(), soonest = UINT64_MAX;
+    for (struct lane **link = &handler->lanes; *link;) {
+        struct lane *lane = *link;
+        uint64_t wait = lane_wait_ms(lane, now);
+        if (wait == 0)
+            lane_submit(lane);
+        else if (wait < soonest)
+            soonest = wait;
+        // A callback may have put lanes in front.
+        while (*link != lane)
+            link = &(*link)->next;
+        if (lane->count == 0 && lane->in_flight_count == 0 && !lane->busy)
+            lane_drop(link);
+        else
+            link = &lane->next;
+    }
+    return soonest;
+}
+
+// Callbacks come back here while a pass is under way: it is then repeated, never nested.
+static void pump(struct event_handler *handler)
+{
+    handler->pump_again = true;
+    if (handler->pumping || handler->stopped) return;
+    handler->pumping = true;
+    uint64_t soonest = UINT64_MAX;
+    while (handler->pump_again && !handler->stopped) {
+        handler->pump_again = false;
+        soonest = pump_once(handler);
+    }
+    handler->pumping = false;
+    if (soonest == UINT64_MAX || handler->stopped)
+        uv_timer_stop(handler->timer);
+    else
+        uv_timer_start(handler->timer, on_timer, soonest, 0);
+}

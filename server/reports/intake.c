@@ -1,0 +1,355 @@
+#include "server/reports/intake.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <zstd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "server/reports/live_updates.h"
+
+enum { MANIFEST_BYTES_MAX = 10 * 1024 * 1024, BUCKETS = 4096 };
+
+struct source;
+
+// A place in one of the lists of sources; linked to itself: in none.
+struct hook {
+    struct hook *next, *prev;
+    struct source *source;
+};
+
+// A session of ours that has sent reports. Named by its reference in items, so that it may vanish at any time.
+struct source {
+    struct source *next; // in its bucket
+    struct tunnel_session_ref ref;
+    uint64_t acknowledge; // highest sequence that is durable
+    uint64_t told;
+    bool resync;
+    struct hook untold, paused;
+};
+
+struct intake {
+    struct loop *loop;
+    struct redis *redis;
+    struct tunnel_node *node;
+    struct event_handler *handler;
+    struct source *buckets[BUCKETS]; // by the session's id, which counts up
+    struct hook untold, paused;      // heads; the paused ones in the order of their pausing
+};
+
+// One report of a session on its way through the handler.
+struct passage {
+    struct intake *intake;
+    struct tunnel_session_ref ref;
+};
+
+struct http_group {
+    struct intake *intake;
+    size_t left, refused;
+    struct error err; // of the first that failed
+    char detail[256];
+    intake_http_done on_done;
+    void *arg;
+};
+
+static void hook_init(struct hook *hook, struct source *source)
+{
+    hook->next = hook->prev = hook;
+    hook->source = source;
+}
+
+static void hook_remove(struct hook *hook)
+{
+    hook->prev->next = hook->next;
+    hook->next->prev = hook->prev;
+    hook->next = hook->prev = hook;
+}
+
+// At the end, unless it is in the list already.
+static void hook_add(struct hook *head, struct hook *hook)
+{
+    if (hook->next != hook) return;
+    hook->prev = head->prev;
+    hook->next = head;
+    head->prev->next = hook;
+    head->prev = hook;
+}
+
+static bool same_ref(struct tunnel_session_ref a, struct tunnel_session_ref b)
+{
+    return a.node == b.node && a.id == b.id;
+}
+
+// The link that points to it, or the one at the end of its bucket.
+static struct source **source_link(struct intake *intake, struct tunnel_session_ref ref)
+{
+    struct source **link = &intake->buckets[ref.id % BUCKETS];
+    while (*link && !same_ref((*link)->ref, ref))
+        link = &(*link)->next;
+    return link;
+}
+
+static void source_free(struct source *source)
+{
+    hook_remove(&source->untold);
+    hook_remove(&source->paused);
+    mem_free(source);
+}
+
+static void on_committed(void *ctx, const struct report *reports, const struct report_outcome *outcomes, size_t count)
+{
+    struct intake *intake = ctx;
+    live_updates_publish(intake->redis, reports, outcomes, count);
+}
+
+// The session may end inside these calls, and the source with it.
+static void tell(struct intake *intake, struct source *source)
+{
+    struct tunnel_session_ref ref = source->ref;
+    bool more = source->acknowledge > source->told, resync = source->resync;
+    uint64_t sequence = source->acknowledge;
+    source->told = sequence;
+    source->resync = false;
+    if (more) tunnel_reports_ack(intake->node, ref, &(struct wire_ack){.type = WIRE_ACK, .sequence = sequence});
+    if (resync)
+        tunnel_reports_ack(intake->node, ref, &(struct wire_ack){.type = WIRE_ACK_RESYNC, .sequence = sequence});
+}
+
+static void on_progress(void *ctx)
+{
+    struct intake *intake = ctx;
+    while (intake->node && intake->untold.next != &intake->untold) {
+        struct source *source = intake->untold.next->source;
+        hook_remove(&source->untold);
+        tell(intake, source);
+    }
+    // Who has waited longest goes on first. Resuming may deliver reports, and those may pause it again, at the end.
+    while (intake->node && intake->paused.next != &intake->paused && !event_handler_is_full(intake->handler)) {
+        struct source *source = intake->paused.next->source;
+        hook_remove(&source->paused);
+        tunnel_reports_resume(intake->node, source->ref);
+    }
+}
+
+struct intake *intake_create(struct loop *loop, const struct intake_options *options)
+{
+    struct intake *intake = mem_zalloc(sizeof *intake);
+    intake->loop = loop;
+    intake->redis = options->redis;
+    hook_init(&intake->untold, NULL);
+    hook_init(&intake->paused, NULL);
+    intake->handler = event_handler_create(loop, &(struct event_handler_options){
+                                                     .pg = options->pg,
+                                                     .batch_count = options->batch_count,
+                                                     .batch_bytes = options->batch_bytes,
+                                                     .batch_delay_ms = options->batch_delay_ms,
+                                                     .queue_bytes_max = options->queue_bytes_max,
+                                                     .apply = report_store_apply,
+                                                     .on_committed = on_committed,
+                                                     .on_progress = on_progress,
+                                                     .ctx = intake,
+                                                 });
+    return intake;
+}
+
+void intake_set_node(struct intake *intake, struct tunnel_node *node)
+{
+    intake->node = node;
+}
+
+void intake_stop(struct intake *intake)
+{
+    if (intake) event_handler_stop(intake->handler);
+}
+
+void intake_destroy(struct intake *intake)
+{
+    if (!intake) return;
+    intake->node = NULL;
+    event_handler_destroy(intake->handler);
+    for (size_t i = 0; i < BUCKETS; i++) {
+        for (struct source *source = intake->buckets[i], *next; source; source = next) {
+            next = source->next;
+            source_free(source);
+        }
+    }
+    mem_free(intake);
+}
+
+void intake_forget_session(struct intake *intake, struct tunnel_session_ref ref)
+{
+    struct source **link = source_link(intake, ref), *source = *link;
+    if (!source) return;
+    *link = source->next;
+    source_free(source);
+}
+
+bool intake_is_idle(const struct intake *intake)
+{
+    return event_handler_is_idle(intake->handler);
+}
+
+// ---- tunnel --------------------------------------------------------------------------------------------------------
+
+static void reject(struct intake *intake, struct tunnel_session_ref ref, const struct report *report,
+                   const char *reason)
+{
+    log_warn("intake", "report_rejected", log_str("account", report->account_id), log_str("runtime", report->runtime),
+             log_uint("sequence", report->sequence), log_c("error", reason));
+    tunnel_reports_ack(
+        intake->node, ref,
+        &(struct wire_ack){.type = WIRE_ACK_REJECT, .sequence = report->sequence, .reason = str_c(reason)});
+}
+
+static void on_tunnel_done(void *arg, const struct error *err, const struct report *report,
+                           const struct report_outcome *outcome)
+{
+    struct passage *passage = arg;
+    struct intake *intake = passage->intake;
+    struct source *source = intake->node ? *source_link(intake, passage->ref) : NULL;
+    if (source && !err) {
+        if (outcome->result == REPORT_RESYNC) source->resync = true;
+        if (report->sequence > source->acknowledge) source->acknowledge = report->sequence;
+        hook_add(&intake->untold, &source->untold);
+        if (outcome->result == REPORT_REFUSED)
+            reject(intake, passage->ref, report, outcome->detail ? outcome->detail : "");
+    }
+    mem_free(passage);
+}
+
+// The manifest as plain JSON: a view of the record, or *out_owned. Counted before it is unpacked.
+static enum error_code unpack(const struct wire_report *record, struct str *out, char **out_owned, struct error *err)
+{
+    *out_owned = NULL;
+    if (record->encoding == WIRE_REPORT_PLAIN || record->manifest.len == 0) {
+        if (record->manifest.len > MANIFEST_BYTES_MAX)
+            return error_set(err, ERROR_TOO_LARGE, "a manifest of %zu bytes, the limit is %d", record->manifest.len,
+                             MANIFEST_BYTES_MAX);
+        *out = record->manifest;
+        return ERROR_NONE;
+    }
+    unsigned long long size = ZSTD_getFrameContentSize(record->manifest.at, record->manifest.len);
+    if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN || size != record->manifest_bytes)
+        return error_set(err, ERROR_INVALID, "a compressed manifest that does not say its size");
+    if (size > MANIFEST_BYTES_MAX)
+        return error_set(err, ERROR_TOO_LARGE, "a manifest of %llu bytes, the limit is %d", size, MANIFEST_BYTES_MAX);
+    char *plain = mem_alloc((size_t)size + 1);
+    size_t n = ZSTD_decompress(plain, (size_t)size, record->manifest.at, record->manifest.len);
+    if (ZSTD_isError(n) || n != size) {
+        mem_free(plain);
+        return error_set(err, ERROR_INVALID, "a manifest that cannot be decompressed");
+    }
+    *out_owned = plain;
+    *out = str_of(plain, n);
+    return ERROR_NONE;
+}
+
+static bool to_report(const struct tunnel_session_info *session, const struct wire_report *record, struct report *out)
+{
+    static const enum report_type types[] = {
+        [WIRE_REPORT_OBJECT] = REPORT_OBJECT,
+        [WIRE_REPORT_DELETED] = REPORT_DELETED,
+        [WIRE_REPORT_SNAPSHOT_BEGIN] = REPORT_SNAPSHOT_BEGIN,
+        [WIRE_REPORT_SNAPSHOT_END] = REPORT_SNAPSHOT_END,
+        [WIRE_REPORT_CLUSTER] = REPORT_CLUSTER,
+    };
+    if (record->type == WIRE_REPORT_HELLO) return false;
+    *out = (struct report){
+        .type = types[record->type],
+        .source = REPORT_FROM_TUNNEL,
+        .account_id = str_c(session->identity.account_id),
+        .runtime = str_c(session->identity.runtime),
+        .epoch = session->epoch,
+        .sequence = record->sequence,
+        .group = record->group,
+        .version = record->version,
+        .kind = record->kind,
+        .ns = record->ns,
+        .name = record->name,
+        .uid = record->uid,
+        .cluster = record->cluster,
+        .application_ns = record->application_ns,
+        .application_name = record->application_name,
+        .sync_status = record->sync_status,
+        .health_status = record->health_status,
+        .observed_at_ms = record->observed_at_ms,
+        .count = record->count,
+    };
+    return true;
+}
+
+static struct source *source_get(struct intake *intake, struct tunnel_session_ref ref)
+{
+    struct source **link = source_link(intake, ref);
+    if (*link) return *link;
+    struct source *source = *link = mem_zalloc(sizeof *source);
+    source->ref = ref;
+    hook_init(&source->untold, source);
+    hook_init(&source->paused, source);
+    return source;
+}
+
+bool intake_take_tunnel(struct intake *intake, const struct tunnel_session_info *session,
+                        const struct wire_report *record)
+{
+    struct report report;
+    if (!to_report(session, record, &report)) return true; // HELLO names the boot, which the session already told
+    (void)source_get(intake, session->ref);
+    struct error err;
+    char *owned;
+    if (unpack(record, &report.manifest, &owned, &err) != ERROR_NONE) {
+        reject(intake, session->ref, &report, err.text);
+        return true;
+    }
+    // Our own digest, not the agent's word: it is the address under which the manifest is stored.
+    id_sha256(report.manifest.at, report.manifest.len, report.content_hash);
+    struct passage *passage = mem_alloc(sizeof *passage);
+    *passage = (struct passage){.intake = intake, .ref = session->ref};
+    enum error_code code = event_handler_submit(intake->handler, &report, true, on_tunnel_done, passage, &err);
+    if (code != ERROR_NONE) {
+        mem_free(passage);
+        reject(intake, session->ref, &report, err.text);
+    }
+    mem_free(owned);
+    if (!event_handler_is_full(intake->handler)) return true;
+    // Looked up again: what was submitted may have been answered at once.
+    struct source *source = *source_link(intake, session->ref);
+    if (source) hook_add(&intake->paused, &source->paused);
+    return false;
+}
+
+// ---- HTTP ----------------------------------------------------------------------------------------------------------
+
+static void group_end(struct http_group *group)
+{
+    if (--group->left > 0) return;
+    group->on_done(group->arg, group->err.code != ERROR_NONE ? &group->err : NULL, group->refused, group->detail);
+    mem_free(group);
+}
+
+static void on_http_done(void *arg, const struct error *err, const struct report *report,
+                         const struct report_outcome *outcome)
+{
+    (void)report;
+    struct http_group *group = arg;
+    if (err && group->err.code == ERROR_NONE) group->err = *err;
+    if (!err && outcome->result == REPORT_REFUSED && group->refused++ == 0)
+        snprintf(group->detail, sizeof group->detail, "%s", outcome->detail ? outcome->detail : "");
+    group_end(group);
+}
+
+void intake_take_http(struct intake *intake, const struct report *reports, size_t count, intake_http_done on_done,
+                      void *arg)
+{
+    struct http_group *group = mem_zalloc(sizeof *group);
+    *group = (struct http_group){.intake = intake, .left = count + 1, .on_done = on_done, .arg = arg};
+    for (size_t i = 0; i < count; i++) {
+        struct error err;
+        if (event_handler_submit(intake->handler, &reports[i], false, on_http_done, group, &err) == ERROR_NONE)
+            continue;
+        if (group->err.code == ERROR_NONE) group->err = err;
+        group->left--;
+    }
+    group_end(group);
+}

@@ -1,0 +1,38 @@
+// intake: where every report enters, one a loop: from tunnels (on_report of the broker) and over HTTP (the API's event
+// routes). It unpacks and checks, hands over to the event handler, and acknowledges after COMMIT only: cumulative
+// acknowledgements to the agent, the answer to the HTTP caller. While the handler's queue is full, tunnels are paused.
+#ifndef CULVERT_SERVER_INTAKE_H
+#define CULVERT_SERVER_INTAKE_H
+
+#include "base/loop.h"
+#include "server/reports/event_handler.h"
+#include "storage/redis/redis.h"
+#include "tunnel/broker.h"
+
+struct intake;
+
+struct intake_options {
+    struct pg *pg;
+    struct redis *redis; // may be NULL
+    uint64_t batch_count, batch_bytes, batch_delay_ms, queue_bytes_max;
+};
+
+struct intake *intake_create(struct loop *loop, const struct intake_options *options);
+void intake_stop(struct intake *intake);    // before pg is closed; what waits keeps waiting
+void intake_destroy(struct intake *intake); // after pg was closed
+// The node acknowledgements go to; set once it exists.
+void intake_set_node(struct intake *intake, struct tunnel_node *node);
+
+// The broker's on_report. False: paused, resumed by itself.
+bool intake_take_tunnel(struct intake *intake, const struct tunnel_session_info *session,
+                        const struct wire_report *record);
+void intake_forget_session(struct intake *intake, struct tunnel_session_ref ref);
+
+// All of one HTTP request; on_done once, when all are durable (err NULL) or the first failed. refused: how many were
+// kept out, with the reason of the first in detail (valid during the call).
+typedef void (*intake_http_done)(void *arg, const struct error *err, size_t refused, const char *detail);
+void intake_take_http(struct intake *intake, const struct report *reports, size_t count, intake_http_done on_done,
+                      void *arg);
+bool intake_is_idle(const struct intake *intake);
+
+#endif

@@ -1,0 +1,26 @@
+// registry_line: the lines about tunnels that replicas leave and send in Redis (server/sessions/registry.h has their
+// form). Pure. Bytes from Redis are outside bytes: what is not exactly of the form is no line.
+#ifndef CULVERT_SERVER_REGISTRY_LINE_H
+#define CULVERT_SERVER_REGISTRY_LINE_H
+
+#include "server/sessions/registry_table.h"
+
+enum { REGISTRY_LINE_BYTES = 896 };
+
+enum registry_line_kind { REGISTRY_LINE_OPEN, REGISTRY_LINE_OVER };
+
+struct registry_line {
+    enum registry_line_kind kind;
+    struct str account_id, runtime; // views
+    struct registry_place place;    // OVER: its epoch alone
+};
+
+bool registry_line_parse(struct str message, struct registry_line *out);
+bool registry_line_parse_place(struct str value, struct registry_place *out);
+// Writers; out has REGISTRY_LINE_BYTES.
+struct str registry_line_key(struct str account_id, struct str runtime, char *out);
+struct str registry_line_place(const struct registry_place *place, char *out);
+struct str registry_line_open(struct str account_id, struct str runtime, const struct registry_place *place, char *out);
+struct str registry_line_over(struct str account_id, struct str runtime, uint64_t epoch, char *out);
+
+#endif

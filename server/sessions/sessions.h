@@ -1,0 +1,41 @@
+// sessions: the life of tunnel sessions outside the tunnel, one a loop: a new one gets its epoch from PostgreSQL, an
+// ended one is noted there, and the registry tells the other replicas. Everything on its loop.
+//
+// One loop, the one that was told so, keeps the replica's lease, which covers all its sessions: renews it, says until
+// when sessions may get calls (server/sessions/registry_lease.h; only where there are other replicas), and asks
+// PostgreSQL which sessions were ended by others, so that a newer session elsewhere is noticed without Redis, too.
+#ifndef CULVERT_SERVER_SESSIONS_H
+#define CULVERT_SERVER_SESSIONS_H
+
+#include <stdatomic.h>
+
+#include "base/loop.h"
+#include "server/sessions/registry.h"
+#include "storage/pg/pg.h"
+#include "tunnel/broker.h"
+
+struct sessions;
+
+struct sessions_options {
+    struct pg *pg;
+    struct registry *registry;
+    struct tunnel_broker *broker;
+    const char *replica;
+    const char *peer_address; // empty: there is no door for other replicas, and no session is fenced
+    uint64_t lease_ttl_ms;
+    size_t ends_max;       // ended sessions that may wait for PostgreSQL
+    bool renews;           // this loop renews the replica's lease, and at its start ends what an earlier process left
+    atomic_bool *may_open; // shared by the loops: set once that has ended; until then sessions wait for their epochs
+};
+
+struct sessions *sessions_create(struct loop *loop, const struct sessions_options *options);
+void sessions_stop(struct sessions *sessions);    // before the node is destroyed: nothing is told to it any more
+void sessions_destroy(struct sessions *sessions); // after pg was closed
+
+// The broker's callbacks of the same names.
+void sessions_on_opening(struct sessions *sessions, struct tunnel_node *node,
+                         const struct tunnel_session_info *session);
+void sessions_on_open(struct sessions *sessions, const struct tunnel_session_info *session);
+void sessions_on_closed(struct sessions *sessions, const struct tunnel_session_info *session, const char *reason);
+
+#endif

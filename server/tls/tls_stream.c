@@ -1,0 +1,578 @@
+#include "server/tls/tls_stream.h"
+
+#include <arpa/inet.h>
+#include <linux/sockios.h>
+#include <netinet/tcp.h>
+#include <openssl/err.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include "base/mem.h"
+#include "base/strbuf.h"
+#include "base/tls_bio.h"
+#include "server/tls/hangup_watch.h"
+
+enum {
+    PATIENCE_MS = 15 * 60 * 1000,
+    PAUSE_MS = 50, // a pause that lasts longer is watched
+    RECORD_BYTES = 16 * 1024,
+    PENDING_BYTES_MAX = 8 * 1024 * 1024, // twice what a stream of a tunnel may have on its way
+    SPARE_BYTES_MAX = 96 * 1024,         // a larger buffer is given back to the system
+};
+
+struct tls_stream {
+    struct tls_stream_pool *pool;
+    uv_tcp_t *tcp;
+    uv_timer_t timer;           // the handshake's limit; later the length of a pause
+    struct hangup_watch *watch; // in a pause that lasts
+    SSL *ssl;                   // NULL: plain
+    struct tls_stream_events events;
+    void *arg;
+    struct turn_item turn_item;
+    struct strbuf gathered; // written by the owner, not yet a record
+    struct strbuf leaving;  // records (plain: bytes) for the kernel
+    struct tls_bio bio;
+    uv_write_t write;
+    char *writing;         // what uv holds; NULL: no write in flight
+    uint64_t handed_bytes; // to the kernel or to uv
+    uv_shutdown_t shutdown;
+    struct error error;
+    unsigned handles_open;
+    void (*on_closed)(void *arg);
+    void *closed_arg;
+    bool open, reading, tcp_reading, tcp_eof, eof_told, was_full, failed, fail_told;
+    bool read_wanted; // reading was started: what is here already comes in the turn's end
+    bool shut_wanted, shut_noted, shut_sent, shut_done, closing;
+};
+
+static const char *const out_of_bound = "queue passed its bound";
+
+static void run_turn(struct turn_item *item);
+
+static void wake(struct tls_stream *stream)
+{
+    if (!stream->closing) turn_add(&stream->pool->turn, &stream->turn_item);
+}
+
+static __attribute__((format(printf, 3, 4))) void fail(struct tls_stream *stream, enum error_code code,
+                                                       const char *format, ...)
+{
+    va_list args;
+    if (stream->failed) return;
+    va_start(args, format);
+    vsnprintf(stream->error.text, sizeof stream->error.text, format, args);
+    va_end(args);
+    stream->error.code = code;
+    stream->failed = true;
+    wake(stream);
+}
+
+// The reason in OpenSSL's queue, for the log.
+static void fail_tls(struct tls_stream *stream, const char *what)
+{
+    unsigned long code = ERR_get_error();
+    const char *reason = code ? ERR_reason_error_string(code) : NULL;
+    ERR_clear_error();
+    fail(stream, ERROR_PROTOCOL, "TLS %s: %s", what, reason ? reason : "closed by the peer");
+}
+
+// What is left there would be taken for the next call's. Looking costs less than clearing.
+static void forget_errors(void)
+{
+    if (ERR_peek_error() != 0) ERR_clear_error();
+}
+
+// ---- buffers -------------------------------------------------------------------------------------------------
+
+// A stream holds a buffer only between a write and the end of the turn; growing a new one each time would cost more
+// than the encryption of a small answer.
+static void take_spare(struct tls_stream_spares *spares, struct strbuf *buffer)
+{
+    if (buffer->at || spares->count == 0) return;
+    size_t max = buffer->max;
+    *buffer = spares->buffers[--spares->count];
+    buffer->max = max;
+}
+
+static void give_spare(struct tls_stream_spares *spares, struct strbuf *buffer)
+{
+    if (buffer->len > 0 || !buffer->at) return;
+    if (buffer->cap <= SPARE_BYTES_MAX && spares->count < TLS_STREAM_SPARES) {
+        spares->buffers[spares->count++] = *buffer;
+        *buffer = (struct strbuf){.max = buffer->max};
+    } else {
+        strbuf_finish(buffer);
+    }
+}
+
+static void free_spares(struct tls_stream_spares *spares)
+{
+    while (spares->count > 0)
+        strbuf_finish(&spares->buffers[--spares->count]);
+}
+
+// ---- writing -------------------------------------------------------------------------------------------------
+
+// Encrypts what was gathered. Our BIO takes everything, so that SSL_write never has to be repeated.
+static void seal(struct tls_stream *stream, const char *at, size_t len)
+{
+    take_spare(&stream->pool->sealed, &stream->leaving);
+    if (!stream->ssl) {
+        if (!strbuf_add(&stream->leaving, at, len)) fail(stream, ERROR_TOO_LARGE, "write %s", out_of_bound);
+        return;
+    }
+    while (len > 0 && !stream->failed) {
+        int take = (int)(len < RECORD_BYTES ? len : RECORD_BYTES);
+        forget_errors();
+        if (SSL_write(stream->ssl, at, take) != take) {
+            fail_tls(stream, "write");
+            return;
+        }
+        at += take;
+        len -= (size_t)take;
+    }
+}
+
+static void seal_gathered(struct tls_stream *stream)
+{
+    if (stream->gathered.len == 0 || !stream->open) return;
+    seal(stream, stream->gathered.at, stream->gathered.len);
+    strbuf_clear(&stream->gathered);
+}
+
+// Whole records at once, straight from where they are; the rest waits for company until the turn ends.
+static void gather(struct tls_stream *stream, const char *at, size_t len)
+{
+    struct strbuf *gathered = &stream->gathered;
+    if (gathered->len >= RECORD_BYTES) seal_gathered(stream); // written before the handshake was done
+    while (stream->open && gathered->len + len >= RECORD_BYTES) {
+        size_t take = RECORD_BYTES - gathered->len;
+        if (gathered->len == 0) {
+            take = len - len % RECORD_BYTES;
+            seal(stream, at, take);
+        } else {
+            strbuf_add(gathered, at, take);
+            seal_gathered(stream);
+        }
+        at += take;
+        len -= take;
+    }
+    if (len == 0) return;
+    take_spare(&stream->pool->gathered, gathered);
+    if (!gathered->at) (void)strbuf_reserve(gathered, RECORD_BYTES);
+    if (!strbuf_add(gathered, at, len)) fail(stream, ERROR_TOO_LARGE, "write %s", out_of_bound);
+}
+
+static void on_written(uv_write_t *request, int status);
+
+// Hands records to the kernel; what it does not take now, uv keeps and writes when it can.
+static void send_sealed(struct tls_stream *stream)
+{
+    size_t len = stream->leaving.len;
+    if (len == 0 || stream->writing || stream->failed) return;
+    uv_buf_t buffer = uv_buf_init(stream->leaving.at, (unsigned)len);
+    int sent = uv_try_write((uv_stream_t *)stream->tcp, &buffer, 1);
+    if (sent < 0 && sent != UV_EAGAIN) {
+        fail(stream, ERROR_IO, "write: %s", uv_strerror(sent));
+        return;
+    }
+    size_t taken = sent > 0 ? (size_t)sent : 0;
+    stream->handed_bytes += len;
+    if (taken == len) {
+        strbuf_clear(&stream->leaving);
+        return;
+    }
+    stream->writing = strbuf_detach(&stream->leaving);
+    buffer = uv_buf_init(stream->writing + taken, (unsigned)(len - taken));
+    stream->write.data = stream;
+    int code = uv_write(&stream->write, (uv_stream_t *)stream->tcp, &buffer, 1, on_written);
+    if (code == 0) return;
+    mem_free(stream->writing);
+    stream->writing = NULL;
+    fail(stream, ERROR_IO, "write: %s", uv_strerror(code));
+}
+
+static void on_written(uv_write_t *request, int status)
+{
+    struct tls_stream *stream = request->data;
+    mem_free(stream->writing);
+    stream->writing = NULL;
+    if (stream->closing) return;
+    if (status != 0) fail(stream, ERROR_IO, "write: %s", uv_strerror(status));
+    wake(stream);
+}
+
+static void on_shutdown_done(uv_shutdown_t *request, int status)
+{
+    struct tls_stream *stream = request->data;
+    if (!stream->closing && status == 0) stream->shut_done = true;
+}
+
+static void finish_writing(struct tls_stream *stream)
+{
+    if (!stream->shut_wanted || !stream->open || stream->failed) return;
+    if (stream->ssl && !stream->shut_noted) {
+        forget_errors();
+        SSL_shutdown(stream->ssl);
+        forget_errors();
+    }
+    stream->shut_noted = true;
+    send_sealed(stream);
+    if (stream->writing || stream->shut_sent || stream->failed) return;
+    stream->shut_sent = true;
+    stream->shutdown.data = stream;
+    if (uv_shutdown(&stream->shutdown, (uv_stream_t *)stream->tcp, on_shutdown_done) != 0) stream->shut_done = true;
+}
+
+bool tls_stream_write(struct tls_stream *stream, const void *at, size_t len)
+{
+    if (stream->closing || stream->failed || stream->shut_wanted) return true;
+    gather(stream, at, len);
+    wake(stream);
+    bool full = tls_stream_queued(stream) >= TLS_STREAM_QUEUE_HIGH;
+    if (full) {
+        // Perhaps the kernel has room: then nobody needs to wait.
+        seal_gathered(stream);
+        if (stream->open) send_sealed(stream);
+        full = tls_stream_queued(stream) >= TLS_STREAM_QUEUE_HIGH;
+    }
+    if (full) stream->was_full = true;
+    return !full;
+}
+
+void tls_stream_shutdown(struct tls_stream *stream)
+{
+    if (stream->closing || stream->shut_wanted) return;
+    seal_gathered(stream);
+    stream->shut_wanted = true;
+    wake(stream);
+}
+
+size_t tls_stream_queued(const struct tls_stream *stream)
+{
+    return stream->gathered.len + stream->leaving.len +
+           (stream->writing ? uv_stream_get_write_queue_size((const uv_stream_t *)stream->tcp) : 0);
+}
+
+uint64_t tls_stream_sent_bytes(const struct tls_stream *stream)
+{
+    uv_os_fd_t fd;
+    int unacknowledged = 0;
+    uint64_t sent = stream->handed_bytes - uv_stream_get_write_queue_size((const uv_stream_t *)stream->tcp);
+    // The kernel's buffer may be megabytes: what lies there has not moved.
+    if (uv_fileno((const uv_handle_t *)stream->tcp, &fd) != 0 || ioctl(fd, SIOCOUTQ, &unacknowledged) != 0) return sent;
+    return sent > (uint64_t)unacknowledged ? sent - (uint64_t)unacknowledged : 0;
+}
+
+bool tls_stream_is_shut(const struct tls_stream *stream)
+{
+    return stream->shut_done;
+}
+
+// ---- reading -------------------------------------------------------------------------------------------------
+
+static void tell_eof(struct tls_stream *stream)
+{
+    if (stream->eof_told || !stream->reading || stream->closing) return;
+    stream->eof_told = true;
+    stream->events.on_eof(stream->arg);
+}
+
+static void handshake(struct tls_stream *stream)
+{
+    forget_errors();
+    int code = SSL_do_handshake(stream->ssl);
+    if (code == 1) {
+        stream->open = true;
+        uv_timer_stop(&stream->timer);
+        stream->events.on_open(stream->arg);
+        return;
+    }
+    if (SSL_get_error(stream->ssl, code) != SSL_ERROR_WANT_READ) {
+        fail_tls(stream, "handshake");
+        // The alert that says why; the connection ends in any case.
+        stream->failed = false;
+        send_sealed(stream);
+        stream->failed = true;
+    } else if (stream->tcp_eof) {
+        fail(stream, ERROR_PROTOCOL, "TLS handshake: closed by the peer");
+    }
+}
+
+// Decrypts what has arrived for as long as the owner reads.
+static void deliver_tls(struct tls_stream *stream)
+{
+    if (!stream->open) handshake(stream);
+    while (stream->open && stream->reading && !stream->failed && !stream->closing) {
+        forget_errors();
+        int got = SSL_read(stream->ssl, stream->pool->plain, TLS_STREAM_READ_BYTES);
+        if (got > 0) {
+            stream->events.on_data(stream->arg, stream->pool->plain, (size_t)got);
+            continue;
+        }
+        int why = SSL_get_error(stream->ssl, got);
+        if (why == SSL_ERROR_ZERO_RETURN || (why == SSL_ERROR_WANT_READ && stream->tcp_eof))
+            tell_eof(stream);
+        else if (why != SSL_ERROR_WANT_READ)
+            fail_tls(stream, "read");
+        return;
+    }
+}
+
+static void update_tcp_reading(struct tls_stream *stream);
+
+static void on_tcp_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
+{
+    struct tls_stream *stream = handle->data;
+    (void)suggested;
+    *out = uv_buf_init(stream->pool->cipher, TLS_STREAM_READ_BYTES);
+}
+
+static void on_tcp_read(uv_stream_t *tcp, ssize_t len, const uv_buf_t *buffer)
+{
+    struct tls_stream *stream = tcp->data;
+    if (len == 0) return;
+    if (len < 0) {
+        stream->tcp_eof = true;
+        uv_read_stop(tcp);
+        stream->tcp_reading = false;
+        if (len != UV_EOF) fail(stream, ERROR_IO, "read: %s", uv_strerror((int)len));
+    }
+    if (!stream->ssl) {
+        if (len > 0)
+            stream->events.on_data(stream->arg, buffer->base, (size_t)len);
+        else if (len == UV_EOF)
+            tell_eof(stream);
+    } else {
+        if (len > 0) stream->bio.arriving = str_of(buffer->base, (size_t)len);
+        if (len > 0 || len == UV_EOF) deliver_tls(stream);
+        if (stream->bio.arriving.len > 0 && !strbuf_add_str(&stream->bio.held, stream->bio.arriving))
+            fail(stream, ERROR_TOO_LARGE, "read %s", out_of_bound);
+        stream->bio.arriving = STR_EMPTY;
+        if (stream->leaving.len > 0) wake(stream); // handshake, key updates, alerts
+    }
+    update_tcp_reading(stream);
+}
+
+// Reads from TCP during the handshake and while the owner reads; what is decrypted late is held, which is one read at
+// most.
+static void update_tcp_reading(struct tls_stream *stream)
+{
+    bool want = !stream->closing && !stream->failed && !stream->tcp_eof && (stream->reading || !stream->open);
+    if (want == stream->tcp_reading) return;
+    stream->tcp_reading = want;
+    if (!want) {
+        uv_read_stop((uv_stream_t *)stream->tcp);
+        return;
+    }
+    int code = uv_read_start((uv_stream_t *)stream->tcp, on_tcp_alloc, on_tcp_read);
+    if (code != 0) fail(stream, ERROR_IO, "read: %s", uv_strerror(code));
+}
+
+// ---- a peer that leaves while nobody reads -------------------------------------------------------------------
+
+static void stop_watch(struct tls_stream *stream)
+{
+    hangup_watch_destroy(stream->watch);
+    stream->watch = NULL;
+}
+
+static void on_hangup(void *arg, bool reset)
+{
+    struct tls_stream *stream = arg;
+    stop_watch(stream);
+    if (reset)
+        fail(stream, ERROR_IO, "connection reset by the peer");
+    else if (stream->events.on_hangup)
+        stream->events.on_hangup(stream->arg);
+}
+
+static void on_long_pause(uv_timer_t *timer)
+{
+    struct tls_stream *stream = timer->data;
+    if (stream->reading || stream->tcp_eof || stream->failed || stream->watch) return;
+    stream->watch = hangup_watch_create(stream->tcp, on_hangup, stream);
+}
+
+void tls_stream_read_start(struct tls_stream *stream)
+{
+    if (stream->reading || stream->closing) return;
+    stream->reading = true;
+    stop_watch(stream);
+    if (stream->open) uv_timer_stop(&stream->timer);
+    stream->read_wanted = true;
+    wake(stream);
+}
+
+void tls_stream_read_stop(struct tls_stream *stream)
+{
+    if (!stream->reading || stream->closing) return;
+    stream->reading = false;
+    if (stream->open) uv_timer_start(&stream->timer, on_long_pause, PAUSE_MS, 0);
+    update_tcp_reading(stream);
+}
+
+// ---- the end of the turn -------------------------------------------------------------------------------------
+
+static void run_turn(struct turn_item *item)
+{
+    struct tls_stream *stream = (struct tls_stream *)((char *)item - offsetof(struct tls_stream, turn_item));
+    if (!stream->ssl && !stream->open && !stream->failed) {
+        stream->open = true;
+        stream->events.on_open(stream->arg);
+    } else if (stream->ssl && stream->open && stream->reading && stream->read_wanted && !stream->failed) {
+        stream->read_wanted = false;
+        deliver_tls(stream);
+    }
+    if (stream->closing) return;
+    if (!stream->ssl && stream->tcp_eof && !stream->failed) tell_eof(stream);
+    if (stream->closing) return;
+    seal_gathered(stream);
+    send_sealed(stream);
+    finish_writing(stream);
+    update_tcp_reading(stream);
+    if (stream->was_full && !stream->failed && tls_stream_queued(stream) <= TLS_STREAM_QUEUE_LOW) {
+        stream->was_full = false;
+        stream->events.on_drain(stream->arg);
+        if (stream->closing) return;
+    }
+    give_spare(&stream->pool->gathered, &stream->gathered);
+    give_spare(&stream->pool->sealed, &stream->leaving);
+    strbuf_shrink(&stream->bio.held);
+    if (stream->failed && !stream->fail_told) {
+        stream->fail_told = true;
+        update_tcp_reading(stream);
+        stream->events.on_fail(stream->arg, &stream->error);
+    }
+}
+
+// ---- life ----------------------------------------------------------------------------------------------------
+
+static void on_handshake_timeout(uv_timer_t *timer)
+{
+    fail(timer->data, ERROR_TIMEOUT, "TLS handshake took too long");
+}
+
+struct tls_stream *tls_stream_create(struct tls_stream_pool *pool, uv_tcp_t *tcp, SSL_CTX *ssl,
+                                     uint64_t handshake_timeout_ms, const struct tls_stream_events *events, void *arg)
+{
+    struct tls_stream *stream = mem_zalloc(sizeof *stream);
+    stream->pool = pool;
+    stream->tcp = tcp;
+    stream->events = *events;
+    stream->arg = arg;
+    stream->turn_item.run = run_turn;
+    stream->handles_open = 2;
+    strbuf_init(&stream->gathered, PENDING_BYTES_MAX);
+    strbuf_init(&stream->leaving, PENDING_BYTES_MAX);
+    strbuf_init(&stream->bio.held, 2 * TLS_STREAM_READ_BYTES);
+    stream->bio.leaving = &stream->leaving;
+    tcp->data = stream;
+    uv_timer_init(tcp->loop, &stream->timer);
+    stream->timer.data = stream;
+    if (ssl) {
+        stream->ssl = SSL_new(ssl);
+        if (!stream->ssl) abort(); // out of memory
+        BIO *bio = tls_bio_new(pool->bio_method, &stream->bio);
+        SSL_set_bio(stream->ssl, bio, bio);
+        bool is_client = SSL_CTX_get_ssl_method(ssl) == TLS_client_method();
+        if (is_client)
+            SSL_set_connect_state(stream->ssl);
+        else
+            SSL_set_accept_state(stream->ssl);
+        uv_timer_start(&stream->timer, on_handshake_timeout, handshake_timeout_ms, 0);
+        if (is_client) { // it speaks first
+            handshake(stream);
+            wake(stream);
+        }
+        update_tcp_reading(stream);
+    } else {
+        wake(stream);
+    }
+    return stream;
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct tls_stream *stream = handle->data;
+    if (--stream->handles_open > 0) return;
+    void (*on_closed)(void *arg) = stream->on_closed;
+    void *arg = stream->closed_arg;
+    SSL_free(stream->ssl);
+    strbuf_finish(&stream->gathered);
+    strbuf_finish(&stream->leaving);
+    strbuf_finish(&stream->bio.held);
+    mem_free(stream->writing);
+    mem_free(stream->tcp);
+    mem_free(stream);
+    if (on_closed) on_closed(arg);
+}
+
+void tls_stream_close(struct tls_stream *stream, void (*on_closed)(void *arg), void *arg)
+{
+    if (stream->closing) return;
+    turn_remove(&stream->pool->turn, &stream->turn_item);
+    stop_watch(stream);
+    stream->closing = true;
+    stream->reading = false;
+    stream->on_closed = on_closed;
+    stream->closed_arg = arg;
+    uv_close((uv_handle_t *)&stream->timer, on_handle_closed);
+    uv_close((uv_handle_t *)stream->tcp, on_handle_closed);
+}
+
+void tls_stream_be_patient(struct tls_stream *stream)
+{
+    unsigned timeout_ms = PATIENCE_MS;
+    uv_os_fd_t fd;
+    if (uv_fileno((uv_handle_t *)stream->tcp, &fd) == 0)
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
+}
+
+struct str tls_stream_protocol(const struct tls_stream *stream)
+{
+    const unsigned char *name = NULL;
+    unsigned len = 0;
+    if (stream->ssl) SSL_get0_alpn_selected(stream->ssl, &name, &len);
+    return str_of((const char *)name, len);
+}
+
+void tls_stream_peer(const struct tls_stream *stream, char *out)
+{
+    struct sockaddr_storage address;
+    int len = sizeof address;
+    out[0] = '\0';
+    if (uv_tcp_getpeername(stream->tcp, (struct sockaddr *)&address, &len) != 0) return;
+    if (address.ss_family == AF_INET) {
+        uv_ip4_name((struct sockaddr_in *)&address, out, INET6_ADDRSTRLEN);
+    } else if (address.ss_family == AF_INET6) {
+        const struct in6_addr *in6 = &((struct sockaddr_in6 *)&address)->sin6_addr;
+        // An IPv4 client of a socket for both is known by its IPv4 address.
+        if (IN6_IS_ADDR_V4MAPPED(in6))
+            inet_ntop(AF_INET, in6->s6_addr + 12, out, INET6_ADDRSTRLEN);
+        else
+            inet_ntop(AF_INET6, in6, out, INET6_ADDRSTRLEN);
+    }
+}
+
+void tls_stream_pool_init(struct tls_stream_pool *pool, uv_loop_t *loop)
+{
+    pool->gathered.count = pool->sealed.count = 0;
+    pool->cipher = mem_alloc(TLS_STREAM_READ_BYTES);
+    pool->plain = mem_alloc(TLS_STREAM_READ_BYTES);
+    pool->bio_method = tls_bio_method_create();
+    turn_init(&pool->turn, loop);
+}
+
+void tls_stream_pool_close(struct tls_stream_pool *pool, void (*on_closed)(void *arg), void *arg)
+{
+    free_spares(&pool->gathered);
+    free_spares(&pool->sealed);
+    mem_free(pool->cipher);
+    mem_free(pool->plain);
+    BIO_meth_free(pool->bio_method);
+    pool->cipher = pool->plain = NULL;
+    turn_close(&pool->turn, on_closed, arg);
+}
