@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "tests/support/swarm.h"
 
-// The waits of agent/tunnel_client.c.
+// The waits of agent/tunnel/tunnel_client.c.
 enum {
     RETRY_BASE_MS = 500,
     RETRY_CAP_MS = 30 * 1000,

@@ -15,7 +15,7 @@
 enum {
     OPEN_TIMEOUT_MS = 15000,
     HELLO_TIMEOUT_MS = 15000,
-    PING_AFTER_MS = 10000, // the agent's side of liveness: agent/link.c
+    PING_AFTER_MS = 10000, // the agent's side of liveness: agent/tunnel/link.c
     DEAD_AFTER_MS = 5000,
     PLAIN_BYTES_MAX = 1024 * 1024,
 };

@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "agent/connect_proxy.h"
+#include "agent/tunnel/connect_proxy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len);
 

@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "agent/kube_config.h"
+#include "agent/kube/kube_config.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len);
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/connect_proxy.h"
-#include "agent/platform_url.h"
-#include "agent/proxy_exclude.h"
+#include "agent/tunnel/connect_proxy.h"
+#include "agent/tunnel/platform_url.h"
+#include "agent/tunnel/proxy_exclude.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len);
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/projection.h"
-#include "agent/redaction.h"
+#include "agent/reports/projection.h"
+#include "agent/reports/redaction.h"
 #include "base/json.h"
 #include "base/mem.h"
 

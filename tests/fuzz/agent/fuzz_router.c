@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/calls/router.h"
 #include "agent/config.h"
-#include "agent/router.h"
 #include "base/mem.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len);

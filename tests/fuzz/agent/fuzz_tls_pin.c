@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/tls_pin.h"
+#include "agent/tunnel/tls_pin.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len);
 

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "agent/json_splitter.h"
+#include "agent/reports/json_splitter.h"
 #include "base/id.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len);

@@ -9,7 +9,7 @@
 #include <nghttp2/nghttp2.h>
 #include <string.h>
 
-#include "agent/session.h"
+#include "agent/tunnel/session.h"
 #include "base/mem.h"
 
 enum { STREAMS_MAX = 16384, WINDOW = 0x7fffffff, PIECE_BYTES = 48 * 1024, SMALL_BYTES = 1000 };

@@ -5,7 +5,7 @@
 // cmocka.h wants the four above first.
 #include <cmocka.h>
 
-#include "agent/header_filter.h"
+#include "agent/calls/header_filter.h"
 
 static bool request_passes(const char *name, bool webhook)
 {

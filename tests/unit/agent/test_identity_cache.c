@@ -6,7 +6,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 
-#include "agent/identity_cache.h"
+#include "agent/calls/identity_cache.h"
 
 static const uint8_t key[ID_SHA256_BYTES] = {1, 2, 3};
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "agent/inventory.h"
+#include "agent/reports/inventory.h"
 #include "base/json.h"
 #include "base/mem.h"
 

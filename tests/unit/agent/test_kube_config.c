@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "agent/kube_config.h"
-#include "agent/yaml_tree.h"
+#include "agent/kube/kube_config.h"
+#include "agent/kube/yaml_tree.h"
 #include "base/mem.h"
 #include "base/strbuf.h"
 

@@ -16,8 +16,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/link.h"
-#include "agent/platform_url.h"
+#include "agent/tunnel/link.h"
+#include "agent/tunnel/platform_url.h"
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/mem.h"

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 #include <zstd.h>
 
-#include "agent/outbox.h"
+#include "agent/reports/outbox.h"
 #include "base/mem.h"
 
 static enum outbox_put put_at(struct outbox *outbox, const char *name, const char *manifest, uint64_t now_ms)

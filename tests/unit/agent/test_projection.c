@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "agent/projection.h"
+#include "agent/reports/projection.h"
 #include "base/json.h"
 #include "base/mem.h"
 

@@ -7,9 +7,9 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "agent/connect_proxy.h"
-#include "agent/platform_url.h"
-#include "agent/proxy_exclude.h"
+#include "agent/tunnel/connect_proxy.h"
+#include "agent/tunnel/platform_url.h"
+#include "agent/tunnel/proxy_exclude.h"
 
 static void test_exclude(void **state)
 {

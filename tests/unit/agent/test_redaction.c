@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "agent/projection.h"
-#include "agent/redaction.h"
+#include "agent/reports/projection.h"
+#include "agent/reports/redaction.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/parse.h"

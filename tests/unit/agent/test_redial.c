@@ -5,7 +5,7 @@
 // cmocka.h wants the four above first.
 #include <cmocka.h>
 
-#include "agent/redial.h"
+#include "agent/tunnel/redial.h"
 
 enum { TRIES = 2000 };
 

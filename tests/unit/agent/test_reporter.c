@@ -10,8 +10,8 @@
 #include <cmocka.h>
 #include <zstd.h>
 
-#include "agent/key_table.h"
-#include "agent/reporter.h"
+#include "agent/reports/key_table.h"
+#include "agent/reports/reporter.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "tests/unit/agent/fake_api.h"

@@ -5,8 +5,8 @@
 // cmocka.h wants the four above first.
 #include <cmocka.h>
 
+#include "agent/calls/router.h"
 #include "agent/config.h"
-#include "agent/router.h"
 
 static struct agent_router *make(const char *services, const char *webhooks, const char *workflows, struct error *err)
 {

@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/tls.h"
+#include "agent/tunnel/tls.h"
 #include "base/mem.h"
 #include "tests/unit/agent/scripted_service.h"
 #include "tests/unit/agent/tunnel_pair.h"

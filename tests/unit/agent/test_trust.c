@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/tls.h"
-#include "agent/tls_pin.h"
+#include "agent/tunnel/tls.h"
+#include "agent/tunnel/tls_pin.h"
 #include "base/mem.h"
 #include "base/parse.h"
 #include "base/strbuf.h"

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "agent/json_splitter.h"
-#include "agent/watch.h"
+#include "agent/reports/json_splitter.h"
+#include "agent/reports/watch.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"

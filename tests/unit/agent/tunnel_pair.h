@@ -7,10 +7,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/calls.h"
+#include "agent/calls/calls.h"
+#include "agent/calls/router.h"
 #include "agent/config.h"
-#include "agent/router.h"
-#include "agent/session.h"
+#include "agent/tunnel/session.h"
 #include "base/loop.h"
 #include "base/strbuf.h"
 

@@ -1,0 +1,330 @@
+#include "agent/calls/upstream_tls.h"
+
+#include <assert.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+static void free_connection(struct upstream_connection *c)
+{
+    upstream_pool_unref(c->pool);
+    upstream_tls_free(c);
+    tls_pipe_finish(&c->pipe);
+    byte_queue_finish(&c->writing);
+    mem_free(c->host);
+    mem_free(c);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    free_connection(handle->data);
+}
+
+static void forget_dirty(struct upstream_connection *c)
+{
+    if (!c->dirty_link) return;
+    *c->dirty_link = c->next_dirty;
+    if (c->next_dirty) c->next_dirty->dirty_link = c->dirty_link;
+    c->dirty_link = NULL;
+}
+
+void upstream_connection_mark_dirty(struct upstream_connection *c)
+{
+    struct upstream_pool *pool = c->pool;
+    if (c->dirty_link || c->closed) return;
+    c->next_dirty = pool->dirty;
+    if (c->next_dirty) c->next_dirty->dirty_link = &c->next_dirty;
+    c->dirty_link = &pool->dirty;
+    pool->dirty = c;
+}
+
+void upstream_connection_shaken(struct upstream_connection *c)
+{
+    if (c->shakes_hands) upstream_list_remove(&c->pool->shaking, c);
+    c->shakes_hands = false;
+}
+
+void upstream_connection_close(struct upstream_connection *c)
+{
+    if (c->closed) return;
+    c->closed = true;
+    forget_dirty(c);
+    if (c->idle) upstream_list_remove(&c->pool->idle, c);
+    if (c->lingers) upstream_list_remove(&c->pool->lingering, c);
+    upstream_connection_shaken(c);
+    if (c->dialer) agent_dialer_cancel(c->dialer);
+    c->dialer = NULL;
+    uv_close((uv_handle_t *)&c->tcp, on_closed);
+}
+
+void upstream_connection_fail(struct upstream_connection *c, const struct error *err)
+{
+    if (c->closed) return;
+    if (c->idle || c->lingers)
+        upstream_connection_close(c);
+    else
+        c->events.on_error(c->arg, err);
+}
+
+static void fail(struct upstream_connection *c, enum error_code code, int status)
+{
+    struct error err = {0};
+    error_set(&err, code, "%s:%u: %s", c->host, (unsigned)c->port, uv_strerror(status));
+    upstream_connection_fail(c, &err);
+}
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
+{
+    struct upstream_connection *c = handle->data;
+    (void)suggested;
+    if (c->ssl && !c->pipe.in) c->pipe.in = mem_alloc(UPSTREAM_TLS_READ_BYTES);
+    *out = c->ssl ? uv_buf_init((char *)c->pipe.in, UPSTREAM_TLS_READ_BYTES)
+                  : uv_buf_init(c->pool->buffer, sizeof(c->pool->buffer));
+}
+
+static void on_plain(struct upstream_connection *c, ssize_t n, const uv_buf_t *buf)
+{
+    if (c->idle) { // nothing may come on an idle connection but its end
+        upstream_connection_close(c);
+    } else if (c->lingers) { // nobody listens any more, but the other end may
+        if (n == UV_EOF) upstream_connection_pause(c);
+        if (n < 0 && n != UV_EOF) upstream_connection_close(c);
+    } else if (n > 0) {
+        c->events.on_read(c->arg, buf->base, (size_t)n);
+    } else if (n == UV_EOF) {
+        upstream_connection_pause(c);
+        c->events.on_eof(c->arg);
+    } else {
+        fail(c, ERROR_IO, (int)n);
+    }
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+{
+    struct upstream_connection *c = stream->data;
+    if (n == 0) return;
+    if (!c->ssl || (n < 0 && n != UV_EOF)) {
+        on_plain(c, n, buf);
+        return;
+    }
+    c->pipe.in_at = 0;
+    c->pipe.in_len = n > 0 ? (size_t)n : 0;
+    c->pipe.eof = n == UV_EOF;
+    if (c->pipe.eof) uv_read_stop(stream);
+    upstream_tls_pump(c);
+}
+
+void upstream_connection_pause(struct upstream_connection *c)
+{
+    if (c->reading && c->has_tcp) uv_read_stop((uv_stream_t *)&c->tcp);
+    c->reading = false;
+}
+
+void upstream_connection_resume(struct upstream_connection *c)
+{
+    if (c->closed || c->reading) return;
+    c->reading = true;
+    if (upstream_tls_has_input(c)) { // first what has been read off the socket
+        c->pump_wanted = true;
+        upstream_connection_mark_dirty(c);
+    } else if (c->has_tcp) {
+        uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
+    }
+}
+
+static void on_shutdown(uv_shutdown_t *shutdown, int status)
+{
+    (void)shutdown;
+    (void)status; // a failed half-close shows as a failed read
+}
+
+static void flush(struct upstream_connection *c);
+
+static void on_written(uv_write_t *write, int status)
+{
+    struct upstream_connection *c = write->data;
+    byte_queue_finish(&c->writing);
+    if (c->closed) return;
+    if (status < 0) { // the read side tells how the exchange ends
+        c->write_failed = true;
+        byte_queue_finish(&c->pipe.out);
+    }
+    flush(c);
+}
+
+// The queue's memory goes where the next one comes from.
+static void empty_queue(struct upstream_connection *c)
+{
+    struct upstream_pool *pool = c->pool;
+    if (pool->spare_count == UPSTREAM_SPARES_MAX || c->pipe.out.cap > UPSTREAM_SPARE_BYTES_MAX) {
+        byte_queue_finish(&c->pipe.out);
+        return;
+    }
+    byte_queue_clear(&c->pipe.out);
+    pool->spares[pool->spare_count++] = c->pipe.out;
+    c->pipe.out = (struct byte_queue){.at = NULL};
+}
+
+static void end_writing(struct upstream_connection *c)
+{
+    if (c->end_wanted && !c->ended && !c->write_failed) {
+        c->ended = true;
+        uv_shutdown(&c->shutdown, (uv_stream_t *)&c->tcp, on_shutdown);
+    }
+    if (c->lingers) {
+        upstream_connection_close(c);
+    } else if (c->full) {
+        c->full = false;
+        c->events.on_drained(c->arg);
+    }
+}
+
+// Gives the socket what it takes now, and libuv the rest to wait with. No event comes from here.
+static void send_queue(struct upstream_connection *c)
+{
+    if (!c->has_tcp || c->closed || byte_queue_len(&c->writing)) return;
+    upstream_tls_seal(c);
+    size_t len = byte_queue_len(&c->pipe.out);
+    if (!len) return;
+    uv_buf_t buf = uv_buf_init((char *)(uintptr_t)byte_queue_front(&c->pipe.out), (unsigned)len);
+    int n = uv_try_write((uv_stream_t *)&c->tcp, &buf, 1);
+    if (n > 0 && (size_t)n == len) {
+        empty_queue(c);
+        return;
+    }
+    if (n > 0) byte_queue_drop(&c->pipe.out, (size_t)n);
+    c->writing = c->pipe.out;
+    c->pipe.out = (struct byte_queue){.at = NULL};
+    buf = uv_buf_init((char *)(uintptr_t)byte_queue_front(&c->writing), (unsigned)byte_queue_len(&c->writing));
+    c->write.data = c;
+    int rc = uv_write(&c->write, (uv_stream_t *)&c->tcp, &buf, 1, on_written);
+    if (rc < 0) byte_queue_finish(&c->writing); // closed under us: the read side tells
+}
+
+static size_t queued_bytes(const struct upstream_connection *c)
+{
+    return byte_queue_len(&c->plain) + byte_queue_len(&c->pipe.out) + byte_queue_len(&c->writing);
+}
+
+static void flush(struct upstream_connection *c)
+{
+    if (!c->has_tcp || c->closed) return;
+    if (c->pump_wanted) {
+        c->pump_wanted = false;
+        upstream_tls_pump(c);
+        if (c->closed) return;
+        if (c->reading && !c->pipe.eof) uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
+    }
+    send_queue(c);
+    if (!queued_bytes(c)) end_writing(c);
+}
+
+void upstream_connection_flush_dirty(struct upstream_pool *pool)
+{
+    while (pool->dirty) {
+        struct upstream_connection *c = pool->dirty;
+        forget_dirty(c);
+        flush(c);
+    }
+}
+
+bool upstream_connection_write(struct upstream_connection *c, const struct str *parts, size_t count)
+{
+    struct upstream_pool *pool = c->pool;
+    assert(count <= UPSTREAM_CONNECTION_PARTS_MAX);
+    if (c->closed || c->end_wanted || c->write_failed) return true;
+    if (!c->pipe.out.cap && pool->spare_count) c->pipe.out = pool->spares[--pool->spare_count];
+    for (size_t i = 0; i < count; i++)
+        byte_queue_add(c->ssl ? &c->plain : &c->pipe.out, parts[i].at, parts[i].len);
+    if (queued_bytes(c) >= UPSTREAM_CONNECTION_QUEUE_BYTES) send_queue(c); // as much as a turn gathers
+    c->full = queued_bytes(c) >= UPSTREAM_CONNECTION_QUEUE_BYTES;
+    upstream_connection_mark_dirty(c);
+    return !c->full;
+}
+
+void upstream_connection_finish(struct upstream_connection *c)
+{
+    bool pending = queued_bytes(c) > 0;
+    if (c->closed || c->lingers) return;
+    if (!pending || !c->has_tcp || c->write_failed || c->shakes_hands) {
+        upstream_connection_close(c);
+        return;
+    }
+    c->end_wanted = true;
+    c->lingers = true;
+    c->arg = NULL;
+    c->since_ms = clock_mono_ms();
+    upstream_list_add(&c->pool->lingering, c);
+    upstream_connection_mark_dirty(c);
+    upstream_pool_sweep_soon(c->pool);
+}
+
+bool upstream_connection_is_clean(const struct upstream_connection *c)
+{
+    return c->has_tcp && !c->closed && !c->end_wanted && !c->write_failed && !queued_bytes(c) &&
+           !upstream_tls_has_input(c);
+}
+
+void upstream_connection_end(struct upstream_connection *c)
+{
+    if (c->closed || c->end_wanted) return;
+    c->end_wanted = true;
+    upstream_connection_mark_dirty(c);
+}
+
+static void on_dialed(void *arg, int fd, const struct error *err)
+{
+    struct upstream_connection *c = arg;
+    struct error failed = *err;
+    c->dialer = NULL;
+    if (fd >= 0) {
+        int rc = uv_tcp_open(&c->tcp, fd);
+        if (rc < 0) {
+            error_set(&failed, ERROR_UNAVAILABLE, "%s:%u: %s", c->host, (unsigned)c->port, uv_strerror(rc));
+            close(fd);
+            fd = -1;
+        }
+    }
+    if (fd < 0) {
+        failed.code = ERROR_UNAVAILABLE;
+        upstream_connection_fail(c, &failed);
+        return;
+    }
+    c->has_tcp = true;
+    if (c->tls && !c->ssl) { // said in the log
+        error_set(&failed, ERROR_UNAVAILABLE, "%s:%u: TLS cannot begin", c->host, (unsigned)c->port);
+        upstream_connection_fail(c, &failed);
+        return;
+    }
+    if (c->reading) uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
+    upstream_connection_mark_dirty(c);
+    if (!c->ssl) {
+        c->events.on_connected(c->arg);
+        return;
+    }
+    c->shakes_hands = true;
+    c->since_ms = clock_mono_ms();
+    upstream_list_add(&c->pool->shaking, c);
+    upstream_pool_sweep_soon(c->pool);
+    upstream_tls_pump(c);
+}
+
+struct upstream_connection *upstream_connection_dial(struct upstream_pool *pool, struct str host, uint16_t port,
+                                                     bool tls)
+{
+    struct upstream_connection *c = mem_zalloc(sizeof(*c));
+    struct error err = {0};
+    c->pool = pool;
+    pool->refs++;
+    c->host = mem_strndup(host.at, host.len);
+    c->port = port;
+    c->tls = tls;
+    c->reading = true; // an early end is noticed
+    uv_tcp_init(pool->loop, &c->tcp);
+    c->tcp.data = c;
+    if (tls && upstream_tls_start(c, &err)) log_error("upstream", "tls_failed", log_err(&err));
+    c->dialer = agent_dialer_start(pool->loop, host, port, pool->connect_timeout_ms, on_dialed, c);
+    return c;
+}

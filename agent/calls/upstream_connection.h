@@ -1,0 +1,79 @@
+// upstream_connection: what upstream_connection.c (one connection) and upstream_pool.c (all of them) share, the inside
+// of upstream_pool.h. Nobody else includes this.
+//
+// Writes are gathered: they queue up, and once the loop's turn has handled what woke it each connection sends what it
+// has in one system call. An upload that arrives as many frames leaves as few writes.
+#ifndef CULVERT_AGENT_UPSTREAM_CONNECTION_H
+#define CULVERT_AGENT_UPSTREAM_CONNECTION_H
+
+#include "agent/calls/upstream_pool.h"
+#include "agent/tunnel/dialer.h"
+#include "agent/tunnel/tls.h"
+
+enum {
+    UPSTREAM_READ_BYTES = 4 * 16320, // what one message of the tunnel takes (AGENT_STREAM_FRAME_BYTES)
+    UPSTREAM_TLS_READ_BYTES = 32 * 1024,
+    UPSTREAM_SPARES_MAX = 16,
+    UPSTREAM_SPARE_BYTES_MAX = 256 * 1024,
+    UPSTREAM_LINGER_MS = 10000,
+};
+
+struct upstream_connection {
+    struct upstream_pool *pool;
+    struct upstream_connection *next, *prev; // idle, lingering or in the handshake
+    struct upstream_connection *next_dirty, **dirty_link;
+    char *host;
+    uint16_t port;
+    struct upstream_connection_events events;
+    void *arg;
+    struct agent_dialer *dialer; // while it is being dialed
+    uv_tcp_t tcp;
+    uv_write_t write;
+    uv_shutdown_t shutdown;
+    struct tls_pipe pipe;      // out: what the socket did not take yet, of plain connections, too
+    struct byte_queue writing; // what `write` holds: apart, so that the queue may move while it grows
+    SSL *ssl;                  // NULL: plain; what follows is upstream_tls.c's
+    struct byte_queue plain;   // waits for the handshake, then for the end of the turn
+    bool shakes_hands, established, notified, pump_wanted;
+    bool tls; // as it was asked for: a kept connection serves only its like
+    bool has_tcp, write_failed, idle, lingers, reading, full, end_wanted, ended, closed;
+    uint64_t since_ms; // idle, lingering or in the handshake
+};
+
+struct upstream_list {
+    struct upstream_connection *first, *last; // newest first
+    unsigned count;
+};
+
+struct upstream_pool {
+    uv_loop_t *loop;
+    uint64_t connect_timeout_ms;
+    struct agent_tls *tls; // NULL: no https
+    struct upstream_list idle, lingering, shaking;
+    struct upstream_connection *dirty;             // have something to send
+    struct byte_queue spares[UPSTREAM_SPARES_MAX]; // empty, with memory: queues fill and run empty all the time
+    unsigned spare_count;
+    uv_timer_t sweep;
+    uv_prepare_t prepare;
+    uv_check_t check;
+    unsigned refs; // itself, its handles, and its connections
+    bool destroyed;
+    char
+        buffer[UPSTREAM_READ_BYTES]; // of whichever connection reads right now: what is read is used up in the callback
+};
+
+void upstream_pool_unref(struct upstream_pool *pool);
+void upstream_pool_sweep_soon(struct upstream_pool *pool);
+void upstream_list_add(struct upstream_list *list, struct upstream_connection *connection);
+void upstream_list_remove(struct upstream_list *list, struct upstream_connection *connection);
+
+struct upstream_connection *upstream_connection_dial(struct upstream_pool *pool, struct str host, uint16_t port,
+                                                     bool tls);
+// ERROR_UNAVAILABLE: not connected yet; all others: an exchange breaks off.
+void upstream_connection_fail(struct upstream_connection *connection, const struct error *err);
+void upstream_connection_shaken(struct upstream_connection *connection); // the handshake is over
+void upstream_connection_mark_dirty(struct upstream_connection *connection);
+bool upstream_connection_is_clean(const struct upstream_connection *connection); // nothing is under way
+void upstream_connection_flush_dirty(struct upstream_pool *pool);
+
+#endif

@@ -1,0 +1,168 @@
+#include "agent/calls/upstream_connection.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+enum { SWEEP_MS = 1000 };
+
+void upstream_pool_unref(struct upstream_pool *pool)
+{
+    if (--pool->refs) return;
+    while (pool->spare_count)
+        byte_queue_finish(&pool->spares[--pool->spare_count]);
+    mem_free(pool);
+}
+
+void upstream_list_add(struct upstream_list *list, struct upstream_connection *c)
+{
+    c->prev = NULL;
+    c->next = list->first;
+    if (c->next) c->next->prev = c;
+    list->first = c;
+    if (!list->last) list->last = c;
+    list->count++;
+}
+
+void upstream_list_remove(struct upstream_list *list, struct upstream_connection *c)
+{
+    list->count--;
+    if (c->prev) c->prev->next = c->next;
+    if (!c->prev) list->first = c->next;
+    if (c->next) c->next->prev = c->prev;
+    if (!c->next) list->last = c->prev;
+    c->next = c->prev = NULL;
+}
+
+static void time_out(struct upstream_connection *c)
+{
+    struct error err = {0};
+    upstream_connection_shaken(c);
+    error_set(&err, ERROR_UNAVAILABLE, "%s:%u: the TLS handshake timed out", c->host, (unsigned)c->port);
+    upstream_connection_fail(c, &err);
+}
+
+static void on_sweep(uv_timer_t *timer)
+{
+    struct upstream_pool *pool = timer->data;
+    uint64_t now = clock_mono_ms();
+    while (pool->idle.last && now - pool->idle.last->since_ms >= UPSTREAM_POOL_IDLE_MS)
+        upstream_connection_close(pool->idle.last);
+    while (pool->lingering.last && now - pool->lingering.last->since_ms >= UPSTREAM_LINGER_MS)
+        upstream_connection_close(pool->lingering.last);
+    while (pool->shaking.last && now - pool->shaking.last->since_ms >= pool->connect_timeout_ms)
+        time_out(pool->shaking.last);
+    if (!pool->idle.last && !pool->lingering.last && !pool->shaking.last) uv_timer_stop(timer);
+}
+
+void upstream_pool_sweep_soon(struct upstream_pool *pool)
+{
+    if (pool->destroyed || uv_is_active((uv_handle_t *)&pool->sweep)) return;
+    uv_timer_start(&pool->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
+}
+
+// Once the loop handled what woke it, and before it sleeps.
+static void on_check(uv_check_t *check)
+{
+    upstream_connection_flush_dirty(check->data);
+}
+
+static void on_prepare(uv_prepare_t *prepare)
+{
+    upstream_connection_flush_dirty(prepare->data);
+}
+
+struct upstream_pool *upstream_pool_create(uv_loop_t *loop, uint64_t connect_timeout_ms, struct agent_tls *tls)
+{
+    struct upstream_pool *pool = mem_zalloc(sizeof(*pool));
+    pool->loop = loop;
+    pool->connect_timeout_ms = connect_timeout_ms;
+    pool->tls = tls;
+    pool->refs = 4; // itself and three handles
+    uv_timer_init(loop, &pool->sweep);
+    uv_prepare_init(loop, &pool->prepare);
+    uv_check_init(loop, &pool->check);
+    pool->sweep.data = pool->prepare.data = pool->check.data = pool;
+    uv_prepare_start(&pool->prepare, on_prepare);
+    uv_check_start(&pool->check, on_check);
+    return pool;
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    upstream_pool_unref(handle->data);
+}
+
+void upstream_pool_destroy(struct upstream_pool *pool)
+{
+    if (!pool) return;
+    pool->destroyed = true;
+    upstream_connection_flush_dirty(pool);
+    while (pool->idle.first)
+        upstream_connection_close(pool->idle.first);
+    while (pool->lingering.first)
+        upstream_connection_close(pool->lingering.first);
+    uv_close((uv_handle_t *)&pool->sweep, on_handle_closed);
+    uv_close((uv_handle_t *)&pool->prepare, on_handle_closed);
+    uv_close((uv_handle_t *)&pool->check, on_handle_closed);
+    upstream_pool_unref(pool);
+}
+
+static struct upstream_connection *find_idle(const struct upstream_pool *pool, struct str host, uint16_t port, bool tls,
+                                             unsigned *out_count)
+{
+    struct upstream_connection *found = NULL;
+    *out_count = 0;
+    for (struct upstream_connection *c = pool->idle.first; c; c = c->next) {
+        if (c->port != port || c->tls != tls || !str_eq(str_c(c->host), host)) continue;
+        if (!found) found = c;
+        (*out_count)++;
+    }
+    return found;
+}
+
+struct upstream_connection *upstream_pool_take(struct upstream_pool *pool, struct str host, uint16_t port, bool tls,
+                                               uint64_t idle_ms_max, const struct upstream_connection_events *events,
+                                               void *arg, bool *out_reused)
+{
+    unsigned count;
+    struct upstream_connection *c = find_idle(pool, host, port, tls, &count); // the newest
+    if (c && clock_mono_ms() - c->since_ms >= idle_ms_max) c = NULL;
+    *out_reused = c != NULL;
+    if (c) {
+        c->idle = false;
+        upstream_list_remove(&pool->idle, c);
+    } else {
+        c = upstream_connection_dial(pool, host, port, tls);
+    }
+    c->events = *events;
+    c->arg = arg;
+    return c;
+}
+
+void upstream_pool_give(struct upstream_pool *pool, struct upstream_connection *c)
+{
+    unsigned count;
+    find_idle(pool, str_c(c->host), c->port, c->tls, &count);
+    if (!upstream_connection_is_clean(c) || pool->destroyed || count >= UPSTREAM_POOL_IDLE_PER_SERVICE) {
+        upstream_connection_close(c);
+        return;
+    }
+    if (pool->idle.count >= UPSTREAM_POOL_IDLE_MAX) upstream_connection_close(pool->idle.last);
+    c->arg = NULL;
+    c->full = false;
+    c->idle = true;
+    c->since_ms = clock_mono_ms();
+    upstream_list_add(&pool->idle, c);
+    upstream_connection_resume(c);
+    upstream_pool_sweep_soon(pool);
+}
+
+unsigned upstream_pool_idle_count(const struct upstream_pool *pool)
+{
+    return pool->idle.count;
+}
+
+uv_loop_t *upstream_pool_loop(const struct upstream_pool *pool)
+{
+    return pool->loop;
+}

@@ -1,0 +1,361 @@
+#include "agent/kube/kube_client.h"
+
+#include <assert.h>
+#include <curl/curl.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+enum { CONNECT_TIMEOUT_MS = 10000 };
+
+enum request_state {
+    REQUEST_NEW,     // waits for the next turn
+    REQUEST_RUNNING, // in the multi handle
+    REQUEST_DEAD,    // out of it, to be freed
+};
+
+struct kube_request {
+    struct kube_client *client;
+    struct kube_request *next, *previous; // all of the client's
+    enum request_state state;
+    bool cancelled, paused, resume;
+    CURL *easy;
+    struct curl_slist *headers;
+    struct kube_request_options options;
+    char curl_error[CURL_ERROR_SIZE];
+};
+
+struct kube_client {
+    struct loop *loop;
+    struct kube_config *config;
+    CURLM *multi;
+    uv_timer_t timer; // libcurl's time-out
+    uv_timer_t turn;  // what may not be done inside libcurl's callbacks
+    struct kube_request *requests;
+    size_t request_count;
+    unsigned handles;
+    bool closing;
+    loop_fn on_closed;
+    void *on_closed_arg;
+};
+
+// A socket of libcurl under watch; lives until libuv has closed it.
+struct watched_socket {
+    uv_poll_t poll;
+    curl_socket_t fd;
+    struct kube_client *client;
+};
+
+// ---- life of a request ---------------------------------------------------------------------------------------
+
+static void request_free(struct kube_request *request)
+{
+    struct kube_client *client = request->client;
+    if (request->next) request->next->previous = request->previous;
+    if (request->previous)
+        request->previous->next = request->next;
+    else
+        client->requests = request->next;
+    client->request_count--;
+    if (request->easy) {
+        if (request->state == REQUEST_RUNNING) curl_multi_remove_handle(client->multi, request->easy);
+        curl_easy_cleanup(request->easy);
+    }
+    curl_slist_free_all(request->headers);
+    mem_free((char *)request->options.path);
+    mem_free(request);
+}
+
+static void request_finish(struct kube_request *request, CURLcode result)
+{
+    struct kube_request_options options = request->options;
+    bool cancelled = request->cancelled;
+    long status = 0;
+    curl_easy_getinfo(request->easy, CURLINFO_RESPONSE_CODE, &status);
+    if (status == 401) kube_config_token_refused(request->client->config);
+    struct error err = {0};
+    if (result == CURLE_WRITE_ERROR)
+        error_set(&err, ERROR_CANCELLED, "stopped by the reader");
+    else if (result == CURLE_OPERATION_TIMEDOUT)
+        error_set(&err, ERROR_TIMEOUT, "%s", curl_easy_strerror(result));
+    else if (result != CURLE_OK)
+        error_set(&err, ERROR_IO, "%s", request->curl_error[0] ? request->curl_error : curl_easy_strerror(result));
+    options.path = NULL;
+    request_free(request);
+    if (!cancelled && options.on_done) options.on_done(options.arg, (int)status, result == CURLE_OK ? NULL : &err);
+}
+
+static void take_results(struct kube_client *client)
+{
+    int left;
+    for (CURLMsg *message; !client->closing && (message = curl_multi_info_read(client->multi, &left));) {
+        if (message->msg != CURLMSG_DONE) continue;
+        struct kube_request *request;
+        CURLcode result = message->data.result;
+        curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&request);
+        request_finish(request, result);
+    }
+}
+
+static size_t on_write(char *at, size_t size, size_t count, void *arg)
+{
+    struct kube_request *request = arg;
+    size_t len = size * count;
+    long status = 0;
+    curl_easy_getinfo(request->easy, CURLINFO_RESPONSE_CODE, &status);
+    if (request->cancelled) return 0;
+    if (status != 200 || !request->options.on_body) return len;
+    enum kube_body_verdict verdict = request->options.on_body(request->options.arg, at, len);
+    if (request->cancelled || verdict == KUBE_BODY_STOP) return 0;
+    request->paused = verdict == KUBE_BODY_PAUSE;
+    return request->paused ? CURL_WRITEFUNC_PAUSE : len;
+}
+
+static struct curl_slist *make_headers(struct kube_client *client)
+{
+    struct curl_slist *headers = curl_slist_append(NULL, "Accept: application/json");
+    struct str token = kube_config_token(client->config, clock_mono_ms());
+    if (!token.len) return headers;
+    char *line = mem_printf("Authorization: Bearer %.*s", STR_ARG(token));
+    headers = curl_slist_append(headers, line);
+    mem_free_secret(line, strlen(line));
+    return headers;
+}
+
+static void set_tls(CURL *easy, const struct kube_config *config)
+{
+    curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
+    curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
+    const struct {
+        CURLoption option;
+        const char *pem;
+    } blobs[] = {{CURLOPT_CAINFO_BLOB, config->ca_pem},
+                 {CURLOPT_SSLCERT_BLOB, config->client_certificate_pem},
+                 {CURLOPT_SSLKEY_BLOB, config->client_key_pem}};
+    for (size_t i = 0; i < sizeof blobs / sizeof blobs[0]; i++) {
+        if (!blobs[i].pem) continue;
+        struct curl_blob blob = {(void *)blobs[i].pem, strlen(blobs[i].pem), CURL_BLOB_NOCOPY};
+        curl_easy_setopt(easy, blobs[i].option, &blob);
+    }
+}
+
+// The file system's default bundle must not vouch for a server whose own CA was given: with CAINFO_BLOB libcurl uses
+// that alone, and CAPATH is cleared.
+static CURL *make_easy(struct kube_request *request)
+{
+    const struct kube_config *config = request->client->config;
+    CURL *easy = curl_easy_init();
+    if (!easy) return NULL;
+    AUTO_FREE char *url = mem_printf("%s%s", config->server, request->options.path);
+    curl_easy_setopt(easy, CURLOPT_URL, url);
+    curl_easy_setopt(easy, CURLOPT_PRIVATE, request);
+    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, request->headers);
+    curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
+    curl_easy_setopt(easy, CURLOPT_PROXY, "");
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_USERAGENT, "culvert-agent/" CULVERT_VERSION);
+    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
+    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)request->options.timeout_ms);
+    curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, request->curl_error);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_write);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, request);
+    if (config->ca_pem) curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+    set_tls(easy, config);
+    return easy;
+}
+
+static void request_start(struct kube_request *request)
+{
+    request->headers = make_headers(request->client);
+    request->easy = make_easy(request);
+    request->state = REQUEST_RUNNING;
+    if (!request->easy || curl_multi_add_handle(request->client->multi, request->easy) != CURLM_OK) {
+        log_error("kube", "request_not_started");
+        abort();
+    }
+}
+
+// ---- libcurl and libuv ---------------------------------------------------------------------------------------
+
+static void on_turn(uv_timer_t *timer)
+{
+    struct kube_client *client = timer->data;
+    for (struct kube_request *request = client->requests, *next; request; request = next) {
+        next = request->next;
+        if (request->cancelled) {
+            request_free(request);
+        } else if (request->state == REQUEST_NEW) {
+            request_start(request);
+        } else if (request->resume) {
+            request->resume = request->paused = false;
+            // May run on_write at once, and that may cancel any request: they are freed in another turn only.
+            curl_easy_pause(request->easy, CURLPAUSE_CONT);
+        }
+    }
+    take_results(client);
+}
+
+static void wake(struct kube_client *client)
+{
+    if (!client->closing) uv_timer_start(&client->turn, on_turn, 0, 0);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct kube_client *client = timer->data;
+    int running;
+    curl_multi_socket_action(client->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+    take_results(client);
+}
+
+static int on_curl_timer(CURLM *multi, long timeout_ms, void *arg)
+{
+    (void)multi;
+    struct kube_client *client = arg;
+    if (client->closing) return 0;
+    if (timeout_ms < 0)
+        uv_timer_stop(&client->timer);
+    else
+        uv_timer_start(&client->timer, on_timer, (uint64_t)timeout_ms, 0);
+    return 0;
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+    struct watched_socket *socket = poll->data;
+    struct kube_client *client = socket->client;
+    int flags = status < 0 ? CURL_CSELECT_ERR : 0, running;
+    if (events & UV_READABLE) flags |= CURL_CSELECT_IN;
+    if (events & UV_WRITABLE) flags |= CURL_CSELECT_OUT;
+    curl_multi_socket_action(client->multi, socket->fd, flags, &running);
+    take_results(client);
+}
+
+static void on_handle_closed(struct kube_client *client)
+{
+    if (--client->handles || !client->closing) return;
+    loop_fn on_closed = client->on_closed;
+    void *arg = client->on_closed_arg;
+    mem_free(client);
+    if (on_closed) on_closed(arg);
+}
+
+static void on_socket_closed(uv_handle_t *handle)
+{
+    struct watched_socket *socket = handle->data;
+    struct kube_client *client = socket->client;
+    mem_free(socket);
+    on_handle_closed(client);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    on_handle_closed(handle->data);
+}
+
+static int on_curl_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *socket_arg)
+{
+    (void)easy;
+    struct kube_client *client = arg;
+    struct watched_socket *socket = socket_arg;
+    if (what == CURL_POLL_REMOVE) {
+        if (!socket) return 0;
+        curl_multi_assign(client->multi, fd, NULL);
+        uv_poll_stop(&socket->poll);
+        uv_close((uv_handle_t *)&socket->poll, on_socket_closed);
+        return 0;
+    }
+    if (!socket) {
+        socket = mem_zalloc(sizeof *socket);
+        socket->client = client;
+        socket->fd = fd;
+        if (uv_poll_init_socket(loop_uv(client->loop), &socket->poll, fd) != 0) {
+            mem_free(socket);
+            return -1;
+        }
+        socket->poll.data = socket;
+        client->handles++;
+        curl_multi_assign(client->multi, fd, socket);
+    }
+    int events = (what & CURL_POLL_IN ? UV_READABLE : 0) | (what & CURL_POLL_OUT ? UV_WRITABLE : 0);
+    return uv_poll_start(&socket->poll, events, on_poll) == 0 ? 0 : -1;
+}
+
+// ---- the client ----------------------------------------------------------------------------------------------
+
+struct kube_client *kube_client_create(struct loop *loop, struct kube_config *config, struct error *err)
+{
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
+        error_set(err, ERROR_INTERNAL, "libcurl does not start");
+        return NULL;
+    }
+    CURLM *multi = curl_multi_init();
+    if (!multi) {
+        curl_global_cleanup();
+        error_set(err, ERROR_INTERNAL, "libcurl gives no multi handle");
+        return NULL;
+    }
+    struct kube_client *client = mem_zalloc(sizeof *client);
+    client->loop = loop;
+    client->config = config;
+    client->multi = multi;
+    curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, on_curl_socket);
+    curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, client);
+    curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, on_curl_timer);
+    curl_multi_setopt(multi, CURLMOPT_TIMERDATA, client);
+    curl_multi_setopt(multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING);
+    curl_multi_setopt(multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, (long)KUBE_CLIENT_CONNECTIONS_MAX);
+    uv_timer_init(loop_uv(loop), &client->timer);
+    uv_timer_init(loop_uv(loop), &client->turn);
+    client->timer.data = client->turn.data = client;
+    client->handles = 2;
+    return client;
+}
+
+void kube_client_close(struct kube_client *client, loop_fn on_closed, void *arg)
+{
+    assert(!client->closing);
+    client->closing = true;
+    client->on_closed = on_closed;
+    client->on_closed_arg = arg;
+    while (client->requests)
+        request_free(client->requests);
+    curl_multi_cleanup(client->multi);
+    curl_global_cleanup();
+    uv_close((uv_handle_t *)&client->timer, on_timer_closed);
+    uv_close((uv_handle_t *)&client->turn, on_timer_closed);
+}
+
+struct kube_request *kube_client_get(struct kube_client *client, const struct kube_request_options *options)
+{
+    if (client->closing || client->request_count == KUBE_CLIENT_REQUESTS_MAX) return NULL;
+    struct kube_request *request = mem_zalloc(sizeof *request);
+    request->client = client;
+    request->options = *options;
+    request->options.path = mem_strdup(options->path);
+    request->next = client->requests;
+    if (request->next) request->next->previous = request;
+    client->requests = request;
+    client->request_count++;
+    wake(client);
+    return request;
+}
+
+void kube_request_cancel(struct kube_request *request)
+{
+    request->cancelled = true;
+    wake(request->client);
+}
+
+void kube_request_resume(struct kube_request *request)
+{
+    if (!request->paused) return;
+    request->resume = true;
+    wake(request->client);
+}

@@ -1,0 +1,46 @@
+// kube_client: GET requests to one Kubernetes API, streamed, on the agent's loop (libcurl multi; HTTP/1.1; the server's
+// certificate is verified; no redirects, no proxies, no cookies). It only reads: the agent has no code that could
+// write through it. Owned by the reporter; one loop.
+#ifndef CULVERT_AGENT_KUBE_CLIENT_H
+#define CULVERT_AGENT_KUBE_CLIENT_H
+
+#include <stdint.h>
+
+#include "agent/kube/kube_config.h"
+#include "base/error.h"
+#include "base/loop.h"
+
+struct kube_client;
+struct kube_request;
+
+enum { KUBE_CLIENT_REQUESTS_MAX = 512, KUBE_CLIENT_CONNECTIONS_MAX = 128 };
+
+// config is borrowed and outlives the client. NULL with *err when libcurl or the credentials cannot be used.
+struct kube_client *kube_client_create(struct loop *loop, struct kube_config *config, struct error *err);
+// Ends every request without callbacks. on_closed (may be NULL) runs once the loop holds nothing of it any more.
+void kube_client_close(struct kube_client *client, loop_fn on_closed, void *arg);
+
+enum kube_body_verdict {
+    KUBE_BODY_TAKEN,
+    KUBE_BODY_PAUSE, // nothing was taken: offer the same bytes again after kube_request_resume()
+    KUBE_BODY_STOP,  // enough: the request ends with ERROR_CANCELLED
+};
+
+struct kube_request_options {
+    const char *path;    // with its query, from "/" (copied)
+    uint64_t timeout_ms; // of the whole exchange; 0: none (the caller watches over it)
+    void *arg;
+    // Body bytes of an answer with status 200; other bodies are not handed out (they may quote what was asked for).
+    enum kube_body_verdict (*on_body)(void *arg, const char *at, size_t len);
+    // The last callback. status: 0 when there was no answer; err is NULL when the exchange is complete, whatever
+    // the status. The request is gone when this returns.
+    void (*on_done)(void *arg, int status, const struct error *err);
+};
+
+// Starts in the loop's next turn. NULL when there are too many requests already.
+struct kube_request *kube_client_get(struct kube_client *client, const struct kube_request_options *options);
+// No callback follows. Allowed inside the request's own callbacks, but not in on_done.
+void kube_request_cancel(struct kube_request *request);
+void kube_request_resume(struct kube_request *request);
+
+#endif

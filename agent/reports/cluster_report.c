@@ -1,0 +1,146 @@
+#include "agent/reports/cluster_report.h"
+
+#include "agent/kube/kube_fetch.h"
+#include "agent/reports/key_table.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/parse.h"
+#include "base/strbuf.h"
+
+enum { INTERVAL_MS = 60000, FIRST_RETRY_MS = 5000, MANAGED_MAX = 90, NAME_BYTES_MAX = 512 };
+
+static const char own_server[] = "https://kubernetes.default.svc";
+static const char managed_path[] = "/api/v1/secrets?limit=90&labelSelector=argocd.argoproj.io%2Fsecret-type%3Dcluster";
+
+struct cluster_report {
+    struct cluster_report_options options;
+    struct kube_fetch *version, *managed;
+    uint64_t next_ms;
+    bool managed_logged;
+    struct key_table *told; // the last text, by server
+};
+
+struct cluster_report *cluster_report_create(const struct cluster_report_options *options)
+{
+    struct cluster_report *report = mem_zalloc(sizeof *report);
+    report->options = *options;
+    report->told = key_table_create();
+    return report;
+}
+
+void cluster_report_destroy(struct cluster_report *report)
+{
+    if (!report) return;
+    kube_fetch_cancel(report->version);
+    kube_fetch_cancel(report->managed);
+    size_t cursor = 0;
+    for (char *text; (text = key_table_next(report->told, &cursor, NULL));)
+        mem_free(text);
+    key_table_destroy(report->told);
+    mem_free(report);
+}
+
+// Takes over manifest's reference.
+static void tell(struct cluster_report *report, struct str server, json_t *manifest)
+{
+    size_t len;
+    char *text = json_canonical(manifest, &len);
+    json_decref(manifest);
+    const char *old = key_table_get(report->told, server);
+    if (old && str_eq(str_c(old), str_of(text, len))) {
+        mem_free(text);
+        return;
+    }
+    report->options.on_cluster(report->options.arg, str_of(text, len));
+    mem_free(key_table_put(report->told, server, text));
+}
+
+// "1" and "29+" make "1.29", as Argo CD spells it.
+static json_t *version_text(const json_t *value)
+{
+    struct str major = json_get_str(value, "major"), minor = json_get_str(value, "minor");
+    size_t digits = 0;
+    while (digits < minor.len && minor.at[digits] >= '0' && minor.at[digits] <= '9')
+        digits++;
+    char text[64];
+    int len = snprintf(text, sizeof text, "%.*s.%.*s", (int)(major.len > 16 ? 16 : major.len), major.at ? major.at : "",
+                       (int)(digits > 16 ? 16 : digits), minor.at ? minor.at : "");
+    return json_new_str(major.len && digits ? str_of(text, (size_t)len) : json_get_str(value, "gitVersion"));
+}
+
+static void on_version(void *arg, int status, json_t *value, const struct error *err)
+{
+    struct cluster_report *report = arg;
+    report->version = NULL;
+    size_t applications = 0, resources = 0, kinds = 0;
+    report->options.counts(report->options.arg, &applications, &resources, &kinds);
+    char message[ERROR_TEXT_BYTES + 32] = "";
+    if (!value) snprintf(message, sizeof message, "%s (status %d)", err ? err->text : "the API refused", status);
+    json_t *manifest = json_object();
+    json_object_set_new(manifest, "name", json_string(report->options.cluster_name));
+    json_object_set_new(manifest, "server", json_string(own_server));
+    if (value) json_object_set_new(manifest, "serverVersion", version_text(value));
+    json_t *state = json_object();
+    json_object_set_new(state, "status", json_string(value ? "Successful" : "Failed"));
+    json_object_set_new(state, "message", json_new_str(str_c(message)));
+    json_object_set_new(manifest, "connectionState", state);
+    json_object_set_new(manifest, "applicationsCount", json_integer((json_int_t)applications));
+    json_t *cache = json_object();
+    json_object_set_new(cache, "resourcesCount", json_integer((json_int_t)resources));
+    json_object_set_new(cache, "apisCount", json_integer((json_int_t)kinds));
+    json_object_set_new(manifest, "cacheInfo", cache);
+    tell(report, STR("in-cluster"), manifest);
+}
+
+// A value of a Secret's data that is no secret: the name or the address of a cluster.
+static struct str decode_value(const json_t *data, const char *key, char out[NAME_BYTES_MAX])
+{
+    struct str text = json_get_str(data, key);
+    size_t len = 0;
+    if (text.len == 0 || text.len > NAME_BYTES_MAX ||
+        parse_base64(text, (uint8_t *)out, NAME_BYTES_MAX, &len, NULL) != ERROR_NONE)
+        return STR_EMPTY;
+    return str_is_utf8(str_of(out, len)) ? str_of(out, len) : STR_EMPTY;
+}
+
+static void tell_managed(struct cluster_report *report, const json_t *secret)
+{
+    const json_t *data = json_get_object(secret, "data");
+    char name_bytes[NAME_BYTES_MAX], server_bytes[NAME_BYTES_MAX];
+    struct str name = decode_value(data, "name", name_bytes), server = decode_value(data, "server", server_bytes);
+    // An address may carry a user and a password.
+    if (!name.len || !server.len || str_has_byte(server, '@') || str_eq(server, str_c(own_server))) return;
+    json_t *manifest = json_object();
+    json_object_set_new(manifest, "name", json_new_str(name));
+    json_object_set_new(manifest, "server", json_new_str(server));
+    json_t *state = json_object();
+    json_object_set_new(state, "status", json_string("Unknown"));
+    json_object_set_new(state, "message", json_string("declared in Argo CD"));
+    json_object_set_new(manifest, "connectionState", state);
+    tell(report, server, manifest);
+}
+
+static void on_managed(void *arg, int status, json_t *value, const struct error *err)
+{
+    struct cluster_report *report = arg;
+    report->managed = NULL;
+    if (!value && !report->managed_logged) {
+        report->managed_logged = true;
+        log_warn("reporter", "clusters_not_read", log_int("status", status), log_c("error", err ? err->text : ""));
+    }
+    size_t i;
+    json_t *secret;
+    json_array_foreach(json_get_array(value, "items"), i, secret) if (i < MANAGED_MAX) tell_managed(report, secret);
+}
+
+void cluster_report_tick(struct cluster_report *report, uint64_t now_ms)
+{
+    if (now_ms < report->next_ms) return;
+    report->next_ms = now_ms + (report->next_ms ? INTERVAL_MS : FIRST_RETRY_MS);
+    struct kube_client *client = report->options.client;
+    if (!report->version) report->version = kube_fetch_start(client, "/version", on_version, report);
+    if (report->options.managed && !report->managed)
+        report->managed = kube_fetch_start(client, managed_path, on_managed, report);
+}

@@ -1,0 +1,31 @@
+// cluster_report: what the platform is told about clusters: the one the agent lives in, with its version and whether
+// the API answers, and, if asked for and allowed, the names and addresses of the clusters that Argo CD's cluster
+// Secrets declare (never what else those Secrets hold). Asked for once a minute while a stream is open. Owned by the
+// reporter.
+#ifndef CULVERT_AGENT_CLUSTER_REPORT_H
+#define CULVERT_AGENT_CLUSTER_REPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/kube/kube_client.h"
+#include "base/str.h"
+
+struct cluster_report;
+
+struct cluster_report_options {
+    struct kube_client *client;
+    const char *cluster_name; // of the own cluster, "in-cluster" by default
+    bool managed;             // read Argo CD's cluster Secrets, too
+    void *arg;
+    // A state that differs from the last one told: JSON, valid during the call.
+    void (*on_cluster)(void *arg, struct str manifest);
+    // Figures of the moment.
+    void (*counts)(void *arg, size_t *out_applications, size_t *out_resources, size_t *out_kinds);
+};
+
+struct cluster_report *cluster_report_create(const struct cluster_report_options *options);
+void cluster_report_destroy(struct cluster_report *report); // NULL is fine
+void cluster_report_tick(struct cluster_report *report, uint64_t now_ms);
+
+#endif

@@ -1,0 +1,508 @@
+#include "agent/reports/collector.h"
+
+#include <string.h>
+
+#include "agent/kube/kube_fetch.h"
+#include "agent/reports/discovery.h"
+#include "agent/reports/watch.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+enum { TIERS = 4, TIER_NAMED = 1, FETCH_ATTEMPTS_MAX = 5, PATIENCE_RESTARTS = 3 };
+
+// Kinds that need no discovery and no application that names them.
+static const struct {
+    const char *group, *version, *kind, *plural;
+    int tier;
+    bool always;
+} fixed_kinds[] = {
+    {"argoproj.io", "v1alpha1", "Application", "applications", 0, true},
+    {"argoproj.io", "v1alpha1", "ApplicationSet", "applicationsets", 1, true},
+    {"argoproj.io", "v1alpha1", "Rollout", "rollouts", 1, true},
+    {"argoproj.io", "v1alpha1", "AnalysisRun", "analysisruns", 1, true},
+    {"argoproj.io", "v1alpha1", "Workflow", "workflows", 1, true},
+    {"apps", "v1", "ReplicaSet", "replicasets", 2, false},
+    {"", "v1", "Pod", "pods", 3, false},
+};
+
+// One watch of a kind: of one namespace, or of all.
+struct source {
+    struct kind_watch *owner;
+    struct watch *watch;
+    char *ns; // NULL: all
+    uint64_t generation, restarts_before;
+};
+
+struct kind_watch {
+    struct collector *collector;
+    struct inventory_kind *kind;
+    int tier;
+    bool fixed, unknown; // unknown: discovery does not have it (now)
+    char *plural;        // NULL: to be discovered
+    bool namespaced;
+    struct source sources[COLLECTOR_NAMESPACES_MAX];
+    size_t source_count;
+    struct kind_watch *next;
+};
+
+struct fetch {
+    struct collector *collector;
+    struct kube_fetch *request;
+    struct inventory_resource *resource; // NULL: forgotten meanwhile
+};
+
+struct collector {
+    struct collector_options options;
+    char *namespaces[COLLECTOR_NAMESPACES_MAX];
+    size_t namespace_count;
+    struct inventory *inventory;
+    struct discovery *discovery;
+    struct kind_watch *kinds;
+    struct fetch fetches[COLLECTOR_FETCHES_MAX];
+    struct inventory_resource **stale; // a ring of those whose content is to be fetched
+    size_t stale_head, stale_count, stale_room;
+    uint64_t stale_pushed, stale_done; // how many ever
+    uint64_t stale_barrier;            // what was pushed when all lists were complete; 0: they are not
+    uint64_t restarts;                 // of watches that are gone
+};
+
+// ---- contents that are fetched one by one ---------------------------------------------------------------------
+
+static void stale_push(struct collector *collector, struct inventory_resource *resource)
+{
+    if (collector->stale_count == collector->stale_room) {
+        size_t room = collector->stale_room ? collector->stale_room * 2 : 64;
+        struct inventory_resource **ring = mem_array(room, sizeof *ring);
+        for (size_t i = 0; i < collector->stale_count; i++)
+            ring[i] = collector->stale[(collector->stale_head + i) % collector->stale_room];
+        mem_free(collector->stale);
+        collector->stale = ring;
+        collector->stale_room = room;
+        collector->stale_head = 0;
+    }
+    collector->stale[(collector->stale_head + collector->stale_count++) % collector->stale_room] = resource;
+    collector->stale_pushed++;
+}
+
+static struct inventory_resource *stale_pop(struct collector *collector)
+{
+    struct inventory_resource *resource = collector->stale[collector->stale_head];
+    collector->stale_head = (collector->stale_head + 1) % collector->stale_room;
+    collector->stale_count--;
+    return resource;
+}
+
+static void on_stale(void *arg, struct inventory_resource *resource)
+{
+    if (resource->fetching) return;
+    resource->fetching = true;
+    resource->attempts = 0;
+    stale_push(arg, resource);
+}
+
+static void on_forget(void *arg, struct inventory_resource *resource)
+{
+    struct collector *collector = arg;
+    if (!resource->fetching) return;
+    for (size_t i = 0; i < COLLECTOR_FETCHES_MAX; i++)
+        if (collector->fetches[i].resource == resource) collector->fetches[i].resource = NULL;
+    for (size_t i = 0; i < collector->stale_count; i++) {
+        struct inventory_resource **entry = &collector->stale[(collector->stale_head + i) % collector->stale_room];
+        if (*entry == resource) *entry = NULL;
+    }
+}
+
+// Its content has come another way: what is queued is skipped, what is under way is not taken.
+static void drop_fetch(struct collector *collector, struct inventory_resource *resource)
+{
+    resource->fetching = false;
+    for (size_t i = 0; i < COLLECTOR_FETCHES_MAX; i++) {
+        struct fetch *fetch = &collector->fetches[i];
+        if (fetch->resource == resource) fetch->resource = NULL;
+    }
+}
+
+static void on_fetched(void *arg, int status, json_t *value, const struct error *err)
+{
+    struct fetch *fetch = arg;
+    struct inventory_resource *resource = fetch->resource;
+    fetch->request = NULL;
+    fetch->resource = NULL;
+    fetch->collector->stale_done++;
+    if (!resource) return;
+    resource->fetching = false;
+    // Deleted while it was asked for: an old answer must not bring it back.
+    if (value && !resource->uid) return;
+    if (value) {
+        // Straight from the object's own address: its type is as certain as a watch's.
+        struct inventory_kind *kind = resource->kind;
+        AUTO_FREE char *api =
+            *kind->group ? mem_printf("%s/%s", kind->group, kind->version) : mem_strdup(kind->version);
+        json_object_set_new(value, "kind", json_string(kind->kind));
+        json_object_set_new(value, "apiVersion", json_string(api));
+        inventory_seen(fetch->collector->inventory, kind, 0, value);
+        return;
+    }
+    // 404: the watch will say so, too. 403: there is a watch without the right to get; nothing can be done.
+    if (status == 404 || status == 403 || resource->attempts >= FETCH_ATTEMPTS_MAX) {
+        log_debug("collector", "not_fetched", log_int("status", status), log_c("error", err ? err->text : ""));
+        return;
+    }
+    unsigned attempts = resource->attempts + 1;
+    on_stale(fetch->collector, resource);
+    resource->attempts = attempts;
+}
+
+static char *object_path(const struct inventory_resource *resource)
+{
+    const struct inventory_kind *kind = resource->kind;
+    const struct kind_watch *watch = kind->user;
+    if (!watch || !watch->plural) return NULL;
+    AUTO_FREE char *root =
+        *kind->group ? mem_printf("/apis/%s/%s", kind->group, kind->version) : mem_printf("/api/%s", kind->version);
+    if (watch->namespaced)
+        return mem_printf("%s/namespaces/%s/%s/%s", root, resource->ns, watch->plural, resource->name);
+    return mem_printf("%s/%s/%s", root, watch->plural, resource->name);
+}
+
+static void start_fetches(struct collector *collector)
+{
+    for (size_t i = 0; i < COLLECTOR_FETCHES_MAX; i++) {
+        struct fetch *fetch = &collector->fetches[i];
+        while (!fetch->request && collector->stale_count) {
+            struct inventory_resource *resource = stale_pop(collector);
+            if (!resource) { // forgotten
+                collector->stale_done++;
+                continue;
+            }
+            AUTO_FREE char *path = object_path(resource);
+            if (!path || !resource->reported || !resource->fetching) {
+                resource->fetching = false;
+                collector->stale_done++;
+                continue;
+            }
+            *fetch = (struct fetch){.collector = collector, .resource = resource};
+            fetch->request = kube_fetch_start(collector->options.client, path, on_fetched, fetch);
+            if (fetch->request) continue;
+            fetch->resource = NULL;
+            collector->stale_done++;
+            stale_push(collector, resource);
+            return;
+        }
+    }
+}
+
+// ---- watches -------------------------------------------------------------------------------------------------
+
+static void on_watch_object(void *arg, struct watch *watch, enum watch_event event, json_t *object)
+{
+    (void)watch;
+    struct source *source = arg;
+    struct inventory *inventory = source->owner->collector->inventory;
+    if (event != WATCH_DELETED) {
+        inventory_seen(inventory, source->owner->kind, source->generation, object);
+        return;
+    }
+    const json_t *metadata = json_get_object(object, "metadata");
+    inventory_deleted(inventory, source->owner->kind, json_get_str(metadata, "namespace"),
+                      json_get_str(metadata, "name"));
+}
+
+static void on_listing(void *arg, struct watch *watch)
+{
+    (void)watch;
+    ((struct source *)arg)->generation++;
+}
+
+static void on_listed(void *arg, struct watch *watch, int status)
+{
+    struct source *source = arg;
+    const struct inventory_kind *kind = source->owner->kind;
+    inventory_sweep(source->owner->collector->inventory, source->owner->kind, source->ns, source->generation);
+    if (status == 200)
+        log_debug("collector", "listed", log_c("kind", kind->kind), log_c("group", kind->group),
+                  log_c("namespace", source->ns ? source->ns : ""), log_uint("restarts", watch_restarts(watch)));
+}
+
+static bool may_read(void *arg)
+{
+    const struct collector *collector = ((const struct source *)arg)->owner->collector;
+    return !collector->options.events->may_read || collector->options.events->may_read(collector->options.arg);
+}
+
+static const struct watch_events watch_events = {on_watch_object, on_listing, on_listed, may_read};
+
+static void add_source(struct kind_watch *kind_watch, const char *ns)
+{
+    const struct collector_options *o = &kind_watch->collector->options;
+    const struct inventory_kind *kind = kind_watch->kind;
+    struct source *source = &kind_watch->sources[kind_watch->source_count++];
+    *source = (struct source){.owner = kind_watch, .ns = ns ? mem_strdup(ns) : NULL};
+    source->watch = watch_create(&(struct watch_options){.client = o->client,
+                                                         .group = kind->group,
+                                                         .version = kind->version,
+                                                         .plural = kind_watch->plural,
+                                                         .kind = kind->kind,
+                                                         .ns = ns,
+                                                         .page_limit = o->page_limit,
+                                                         .watch_seconds = o->watch_seconds,
+                                                         .silence_ms = o->silence_ms,
+                                                         .absent_retry_ms = o->absent_retry_ms,
+                                                         .events = &watch_events,
+                                                         .arg = source});
+}
+
+static void add_sources(struct kind_watch *kind_watch, const char *plural, bool namespaced)
+{
+    struct collector *collector = kind_watch->collector;
+    kind_watch->plural = mem_strdup(plural);
+    kind_watch->namespaced = namespaced;
+    kind_watch->unknown = false;
+    if (!namespaced || collector->namespace_count == 0) add_source(kind_watch, NULL);
+    for (size_t i = 0; namespaced && i < collector->namespace_count; i++)
+        add_source(kind_watch, collector->namespaces[i]);
+}
+
+static struct kind_watch *add_kind(struct collector *collector, struct inventory_kind *kind, int tier)
+{
+    struct kind_watch *kind_watch = mem_zalloc(sizeof *kind_watch);
+    kind_watch->collector = collector;
+    kind_watch->kind = kind;
+    kind_watch->tier = tier;
+    kind_watch->next = collector->kinds;
+    collector->kinds = kind_watch;
+    kind->user = kind_watch;
+    return kind_watch;
+}
+
+static void kind_watch_free(struct kind_watch *kind_watch)
+{
+    for (size_t i = 0; i < kind_watch->source_count; i++) {
+        kind_watch->collector->restarts += watch_restarts(kind_watch->sources[i].watch);
+        watch_destroy(kind_watch->sources[i].watch);
+        mem_free(kind_watch->sources[i].ns);
+    }
+    kind_watch->kind->user = NULL;
+    mem_free(kind_watch->plural);
+    mem_free(kind_watch);
+}
+
+// Kinds that applications name come, kinds that none names any more go.
+static void follow_kinds(struct collector *collector)
+{
+    size_t cursor = 0;
+    for (struct inventory_kind *kind; (kind = inventory_next_kind(collector->inventory, &cursor));)
+        if (!kind->user && kind->claims) add_kind(collector, kind, TIER_NAMED);
+    for (struct kind_watch **link = &collector->kinds; *link;) {
+        struct kind_watch *kind_watch = *link;
+        if (kind_watch->fixed || kind_watch->kind->claims) {
+            link = &kind_watch->next;
+            continue;
+        }
+        *link = kind_watch->next;
+        inventory_sweep(collector->inventory, kind_watch->kind, NULL, UINT64_MAX);
+        kind_watch_free(kind_watch);
+    }
+}
+
+static void discover(struct kind_watch *kind_watch, uint64_t now_ms)
+{
+    const struct inventory_kind *kind = kind_watch->kind;
+    const char *plural;
+    bool namespaced;
+    switch (discovery_find(kind_watch->collector->discovery, kind->group, kind->version, kind->kind, now_ms, &plural,
+                           &namespaced)) {
+    case DISCOVERY_FOUND: add_sources(kind_watch, plural, namespaced); break;
+    case DISCOVERY_UNKNOWN:
+        if (!kind_watch->unknown)
+            log_warn("collector", "kind_unknown", log_c("kind", kind->kind), log_c("group", kind->group));
+        kind_watch->unknown = true;
+        break;
+    case DISCOVERY_ASKING: break;
+    }
+}
+
+static bool is_listed(const struct kind_watch *kind_watch)
+{
+    if (!kind_watch->plural) return kind_watch->unknown;
+    for (size_t i = 0; i < kind_watch->source_count; i++)
+        if (!watch_is_listed(kind_watch->sources[i].watch)) return false;
+    return true;
+}
+
+// A kind whose list keeps failing must not hold back the tiers behind it.
+static bool holds_tier(const struct kind_watch *kind_watch)
+{
+    if (!kind_watch->plural) return !kind_watch->unknown;
+    for (size_t i = 0; i < kind_watch->source_count; i++) {
+        const struct source *source = &kind_watch->sources[i];
+        if (!watch_is_listed(source->watch) &&
+            watch_restarts(source->watch) - source->restarts_before < PATIENCE_RESTARTS)
+            return true;
+    }
+    return false;
+}
+
+static bool lists_are_complete(const struct collector *collector)
+{
+    size_t cursor = 0;
+    for (const struct inventory_kind *kind; (kind = inventory_next_kind(collector->inventory, &cursor));)
+        if (kind->claims && !kind->user) return false;
+    for (const struct kind_watch *kind_watch = collector->kinds; kind_watch; kind_watch = kind_watch->next)
+        if (!is_listed(kind_watch)) return false;
+    return true;
+}
+
+void collector_tick(struct collector *collector, uint64_t now_ms)
+{
+    follow_kinds(collector);
+    bool held = false;
+    for (int tier = 0; tier < TIERS && !held; tier++) {
+        for (struct kind_watch *kind_watch = collector->kinds; kind_watch; kind_watch = kind_watch->next) {
+            if (kind_watch->tier != tier) continue;
+            if (!kind_watch->plural) discover(kind_watch, now_ms);
+            for (size_t i = 0; i < kind_watch->source_count; i++)
+                watch_tick(kind_watch->sources[i].watch, now_ms);
+            held = held || holds_tier(kind_watch);
+        }
+        // What applications name is only known when they are listed.
+        if (tier == 0 && !held) follow_kinds(collector);
+    }
+    start_fetches(collector);
+    if (!collector->stale_barrier && lists_are_complete(collector))
+        collector->stale_barrier = collector->stale_pushed + 1;
+}
+
+// ---- the whole -----------------------------------------------------------------------------------------------
+
+static void on_report(void *arg, struct inventory_resource *resource, json_t *object)
+{
+    struct collector *collector = arg;
+    // What is being fetched may be older than what a watch tells now.
+    if (resource->fetching) drop_fetch(collector, resource);
+    collector->options.events->on_report(collector->options.arg, resource, object);
+}
+
+static void on_gone(void *arg, const struct inventory_resource *resource)
+{
+    struct collector *collector = arg;
+    collector->options.events->on_gone(collector->options.arg, resource);
+}
+
+static const struct inventory_events inventory_events = {on_report, on_gone, on_stale, on_forget};
+
+static bool is_namespace(struct str name)
+{
+    for (size_t i = 0; i < name.len; i++)
+        if (!((name.at[i] >= 'a' && name.at[i] <= 'z') || (name.at[i] >= '0' && name.at[i] <= '9') ||
+              name.at[i] == '-'))
+            return false;
+    return name.len > 0 && name.len <= 63;
+}
+
+static enum error_code take_namespaces(struct collector *collector, struct str list, struct error *err)
+{
+    while (list.len) {
+        struct str name;
+        if (!str_cut(&list, ',', &name)) list = STR_EMPTY;
+        name = str_trim(name);
+        if (!is_namespace(name)) return error_set(err, ERROR_INVALID, "namespaces: \"%.*s\" is none", STR_ARG(name));
+        if (collector->namespace_count == COLLECTOR_NAMESPACES_MAX)
+            return error_set(err, ERROR_TOO_LARGE, "namespaces: more than %d", COLLECTOR_NAMESPACES_MAX);
+        collector->namespaces[collector->namespace_count++] = mem_strndup(name.at, name.len);
+    }
+    return ERROR_NONE;
+}
+
+struct collector *collector_create(const struct collector_options *options, struct error *err)
+{
+    struct collector *collector = mem_zalloc(sizeof *collector);
+    collector->options = *options;
+    collector->options.namespaces = NULL;
+    collector->inventory = inventory_create(&inventory_events, collector);
+    collector->discovery = discovery_create(options->client);
+    if (take_namespaces(collector, str_c(options->namespaces), err) != ERROR_NONE) {
+        collector_destroy(collector);
+        return NULL;
+    }
+    for (size_t i = 0; i < sizeof fixed_kinds / sizeof fixed_kinds[0]; i++) {
+        struct inventory_kind *kind = inventory_kind_of(collector->inventory, str_c(fixed_kinds[i].group),
+                                                        str_c(fixed_kinds[i].version), str_c(fixed_kinds[i].kind));
+        kind->always = fixed_kinds[i].always;
+        struct kind_watch *kind_watch = add_kind(collector, kind, fixed_kinds[i].tier);
+        kind_watch->fixed = true;
+        add_sources(kind_watch, fixed_kinds[i].plural, true);
+    }
+    return collector;
+}
+
+void collector_destroy(struct collector *collector)
+{
+    if (!collector) return;
+    for (size_t i = 0; i < COLLECTOR_FETCHES_MAX; i++)
+        kube_fetch_cancel(collector->fetches[i].request);
+    while (collector->kinds) {
+        struct kind_watch *next = collector->kinds->next;
+        kind_watch_free(collector->kinds);
+        collector->kinds = next;
+    }
+    discovery_destroy(collector->discovery);
+    inventory_destroy(collector->inventory);
+    for (size_t i = 0; i < collector->namespace_count; i++)
+        mem_free(collector->namespaces[i]);
+    mem_free(collector->stale);
+    mem_free(collector);
+}
+
+void collector_relist(struct collector *collector)
+{
+    for (struct kind_watch *kind_watch = collector->kinds; kind_watch; kind_watch = kind_watch->next) {
+        for (size_t i = 0; i < kind_watch->source_count; i++) {
+            struct source *source = &kind_watch->sources[i];
+            source->restarts_before = watch_restarts(source->watch);
+            watch_relist(source->watch);
+        }
+    }
+    collector->stale_barrier = 0;
+}
+
+void collector_resume(struct collector *collector)
+{
+    for (struct kind_watch *kind_watch = collector->kinds; kind_watch; kind_watch = kind_watch->next)
+        for (size_t i = 0; i < kind_watch->source_count; i++)
+            watch_resume(kind_watch->sources[i].watch);
+}
+
+// In a busy cluster something is always being fetched: what matters is what the lists themselves called for.
+bool collector_is_complete(const struct collector *collector)
+{
+    return collector->stale_barrier && collector->stale_done >= collector->stale_barrier - 1;
+}
+
+size_t collector_application_count(const struct collector *collector)
+{
+    return inventory_application_count(collector->inventory);
+}
+
+size_t collector_resource_count(const struct collector *collector)
+{
+    return inventory_count(collector->inventory);
+}
+
+size_t collector_kind_count(const struct collector *collector)
+{
+    size_t count = 0;
+    for (const struct kind_watch *kind_watch = collector->kinds; kind_watch; kind_watch = kind_watch->next)
+        count += kind_watch->plural != NULL;
+    return count;
+}
+
+uint64_t collector_restarts(const struct collector *collector)
+{
+    uint64_t restarts = collector->restarts;
+    for (const struct kind_watch *kind_watch = collector->kinds; kind_watch; kind_watch = kind_watch->next)
+        for (size_t i = 0; i < kind_watch->source_count; i++)
+            restarts += watch_restarts(kind_watch->sources[i].watch);
+    return restarts;
+}

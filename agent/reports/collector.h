@@ -1,0 +1,49 @@
+// collector: follows the cluster with one watch a kind and says which objects are to be reported. Kinds come in tiers
+// (applications, what they name, ReplicaSets, Pods), listed one after the other, so that owners are known before what
+// they own. Applications, application sets, rollouts, analysis runs and workflows are always reported, the rest as
+// inventory.h says. Owned by the reporter, made anew for every stream; the loop of its client.
+#ifndef CULVERT_AGENT_COLLECTOR_H
+#define CULVERT_AGENT_COLLECTOR_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/kube/kube_client.h"
+#include "agent/reports/inventory.h"
+
+struct collector;
+
+struct collector_events {
+    // Content as it is now; object is the callee's to change.
+    void (*on_report)(void *arg, const struct inventory_resource *resource, json_t *object);
+    void (*on_gone)(void *arg, const struct inventory_resource *resource);
+    bool (*may_read)(void *arg); // back-pressure; collector_resume() when it turns true again
+};
+
+struct collector_options {
+    struct kube_client *client;
+    const char *namespaces; // comma-separated; NULL or "": all
+    const struct collector_events *events;
+    void *arg;
+    // Of the watches, see watch.h; 0: their defaults.
+    uint64_t watch_seconds, silence_ms, absent_retry_ms;
+    unsigned page_limit;
+};
+
+enum { COLLECTOR_NAMESPACES_MAX = 64, COLLECTOR_FETCHES_MAX = 4 };
+
+// NULL with *err when the list of namespaces is wrong.
+struct collector *collector_create(const struct collector_options *options, struct error *err);
+void collector_destroy(struct collector *collector);               // NULL is fine; not inside its callbacks
+void collector_tick(struct collector *collector, uint64_t now_ms); // a few times a second
+void collector_relist(struct collector *collector);                // everything is reported again
+void collector_resume(struct collector *collector);
+// Every list is, and what was to be fetched by then has been.
+bool collector_is_complete(const struct collector *collector);
+size_t collector_application_count(const struct collector *collector);
+size_t collector_resource_count(const struct collector *collector);
+size_t collector_kind_count(const struct collector *collector);
+uint64_t collector_restarts(const struct collector *collector); // of watches, since it was made
+
+#endif

@@ -1,0 +1,460 @@
+#include "agent/reports/inventory.h"
+
+#include <string.h>
+
+#include "agent/reports/key_table.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+enum { CLAIMS_MAX = 20000, DEPTH_MAX = 8 };
+
+struct inventory_application {
+    char *ns, *name;
+    struct inventory_resource **claims;
+    size_t claim_count;
+};
+
+struct inventory {
+    const struct inventory_events *events;
+    void *arg;
+    struct key_table *kinds;        // by group/kind
+    struct key_table *resources;    // by group/kind/ns/name
+    struct key_table *by_uid;       // those that were seen
+    struct key_table *by_owner;     // first of the siblings, by the owner's uid
+    struct key_table *applications; // by ns/name
+    uint64_t round;                 // of reading an application's resources
+    bool full_logged;
+};
+
+// ---- life ----------------------------------------------------------------------------------------------------
+
+struct inventory *inventory_create(const struct inventory_events *events, void *arg)
+{
+    struct inventory *inventory = mem_zalloc(sizeof *inventory);
+    inventory->events = events;
+    inventory->arg = arg;
+    inventory->kinds = key_table_create();
+    inventory->resources = key_table_create();
+    inventory->by_uid = key_table_create();
+    inventory->by_owner = key_table_create();
+    inventory->applications = key_table_create();
+    return inventory;
+}
+
+static void resource_free(struct inventory_resource *resource)
+{
+    char *texts[] = {resource->ns,          resource->name,          resource->uid, resource->owner_uid,
+                     resource->sync_status, resource->health_status, resource->key};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        mem_free(texts[i]);
+    mem_free(resource);
+}
+
+static void application_free(struct inventory_application *application)
+{
+    mem_free(application->ns);
+    mem_free(application->name);
+    mem_free(application->claims);
+    mem_free(application);
+}
+
+void inventory_destroy(struct inventory *inventory)
+{
+    if (!inventory) return;
+    size_t cursor = 0;
+    for (struct inventory_resource *resource; (resource = key_table_next(inventory->resources, &cursor, NULL));)
+        resource_free(resource);
+    cursor = 0;
+    for (struct inventory_application *one; (one = key_table_next(inventory->applications, &cursor, NULL));)
+        application_free(one);
+    cursor = 0;
+    for (struct inventory_kind *kind; (kind = key_table_next(inventory->kinds, &cursor, NULL));) {
+        mem_free(kind->group);
+        mem_free(kind->version);
+        mem_free(kind->kind);
+        mem_free(kind);
+    }
+    key_table_destroy(inventory->kinds);
+    key_table_destroy(inventory->resources);
+    key_table_destroy(inventory->by_uid);
+    key_table_destroy(inventory->by_owner);
+    key_table_destroy(inventory->applications);
+    mem_free(inventory);
+}
+
+struct inventory_kind *inventory_kind_of(struct inventory *inventory, struct str group, struct str version,
+                                         struct str name)
+{
+    AUTO_FREE char *key = mem_printf("%.*s/%.*s", STR_ARG(group), STR_ARG(name));
+    struct inventory_kind *kind = key_table_get(inventory->kinds, str_c(key));
+    if (kind || key_table_count(inventory->kinds) == INVENTORY_KINDS_MAX) return kind;
+    kind = mem_zalloc(sizeof *kind);
+    kind->group = mem_strndup(group.len ? group.at : "", group.len);
+    kind->version = mem_strndup(version.len ? version.at : "", version.len);
+    kind->kind = mem_strndup(name.len ? name.at : "", name.len);
+    key_table_put(inventory->kinds, str_c(key), kind);
+    return kind;
+}
+
+struct inventory_kind *inventory_next_kind(const struct inventory *inventory, size_t *cursor)
+{
+    return key_table_next(inventory->kinds, cursor, NULL);
+}
+
+static char *resource_key(const struct inventory_kind *kind, struct str ns, struct str name)
+{
+    return mem_printf("%s/%s/%.*s/%.*s", kind->group, kind->kind, STR_ARG(ns), STR_ARG(name));
+}
+
+static struct inventory_resource *resource_of(struct inventory *inventory, struct inventory_kind *kind, struct str ns,
+                                              struct str name)
+{
+    char *key = resource_key(kind, ns, name);
+    struct inventory_resource *resource = key_table_get(inventory->resources, str_c(key));
+    bool full = key_table_count(inventory->resources) >= INVENTORY_RESOURCES_MAX;
+    if (!resource && full && !inventory->full_logged) {
+        inventory->full_logged = true;
+        log_error("inventory", "too_many_objects", log_uint("limit", INVENTORY_RESOURCES_MAX));
+    }
+    if (resource || full) {
+        mem_free(key);
+        return resource;
+    }
+    resource = mem_zalloc(sizeof *resource);
+    resource->kind = kind;
+    resource->ns = mem_strndup(ns.len ? ns.at : "", ns.len);
+    resource->name = mem_strndup(name.len ? name.at : "", name.len);
+    resource->key = key;
+    resource->next = kind->first;
+    if (resource->next) resource->next->previous = resource;
+    kind->first = resource;
+    key_table_put(inventory->resources, str_c(key), resource);
+    return resource;
+}
+
+// ---- uid and owner -------------------------------------------------------------------------------------------
+
+static void set_uid(struct inventory *inventory, struct inventory_resource *resource, struct str uid)
+{
+    if (resource->uid && str_eq(str_c(resource->uid), uid)) return;
+    if (resource->uid && key_table_get(inventory->by_uid, str_c(resource->uid)) == resource)
+        key_table_remove(inventory->by_uid, str_c(resource->uid));
+    mem_free(resource->uid);
+    resource->uid = uid.len ? mem_strndup(uid.at, uid.len) : NULL;
+    if (resource->uid) key_table_put(inventory->by_uid, uid, resource);
+}
+
+static void set_owner(struct inventory *inventory, struct inventory_resource *resource, struct str owner)
+{
+    if (resource->owner_uid ? str_eq(str_c(resource->owner_uid), owner) : owner.len == 0) return;
+    if (resource->owner_uid) {
+        struct str old = str_c(resource->owner_uid);
+        if (resource->sibling) resource->sibling->sibling_previous = resource->sibling_previous;
+        if (resource->sibling_previous)
+            resource->sibling_previous->sibling = resource->sibling;
+        else if (resource->sibling)
+            key_table_put(inventory->by_owner, old, resource->sibling);
+        else
+            key_table_remove(inventory->by_owner, old);
+        resource->sibling = resource->sibling_previous = NULL;
+        mem_free(resource->owner_uid);
+        resource->owner_uid = NULL;
+    }
+    if (!owner.len) return;
+    resource->owner_uid = mem_strndup(owner.at, owner.len);
+    resource->sibling = key_table_get(inventory->by_owner, owner);
+    if (resource->sibling) resource->sibling->sibling_previous = resource;
+    key_table_put(inventory->by_owner, owner, resource);
+}
+
+// The controller among the owners, else the first.
+static struct str owner_uid(const json_t *metadata)
+{
+    const json_t *owners = json_get_array(metadata, "ownerReferences");
+    size_t i;
+    json_t *owner;
+    json_array_foreach(owners, i, owner) if (json_get_bool(owner, "controller", false)) return json_get_str(owner,
+                                                                                                            "uid");
+    return json_get_str(json_array_get(owners, 0), "uid");
+}
+
+static struct inventory_resource *owner_of(const struct inventory *inventory, const struct inventory_resource *resource)
+{
+    return resource->owner_uid ? key_table_get(inventory->by_uid, str_c(resource->owner_uid)) : NULL;
+}
+
+static struct inventory_resource *first_child(const struct inventory *inventory,
+                                              const struct inventory_resource *resource)
+{
+    return resource->uid ? key_table_get(inventory->by_owner, str_c(resource->uid)) : NULL;
+}
+
+// ---- what is reported ----------------------------------------------------------------------------------------
+
+static void forget_if_empty(struct inventory *inventory, struct inventory_resource *resource)
+{
+    if (resource->uid || resource->claims) return;
+    inventory->events->on_forget(inventory->arg, resource);
+    set_owner(inventory, resource, STR_EMPTY);
+    if (resource->next) resource->next->previous = resource->previous;
+    if (resource->previous)
+        resource->previous->next = resource->next;
+    else
+        resource->kind->first = resource->next;
+    key_table_remove(inventory->resources, str_c(resource->key));
+    resource_free(resource);
+}
+
+static bool is_wanted(const struct inventory *inventory, const struct inventory_resource *resource)
+{
+    const struct inventory_resource *owner = owner_of(inventory, resource);
+    return resource->kind->always || resource->claims || (owner && owner != resource && owner->reported);
+}
+
+static void set_text(char **text, struct str fresh, bool *changed)
+{
+    struct str old = str_c(*text);
+    if (str_eq(old, fresh)) return;
+    mem_free(*text);
+    *text = fresh.len ? mem_strndup(fresh.at, fresh.len) : NULL;
+    *changed = true;
+}
+
+// What belongs to an application only through its owner takes the owner's.
+static bool inherit(const struct inventory *inventory, struct inventory_resource *resource)
+{
+    if (resource->claims) return false;
+    const struct inventory_resource *owner = owner_of(inventory, resource);
+    struct inventory_application *application = owner && owner->reported ? owner->application : NULL;
+    bool changed = resource->application != application;
+    resource->application = application;
+    set_text(&resource->sync_status, STR_EMPTY, &changed);
+    set_text(&resource->health_status, STR_EMPTY, &changed);
+    return changed;
+}
+
+// Applies to a seen resource what has changed around it; then to those it owns. Depth ends cycles of owners.
+static void settle(struct inventory *inventory, struct inventory_resource *resource, bool changed, int depth)
+{
+    if (!resource->uid || depth > DEPTH_MAX) return;
+    changed = inherit(inventory, resource) || changed;
+    bool wanted = is_wanted(inventory, resource), was = resource->reported;
+    resource->reported = wanted;
+    if (was && !wanted) inventory->events->on_gone(inventory->arg, resource);
+    if (wanted && (!was || changed)) inventory->events->on_stale(inventory->arg, resource);
+    if (was == wanted && !changed) return;
+    for (struct inventory_resource *child = first_child(inventory, resource); child; child = child->sibling)
+        if (child != resource) settle(inventory, child, false, depth + 1);
+}
+
+static void remove_seen(struct inventory *inventory, struct inventory_resource *resource)
+{
+    if (!resource->uid) return;
+    bool was = resource->reported;
+    struct inventory_resource *child = first_child(inventory, resource);
+    if (was) inventory->events->on_gone(inventory->arg, resource);
+    resource->reported = false;
+    set_uid(inventory, resource, STR_EMPTY);
+    for (; was && child; child = child->sibling)
+        if (child != resource) settle(inventory, child, false, 0);
+    forget_if_empty(inventory, resource);
+}
+
+// ---- applications --------------------------------------------------------------------------------------------
+
+static void claim(struct inventory_application *application, struct inventory_resource *resource, uint64_t round)
+{
+    resource->claims++;
+    resource->kind->claims++;
+    resource->round = round;
+    application->claims[application->claim_count++] = resource;
+}
+
+// Another application that names it, when the one it belonged to lets go.
+static struct inventory_application *other_claimant(const struct inventory *inventory,
+                                                    const struct inventory_resource *resource)
+{
+    size_t cursor = 0;
+    for (struct inventory_application *one; (one = key_table_next(inventory->applications, &cursor, NULL));)
+        for (size_t i = 0; i < one->claim_count; i++)
+            if (one->claims[i] == resource) return one;
+    return NULL;
+}
+
+static void let_go(struct inventory *inventory, struct inventory_application *application,
+                   struct inventory_resource *resource)
+{
+    resource->claims--;
+    resource->kind->claims--;
+    bool changed = false;
+    bool claimed_again = resource->round == inventory->round && resource->claims;
+    if (resource->application == application && !claimed_again) {
+        resource->application = resource->claims ? other_claimant(inventory, resource) : NULL;
+        changed = true;
+    }
+    if (resource->uid)
+        settle(inventory, resource, changed, 0);
+    else
+        forget_if_empty(inventory, resource);
+}
+
+static bool is_path_word(struct str s)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        char c = s.at[i];
+        bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+                    c == '.' || c == ':' || c == '_';
+        if (!good) return false;
+    }
+    return s.len <= 253 && !str_eq(s, STR("..")) && !str_eq(s, STR("."));
+}
+
+// Notes one entry of status.resources. Its words become parts of paths, so they are checked.
+static void take_entry(struct inventory *inventory, struct inventory_application *application, const json_t *entry)
+{
+    struct str group = json_get_str(entry, "group"), version = json_get_str(entry, "version"),
+               kind_name = json_get_str(entry, "kind"), ns = json_get_str(entry, "namespace"),
+               name = json_get_str(entry, "name");
+    struct str words[] = {group, version, kind_name, ns, name};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (!is_path_word(words[i])) return;
+    if (!version.len || !kind_name.len || !name.len) return;
+    struct inventory_kind *kind = inventory_kind_of(inventory, group, version, kind_name);
+    struct inventory_resource *resource = kind ? resource_of(inventory, kind, ns, name) : NULL;
+    if (!resource) return;
+    claim(application, resource, inventory->round);
+    bool changed = !resource->application || resource->claims == 1;
+    if (changed) resource->application = application;
+    if (resource->application != application) return; // another one's first
+    set_text(&resource->sync_status, json_get_str(entry, "status"), &changed);
+    set_text(&resource->health_status, json_str(json_path(entry, "health", "status", NULL)), &changed);
+    settle(inventory, resource, changed, 0);
+}
+
+// Objects of other clusters are reported by those clusters' own agents.
+static bool is_local(const json_t *object)
+{
+    const json_t *destination = json_path(object, "spec", "destination", NULL);
+    struct str server = json_get_str(destination, "server"), name = json_get_str(destination, "name");
+    if (server.len) return str_starts(server, STR("https://kubernetes.default.svc"));
+    return name.len == 0 || str_eq(name, STR("in-cluster"));
+}
+
+static void set_claims(struct inventory *inventory, struct inventory_application *application, const json_t *entries)
+{
+    struct inventory_resource **old = application->claims;
+    size_t old_count = application->claim_count, count = json_array_size(entries);
+    if (count > CLAIMS_MAX) count = CLAIMS_MAX;
+    application->claims = mem_array(count + 1, sizeof *application->claims);
+    application->claim_count = 0;
+    inventory->round++;
+    for (size_t i = 0; i < count; i++)
+        take_entry(inventory, application, json_array_get(entries, i));
+    // The old claims go after the new ones came, so that what stays is never let go in between.
+    for (size_t i = 0; i < old_count; i++)
+        let_go(inventory, application, old[i]);
+    mem_free(old);
+}
+
+static void application_seen(struct inventory *inventory, struct str ns, struct str name, const json_t *object)
+{
+    AUTO_FREE char *key = mem_printf("%.*s/%.*s", STR_ARG(ns), STR_ARG(name));
+    struct inventory_application *application = key_table_get(inventory->applications, str_c(key));
+    if (!application) {
+        application = mem_zalloc(sizeof *application);
+        application->ns = mem_strndup(ns.len ? ns.at : "", ns.len);
+        application->name = mem_strndup(name.len ? name.at : "", name.len);
+        key_table_put(inventory->applications, str_c(key), application);
+    }
+    set_claims(inventory, application, is_local(object) ? json_path(object, "status", "resources", NULL) : NULL);
+}
+
+static void application_gone(struct inventory *inventory, struct str ns, struct str name)
+{
+    AUTO_FREE char *key = mem_printf("%.*s/%.*s", STR_ARG(ns), STR_ARG(name));
+    struct inventory_application *application = key_table_get(inventory->applications, str_c(key));
+    if (!application) return;
+    set_claims(inventory, application, NULL);
+    key_table_remove(inventory->applications, str_c(key));
+    application_free(application);
+}
+
+static bool is_application(const struct inventory_kind *kind)
+{
+    return strcmp(kind->kind, "Application") == 0 && strcmp(kind->group, "argoproj.io") == 0;
+}
+
+// ---- what is seen --------------------------------------------------------------------------------------------
+
+void inventory_seen(struct inventory *inventory, struct inventory_kind *kind, uint64_t generation, json_t *object)
+{
+    const json_t *metadata = json_get_object(object, "metadata");
+    struct str ns = json_get_str(metadata, "namespace"), name = json_get_str(metadata, "name"),
+               uid = json_get_str(metadata, "uid");
+    if (!name.len || !uid.len) return;
+    struct inventory_resource *resource = resource_of(inventory, kind, ns, name);
+    if (!resource) return;
+    if (generation) resource->generation = generation;
+    set_uid(inventory, resource, uid);
+    set_owner(inventory, resource, owner_uid(metadata));
+    bool inherited = inherit(inventory, resource), was = resource->reported;
+    resource->reported = is_wanted(inventory, resource);
+    if (is_application(kind)) application_seen(inventory, ns, name, object);
+    // The views into object end here.
+    if (resource->reported)
+        inventory->events->on_report(inventory->arg, resource, object);
+    else if (was)
+        inventory->events->on_gone(inventory->arg, resource);
+    if (was == resource->reported && !inherited) return;
+    for (struct inventory_resource *child = first_child(inventory, resource); child; child = child->sibling)
+        if (child != resource) settle(inventory, child, false, 0);
+}
+
+void inventory_deleted(struct inventory *inventory, struct inventory_kind *kind, struct str ns, struct str name)
+{
+    AUTO_FREE char *key = resource_key(kind, ns, name);
+    struct inventory_resource *resource = key_table_get(inventory->resources, str_c(key));
+    if (is_application(kind)) application_gone(inventory, ns, name);
+    if (resource) remove_seen(inventory, resource);
+}
+
+void inventory_sweep(struct inventory *inventory, struct inventory_kind *kind, const char *ns, uint64_t generation)
+{
+    // Removing one may free others (an application lets go of what it named), so the keys are gathered first.
+    size_t count = 0, room = 0;
+    char **gone = NULL;
+    for (struct inventory_resource *resource = kind->first; resource; resource = resource->next) {
+        if (!resource->uid || resource->generation == generation || (ns && strcmp(ns, resource->ns) != 0)) continue;
+        if (count == room) gone = mem_realloc(gone, (room = room ? room * 2 : 64) * sizeof *gone);
+        gone[count++] = mem_strdup(resource->key);
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct inventory_resource *resource = key_table_get(inventory->resources, str_c(gone[i]));
+        if (resource && is_application(kind)) application_gone(inventory, str_c(resource->ns), str_c(resource->name));
+        resource = key_table_get(inventory->resources, str_c(gone[i]));
+        if (resource) remove_seen(inventory, resource);
+        mem_free(gone[i]);
+    }
+    mem_free(gone);
+}
+
+struct str inventory_application_ns(const struct inventory_resource *resource)
+{
+    return str_c(resource->application ? resource->application->ns : NULL);
+}
+
+struct str inventory_application_name(const struct inventory_resource *resource)
+{
+    return str_c(resource->application ? resource->application->name : NULL);
+}
+
+size_t inventory_application_count(const struct inventory *inventory)
+{
+    return key_table_count(inventory->applications);
+}
+
+size_t inventory_count(const struct inventory *inventory)
+{
+    return key_table_count(inventory->resources);
+}

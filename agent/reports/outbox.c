@@ -1,0 +1,375 @@
+#include "agent/reports/outbox.h"
+
+#include <stdlib.h>
+#include <zstd.h>
+
+#include "agent/reports/key_table.h"
+#include "base/mem.h"
+
+struct slot_list {
+    struct outbox_slot *first, *last;
+    size_t count;
+};
+
+struct outbox {
+    struct outbox_options options;
+    struct key_table *slots;
+    ZSTD_CCtx *compressor;
+    struct slot_list queue;     // in the order of their first untold change
+    struct slot_list in_flight; // in the order of their sequence
+    size_t bytes;
+    size_t told;
+    size_t untold; // queued, alive and not told since the mark
+};
+
+enum { OBJECTS_MAX = 200000, BYTES_MAX = 64 * 1024 * 1024, BURST = 10, INTERVAL_MS = 1000, COMPRESSION_LEVEL = 3 };
+
+// ---- lists and slots -----------------------------------------------------------------------------------------
+
+static void list_append(struct slot_list *list, struct outbox_slot *slot)
+{
+    slot->previous = list->last;
+    slot->next = NULL;
+    if (list->last)
+        list->last->next = slot;
+    else
+        list->first = slot;
+    list->last = slot;
+    list->count++;
+}
+
+static void list_remove(struct slot_list *list, struct outbox_slot *slot)
+{
+    if (slot->previous)
+        slot->previous->next = slot->next;
+    else
+        list->first = slot->next;
+    if (slot->next)
+        slot->next->previous = slot->previous;
+    else
+        list->last = slot->previous;
+    slot->next = slot->previous = NULL;
+    list->count--;
+}
+
+static bool is_untold(const struct outbox_slot *slot)
+{
+    return slot->state == OUTBOX_QUEUED && !slot->deleted && !slot->told;
+}
+
+// The one place that changes a slot's state; moves it between the lists and keeps the counts.
+static void set_state(struct outbox *outbox, struct outbox_slot *slot, enum outbox_state state, bool deleted, bool told)
+{
+    outbox->untold -= is_untold(slot);
+    outbox->told -= slot->told;
+    if (slot->state != state) {
+        if (slot->state == OUTBOX_QUEUED) list_remove(&outbox->queue, slot);
+        if (slot->state == OUTBOX_IN_FLIGHT) list_remove(&outbox->in_flight, slot);
+        if (state == OUTBOX_QUEUED) list_append(&outbox->queue, slot);
+        if (state == OUTBOX_IN_FLIGHT) list_append(&outbox->in_flight, slot);
+    }
+    slot->state = state;
+    slot->deleted = deleted;
+    slot->told = told;
+    outbox->told += slot->told;
+    outbox->untold += is_untold(slot);
+}
+
+static struct str copy(struct str s)
+{
+    return str_of(mem_strndup(s.at ? s.at : "", s.len), s.len);
+}
+
+static void replace(struct str *old, struct str fresh)
+{
+    if (old->at && str_eq(*old, fresh)) return;
+    struct str kept = copy(fresh);
+    mem_free((char *)old->at);
+    *old = kept;
+}
+
+static void drop_manifest(struct outbox *outbox, struct outbox_slot *slot)
+{
+    outbox->bytes -= slot->object.manifest.len;
+    mem_free((char *)slot->object.manifest.at);
+    slot->object.manifest = STR_EMPTY;
+}
+
+static void set_manifest(struct outbox *outbox, struct outbox_slot *slot, struct str text)
+{
+    drop_manifest(outbox, slot);
+    size_t bound = ZSTD_compressBound(text.len);
+    char *packed = mem_alloc(bound);
+    size_t len = ZSTD_compressCCtx(outbox->compressor, packed, bound, text.at, text.len, COMPRESSION_LEVEL);
+    if (ZSTD_isError(len)) abort(); // the room is enough, so only memory can be missing
+    slot->manifest_bytes = text.len;
+    slot->object.manifest = str_of(mem_realloc(packed, len), len);
+    outbox->bytes += len;
+}
+
+static void slot_free(struct outbox *outbox, struct outbox_slot *slot)
+{
+    set_state(outbox, slot, OUTBOX_IDLE, false, false);
+    drop_manifest(outbox, slot);
+    struct outbox_object *o = &slot->object;
+    struct str *texts[] = {&o->group,       &o->version,      &o->kind,           &o->ns,
+                           &o->name,        &o->uid,          &o->application_ns, &o->application_name,
+                           &o->sync_status, &o->health_status};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        mem_free((char *)texts[i]->at);
+    mem_free(slot->key);
+    mem_free(slot);
+}
+
+static void slot_forget(struct outbox *outbox, struct outbox_slot *slot)
+{
+    key_table_remove(outbox->slots, str_c(slot->key));
+    slot_free(outbox, slot);
+}
+
+// ---- the whole -----------------------------------------------------------------------------------------------
+
+struct outbox *outbox_create(const struct outbox_options *options)
+{
+    struct outbox *outbox = mem_zalloc(sizeof *outbox);
+    if (options) outbox->options = *options;
+    if (!outbox->options.objects_max) outbox->options.objects_max = OBJECTS_MAX;
+    if (!outbox->options.bytes_max) outbox->options.bytes_max = BYTES_MAX;
+    if (!outbox->options.burst) outbox->options.burst = BURST;
+    if (!outbox->options.interval_ms) outbox->options.interval_ms = INTERVAL_MS;
+    outbox->slots = key_table_create();
+    outbox->compressor = ZSTD_createCCtx();
+    if (!outbox->compressor) abort();
+    return outbox;
+}
+
+void outbox_clear(struct outbox *outbox)
+{
+    size_t cursor = 0;
+    for (struct outbox_slot *slot; (slot = key_table_next(outbox->slots, &cursor, NULL));)
+        slot_free(outbox, slot);
+    key_table_destroy(outbox->slots);
+    outbox->slots = key_table_create();
+}
+
+void outbox_destroy(struct outbox *outbox)
+{
+    if (!outbox) return;
+    outbox_clear(outbox);
+    key_table_destroy(outbox->slots);
+    ZSTD_freeCCtx(outbox->compressor);
+    mem_free(outbox);
+}
+
+void outbox_mark(struct outbox *outbox)
+{
+    size_t cursor = 0;
+    for (struct outbox_slot *slot; (slot = key_table_next(outbox->slots, &cursor, NULL));) {
+        slot->listed = false;
+        set_state(outbox, slot, slot->state, slot->deleted, false);
+    }
+}
+
+static char *make_key(struct str group, struct str kind, struct str ns, struct str name)
+{
+    return mem_printf("%.*s/%.*s/%.*s/%.*s", STR_ARG(group), STR_ARG(kind), STR_ARG(ns), STR_ARG(name));
+}
+
+const struct outbox_slot *outbox_find(const struct outbox *outbox, struct str group, struct str kind, struct str ns,
+                                      struct str name)
+{
+    AUTO_FREE char *key = make_key(group, kind, ns, name);
+    return key_table_get(outbox->slots, str_c(key));
+}
+
+// ---- changes -------------------------------------------------------------------------------------------------
+
+static bool same_content(const struct outbox_object *a, const struct outbox_object *b)
+{
+    return memcmp(a->hash, b->hash, ID_SHA256_BYTES) == 0 && str_eq(a->uid, b->uid) &&
+           str_eq(a->application_ns, b->application_ns) && str_eq(a->application_name, b->application_name) &&
+           str_eq(a->sync_status, b->sync_status) && str_eq(a->health_status, b->health_status);
+}
+
+// Takes a token for one change; without one the change waits for the interval.
+static void meter(struct outbox *outbox, struct outbox_slot *slot, uint64_t now_ms)
+{
+    const struct outbox_options *options = &outbox->options;
+    uint64_t refill = (now_ms - slot->tokens_at_ms) / options->interval_ms;
+    if (refill) {
+        slot->tokens = refill >= options->burst - slot->tokens ? options->burst : slot->tokens + (unsigned)refill;
+        slot->tokens_at_ms += refill * options->interval_ms;
+    }
+    if (slot->tokens) {
+        slot->tokens--;
+        slot->due_at_ms = now_ms;
+    } else {
+        slot->due_at_ms = slot->tokens_at_ms + options->interval_ms;
+    }
+}
+
+static void queue(struct outbox *outbox, struct outbox_slot *slot, bool deleted, uint64_t now_ms)
+{
+    if (slot->state != OUTBOX_QUEUED) {
+        slot->queued_at_ms = now_ms;
+        meter(outbox, slot, now_ms);
+    }
+    set_state(outbox, slot, OUTBOX_QUEUED, deleted, slot->told);
+}
+
+static struct outbox_slot *slot_of(struct outbox *outbox, const struct outbox_object *object, uint64_t now_ms)
+{
+    char *key = make_key(object->group, object->kind, object->ns, object->name);
+    struct outbox_slot *slot = key_table_get(outbox->slots, str_c(key));
+    if (slot || key_table_count(outbox->slots) >= outbox->options.objects_max) {
+        mem_free(key);
+        return slot;
+    }
+    slot = mem_zalloc(sizeof *slot);
+    slot->key = key;
+    slot->object.group = copy(object->group);
+    slot->object.kind = copy(object->kind);
+    slot->object.ns = copy(object->ns);
+    slot->object.name = copy(object->name);
+    slot->tokens = outbox->options.burst;
+    slot->tokens_at_ms = now_ms;
+    key_table_put(outbox->slots, str_c(key), slot);
+    return slot;
+}
+
+enum outbox_put outbox_put(struct outbox *outbox, const struct outbox_object *object, uint64_t now_ms)
+{
+    struct outbox_slot *slot = slot_of(outbox, object, now_ms);
+    if (!slot) return OUTBOX_PUT_REFUSED;
+    slot->listed = true;
+    bool known = slot->state == OUTBOX_QUEUED || slot->told || slot->refused;
+    if (known && !slot->deleted && same_content(&slot->object, object)) return OUTBOX_PUT_UNCHANGED;
+    struct outbox_object *kept = &slot->object;
+    replace(&kept->version, object->version);
+    replace(&kept->uid, object->uid);
+    replace(&kept->application_ns, object->application_ns);
+    replace(&kept->application_name, object->application_name);
+    replace(&kept->sync_status, object->sync_status);
+    replace(&kept->health_status, object->health_status);
+    memcpy(kept->hash, object->hash, sizeof kept->hash);
+    kept->observed_at_ms = object->observed_at_ms;
+    slot->refused = false;
+    set_manifest(outbox, slot, object->manifest);
+    queue(outbox, slot, false, now_ms);
+    return OUTBOX_PUT_QUEUED;
+}
+
+static void delete_slot(struct outbox *outbox, struct outbox_slot *slot, uint64_t now_ms)
+{
+    if (slot->deleted) return;
+    drop_manifest(outbox, slot);
+    if (slot->sequence == 0) { // the platform never heard of it
+        slot_forget(outbox, slot);
+        return;
+    }
+    queue(outbox, slot, true, now_ms);
+}
+
+void outbox_delete(struct outbox *outbox, struct str group, struct str kind, struct str ns, struct str name,
+                   uint64_t now_ms)
+{
+    AUTO_FREE char *key = make_key(group, kind, ns, name);
+    struct outbox_slot *slot = key_table_get(outbox->slots, str_c(key));
+    if (slot) delete_slot(outbox, slot, now_ms);
+}
+
+size_t outbox_delete_unlisted(struct outbox *outbox, uint64_t now_ms)
+{
+    size_t cursor = 0, gone = 0;
+    for (struct outbox_slot *slot; (slot = key_table_next(outbox->slots, &cursor, NULL));) {
+        if (slot->listed || slot->deleted) continue;
+        gone++;
+        delete_slot(outbox, slot, now_ms);
+    }
+    return gone;
+}
+
+// ---- records -------------------------------------------------------------------------------------------------
+
+struct outbox_slot *outbox_next(struct outbox *outbox, uint64_t now_ms, uint64_t *out_wait_ms)
+{
+    uint64_t soonest = UINT64_MAX;
+    // Slowed slots are few and go to the back when met, so that they are not looked at over and over.
+    for (size_t left = outbox->queue.count; left; left--) {
+        struct outbox_slot *slot = outbox->queue.first;
+        if (slot->due_at_ms <= now_ms) return slot;
+        if (slot->due_at_ms - now_ms < soonest) soonest = slot->due_at_ms - now_ms;
+        list_remove(&outbox->queue, slot);
+        list_append(&outbox->queue, slot);
+    }
+    *out_wait_ms = soonest == UINT64_MAX ? 0 : soonest;
+    return NULL;
+}
+
+void outbox_written(struct outbox *outbox, struct outbox_slot *slot, uint64_t sequence)
+{
+    slot->sequence = sequence;
+    drop_manifest(outbox, slot);
+    set_state(outbox, slot, OUTBOX_IN_FLIGHT, slot->deleted, !slot->deleted);
+}
+
+void outbox_acknowledge(struct outbox *outbox, uint64_t sequence)
+{
+    while (outbox->in_flight.first && outbox->in_flight.first->sequence <= sequence) {
+        struct outbox_slot *slot = outbox->in_flight.first;
+        if (slot->deleted)
+            slot_forget(outbox, slot);
+        else
+            set_state(outbox, slot, OUTBOX_IDLE, false, slot->told);
+    }
+}
+
+void outbox_refuse(struct outbox *outbox, uint64_t sequence)
+{
+    for (struct outbox_slot *slot = outbox->in_flight.first; slot; slot = slot->next) {
+        if (slot->sequence != sequence) continue;
+        if (slot->deleted) {
+            slot_forget(outbox, slot);
+            return;
+        }
+        slot->refused = true;
+        set_state(outbox, slot, OUTBOX_IDLE, false, false);
+        return;
+    }
+}
+
+size_t outbox_count(const struct outbox *outbox)
+{
+    return key_table_count(outbox->slots);
+}
+
+size_t outbox_queued(const struct outbox *outbox)
+{
+    return outbox->queue.count;
+}
+
+size_t outbox_bytes(const struct outbox *outbox)
+{
+    return outbox->bytes;
+}
+
+size_t outbox_told(const struct outbox *outbox)
+{
+    return outbox->told;
+}
+
+bool outbox_has_untold(const struct outbox *outbox)
+{
+    return outbox->untold != 0;
+}
+
+bool outbox_is_full(const struct outbox *outbox)
+{
+    return outbox->bytes >= outbox->options.bytes_max;
+}
+
+uint64_t outbox_oldest_ms(const struct outbox *outbox, uint64_t now_ms)
+{
+    const struct outbox_slot *first = outbox->queue.first;
+    return first && now_ms > first->queued_at_ms ? now_ms - first->queued_at_ms : 0;
+}

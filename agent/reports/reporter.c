@@ -1,0 +1,376 @@
+#include "agent/reports/reporter.h"
+
+#include <string.h>
+
+#include "agent/reports/cluster_report.h"
+#include "agent/reports/collector.h"
+#include "agent/reports/projection.h"
+#include "agent/reports/redaction.h"
+#include "agent/tunnel/session.h"
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/metrics.h"
+
+enum { TICK_MS = 250, SNAPSHOT_TICK_MS = 50, RESYNC_BASE_MS = 1000, RESYNC_CAP_MS = 300000, QUIET_RESYNC_MS = 600000 };
+
+struct reporter_metrics {
+    struct metric *objects, *bytes, *restarts, *lag;
+};
+
+// Everything that lives with a stream (collector, clusters, stream) is made when it opens and dies when it closes: the
+// API server is the memory, and the snapshot of the next stream tells what happened in between.
+struct reporter {
+    struct loop *loop;
+    struct reporter_options options; // texts owned
+    struct kube_config kube;
+    struct kube_client *client;
+    struct redaction *redaction;
+    struct outbox *outbox;
+    struct collector *collector;
+    struct cluster_report *clusters;
+    struct report_stream *stream;
+    struct agent_stream *tunnel_stream;
+    char boot_id[ID_UUID_BYTES];
+    uint64_t sequence;
+    struct backoff resync;
+    uint64_t resync_at_ms, snapshot_at_ms; // 0: none
+    bool held_back;                        // the outbox was full: watches wait
+    uint64_t restarts_counted;
+    uv_timer_t tick, turn;
+    int handles;
+    struct reporter_metrics metrics;
+};
+
+// ---- from an object to the outbox ----------------------------------------------------------------------------
+
+static void request_turn(struct reporter *reporter);
+
+// The health and sync state an application tells of itself, where no parent application says it.
+static void own_status(const json_t *object, struct outbox_object *out)
+{
+    if (!str_eq(out->kind, STR("Application"))) return;
+    if (!out->sync_status.len) out->sync_status = json_str(json_path(object, "status", "sync", "status", NULL));
+    if (!out->health_status.len) out->health_status = json_str(json_path(object, "status", "health", "status", NULL));
+}
+
+static void on_report(void *arg, const struct inventory_resource *resource, json_t *object)
+{
+    struct reporter *reporter = arg;
+    struct outbox_object out = {
+        .group = str_c(resource->kind->group),
+        .version = str_c(resource->kind->version),
+        .kind = str_c(resource->kind->kind),
+        .ns = str_c(resource->ns),
+        .name = str_c(resource->name),
+        .uid = str_c(resource->uid),
+        .application_ns = inventory_application_ns(resource),
+        .application_name = inventory_application_name(resource),
+        .sync_status = str_c(resource->sync_status),
+        .health_status = str_c(resource->health_status),
+        .observed_at_ms = clock_wall_ms(),
+    };
+    projection_apply(object);
+    redaction_apply(reporter->redaction, object);
+    own_status(object, &out);
+    size_t len;
+    char *text = projection_text(object, &len, out.hash);
+    out.manifest = str_of(text, len);
+    enum outbox_put put = outbox_put(reporter->outbox, &out, clock_mono_ms());
+    mem_free(text);
+    if (put == OUTBOX_PUT_REFUSED)
+        log_error("reporter", "outbox_full", log_uint("objects", outbox_count(reporter->outbox)));
+    if (put == OUTBOX_PUT_QUEUED) request_turn(reporter);
+}
+
+static void on_gone(void *arg, const struct inventory_resource *resource)
+{
+    struct reporter *reporter = arg;
+    outbox_delete(reporter->outbox, str_c(resource->kind->group), str_c(resource->kind->kind), str_c(resource->ns),
+                  str_c(resource->name), clock_mono_ms());
+    request_turn(reporter);
+}
+
+static bool may_read(void *arg)
+{
+    struct reporter *reporter = arg;
+    if (outbox_is_full(reporter->outbox)) reporter->held_back = true;
+    return !reporter->held_back;
+}
+
+static const struct collector_events collector_events = {on_report, on_gone, may_read};
+
+static void on_cluster(void *arg, struct str manifest)
+{
+    struct reporter *reporter = arg;
+    report_stream_cluster(reporter->stream, manifest);
+    request_turn(reporter);
+}
+
+static void cluster_counts(void *arg, size_t *out_applications, size_t *out_resources, size_t *out_kinds)
+{
+    const struct reporter *reporter = arg;
+    *out_applications = collector_application_count(reporter->collector);
+    *out_resources = collector_resource_count(reporter->collector);
+    *out_kinds = collector_kind_count(reporter->collector);
+}
+
+// ---- the stream ----------------------------------------------------------------------------------------------
+
+static void show_metrics(struct reporter *reporter)
+{
+    metric_set(reporter->metrics.objects, (int64_t)outbox_count(reporter->outbox));
+    metric_set(reporter->metrics.bytes, (int64_t)outbox_bytes(reporter->outbox));
+    metric_set(reporter->metrics.lag, (int64_t)(outbox_oldest_ms(reporter->outbox, clock_mono_ms()) / 1000));
+    if (!reporter->collector) return;
+    uint64_t restarts = collector_restarts(reporter->collector);
+    if (restarts > reporter->restarts_counted)
+        metric_add(reporter->metrics.restarts, restarts - reporter->restarts_counted);
+    reporter->restarts_counted = restarts;
+}
+
+static void on_turn(uv_timer_t *timer)
+{
+    struct reporter *reporter = timer->data;
+    if (!reporter->stream) return;
+    bool was_in_snapshot = report_stream_in_snapshot(reporter->stream);
+    uint64_t wait_ms = 0;
+    report_stream_pump(reporter->stream, collector_is_complete(reporter->collector), clock_mono_ms(), &wait_ms);
+    if (!reporter->stream) return; // the sink ended it
+    if (was_in_snapshot && !report_stream_in_snapshot(reporter->stream)) reporter->snapshot_at_ms = clock_mono_ms();
+    // Half empty again: the watches may go on.
+    size_t bytes_max = reporter->options.outbox.bytes_max ? reporter->options.outbox.bytes_max : 64 * 1024 * 1024;
+    if (reporter->held_back && outbox_bytes(reporter->outbox) < bytes_max / 2) {
+        reporter->held_back = false;
+        collector_resume(reporter->collector);
+    }
+    if (wait_ms && wait_ms < TICK_MS) uv_timer_start(&reporter->turn, on_turn, wait_ms, 0);
+}
+
+// Writes in the loop's next turn: a burst of changes becomes one write, and nothing is called back into.
+static void request_turn(struct reporter *reporter)
+{
+    if (reporter->stream) uv_timer_start(&reporter->turn, on_turn, 0, 0);
+}
+
+static void begin_snapshot(struct reporter *reporter)
+{
+    reporter->resync_at_ms = 0;
+    report_stream_begin_snapshot(reporter->stream);
+    collector_relist(reporter->collector);
+    log_info("reporter", "snapshot_begin", log_uint("sequence", reporter->sequence));
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct reporter *reporter = timer->data;
+    uint64_t now_ms = clock_mono_ms();
+    if (reporter->resync_at_ms && now_ms >= reporter->resync_at_ms && !report_stream_in_snapshot(reporter->stream))
+        begin_snapshot(reporter);
+    collector_tick(reporter->collector, now_ms);
+    cluster_report_tick(reporter->clusters, now_ms);
+    show_metrics(reporter);
+    request_turn(reporter);
+    // Each tier of kinds begins in a tick: while a snapshot waits for them they come faster.
+    uv_timer_set_repeat(timer, report_stream_in_snapshot(reporter->stream) ? SNAPSHOT_TICK_MS : TICK_MS);
+}
+
+static void on_resync(void *arg)
+{
+    struct reporter *reporter = arg;
+    if (reporter->resync_at_ms) return;
+    uint64_t now_ms = clock_mono_ms();
+    // A platform that is never content gets its snapshots ever more slowly; one long after the last is a new matter.
+    if (reporter->snapshot_at_ms && now_ms - reporter->snapshot_at_ms > QUIET_RESYNC_MS)
+        backoff_reset(&reporter->resync);
+    uint64_t wait_ms = backoff_next_ms(&reporter->resync);
+    reporter->resync_at_ms = now_ms + wait_ms;
+    log_info("reporter", "resync_wanted", log_uint("wait_ms", wait_ms));
+}
+
+void reporter_stream_closed(struct reporter *reporter)
+{
+    if (!reporter->stream) return;
+    uv_timer_stop(&reporter->tick);
+    uv_timer_stop(&reporter->turn);
+    collector_destroy(reporter->collector);
+    cluster_report_destroy(reporter->clusters);
+    report_stream_destroy(reporter->stream);
+    outbox_clear(reporter->outbox);
+    reporter->collector = NULL;
+    reporter->clusters = NULL;
+    reporter->stream = NULL;
+    reporter->tunnel_stream = NULL;
+    reporter->held_back = false;
+    reporter->resync_at_ms = reporter->restarts_counted = 0;
+    show_metrics(reporter);
+}
+
+void reporter_sink_open(struct reporter *reporter, const struct report_sink *sink)
+{
+    reporter_stream_closed(reporter);
+    const struct reporter_options *o = &reporter->options;
+    struct error err;
+    reporter->collector = collector_create(&(struct collector_options){.client = reporter->client,
+                                                                       .namespaces = o->namespaces,
+                                                                       .events = &collector_events,
+                                                                       .arg = reporter,
+                                                                       .watch_seconds = o->watch_seconds,
+                                                                       .silence_ms = o->silence_ms,
+                                                                       .absent_retry_ms = o->absent_retry_ms,
+                                                                       .page_limit = o->page_limit},
+                                           &err);
+    if (!reporter->collector) { // checked when the reporter was made
+        log_error("reporter", "not_started", log_err(&err));
+        sink->fail(sink->arg);
+        return;
+    }
+    reporter->clusters = cluster_report_create(&(struct cluster_report_options){.client = reporter->client,
+                                                                                .cluster_name = o->cluster_name,
+                                                                                .managed = o->clusters,
+                                                                                .arg = reporter,
+                                                                                .on_cluster = on_cluster,
+                                                                                .counts = cluster_counts});
+    reporter->stream = report_stream_create(&(struct report_stream_options){.outbox = reporter->outbox,
+                                                                            .sink = *sink,
+                                                                            .boot_id = reporter->boot_id,
+                                                                            .cluster_name = o->cluster_name,
+                                                                            .sequence = &reporter->sequence,
+                                                                            .arg = reporter,
+                                                                            .on_resync = on_resync});
+    begin_snapshot(reporter);
+    uv_timer_start(&reporter->tick, on_tick, 0, TICK_MS);
+}
+
+static bool tunnel_write(void *arg, const void *at, size_t len)
+{
+    struct reporter *reporter = arg;
+    return agent_stream_write(reporter->tunnel_stream, at, len);
+}
+
+static void tunnel_fail(void *arg)
+{
+    struct reporter *reporter = arg;
+    agent_stream_reset(reporter->tunnel_stream, AGENT_STREAM_PROTOCOL_ERROR);
+}
+
+void reporter_stream_open(struct reporter *reporter, struct agent_stream *stream)
+{
+    reporter_stream_closed(reporter);
+    reporter->tunnel_stream = stream;
+    reporter_sink_open(reporter, &(struct report_sink){tunnel_write, tunnel_fail, reporter});
+    // Opening forgot the stream before, and this one with it.
+    reporter->tunnel_stream = stream;
+}
+
+void reporter_on_ack_bytes(struct reporter *reporter, const uint8_t *at, size_t len)
+{
+    if (!reporter->stream) return;
+    report_stream_ack_bytes(reporter->stream, at, len);
+    request_turn(reporter);
+}
+
+void reporter_stream_writable(struct reporter *reporter)
+{
+    if (!reporter->stream) return;
+    report_stream_writable(reporter->stream);
+    request_turn(reporter);
+}
+
+// ---- life ----------------------------------------------------------------------------------------------------
+
+static void make_metrics(struct reporter_metrics *metrics)
+{
+    metrics->objects = metric_with(metrics_gauge("culvert_agent_outbox_objects", "Objects the reporter knows.", NULL));
+    metrics->bytes =
+        metric_with(metrics_gauge("culvert_agent_outbox_bytes", "Compressed manifests that wait to be written.", NULL));
+    metrics->restarts = metric_with(metrics_counter(
+        "culvert_agent_watch_restarts_total", "Lists and watches that ended in trouble and were started again.", NULL));
+    metrics->lag = metric_with(
+        metrics_gauge("culvert_agent_report_lag_seconds", "Age of the oldest change that is not written.", NULL));
+}
+
+static char *copy_text(const char *text, const char *def)
+{
+    return mem_strdup(text && *text ? text : def);
+}
+
+static void free_parts(struct reporter *reporter)
+{
+    kube_config_finish(&reporter->kube);
+    redaction_destroy(reporter->redaction);
+    outbox_destroy(reporter->outbox);
+    mem_free((char *)reporter->options.kubeconfig);
+    mem_free((char *)reporter->options.cluster_name);
+    mem_free((char *)reporter->options.namespaces);
+    mem_free((char *)reporter->options.state_folder);
+}
+
+// Everything of the configuration that can be wrong is found here, not when the first stream opens.
+static enum error_code start_parts(struct reporter *reporter, struct error *err)
+{
+    const struct reporter_options *o = &reporter->options;
+    enum error_code code = kube_config_load(o->kubeconfig, &reporter->kube, err);
+    if (code != ERROR_NONE) return code;
+    reporter->redaction = redaction_create(o->state_folder, err);
+    if (!reporter->redaction) return ERROR_INVALID;
+    reporter->outbox = outbox_create(&o->outbox);
+    reporter->client = kube_client_create(reporter->loop, &reporter->kube, err);
+    if (!reporter->client) return ERROR_INTERNAL;
+    struct collector *trial = collector_create(
+        &(struct collector_options){
+            .client = reporter->client, .namespaces = o->namespaces, .events = &collector_events, .arg = reporter},
+        err);
+    collector_destroy(trial);
+    return trial ? ERROR_NONE : ERROR_INVALID;
+}
+
+struct reporter *reporter_create_with(struct loop *loop, const struct reporter_options *options, struct error *err)
+{
+    struct reporter *reporter = mem_zalloc(sizeof *reporter);
+    reporter->loop = loop;
+    reporter->options = *options;
+    reporter->options.kubeconfig = copy_text(options->kubeconfig, "");
+    reporter->options.cluster_name = copy_text(options->cluster_name, "in-cluster");
+    reporter->options.namespaces = copy_text(options->namespaces, "");
+    reporter->options.state_folder = copy_text(options->state_folder, "");
+    if (start_parts(reporter, err) != ERROR_NONE) {
+        if (reporter->client) kube_client_close(reporter->client, NULL, NULL);
+        free_parts(reporter);
+        mem_free(reporter);
+        return NULL;
+    }
+    backoff_init(&reporter->resync, RESYNC_BASE_MS, RESYNC_CAP_MS);
+    id_uuid7(reporter->boot_id);
+    uv_timer_init(loop_uv(loop), &reporter->tick);
+    uv_timer_init(loop_uv(loop), &reporter->turn);
+    reporter->tick.data = reporter->turn.data = reporter;
+    reporter->handles = 2;
+    make_metrics(&reporter->metrics);
+    log_info("reporter", "ready", log_c("api", reporter->kube.server),
+             log_c("cluster", reporter->options.cluster_name));
+    return reporter;
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct reporter *reporter = handle->data;
+    if (--reporter->handles == 0) mem_free(reporter);
+}
+
+void reporter_destroy(struct reporter *reporter)
+{
+    if (!reporter) return;
+    reporter_stream_closed(reporter);
+    kube_client_close(reporter->client, NULL, NULL);
+    free_parts(reporter);
+    uv_close((uv_handle_t *)&reporter->tick, on_handle_closed);
+    uv_close((uv_handle_t *)&reporter->turn, on_handle_closed);
+}
+
+size_t reporter_outbox_depth(const struct reporter *reporter)
+{
+    return outbox_queued(reporter->outbox);
+}

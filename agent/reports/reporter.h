@@ -1,0 +1,49 @@
+// reporter: what the cluster looks like, told to the platform. It watches the Kubernetes API, redacts, keeps one
+// slot an object in its outbox and writes report records (tunnel/wire/report.h) onto the reports stream whenever
+// one is open. Owned by the agent; lives on its loop; every function is called on that loop.
+#ifndef CULVERT_AGENT_REPORTER_H
+#define CULVERT_AGENT_REPORTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/reports/report_stream.h"
+#include "base/error.h"
+#include "base/loop.h"
+
+struct agent_stream;
+struct reporter;
+
+struct reporter_options {
+    const char *kubeconfig;   // path; NULL or "": the pod's service account
+    const char *cluster_name; // NULL or "": in-cluster
+    const char *namespaces;   // comma-separated; NULL or "": all
+    const char *state_folder; // where the redaction key is kept; NULL or "": a key of this process
+    bool clusters;            // read Argo CD's cluster Secrets for names and addresses
+    struct outbox_options outbox;
+    // Of the watches, see watch.h; 0: their defaults.
+    uint64_t watch_seconds, silence_ms, absent_retry_ms;
+    unsigned page_limit;
+};
+
+// NULL with *err when the options cannot work (unreadable kubeconfig or state folder). They are copied.
+struct reporter *reporter_create_with(struct loop *loop, const struct reporter_options *options, struct error *err);
+// NULL is fine. The loop's handles are gone after a few of its turns, as loop_destroy() makes them.
+void reporter_destroy(struct reporter *reporter);
+
+// The platform opened `POST /culvert/reports`; the caller has answered its head with 200 already. Records go out as the
+// response body with agent_stream_write(). The stream is valid until reporter_stream_closed(); an older stream that is
+// still open is replaced by the newer one.
+void reporter_stream_open(struct reporter *reporter, struct agent_stream *stream);
+// The same for any sink: what it takes is what a stream takes.
+void reporter_sink_open(struct reporter *reporter, const struct report_sink *sink);
+// Bytes of the request body: acknowledgements, cut anywhere. The caller gives the window back.
+void reporter_on_ack_bytes(struct reporter *reporter, const uint8_t *at, size_t len);
+// There is room again after agent_stream_write() returned false.
+void reporter_stream_writable(struct reporter *reporter);
+// The stream is gone; what was not acknowledged is sent again on the next one.
+void reporter_stream_closed(struct reporter *reporter);
+size_t reporter_outbox_depth(const struct reporter *reporter); // objects that wait to be written
+
+#endif

@@ -1,0 +1,63 @@
+// watch: one kind of object in one namespace (or in all), followed for ever: a paged list, then a watch from the list's
+// resourceVersion with bookmarks; the watch ends and goes on where it was, 410 Gone lists again, trouble is retried
+// with jitter. It looks after itself: a list or watch without any byte for too long is started anew, alone. A kind that
+// is not served (404) or not allowed (403) is asked for again slowly and counts as an empty list. Objects pass through
+// one by one; nothing is kept of them. Owned by the collector; the loop of its client; time comes from watch_tick().
+// Source: Kubernetes API concepts, "Efficient detection of changes" and "Retrieving large results sets in chunks".
+#ifndef CULVERT_AGENT_WATCH_H
+#define CULVERT_AGENT_WATCH_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/kube/kube_client.h"
+
+struct watch;
+
+enum watch_event { WATCH_LISTED, WATCH_CHANGED, WATCH_DELETED };
+
+struct watch_events {
+    // object is the callee's to change, not to keep; kind and apiVersion are always there.
+    void (*on_object)(void *arg, struct watch *watch, enum watch_event event, json_t *object);
+    // A list begins; what is not listed until on_listed is gone.
+    void (*on_listing)(void *arg, struct watch *watch);
+    // The list is complete. status 403 or 404: the kind cannot be read here, the list counts as empty.
+    void (*on_listed)(void *arg, struct watch *watch, int status);
+    // Back-pressure: false pauses reading until watch_resume(). May be NULL.
+    bool (*may_read)(void *arg);
+};
+
+struct watch_options {
+    struct kube_client *client;
+    const char *group, *version, *plural, *kind; // group "" for core
+    const char *ns;                              // NULL: all, or not namespaced
+    const char *label_selector;                  // NULL: none
+    unsigned page_limit;                         // objects a page, 0: 250
+    uint64_t watch_seconds;                      // timeoutSeconds of a watch, 0: 300 (spread by a fifth)
+    uint64_t silence_ms;                         // of a list, and beyond a watch's own time-out; 0: 30,000
+    uint64_t retry_base_ms, retry_cap_ms;        // 0: 500 and 30,000
+    uint64_t absent_retry_ms;                    // 403 and 404; 0: 60,000 (spread by a half)
+    const struct watch_events *events;           // outlives the watch
+    void *arg;
+};
+
+// Texts of the options are copied. It starts with the first watch_tick().
+struct watch *watch_create(const struct watch_options *options);
+// No callback follows. Allowed inside its callbacks.
+void watch_destroy(struct watch *watch);
+// Deadlines and retries; call it a few times a second.
+void watch_tick(struct watch *watch, uint64_t now_ms);
+// Lists from the beginning as soon as possible (a snapshot is wanted).
+void watch_relist(struct watch *watch);
+void watch_resume(struct watch *watch);
+
+bool watch_is_listed(const struct watch *watch); // the last list has completed (or counts as empty)
+bool watch_is_absent(const struct watch *watch); // 403 or 404
+uint64_t watch_restarts(const struct watch *watch);
+const char *watch_kind(const struct watch *watch);
+const char *watch_ns(const struct watch *watch); // NULL: all
+const char *watch_group(const struct watch *watch);
+const char *watch_version(const struct watch *watch);
+
+#endif

@@ -1,0 +1,404 @@
+#include "agent/tunnel/link_state.h"
+
+#include <errno.h>
+#include <linux/sockios.h>
+#include <openssl/err.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+// ---- end -------------------------------------------------------------------------------------------------------
+
+void agent_link_free(struct agent_link *link)
+{
+    agent_tls_connection_free(link->ssl);
+    tls_pipe_finish(&link->pipe);
+    strbuf_finish(&link->request);
+    strbuf_finish(&link->answer);
+    strbuf_finish(&link->upgrade);
+    mem_free(link->out);
+    mem_free(link);
+}
+
+void agent_link_maybe_free(struct agent_link *link)
+{
+    if (link->phase == PHASE_ENDED && !link->handles && !link->depth) agent_link_free(link);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct agent_link *link = handle->data;
+    link->handles--;
+    agent_link_maybe_free(link);
+}
+
+static void shut(struct agent_link *link)
+{
+    if (link->phase == PHASE_ENDED) return;
+    link->phase = PHASE_ENDED;
+    if (link->dialer) agent_dialer_cancel(link->dialer);
+    link->dialer = NULL;
+    if (link->has_poll) uv_close((uv_handle_t *)&link->poll, on_handle_closed);
+    uv_close((uv_handle_t *)&link->prepare, on_handle_closed);
+    uv_close((uv_handle_t *)&link->check, on_handle_closed);
+    uv_close((uv_handle_t *)&link->timer, on_handle_closed);
+    if (link->fd >= 0) close(link->fd);
+    link->fd = -1;
+    byte_queue_finish(&link->pipe.out);
+    // The request holds the credential.
+    if (link->request.at) explicit_bzero(link->request.at, link->request.cap);
+    if (link->upgrade.at) explicit_bzero(link->upgrade.at, link->upgrade.cap);
+}
+
+void agent_link_finish(struct agent_link *link, const struct agent_link_end *why)
+{
+    if (link->phase == PHASE_ENDED) return;
+    shut(link);
+    if (!link->muted) link->events.on_end(link->arg, why);
+}
+
+void agent_link_end_error(struct agent_link *link, const struct error *err)
+{
+    struct agent_link_end why = {.retry_after_ms = -1, .error = *err};
+    agent_link_finish(link, &why);
+}
+
+// ---- socket ------------------------------------------------------------------------------------------------------
+
+void agent_link_want(struct agent_link *link, int events)
+{
+    if (link->phase == PHASE_ENDED || link->poll_events == events) return;
+    link->poll_events = events;
+    uv_poll_start(&link->poll, events, agent_link_on_poll);
+}
+
+// Gives what TLS wrote to the socket. False: it does not take all now (the poll will go on), or it failed.
+bool agent_link_flush(struct agent_link *link)
+{
+    struct byte_queue *wire = &link->pipe.out;
+    while (link->phase != PHASE_ENDED && byte_queue_len(wire)) {
+        ssize_t n = send(link->fd, byte_queue_front(wire), byte_queue_len(wire), MSG_NOSIGNAL);
+        if (n < 0 && errno == EAGAIN) {
+            agent_link_want(link, UV_READABLE | UV_WRITABLE);
+            return false;
+        }
+        if (n < 0) {
+            struct error err = {0};
+            error_set(&err, ERROR_IO, "connection to the platform: %s", strerror(errno));
+            agent_link_end_error(link, &err);
+            return false;
+        }
+        link->sent_bytes += (uint64_t)n;
+        if ((size_t)n < byte_queue_len(wire))
+            byte_queue_drop(wire, (size_t)n);
+        else
+            byte_queue_clear(wire); // the next message needs the memory again
+    }
+    if (link->phase == PHASE_ENDED) return false;
+    if (link->phase != PHASE_OPEN) agent_link_want(link, UV_READABLE); // later it is pump_write() that stops waiting
+    return true;
+}
+
+// After a call that did not succeed: waiting for input is fine, all else ends the link.
+void agent_link_tls_stopped(struct agent_link *link, int rc)
+{
+    int reason = SSL_get_error(link->ssl, rc), error = errno;
+    struct error err = {0};
+    agent_link_flush(link); // handshake messages, alerts
+    if (reason == SSL_ERROR_WANT_READ || link->phase == PHASE_ENDED) return;
+    if (reason == SSL_ERROR_SYSCALL && error)
+        error_set(&err, ERROR_IO, "connection to the platform: %s", strerror(error));
+    else
+        agent_tls_error(link->ssl, reason, &err);
+    agent_link_end_error(link, &err);
+}
+
+// ---- writing ---------------------------------------------------------------------------------------------------
+
+static void add_control(struct agent_link *link, enum ws_frame_opcode opcode, const void *payload, size_t len)
+{
+    uint8_t mask[WS_FRAME_MASK_BYTES];
+    if (link->control_len + len + 6 > sizeof(link->control)) return; // only the newest ping must be answered
+    ws_frame_masks_next(&link->masks, mask);
+    link->control_len += ws_frame_control(link->control + link->control_len, opcode, payload, len, mask);
+    link->dirty = true;
+}
+
+// One message into TLS: control frames, header, payload in a row, the header ending where the payload begins. Returns
+// the payload's length in *out_len; false: nothing was due, or the link has ended.
+static bool write_message(struct agent_link *link, size_t *out_len)
+{
+    uint8_t mask[WS_FRAME_MASK_BYTES];
+    uint8_t *payload = link->out + CONTROL_BYTES_MAX + WS_FRAME_HEADER_BYTES_MAX, *start = payload;
+    size_t len = link->events.on_fill(link->arg, payload, AGENT_LINK_FILL_BYTES);
+    *out_len = len;
+    if (link->phase != PHASE_OPEN || len + link->control_len == 0) return false;
+    if (len) {
+        ws_frame_masks_next(&link->masks, mask);
+        start -= ws_frame_header_bytes(len, true);
+        ws_frame_header(start, WS_FRAME_BINARY, len, mask);
+        ws_frame_apply_mask(payload, len, mask, 0);
+    }
+    start -= link->control_len;
+    memcpy(start, link->control, link->control_len);
+    link->control_len = 0;
+    ERR_clear_error();
+    errno = 0;
+    int total = (int)(payload + len - start), n = SSL_write(link->ssl, start, total);
+    if (n != total) agent_link_tls_stopped(link, n); // the queue takes everything: only a broken connection stops it
+    return n == total;
+}
+
+// After a big message the kernel is asked for room (TCP_NOTSENT_LOWAT) before the next is made: what is decided late
+// can still be the more urgent thing.
+static void pump_write(struct agent_link *link)
+{
+    bool more = false;
+    size_t len;
+    link->dirty = false;
+    if (link->phase != PHASE_OPEN || !agent_link_flush(link)) return;
+    while (!more && write_message(link, &len)) {
+        if (!agent_link_flush(link)) return;
+        more = len >= AGENT_LINK_FILL_BYTES / 2;
+    }
+    agent_link_want(link, more ? UV_READABLE | UV_WRITABLE : UV_READABLE);
+}
+
+static void flush_dirty(struct agent_link *link)
+{
+    if (!link->dirty || link->phase != PHASE_OPEN) return;
+    if (link->poll_events & UV_WRITABLE) return; // the poll will call
+    link->depth++;
+    pump_write(link);
+    link->depth--;
+    agent_link_maybe_free(link);
+}
+
+// Before the loop sleeps, and after it handled what woke it: whatever became due in this turn leaves together.
+void agent_link_on_prepare(uv_prepare_t *prepare)
+{
+    flush_dirty(prepare->data);
+}
+
+void agent_link_on_check(uv_check_t *check)
+{
+    flush_dirty(check->data);
+}
+
+void agent_link_wake(struct agent_link *link)
+{
+    link->dirty = true;
+}
+
+// ---- reading ---------------------------------------------------------------------------------------------------
+
+static void on_pong(struct agent_link *link, const struct ws_frame_event *event)
+{
+    uint64_t sent_us;
+    if (event->len != sizeof(sent_us) || !link->ping_waits) return;
+    memcpy(&sent_us, event->at, sizeof(sent_us));
+    if (sent_us != link->ping_at_us) return;
+    link->ping_waits = false;
+    link->events.on_rtt(link->arg, clock_mono_us() - sent_us);
+}
+
+static void on_peer_close(struct agent_link *link, const struct ws_frame_event *event)
+{
+    struct error err = {0};
+    uint8_t code[2] = {(uint8_t)(event->close_code >> 8), (uint8_t)event->close_code};
+    error_set(&err, ERROR_IO, "the platform closed the tunnel: %u %.*s", (unsigned)event->close_code, (int)event->len,
+              (const char *)event->at);
+    add_control(link, WS_FRAME_CLOSE, code, event->close_code == WS_FRAME_CLOSE_NONE ? 0 : sizeof(code));
+    pump_write(link); // section 5.5.1: echo it
+    agent_link_end_error(link, &err);
+}
+
+static void on_event(struct agent_link *link, const struct ws_frame_event *event)
+{
+    struct error err = {0};
+    switch (event->type) {
+    case WS_FRAME_EVENT_DATA:
+        if (!event->text) {
+            link->events.on_bytes(link->arg, event->at, event->len);
+            break;
+        }
+        error_set(&err, ERROR_PROTOCOL, "text message in a tunnel");
+        agent_link_end_error(link, &err);
+        break;
+    case WS_FRAME_EVENT_PING: add_control(link, WS_FRAME_PONG, event->at, event->len); break;
+    case WS_FRAME_EVENT_PONG: on_pong(link, event); break;
+    case WS_FRAME_EVENT_CLOSE: on_peer_close(link, event); break;
+    case WS_FRAME_EVENT_NONE: break;
+    }
+}
+
+void agent_link_decode(struct agent_link *link, uint8_t *at, size_t len)
+{
+    while (len && link->phase == PHASE_OPEN) {
+        struct ws_frame_event event;
+        struct error err = {0};
+        size_t used;
+        if (ws_frame_decode(&link->decoder, at, len, &used, &event, &err)) {
+            agent_link_end_error(link, &err);
+            return;
+        }
+        at += used;
+        len -= used;
+        on_event(link, &event);
+    }
+}
+
+static void send_ping(struct agent_link *link)
+{
+    link->ping_at_us = clock_mono_us();
+    link->ping_waits = true;
+    add_control(link, WS_FRAME_PING, &link->ping_at_us, sizeof(link->ping_at_us));
+}
+
+static void on_liveness(uv_timer_t *timer);
+
+void agent_link_opened(struct agent_link *link)
+{
+    link->phase = PHASE_OPEN;
+    strbuf_finish(&link->answer);
+    explicit_bzero(link->request.at, link->request.cap);
+    strbuf_finish(&link->request);
+    link->out = mem_alloc(OUT_BYTES);
+    ws_frame_decoder_init(&link->decoder, false);
+    ws_frame_masks_init(&link->masks);
+    uv_timer_start(&link->timer, on_liveness, AGENT_LINK_PING_AFTER_MS, 0);
+    send_ping(link); // the first round-trip time
+    link->events.on_open(link->arg);
+    link->dirty = true;
+}
+
+// Plain text of as many records as fit. False: there is no more now, or the link has ended.
+static bool read_records(struct agent_link *link, size_t *out_len)
+{
+    size_t len = 0;
+    int n = 1;
+    while (n > 0 && len < sizeof(link->in)) {
+        ERR_clear_error();
+        errno = 0;
+        n = SSL_read(link->ssl, link->in + len, (int)(sizeof(link->in) - len));
+        if (n > 0) len += (size_t)n;
+    }
+    *out_len = len;
+    if (n > 0) return true;
+    bool waits = SSL_get_error(link->ssl, n) == SSL_ERROR_WANT_READ;
+    if (!len)
+        agent_link_tls_stopped(link, n);
+    else if (byte_queue_len(&link->pipe.out))
+        link->dirty = true; // TLS's own messages
+    return !waits;          // an end comes again, behind what was said before it
+}
+
+void agent_link_read(struct agent_link *link)
+{
+    bool more = true;
+    link->pipe.reads_left = READS_A_TURN;
+    while (more && (link->phase == PHASE_OPEN || link->phase == PHASE_UPGRADE)) {
+        size_t len;
+        more = read_records(link, &len);
+        if (!len) continue;
+        link->last_in_ms = clock_mono_ms();
+        if (link->phase == PHASE_OPEN)
+            agent_link_decode(link, link->in, len);
+        else if (link->phase == PHASE_UPGRADE)
+            agent_link_on_answer(link, link->in, len);
+    }
+}
+
+// Does the other end still take bytes? A ping behind a long backlog is answered late, and that is no death.
+static bool bytes_flow_out(struct agent_link *link)
+{
+    int waiting = 0; // sent and not acknowledged
+    if (ioctl(link->fd, SIOCOUTQ, &waiting) < 0) return false;
+    uint64_t acked_bytes = link->sent_bytes - (uint64_t)waiting;
+    bool flow = acked_bytes > link->acked_bytes;
+    link->acked_bytes = acked_bytes;
+    return flow;
+}
+
+static void check_life(struct agent_link *link)
+{
+    uint64_t now = clock_mono_ms(), silent = now - link->last_in_ms;
+    // A ping alone is acknowledged by any kernel or proxy: only what waits besides counts.
+    bool backlog = byte_queue_len(&link->pipe.out) || (link->poll_events & UV_WRITABLE);
+    bool flow = bytes_flow_out(link) && backlog;
+    if (silent >= AGENT_LINK_PING_AFTER_MS + AGENT_LINK_DEAD_AFTER_MS && flow) {
+        uv_timer_start(&link->timer, on_liveness, AGENT_LINK_DEAD_AFTER_MS, 0);
+    } else if (silent >= AGENT_LINK_PING_AFTER_MS + AGENT_LINK_DEAD_AFTER_MS) {
+        struct error err = {0};
+        error_set(&err, ERROR_TIMEOUT, "the platform was silent for %llu ms", (unsigned long long)silent);
+        agent_link_end_error(link, &err);
+    } else if (silent >= AGENT_LINK_PING_AFTER_MS) {
+        send_ping(link);
+        uv_timer_start(&link->timer, on_liveness, AGENT_LINK_PING_AFTER_MS + AGENT_LINK_DEAD_AFTER_MS - silent, 0);
+    } else {
+        uv_timer_start(&link->timer, on_liveness, AGENT_LINK_PING_AFTER_MS - silent, 0);
+    }
+}
+
+// Any byte that came in is life; a ping after ten seconds of silence, the end five seconds later. What waits in the
+// socket counts: it may be this process that stood still.
+static void on_liveness(uv_timer_t *timer)
+{
+    struct agent_link *link = timer->data;
+    link->depth++;
+    agent_link_read(link);
+    if (link->phase == PHASE_OPEN) check_life(link);
+    link->depth--;
+    agent_link_maybe_free(link);
+}
+
+// ---- poll --------------------------------------------------------------------------------------------------------
+
+void agent_link_on_poll(uv_poll_t *poll, int status, int events)
+{
+    struct agent_link *link = poll->data;
+    struct error err = {0};
+    link->depth++;
+    if (status < 0) { // libuv says EBADF for every failed socket: the socket itself knows why
+        int error = 0;
+        socklen_t len = sizeof(error);
+        if (getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0 || !error) error = -status;
+        error_set(&err, ERROR_IO, "connection to the platform: %s", strerror(error));
+        agent_link_end_error(link, &err);
+    }
+    if (link->phase == PHASE_OPEN) {
+        if (events & UV_READABLE) agent_link_read(link);
+        if (events & UV_WRITABLE) pump_write(link);
+    } else {
+        agent_link_open_step(link);
+    }
+    link->depth--;
+    agent_link_maybe_free(link);
+}
+
+void agent_link_close(struct agent_link *link, uint16_t code, struct str reason)
+{
+    if (link->phase == PHASE_ENDED) return;
+    link->muted = true;
+    link->depth++;
+    if (link->phase == PHASE_OPEN) {
+        uint8_t mask[WS_FRAME_MASK_BYTES];
+        link->control_len = 0;
+        pump_write(link);
+        if (link->phase == PHASE_OPEN && !byte_queue_len(&link->pipe.out)) {
+            uint8_t frame[WS_FRAME_CONTROL_BYTES_MAX + 6];
+            ws_frame_masks_next(&link->masks, mask);
+            size_t n = ws_frame_close(frame, code, reason, mask);
+            ERR_clear_error();
+            if (SSL_write(link->ssl, frame, (int)n) == (int)n) SSL_shutdown(link->ssl);
+            agent_link_flush(link);
+        }
+    }
+    shut(link);
+    link->depth--;
+    agent_link_maybe_free(link);
+}
