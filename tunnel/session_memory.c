@@ -84,7 +84,7 @@ static void give(struct session_memory *memory, const void *at)
         memory->used[part] = false;
         return;
     }
-    assert(!"a pointer into the middle of a slot");
+    abort(); // a pointer into the middle of a slot: nobody was given it
 }
 
 // ---- nghttp2's callbacks -------------------------------------------------------------------------------------

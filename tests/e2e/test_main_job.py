@@ -18,8 +18,8 @@ def test_quickstart_again_changes_nothing(platform):
 def test_runtime_is_online(platform):
     wait_until(platform.online, what="the runtime is online")
     node = platform.graphql("{ runtimes { edges { node { metadata { name runtime account kind } healthStatus managed installationStatus } } } }")
-    (edge,) = node["runtimes"]["edges"]
-    assert edge["node"]["metadata"]["name"] == platform.env["CULVERT_RUNTIME"]
+    # Other tests make runtimes of their own.
+    (edge,) = [each for each in node["runtimes"]["edges"] if each["node"]["metadata"]["name"] == platform.env["CULVERT_RUNTIME"]]
     assert edge["node"]["metadata"]["account"] == platform.env["CULVERT_ACCOUNT"]
     assert edge["node"]["healthStatus"] == "HEALTHY"
     assert edge["node"]["installationStatus"] == "COMPLETED"
