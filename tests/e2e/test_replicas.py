@@ -15,54 +15,16 @@ import time
 import pytest
 
 from conftest import build_folder
-from platform_under_test import TOP, Platform, wait_until
+from platform_under_test import TOP, wait_until
+from replicas_under_test import Replicas, calm, is_ready, load_of, restartable
 
 sys.path.insert(0, str(TOP / "tests/support"))
 from fault_proxy import FaultProxy  # noqa: E402
-from rolling_restart import Load, restart, rolling_restart  # noqa: E402
+from rolling_restart import restart, rolling_restart  # noqa: E402
 
 
-class Replicas(Platform):
-    """Two culvertd; the parts of each are asked for by its number."""
-
-    def __init__(self, home, build):
-        super().__init__(home, build, replicas=2)
-
-    def port(self, door, number=None):
-        ports = dict(line.split("=") for line in (self.home / "ports").read_text().split())
-        return int(ports[f"PORT_{door}" if number is None else f"PORT_{door}_{number}"])
-
-    def admin_of(self, number, path):
-        return self.call("GET", f"http://127.0.0.1:{self.port('ADMIN', number)}", path, key=False)
-
-    def ingress_of(self, number, method, path, body=None, **more):
-        more.setdefault("host", self.env["CULVERT_INGRESS_HOST"])
-        return self.call(method, f"https://localhost:{self.port('INGRESS', number)}", path, body, **more)
-
-    def api_of(self, number, method, path, body=None, **more):
-        return self.call(method, f"https://localhost:{self.port('API', number)}", path, body, **more)
-
-    def metric(self, number, name, **labels):
-        total = 0
-        for line in self.admin_of(number, "/metrics").text().splitlines():
-            if line.split("{")[0].split(" ")[0] != name:
-                continue
-            if all(f'{key}="{value}"' in line for key, value in labels.items()):
-                total += float(line.rsplit(" ", 1)[1])
-        return total
-
-    def culvertd(self, number, *words):
-        done = subprocess.run([self.build / "server/culvertd", "--config", self.home / f"culvertd-{number}.conf", *words], capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def owner(self):
-        """The number of the replica that holds the runtime's tunnel, by PostgreSQL."""
-        rows = self.psql("select s.replica from tunnel_sessions s join replica_leases l on l.replica = s.replica and l.expires_at > now() where s.closed_at is null order by s.epoch desc limit 1")
-        return int(rows[0][0].rsplit("-", 1)[1]) if rows else None
-
-
-    # ---- what stands between them -----------------------------------------------------------------------------------
+class ProxiedReplicas(Replicas):
+    """As replicas, with proxies that can be put between them."""
 
     def put_proxies_between(self):
         """From now on each reaches PostgreSQL, and is reached by the other, through a proxy that can be cut."""
@@ -83,15 +45,12 @@ class Replicas(Platform):
         for proxy in [*self.database, *self.peer]:
             proxy.stop()
 
-    def log_of(self, number):
-        return self.log(f"culvertd-{number}")
-
 
 @pytest.fixture(scope="module")
 def replicas():
     with tempfile.TemporaryDirectory(prefix="culvert-e2e.", dir="/var/tmp") as folder:
         pathlib.Path(folder).chmod(0o755)
-        under_test = Replicas(pathlib.Path(folder) / "home", build_folder("asan"))
+        under_test = ProxiedReplicas(pathlib.Path(folder) / "home", build_folder("asan"))
         try:
             under_test.start().put_proxies_between()
             yield under_test
@@ -138,37 +97,12 @@ def test_credentials_are_checked_where_the_call_came_in(replicas):
     assert replicas.metric(other, "culvert_hop_total") == hops
 
 
-def load_of(replicas, **more):
-    host = replicas.env["CULVERT_INGRESS_HOST"]
-    return Load(replicas.port("INGRESS"), host, replicas.env["CULVERT_CA"], replicas.env["CULVERT_API_KEY"], **more)
-
-
-def is_ready(replicas, number):
-    return replicas.admin_of(number, "/readyz").status == 200
-
-
-def settled(replicas):
-    """Both are in the balancer's list (it asks five times a second), and the runtime has its tunnel."""
-    calm_since = getattr(replicas, "calm_since", None)
-    calm = all(is_ready(replicas, number) for number in (0, 1)) and replicas.owner() is not None
-    replicas.calm_since = (calm_since or time.monotonic()) if calm else None
-    return calm and time.monotonic() - replicas.calm_since > 1
-
-
 def test_rolling_restarts_fail_no_plain_request(replicas):
     """As many as CULVERT_RESTARTS says, 4 by itself."""
     rounds = int(os.environ.get("CULVERT_RESTARTS", "4"))
-    each = [(lambda n=n: replicas.pid(f"culvertd-{n}"), lambda n=n: is_ready(replicas, n)) for n in (0, 1)]
     with load_of(replicas) as load:
         wait_until(lambda: load.done > 20, 30, "load")
-
-        def calm():
-            if not settled(replicas):
-                return False
-            replicas.calm_since = None
-            return True
-
-        rolling_restart(each, rounds, calm)
+        rolling_restart(restartable(replicas), rounds, lambda: calm(replicas))
     assert not load.failures, (len(load.failures), load.done, load.failures[:10])
     assert load.done > 20 * rounds
 

@@ -122,15 +122,18 @@ def restart(pid_of, is_ready, signal_number=signal.SIGTERM, seconds=60):
     return time.monotonic() - began
 
 
-def rolling_restart(replicas, rounds, settled, seconds=60):
+def rolling_restart(replicas, rounds, settled, seconds=60, tell=None):
     """rounds restarts, one replica after the other.
 
     replicas: a list of (pid_of, is_ready), callables; settled(): true when the next one may go (the balancer has seen
-    the last one come back, and the runtimes have their tunnels). Returns the seconds of each restart.
+    the last one come back, and the runtimes have their tunnels); tell(seconds) hears of each restart when it is done.
+    Returns the seconds of each.
     """
     times = []
     for turn in range(rounds):
         pid_of, is_ready = replicas[turn % len(replicas)]
         times.append(restart(pid_of, is_ready, seconds=seconds))
         wait(settled, seconds, "calm after a restart")
+        if tell:
+            tell(times[-1])
     return times
