@@ -230,7 +230,7 @@ void server_destroy(struct server *server)
 
 enum error_code server_reload(struct server *server, struct error *err)
 {
-    struct tls_context *api, *ingress;
+    struct tls_context *api = NULL, *ingress = NULL;
     struct peer_tls peer = {0};
     enum error_code code = load_peer_tls(server->config, &peer, err);
     if (code == ERROR_NONE) code = load_tls(server->config, &api, &ingress, err);

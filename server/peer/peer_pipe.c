@@ -115,7 +115,7 @@ static void wake(struct peer_pipe *pipe)
 
 void peer_pipe_break(struct peer_pipe *pipe, const char *reason)
 {
-    if (!pipe->broken[0]) snprintf(pipe->broken, sizeof pipe->broken, "%s", reason);
+    if (!pipe->broken[0]) snprintf(pipe->broken, sizeof pipe->broken, "%.*s", (int)sizeof pipe->broken - 1, reason);
     wake(pipe);
 }
 
