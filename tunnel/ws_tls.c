@@ -7,29 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/tls_files.h"
+
 enum { TICKET_KEYS_BYTES = 80 }; // name, HMAC key, AES key: SSL_CTX_set_tlsext_ticket_keys(3)
-
-static enum error_code fail(struct error *err, const char *what, const char *file)
-{
-    unsigned long code = ERR_get_error();
-    const char *reason = code ? ERR_reason_error_string(code) : NULL;
-    ERR_clear_error();
-    return error_set(err, ERROR_INVALID, "%s %s: %s", what, file, reason ? reason : "refused by OpenSSL");
-}
-
-// RFC 7301 section 3.2: a peer that offers protocols, but none of ours, is told so in the handshake.
-static int select_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len, const unsigned char *in,
-                           unsigned in_len, void *arg)
-{
-    static const unsigned char ours[] = "\x08http/1.1";
-    unsigned char *chosen = NULL;
-    (void)ssl;
-    (void)arg;
-    if (SSL_select_next_proto(&chosen, out_len, ours, sizeof(ours) - 1, in, in_len) != OPENSSL_NPN_NEGOTIATED)
-        return SSL_TLSEXT_ERR_ALERT_FATAL;
-    *out = chosen;
-    return SSL_TLSEXT_ERR_OK;
-}
 
 // Called when the version is known. A ticket of TLS 1.2 holds the session's key itself: with keys that outlive the
 // process it would undo forward secrecy. TLS 1.3 always exchanges fresh keys besides.
@@ -40,16 +20,6 @@ static int refuse_old_tickets(SSL *ssl, void *arg)
     return 1;
 }
 
-// A key with a passphrase is an error, not a question on the terminal.
-static int refuse_passphrase(char *buffer, int size, int writing, void *arg)
-{
-    (void)buffer;
-    (void)size;
-    (void)writing;
-    (void)arg;
-    return -1;
-}
-
 static bool configure(SSL_CTX *tls)
 {
     static const unsigned char session_context[] = "culvert tunnel";
@@ -58,9 +28,8 @@ static bool configure(SSL_CTX *tls)
     SSL_CTX_set_mode(tls, SSL_MODE_RELEASE_BUFFERS); // idle tunnels hold no record buffers
     SSL_CTX_set_session_cache_mode(tls, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_num_tickets(tls, 1);
-    SSL_CTX_set_alpn_select_cb(tls, select_protocol, NULL);
+    tls_files_offer(tls, "\x08http/1.1");
     SSL_CTX_set_cert_cb(tls, refuse_old_tickets, NULL);
-    SSL_CTX_set_default_passwd_cb(tls, refuse_passphrase);
     // AES-128 first: a third less work on bulk than AES-256, and its SHA-256 less a handshake.
     return SSL_CTX_set_min_proto_version(tls, TLS1_2_VERSION) == 1 &&
            SSL_CTX_set_ciphersuites(tls, "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:"
@@ -70,24 +39,15 @@ static bool configure(SSL_CTX *tls)
            SSL_CTX_set_session_id_context(tls, session_context, sizeof(session_context) - 1) == 1;
 }
 
-static enum error_code load(SSL_CTX *tls, const char *certificate_file, const char *key_file, struct error *err)
-{
-    if (SSL_CTX_use_certificate_chain_file(tls, certificate_file) != 1)
-        return fail(err, "TLS certificate", certificate_file);
-    if (SSL_CTX_use_PrivateKey_file(tls, key_file, SSL_FILETYPE_PEM) != 1) return fail(err, "TLS key", key_file);
-    if (SSL_CTX_check_private_key(tls) != 1) return fail(err, "TLS key does not fit", key_file);
-    return ERROR_NONE;
-}
-
 enum error_code ws_tls_create(const char *certificate_file, const char *key_file, SSL_CTX **out, struct error *err)
 {
     ERR_clear_error();
     SSL_CTX *tls = SSL_CTX_new(TLS_server_method());
     if (!tls || !configure(tls)) {
         SSL_CTX_free(tls);
-        return fail(err, "TLS", "settings");
+        return tls_files_fail(err, "TLS", "settings");
     }
-    enum error_code code = load(tls, certificate_file, key_file, err);
+    enum error_code code = tls_files_load(tls, certificate_file, key_file, err);
     if (code) {
         SSL_CTX_free(tls);
         return code;

@@ -1,18 +1,10 @@
 #include "server/peer/peer_tls.h"
 
-#include <openssl/err.h>
 #include <openssl/x509v3.h>
 #include <string.h>
 
+#include "base/tls_files.h"
 #include "server/peer/peer_wire.h"
-
-static enum error_code fail(struct error *err, const char *what, const char *file)
-{
-    unsigned long code = ERR_get_error();
-    const char *reason = code ? ERR_reason_error_string(code) : NULL;
-    ERR_clear_error();
-    return error_set(err, ERROR_INVALID, "peer TLS: %s %s: %s", what, file, reason ? reason : "refused by OpenSSL");
-}
 
 static bool names_replica(X509 *certificate)
 {
@@ -37,49 +29,24 @@ static int check(int is_fine, X509_STORE_CTX *store)
     return 0;
 }
 
-static int select_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len, const unsigned char *in,
-                           unsigned in_len, void *arg)
-{
-    static const unsigned char protocols[] = "\x0e" PEER_WIRE_ALPN;
-    unsigned char *chosen = NULL;
-    (void)ssl;
-    (void)arg;
-    if (SSL_select_next_proto(&chosen, out_len, protocols, sizeof protocols - 1, in, in_len) != OPENSSL_NPN_NEGOTIATED)
-        return SSL_TLSEXT_ERR_ALERT_FATAL;
-    *out = chosen;
-    return SSL_TLSEXT_ERR_OK;
-}
-
-static int refuse_passphrase(char *buffer, int size, int writing, void *arg)
-{
-    (void)buffer;
-    (void)size;
-    (void)writing;
-    (void)arg;
-    return -1;
-}
-
 static enum error_code configure(SSL_CTX *ssl, const char *certificate_file, const char *key_file, const char *ca_file,
                                  struct error *err)
 {
-    static const unsigned char protocols[] = "\x0e" PEER_WIRE_ALPN;
+    static const char protocols[] = "\x0e" PEER_WIRE_ALPN;
     SSL_CTX_set_options(ssl, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET);
     SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_num_tickets(ssl, 0); // every connection shows its certificate
     SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, check);
-    SSL_CTX_set_default_passwd_cb(ssl, refuse_passphrase);
-    SSL_CTX_set_alpn_select_cb(ssl, select_protocol, NULL);
+    tls_files_offer(ssl, protocols);
     if (SSL_CTX_set_min_proto_version(ssl, TLS1_3_VERSION) != 1 ||
-        SSL_CTX_set_alpn_protos(ssl, protocols, sizeof protocols - 1) != 0)
-        return fail(err, "TLS", "settings");
-    if (SSL_CTX_load_verify_file(ssl, ca_file) != 1) return fail(err, "CA", ca_file);
-    if (SSL_CTX_use_certificate_chain_file(ssl, certificate_file) != 1)
-        return fail(err, "certificate", certificate_file);
-    if (SSL_CTX_use_PrivateKey_file(ssl, key_file, SSL_FILETYPE_PEM) != 1 || SSL_CTX_check_private_key(ssl) != 1)
-        return fail(err, "private key", key_file);
+        SSL_CTX_set_alpn_protos(ssl, (const unsigned char *)protocols, sizeof protocols - 1) != 0)
+        return tls_files_fail(err, "TLS", "settings");
+    if (SSL_CTX_load_verify_file(ssl, ca_file) != 1) return tls_files_fail(err, "CA", ca_file);
+    enum error_code code = tls_files_load(ssl, certificate_file, key_file, err);
+    if (code != ERROR_NONE) return code;
     if (!names_replica(SSL_CTX_get0_certificate(ssl)))
-        return error_set(err, ERROR_INVALID, "peer TLS: %s does not name %s in its subjectAltName", certificate_file,
+        return error_set(err, ERROR_INVALID, "%s does not name %s in its subjectAltName", certificate_file,
                          PEER_TLS_NAME);
     return ERROR_NONE;
 }
@@ -89,10 +56,12 @@ enum error_code peer_tls_init(struct peer_tls *out, const char *certificate_file
 {
     *out = (struct peer_tls){SSL_CTX_new(TLS_server_method()), SSL_CTX_new(TLS_client_method())};
     enum error_code code =
-        out->door && out->link ? ERROR_NONE : error_set(err, ERROR_INTERNAL, "peer TLS: no context from OpenSSL");
+        out->door && out->link ? ERROR_NONE : error_set(err, ERROR_INTERNAL, "no context from OpenSSL");
     if (code == ERROR_NONE) code = configure(out->door, certificate_file, key_file, ca_file, err);
     if (code == ERROR_NONE) code = configure(out->link, certificate_file, key_file, ca_file, err);
-    if (code != ERROR_NONE) peer_tls_finish(out);
+    if (code == ERROR_NONE) return code;
+    error_prefix(err, "peer TLS");
+    peer_tls_finish(out);
     return code;
 }
 
