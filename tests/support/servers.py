@@ -1,6 +1,6 @@
-"""Private PostgreSQL and Redis servers for tests: started in a folder of their own, on loopback, stopped by pid.
+"""Private PostgreSQL, Redis and RabbitMQ servers for tests: started in a folder of their own, on loopback, stopped by pid.
 
-Standard library only. Also the engine of the `postgres` and `redis` commands beside this file.
+Standard library only. Also the engine of the `postgres`, `redis` and `rabbitmq` commands beside this file.
 """
 import contextlib
 import os
@@ -61,9 +61,13 @@ def _is_alive(pid):
 
 
 def _children(pid):
-    """PostgreSQL's backends leave the process group, so they are found by their parent."""
-    return [int(each.name) for each in pathlib.Path("/proc").iterdir()
-            if each.name.isdigit() and (_stat(each.name) or ("", 0))[1] == pid]
+    """Those of its children, too. PostgreSQL's backends leave the process group, so they are found by their parent."""
+    parents = {int(each.name): (_stat(each.name) or ("", 0))[1]
+               for each in pathlib.Path("/proc").iterdir() if each.name.isdigit()}
+    found = [pid]
+    for each in found:
+        found += [child for child, parent in parents.items() if parent == each and child not in found]
+    return found[1:]
 
 
 class Server:
@@ -269,8 +273,176 @@ class Redis(Server):
         self._end(signal.SIGTERM)
 
 
+def make_certificates(folder):
+    """ca.crt, server.crt and server.key of a server called localhost."""
+    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    extensions = folder / "extensions"
+    extensions.write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\nextendedKeyUsage=serverAuth\n"
+                          "basicConstraints=critical,CA:FALSE\n")
+    for words in (
+        ["req", "-x509", *key, "-days", "30", "-subj", "/CN=a test's CA", "-keyout", "ca.key", "-out", "ca.crt",
+         "-addext", "basicConstraints=critical,CA:TRUE", "-addext", "keyUsage=critical,keyCertSign,cRLSign"],
+        ["req", "-new", *key, "-subj", "/CN=localhost", "-keyout", "server.key", "-out", "server.csr"],
+        ["x509", "-req", "-in", "server.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "30",
+         "-out", "server.crt", "-extfile", "extensions"],
+    ):
+        done = subprocess.run(["openssl", *words], cwd=folder, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise RuntimeError("openssl: " + done.stderr)
+
+
+class RabbitMQ(Server):
+    """A RabbitMQ node with its own epmd, a user of its own and both listeners, plain and TLS, on loopback.
+
+    url, tls_url: with the credential inside, for a file. ca_file: whom to trust. ctl(): rabbitmqctl (takes 1-2 s).
+    """
+
+    def __init__(self, folder, settings=None):
+        super().__init__(folder)
+        self.settings = settings or {}
+        self.ports_file = self.folder / "ports"
+        self.password_file = self.folder / "password"
+        self.epmd_file = self.folder / "epmd.pid"
+        self.epmd = None
+        self.ca_file = self.folder / "ca.crt"
+        found = sorted(pathlib.Path("/usr/lib/rabbitmq/lib").glob("rabbitmq_server-*/sbin"))
+        self.sbin = found[-1] if found else None
+
+    def _port(self, name):
+        return int(dict(line.split("=") for line in self.ports_file.read_text().split())[name])
+
+    port = property(lambda self: self._port("AMQP"))
+    tls_port = property(lambda self: self._port("AMQPS"))
+    node = property(lambda self: f"culvert{self.port}@localhost")
+
+    def _url(self, scheme, port):
+        return f"{scheme}://culvert:{self.password_file.read_text().strip()}@localhost:{port}/"
+
+    url = property(lambda self: self._url("amqp", self.port))
+    tls_url = property(lambda self: self._url("amqps", self.tls_port))
+
+    def _environment(self):
+        return {
+            "PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), "LANG": "C.UTF-8", "HOME": str(self.folder),
+            "RABBITMQ_NODENAME": self.node, "RABBITMQ_MNESIA_BASE": str(self.folder / "data"),
+            "RABBITMQ_LOG_BASE": str(self.folder), "RABBITMQ_LOGS": "-",
+            "RABBITMQ_CONFIG_FILE": str(self.folder / "rabbitmq"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(self.folder / "plugins"),
+            "RABBITMQ_CONF_ENV_FILE": str(self.folder / "environment"),
+            "RABBITMQ_PID_FILE": str(self.folder / "node.pid"),
+            "RABBITMQ_DIST_PORT": str(self._port("DISTRIBUTION")),
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS":
+                "-kernel inet_dist_use_interface {127,0,0,1} +S 2:2 +sbwt none +sbwtdcpu none +sbwtdio none",
+            "ERL_EPMD_PORT": str(self._port("EPMD")), "ERL_EPMD_ADDRESS": "127.0.0.1",
+        }
+
+    def _own(self):
+        if os.geteuid() == 0:
+            user = pwd.getpwnam("rabbitmq")
+            for each in (self.folder, *self.folder.iterdir()):
+                os.chown(each, user.pw_uid, user.pw_gid)
+
+    def _create(self):
+        if not self.sbin:
+            raise RuntimeError("RabbitMQ is not installed: apt-get install rabbitmq-server")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        ports = set()
+        while len(ports) < 4:
+            ports.add(free_port())
+        names = ("AMQP", "AMQPS", "DISTRIBUTION", "EPMD")
+        self.ports_file.write_text("".join(f"{name}={port}\n" for name, port in zip(names, ports)))
+        self.password_file.write_text(secrets.token_hex(16) + "\n")
+        make_certificates(self.folder)
+        settings = {
+            "listeners.tcp.1": f"127.0.0.1:{self.port}", "listeners.ssl.1": f"127.0.0.1:{self.tls_port}",
+            "ssl_options.cacertfile": self.ca_file, "ssl_options.certfile": self.folder / "server.crt",
+            "ssl_options.keyfile": self.folder / "server.key", "ssl_options.verify": "verify_none",
+            "default_user": "culvert", "default_pass": self.password_file.read_text().strip(),
+            "disk_free_limit.absolute": "50MB", "log.console": "true", "log.console.level": "info", "log.file": "false",
+            **self.settings,
+        }
+        (self.folder / "rabbitmq.conf").write_text("".join(f"{name} = {value}\n" for name, value in settings.items()))
+        (self.folder / "plugins").write_text("[].\n")
+        (self.folder / "environment").write_text("")
+        (self.folder / ".erlang.cookie").write_text(secrets.token_hex(20))
+        for name in ("rabbitmq.conf", "password", ".erlang.cookie"):
+            (self.folder / name).chmod(0o400 if name == ".erlang.cookie" else 0o600)
+        self._own()
+
+    def _as(self, words):
+        return [*_as_user("rabbitmq"), *map(str, words)]
+
+    def ctl(self, *words, seconds=60):
+        done = subprocess.run(self._as([self.sbin / "rabbitmqctl", "-q", *words]), env=self._environment(), cwd="/",
+                              capture_output=True, text=True, timeout=seconds)
+        if done.returncode != 0:
+            raise RuntimeError(f"rabbitmqctl {' '.join(words)}: {done.stderr or done.stdout}")
+        return done.stdout
+
+    def queues(self):
+        """{name: messages, ready and not acknowledged}"""
+        rows = (line.rsplit("\t", 1) for line in self.ctl("list_queues", "--no-table-headers", "name", "messages").splitlines())
+        return {name: int(count) for name, count in rows}
+
+    def _answers(self):
+        if self.process.poll() is not None:
+            raise RuntimeError("RabbitMQ ended: " + self.log()[-2000:])
+        try:
+            # Whoever does not speak AMQP is told which AMQP it should speak.
+            with socket.create_connection(("127.0.0.1", self.port), 1) as probe:
+                probe.settimeout(1)
+                probe.sendall(b"AMQP\0\0\0\0")
+                return probe.recv(4) == b"AMQP"
+        except OSError:
+            return False
+
+    def start(self):
+        if not self.ports_file.exists():
+            self._create()
+        self._end_epmd()  # of one that was killed together with its starter
+        self.epmd = subprocess.Popen(
+            self._as(["epmd", "-port", self._port("EPMD"), "-address", "127.0.0.1"]), stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, cwd="/")
+        self.epmd_file.write_text(str(self.epmd.pid))
+        log = open(self.folder / "server.log", "ab")
+        self.process = subprocess.Popen(self._as([self.sbin / "rabbitmq-server"]), stdin=subprocess.DEVNULL, stdout=log,
+                                        stderr=log, start_new_session=True, cwd="/", env=self._environment())
+        log.close()
+        self.pid_file.write_text(str(self.process.pid))
+        wait_until(self._answers, "RabbitMQ")
+        return self
+
+    def _end_epmd(self):
+        if not self.epmd_file.exists():
+            return
+        pid = int(self.epmd_file.read_text())
+        name = pathlib.Path(f"/proc/{pid}/comm")
+        with contextlib.suppress(OSError):
+            if name.read_text().strip() == "epmd":
+                os.kill(pid, signal.SIGKILL)
+        if self.epmd:
+            self.epmd.wait(10)
+            self.epmd = None
+        self.epmd_file.unlink()
+
+    def _end(self, signal_number):
+        if signal_number != signal.SIGKILL:
+            # The node itself ends in order; the script around it only waits for it.
+            for each in _children(self._pid() or -1):
+                with contextlib.suppress(OSError):
+                    if "beam" in pathlib.Path(f"/proc/{each}/comm").read_text():
+                        os.kill(each, signal_number)
+            with contextlib.suppress(TimeoutError):
+                wait_until(lambda: not self.is_running(), "RabbitMQ's end", 20)
+        super()._end(signal.SIGKILL)
+        self._end_epmd()
+
+    def stop(self):
+        self._end(signal.SIGTERM)
+
+
 def command(make, argv):
-    """The commands `postgres` and `redis`: start FOLDER, stop FOLDER, kill FOLDER, url FOLDER."""
+    """The commands `postgres`, `redis` and `rabbitmq`: start FOLDER, stop FOLDER, kill FOLDER, url FOLDER."""
     if len(argv) < 3 or argv[1] not in ("start", "stop", "kill", "url"):
         print(f"usage: {pathlib.Path(argv[0]).name} start|stop|kill|url FOLDER")
         return 2
@@ -278,7 +450,7 @@ def command(make, argv):
     if argv[1] != "url":
         getattr(server, argv[1])()
     if argv[1] in ("start", "url"):
-        for name in ("url", "app_url", "superuser_url"):
+        for name in ("url", "app_url", "superuser_url", "tls_url"):
             if hasattr(server, name):
                 print(f"{name}={getattr(server, name)}")
     return 0
