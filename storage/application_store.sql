@@ -1,12 +1,3 @@
--- How much what is shown can be trusted: the link first, then whether this session has confirmed the row, then how
--- late the last word about it came.
--- fragment: application_freshness
-CASE WHEN (a.epoch > 0 AND NOT r.online) OR (a.epoch = 0 AND NOT r.http_live) THEN 'disconnected'
-     WHEN a.received_at - a.observed_at < interval '60 seconds' AND (a.epoch = 0 OR a.epoch >= r.session_epoch)
-         THEN 'live'
-     WHEN a.received_at - a.observed_at < interval '10 minutes' THEN 'lagging'
-     ELSE 'stale' END
-
 -- fragment: application_metadata
 json_build_object(
     'group', 'argoproj.io', 'version', a.version, 'kind', 'Application', 'name', a.name, 'description', NULL,
@@ -65,7 +56,7 @@ jsonb_build_object(
     'isMultiSourced', a.is_multi_source, 'relatedGroups', '[]'::json, 'appVersions', NULL, 'products', '[]'::json,
     'environments', '[]'::json, 'resourcesCount', a.resources_count,
     'observedAt', to_char(a.observed_at, :{rfc3339}), 'receivedAt', to_char(a.received_at, :{rfc3339}),
-    'freshness', :{application_freshness})
+    'sequence', :{entity_sequence}, 'freshness', :{entity_freshness})
 
 -- The lists among the filters are JSON arrays: within one, any value will do; all filters must hold.
 -- fragment: application_filter
@@ -88,22 +79,26 @@ a.account_id = $1 AND NOT a.is_deleted
    AND (NOT $19::boolean OR NOT a.is_git_source)
 
 -- name: application_list
-WITH r AS MATERIALIZED (:{runtime_states})
+WITH page AS MATERIALIZED (
+    SELECT * FROM applications a
+     WHERE :{application_filter}
+     ORDER BY a.name, a.runtime, a.namespace
+     LIMIT $20::bigint),
+r AS MATERIALIZED (:{runtime_states} AND r.runtime IN (SELECT runtime FROM page))
 SELECT :{application_node} || '{"desiredManifest": null, "actualManifest": null}', a.name, a.runtime, a.namespace
-  FROM (SELECT * FROM applications a
-         WHERE :{application_filter}
-         ORDER BY a.name, a.runtime, a.namespace
-         LIMIT $20::bigint) a
+  FROM page a
   JOIN r ON r.runtime = a.runtime
  ORDER BY a.name, a.runtime, a.namespace
 
 -- name: application_list_back
-WITH r AS MATERIALIZED (:{runtime_states})
+WITH page AS MATERIALIZED (
+    SELECT * FROM applications a
+     WHERE :{application_filter}
+     ORDER BY a.name DESC, a.runtime DESC, a.namespace DESC
+     LIMIT $20::bigint),
+r AS MATERIALIZED (:{runtime_states} AND r.runtime IN (SELECT runtime FROM page))
 SELECT :{application_node} || '{"desiredManifest": null, "actualManifest": null}', a.name, a.runtime, a.namespace
-  FROM (SELECT * FROM applications a
-         WHERE :{application_filter}
-         ORDER BY a.name DESC, a.runtime DESC, a.namespace DESC
-         LIMIT $20::bigint) a
+  FROM page a
   JOIN r ON r.runtime = a.runtime
  ORDER BY a.name DESC, a.runtime DESC, a.namespace DESC
 

@@ -21,7 +21,10 @@ json_build_object(
                                  AND (a.destination_server = c.server OR a.destination_name = c.name)),
         'apiVersions', c.api_versions),
     'inactive', false, 'updatedAt', to_char(c.received_at, :{rfc3339}),
-    'observedAt', to_char(c.observed_at, :{rfc3339}), 'receivedAt', to_char(c.received_at, :{rfc3339}))
+    'observedAt', to_char(c.observed_at, :{rfc3339}), 'receivedAt', to_char(c.received_at, :{rfc3339}),
+    'sequence', c.epoch || '.' || c.sequence,
+    'freshness', entity_freshness(c.epoch, r.session_epoch, r.tunnel_freshness, r.unconfirmed_freshness,
+                                  r.http_freshness))
 
 -- fragment: cluster_key
 CASE WHEN c.name = 'in-cluster' THEN '0' ELSE '1' END || c.name
@@ -31,15 +34,25 @@ c.account_id = $1 AND NOT c.is_deleted AND ($2 = '' OR c.runtime = $2)
    AND (:{cluster_key}, c.runtime) > ($3, $4) AND (:{cluster_key}, c.runtime) < ($5, $6)
 
 -- name: cluster_list
+WITH page AS MATERIALIZED (
+    SELECT * FROM clusters c
+     WHERE :{cluster_filter}
+     ORDER BY :{cluster_key}, c.runtime
+     LIMIT $7::bigint),
+r AS MATERIALIZED (:{runtime_states} AND r.runtime IN (SELECT runtime FROM page))
 SELECT :{cluster_node}, :{cluster_key}, c.runtime
-  FROM clusters c
- WHERE :{cluster_filter}
+  FROM page c
+  JOIN r ON r.runtime = c.runtime
  ORDER BY :{cluster_key}, c.runtime
- LIMIT $7::bigint
 
 -- name: cluster_list_back
+WITH page AS MATERIALIZED (
+    SELECT * FROM clusters c
+     WHERE :{cluster_filter}
+     ORDER BY :{cluster_key} DESC, c.runtime DESC
+     LIMIT $7::bigint),
+r AS MATERIALIZED (:{runtime_states} AND r.runtime IN (SELECT runtime FROM page))
 SELECT :{cluster_node}, :{cluster_key}, c.runtime
-  FROM clusters c
- WHERE :{cluster_filter}
+  FROM page c
+  JOIN r ON r.runtime = c.runtime
  ORDER BY :{cluster_key} DESC, c.runtime DESC
- LIMIT $7::bigint

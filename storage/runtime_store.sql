@@ -39,26 +39,24 @@ DELETE FROM runtimes WHERE account_id = $1 AND runtime = $2
 SELECT change, token_id, account_id, runtime, runtime_id, encode(secret_sha256, 'hex'), is_revoked
   FROM runtime_tokens_since($1::bigint, $2::integer)
 
--- The runtimes of an account with what their sessions say: r.online (a live tunnel), r.available (that, or reports
--- over HTTP within 20 minutes).
+-- The runtimes of an account with what their sessions and reports say (migrations/0008): r.online (a live tunnel),
+-- r.available (that, or reports over HTTP within 20 minutes), and how fresh their entities are.
 -- fragment: runtime_states
-SELECT r.*, s.epoch AS session_epoch, s.agent_version, s.opened_at, s.closed_at, s.close_reason,
-       coalesce(s.closed_at IS NULL AND s.expires_at > now(), false) AS online,
-       coalesce(s.closed_at IS NULL AND s.expires_at > now(), false)
-           OR coalesce(p.http_received_at > now() - interval '20 minutes', false) AS available,
-       coalesce(p.http_received_at > now() - interval '20 minutes', false) AS http_live,
-       greatest(p.tunnel_observed_at, p.http_observed_at) AS observed_at,
-       greatest(p.tunnel_received_at, p.http_received_at) AS received_at
+SELECT r.*, f.session_epoch, f.agent_version, f.opened_at, f.closed_at, f.close_reason, f.online, f.http_live,
+       f.available, f.observed_at, f.received_at, f.position_epoch, f.position_sequence, f.last_seen_at, f.since,
+       f.disconnect_cause, f.lag, f.freshness, f.confirmed_epoch, f.tunnel_freshness, f.unconfirmed_freshness,
+       f.http_freshness
   FROM runtimes r
-  LEFT JOIN report_positions p ON p.account_id = r.account_id AND p.runtime = r.runtime
-  LEFT JOIN LATERAL (
-      SELECT t.*, l.expires_at
-        FROM tunnel_sessions t
-        LEFT JOIN replica_leases l ON l.replica = t.replica
-       WHERE t.account_id = r.account_id AND t.runtime = r.runtime
-       ORDER BY t.epoch DESC
-       LIMIT 1) s ON true
+  JOIN runtime_freshness f ON f.account_id = r.account_id AND f.runtime = r.runtime
  WHERE r.account_id = $1
+
+-- Of an entity `a`, r being its runtime as above.
+-- fragment: entity_freshness
+entity_freshness(a.epoch, r.confirmed_epoch, r.tunnel_freshness, r.unconfirmed_freshness, r.http_freshness)
+
+-- Its place in the order of its runtime's reports: session and number, to be compared number by number.
+-- fragment: entity_sequence
+a.epoch || '.' || a.sequence
 
 -- fragment: runtime_health
 CASE WHEN r.available THEN 'HEALTHY' ELSE 'DEGRADED' END
@@ -123,10 +121,9 @@ jsonb_build_object(
     'inClusterApplicationName', NULL, 'runtimeApplicationName', NULL, 'isExternalArgoCd', r.is_external_argo_cd,
     'isNamespacedRuntime', false,
     'observedAt', to_char(r.observed_at, :{rfc3339}), 'receivedAt', to_char(r.received_at, :{rfc3339}),
-    'freshness', CASE WHEN NOT r.available THEN 'disconnected'
-                      WHEN coalesce(r.received_at - r.observed_at, interval '0') < interval '60 seconds' THEN 'live'
-                      WHEN r.received_at - r.observed_at < interval '10 minutes' THEN 'lagging'
-                      ELSE 'stale' END,
+    'sequence', r.position_epoch || '.' || r.position_sequence, 'freshness', r.freshness,
+    'lagSeconds', round(extract(epoch FROM r.lag), 3), 'lastSeenAt', to_char(r.last_seen_at, :{rfc3339}),
+    'since', to_char(r.since, :{rfc3339}), 'disconnectCause', r.disconnect_cause,
     'online', r.online, 'agentVersion', r.agent_version, 'tunnelEpoch', r.session_epoch)
 
 -- fragment: app_proxy_info

@@ -149,7 +149,9 @@ void session_batch_close(struct pg *pg, const struct session_over *sessions, siz
         strbuf_add_byte(&text, i == first ? '[' : ',');
         add_member(&text, "r", sessions[i].runtime);
         strbuf_addf(&text, ",\"e\":%llu", (unsigned long long)sessions[i].epoch);
+        strbuf_addf(&text, ",\"h\":%llu", (unsigned long long)sessions[i].silent_ms);
         add_member(&text, "c", sessions[i].reason);
+        add_member(&text, "k", sessions[i].cause);
         strbuf_add_byte(&text, '}');
         if (i + 1 < count && strcmp(sessions[i].account_id, sessions[i + 1].account_id) == 0) continue;
         strbuf_add_byte(&text, ']');

@@ -23,7 +23,8 @@ struct session_over {
     const char *account_id;
     struct str runtime;
     uint64_t epoch;
-    struct str reason;
+    struct str reason, cause; // in words, and in one (migrations/0008)
+    uint64_t silent_ms;       // since the agent was heard
 };
 // Ends each, only if its epoch is open still. 1 <= count <= SESSION_BATCH_MAX, ordered by account and runtime.
 // on_done's count is not told (0).

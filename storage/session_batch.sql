@@ -74,13 +74,17 @@ SELECT $1, now() + interval '15 seconds'
 ON CONFLICT (replica) DO UPDATE SET expires_at = greatest(replica_leases.expires_at, excluded.expires_at),
     renewed_at = now()
 
--- $2: [{"r": runtime, "e": epoch, "c": reason}]
+-- $2: [{"r": runtime, "e": epoch, "c": reason, "k": cause, "h": milliseconds since the agent was heard}]
 -- name: sessions_close
 WITH gone AS MATERIALIZED (
-    SELECT s.place, x.c
-      FROM json_to_recordset($2::json) AS x (r text, e bigint, c text)
+    SELECT s.place, x.*
+      FROM json_to_recordset($2::json) AS x (r text, e bigint, c text, k text, h bigint)
      CROSS JOIN LATERAL (
            SELECT ctid AS place FROM tunnel_sessions
             WHERE account_id = $1 AND runtime = x.r AND epoch = x.e AND closed_at IS NULL
               FOR UPDATE) s)
-UPDATE tunnel_sessions s SET closed_at = now(), close_reason = gone.c FROM gone WHERE s.ctid = gone.place
+UPDATE tunnel_sessions s
+   SET closed_at = now(), close_reason = gone.c, close_cause = gone.k,
+       last_heard_at = now() - gone.h * interval '1 millisecond'
+  FROM gone
+ WHERE s.ctid = gone.place

@@ -7,8 +7,6 @@
 #include "base/mem.h"
 #include "tunnel/session.h"
 
-enum { CLOSE_POLICY = 1008 }; // RFC 6455 section 7.4.1
-
 static enum error_code broker_check_options(const struct tunnel_options *options, struct error *err)
 {
     if (!options->listen || !options->authenticate || !options->on_session_opening || !options->on_session_open ||
@@ -72,7 +70,7 @@ static void broker_on_order(struct tunnel_node *node, void *arg)
     if (session && order->newer_epoch)
         tunnel_session_supersede(session, order->newer_epoch);
     else if (session)
-        tunnel_session_end(session, order->reason, CLOSE_POLICY);
+        tunnel_session_end(session, TUNNEL_ENDING_REVOKED, order->reason);
     mem_free(order);
 }
 

@@ -37,6 +37,18 @@ struct tunnel_session_ref {
     uint64_t id;
 };
 
+// Why a session is over.
+enum tunnel_ending {
+    TUNNEL_ENDING_LOST,     // its connection went without a word
+    TUNNEL_ENDING_SILENT,   // the agent answered no ping
+    TUNNEL_ENDING_CLOSED,   // by the agent
+    TUNNEL_ENDING_DRAINED,  // this replica stops
+    TUNNEL_ENDING_PROTOCOL, // the agent broke the rules
+    TUNNEL_ENDING_REVOKED,  // its token is not valid any more, or it was never let in
+    TUNNEL_ENDING_SUPERSEDED,
+};
+const char *tunnel_ending_name(enum tunnel_ending ending); // as users see it: "PINGS_MISSED"
+
 struct tunnel_session_info {
     struct tunnel_session_ref ref;
     struct tunnel_identity identity;
@@ -46,6 +58,8 @@ struct tunnel_session_info {
     int64_t connected_at_ms; // wall
     uint64_t rtt_us, bytes_in, bytes_out;
     unsigned streams_open;
+    enum tunnel_ending ending; // in on_session_closed
+    uint64_t silent_ms;        // there, too: since the agent was heard
 };
 
 struct tunnel_carrier; // see "calls carried elsewhere"

@@ -15,9 +15,8 @@ enum {
     TICK_MS_MAX = 250,
     TICK_MS_MIN = 10,
     USER_TIMEOUT_SLACK_MS = 5000,
-    RETRY_AFTER_S_MAX = 5,   // for handshakes over the rate: spread, so that they do not all come back at once
-    DRAIN_AGENT_SPREAD = 10, // an agent's own wait is a tenth of the time over which DRAINs go out
-    CLOSE_GOING_AWAY = 1001,
+    RETRY_AFTER_S_MAX = 5,    // for handshakes over the rate: spread, so that they do not all come back at once
+    DRAIN_AGENT_SPREAD = 10,  // an agent's own wait is a tenth of the time over which DRAINs go out
     UNSENT_BYTES = 64 * 1024, // what the kernel may hold unsent, so that a small answer never waits for more
 };
 
@@ -232,7 +231,7 @@ static void node_tick_drain(struct tunnel_node *node, uint64_t now_ms)
     if (!node->draining || !node->on_drained) return;
     if (now_ms >= node->drain_deadline_ms)
         while (node->session_list)
-            tunnel_session_end(node->session_list, "drain deadline", CLOSE_GOING_AWAY);
+            tunnel_session_end(node->session_list, TUNNEL_ENDING_DRAINED, "drain deadline");
     if (node->session_list) return;
     loop_fn on_drained = node->on_drained;
     node->on_drained = NULL;
@@ -280,7 +279,7 @@ static void node_shut(struct tunnel_node *node)
     listener_destroy(node->listener);
     node->listener = NULL;
     while (node->session_list)
-        tunnel_session_end(node->session_list, "this replica stops", CLOSE_GOING_AWAY);
+        tunnel_session_end(node->session_list, TUNNEL_ENDING_DRAINED, "this replica stops");
     while (node->call_list)
         tunnel_call_lose(node->call_list);
     while (node->relay_list)
@@ -393,9 +392,8 @@ void tunnel_session_opened(struct tunnel_node *node, struct tunnel_session_ref r
 
 void tunnel_session_refused(struct tunnel_node *node, struct tunnel_session_ref ref, const char *reason)
 {
-    enum { CLOSE_POLICY = 1008 };
     struct tunnel_session *session = node_session(node, ref);
-    if (session) tunnel_session_end(session, reason, CLOSE_POLICY);
+    if (session) tunnel_session_end(session, TUNNEL_ENDING_REVOKED, reason);
 }
 
 void tunnel_reports_ack(struct tunnel_node *node, struct tunnel_session_ref ref, const struct wire_ack *ack)

@@ -10,10 +10,6 @@
 #include "tunnel/stream.h"
 
 enum {
-    CLOSE_NORMAL = 1000, // RFC 6455 section 7.4.1
-    CLOSE_GOING_AWAY = 1001,
-    CLOSE_PROTOCOL_ERROR = 1002,
-    CLOSE_POLICY = 1008,
     SUPERSEDED_GRACE_MS = 10000, // for calls in flight on a tunnel that a newer one took over from
     GOAWAY_GRACE_MS = 60000,     // for calls in flight when the agent goes
     BUSY_PING_MS = 5000,         // a tunnel that carries calls is measured, too: windows go by the round trip
@@ -68,6 +64,12 @@ void tunnel_session_break(struct tunnel_session *session, const char *format, ..
 
 static void session_ping(struct tunnel_session *session, uint64_t now_ms);
 
+// Of a session that takes no calls any more.
+static enum tunnel_ending session_closing_ending(const struct tunnel_session *session)
+{
+    return session->superseded ? TUNNEL_ENDING_SUPERSEDED : TUNNEL_ENDING_CLOSED;
+}
+
 // ---- opening -------------------------------------------------------------------------------------------------
 
 // At the end of a turn, outside of every callback of this session.
@@ -75,9 +77,9 @@ static void session_on_finish(struct turn_item *item)
 {
     struct tunnel_session *session = (struct tunnel_session *)((char *)item - offsetof(struct tunnel_session, finish));
     if (session->broken[0])
-        tunnel_session_end(session, session->broken, CLOSE_PROTOCOL_ERROR);
+        tunnel_session_end(session, TUNNEL_ENDING_PROTOCOL, session->broken);
     else if (session->state == TUNNEL_SESSION_CLOSING && session->stream_count == 0)
-        tunnel_session_end(session, "closed", CLOSE_NORMAL);
+        tunnel_session_end(session, session_closing_ending(session), "closed");
 }
 
 static void session_ask_epoch(struct tunnel_session *session)
@@ -247,6 +249,7 @@ void tunnel_session_supersede(struct tunnel_session *session, uint64_t newer_epo
     tunnel_session_send_control(session, &(struct wire_control){.type = WIRE_CONTROL_SUPERSEDED,
                                                                 .epoch = newer_epoch,
                                                                 .reason = STR("a newer session took over")});
+    session->superseded = true;
     // Records of the older epoch must not come any more; calls in flight may finish.
     tunnel_reports_destroy(session->reports);
     session->reports = NULL;
@@ -285,25 +288,38 @@ static void session_log_end(const struct tunnel_session_info *info, const char *
              log_uint("session", info->ref.id));
 }
 
-static const char *session_end_label(uint16_t ws_status)
+// How users read it, the label of the metric, and the status of the WebSocket's close (RFC 6455 section 7.4.1; 0: there
+// is nobody to tell).
+static const struct session_ending {
+    const char *name, *label;
+    uint16_t ws_status;
+} session_endings[] = {
+    [TUNNEL_ENDING_LOST] = {"CONNECTION_LOST", "lost", 0},
+    [TUNNEL_ENDING_SILENT] = {"PINGS_MISSED", "lost", 0},
+    [TUNNEL_ENDING_CLOSED] = {"CLOSED_BY_AGENT", "closed", 1000},
+    [TUNNEL_ENDING_DRAINED] = {"REPLICA_STOPPED", "drained", 1001},
+    [TUNNEL_ENDING_PROTOCOL] = {"PROTOCOL_ERROR", "protocol", 1002},
+    [TUNNEL_ENDING_REVOKED] = {"REVOKED", "refused", 1008},
+    [TUNNEL_ENDING_SUPERSEDED] = {"SUPERSEDED", "closed", 1000},
+};
+
+const char *tunnel_ending_name(enum tunnel_ending ending)
 {
-    switch (ws_status) {
-    case CLOSE_NORMAL: return "closed";
-    case CLOSE_GOING_AWAY: return "drained";
-    case CLOSE_PROTOCOL_ERROR: return "protocol";
-    case CLOSE_POLICY: return "refused";
-    default: return "lost";
-    }
+    bool known = (size_t)ending < sizeof(session_endings) / sizeof(session_endings[0]);
+    return known ? session_endings[ending].name : "UNKNOWN";
 }
 
-void tunnel_session_end(struct tunnel_session *session, const char *reason, uint16_t ws_status)
+void tunnel_session_end(struct tunnel_session *session, enum tunnel_ending ending, const char *reason)
 {
     if (session->state == TUNNEL_SESSION_ENDED) return;
+    uint16_t ws_status = session_endings[ending].ws_status;
     struct tunnel_broker *broker = session->node->broker;
     session_set_state(session, TUNNEL_SESSION_ENDED);
     session_unlist(session);
     struct tunnel_session_info info;
     tunnel_entry_snapshot(session->entry, &info);
+    info.ending = ending;
+    info.silent_ms = clock_mono_ms() - session->received_at_ms;
     session_retire(session); // before a failed call is tried again
     while (session->streams)
         tunnel_stream_lose(session->streams);
@@ -312,12 +328,12 @@ void tunnel_session_end(struct tunnel_session *session, const char *reason, uint
     tunnel_directory_remove(broker->directory, session->entry);
     session->entry = NULL;
     explicit_bzero(session->identity_key, sizeof(session->identity_key));
-    metric_add(metric_with(broker->meter.session_ends, session_end_label(ws_status)), 1);
+    metric_add(metric_with(broker->meter.session_ends, session_endings[ending].label), 1);
     if (session->drained_at_ms)
         metric_observe(broker->meter.drain, (double)(clock_mono_ms() - session->drained_at_ms) / 1e3);
     session_log_end(&info, reason);
     if (session->ws) {
-        uint32_t code = ws_status == CLOSE_PROTOCOL_ERROR ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_NO_ERROR;
+        uint32_t code = ending == TUNNEL_ENDING_PROTOCOL ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_NO_ERROR;
         // Not nghttp2_session_terminate_session(): it drops the control messages that have not left yet.
         nghttp2_submit_goaway(session->h2, NGHTTP2_FLAG_NONE, 0, code, NULL, 0);
         tunnel_ws_close(session->ws, ws_status, ws_status == 0);
@@ -352,7 +368,7 @@ static void session_tick_drain(struct tunnel_session *session, uint64_t now_ms)
     // The agent has had its time to open another tunnel; that one's supersedes this one, wherever it is. Otherwise
     // this one goes on carrying calls for as long as there are any.
     if (session->stream_count == 0 && now_ms >= session->drained_at_ms + session->drain_spread_ms + DRAIN_SETTLE_MS)
-        tunnel_session_end(session, "drained", CLOSE_GOING_AWAY);
+        tunnel_session_end(session, TUNNEL_ENDING_DRAINED, "drained");
 }
 
 // ---- liveness ------------------------------------------------------------------------------------------------
@@ -389,7 +405,7 @@ static bool session_tick_liveness(struct tunnel_session *session, uint64_t now_m
     if (silent_ms >= options->ping_after_ms + options->dead_after_ms && session->ping_sent_us &&
         now_ms - session->ping_at_ms >= options->dead_after_ms) {
         metric_add(session_meter(session)->pings_missed, 1);
-        tunnel_session_end(session, "silent", 0);
+        tunnel_session_end(session, TUNNEL_ENDING_SILENT, "silent");
         return false;
     }
     uint64_t pinged_ms = now_ms - session->ping_at_ms;
@@ -418,7 +434,7 @@ void tunnel_session_tick(struct tunnel_session *session, uint64_t now_ms)
 {
     if (!session_tick_liveness(session, now_ms)) return;
     if (session->state == TUNNEL_SESSION_CLOSING && now_ms >= session->close_at_ms) {
-        tunnel_session_end(session, "closed with calls in flight", CLOSE_NORMAL);
+        tunnel_session_end(session, session_closing_ending(session), "closed with calls in flight");
         return;
     }
     for (struct tunnel_stream *stream = session->streams, *next; stream; stream = next) {
@@ -465,7 +481,7 @@ void tunnel_session_on_bytes(void *arg, const uint8_t *at, size_t len)
     if (n < 0) tunnel_session_break(session, "HTTP/2: %s", nghttp2_strerror((int)n));
     session_check_over(session);
     if (session->broken[0])
-        tunnel_session_end(session, session->broken, CLOSE_PROTOCOL_ERROR);
+        tunnel_session_end(session, TUNNEL_ENDING_PROTOCOL, session->broken);
     else
         tunnel_session_wants_write(session);
 }
@@ -486,7 +502,9 @@ void tunnel_session_on_closed(void *arg)
 {
     struct tunnel_session *session = arg;
     session->ws = NULL;
-    tunnel_session_end(session, "the agent's connection was lost", 0);
+    bool closing = session->state == TUNNEL_SESSION_CLOSING; // it had said goodbye
+    tunnel_session_end(session, closing ? session_closing_ending(session) : TUNNEL_ENDING_LOST,
+                       closing ? "closed" : "the agent's connection was lost");
     while (session->streams) // those that waited for nghttp2 to let them go
         tunnel_stream_lose(session->streams);
     turn_remove(&session->node->turn, &session->finish);

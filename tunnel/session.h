@@ -62,6 +62,7 @@ struct tunnel_session {
     uint64_t drained_at_ms; // when it was sent, 0: not yet
     uint64_t drain_spread_ms;
     uint64_t close_at_ms;    // CLOSING
+    bool superseded;         // that is why
     struct turn_item finish; // ends a CLOSING session outside of its own callbacks
 };
 
@@ -72,7 +73,7 @@ void tunnel_session_supersede(struct tunnel_session *session, uint64_t newer_epo
 void tunnel_session_begin_drain(struct tunnel_session *session, uint64_t after_ms, uint64_t spread_ms);
 // Streams fail with TUNNEL_LOST, the owner is told, the WebSocket is closed with ws_status (RFC 6455) or, when 0, cut.
 // Not from inside an nghttp2 callback of this session: those set `broken` and fail.
-void tunnel_session_end(struct tunnel_session *session, const char *reason, uint16_t ws_status);
+void tunnel_session_end(struct tunnel_session *session, enum tunnel_ending ending, const char *reason);
 void tunnel_session_tick(struct tunnel_session *session, uint64_t now_ms); // when the node's timetable says so
 void tunnel_session_wake(struct tunnel_session *session);                  // something to do by ticks: look at it soon
 

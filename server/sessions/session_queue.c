@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metrics.h"
@@ -21,7 +22,8 @@ struct opening {
 // One that has ended.
 struct end {
     struct end *next;
-    uint64_t epoch;
+    uint64_t epoch, ended_at_ms, silent_ms; // silent: when it ended
+    enum tunnel_ending ending;
     char account_id[sizeof((struct tunnel_identity *)0)->account_id];
     char runtime[sizeof((struct tunnel_identity *)0)->runtime];
     char reason[REASON_BYTES];
@@ -326,7 +328,9 @@ static void send_ends(struct session_queue *queue)
         rows[i] = (struct session_over){.account_id = end->account_id,
                                         .runtime = str_c(end->runtime),
                                         .epoch = end->epoch,
-                                        .reason = str_c(end->reason)};
+                                        .reason = str_c(end->reason),
+                                        .cause = str_c(tunnel_ending_name(end->ending)),
+                                        .silent_ms = end->silent_ms + clock_mono_ms() - end->ended_at_ms};
     }
     queue->ending_count = count;
     session_batch_close(queue->options.pg, rows, count, on_closed, queue);
@@ -342,6 +346,9 @@ void session_queue_close(struct session_queue *queue, const struct tunnel_sessio
     }
     struct end *end = mem_zalloc(sizeof *end);
     end->epoch = epoch;
+    end->ended_at_ms = clock_mono_ms();
+    end->silent_ms = session->silent_ms;
+    end->ending = session->ending;
     snprintf(end->account_id, sizeof end->account_id, "%s", session->identity.account_id);
     snprintf(end->runtime, sizeof end->runtime, "%s", session->identity.runtime);
     snprintf(end->reason, sizeof end->reason, "%s", reason);

@@ -128,7 +128,8 @@ static void ends_are_of_their_epoch_alone(void **state)
         snprintf(made[i].name, sizeof made[i].name, "r-%d", i);
         database_make_runtime(database, made[i].name, made[i].id);
         sessions[i] = session_of(database->account, made[i].name, made[i].id);
-        over[i] = (struct session_over){database->account, str_c(made[i].name), i == 1 ? 9 : 1, STR("it's \"over\"")};
+        over[i] = (struct session_over){database->account,    str_c(made[i].name), i == 1 ? 9 : 1,
+                                        STR("it's \"over\""), STR("PINGS_MISSED"), 15000};
     }
     open_all(database, sessions, 3, epochs);
     struct answer answer;

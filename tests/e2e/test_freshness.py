@@ -1,0 +1,191 @@
+"""How fresh things are shown, and a dead runtime with its cause, within 15 seconds of its death: an agent that stands still, is killed,
+says goodbye, is cut off, loses its token; a replica that is killed or stands still with the tunnel."""
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import pytest
+
+from conftest import build_folder
+from platform_under_test import wait_until
+from replicas_under_test import Replicas
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from fault_proxy import FaultProxy  # noqa: E402
+
+SHOWN_SECONDS_MAX = 15
+RUNTIME = "frail"
+PROXY_PROGRAM = build_folder("asan") / "tests/support/culvert-fault-proxy"
+QUERY = """query($n: String!, $f: ApplicationsFilterArgs) {
+  runtime(name: $n) { online available healthStatus freshness lagSeconds lastSeenAt since disconnectCause observedAt receivedAt sequence managedClusters { freshness } }
+  applications(filters: $f) { edges { node { metadata { name } healthStatus freshness observedAt receivedAt sequence } } }
+  clusters(runtime: $n) { edges { node { metadata { name } freshness observedAt receivedAt sequence } } } }"""
+
+
+def make_runtime(platform, recover=False):
+    mutation = "mutation($a: RuntimeInstallationArgs!) { createRuntime(installationArgs: $a) { newAccessToken } }"
+    arguments = {"runtimeName": RUNTIME, "cluster": "frail", "runtimeVersion": "0.0.1", "componentNames": [], "installationType": "HELM", "recover": recover}
+    return platform.graphql(mutation, {"a": arguments})["createRuntime"]["newAccessToken"]
+
+
+class Frail:
+    """A runtime of its own beside the platform's, whose agent watches the same demo cluster; proxies stand on its two ways."""
+
+    def __init__(self, platform, folder, token):
+        self.platform, self.folder, self.token, self.process = platform, folder, token, None
+        self.line = FaultProxy(PROXY_PROGRAM, int(platform.env["CULVERT_TUNNEL_URL"].rsplit(":", 1)[1]))
+        config = (platform.home / "agent/agent.conf").read_text()
+        kubeconfig = pathlib.Path(re.search(r"(?m)^kubeconfig = (.*)$", config)[1]).read_text()
+        port = re.search(r"https://[^\":/]+:(\d+)", kubeconfig)[1]
+        self.cluster = FaultProxy(PROXY_PROGRAM, int(port))
+        (folder / "kubeconfig").write_text(kubeconfig.replace(f":{port}", f":{self.cluster.port}"))
+        (folder / "kubeconfig").chmod(0o600)
+        (folder / "token").write_text(token)
+        (folder / "token").chmod(0o600)
+
+    def start(self):
+        words = [f"--runtime.token_file={self.folder}/token", f"--runtime.name={RUNTIME}", "--admin.listen=127.0.0.1:0", f"--reporter.state_dir={self.folder}",
+                 f"--platform.url=wss://localhost:{self.line.port}", f"--kubeconfig={self.folder}/kubeconfig"]
+        command = [self.platform.build / "agent/culvert-agent", "--config", self.platform.home / "agent/agent.conf", *words]
+        with open(self.folder / "agent.log", "ab") as out:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+        wait_until(lambda: self.shown()["freshness"] == "live" and self.applications(), 60, "the runtime is live")
+
+    def end(self):
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.kill()
+            self.process.wait()
+        self.line.stop()
+        self.cluster.stop()
+
+    def ask(self):
+        return self.platform.graphql(QUERY, {"n": RUNTIME, "f": {"runtime": RUNTIME}})
+
+    def shown(self):
+        return self.ask()["runtime"]
+
+    def applications(self):
+        return [edge["node"] for edge in self.ask()["applications"]["edges"]]
+
+
+@pytest.fixture()
+def frail(platform):
+    """Connected, its inventory complete; gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="culvert-e2e.", dir="/var/tmp") as folder:
+        under_test = Frail(platform, pathlib.Path(folder), make_runtime(platform))
+        try:
+            under_test.start()
+            yield under_test
+        finally:
+            under_test.end()
+            platform.graphql("mutation($n: String!) { deleteRuntime(name: $n) }", {"n": RUNTIME})
+
+
+def stand_still(frail):
+    frail.process.send_signal(signal.SIGSTOP)
+
+
+def be_killed(frail):
+    frail.process.kill()
+
+
+def say_goodbye(frail):
+    frail.process.terminate()
+
+
+def be_cut(frail):
+    frail.line.say("refuse", "cut")
+
+
+def be_swallowed(frail):
+    frail.line.say("blackhole", "stall both")
+
+
+def lose_the_token(frail):
+    make_runtime(frail.platform, recover=True)
+
+
+WAYS = [(stand_still, "PINGS_MISSED"), (be_killed, "CONNECTION_LOST"), (say_goodbye, "CLOSED_BY_AGENT"), (be_cut, "CONNECTION_LOST"),
+        (be_swallowed, "PINGS_MISSED"), (lose_the_token, "REVOKED")]
+
+
+@pytest.mark.parametrize("way, cause", WAYS, ids=lambda value: getattr(value, "__name__", None))
+def test_a_dead_runtime_is_shown_with_its_cause(frail, way, cause):
+    before = frail.ask()
+    alive = before["runtime"]
+    assert (alive["online"], alive["disconnectCause"], alive["lagSeconds"] < 5) == (True, None, True), alive
+    assert alive["since"] and alive["lastSeenAt"] >= alive["since"] and alive["sequence"]
+    for entity in [*frail.applications(), *[edge["node"] for edge in before["clusters"]["edges"]]]:
+        assert entity["freshness"] == "live" and entity["observedAt"] and entity["receivedAt"] and re.fullmatch(r"\d+\.\d+", entity["sequence"]), entity
+    assert [each["freshness"] for each in alive["managedClusters"]] == ["live"]
+
+    way(frail)
+    dead = wait_until(lambda: (lambda runtime: not runtime["online"] and runtime)(frail.shown()), SHOWN_SECONDS_MAX + 1, "the runtime is shown dead")
+    assert (dead["disconnectCause"], dead["freshness"], dead["healthStatus"], dead["available"]) == (cause, "disconnected", "DEGRADED", False), dead
+    assert alive["since"] <= dead["lastSeenAt"] <= dead["since"], (alive, dead)
+    if cause == "PINGS_MISSED":
+        assert dead["lastSeenAt"] < dead["since"]  # the silence is not counted as life
+    after = frail.ask()
+    health = {each["metadata"]["name"]: each["healthStatus"] for each in frail.applications()}
+    assert health and all(health.values())  # last known, and recognisable as that:
+    for entity in [*frail.applications(), *[edge["node"] for edge in after["clusters"]["edges"]], *after["runtime"]["managedClusters"]]:
+        assert entity["freshness"] == "disconnected", entity
+    later = wait_until(lambda: (lambda runtime: runtime["lagSeconds"] > dead["lagSeconds"] and runtime)(frail.shown()), 5, "the lag grows")
+    assert later["lastSeenAt"] == dead["lastSeenAt"] and later["since"] == dead["since"]
+
+
+# ---- replicas --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def replicas():
+    with tempfile.TemporaryDirectory(prefix="culvert-e2e.", dir="/var/tmp") as folder:
+        pathlib.Path(folder).chmod(0o755)
+        under_test = Replicas(pathlib.Path(folder) / "home", build_folder("asan"))
+        try:
+            yield under_test.start()
+        finally:
+            under_test.reset()
+
+
+@contextlib.contextmanager
+def standing_still(*pids):
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+def shown_by(replicas, number):
+    body = json.dumps({"query": "query($n: String!) { runtime(name: $n) { online freshness since lastSeenAt disconnectCause } }", "variables": {"n": replicas.env["CULVERT_RUNTIME"]}})
+    answer = replicas.api_of(number, "POST", "/2.0/api/graphql", body, headers={"Content-Type": "application/json"})
+    return answer.json()["data"]["runtime"]
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["stays away", "restarts"])
+def test_a_dead_replica_is_the_cause(replicas, restarts):
+    """Its agent stands still, so that no other session takes over before anybody could look."""
+    wait_until(lambda: replicas.owner() is not None, 60, "a tunnel")
+    owner = replicas.owner()
+    name = f"culvertd-{owner}"
+    supervisor = int((replicas.home / f"run/{name}.pid.supervisor").read_text())
+    with standing_still(replicas.pid("agent"), *([] if restarts else [supervisor])):
+        replicas.kill(name)
+        killed_at = time.monotonic()
+        dead = wait_until(lambda: (lambda runtime: not runtime["online"] and runtime)(shown_by(replicas, 1 - owner)), SHOWN_SECONDS_MAX + 1, "shown dead")
+        assert (dead["disconnectCause"], dead["freshness"]) == ("REPLICA_DIED", "disconnected"), (dead, time.monotonic() - killed_at)
+        assert dead["lastSeenAt"] <= dead["since"]
+    wait_until(lambda: shown_by(replicas, 1 - owner)["freshness"] == "live", 90, "live again")
