@@ -14,14 +14,7 @@ void api_resolve_application(void *ctx, const json_t *arguments, gql_resolved on
 
 void api_resolve_applications(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
-    struct api_request *request = ctx;
-    struct store_page page;
-    if (!api_page_or_answer(arguments, &page, on_resolved, arg)) return;
-    json_t *filters = json_get_object(arguments, "filters");
-    char *text = filters ? json_dumps(filters, JSON_COMPACT) : NULL;
-    application_store_list(request->api->options.pg, request->principal.account_id, str_c(text ? text : "{}"), &page,
-                           api_resolved_slice, api_pending_create(request, on_resolved, arg));
-    mem_free(text);
+    api_resolve_list(ctx, arguments, application_store_list, on_resolved, arg);
 }
 
 void api_resolve_clusters(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)

@@ -9,6 +9,10 @@ const struct gql_resolver api_resolvers[] = {
     {GQL_QUERY, "clusters", api_resolve_clusters},
     {GQL_QUERY, "application", api_resolve_application},
     {GQL_QUERY, "applications", api_resolve_applications},
+    {GQL_QUERY, "rollout", api_resolve_rollout},
+    {GQL_QUERY, "rollouts", api_resolve_rollouts},
+    {GQL_QUERY, "workflow", api_resolve_workflow},
+    {GQL_QUERY, "workflows", api_resolve_workflows},
     {GQL_MUTATION, "createRuntime", api_resolve_create_runtime},
     {GQL_MUTATION, "deleteRuntime", api_resolve_delete_runtime},
     {GQL_MUTATION, "deleteManagedRuntime", api_resolve_delete_runtime},
@@ -113,4 +117,16 @@ bool api_page_or_answer(const json_t *arguments, struct store_page *out, gql_res
     if (page_of(arguments, out, &err) == ERROR_NONE) return true;
     on_resolved(arg, &err, NULL);
     return false;
+}
+
+void api_resolve_list(void *ctx, const json_t *arguments, api_list list, gql_resolved on_resolved, void *arg)
+{
+    struct api_request *request = ctx;
+    struct store_page page;
+    if (!api_page_or_answer(arguments, &page, on_resolved, arg)) return;
+    json_t *filters = json_get_object(arguments, "filters");
+    char *text = filters ? json_dumps(filters, JSON_COMPACT) : NULL;
+    list(request->api->options.pg, request->principal.account_id, str_c(text ? text : "{}"), &page, api_resolved_slice,
+         api_pending_create(request, on_resolved, arg));
+    mem_free(text);
 }

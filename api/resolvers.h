@@ -26,6 +26,11 @@ void api_resolved_slice(void *arg, const struct error *err, const struct store_s
 // SlicePaginationArgs of a resolver. False when first or last is out of bounds, or both are there: that was answered.
 bool api_page_or_answer(const json_t *arguments, struct store_page *out, gql_resolved on_resolved, void *arg);
 
+// A list of a store with `filters` and `pagination`.
+typedef void (*api_list)(struct pg *pg, const char *account_id, struct str filter_json, const struct store_page *page,
+                         store_slice_done on_done, void *arg);
+void api_resolve_list(void *ctx, const json_t *arguments, api_list list, gql_resolved on_resolved, void *arg);
+
 void api_resolve_me(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void api_resolve_runtime(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void api_resolve_runtimes(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
@@ -35,6 +40,10 @@ void api_resolve_report_runtime_errors(void *ctx, const json_t *arguments, gql_r
 void api_resolve_application(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void api_resolve_applications(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void api_resolve_clusters(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void api_resolve_rollout(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void api_resolve_rollouts(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void api_resolve_workflow(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void api_resolve_workflows(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void api_resolve_create_image_binary(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void api_resolve_create_image_layers(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void api_resolve_create_image_registry(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);

@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "culvert_statements.h"
 #include "storage/argo_status.h"
+#include "storage/report_entity.h"
 #include "storage/report_plan.h"
 
 enum { TEXT_MAX = 4096, VALUE_MAX = 1024, JSON_MAX = 64 * 1024, OWNERS_MAX = 32, IMAGES_MAX = 100, UID_MAX = 128 };
@@ -103,10 +104,13 @@ static int plan_row(struct report_plan *plan, const struct report *report, const
     params_text_or_null(&p, argo_health_status(report->health_status));
     params_cut(&p, report->health_message, TEXT_MAX);
     plan_contents(&p, manifest);
-    params_bytes_or_null(&p, report_plan_blob(plan, report->manifest));
+    struct str sha256 = report_plan_blob(plan, report->manifest);
+    params_bytes_or_null(&p, sha256);
     params_bytes_or_null(&p, str_of(arena_dup(plan->arena, report->content_hash, ID_SHA256_BYTES), ID_SHA256_BYTES));
     params_order(&p, report);
-    return report_plan_add(plan, &statement_resource_upsert, &p);
+    int deciding = report_plan_add(plan, &statement_resource_upsert, &p);
+    report_entity_plan(plan, report, manifest, sha256);
+    return deciding;
 }
 
 enum error_code report_resource_plan(struct report_plan *plan, const struct report *report, int *out_deciding,

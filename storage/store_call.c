@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/parse.h"
 
@@ -112,6 +113,19 @@ enum error_code store_window_init(struct store_window *window, const struct stor
     return ERROR_NONE;
 }
 
+enum error_code store_window_newest_first(const struct store_window *window, struct pg_param *out, struct error *err)
+{
+    const struct str *bounds[] = {window->has_low ? window->low : NULL, window->has_high ? window->high : NULL};
+    for (size_t i = 0; i < 2; i++) {
+        int64_t ignored;
+        if (bounds[i] && clock_parse_rfc3339(bounds[i][0], &ignored, NULL) != ERROR_NONE)
+            return error_set(err, ERROR_INVALID, "the cursor is not one of ours");
+        out[2 * i] = pg_text(bounds[i] ? bounds[i][0] : STR(""));
+        out[2 * i + 1] = pg_text(bounds[i] ? bounds[i][1] : STR(""));
+    }
+    return ERROR_NONE;
+}
+
 struct slice_call {
     size_t key_count;
     bool is_back, has_low, has_high;
@@ -122,7 +136,7 @@ struct slice_call {
 
 static char *make_cursor(const struct pg_rows *rows, int row, size_t key_count, struct str *out)
 {
-    char keys[1024];
+    char keys[STORE_CURSOR_BYTES_MAX];
     size_t len = 0;
     for (size_t i = 0; i < key_count; i++) {
         struct str key = pg_rows_get(rows, row, (int)i + 1);

@@ -7,7 +7,7 @@
 
 // How long callers wait, queueing included. A change may wait behind locks, a list may be long.
 enum { STORE_READ_MS = 10000, STORE_CHANGE_MS = 15000 };
-enum { STORE_KEYS_MAX = 3 };
+enum { STORE_KEYS_MAX = 4, STORE_CURSOR_BYTES_MAX = 2048 };
 
 // node: column 0 of the first row. none: what having no row means (ERROR_NONE: the empty view).
 void store_submit_node(struct pg_batch *batch, size_t answer, enum error_code none, const char *none_text,
@@ -25,11 +25,16 @@ struct store_window {
     bool is_back;                                         // take the descending statement
     unsigned rows_max;
     bool has_low, has_high;
-    char memory[2][1024]; // behind the views
+    char memory[2][STORE_CURSOR_BYTES_MAX]; // behind the views
 };
 // ERROR_INVALID: a cursor that is not ours.
 MUST_CHECK enum error_code store_window_init(struct store_window *window, const struct store_page *page,
                                              size_t key_count, struct error *err);
+// Lists with the newest first, by (time, key): four values, of the time and the key that rows must be below and of
+// those that they must be above; an empty time is no bound. ERROR_INVALID: the cursor holds no time.
+enum { STORE_NEWEST_PARAMS = 4 };
+MUST_CHECK enum error_code store_window_newest_first(const struct store_window *window, struct pg_param *out,
+                                                     struct error *err);
 // Rows: the node, then the keys.
 void store_submit_slice(struct pg_batch *batch, const struct store_window *window, store_slice_done on_done, void *arg);
 // Tells an error later, as the callbacks promise: through a batch that fails.

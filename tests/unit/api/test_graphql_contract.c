@@ -24,6 +24,15 @@ static const char *const offered[] = {
     "$pagination) { edges { node { metadata { name runtime } server info { connectionState { status message } "
     "serverVersion "
     "cacheInfo { resourcesCount apisCount } } } } pageInfo { endCursor hasNextPage } } }",
+    "query Workflow($name: String!) { workflow(uid: $name) { metadata { uid name namespace runtime } projects spec { "
+    "entrypoint templates { name } workflowTemplateRef { name namespace } } status { phase progress nodes { type name "
+    "} "
+    "} pipeline { metadata { name namespace } } } }",
+    "query Workflows($workflows: WorkflowsFilterArgs) { workflows(filters: $workflows) { edges { node { metadata { uid "
+    "name } status { phase } } } } }",
+    "query Rollouts($rollouts: RolloutFilterArgs) { rollouts(filters: $rollouts) { edges { node { metadata { name } "
+    "spec { strategy { name newImage } } status { phase weightOfNew } } } } }",
+    "query ($runtime: String!, $name: String!) { rollout(runtime: $runtime, name: $name) { actualManifest } }",
     // Terraform, the sync step, the Helm hook
     "{ me { activeAccount { id name gitProvider gitApiUrl sharedConfigRepo admins } } }",
     "query getRuntime($runtime: String!) { runtime(name: $runtime) { metadata { name namespace } ingressHost } }",
@@ -83,7 +92,6 @@ static const struct {
      "gitSources", "Query"},
     {"query Pipelines($filters: PipelinesFilterArgs) { pipelines(filters: $filters) { edges { node { projects } } } }",
      "pipelines", "Query"},
-    {"query Workflow($uid: String!) { workflow(uid: $uid) { projects } }", "workflow", "Query"},
     {"query ($applicationMetadata: Object!) { promotionTemplateByRuntime(applicationMetadata: $applicationMetadata) { "
      "versionSource { file jsonPath } } }",
      "promotionTemplateByRuntime", "Query"},
@@ -110,6 +118,10 @@ static const struct gql_resolver resolvers[] = {
     {GQL_QUERY, "clusters", resolve_nothing},
     {GQL_QUERY, "application", resolve_nothing},
     {GQL_QUERY, "applications", resolve_nothing},
+    {GQL_QUERY, "rollout", resolve_nothing},
+    {GQL_QUERY, "rollouts", resolve_nothing},
+    {GQL_QUERY, "workflow", resolve_nothing},
+    {GQL_QUERY, "workflows", resolve_nothing},
     {GQL_MUTATION, "createRuntime", resolve_nothing},
     {GQL_MUTATION, "deleteRuntime", resolve_nothing},
     {GQL_MUTATION, "deleteManagedRuntime", resolve_nothing},
@@ -158,6 +170,7 @@ static void test_offered(void **state)
     (void)state;
     static const char variables[] =
         "{\"name\":\"prod\",\"runtime\":\"\",\"a\":\"one\",\"b\":\"two\",\"pagination\":{\"after\":\"\",\"first\":50},"
+        "\"workflows\":{\"runtime\":\"\",\"namespace\":\"\",\"project\":\"\"},\"rollouts\":{\"runtime\":\"\"},"
         "\"filters\":{\"inactive\":true,\"includeComponents\":true},\"installationArgs\":{\"runtimeName\":\"prod\","
         "\"runtimeNamespace\":\"codefresh\",\"componentNames\":[],\"isExternalArgoCd\":false,\"chartVersion\":\"0.1."
         "0\","

@@ -30,6 +30,10 @@ static const char *const tables[] = {"accounts",
                                      "image_layers",
                                      "image_registries",
                                      "annotations",
+                                     "rollouts",
+                                     "replica_sets",
+                                     "analysis_runs",
+                                     "workflows",
                                      "tunnel_measures"};
 enum { TABLES = sizeof tables / sizeof *tables };
 

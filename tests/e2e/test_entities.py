@@ -1,0 +1,95 @@
+"""Rollouts with their revisions and analysis runs, and workflows: what GraphQL answers is what the cluster holds."""
+
+import json
+import uuid
+
+from platform_under_test import wait_until
+
+ROLLOUTS = """query($f: RolloutFilterArgs, $p: SlicePaginationArgs) { rollouts(filters: $f, pagination: $p) { edges { cursor node {
+    metadata { name namespace uid kind } healthStatus revision images freshness sequence
+    spec { desiredReplicas strategy { name newImage steps { index type setWeight details { status } } currentService } }
+    status { phase currentStepIndex readyReplicas updatedReplicas weightOfNew paused abort }
+    replicaSets { metadata { name uid } revision image replicas }
+    analysisRuns { metadata { name } status { phase totalSuccessful metricResults { name successful } } } } } pageInfo { hasNextPage endCursor } } }"""
+WORKFLOWS = """query($f: WorkflowsFilterArgs, $p: SlicePaginationArgs) { workflows(filters: $f, pagination: $p) { edges { node {
+    metadata { name namespace uid runtime } projects spec { entrypoint templates { name } workflowTemplateRef { name namespace } } freshness
+    status { phase progress startedAt finishedAt nodes { type name phase } failedNodes { name } } pipeline { metadata { name namespace } } } } pageInfo { hasNextPage endCursor } } }"""
+
+
+def nodes(platform, query, field, **filters):
+    """Every entity of a list, page by page."""
+    found, page = [], {"first": 3}
+    while True:
+        answer = platform.graphql(query, {"f": {"runtime": platform.env["CULVERT_RUNTIME"], **filters}, "p": page})[field]
+        found += [edge["node"] for edge in answer["edges"]]
+        if not answer["pageInfo"]["hasNextPage"]:
+            return found
+        page = {"first": 3, "after": answer["pageInfo"]["endCursor"]}
+
+
+def items(platform, kinds):
+    group = "apis/apps/v1" if kinds == "replicasets" else "apis/argoproj.io/v1alpha1"
+    return platform.cluster("GET", f"/{group}/{kinds}")["items"]
+
+
+def owned(objects, owner):
+    return [each for each in objects if any(o.get("controller") and o["uid"] == owner["metadata"]["uid"] for o in each["metadata"].get("ownerReferences", ()))]
+
+
+def same_rollouts(platform):
+    sets, runs = items(platform, "replicasets"), items(platform, "analysisruns")
+    shown = {node["metadata"]["uid"]: node for node in nodes(platform, ROLLOUTS, "rollouts")}
+    there = {each["metadata"]["uid"]: each for each in items(platform, "rollouts")}
+    assert there and shown.keys() == there.keys()
+    for uid, node in shown.items():
+        status, spec = there[uid].get("status", {}), there[uid]["spec"]
+        assert node["status"]["phase"] == status.get("phase", "Unknown")
+        assert node["status"]["currentStepIndex"] == status.get("currentStepIndex")
+        assert node["status"]["readyReplicas"] == status.get("readyReplicas")
+        assert node["spec"]["desiredReplicas"] == spec["replicas"]
+        assert node["spec"]["strategy"]["newImage"] == spec["template"]["spec"]["containers"][0]["image"]
+        assert [s["setWeight"] for s in node["spec"]["strategy"]["steps"]] == [s.get("setWeight") for s in spec["strategy"]["canary"]["steps"]]
+        mine = owned(sets, there[uid])
+        assert {s["metadata"]["uid"]: s["replicas"] for s in node["replicaSets"]} == {s["metadata"]["uid"]: s["spec"]["replicas"] for s in mine}
+        assert [s["revision"] for s in node["replicaSets"]] == sorted((int(s["metadata"]["annotations"]["rollout.argoproj.io/revision"]) for s in mine), reverse=True)
+        assert {r["metadata"]["name"]: r["status"]["phase"] for r in node["analysisRuns"]} == {r["metadata"]["name"]: r["status"]["phase"] for r in owned(runs, there[uid])}
+    return True
+
+
+def test_rollouts_equal_the_cluster(platform):
+    platform.cluster("POST", "/demo/pause")
+    try:
+        wait_until(lambda: same_rollouts(platform), 60, "the rollouts equal the cluster's")
+        one = nodes(platform, ROLLOUTS, "rollouts")[0]
+        query = "query($r: String!, $n: String!, $ns: String) { rollout(runtime: $r, name: $n, namespace: $ns) { metadata { uid } actualManifest } }"
+        found = platform.graphql(query, {"r": platform.env["CULVERT_RUNTIME"], "n": one["metadata"]["name"], "ns": one["metadata"]["namespace"]})["rollout"]
+        assert found["metadata"]["uid"] == one["metadata"]["uid"] and json.loads(found["actualManifest"])["kind"] == "Rollout"
+        assert nodes(platform, ROLLOUTS, "rollouts", name="nobody") == []
+        assert platform.graphql(query, {"r": platform.env["CULVERT_RUNTIME"], "n": "nobody"})["rollout"] is None
+    finally:
+        platform.cluster("POST", "/demo/resume")
+
+
+def test_workflows_equal_the_cluster(platform):
+    def same():
+        there = {each["metadata"]["uid"]: each for each in items(platform, "workflows")}
+        shown = {node["metadata"]["uid"]: node for node in nodes(platform, WORKFLOWS, "workflows")}
+        assert there and there.keys() <= shown.keys()  # the record of a run outlives its object
+        for uid, each in there.items():
+            status = each.get("status", {})
+            assert shown[uid]["status"]["phase"] == status.get("phase", "Unknown")
+            assert shown[uid]["status"]["progress"] == status.get("progress")
+            assert {(n["name"], n["phase"]) for n in shown[uid]["status"]["nodes"]} == {(n["name"], n["phase"]) for n in status.get("nodes", {}).values()}
+            assert shown[uid]["spec"]["entrypoint"] == each["spec"]["entrypoint"]
+        return True
+
+    platform.cluster("POST", "/demo/pause")
+    try:
+        wait_until(same, 60, "the workflows equal the cluster's")
+    finally:
+        platform.cluster("POST", "/demo/resume")
+    one = nodes(platform, WORKFLOWS, "workflows")[0]
+    query = "query($u: String!) { workflow(uid: $u) { metadata { name } status { phase } actualManifest } }"
+    found = platform.graphql(query, {"u": one["metadata"]["uid"]})["workflow"]
+    assert found["metadata"]["name"] == one["metadata"]["name"] and json.loads(found["actualManifest"])["kind"] == "Workflow"
+    assert platform.graphql(query, {"u": uuid.uuid4().hex})["workflow"] is None

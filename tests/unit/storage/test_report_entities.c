@@ -1,0 +1,374 @@
+// Rollouts, replica sets, analysis runs and workflows: what of their manifests lands in which column, that their rows
+// follow their resources in every order of reports, and how they are read.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "database.h"
+#include "storage/report_store.h"
+#include "storage/rollout_store.h"
+#include "storage/workflow_store.h"
+
+static struct report report_of(const struct database *database, const char *kind, const char *name, uint64_t sequence,
+                               const char *manifest)
+{
+    bool is_replica_set = strcmp(kind, "ReplicaSet") == 0;
+    struct report report = {.type = REPORT_OBJECT,
+                            .source = REPORT_FROM_TUNNEL,
+                            .account_id = str_c(database->account),
+                            .runtime = STR("prod"),
+                            .epoch = 1,
+                            .sequence = sequence,
+                            .group = is_replica_set ? STR("apps") : STR("argoproj.io"),
+                            .version = is_replica_set ? STR("v1") : STR("v1alpha1"),
+                            .kind = str_c(kind),
+                            .ns = STR("shop"),
+                            .name = str_c(name),
+                            .uid = STR("uid-1"),
+                            .application_ns = STR("argocd"),
+                            .application_name = STR("shop"),
+                            .observed_at_ms = clock_wall_ms(),
+                            .manifest = str_c(manifest)};
+    id_sha256(manifest, strlen(manifest), report.content_hash);
+    return report;
+}
+
+static void apply(struct database *database, const struct report *reports, size_t count)
+{
+    struct answer answer;
+    answer_init(&answer, database);
+    report_store_apply(database->pg, reports, count, answer_on_reports, &answer);
+    answer_wait(&answer);
+    if (answer.code != ERROR_NONE) fail_msg("%s", answer.text);
+    for (size_t i = 0; i < answer.outcome_count; i++)
+        if (answer.outcomes[i].result == REPORT_REFUSED) fail_msg("%zu: %s", i, answer.outcomes[i].detail);
+}
+
+static void apply_one(struct database *database, struct report report)
+{
+    apply(database, &report, 1);
+}
+
+static const char *query(const struct database *database, const char *sql)
+{
+    static char text[1 << 16];
+    database_query(database->account, sql, text, sizeof text);
+    return text;
+}
+
+static const char rollout[] =
+    "{\"metadata\":{\"annotations\":{\"rollout.argoproj.io/revision\":\"4\"},\"labels\":{\"app\":\"web\"}},"
+    "\"spec\":{\"replicas\":5,\"revisionHistoryLimit\":3,\"strategy\":{\"canary\":{\"stableService\":\"web\","
+    "\"canaryService\":\"web-canary\",\"steps\":[{\"setWeight\":20},{\"pause\":{}},{\"setWeight\":60}]}},"
+    "\"template\":{\"spec\":{\"containers\":[{\"image\":\"web:4\"}]}}},"
+    "\"status\":{\"phase\":\"Paused\",\"message\":\"CanaryPauseStep\",\"replicas\":6,\"readyReplicas\":5,"
+    "\"availableReplicas\":4,\"updatedReplicas\":1,\"currentStepIndex\":1,\"currentPodHash\":\"new\","
+    "\"stableRS\":\"old\",\"controllerPause\":true,\"canary\":{\"currentStepAnalysisRunStatus\":{\"name\":\"run\","
+    "\"status\":\"Running\"}}}}";
+
+static void rollouts_have_their_columns(void **state)
+{
+    struct database *database = database_of(state);
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+    apply_one(database, report_of(database, "Rollout", "web", 1, rollout));
+    assert_string_equal(
+        query(database, "SELECT concat_ws(' ', uid, phase, message, strategy, revision, desired_replicas, "
+                        "revision_history_limit, current_replicas, ready_replicas, available_replicas, "
+                        "updated_replicas, jsonb_array_length(steps), current_step_index, weight, is_aborted, "
+                        "is_paused, is_promote_full, stable_service, new_service, stable_hash, current_hash, "
+                        "analysis -> 'step' ->> 'status') FROM rollouts"),
+        "uid-1 Paused CanaryPauseStep canary 4 5 3 6 5 4 1 3 1 20 f t f web web-canary old new Running");
+    // Through, and by another strategy.
+    apply_one(database, report_of(database, "Rollout", "web", 2,
+                                  "{\"spec\":{\"strategy\":{\"blueGreen\":{\"activeService\":\"a\","
+                                  "\"previewService\":\"p\"}}},\"status\":{\"phase\":\"Healthy\",\"currentPodHash\":"
+                                  "\"x\",\"stableRS\":\"x\",\"abort\":true,\"replicas\":99999999999,\"blueGreen\":{"
+                                  "\"prePromotionAnalysisRunStatus\":{\"name\":\"pre\"}}}}"));
+    assert_string_equal(query(database,
+                              "SELECT concat_ws(' ', strategy, weight, desired_replicas, revision_history_limit, "
+                              "current_replicas, is_aborted, stable_service, new_service, revision, steps, "
+                              "analysis -> 'prePromotion' ->> 'name') FROM rollouts"),
+                        "blueGreen 100 1 10 2147483647 t a p pre");
+}
+
+static void replica_sets_are_revisions(void **state)
+{
+    struct database *database = database_of(state);
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+    apply_one(database,
+              report_of(database, "ReplicaSet", "web-new", 1,
+                        "{\"metadata\":{\"annotations\":{\"rollout.argoproj.io/revision\":\"4\"},\"labels\":{"
+                        "\"rollouts-pod-template-hash\":\"new\"},\"ownerReferences\":[{\"kind\":\"Other\",\"name\":"
+                        "\"o\",\"uid\":\"1\"},{\"apiVersion\":\"argoproj.io/v1alpha1\",\"kind\":\"Rollout\",\"name\":"
+                        "\"web\",\"uid\":\"uid-r\",\"controller\":true}]},\"spec\":{\"replicas\":2},"
+                        "\"status\":{\"replicas\":2,\"readyReplicas\":1}}"));
+    assert_string_equal(query(database, "SELECT concat_ws(' ', owner_kind, owner_name, owner_uid, revision, "
+                                        "pod_template_hash, desired_replicas, current_replicas, ready_replicas, "
+                                        "available_replicas IS NULL) FROM replica_sets"),
+                        "Rollout web uid-r 4 new 2 2 1 t");
+}
+
+static void analysis_runs_are_counted(void **state)
+{
+    struct database *database = database_of(state);
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+    apply_one(database,
+              report_of(database, "AnalysisRun", "run", 1,
+                        "{\"metadata\":{\"annotations\":{\"rollout.argoproj.io/revision\":\"4\"},\"labels\":{"
+                        "\"rollout-type\":\"Step\",\"step-index\":\"3\"},\"ownerReferences\":[{\"kind\":\"Rollout\","
+                        "\"name\":\"web\",\"uid\":\"r\",\"controller\":true}]},\"status\":{\"phase\":\"Failed\","
+                        "\"message\":\"too slow\",\"startedAt\":\"2026-01-02T03:04:05Z\",\"metricResults\":[{\"name\":"
+                        "\"a\",\"phase\":\"Successful\",\"successful\":3,\"failed\":1},{\"name\":\"b\",\"error\":2,"
+                        "\"inconclusive\":4,\"successful\":-7}]}}"));
+    assert_string_equal(query(database,
+                              "SELECT concat_ws(' ', owner_name, revision, run_type, step_index, phase, message, "
+                              "to_char(started_at, 'HH24:MI:SS'), successful, failed, inconclusive, errored, "
+                              "metrics -> 0 ->> 'name', metrics -> 1 ->> 'error') FROM analysis_runs"),
+                        "web 4 Step 3 Failed too slow 03:04:05 3 1 4 2 a 2");
+    apply_one(database, report_of(database, "AnalysisRun", "run", 2, "{\"status\":{\"phase\":\"Odd\"}}"));
+    assert_string_equal(query(database, "SELECT concat_ws(' ', phase IS NULL, step_index IS NULL) FROM analysis_runs"),
+                        "t t");
+}
+
+static const char workflow[] =
+    "{\"metadata\":{\"creationTimestamp\":\"2026-01-02T03:04:05Z\",\"labels\":{\"workflows.argoproj.io/creator\":"
+    "\"ann\",\"events.argoproj.io/sensor\":\"build\",\"events.argoproj.io/trigger\":\"push\"}},"
+    "\"spec\":{\"entrypoint\":\"main\",\"templates\":[{\"name\":\"main\"},{\"name\":\"step\"},{}],"
+    "\"workflowTemplateRef\":{\"name\":\"ci\",\"clusterScope\":true}},"
+    "\"status\":{\"phase\":\"Running\",\"progress\":\"1/2\",\"startedAt\":\"2026-01-02T03:04:06Z\",\"finishedAt\":null,"
+    "\"message\":\"at it\",\"resourcesDuration\":{\"cpu\":5,\"memory\":1e300},\"conditions\":[{\"type\":\"PodRunning\","
+    "\"status\":\"True\"}],\"nodes\":{\"n1\":{\"id\":\"n1\",\"type\":\"Pod\",\"name\":\"run.a\",\"displayName\":\"a\","
+    "\"phase\":\"Running\"},\"n2\":{\"id\":\"n2\",\"type\":\"DAG\",\"phase\":\"Odd\",\"children\":[\"n1\",7]}}}}";
+
+static void workflows_have_their_columns(void **state)
+{
+    struct database *database = database_of(state);
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+    apply_one(database, report_of(database, "Workflow", "run", 1, workflow));
+    assert_string_equal(
+        query(database, "SELECT concat_ws(' ', uid, version, phase, progress, message, to_char(started_at, "
+                        "'HH24:MI:SS'), finished_at IS NULL, entrypoint, templates, template_name, "
+                        "is_template_cluster_wide, initiator, pipeline_name, pipeline_trigger, "
+                        "resources_duration ->> 'cpu', running_pods, jsonb_array_length(nodes), "
+                        "to_char(workflow_created_at, 'HH24:MI:SS'), conditions -> 0 ->> 'type') FROM workflows"),
+        "uid-1 v1alpha1 Running 1/2 at it 03:04:06 t main [\"main\", \"step\"] ci t ann build push 5 1 2 03:04:05 "
+        "PodRunning");
+}
+
+// What is older writes nothing, the object's end hides the row, and what is made anew has a row of its own again.
+static void entities_follow_their_resources(void **state)
+{
+    struct database *database = database_of(state);
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+    struct report older = report_of(database, "Rollout", "web", 4, "{\"status\":{\"phase\":\"Degraded\"}}");
+    struct report newer = report_of(database, "Rollout", "web", 5, "{\"status\":{\"phase\":\"Healthy\"}}");
+    struct report both[] = {newer, older};
+    apply(database, both, 2);
+    apply_one(database, older);
+    assert_string_equal(query(database, "SELECT phase FROM rollouts"), "Healthy");
+    struct report gone = newer;
+    gone.type = REPORT_DELETED;
+    gone.sequence = 6;
+    gone.manifest = STR_EMPTY;
+    apply_one(database, gone);
+    apply_one(database, newer);
+    struct answer answer;
+    answer_init(&answer, database);
+    rollout_store_list(database->pg, database->account, STR("{}"), &(struct store_page){0}, answer_on_slice, &answer);
+    answer_wait(&answer);
+    assert_int_equal(json_array_size(answer.nodes), 0);
+    answer_finish(&answer);
+    struct report anew = report_of(database, "Rollout", "web", 7, "{\"status\":{\"phase\":\"Paused\"}}");
+    anew.uid = STR("uid-2");
+    apply_one(database, anew);
+    assert_string_equal(query(database, "SELECT phase || ' ' || uid FROM rollouts"), "Paused uid-2");
+    // With its resource it goes for good.
+    query(database, "DELETE FROM resources WHERE name = 'web' RETURNING 1");
+    assert_string_equal(query(database, "SELECT count(*) FROM rollouts"), "0");
+}
+
+// From HTTP there are no sequences: the later observation wins, in whatever order they come.
+static void http_goes_by_time(void **state)
+{
+    struct database *database = database_of(state);
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+    struct report first = report_of(database, "Rollout", "web", 0, "{\"status\":{\"phase\":\"Progressing\"}}");
+    first.source = REPORT_FROM_HTTP;
+    first.epoch = 0;
+    first.observed_at_ms = clock_wall_ms() - 5000;
+    struct report second = report_of(database, "Rollout", "web", 0, "{\"status\":{\"phase\":\"Healthy\"}}");
+    second.source = REPORT_FROM_HTTP;
+    second.epoch = 0;
+    second.observed_at_ms = first.observed_at_ms + 1;
+    apply_one(database, second);
+    apply_one(database, first);
+    assert_string_equal(query(database, "SELECT phase FROM rollouts"), "Healthy");
+    // Of two of the same moment the greater manifest hash wins, whichever comes first.
+    struct report tie = report_of(database, "Rollout", "web", 0, "{\"status\":{\"phase\":\"Degraded\"}}");
+    tie.source = REPORT_FROM_HTTP;
+    tie.epoch = 0;
+    tie.observed_at_ms = second.observed_at_ms;
+    apply_one(database, tie);
+    apply_one(database, second);
+    char one[64];
+    snprintf(one, sizeof one, "%s", query(database, "SELECT phase FROM rollouts"));
+    struct report swapped[] = {tie, second};
+    query(database, "DELETE FROM resources WHERE name = 'web' RETURNING 1");
+    apply(database, swapped, 2);
+    assert_string_equal(query(database, "SELECT phase FROM rollouts"), one);
+}
+
+static json_t *node_of(struct answer *answer, size_t index)
+{
+    return json_array_get(answer->nodes, index);
+}
+
+static void rollouts_are_read_with_what_belongs_to_them(void **state)
+{
+    struct database *database = database_of(state);
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+    static const char owned[] =
+        "{\"metadata\":{\"annotations\":{\"rollout.argoproj.io/revision\":\"4\"},\"ownerReferences\":["
+        "{\"kind\":\"Rollout\",\"name\":\"web\",\"uid\":\"uid-1\",\"controller\":true}]},\"spec\":{"
+        "\"template\":{\"spec\":{\"containers\":[{\"image\":\"web:4\"}]}}}}";
+    struct report reports[] = {
+        report_of(database, "Rollout", "web", 1, rollout),
+        report_of(
+            database, "ReplicaSet", "web-a", 2,
+            "{\"metadata\":{\"annotations\":{\"rollout.argoproj.io/"
+            "revision\":\"3\"},\"ownerReferences\":[{\"kind\":\"Rollout\",\"name\":\"web\",\"controller\":true}]}}"),
+        report_of(database, "ReplicaSet", "web-b", 3, owned), report_of(database, "AnalysisRun", "run", 4, owned),
+        report_of(database, "Rollout", "api", 5, "{\"status\":{\"phase\":\"Healthy\"}}")};
+    apply(database, reports, 5);
+    struct answer answer;
+    answer_init(&answer, database);
+    rollout_store_get(database->pg, database->account, STR("prod"), STR_EMPTY, STR_EMPTY, STR("web"), answer_on_node,
+                      &answer);
+    answer_wait(&answer);
+    json_t *node = NULL;
+    assert_int_equal(json_decode(str_c(answer.node), NULL, &node, NULL), ERROR_NONE);
+    assert_string_equal(json_get_str(node, "actualManifest").at, rollout);
+    const json_t *sets = json_get_array(node, "replicaSets");
+    assert_int_equal(json_array_size(sets), 2);
+    assert_string_equal(json_string_value(json_path(json_array_get(sets, 0), "image", NULL)), "web:4");
+    assert_int_equal(json_array_size(json_get_array(node, "analysisRuns")), 1);
+    const json_t *steps = json_path(node, "spec", "strategy", "steps", NULL);
+    static const char *const statuses[] = {"PASSED", "PAUSED_INDEFINITE", "PENDING"};
+    for (size_t i = 0; i < 3; i++)
+        assert_string_equal(json_string_value(json_path(json_array_get(steps, i), "details", "status", NULL)),
+                            statuses[i]);
+    assert_string_equal(json_get_str(node, "healthStatus").at, "SUSPENDED");
+    json_decref(node);
+    answer_finish(&answer);
+    answer_init(&answer, database);
+    rollout_store_list(database->pg, database->account, STR("{\"phases\":[\"Paused\"],\"runtime\":\"\"}"),
+                       &(struct store_page){0}, answer_on_slice, &answer);
+    answer_wait(&answer);
+    assert_int_equal(json_array_size(answer.nodes), 1);
+    answer_finish(&answer);
+    // Page by page, forward and back.
+    answer_init(&answer, database);
+    rollout_store_list(database->pg, database->account, STR("{}"), &(struct store_page){.first = 1}, answer_on_slice,
+                       &answer);
+    answer_wait(&answer);
+    assert_true(answer.has_next);
+    assert_string_equal(json_string_value(json_path(node_of(&answer, 0), "metadata", "name", NULL)), "api");
+    struct answer next;
+    answer_init(&next, database);
+    rollout_store_list(database->pg, database->account, STR("{}"),
+                       &(struct store_page){.first = 1, .after = str_c(answer.cursors[0])}, answer_on_slice, &next);
+    answer_wait(&next);
+    assert_false(next.has_next);
+    assert_string_equal(json_string_value(json_path(node_of(&next, 0), "metadata", "name", NULL)), "web");
+    answer_finish(&answer);
+    answer_finish(&next);
+}
+
+static void expect_workflows(struct database *database, const char *filter, struct store_page page, const char *want)
+{
+    struct answer answer;
+    char names[256] = "";
+    answer_init(&answer, database);
+    workflow_store_list(database->pg, database->account, str_c(filter), &page, answer_on_slice, &answer);
+    answer_wait(&answer);
+    if (answer.code != ERROR_NONE) fail_msg("%s", answer.text);
+    for (size_t i = 0; i < json_array_size(answer.nodes); i++)
+        strcat(names, json_string_value(json_path(node_of(&answer, i), "metadata", "name", NULL)));
+    if (strcmp(names, want) != 0) fail_msg("%s: \"%s\", not \"%s\"", filter, names, want);
+    answer_finish(&answer);
+}
+
+static void workflows_are_listed_newest_first(void **state)
+{
+    struct database *database = database_of(state);
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+    static const char *const names[] = {"a", "b", "c", "d"};
+    for (uint64_t i = 0; i < 4; i++) {
+        char manifest[256], uid[16];
+        snprintf(manifest, sizeof manifest,
+                 "{\"metadata\":{\"creationTimestamp\":\"2026-01-0%dT00:00:00Z\"},\"status\":{\"phase\":\"%s\"}}",
+                 (int)i + 1, i % 2 ? "Failed" : "Succeeded");
+        snprintf(uid, sizeof uid, "u%d", (int)i);
+        struct report report = report_of(database, "Workflow", names[i], i + 1, manifest);
+        report.uid = str_c(uid);
+        apply_one(database, report);
+    }
+    // The cluster forgets one; the record of the run stays.
+    struct report gone = report_of(database, "Workflow", "a", 9, "");
+    gone.type = REPORT_DELETED;
+    apply_one(database, gone);
+    expect_workflows(database, "{}", (struct store_page){0}, "dcba");
+    expect_workflows(database, "{\"statuses\":[\"Failed\"]}", (struct store_page){0}, "db");
+    expect_workflows(database, "{\"startDateFrom\":\"2026-01-02T00:00:00Z\",\"startDateTo\":\"2026-01-03T00:00:00Z\"}",
+                     (struct store_page){0}, "cb");
+    expect_workflows(database, "{\"repositories\":[\"r\"]}", (struct store_page){0}, "");
+    struct answer answer;
+    answer_init(&answer, database);
+    workflow_store_list(database->pg, database->account, STR("{}"), &(struct store_page){.first = 2}, answer_on_slice,
+                        &answer);
+    answer_wait(&answer);
+    assert_true(answer.has_next);
+    expect_workflows(database, "{}", (struct store_page){.first = 2, .after = str_c(answer.cursors[1])}, "ba");
+    expect_workflows(database, "{}", (struct store_page){.last = 2}, "ba");
+    expect_workflows(database, "{}", (struct store_page){.last = 1, .before = str_c(answer.cursors[1])}, "d");
+    answer_finish(&answer);
+    // A cursor of another list is no time.
+    answer_init(&answer, database);
+    workflow_store_list(database->pg, database->account, STR("{}"), &(struct store_page){.after = STR("YQBiAA")},
+                        answer_on_slice, &answer);
+    answer_wait(&answer);
+    assert_int_equal(answer.code, ERROR_INVALID);
+    answer_finish(&answer);
+    answer_init(&answer, database);
+    workflow_store_get(database->pg, database->account, STR("u1"), answer_on_node, &answer);
+    answer_wait(&answer);
+    assert_non_null(strstr(answer.node, "\"actualManifest\":\"{"));
+    answer_finish(&answer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rollouts_have_their_columns),
+        cmocka_unit_test(replica_sets_are_revisions),
+        cmocka_unit_test(analysis_runs_are_counted),
+        cmocka_unit_test(workflows_have_their_columns),
+        cmocka_unit_test(entities_follow_their_resources),
+        cmocka_unit_test(http_goes_by_time),
+        cmocka_unit_test(rollouts_are_read_with_what_belongs_to_them),
+        cmocka_unit_test(workflows_are_listed_newest_first),
+    };
+    return cmocka_run_group_tests(tests, database_setup, database_teardown);
+}
