@@ -37,6 +37,13 @@ static uint64_t outbox_depth(void *arg)
     return agent->reporter ? reporter_outbox_depth(agent->reporter) : 0;
 }
 
+static void lag(void *arg, uint64_t *out_behind_ms, uint64_t *out_blind_ms)
+{
+    const struct agent *agent = arg;
+    *out_behind_ms = *out_blind_ms = 0;
+    if (agent->reporter) reporter_lag(agent->reporter, out_behind_ms, out_blind_ms);
+}
+
 static bool is_ready(void *arg, struct strbuf *why)
 {
     struct agent *agent = arg;
@@ -66,7 +73,8 @@ static enum error_code create_reporter(struct agent *agent, struct loop *loop, s
 
 static enum error_code create_parts(struct agent *agent, struct loop *loop, struct error *err)
 {
-    static const struct tunnel_client_events events = {.on_request = on_request, .outbox_depth = outbox_depth};
+    static const struct tunnel_client_events events = {
+        .on_request = on_request, .outbox_depth = outbox_depth, .lag = lag};
     const struct agent_config *config = agent->config;
     agent->router = agent_router_create(config, err);
     if (!agent->router) return ERROR_INVALID;

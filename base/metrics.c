@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 
 enum { VALUE_BYTES_MAX = 128 };
@@ -15,7 +16,8 @@ static const double bucket_bounds[] = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025
                                        0.25,   0.5,   1,      2.5,   5,    10,    30,   60};
 enum { BUCKETS = sizeof bucket_bounds / sizeof *bucket_bounds };
 
-enum kind { COUNTER, GAUGE, HISTOGRAM };
+enum { AGE_BUCKETS = 1024 };
+enum kind { COUNTER, GAUGE, HISTOGRAM, AGES };
 
 struct metric {
     struct metric *next;
@@ -26,6 +28,13 @@ struct metric {
     enum kind kind;
 };
 
+// Something that has an age.
+struct age {
+    struct age *next; // in its bucket
+    uint64_t key, since_ms;
+    char *labels[METRICS_LABELS_MAX];
+};
+
 struct metric_family {
     struct metric_family *next;
     enum kind kind;
@@ -33,6 +42,8 @@ struct metric_family {
     char *labels[METRICS_LABELS_MAX];
     size_t label_count, series_count;
     struct metric *series; // newest first
+    struct age **ages;     // AGE_BUCKETS, of this kind only
+    size_t age_count;
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // guards the lists, not the values
@@ -54,6 +65,7 @@ static struct metric_family *family_make(enum kind kind, const char *name, const
         family->kind = kind;
         family->name = mem_strdup(name);
         family->help = mem_strdup(help);
+        if (kind == AGES) family->ages = mem_array(AGE_BUCKETS, sizeof *family->ages);
         for (const char *label = va_arg(labels, const char *); label; label = va_arg(labels, const char *)) {
             if (family->label_count == METRICS_LABELS_MAX) abort();
             family->labels[family->label_count++] = mem_strdup(label);
@@ -80,6 +92,7 @@ static struct metric_family *family_make(enum kind kind, const char *name, const
 DEFINE_FAMILY(metrics_counter, COUNTER)
 DEFINE_FAMILY(metrics_gauge, GAUGE)
 DEFINE_FAMILY(metrics_histogram, HISTOGRAM)
+DEFINE_FAMILY(metrics_ages, AGES)
 
 static struct metric *series_find(const struct metric_family *family, const char *const *values)
 {
@@ -158,14 +171,13 @@ int64_t metric_value(const struct metric *metric)
     return atomic_load_explicit(&metric->value, memory_order_relaxed);
 }
 
-static void add_labels(struct strbuf *out, const struct metric_family *family, const struct metric *metric,
-                       const char *le)
+static void add_labels(struct strbuf *out, const struct metric_family *family, char *const *labels, const char *le)
 {
     if (family->label_count == 0 && !le) return;
     strbuf_add_byte(out, '{');
     for (size_t i = 0; i < family->label_count; i++) {
         strbuf_addf(out, "%s%s=\"", i ? "," : "", family->labels[i]);
-        for (const char *c = metric->labels[i]; *c; c++) {
+        for (const char *c = labels[i]; *c; c++) {
             if (*c == '"' || *c == '\\')
                 strbuf_addf(out, "\\%c", *c);
             else if (*c == '\n')
@@ -191,20 +203,85 @@ static void add_histogram(struct strbuf *out, const struct metric_family *family
             below = (uint64_t)metric_value(metric);
         }
         strbuf_addf(out, "%s_bucket", family->name);
-        add_labels(out, family, metric, le);
+        add_labels(out, family, metric->labels, le);
         strbuf_addf(out, " %llu\n", (unsigned long long)below);
     }
     strbuf_addf(out, "%s_sum", family->name);
-    add_labels(out, family, metric, NULL);
+    add_labels(out, family, metric->labels, NULL);
     strbuf_addf(out, " %.6f\n", (double)atomic_load_explicit(&metric->sum_us, memory_order_relaxed) / 1e6);
     strbuf_addf(out, "%s_count", family->name);
-    add_labels(out, family, metric, NULL);
+    add_labels(out, family, metric->labels, NULL);
     strbuf_addf(out, " %lld\n", (long long)metric_value(metric));
 }
 
+// ---- ages ----------------------------------------------------------------------------------------------------
+
+static void age_free(struct age *age)
+{
+    for (size_t i = 0; i < METRICS_LABELS_MAX; i++)
+        mem_free(age->labels[i]);
+    mem_free(age);
+}
+
+void metric_age_set(struct metric_family *family, uint64_t key, uint64_t since_ms, ...)
+{
+    va_list args;
+    va_start(args, since_ms);
+    pthread_mutex_lock(&mutex);
+    struct age **link = &family->ages[key % AGE_BUCKETS], *age;
+    while (*link && (*link)->key != key)
+        link = &(*link)->next;
+    age = *link;
+    if (!age && since_ms) {
+        age = *link = mem_zalloc(sizeof *age);
+        age->key = key;
+        for (size_t i = 0; i < family->label_count; i++) {
+            const char *value = va_arg(args, const char *);
+            age->labels[i] = mem_strndup(value, strnlen(value, VALUE_BYTES_MAX));
+        }
+        family->age_count++;
+    }
+    if (age) age->since_ms = since_ms;
+    if (age && !since_ms) {
+        *link = age->next;
+        family->age_count--;
+        age_free(age);
+    }
+    pthread_mutex_unlock(&mutex);
+    va_end(args);
+}
+
+static void add_ages(struct strbuf *out, const struct metric_family *family)
+{
+    const struct age *oldest[METRICS_AGES_SHOWN];
+    size_t count = 0;
+    for (size_t i = 0; i < AGE_BUCKETS; i++) {
+        for (const struct age *age = family->ages[i]; age; age = age->next) {
+            size_t at = count;
+            while (at > 0 && oldest[at - 1]->since_ms > age->since_ms)
+                at--;
+            if (at == METRICS_AGES_SHOWN) continue;
+            if (count < METRICS_AGES_SHOWN) count++;
+            memmove(&oldest[at + 1], &oldest[at], (count - at - 1) * sizeof(const struct age *));
+            oldest[at] = age;
+        }
+    }
+    uint64_t now_ms = clock_mono_ms();
+    for (size_t i = 0; i < count; i++) {
+        uint64_t age_ms = now_ms > oldest[i]->since_ms ? now_ms - oldest[i]->since_ms : 0;
+        strbuf_add_c(out, family->name);
+        add_labels(out, family, oldest[i]->labels, NULL);
+        strbuf_addf(out, " %.3f\n", (double)age_ms / 1e3);
+    }
+    strbuf_addf(out, "# HELP %s_count How many there are.\n# TYPE %s_count gauge\n%s_count %zu\n", family->name,
+                family->name, family->name, family->age_count);
+}
+
+// ---- text ----------------------------------------------------------------------------------------------------
+
 void metrics_render(struct strbuf *out, bool open_metrics)
 {
-    static const char *const kinds[] = {"counter", "gauge", "histogram"};
+    static const char *const kinds[] = {"counter", "gauge", "histogram", "gauge"};
     pthread_mutex_lock(&mutex);
     for (struct metric_family *family = families; family; family = family->next) {
         // OpenMetrics names a counter's family without the _total of its sample.
@@ -212,13 +289,14 @@ void metrics_render(struct strbuf *out, bool open_metrics)
         if (open_metrics && family->kind == COUNTER && str_ends(str_c(family->name), STR("_total"))) name_len -= 6;
         strbuf_addf(out, "# HELP %.*s %s\n# TYPE %.*s %s\n", (int)name_len, family->name, family->help, (int)name_len,
                     family->name, kinds[family->kind]);
+        if (family->kind == AGES) add_ages(out, family);
         for (struct metric *metric = family->series; metric; metric = metric->next) {
             if (family->kind == HISTOGRAM) {
                 add_histogram(out, family, metric);
                 continue;
             }
             strbuf_add_c(out, family->name);
-            add_labels(out, family, metric, NULL);
+            add_labels(out, family, metric->labels, NULL);
             strbuf_addf(out, " %lld\n", (long long)metric_value(metric));
         }
     }

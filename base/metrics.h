@@ -9,7 +9,7 @@
 
 #include "base/strbuf.h"
 
-enum { METRICS_SERIES_MAX = 512, METRICS_LABELS_MAX = 4 };
+enum { METRICS_SERIES_MAX = 512, METRICS_LABELS_MAX = 4, METRICS_AGES_SHOWN = 10 };
 
 struct metric_family;
 struct metric; // one series; lives for the process
@@ -26,6 +26,13 @@ void metric_set(struct metric *metric, int64_t value);
 void metric_move(struct metric *metric, int64_t by);        // gauges
 void metric_observe(struct metric *metric, double seconds); // histograms
 int64_t metric_value(const struct metric *metric);          // for tests and admin pages
+
+// A gauge of seconds for things that are too many to have a series each: any number of ages is kept, the
+// METRICS_AGES_SHOWN oldest are shown, and under name + "_count" how many there are.
+struct metric_family *metrics_ages(const char *name, const char *help, ...) __attribute__((sentinel));
+// key names the thing; since_ms (monotonic) is when its age began, 0: it has none any more. Labels as metric_with(),
+// needed only with an age.
+void metric_age_set(struct metric_family *family, uint64_t key, uint64_t since_ms, ...);
 
 void metrics_render(struct strbuf *out, bool open_metrics);
 

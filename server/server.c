@@ -50,6 +50,12 @@ static void on_session_closed(void *ctx, struct tunnel_node *node, const struct 
     sessions_on_closed(worker->sessions, session, reason);
 }
 
+static void on_session_lag(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session,
+                           uint64_t behind_ms, uint64_t blind_ms)
+{
+    sessions_on_lag(worker_of(ctx, node)->sessions, session, behind_ms, blind_ms);
+}
+
 static bool on_report(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session,
                       const struct wire_report *report)
 {
@@ -85,6 +91,7 @@ static struct tunnel_broker *create_broker(struct server *server, struct error *
         .on_session_opening = on_session_opening,
         .on_session_open = on_session_open,
         .on_session_closed = on_session_closed,
+        .on_session_lag = on_session_lag,
         .on_report = on_report,
         .carrier = &worker_peers_carrier,
     };

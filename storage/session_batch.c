@@ -167,3 +167,32 @@ void session_batch_close(struct pg *pg, const struct session_over *sessions, siz
     *call = (struct close_call){on_done, arg};
     pg_batch_submit(batch, STORE_CHANGE_MS, on_close, call);
 }
+
+// ---- lagging -------------------------------------------------------------------------------------------------------
+
+void session_batch_lag(struct pg *pg, const struct session_lag *lags, size_t count, store_count_done on_done, void *arg)
+{
+    assert(count >= 1 && count <= SESSION_BATCH_MAX);
+    struct pg_batch *batch = pg_batch_create(pg, lags[0].account_id);
+    struct strbuf text;
+    strbuf_init(&text, TEXT_BYTES_MAX);
+    pg_batch_add(batch, &statement_sessions_by_key, 0, NULL);
+    for (size_t i = 0, first = 0; i < count; i++) {
+        strbuf_add_byte(&text, i == first ? '[' : ',');
+        add_member(&text, "r", lags[i].runtime);
+        strbuf_addf(&text, ",\"e\":%llu,\"b\":%llu,\"u\":%llu}", (unsigned long long)lags[i].epoch,
+                    (unsigned long long)lags[i].behind_ms, (unsigned long long)lags[i].blind_ms);
+        if (i + 1 < count && strcmp(lags[i].account_id, lags[i + 1].account_id) == 0) continue;
+        strbuf_add_byte(&text, ']');
+        assert(!text.overflow);
+        if (first) pg_batch_switch_account(batch, lags[i].account_id);
+        pg_batch_add(batch, &statement_sessions_lag, 2,
+                     (struct pg_param[]){pg_text(str_c(lags[i].account_id)), pg_text(strbuf_str(&text))});
+        strbuf_clear(&text);
+        first = i + 1;
+    }
+    strbuf_finish(&text);
+    struct close_call *call = mem_alloc(sizeof *call);
+    *call = (struct close_call){on_done, arg};
+    pg_batch_submit(batch, STORE_CHANGE_MS, on_close, call);
+}

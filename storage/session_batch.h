@@ -31,7 +31,18 @@ struct session_over {
 void session_batch_close(struct pg *pg, const struct session_over *sessions, size_t count, store_count_done on_done,
                          void *arg);
 
-// The order of both: by account, then runtime.
+// How far a session's agent is behind its cluster: the age of what is not acknowledged, and for how long some was not
+// seen. 0: it is not.
+struct session_lag {
+    const char *account_id;
+    struct str runtime;
+    uint64_t epoch, behind_ms, blind_ms;
+};
+// As session_batch_close: of sessions that are open still.
+void session_batch_lag(struct pg *pg, const struct session_lag *lags, size_t count, store_count_done on_done,
+                       void *arg);
+
+// The order of all: by account, then runtime.
 int session_batch_compare(const char *account_a, struct str runtime_a, const char *account_b, struct str runtime_b);
 
 #endif

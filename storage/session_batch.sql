@@ -74,6 +74,21 @@ SELECT $1, now() + interval '15 seconds'
 ON CONFLICT (replica) DO UPDATE SET expires_at = greatest(replica_leases.expires_at, excluded.expires_at),
     renewed_at = now()
 
+-- $2: [{"r": runtime, "e": epoch, "b": behind, "u": blind}], milliseconds; 0: not at all.
+-- name: sessions_lag
+WITH told AS MATERIALIZED (
+    SELECT s.place, nullif(x.b, 0) AS behind_ms, nullif(x.u, 0) AS blind_ms
+      FROM json_to_recordset($2::json) AS x (r text, e bigint, b bigint, u bigint)
+     CROSS JOIN LATERAL (
+           SELECT ctid AS place FROM tunnel_sessions
+            WHERE account_id = $1 AND runtime = x.r AND epoch = x.e AND closed_at IS NULL
+              FOR UPDATE) s)
+UPDATE tunnel_sessions s
+   SET behind_since = now() - told.behind_ms * interval '1 millisecond',
+       blind_since = now() - told.blind_ms * interval '1 millisecond'
+  FROM told
+ WHERE s.ctid = told.place
+
 -- $2: [{"r": runtime, "e": epoch, "c": reason, "k": cause, "h": milliseconds since the agent was heard}]
 -- name: sessions_close
 WITH gone AS MATERIALIZED (

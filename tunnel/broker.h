@@ -88,6 +88,9 @@ struct tunnel_options {
     void (*on_session_open)(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session);
     void (*on_session_closed)(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session,
                               const char *reason);
+    // How far the agent is behind its cluster (tunnel/wire/control.h). May be NULL.
+    void (*on_session_lag)(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session,
+                           uint64_t behind_ms, uint64_t blind_ms);
     // One decoded record, valid for the call. Return false to stop reading (back-pressure); tunnel_reports_resume()
     // goes on with the NEXT record: a record that was handed over counts as taken.
     bool (*on_report)(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session,

@@ -457,7 +457,14 @@ void tunnel_session_take_control(struct tunnel_session *session, const struct wi
     }
     log_debug("tunnel", "agent_stats", log_c("runtime", session->entry->info.identity.runtime),
               log_uint("streams", control->streams_open), log_uint("outbox", control->outbox_depth),
-              log_uint("rss_bytes", control->rss_bytes));
+              log_uint("rss_bytes", control->rss_bytes), log_uint("behind_ms", control->behind_ms),
+              log_uint("blind_ms", control->blind_ms));
+    const struct tunnel_options *options = &session->node->broker->options;
+    if (session->state != TUNNEL_SESSION_OPEN || !options->on_session_lag) return;
+    struct tunnel_session_info info;
+    tunnel_entry_snapshot(session->entry, &info);
+    options->on_session_lag(options->ctx, session->node, &info, control->behind_ms, control->blind_ms);
+    explicit_bzero(&info, sizeof(info));
 }
 
 // ---- bytes ---------------------------------------------------------------------------------------------------

@@ -353,6 +353,13 @@ void kube_request_cancel(struct kube_request *request)
     wake(request->client);
 }
 
+int kube_request_status(const struct kube_request *request)
+{
+    long status = 0;
+    if (request->easy) curl_easy_getinfo(request->easy, CURLINFO_RESPONSE_CODE, &status);
+    return (int)status;
+}
+
 void kube_request_resume(struct kube_request *request)
 {
     if (!request->paused) return;

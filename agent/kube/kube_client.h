@@ -42,5 +42,6 @@ struct kube_request *kube_client_get(struct kube_client *client, const struct ku
 // No callback follows. Allowed inside the request's own callbacks, but not in on_done.
 void kube_request_cancel(struct kube_request *request);
 void kube_request_resume(struct kube_request *request);
+int kube_request_status(const struct kube_request *request); // of the answer that has begun, 0: none has
 
 #endif

@@ -506,3 +506,15 @@ uint64_t collector_restarts(const struct collector *collector)
             restarts += watch_restarts(kind_watch->sources[i].watch);
     return restarts;
 }
+
+uint64_t collector_blind_ms(const struct collector *collector, uint64_t now_ms)
+{
+    uint64_t since = now_ms;
+    for (const struct kind_watch *kind_watch = collector->kinds; kind_watch; kind_watch = kind_watch->next) {
+        for (size_t i = 0; i < kind_watch->source_count; i++) {
+            uint64_t blind = watch_blind_since_ms(kind_watch->sources[i].watch);
+            if (blind && blind < since) since = blind;
+        }
+    }
+    return now_ms - since;
+}

@@ -45,5 +45,7 @@ size_t collector_application_count(const struct collector *collector);
 size_t collector_resource_count(const struct collector *collector);
 size_t collector_kind_count(const struct collector *collector);
 uint64_t collector_restarts(const struct collector *collector); // of watches, since it was made
+// For how long some watch has been without its API server.
+uint64_t collector_blind_ms(const struct collector *collector, uint64_t now_ms);
 
 #endif

@@ -15,6 +15,8 @@ struct report_stream {
     struct strbuf acks; // what has arrived of an acknowledgement
     char *clusters[CLUSTERS_MAX];
     size_t cluster_count;
+    uint64_t acknowledged;              // the highest
+    uint64_t waits_for, waits_since_ms; // a record that is not, and since when; 0: all are
     bool hello_written, begin_wanted, in_snapshot, full, failed;
 };
 
@@ -80,6 +82,10 @@ static bool emit(struct report_stream *stream, struct wire_report *record, const
         return false;
     }
     *stream->options.sequence = record->sequence;
+    if (!stream->waits_for) {
+        stream->waits_for = record->sequence;
+        stream->waits_since_ms = clock_mono_ms();
+    }
     metric_add(metric_with(records_total(), type), 1);
     return true;
 }
@@ -194,10 +200,23 @@ void report_stream_pump(struct report_stream *stream, bool lists_complete, uint6
 
 // ---- acknowledgements ----------------------------------------------------------------------------------------
 
+// One record at a time is timed: what is written meanwhile waits less long, by as much as that takes.
+static void note_acknowledged(struct report_stream *stream, uint64_t sequence)
+{
+    if (sequence > stream->acknowledged) stream->acknowledged = sequence;
+    if (stream->acknowledged < stream->waits_for) return;
+    uint64_t last = *stream->options.sequence;
+    stream->waits_for = stream->acknowledged < last ? last : 0;
+    stream->waits_since_ms = clock_mono_ms();
+}
+
 static void on_ack(struct report_stream *stream, const struct wire_ack *ack)
 {
     switch (ack->type) {
-    case WIRE_ACK: outbox_acknowledge(stream->options.outbox, ack->sequence); break;
+    case WIRE_ACK:
+        outbox_acknowledge(stream->options.outbox, ack->sequence);
+        note_acknowledged(stream, ack->sequence);
+        break;
     case WIRE_ACK_REJECT:
         log_warn("reporter", "record_refused", log_uint("sequence", ack->sequence), log_str("reason", ack->reason));
         outbox_refuse(stream->options.outbox, ack->sequence);
@@ -238,4 +257,9 @@ void report_stream_ack_bytes(struct report_stream *stream, const uint8_t *at, si
         on_ack(stream, &ack);
     }
     strbuf_drop_front(&stream->acks, offset);
+}
+
+uint64_t report_stream_waits_ms(const struct report_stream *stream, uint64_t now_ms)
+{
+    return stream->waits_for && now_ms > stream->waits_since_ms ? now_ms - stream->waits_since_ms : 0;
 }

@@ -47,5 +47,7 @@ void report_stream_cluster(struct report_stream *stream, struct str manifest);
 void report_stream_pump(struct report_stream *stream, bool lists_complete, uint64_t now_ms, uint64_t *out_wait_ms);
 void report_stream_writable(struct report_stream *stream);
 void report_stream_ack_bytes(struct report_stream *stream, const uint8_t *at, size_t len);
+// For how long a record has waited for its acknowledgement, at least; 0: none does.
+uint64_t report_stream_waits_ms(const struct report_stream *stream, uint64_t now_ms);
 
 #endif

@@ -37,6 +37,7 @@ struct reporter {
     uint64_t sequence;
     struct backoff resync;
     uint64_t resync_at_ms, snapshot_at_ms; // 0: none
+    uint64_t gap_since_ms;                 // there was no stream, and no snapshot has made up for it; 0: none
     bool held_back;                        // the outbox was full: watches wait
     uint64_t restarts_counted;
     uv_timer_t tick, turn;
@@ -139,7 +140,10 @@ static void on_turn(uv_timer_t *timer)
     uint64_t wait_ms = 0;
     report_stream_pump(reporter->stream, collector_is_complete(reporter->collector), clock_mono_ms(), &wait_ms);
     if (!reporter->stream) return; // the sink ended it
-    if (was_in_snapshot && !report_stream_in_snapshot(reporter->stream)) reporter->snapshot_at_ms = clock_mono_ms();
+    if (was_in_snapshot && !report_stream_in_snapshot(reporter->stream)) {
+        reporter->snapshot_at_ms = clock_mono_ms();
+        reporter->gap_since_ms = 0;
+    }
     // Half empty again: the watches may go on.
     size_t bytes_max = reporter->options.outbox.bytes_max ? reporter->options.outbox.bytes_max : 64 * 1024 * 1024;
     if (reporter->held_back && outbox_bytes(reporter->outbox) < bytes_max / 2) {
@@ -193,6 +197,7 @@ static void on_resync(void *arg)
 void reporter_stream_closed(struct reporter *reporter)
 {
     if (!reporter->stream) return;
+    if (!reporter->gap_since_ms) reporter->gap_since_ms = clock_mono_ms();
     uv_timer_stop(&reporter->tick);
     uv_timer_stop(&reporter->turn);
     collector_destroy(reporter->collector);
@@ -373,4 +378,16 @@ void reporter_destroy(struct reporter *reporter)
 size_t reporter_outbox_depth(const struct reporter *reporter)
 {
     return outbox_queued(reporter->outbox);
+}
+
+void reporter_lag(const struct reporter *reporter, uint64_t *out_behind_ms, uint64_t *out_blind_ms)
+{
+    uint64_t now_ms = clock_mono_ms();
+    *out_behind_ms = outbox_oldest_ms(reporter->outbox, now_ms);
+    *out_blind_ms = reporter->gap_since_ms ? now_ms - reporter->gap_since_ms : 0;
+    if (!reporter->stream) return;
+    uint64_t waits_ms = report_stream_waits_ms(reporter->stream, now_ms);
+    uint64_t blind_ms = collector_blind_ms(reporter->collector, now_ms);
+    if (waits_ms > *out_behind_ms) *out_behind_ms = waits_ms;
+    if (blind_ms > *out_blind_ms) *out_blind_ms = blind_ms;
 }

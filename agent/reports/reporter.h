@@ -45,5 +45,8 @@ void reporter_stream_writable(struct reporter *reporter);
 // The stream is gone; what was not acknowledged is sent again on the next one.
 void reporter_stream_closed(struct reporter *reporter);
 size_t reporter_outbox_depth(const struct reporter *reporter); // objects that wait to be written
+// Age of the oldest change that the platform has not acknowledged, and for how long some of the cluster has not been
+// watched.
+void reporter_lag(const struct reporter *reporter, uint64_t *out_behind_ms, uint64_t *out_blind_ms);
 
 #endif

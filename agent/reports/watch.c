@@ -47,6 +47,7 @@ struct watch {
     int in_callback;
     bool destroyed;
     uint64_t retry_at_ms, heard_at_ms, silence_max_ms;
+    uint64_t blind_since_ms; // 0: all is seen
     uint64_t restarts;
 };
 
@@ -180,12 +181,14 @@ static void on_trouble(struct watch *watch, int status, const struct error *err)
         if (first && status == 403) log_state(watch, LOG_WARN, "not_allowed", status, NULL);
         if (first && status == 404) log_state(watch, LOG_INFO, "not_served", status, NULL);
         if (first || !watch->listed) finish_list(watch, status);
+        watch->blind_since_ms = 0; // there is nothing to see
         return;
     }
     if (status == 410) {
         restart_list(watch, id_random_below(1000));
         return;
     }
+    if (!watch->blind_since_ms) watch->blind_since_ms = clock_mono_ms();
     uint64_t wait_ms = backoff_next_ms(&watch->backoff);
     // An API that is away is told once, and then now and then.
     if (watch->backoff.failures % 20 == 1) log_state(watch, LOG_WARN, "interrupted", status, err);
@@ -233,6 +236,7 @@ static void on_page(struct watch *watch)
     } else {
         if (watch->absent) log_state(watch, LOG_INFO, "served_again", 200, NULL);
         watch->absent = false;
+        watch->blind_since_ms = 0;
         backoff_reset(&watch->backoff);
         wait_until(watch, WATCH_WAITING_WATCH, 0);
         finish_list(watch, 200);
@@ -418,6 +422,9 @@ static void begin_watch(struct watch *watch)
 void watch_tick(struct watch *watch, uint64_t now_ms)
 {
     if (watch->request) {
+        bool sees =
+            watch->blind_since_ms && watch->state == WATCH_WATCHING && kube_request_status(watch->request) == 200;
+        if (sees) watch->blind_since_ms = 0;
         if (watch->heard_at_ms == UINT64_MAX || now_ms < watch->heard_at_ms + watch->silence_max_ms) return;
         struct error err;
         error_set(&err, ERROR_TIMEOUT, "not a byte for %llu ms", (unsigned long long)watch->silence_max_ms);
@@ -442,6 +449,11 @@ bool watch_is_listed(const struct watch *watch)
 bool watch_is_absent(const struct watch *watch)
 {
     return watch->absent;
+}
+
+uint64_t watch_blind_since_ms(const struct watch *watch)
+{
+    return watch->blind_since_ms;
 }
 
 uint64_t watch_restarts(const struct watch *watch)

@@ -55,6 +55,8 @@ void watch_resume(struct watch *watch);
 bool watch_is_listed(const struct watch *watch); // the last list has completed (or counts as empty)
 bool watch_is_absent(const struct watch *watch); // 403 or 404
 uint64_t watch_restarts(const struct watch *watch);
+// Since when changes may have gone unseen: the API server does not answer as it should. 0: it does.
+uint64_t watch_blind_since_ms(const struct watch *watch);
 const char *watch_kind(const struct watch *watch);
 const char *watch_ns(const struct watch *watch); // NULL: all
 const char *watch_group(const struct watch *watch);

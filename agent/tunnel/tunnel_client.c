@@ -25,6 +25,9 @@ enum {
     TUNNELS_MAX = 4, // one serving, one opening, the rest retiring
     BUFFERED_BYTES_MAX = 8 * 1024 * 1024,
     STATS_MS = 30 * 1000,
+    STATS_LAGGING_MS = 5 * 1000, // while the platform should know that it shows old state
+    LAG_TOLD_MS = 2 * 1000,      // from here on it should
+    LAG_LOOK_MS = 1000,
     PROXY_URL_BYTES_MAX = 1024,
 };
 
@@ -44,6 +47,8 @@ struct tunnel_client {
     uv_timer_t timer; // the next dial
     uv_timer_t drain_timer;
     uv_timer_t stats_timer;
+    uint64_t stats_at_ms; // the last that were sent
+    bool lag_told;        // they said that what was reported is old
     unsigned handles;
     bool is_spare;                     // the platform keeps another agent of this runtime and said so last
     bool destroyed, draining, replace; // replace: dial although one is serving
@@ -313,12 +318,30 @@ static uint64_t rss_bytes(void)
     return uv_resident_set_memory(&rss) == 0 ? rss : 0;
 }
 
+// Now and then; at once when reports begin to lag and when they lag no more, and more often in between.
+static bool stats_are_due(struct tunnel_client *client, const struct wire_control *stats)
+{
+    uint64_t now_ms = clock_mono_ms(), waited_ms = now_ms - client->stats_at_ms;
+    bool lags = stats->behind_ms >= LAG_TOLD_MS || stats->blind_ms >= LAG_TOLD_MS;
+    bool due = waited_ms >= STATS_MS || lags != client->lag_told || (lags && waited_ms >= STATS_LAGGING_MS);
+    if (!due) return false;
+    client->stats_at_ms = now_ms;
+    client->lag_told = lags;
+    return true;
+}
+
 static void on_stats(uv_timer_t *timer)
 {
     struct tunnel_client *client = timer->data;
     struct agent_tunnel **serving = find_state(client, AGENT_TUNNEL_SERVING);
-    if (!serving) return;
-    struct wire_control stats = {.type = WIRE_CONTROL_STATS, .rss_bytes = rss_bytes()};
+    if (!serving) {
+        client->lag_told = false; // what an earlier session was told is over with it
+        return;
+    }
+    struct wire_control stats = {.type = WIRE_CONTROL_STATS};
+    if (client->events.lag) client->events.lag(client->arg, &stats.behind_ms, &stats.blind_ms);
+    if (!stats_are_due(client, &stats)) return;
+    stats.rss_bytes = rss_bytes();
     for (unsigned i = 0; i < TUNNELS_MAX; i++)
         if (client->tunnels[i]) stats.streams_open += agent_tunnel_stream_count(client->tunnels[i]);
     if (client->events.outbox_depth) stats.outbox_depth = client->events.outbox_depth(client->arg);
@@ -408,7 +431,8 @@ struct tunnel_client *tunnel_client_create(struct loop *loop, const struct agent
 void tunnel_client_start(struct tunnel_client *client)
 {
     dial_after(client, 0);
-    uv_timer_start(&client->stats_timer, on_stats, STATS_MS, STATS_MS);
+    client->stats_at_ms = clock_mono_ms();
+    uv_timer_start(&client->stats_timer, on_stats, LAG_LOOK_MS, LAG_LOOK_MS);
 }
 
 enum error_code tunnel_client_reload(struct tunnel_client *client, struct error *err)

@@ -19,6 +19,8 @@ struct tunnel_client_events {
     void (*on_request)(void *arg, struct agent_stream *stream, const uint8_t key[ID_SHA256_BYTES]);
     // How many objects wait to be reported, for STATS. May be NULL.
     uint64_t (*outbox_depth)(void *arg);
+    // How far what was reported is behind the cluster: unacknowledged, and unseen. For STATS; may be NULL.
+    void (*lag)(void *arg, uint64_t *out_behind_ms, uint64_t *out_blind_ms);
 };
 
 struct tunnel_client_info {

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/metrics.h"
 #include "server/reports/live_updates.h"
 
 enum { MANIFEST_BYTES_MAX = 10 * 1024 * 1024, BUCKETS = 4096 };
@@ -34,6 +35,7 @@ struct intake {
     struct redis *redis;
     struct tunnel_node *node;
     struct event_handler *handler;
+    struct metric *lag;
     struct source *buckets[BUCKETS]; // by the session's id, which counts up
     struct hook untold, paused;      // heads; the paused ones in the order of their pausing
 };
@@ -97,9 +99,19 @@ static void source_free(struct source *source)
     mem_free(source);
 }
 
+// From what the agent's clock said when it saw the change to now: clocks that differ by more are none of our business.
+static void observe_lag(struct intake *intake, const struct report *reports, size_t count)
+{
+    int64_t now_ms = clock_wall_ms();
+    for (size_t i = 0; i < count; i++)
+        if (reports[i].observed_at_ms > 0)
+            metric_observe(intake->lag, (double)(now_ms - reports[i].observed_at_ms) / 1e3);
+}
+
 static void on_committed(void *ctx, const struct report *reports, const struct report_outcome *outcomes, size_t count)
 {
     struct intake *intake = ctx;
+    observe_lag(intake, reports, count);
     live_updates_publish(intake->redis, reports, outcomes, count);
 }
 
@@ -137,6 +149,8 @@ struct intake *intake_create(struct loop *loop, const struct intake_options *opt
     struct intake *intake = mem_zalloc(sizeof *intake);
     intake->loop = loop;
     intake->redis = options->redis;
+    intake->lag = metric_with(metrics_histogram("culvert_reports_lag_seconds",
+                                                "From the change as the agent saw it to its COMMIT here.", NULL));
     hook_init(&intake->untold, NULL);
     hook_init(&intake->paused, NULL);
     intake->handler = event_handler_create(loop, &(struct event_handler_options){

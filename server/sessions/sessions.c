@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/metrics.h"
 #include "server/sessions/registry_lease.h"
+#include "server/sessions/session_lags.h"
 #include "server/sessions/session_measures.h"
 #include "server/sessions/session_queue.h"
 #include "storage/session_store.h"
@@ -31,6 +32,7 @@ struct sessions {
     bool moved; // agents were asked to go elsewhere
     char since[SINCE_BYTES];
     struct session_queue *queue;
+    struct session_lags *lags;
     struct metric *lease_age, *renewed, *not_renewed;
     uint64_t renewed_at_ms;
     struct session_measures measures;
@@ -205,6 +207,7 @@ struct sessions *sessions_create(struct loop *loop, const struct sessions_option
                                                      .ctx = sessions,
                                                      .on_opened = on_opened,
                                                  });
+    sessions->lags = session_lags_create(loop, options->pg);
     if (options->renews) watch_lease(sessions);
     return sessions;
 }
@@ -219,6 +222,7 @@ void sessions_stop(struct sessions *sessions)
     if (!sessions) return;
     if (sessions->timer) uv_timer_stop(sessions->timer);
     session_queue_stop(sessions->queue);
+    session_lags_stop(sessions->lags);
 }
 
 void sessions_destroy(struct sessions *sessions)
@@ -226,6 +230,7 @@ void sessions_destroy(struct sessions *sessions)
     if (!sessions) return;
     if (sessions->timer) uv_close((uv_handle_t *)sessions->timer, free_timer);
     session_queue_destroy(sessions->queue);
+    session_lags_destroy(sessions->lags);
     mem_free(sessions);
 }
 
@@ -239,12 +244,19 @@ void sessions_on_open(struct sessions *sessions, const struct tunnel_session_inf
     registry_tell_open(sessions->options.registry, session);
 }
 
+void sessions_on_lag(struct sessions *sessions, const struct tunnel_session_info *session, uint64_t behind_ms,
+                     uint64_t blind_ms)
+{
+    session_lags_take(sessions->lags, session, behind_ms, blind_ms);
+}
+
 void sessions_on_closed(struct sessions *sessions, const struct tunnel_session_info *session, const char *reason)
 {
     if (session->epoch == 0) { // it never carried anything
         session_queue_forget(sessions->queue, session->ref);
         return;
     }
+    session_lags_forget(sessions->lags, session->ref);
     session_queue_close(sessions->queue, session, session->epoch, reason);
     registry_tell_over(sessions->options.registry, session);
 }

@@ -143,6 +143,34 @@ def test_a_dead_runtime_is_shown_with_its_cause(frail, way, cause):
     assert later["lastSeenAt"] == dead["lastSeenAt"] and later["since"] == dead["since"]
 
 
+# ---- an agent that is there, and behind -----------------------------------------------------------------------------
+
+
+def lose_sight_of_the_cluster(frail):
+    frail.cluster.say("refuse", "cut")
+
+
+def hear_no_acknowledgement(frail):
+    frail.line.say("stall down")  # the demo cluster never holds still: there is always something to acknowledge
+
+
+@pytest.mark.parametrize("way", [lose_sight_of_the_cluster, hear_no_acknowledgement], ids=lambda way: way.__name__)
+def test_a_lagging_agent_is_not_shown_live(frail, way):
+    way(frail)
+    began = time.monotonic()
+    late = wait_until(lambda: (lambda runtime: runtime["freshness"] != "live" and runtime)(frail.shown()), SHOWN_SECONDS_MAX, "the lag is shown")
+    assert time.monotonic() - began >= 4  # a moment's lag is none
+    assert (late["freshness"], late["online"], late["disconnectCause"]) == ("lagging", True, None) and late["lagSeconds"] >= 5, late
+    assert {each["freshness"] for each in frail.applications()} == {"lagging"}
+    metrics = frail.platform.admin("/metrics").text()
+    assert re.search(rf'culvert_runtime_lag_seconds{{account="[0-9a-f]+",runtime="{RUNTIME}"}} \d', metrics), metrics
+    frail.cluster.say("resume")
+    frail.line.say("resume")
+    wait_until(lambda: frail.shown()["freshness"] == "live" and frail.shown()["lagSeconds"] < 1, 40, "live again")
+    wait_until(lambda: f'runtime="{RUNTIME}"' not in frail.platform.admin("/metrics").text(), 5, "the metric forgets")
+    assert "culvert_reports_lag_seconds_count" in metrics
+
+
 # ---- replicas --------------------------------------------------------------------------------------------------------
 
 

@@ -19,7 +19,9 @@ enum control_tag {
     TAG_OUTBOX_DEPTH = 10,
     TAG_RSS_BYTES = 11,
     TAG_TOKEN = 12,
-    TAG_LAST = TAG_TOKEN,
+    TAG_BEHIND = 13,
+    TAG_BLIND = 14,
+    TAG_LAST = TAG_BLIND,
 };
 
 #define BIT(tag) (1u << (tag))
@@ -36,7 +38,10 @@ static const struct control_shape {
                                 BIT(TAG_SESSION) | BIT(TAG_EPOCH)},
     [WIRE_CONTROL_DRAIN] = {"drain", BIT(TAG_DEADLINE) | BIT(TAG_SPREAD) | BIT(TAG_REASON),
                             BIT(TAG_DEADLINE) | BIT(TAG_SPREAD)},
-    [WIRE_CONTROL_STATS] = {"stats", BIT(TAG_STREAMS_OPEN) | BIT(TAG_OUTBOX_DEPTH) | BIT(TAG_RSS_BYTES), 0},
+    [WIRE_CONTROL_STATS] = {"stats",
+                            BIT(TAG_STREAMS_OPEN) | BIT(TAG_OUTBOX_DEPTH) | BIT(TAG_RSS_BYTES) | BIT(TAG_BEHIND) |
+                                BIT(TAG_BLIND),
+                            0},
     [WIRE_CONTROL_TOKEN_REFRESH] = {"token_refresh", BIT(TAG_TOKEN), BIT(TAG_TOKEN)},
     [WIRE_CONTROL_SUPERSEDED] = {"superseded", BIT(TAG_EPOCH) | BIT(TAG_REASON), BIT(TAG_EPOCH)},
     [WIRE_CONTROL_STANDBY] = {"standby", BIT(TAG_REASON), 0},
@@ -63,6 +68,8 @@ static uint64_t *control_number(struct wire_control *control, unsigned tag)
     case TAG_STREAMS_OPEN: return &control->streams_open;
     case TAG_OUTBOX_DEPTH: return &control->outbox_depth;
     case TAG_RSS_BYTES: return &control->rss_bytes;
+    case TAG_BEHIND: return &control->behind_ms;
+    case TAG_BLIND: return &control->blind_ms;
     default: return NULL;
     }
 }

@@ -41,6 +41,8 @@ struct wire_control {
     uint64_t streams_open;  // STATS
     uint64_t outbox_depth;  // STATS: objects that wait to be reported
     uint64_t rss_bytes;     // STATS
+    uint64_t behind_ms;     // STATS: age of the oldest change that the platform has not acknowledged
+    uint64_t blind_ms;      // STATS: for how long some of the cluster could not be watched
     struct str token;       // TOKEN_REFRESH: a secret
 };
 

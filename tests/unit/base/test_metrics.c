@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/metrics.h"
@@ -45,6 +46,40 @@ static void test_series_are_bounded(void **state)
     }
     assert_int_equal(metric_value(metric_with(family, "n0")), 1);
     assert_true(metric_value(metric_with(family, "other")) > METRICS_SERIES_MAX);
+}
+
+static void test_the_oldest_ages_are_shown(void **state)
+{
+    (void)state;
+    struct metric_family *family = metrics_ages("test_lag_seconds", "Lag.", "name", NULL);
+    uint64_t now_ms = clock_mono_ms();
+    for (uint64_t i = 1; i <= 3000; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "n%d", (int)i);
+        metric_age_set(family, i, now_ms - i, name);
+    }
+    metric_age_set(family, 3000, now_ms, "renamed: the first name stays"); // young again
+    metric_age_set(family, 2999, 0);
+    metric_age_set(family, 4000, 0); // never was
+    struct strbuf out;
+    strbuf_init(&out, 1 << 20);
+    metrics_render(&out, false);
+    const char *at = strstr(out.at, "# TYPE test_lag_seconds gauge\ntest_lag_seconds{name=\"n2998\"} ");
+    assert_non_null(at);
+    size_t shown = 0;
+    for (const char *each = at; (each = strstr(each + 1, "test_lag_seconds{")); shown++) {
+        char expected[64];
+        snprintf(expected, sizeof expected, "test_lag_seconds{name=\"n%d\"} ", 2998 - (int)shown);
+        assert_memory_equal(each, expected, strlen(expected));
+    }
+    assert_int_equal(shown, METRICS_AGES_SHOWN);
+    assert_non_null(strstr(at, "\ntest_lag_seconds_count 2999\n"));
+    for (uint64_t i = 1; i <= 3000; i++)
+        metric_age_set(family, i, 0);
+    strbuf_clear(&out);
+    metrics_render(&out, false);
+    assert_null(strstr(out.at, "test_lag_seconds{"));
+    strbuf_finish(&out);
 }
 
 static void test_log_lines_are_json(void **state)
@@ -83,6 +118,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text),
         cmocka_unit_test(test_series_are_bounded),
+        cmocka_unit_test(test_the_oldest_ages_are_shown),
         cmocka_unit_test(test_log_lines_are_json),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -143,6 +143,36 @@ static void ends_are_of_their_epoch_alone(void **state)
           "it's \"over\"");
 }
 
+static void lags_are_of_their_epoch_alone(void **state)
+{
+    struct database *database = database_of(state);
+    struct runtime_made made[3];
+    struct session_new sessions[3];
+    struct session_lag lags[3];
+    uint64_t epochs[3];
+    for (int i = 0; i < 3; i++) {
+        snprintf(made[i].name, sizeof made[i].name, "r-%d", i);
+        database_make_runtime(database, made[i].name, made[i].id);
+        sessions[i] = session_of(database->account, made[i].name, made[i].id);
+        lags[i] = (struct session_lag){database->account, str_c(made[i].name), i == 1 ? 9 : 1, i == 2 ? 0 : 7000,
+                                       i == 2 ? 90000 : 0};
+    }
+    open_all(database, sessions, 3, epochs);
+    const char *sql = "SELECT string_agg(concat(runtime, ' ', round(extract(epoch FROM now() - behind_since)), ' ', "
+                      "round(extract(epoch FROM now() - blind_since))), ', ' ORDER BY runtime) FROM tunnel_sessions";
+    struct answer answer;
+    answer_init(&answer, database);
+    session_batch_lag(database->pg, lags, 3, answer_on_count, &answer);
+    answer_wait(&answer);
+    assert_int_equal(answer.code, ERROR_NONE);
+    check(database->account, sql, "r-0 7 , r-1  , r-2  90");
+    lags[0].behind_ms = 0;
+    session_batch_lag(database->pg, lags, 1, answer_on_count, &answer);
+    answer_wait(&answer);
+    answer_finish(&answer);
+    check(database->account, sql, "r-0  , r-1  , r-2  90");
+}
+
 static void only_the_last_sessions_are_kept(void **state)
 {
     struct database *database = database_of(state);
@@ -160,9 +190,8 @@ static void only_the_last_sessions_are_kept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(accounts_share_a_transaction),
-        cmocka_unit_test(runtimes_that_are_gone_get_none),
-        cmocka_unit_test(ends_are_of_their_epoch_alone),
+        cmocka_unit_test(accounts_share_a_transaction),    cmocka_unit_test(runtimes_that_are_gone_get_none),
+        cmocka_unit_test(ends_are_of_their_epoch_alone),   cmocka_unit_test(lags_are_of_their_epoch_alone),
         cmocka_unit_test(only_the_last_sessions_are_kept),
     };
     return cmocka_run_group_tests(tests, database_setup, database_teardown);

@@ -12,7 +12,12 @@
 static const struct wire_control samples[] = {
     {.type = WIRE_CONTROL_HELLO_ACK, .session = 7, .epoch = 1 << 30, .ping_after_ms = 10000, .dead_after_ms = 5000},
     {.type = WIRE_CONTROL_DRAIN, .deadline_ms = 30000, .spread_ms = 500, .reason = STR("deploy")},
-    {.type = WIRE_CONTROL_STATS, .streams_open = 3, .outbox_depth = 99, .rss_bytes = 1 << 24},
+    {.type = WIRE_CONTROL_STATS,
+     .streams_open = 3,
+     .outbox_depth = 99,
+     .rss_bytes = 1 << 24,
+     .behind_ms = 7,
+     .blind_ms = 8},
     {.type = WIRE_CONTROL_TOKEN_REFRESH, .token = STR("id.secret")},
     {.type = WIRE_CONTROL_SUPERSEDED, .epoch = 12, .reason = STR("newer")},
     {.type = WIRE_CONTROL_STANDBY, .reason = STR("another one")},
@@ -37,6 +42,8 @@ static void test_round_trips(void **state)
         assert_int_equal(out.spread_ms, in->spread_ms);
         assert_int_equal(out.streams_open, in->streams_open);
         assert_int_equal(out.outbox_depth, in->outbox_depth);
+        assert_int_equal(out.behind_ms, in->behind_ms);
+        assert_int_equal(out.blind_ms, in->blind_ms);
         assert_int_equal(out.rss_bytes, in->rss_bytes);
         assert_true(str_eq(out.reason, in->reason));
         assert_true(str_eq(out.token, in->token));
