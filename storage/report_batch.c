@@ -1,0 +1,247 @@
+#include "storage/report_batch.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "culvert_statements.h"
+#include "storage/report_plan.h"
+
+enum { DETAIL_BYTES = 160 };
+
+// What is remembered of a report between planning and the answer.
+struct batch_item {
+    enum report_type type;
+    int runtime;  // index of its step report_open
+    int deciding; // index of the step whose answer decides; REPORT_NO_STEP: refused
+};
+
+struct report_batch {
+    struct batch_item *items;
+    size_t count, open_count, blob_count;
+    struct report_outcome *outcomes;
+    char (*details)[DETAIL_BYTES]; // of refused ones
+};
+
+struct report_batch *report_batch_create(size_t count)
+{
+    struct report_batch *batch = mem_zalloc(sizeof *batch);
+    batch->count = count;
+    batch->items = mem_array(count, sizeof *batch->items);
+    batch->outcomes = mem_array(count, sizeof *batch->outcomes);
+    batch->details = mem_array(count, sizeof *batch->details);
+    return batch;
+}
+
+void report_batch_destroy(struct report_batch *batch)
+{
+    if (!batch) return;
+    mem_free(batch->items);
+    mem_free(batch->outcomes);
+    mem_free(batch->details);
+    mem_free(batch);
+}
+
+// ---- planning ------------------------------------------------------------------------------------------------------
+
+static int plan_snapshot(struct report_plan *plan, const struct report *report)
+{
+    struct report_params p = {.plan = plan};
+    params_key(&p, report);
+    params_int(&p, (int64_t)report->epoch);
+    params_int(&p, (int64_t)report->sequence);
+    if (report->type == REPORT_SNAPSHOT_BEGIN) return report_plan_add(plan, &statement_report_snapshot_begin, &p);
+    struct report_params end = p;
+    params_int(&end, (int64_t)report->count);
+    int deciding = report_plan_add(plan, &statement_report_snapshot_end, &end);
+    report_plan_add(plan, &statement_report_trim_applications, &p);
+    report_plan_add(plan, &statement_report_trim_resources, &p);
+    return deciding;
+}
+
+static enum error_code plan_report(struct report_plan *plan, const struct report *report, int *out_deciding,
+                                   struct error *err)
+{
+    if (report->type == REPORT_SNAPSHOT_BEGIN || report->type == REPORT_SNAPSHOT_END) {
+        *out_deciding = plan_snapshot(plan, report);
+        return ERROR_NONE;
+    }
+    enum error_code code = report_check_contents(report, err);
+    if (code == ERROR_NONE) {
+        if (report_is_cluster(report)) return report_cluster_plan(plan, report, out_deciding, err);
+        if (report_is_application(report))
+            code = report_application_plan(plan, report, out_deciding, err);
+        else
+            code = report_resource_plan(plan, report, out_deciding, err);
+    }
+    if (code != ERROR_NONE && report->type == REPORT_OBJECT && report->source == REPORT_FROM_TUNNEL)
+        report_refused_plan(plan, report);
+    return code;
+}
+
+static void plan_item(struct report_batch *batch, struct report_plan *plan, const struct report *report, size_t i)
+{
+    struct batch_item *item = &batch->items[i];
+    struct error err = {0};
+    item->type = report->type;
+    item->deciding = REPORT_NO_STEP;
+    enum error_code code = report_check_identity(report, &err);
+    if (code == ERROR_NONE) code = plan_report(plan, report, &item->deciding, &err);
+    if (code == ERROR_NONE) return;
+    item->deciding = REPORT_NO_STEP;
+    struct str text = str_first(str_c(err.text), DETAIL_BYTES - 1);
+    memcpy(batch->details[i], text.at, text.len);
+}
+
+// The position row of one runtime: how far its reports of this batch go.
+struct runtime_mark {
+    struct str runtime;
+    const struct report *tunnel, *http; // the newest of each source
+};
+
+static int compare_marks(const void *a, const void *b)
+{
+    return str_compare(((const struct runtime_mark *)a)->runtime, ((const struct runtime_mark *)b)->runtime);
+}
+
+static bool is_later(const struct report *a, const struct report *b)
+{
+    return a->epoch > b->epoch || (a->epoch == b->epoch && a->sequence > b->sequence);
+}
+
+static void raise_mark(struct runtime_mark *mark, const struct report *report)
+{
+    struct error ignored;
+    if (report_check_identity(report, &ignored) != ERROR_NONE) return;
+    if (report->source == REPORT_FROM_TUNNEL && (!mark->tunnel || is_later(report, mark->tunnel)))
+        mark->tunnel = report;
+    if (report->source == REPORT_FROM_HTTP && (!mark->http || report->observed_at_ms > mark->http->observed_at_ms))
+        mark->http = report;
+}
+
+// Names that no runtime can have are not asked for: text must be clean before it is sent.
+static bool is_runtime_name(struct str name)
+{
+    return name.len > 0 && name.len <= 63 && str_is_utf8(name);
+}
+
+static struct runtime_mark *mark_runtimes(struct report_plan *plan, const struct report *reports, size_t count,
+                                          size_t *out_count)
+{
+    struct runtime_mark *marks = arena_array(plan->arena, count + 1, sizeof *marks);
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t k = found; // a batch has few runtimes, and the one before is the likely one
+        while (k > 0 && !str_eq(marks[k - 1].runtime, reports[i].runtime))
+            k--;
+        if (k == 0)
+            marks[k = found++].runtime = reports[i].runtime;
+        else
+            k--;
+        raise_mark(&marks[k], &reports[i]);
+    }
+    qsort(marks, found, sizeof *marks, compare_marks);
+    *out_count = found;
+    return marks;
+}
+
+static void add_open(struct pg_batch *batch, struct report_plan *plan, struct str account_id,
+                     const struct runtime_mark *mark)
+{
+    struct report_params p = {.plan = plan}, tunnel = {.plan = plan}, http = {.plan = plan};
+    params_text(&p, account_id);
+    params_text(&p, is_runtime_name(mark->runtime) ? mark->runtime : STR(""));
+    params_int(&p, mark->tunnel ? (int64_t)mark->tunnel->epoch : 0);
+    params_int(&p, mark->tunnel ? (int64_t)mark->tunnel->sequence : 0);
+    if (mark->tunnel) params_order(&tunnel, mark->tunnel);
+    if (mark->http) params_order(&http, mark->http);
+    p.list[p.count++] = mark->tunnel ? tunnel.list[2] : pg_null();
+    p.list[p.count++] = mark->http ? http.list[2] : pg_null();
+    pg_batch_add(batch, &statement_report_open, p.count, p.list);
+}
+
+static int compare_blobs(const void *a, const void *b)
+{
+    return memcmp(((const struct manifest_blob *)a)->sha256, ((const struct manifest_blob *)b)->sha256,
+                  ID_SHA256_BYTES);
+}
+
+static size_t add_blobs(struct pg_batch *batch, struct report_plan *plan, struct str account_id)
+{
+    size_t added = 0;
+    if (plan->blob_count) qsort(plan->blobs, plan->blob_count, sizeof *plan->blobs, compare_blobs);
+    for (size_t i = 0; i < plan->blob_count; i++) {
+        const struct manifest_blob *blob = &plan->blobs[i];
+        if (i > 0 && compare_blobs(blob, blob - 1) == 0) continue;
+        struct report_params p = {.plan = plan};
+        params_text(&p, account_id);
+        params_bytes_or_null(&p, str_of((const char *)blob->sha256, sizeof blob->sha256));
+        params_int(&p, blob->encoding);
+        params_int(&p, (int64_t)blob->plain_bytes);
+        params_bytes_or_null(&p, blob->content);
+        pg_batch_add(batch, &statement_report_blob, p.count, p.list);
+        added++;
+    }
+    return added;
+}
+
+static int find_runtime(const struct runtime_mark *marks, size_t count, struct str runtime)
+{
+    for (size_t i = 0; i < count; i++)
+        if (str_eq(marks[i].runtime, runtime)) return (int)i;
+    return 0; // each report's runtime is among them
+}
+
+void report_batch_fill(struct report_batch *batch, struct pg_batch *to, const struct report *reports)
+{
+    enum { REPORT_BYTES = 64 * 1024 };
+    // Rows are made of bounded parts; blobs and history may be as long as what they are made of.
+    size_t bytes = (size_t)16 * 1024 * 1024;
+    for (size_t i = 0; i < batch->count; i++)
+        bytes += REPORT_BYTES + 8 * report_text_bytes(&reports[i]);
+    struct report_plan plan;
+    report_plan_init(&plan, clock_wall_ms(), bytes);
+    size_t runtime_count = 0;
+    struct runtime_mark *marks = mark_runtimes(&plan, reports, batch->count, &runtime_count);
+    for (size_t i = 0; i < batch->count; i++) {
+        batch->items[i].runtime = find_runtime(marks, runtime_count, reports[i].runtime);
+        plan_item(batch, &plan, &reports[i], i);
+    }
+    for (size_t i = 0; i < runtime_count; i++)
+        add_open(to, &plan, reports[0].account_id, &marks[i]);
+    batch->open_count = runtime_count;
+    batch->blob_count = add_blobs(to, &plan, reports[0].account_id);
+    for (size_t i = 0; i < plan.step_count; i++)
+        pg_batch_add(to, plan.steps[i].statement, plan.steps[i].count, plan.steps[i].params);
+    report_plan_finish(&plan);
+}
+
+// ---- answers -------------------------------------------------------------------------------------------------------
+
+static struct report_outcome outcome_of(const struct batch_item *item, const struct pg_rows *rows)
+{
+    struct str word = pg_rows_count(rows) ? pg_rows_get(rows, 0, 0) : STR_EMPTY;
+    if (item->type == REPORT_SNAPSHOT_END) {
+        if (str_eq(word, STR("resync")))
+            return (struct report_outcome){REPORT_RESYNC, "the snapshot did not match what was received"};
+        bool has_changed = str_eq(word, STR("matched")) && !str_eq(pg_rows_get(rows, 0, 1), STR("0"));
+        return (struct report_outcome){has_changed ? REPORT_APPLIED : REPORT_UNCHANGED, ""};
+    }
+    return (struct report_outcome){str_eq(word, STR("t")) ? REPORT_APPLIED : REPORT_UNCHANGED, ""};
+}
+
+// results[i] belongs to the i-th statement of the fill.
+const struct report_outcome *report_batch_outcomes(struct report_batch *batch, const struct pg_rows *results)
+{
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct batch_item *item = &batch->items[i];
+        if (item->deciding == REPORT_NO_STEP)
+            batch->outcomes[i] = (struct report_outcome){REPORT_REFUSED, batch->details[i]};
+        else if (pg_rows_count(&results[item->runtime]) == 0)
+            batch->outcomes[i] = (struct report_outcome){REPORT_REFUSED, "there is no such runtime"};
+        else
+            batch->outcomes[i] =
+                outcome_of(item, &results[batch->open_count + batch->blob_count + (size_t)item->deciding]);
+    }
+    return batch->outcomes;
+}

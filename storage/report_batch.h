@@ -1,0 +1,18 @@
+// report_batch: the statements of one transaction of reports and what their answers mean. Made for one transaction,
+// from planning to the answer; one thread at a time, any thread for the planning. report_store.c sends them.
+#ifndef CULVERT_STORAGE_REPORT_BATCH_H
+#define CULVERT_STORAGE_REPORT_BATCH_H
+
+#include "storage/report_store.h"
+
+struct report_batch;
+
+struct report_batch *report_batch_create(size_t count);
+void report_batch_destroy(struct report_batch *batch); // NULL is fine
+// Parses, compresses and adds everything that these `count` reports of one account need, in the order that keeps
+// transactions from waiting for each other in a circle. Whatever was read of the reports is copied into it.
+void report_batch_fill(struct report_batch *batch, struct pg_batch *to, const struct report *reports);
+// outcomes[i] belongs to reports[i]; the array is the batch's. `results` are those of the statements of the fill.
+const struct report_outcome *report_batch_outcomes(struct report_batch *batch, const struct pg_rows *results);
+
+#endif
