@@ -4,11 +4,13 @@
 #define CULVERT_API_EVENT_DOCUMENT_H
 
 #include "base/json.h"
+#include "storage/manifest_blob.h"
 
+// What gets in here gets into storage.
 enum {
-    EVENT_DOCUMENT_BYTES_MAX = 10 * 1024 * 1024,
-    EVENT_DOCUMENT_DEPTH_MAX = 64,
-    EVENT_DOCUMENT_TOKENS_MAX = 500000,
+    EVENT_DOCUMENT_BYTES_MAX = MANIFEST_BYTES_MAX,
+    EVENT_DOCUMENT_DEPTH_MAX = MANIFEST_DEPTH_MAX,
+    EVENT_DOCUMENT_TOKENS_MAX = MANIFEST_TOKENS_MAX,
 };
 
 // The JSON object in text; the caller owns *out. `place` opens every error. Errors never repeat a part of the text: it

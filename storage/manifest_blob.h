@@ -10,7 +10,8 @@
 #include "base/id.h"
 #include "base/strbuf.h"
 
-enum { MANIFEST_BYTES_MAX = 10 * 1024 * 1024 };
+// The one word on how large a manifest may be, whichever way it comes.
+enum { MANIFEST_BYTES_MAX = 10 * 1024 * 1024, MANIFEST_DEPTH_MAX = 64, MANIFEST_TOKENS_MAX = 500000 };
 enum manifest_encoding { MANIFEST_PLAIN = 0, MANIFEST_ZSTD = 1 };
 
 struct manifest_blob {

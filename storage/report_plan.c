@@ -197,7 +197,8 @@ void params_order(struct report_params *p, const struct report *report)
 
 enum error_code report_decode(const struct report *report, json_t **out, struct error *err)
 {
-    static const struct json_limits limits = {.bytes_max = MANIFEST_BYTES_MAX, .depth_max = 64, .tokens_max = 200000};
+    static const struct json_limits limits = {
+        .bytes_max = MANIFEST_BYTES_MAX, .depth_max = MANIFEST_DEPTH_MAX, .tokens_max = MANIFEST_TOKENS_MAX};
     json_t *manifest = NULL;
     if (report->manifest.len) {
         enum error_code code = json_decode(report->manifest, &limits, &manifest, err);

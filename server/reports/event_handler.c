@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "base/metrics.h"
 
-enum { RETRY_BASE_MS = 50, RETRY_CAP_MS = 5000, CONFLICTS_MAX = 3 };
+enum { RETRY_BASE_MS = 50, RETRY_CAP_MS = 2000, CONFLICTS_MAX = 3, DEFECTS_MAX = 8 };
 
 // A report and its bytes, in one allocation.
 struct event_item {
@@ -33,7 +33,9 @@ struct lane {
     bool away;    // so was the database at its last try
     size_t alone; // so many of the first go one by one: a transaction of them failed on its data or took too long
     unsigned conflicts;
-    uint64_t started_us; // of the transaction in flight
+    unsigned defects;         // so often the first of them met an error that is neither its own nor the database's
+    struct event_item *aside; // the first one, while the one behind it is tried
+    uint64_t started_us;      // of the transaction in flight
     struct backoff backoff;
     uint64_t not_before_ms; // of the next try, after a failure
     uint64_t since_ms;      // when the oldest waiting report came
@@ -111,6 +113,7 @@ void event_handler_destroy(struct event_handler *handler)
     error_set(&err, ERROR_CANCELLED, "the server is shutting down");
     for (struct lane *lane = handler->lanes, *next; lane; lane = next) {
         next = lane->next;
+        if (lane->aside) item_end(handler, lane->aside, &err, NULL);
         for (size_t i = 0; i < lane->in_flight_count; i++)
             item_end(handler, lane->in_flight[i], &err, NULL);
         for (struct event_item *item = lane->first, *after; item; item = after) {
@@ -235,13 +238,37 @@ static void count_outcome(struct event_handler *handler, const struct report_out
     }
 }
 
+static void refuse(struct lane *lane, struct event_item *item, const struct error *err)
+{
+    if (lane->alone) lane->alone--;
+    lane->defects = 0;
+    struct report_outcome refused = {.result = REPORT_REFUSED, .detail = err->text};
+    log_warn("event_handler", "report_refused", log_str("account", item->report.account_id),
+             log_str("runtime", item->report.runtime), log_str("kind", item->report.kind),
+             log_str("name", item->report.name), log_err(err));
+    count_outcome(lane->handler, &refused);
+    item_end(lane->handler, item, NULL, &refused);
+}
+
+// The one behind it was answered: so it is the report that cannot be applied, not the database that cannot apply.
+static void refuse_aside(struct lane *lane)
+{
+    struct event_item *item = lane->aside;
+    struct error err;
+    if (!item) return;
+    lane->aside = NULL;
+    error_set(&err, ERROR_INTERNAL, "%u tries met an internal error, others did not", lane->defects);
+    refuse(lane, item, &err);
+}
+
 static void lane_succeeded(struct lane *lane, const struct report_outcome *outcomes, size_t count)
 {
     struct event_handler *handler = lane->handler;
+    refuse_aside(lane);
     backoff_reset(&lane->backoff);
     lane->away = false;
     lane->not_before_ms = 0;
-    lane->conflicts = 0;
+    lane->conflicts = lane->defects = 0;
     if (lane->alone) lane->alone -= count < lane->alone ? count : lane->alone;
     struct report *reports = mem_array(count, sizeof *reports);
     for (size_t i = 0; i < count; i++) {
@@ -259,6 +286,8 @@ static void lane_put_all_back(struct lane *lane)
 {
     while (lane->in_flight_count)
         lane_push_front(lane, lane->in_flight[--lane->in_flight_count]);
+    if (lane->aside) lane_push_front(lane, lane->aside);
+    lane->aside = NULL;
 }
 
 // The patient ones wait in their order; the others are told, also those that were not yet tried: they would be too.
@@ -286,7 +315,7 @@ static void lane_put_back(struct lane *lane, const struct error *err)
 
 static bool is_about_the_data(enum error_code code)
 {
-    return code == ERROR_INVALID || code == ERROR_TOO_LARGE || code == ERROR_INTERNAL || code == ERROR_NOT_FOUND;
+    return code == ERROR_INVALID || code == ERROR_TOO_LARGE || code == ERROR_NOT_FOUND;
 }
 
 // The one report that cannot be applied: it is kept out, the others go on.
@@ -294,13 +323,29 @@ static void lane_refuse(struct lane *lane, const struct error *err)
 {
     struct event_item *item = lane->in_flight[0];
     lane->in_flight_count = 0;
-    if (lane->alone) lane->alone--;
-    struct report_outcome refused = {.result = REPORT_REFUSED, .detail = err->text};
-    log_warn("event_handler", "report_refused", log_str("account", item->report.account_id),
-             log_str("runtime", item->report.runtime), log_str("kind", item->report.kind),
-             log_str("name", item->report.name), log_err(err));
-    count_outcome(lane->handler, &refused);
-    item_end(lane->handler, item, NULL, &refused);
+    refuse(lane, item, err);
+}
+
+// A defect of ours or of the database, met by one report: it is nobody's fault who sent it, so nothing is refused for
+// it. It is tried again, and after some tries in turns with the one behind it (lane_submit).
+static void lane_hold(struct lane *lane, const struct error *err)
+{
+    struct event_item *item = lane->in_flight[0];
+    lane->defects++;
+    if (lane->aside) { // so it is not the report: those who can come again are told to
+        struct error told;
+        error_set(&told, ERROR_UNAVAILABLE, "%.*s", ERROR_TEXT_BYTES - 1, err->text);
+        lane_put_back(lane, &told);
+    } else if (item->patient) {
+        lane_put_all_back(lane);
+    } else {
+        lane->in_flight_count = lane->defects = 0;
+        if (lane->alone) lane->alone--;
+        item_end(lane->handler, item, err, NULL);
+        return;
+    }
+    if (!lane->alone) lane->alone = 1;
+    lane->not_before_ms = clock_mono_ms() + backoff_next_ms(&lane->backoff) + 1;
 }
 
 static void lane_failed(struct lane *lane, const struct error *err)
@@ -308,6 +353,7 @@ static void lane_failed(struct lane *lane, const struct error *err)
     struct event_handler *handler = lane->handler;
     size_t count = lane->in_flight_count;
     metric_add(handler->failed, count);
+    if (is_about_the_data(err->code)) refuse_aside(lane); // the database does answer
     if (is_about_the_data(err->code) && count == 1) {
         lane_refuse(lane, err);
         return;
@@ -315,9 +361,13 @@ static void lane_failed(struct lane *lane, const struct error *err)
     if (err->code != ERROR_CANCELLED)
         log_warn("event_handler", "transaction_failed", log_c("account", lane->account_id), log_uint("reports", count),
                  log_c("code", error_code_name(err->code)), log_err(err));
-    bool split = is_about_the_data(err->code) || err->code == ERROR_TIMEOUT;
+    if (err->code == ERROR_INTERNAL && count == 1) {
+        lane_hold(lane, err);
+        return;
+    }
+    bool split = is_about_the_data(err->code) || err->code == ERROR_INTERNAL || err->code == ERROR_TIMEOUT;
     if (split && count > lane->alone) lane->alone = count;
-    if (is_about_the_data(err->code)) {
+    if (is_about_the_data(err->code) || err->code == ERROR_INTERNAL) {
         lane_put_all_back(lane);
         return;
     }
@@ -357,6 +407,10 @@ static void lane_submit(struct lane *lane)
     struct event_handler *handler = lane->handler;
     size_t most = lane->alone ? 1 : handler->options.batch_count;
     size_t bytes = 0;
+    if (lane->defects >= DEFECTS_MAX && lane->defects % 2 == 0 && lane->count > 1) {
+        lane->aside = lane_pop(lane);
+        most = 1;
+    }
     while (lane->first && lane->in_flight_count < most) {
         if (lane->in_flight_count && bytes + lane->first->bytes > handler->options.batch_bytes) break;
         struct event_item *item = lane_pop(lane);

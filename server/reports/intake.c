@@ -9,8 +9,9 @@
 #include "base/mem.h"
 #include "base/metrics.h"
 #include "server/reports/live_updates.h"
+#include "storage/manifest_blob.h"
 
-enum { MANIFEST_BYTES_MAX = 10 * 1024 * 1024, BUCKETS = 4096 };
+enum { BUCKETS = 4096 };
 
 struct source;
 

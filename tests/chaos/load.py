@@ -1,11 +1,14 @@
-"""Clients that report over HTTP as fast as they are answered, and write down every acknowledgement."""
+"""Clients that report as fast as they are answered, and write down every acknowledgement."""
 
+import contextlib
 import datetime
 import json
 import random
 import threading
 import time
 import uuid
+
+import report_tunnel
 
 EVENTS = "/2.0/api/events"
 PAYLOAD = "/2.0/api/events/event-payload"
@@ -80,7 +83,7 @@ class Writer(threading.Thread):
                     return True
                 if answer.status < 500 and answer.status not in (401, 429):
                     raise AssertionError(f"{path} answered {answer.status}: {detail[:300]}")
-                self.refused += 1
+                self.on_refused(answer)
             except (OSError, EOFError) as error:
                 self.drop(error)
             except Exception as error:
@@ -91,10 +94,63 @@ class Writer(threading.Thread):
             self.stopping.wait(self.random.uniform(0.02, 0.2))
         return False
 
+    def on_refused(self, _answer):
+        self.refused += 1
+
     def drop(self, _error):
         if self.connection:
             self.connection.close()
         self.connection = None
+
+
+class TunnelWriter(threading.Thread):
+    """The same over a tunnel of its own: states of its own objects, a few at a time, told again after a reconnect."""
+
+    def __init__(self, index, platform, runtime, token, ledger, objects, seed):
+        super().__init__(name=f"tunnel-{index}", daemon=True)
+        self.platform, self.runtime, self.token, self.ledger = platform, runtime, token, ledger
+        self.numbers = {f"{self.name}-{i}": 0 for i in range(objects)}
+        self.random, self.stopping, self.failure, self.tunnels, self.rejected = random.Random(seed), threading.Event(), None, 0, []
+
+    def run(self):
+        try:
+            while not self.stopping.is_set():
+                try:
+                    with report_tunnel.ReportTunnel(self.platform, self.runtime, self.token) as tunnel:
+                        self.tunnels += 1
+                        while not self.stopping.is_set():
+                            self.tell(tunnel)
+                except (OSError, EOFError, report_tunnel.Refused):
+                    self.stopping.wait(self.random.uniform(0.1, 0.5))
+        except Exception as error:  # the run fails with it
+            self.failure = error
+
+    def tell(self, tunnel):
+        told = []
+        for name in self.random.sample(sorted(self.numbers), min(4, len(self.numbers))):
+            self.numbers[name] += 1
+            number = self.numbers[name]
+            self.ledger.send(name, number)
+            manifest = json.dumps({
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": name, "namespace": NAMESPACE, "uid": name, "labels": {"number": str(number)}},
+                "data": {"text": self.random.randbytes(1500).hex()},
+            }).encode()
+            fields = {"version": "v1", "kind": "ConfigMap", "ns": NAMESPACE, "name": name, "uid": name, "cluster": "in-cluster"}
+            sequence = tunnel.tell(report_tunnel.OBJECT, **fields, observed_at=int(time.time() * 1000), manifest=manifest)
+            told.append((sequence, name, number))
+        while told and not self.stopping.is_set():
+            with contextlib.suppress(AssertionError):
+                tunnel.until(lambda: tunnel.acks, 1)
+            for kind, sequence, reason, _ in tunnel.acks:
+                if kind == report_tunnel.REJECT:
+                    self.rejected.append(reason)
+                if kind == report_tunnel.ACK:
+                    for number in [each for each in told if each[0] <= sequence]:
+                        self.ledger.ack(number[1], number[2])
+                    told = [each for each in told if each[0] > sequence]
+            tunnel.acks.clear()
 
 
 class OrderWatch(threading.Thread):

@@ -362,6 +362,70 @@ static void bad_data_is_isolated(void **state)
     tear_down();
 }
 
+// A defect is no word about the report: it is tried again, however often, as long as nothing else gets through.
+static void defects_are_tried_again(void **state)
+{
+    (void)state;
+    set_up(0);
+    submit("a", "h1", 0, false, ERROR_NONE);
+    answer(0, ERROR_INTERNAL);
+    check_told("h1", ERROR_INTERNAL); // comes again by itself
+    submit("a", "t1", 0, true, ERROR_NONE);
+    submit("a", "t2", 0, true, ERROR_NONE);
+    submit("a", "h2", 0, false, ERROR_NONE);
+    for (size_t i = 1; i < 9; i++) {
+        assert_string_equal(bench->applies[i].names, "t1");
+        answer(i, ERROR_INTERNAL);
+        assert_int_equal(bench->told_count, 0);
+        run_until(i + 2);
+    }
+    assert_string_equal(bench->applies[9].names, "t2"); // does the one behind get through?
+    answer(9, ERROR_INTERNAL);
+    check_told("h2", ERROR_UNAVAILABLE);
+    run_until(11);
+    assert_string_equal(bench->applies[10].names, "t1");
+    answer(10, ERROR_NONE);
+    assert_string_equal(bench->applies[11].names, "t2");
+    answer(11, ERROR_NONE);
+    assert_int_equal(bench->told[0].result, REPORT_APPLIED);
+    check_told("t1 t2", ERROR_NONE);
+    tear_down();
+}
+
+static void poison_is_kept_out(void **state)
+{
+    (void)state;
+    set_up(0);
+    submit("a", "poison", 0, true, ERROR_NONE);
+    submit("a", "t1", 0, true, ERROR_NONE);
+    submit("a", "t2", 0, true, ERROR_NONE);
+    for (size_t i = 0; i < 8; i++) {
+        assert_string_equal(bench->applies[i].names, "poison");
+        answer(i, ERROR_INTERNAL);
+        run_until(i + 2);
+    }
+    assert_string_equal(bench->applies[8].names, "t1");
+    assert_int_equal(bench->told_count, 0);
+    answer(8, ERROR_NONE);
+    assert_int_equal(bench->told[0].result, REPORT_REFUSED);
+    assert_int_equal(bench->told[1].result, REPORT_APPLIED);
+    check_told("poison t1", ERROR_NONE); // in this order: an acknowledgement covers what came before
+    assert_string_equal(bench->applies[9].names, "t2");
+    answer(9, ERROR_NONE);
+    check_told("t2", ERROR_NONE);
+    // What is put aside ends with the rest.
+    submit("b", "poison", 0, true, ERROR_NONE);
+    submit("b", "t3", 0, true, ERROR_NONE);
+    for (size_t i = 10; i < 18; i++) {
+        answer(i, ERROR_INTERNAL);
+        run_until(i + 2);
+    }
+    event_handler_destroy(bench->handler);
+    check_told("poison t3", ERROR_CANCELLED);
+    bench->handler = NULL;
+    tear_down();
+}
+
 static void full_queue(void **state)
 {
     (void)state;
@@ -437,6 +501,8 @@ int main(void)
         cmocka_unit_test(conflicts_are_tried_again_for_all),
         cmocka_unit_test(time_out_makes_transactions_smaller),
         cmocka_unit_test(bad_data_is_isolated),
+        cmocka_unit_test(defects_are_tried_again),
+        cmocka_unit_test(poison_is_kept_out),
         cmocka_unit_test(full_queue),
         cmocka_unit_test(callback_may_submit),
         cmocka_unit_test(destroy_with_items_waiting),
