@@ -198,7 +198,7 @@ static enum error_code read_definition(struct reader *r)
     TRY(skip_description(r));
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (!at(r, kinds[i].keyword)) continue;
-        struct str name;
+        struct str name = STR_EMPTY;
         TRY(next(r));
         TRY(read_name(r, &name));
         if (gql_schema_type(r->schema, name))
