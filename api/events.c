@@ -104,10 +104,11 @@ static enum error_code take_time(struct report *report, const json_t *payload, i
 {
     struct str text = json_get_str(payload, "timestamp");
     report->observed_at_ms = received_at_ms;
-    if (text.len == 0) return ERROR_NONE;
+    if (text.len == 0 || str_starts(text, STR("0001-01-01T00:00:00"))) return ERROR_NONE; // Go's word for no time
     int64_t sent_ms;
     if (clock_parse_rfc3339(text, &sent_ms, NULL) != ERROR_NONE)
         return error_set(err, ERROR_INVALID, "data.timestamp: is no RFC 3339 time");
+    if (sent_ms < 1) sent_ms = 1; // a clock that was never set is no word about now
     if (sent_ms <= received_at_ms + ahead_ms_max) report->observed_at_ms = sent_ms;
     return ERROR_NONE;
 }
