@@ -29,10 +29,10 @@ struct report {
     struct str sync_status, health_status,
         health_message; // as Argo CD spells them; stores normalise (SYNCED, OUT_OF_SYNC, ...)
     int64_t observed_at_ms;
-    uint8_t content_hash[ID_SHA256_BYTES];
-    struct str manifest;                                                             // live, JSON text, plain
-    struct str desired_manifest;                                                     // HTTP only, may be empty
-    struct str git_manifest;                                                         // HTTP only, may be empty
+    uint8_t content_hash[ID_SHA256_BYTES]; // tunnel: the object's entry in the digest tree
+    struct str manifest;                   // live, JSON text, plain
+    struct str desired_manifest;           // HTTP only, may be empty
+    struct str git_manifest;               // HTTP only, may be empty
     struct str repo_url, path, revision, commit_message, commit_author, commit_date; // HTTP source, may be empty
     struct str errors;                                                               // JSON array text or empty
     uint64_t count;                                                                  // SNAPSHOT_END

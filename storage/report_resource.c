@@ -144,14 +144,18 @@ void report_refused_plan(struct report_plan *plan, const struct report *report)
     p.count += 2;
     report_plan_add(plan, &statement_report_snapshot_refused, &p);
     p = (struct report_params){.plan = plan};
-    if (report_is_application(report)) {
+    const bool is_application = report_is_application(report);
+    if (is_application) {
         params_key(&p, report);
         params_text(&p, report->ns);
         params_text(&p, report->name);
+        params_text(&p, report->cluster.len ? report->cluster : STR("in-cluster"));
     } else {
         resource_key(&p, report);
     }
-    memcpy(&p.list[p.count], order.list, 2 * sizeof order.list[0]);
-    p.count += 2;
-    report_plan_add(plan, report_is_application(report) ? &statement_application_touch : &statement_resource_touch, &p);
+    params_text(&p, report->version);
+    params_text(&p, report->uid);
+    params_bytes_or_null(&p, str_of(arena_dup(plan->arena, report->content_hash, ID_SHA256_BYTES), ID_SHA256_BYTES));
+    params_order(&p, report);
+    report_plan_add(plan, is_application ? &statement_application_touch : &statement_resource_touch, &p);
 }

@@ -29,6 +29,10 @@ ON CONFLICT (account_id, sha256) DO UPDATE SET touched_at = now()
 -- fragment: runtime_is_there
 EXISTS (SELECT FROM report_positions WHERE account_id = $1 AND runtime = $2)
 
+-- Sessions before the fence were compared or sent whole by a newer one: what of them comes late is dropped.
+-- fragment: fence_epoch
+(SELECT fence_epoch FROM report_positions WHERE account_id = $1 AND runtime = $2)
+
 -- A tunnel's word by (epoch, sequence), over anything said by HTTP; words by HTTP among themselves by the time of
 -- observation, and the greater manifest hash where even that is the same, so that every order ends alike.
 -- fragment: is_newer
@@ -57,7 +61,7 @@ new AS (
            $25, $26, $27, $28, $29, $30, $31, $32::jsonb, $33::boolean, $34::boolean, $35, $36, $37, $38::jsonb,
            $39::jsonb, $40::jsonb, $41::timestamptz, $42::bytea, $43::bytea, $44::bigint, $45::bigint,
            $46::timestamptz
-     WHERE :{runtime_is_there}
+     WHERE :{runtime_is_there} AND ($44::bigint = 0 OR $44::bigint >= :{fence_epoch})
     ON CONFLICT (account_id, runtime, namespace, name) DO UPDATE
        SET cluster = excluded.cluster, version = excluded.version, uid = excluded.uid, is_deleted = false,
            sync_status = excluded.sync_status, health_status = excluded.health_status,
@@ -91,7 +95,7 @@ new AS (
     INSERT INTO applications AS t (account_id, runtime, namespace, name, cluster, version, uid, is_deleted,
                                    sync_status, sync_policy, epoch, sequence, observed_at)
     SELECT $1, $2, $3, $4, $5, $6, $7, true, 'UNKNOWN', 'Unknown', $8::bigint, $9::bigint, $10::timestamptz
-     WHERE :{runtime_is_there}
+     WHERE :{runtime_is_there} AND ($8::bigint = 0 OR $8::bigint >= :{fence_epoch})
     ON CONFLICT (account_id, runtime, namespace, name) DO UPDATE
        SET is_deleted = true, manifest_sha256 = NULL, content_hash = NULL, desired_sha256 = NULL, git_sha256 = NULL,
            source_repo_url = NULL, source_path = NULL, source_revision = NULL, commit_message = NULL,
@@ -147,7 +151,7 @@ new AS (
         resource_created_at, manifest_sha256, content_hash, epoch, sequence, observed_at)
     SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, false, $10, $11, $12, $13, $14, $15::jsonb, $16::jsonb, $17::jsonb,
            $18::timestamptz, $19::bytea, $20::bytea, $21::bigint, $22::bigint, $23::timestamptz
-     WHERE :{runtime_is_there}
+     WHERE :{runtime_is_there} AND ($21::bigint = 0 OR $21::bigint >= :{fence_epoch})
     ON CONFLICT (account_id, runtime, cluster, api_group, kind, namespace, name) DO UPDATE
        SET version = excluded.version, uid = excluded.uid, is_deleted = false,
            application_namespace = excluded.application_namespace, application_name = excluded.application_name,
@@ -174,7 +178,7 @@ new AS (
     INSERT INTO resources AS t (account_id, runtime, cluster, api_group, kind, namespace, name, version, uid,
                                 is_deleted, epoch, sequence, observed_at)
     SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, true, $10::bigint, $11::bigint, $12::timestamptz
-     WHERE :{runtime_is_there}
+     WHERE :{runtime_is_there} AND ($10::bigint = 0 OR $10::bigint >= :{fence_epoch})
     ON CONFLICT (account_id, runtime, cluster, api_group, kind, namespace, name) DO UPDATE
        SET is_deleted = true, manifest_sha256 = NULL, content_hash = NULL, desired_sha256 = NULL, git_sha256 = NULL,
            source_repo_url = NULL, source_path = NULL, source_revision = NULL, commit_message = NULL,
@@ -204,7 +208,7 @@ new AS (
                                last_cache_sync_at, api_versions, namespaces, labels, epoch, sequence, observed_at)
     SELECT $1, $2, $3, $4, $5, $6, $7, $8::timestamptz, $9::bigint, $10::bigint, $11::timestamptz, $12::jsonb,
            $13::jsonb, $14::jsonb, $15::bigint, $16::bigint, $17::timestamptz
-     WHERE :{runtime_is_there}
+     WHERE :{runtime_is_there} AND ($15::bigint = 0 OR $15::bigint >= :{fence_epoch})
     ON CONFLICT (account_id, runtime, name) DO UPDATE
        SET server = excluded.server, server_version = excluded.server_version,
            connection_status = excluded.connection_status, connection_message = excluded.connection_message,
@@ -227,11 +231,13 @@ UPDATE clusters
  WHERE account_id = $1 AND runtime = $2 AND name = $3 AND NOT is_deleted
    AND (($4::bigint, $5::bigint) > (epoch, sequence)
         OR ($4::bigint = 0 AND epoch = 0 AND $6::timestamptz > observed_at))
+   AND ($4::bigint = 0 OR $4::bigint >= :{fence_epoch})
 RETURNING true
 
 -- name: report_snapshot_begin
 UPDATE report_positions
-   SET snapshot_epoch = $3::bigint, snapshot_sequence = $4::bigint, snapshot_refused = 0
+   SET snapshot_epoch = $3::bigint, snapshot_sequence = $4::bigint, snapshot_refused = 0,
+       fence_epoch = greatest(fence_epoch, $3::bigint)
  WHERE account_id = $1 AND runtime = $2 AND ($3::bigint, $4::bigint) > (snapshot_epoch, snapshot_sequence)
 RETURNING false
 
@@ -240,17 +246,25 @@ UPDATE report_positions
    SET snapshot_refused = snapshot_refused + 1
  WHERE account_id = $1 AND runtime = $2 AND snapshot_epoch = $3::bigint AND snapshot_sequence < $4::bigint
 
+-- What was refused is noted without being shown: an older state of it stays, and where there is none a deleted row says
+-- what the agent has, so that it is not asked for it again and again.
 -- name: application_touch
-UPDATE applications
-   SET epoch = $5::bigint, sequence = $6::bigint
- WHERE account_id = $1 AND runtime = $2 AND namespace = $3 AND name = $4 AND NOT is_deleted
-   AND ($5::bigint, $6::bigint) > (epoch, sequence)
+INSERT INTO applications AS t (account_id, runtime, namespace, name, cluster, version, uid, is_deleted, sync_status,
+                               sync_policy, content_hash, epoch, sequence, observed_at)
+SELECT $1, $2, $3, $4, $5, $6, $7, true, 'UNKNOWN', 'Unknown', $8::bytea, $9::bigint, $10::bigint, $11::timestamptz
+ WHERE :{runtime_is_there} AND $9::bigint >= :{fence_epoch}
+ON CONFLICT (account_id, runtime, namespace, name) DO UPDATE
+   SET content_hash = excluded.content_hash, epoch = excluded.epoch, sequence = excluded.sequence
+ WHERE (excluded.epoch, excluded.sequence) > (t.epoch, t.sequence)
 
 -- name: resource_touch
-UPDATE resources
-   SET epoch = $8::bigint, sequence = $9::bigint
- WHERE account_id = $1 AND runtime = $2 AND cluster = $3 AND api_group = $4 AND kind = $5 AND namespace = $6
-   AND name = $7 AND NOT is_deleted AND ($8::bigint, $9::bigint) > (epoch, sequence)
+INSERT INTO resources AS t (account_id, runtime, cluster, api_group, kind, namespace, name, version, uid, is_deleted,
+                            content_hash, epoch, sequence, observed_at)
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, true, $10::bytea, $11::bigint, $12::bigint, $13::timestamptz
+ WHERE :{runtime_is_there} AND $11::bigint >= :{fence_epoch}
+ON CONFLICT (account_id, runtime, cluster, api_group, kind, namespace, name) DO UPDATE
+   SET content_hash = excluded.content_hash, epoch = excluded.epoch, sequence = excluded.sequence
+ WHERE (excluded.epoch, excluded.sequence) > (t.epoch, t.sequence)
 
 -- The end of a snapshot that began at a mark of the same session. What it named carries a newer (epoch, sequence) than
 -- the mark; when that is as much as the agent counted (some may have been refused), the rest is gone. Rows that only

@@ -11,16 +11,18 @@
 -- name: sessions_by_key
 SELECT set_config('enable_seqscan', 'off', true)
 
--- The epoch outlives session and runtime. Nothing happens for a runtime that was deleted or made anew meanwhile.
+-- The epoch outlives session and runtime. After a restore of an older backup sessions from before it may still have
+-- reported: the next epoch is above theirs, too. Nothing happens for a runtime that was deleted or made anew meanwhile.
 -- name: sessions_epochs
 INSERT INTO runtime_epochs (account_id, runtime, epoch)
-SELECT t.account_id, t.runtime, 1
+SELECT t.account_id, t.runtime, 1 + coalesce((SELECT greatest(p.epoch, p.fence_epoch) FROM report_positions p
+                                               WHERE p.account_id = t.account_id AND p.runtime = t.runtime), 0)
   FROM json_to_recordset($2::json) AS x (r text, i text)
  CROSS JOIN LATERAL (
        SELECT account_id, runtime FROM runtimes
         WHERE account_id = $1 AND runtime = x.r AND runtime_id = x.i
           FOR KEY SHARE) t
-ON CONFLICT (account_id, runtime) DO UPDATE SET epoch = runtime_epochs.epoch + 1
+ON CONFLICT (account_id, runtime) DO UPDATE SET epoch = greatest(runtime_epochs.epoch + 1, excluded.epoch)
 RETURNING runtime, epoch
 
 -- name: sessions_supersede

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "tunnel/stream.h"
+#include "tunnel/wire/digest.h"
 #include "tunnel/wire/handshake.h"
 
 enum {
@@ -173,7 +174,7 @@ void tunnel_reports_go_on(struct tunnel_reports *reports)
 static void reports_write_ack(struct tunnel_reports *reports, const struct wire_ack *ack)
 {
     struct strbuf text;
-    strbuf_init(&text, 1024);
+    strbuf_init(&text, 4 + 10 + DIGEST_ANSWER_BYTES_MAX);
     if (wire_ack_encode(ack, &text, NULL) == ERROR_NONE) {
         reports->unsent += text.len;
         tunnel_stream_write(reports->stream, text.at, text.len);
@@ -277,8 +278,12 @@ static void reports_open(struct tunnel_reports *reports)
                                                        .on_taken = reports_on_taken,
                                                        .on_end = reports_on_end,
                                                        .on_fail = reports_on_fail};
-    const struct tunnel_request request = {
-        .method = STR("POST"), .path = STR(WIRE_REPORTS_PATH), .authority = STR("culvert")};
+    const struct tunnel_header headers[] = {{STR(WIRE_HEADER_DIGEST), STR(WIRE_DIGEST_VERSION)}};
+    const struct tunnel_request request = {.method = STR("POST"),
+                                           .path = STR(WIRE_REPORTS_PATH),
+                                           .authority = STR("culvert"),
+                                           .headers = headers,
+                                           .header_count = 1};
     enum tunnel_cause cause;
     reports_forget(reports);
     reports->hello = false;

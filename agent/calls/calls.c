@@ -132,7 +132,8 @@ static void on_reports_close(void *arg, struct agent_stream *stream, uint32_t co
     close_reports(arg, stream);
 }
 
-static void start_reports(struct agent_calls *calls, struct agent_stream *stream)
+static void start_reports(struct agent_calls *calls, struct agent_stream *stream,
+                          const struct agent_stream_request *request)
 {
     static const struct agent_stream_events events = {.on_data = on_reports_data,
                                                       .on_end = on_reports_end,
@@ -144,10 +145,11 @@ static void start_reports(struct agent_calls *calls, struct agent_stream *stream
         return;
     }
     if (calls->reports) agent_calls_stop_reports(calls);
+    bool compares = str_eq(find_header(request, STR(WIRE_HEADER_DIGEST)), STR(WIRE_DIGEST_VERSION));
     agent_stream_attach(stream, &events, calls);
     agent_stream_respond(stream, 200, headers, 1, false);
     calls->reports = stream;
-    reporter_stream_open(calls->options.reporter, stream);
+    reporter_stream_open(calls->options.reporter, stream, compares);
 }
 
 void agent_calls_stop_reports(struct agent_calls *calls)
@@ -183,7 +185,7 @@ void agent_calls_accept(struct agent_calls *calls, struct agent_stream *stream, 
     if (!check_protocol(request)) {
         refuse(stream, 501, "no-route", "this protocol is not served");
     } else if (route.kind == AGENT_ROUTE_REPORTS && !find_header(request, STR(WIRE_HEADER_IDENTITY)).len) {
-        start_reports(calls, stream); // of the platform itself: a call for a person carries an identity
+        start_reports(calls, stream, request); // of the platform itself: a call for a person carries an identity
     } else if (route.kind == AGENT_ROUTE_REPORTS) {
         refuse(stream, 404, "no-route", "no service answers under this path");
     } else if (!route.anonymous && check_identity(calls, request, key, &err)) {

@@ -467,6 +467,12 @@ void collector_relist(struct collector *collector)
     collector->stale_barrier = 0;
 }
 
+void collector_fetch(struct collector *collector, struct str group, struct str kind, struct str ns, struct str name)
+{
+    struct inventory_resource *resource = inventory_find(collector->inventory, group, kind, ns, name);
+    if (resource && resource->uid && resource->reported) on_stale(collector, resource);
+}
+
 void collector_resume(struct collector *collector)
 {
     for (struct kind_watch *kind_watch = collector->kinds; kind_watch; kind_watch = kind_watch->next)

@@ -1,7 +1,7 @@
 // collector: follows the cluster with one watch a kind and says which objects are to be reported. Kinds come in tiers
 // (applications, what they name, ReplicaSets, Pods), listed one after the other, so that owners are known before what
 // they own. Applications, application sets, rollouts, analysis runs and workflows are always reported, the rest as
-// inventory.h says. Owned by the reporter, made anew for every stream; the loop of its client.
+// inventory.h says. Owned by the reporter, and kept for a while between streams; the loop of its client.
 #ifndef CULVERT_AGENT_COLLECTOR_H
 #define CULVERT_AGENT_COLLECTOR_H
 
@@ -38,6 +38,8 @@ struct collector *collector_create(const struct collector_options *options, stru
 void collector_destroy(struct collector *collector);               // NULL is fine; not inside its callbacks
 void collector_tick(struct collector *collector, uint64_t now_ms); // a few times a second
 void collector_relist(struct collector *collector);                // everything is reported again
+// One object's content is fetched and reported again; nothing happens when there is none, or it is not reported.
+void collector_fetch(struct collector *collector, struct str group, struct str kind, struct str ns, struct str name);
 void collector_resume(struct collector *collector);
 // Every list is, and what was to be fetched by then has been.
 bool collector_is_complete(const struct collector *collector);

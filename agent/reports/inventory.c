@@ -439,6 +439,13 @@ void inventory_sweep(struct inventory *inventory, struct inventory_kind *kind, c
     mem_free(gone);
 }
 
+struct inventory_resource *inventory_find(const struct inventory *inventory, struct str group, struct str kind,
+                                          struct str ns, struct str name)
+{
+    AUTO_FREE char *key = mem_printf("%.*s/%.*s/%.*s/%.*s", STR_ARG(group), STR_ARG(kind), STR_ARG(ns), STR_ARG(name));
+    return key_table_get(inventory->resources, str_c(key));
+}
+
 struct str inventory_application_ns(const struct inventory_resource *resource)
 {
     return str_c(resource->application ? resource->application->ns : NULL);

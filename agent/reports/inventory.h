@@ -67,6 +67,9 @@ void inventory_seen(struct inventory *inventory, struct inventory_kind *kind, ui
 void inventory_deleted(struct inventory *inventory, struct inventory_kind *kind, struct str ns, struct str name);
 // A list is complete: what it did not hold is gone. ns NULL: the list was of all namespaces.
 void inventory_sweep(struct inventory *inventory, struct inventory_kind *kind, const char *ns, uint64_t generation);
+// NULL: there is none.
+struct inventory_resource *inventory_find(const struct inventory *inventory, struct str group, struct str kind,
+                                          struct str ns, struct str name);
 // Its name and namespace; empty for none.
 struct str inventory_application_ns(const struct inventory_resource *resource);
 struct str inventory_application_name(const struct inventory_resource *resource);

@@ -20,6 +20,8 @@ struct outbox {
     size_t bytes;
     size_t told;
     size_t untold; // queued, alive and not told since the mark
+    enum outbox_mode mode;
+    struct digest_tree tree;
 };
 
 enum { OBJECTS_MAX = 200000, BYTES_MAX = 64 * 1024 * 1024, BURST = 10, INTERVAL_MS = 1000, COMPRESSION_LEVEL = 3 };
@@ -75,6 +77,13 @@ static void set_state(struct outbox *outbox, struct outbox_slot *slot, enum outb
     outbox->untold += is_untold(slot);
 }
 
+// Its place in the tree: taken with the entry it has then.
+static void set_counted(struct outbox *outbox, struct outbox_slot *slot, bool counted)
+{
+    if (slot->counted != counted) digest_tree_toggle(&outbox->tree, slot->entry);
+    slot->counted = counted;
+}
+
 static struct str copy(struct str s)
 {
     return str_of(mem_strndup(s.at ? s.at : "", s.len), s.len);
@@ -110,6 +119,7 @@ static void set_manifest(struct outbox *outbox, struct outbox_slot *slot, struct
 static void slot_free(struct outbox *outbox, struct outbox_slot *slot)
 {
     set_state(outbox, slot, OUTBOX_IDLE, false, false);
+    set_counted(outbox, slot, false);
     drop_manifest(outbox, slot);
     struct outbox_object *o = &slot->object;
     struct str *texts[] = {&o->group,       &o->version,      &o->kind,           &o->ns,
@@ -165,9 +175,28 @@ void outbox_mark(struct outbox *outbox)
 {
     size_t cursor = 0;
     for (struct outbox_slot *slot; (slot = key_table_next(outbox->slots, &cursor, NULL));) {
-        slot->listed = false;
+        slot->listed = slot->unsure = false;
         set_state(outbox, slot, slot->state, slot->deleted, false);
     }
+    outbox->mode = OUTBOX_TELLS;
+}
+
+void outbox_pause(struct outbox *outbox)
+{
+    size_t cursor = 0;
+    for (struct outbox_slot *slot; (slot = key_table_next(outbox->slots, &cursor, NULL));) {
+        // A tombstone is told again: that costs little, and says it before the digests are compared.
+        bool again = slot->state == OUTBOX_IN_FLIGHT && slot->deleted;
+        bool idle = slot->state == OUTBOX_IN_FLIGHT && !slot->deleted;
+        if (slot->told || idle) slot->unsure = true;
+        set_state(outbox, slot, again ? OUTBOX_QUEUED : idle ? OUTBOX_IDLE : slot->state, slot->deleted, false);
+    }
+    outbox->mode = OUTBOX_CLOSED;
+}
+
+void outbox_set_mode(struct outbox *outbox, enum outbox_mode mode)
+{
+    outbox->mode = mode;
 }
 
 static char *make_key(struct str group, struct str kind, struct str ns, struct str name)
@@ -183,13 +212,6 @@ const struct outbox_slot *outbox_find(const struct outbox *outbox, struct str gr
 }
 
 // ---- changes -------------------------------------------------------------------------------------------------
-
-static bool same_content(const struct outbox_object *a, const struct outbox_object *b)
-{
-    return memcmp(a->hash, b->hash, ID_SHA256_BYTES) == 0 && str_eq(a->uid, b->uid) &&
-           str_eq(a->application_ns, b->application_ns) && str_eq(a->application_name, b->application_name) &&
-           str_eq(a->sync_status, b->sync_status) && str_eq(a->health_status, b->health_status);
-}
 
 // Takes a token for one change; without one the change waits for the interval.
 static void meter(struct outbox *outbox, struct outbox_slot *slot, uint64_t now_ms)
@@ -237,13 +259,26 @@ static struct outbox_slot *slot_of(struct outbox *outbox, const struct outbox_ob
     return slot;
 }
 
-enum outbox_put outbox_put(struct outbox *outbox, const struct outbox_object *object, uint64_t now_ms)
+static void make_entry(const struct outbox *outbox, const struct outbox_object *object, uint8_t out[DIGEST_ENTRY_BYTES])
 {
-    struct outbox_slot *slot = slot_of(outbox, object, now_ms);
-    if (!slot) return OUTBOX_PUT_REFUSED;
-    slot->listed = true;
-    bool known = slot->state == OUTBOX_QUEUED || slot->told || slot->refused;
-    if (known && !slot->deleted && same_content(&slot->object, object)) return OUTBOX_PUT_UNCHANGED;
+    digest_entry_make(&(struct digest_object){.cluster = str_c(outbox->options.cluster_name),
+                                              .group = object->group,
+                                              .kind = object->kind,
+                                              .ns = object->ns,
+                                              .name = object->name,
+                                              .version = object->version,
+                                              .uid = object->uid,
+                                              .application_ns = object->application_ns,
+                                              .application_name = object->application_name,
+                                              .sync_status = object->sync_status,
+                                              .health_status = object->health_status,
+                                              .manifest_sha256 = object->hash},
+                      out);
+}
+
+static void keep(struct outbox *outbox, struct outbox_slot *slot, const struct outbox_object *object,
+                 const uint8_t entry[DIGEST_ENTRY_BYTES])
+{
     struct outbox_object *kept = &slot->object;
     replace(&kept->version, object->version);
     replace(&kept->uid, object->uid);
@@ -253,7 +288,36 @@ enum outbox_put outbox_put(struct outbox *outbox, const struct outbox_object *ob
     replace(&kept->health_status, object->health_status);
     memcpy(kept->hash, object->hash, sizeof kept->hash);
     kept->observed_at_ms = object->observed_at_ms;
+    set_counted(outbox, slot, false);
+    memcpy(slot->entry, entry, sizeof slot->entry);
+    set_counted(outbox, slot, true);
+}
+
+// May the change wait for the next exchange, so that its content need not be kept?
+static bool may_be_unsure(const struct outbox *outbox, const struct outbox_slot *slot)
+{
+    bool is_new = !slot->counted && !slot->deleted;
+    return (outbox->mode != OUTBOX_TELLS && is_new) ||
+           (outbox->mode == OUTBOX_CLOSED && outbox->bytes >= outbox->options.bytes_max / 4);
+}
+
+enum outbox_put outbox_put(struct outbox *outbox, const struct outbox_object *object, uint64_t now_ms)
+{
+    struct outbox_slot *slot = slot_of(outbox, object, now_ms);
+    if (!slot) return OUTBOX_PUT_REFUSED;
+    uint8_t entry[DIGEST_ENTRY_BYTES];
+    make_entry(outbox, object, entry);
+    slot->listed = true;
+    bool known = slot->state == OUTBOX_QUEUED || slot->told || slot->refused || slot->unsure;
+    if (known && !slot->deleted && memcmp(slot->entry, entry, sizeof entry) == 0) return OUTBOX_PUT_UNCHANGED;
+    slot->unsure = may_be_unsure(outbox, slot);
     slot->refused = false;
+    keep(outbox, slot, object, entry);
+    if (slot->unsure) {
+        drop_manifest(outbox, slot);
+        set_state(outbox, slot, OUTBOX_IDLE, false, false);
+        return OUTBOX_PUT_UNSURE;
+    }
     set_manifest(outbox, slot, object->manifest);
     queue(outbox, slot, false, now_ms);
     return OUTBOX_PUT_QUEUED;
@@ -263,7 +327,10 @@ static void delete_slot(struct outbox *outbox, struct outbox_slot *slot, uint64_
 {
     if (slot->deleted) return;
     drop_manifest(outbox, slot);
-    if (slot->sequence == 0) { // the platform never heard of it
+    set_counted(outbox, slot, false);
+    bool heard_of = slot->sequence || slot->told || slot->unsure || slot->refused;
+    slot->unsure = slot->refused = false;
+    if (!heard_of) {
         slot_forget(outbox, slot);
         return;
     }
@@ -336,6 +403,50 @@ void outbox_refuse(struct outbox *outbox, uint64_t sequence)
         set_state(outbox, slot, OUTBOX_IDLE, false, false);
         return;
     }
+}
+
+// ---- exchanges of digests ------------------------------------------------------------------------------------
+
+const struct digest_tree *outbox_tree(const struct outbox *outbox)
+{
+    return &outbox->tree;
+}
+
+void outbox_each_entry(const struct outbox *outbox, void (*on_each)(void *arg, const uint8_t *entry), void *arg)
+{
+    size_t cursor = 0;
+    for (const struct outbox_slot *slot; (slot = key_table_next(outbox->slots, &cursor, NULL));)
+        if (slot->counted) on_each(arg, slot->entry);
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    return memcmp(a, b, DIGEST_KEY_BYTES);
+}
+
+size_t outbox_settle(struct outbox *outbox, const uint8_t (*keys)[DIGEST_KEY_BYTES], size_t count,
+                     void (*on_wanted)(void *arg, const struct outbox_slot *slot), void *arg)
+{
+    size_t cursor = 0, wanted = 0;
+    for (struct outbox_slot *slot; (slot = key_table_next(outbox->slots, &cursor, NULL));) {
+        // What was told since the stream began, or is about to be, is newer than what was compared.
+        bool on_its_way = slot->state != OUTBOX_IDLE || slot->told || !slot->counted;
+        if (!on_its_way && count && bsearch(slot->entry, keys, count, sizeof *keys, compare_keys)) {
+            slot->refused = false;
+            on_wanted(arg, slot);
+            wanted++;
+        } else if (!on_its_way) {
+            set_state(outbox, slot, OUTBOX_IDLE, false, !slot->refused);
+        }
+        slot->unsure = false;
+    }
+    outbox->mode = OUTBOX_TELLS;
+    return wanted;
+}
+
+size_t outbox_in_flight(const struct outbox *outbox)
+{
+    return outbox->in_flight.count;
 }
 
 size_t outbox_count(const struct outbox *outbox)

@@ -1,8 +1,9 @@
 // outbox: what is still to be told about each object. One slot an object (group, kind, namespace, name), the newest
 // state wins, so its size is bounded by the number of objects and the latest state is never dropped. Manifests are kept
 // compressed and only until they are written; what remains of an object is its identity and two hashes. A slot that
-// changes more often than the platform needs to know (10 changes in 10 s) is told once a second. Owned by the
-// reporter; one thread; no I/O.
+// changes more often than the platform needs to know (10 changes in 10 s) is told once a second. All objects together
+// are a digest tree (tunnel/wire/digest_tree.h), kept up to date with each change. Owned by the reporter; one thread;
+// no I/O.
 #ifndef CULVERT_AGENT_OUTBOX_H
 #define CULVERT_AGENT_OUTBOX_H
 
@@ -12,6 +13,7 @@
 
 #include "base/id.h"
 #include "base/str.h"
+#include "tunnel/wire/digest_tree.h"
 
 struct outbox;
 
@@ -21,11 +23,19 @@ enum outbox_state {
     OUTBOX_IN_FLIGHT, // written, not acknowledged
 };
 
+// What becomes of a change.
+enum outbox_mode {
+    OUTBOX_TELLS,  // it is queued
+    OUTBOX_ASKS,   // an object seen for the first time is unsure: the platform is being asked what it has
+    OUTBOX_CLOSED, // there is no stream: the same, and beyond a quarter of bytes_max for every change
+};
+
 struct outbox_options {
-    size_t objects_max;   // 0: 200,000
-    size_t bytes_max;     // of retained manifests, 0: 64 MiB; beyond it outbox_is_full()
-    unsigned burst;       // changes of one object before it is slowed, 0: 10
-    uint64_t interval_ms; // between its changes from then on, 0: 1,000
+    const char *cluster_name; // of all objects, NULL: in-cluster; outlives it
+    size_t objects_max;       // 0: 200,000
+    size_t bytes_max;         // of retained manifests, 0: 64 MiB; beyond it outbox_is_full()
+    unsigned burst;           // changes of one object before it is slowed, 0: 10
+    uint64_t interval_ms;     // between its changes from then on, 0: 1,000
 };
 
 // What to tell. Views, copied.
@@ -42,9 +52,12 @@ struct outbox_slot {
     size_t manifest_bytes;       // before compression
     bool deleted;                // a tombstone is queued or in flight; the slot goes when it is acknowledged
     enum outbox_state state;
-    uint64_t sequence;     // of the last record written, 0: none
-    bool told;             // the platform holds the object: an OBJECT was written since the mark
-    bool refused;          // the platform refused this very hash
+    uint64_t sequence; // of the last record written, 0: none
+    bool told;         // the platform holds the object: an OBJECT was written since the mark
+    bool refused;      // the platform refused this very hash
+    bool unsure;       // the platform may have it: nothing is queued, the next exchange of digests will tell
+    bool counted;      // its entry is in the tree
+    uint8_t entry[DIGEST_ENTRY_BYTES];
     bool listed;           // seen by the running snapshot
     uint64_t queued_at_ms; // monotonic
     // The outbox's own: its place in the queue or among those in flight, and the token bucket.
@@ -57,14 +70,18 @@ struct outbox_slot {
 
 struct outbox *outbox_create(const struct outbox_options *options); // NULL: defaults
 void outbox_destroy(struct outbox *outbox);                         // NULL is fine
-// Forgets everything: the stream is gone, the next one begins with a snapshot.
+// Forgets everything: the next stream begins with a snapshot.
 void outbox_clear(struct outbox *outbox);
+// The stream is gone: what was on its way may or may not have arrived. What is queued stays so. Mode: CLOSED.
+void outbox_pause(struct outbox *outbox);
+void outbox_set_mode(struct outbox *outbox, enum outbox_mode mode);
 // A snapshot begins: nothing counts as told or listed any more; every object is expected to be put again.
 void outbox_mark(struct outbox *outbox);
 
 enum outbox_put {
     OUTBOX_PUT_QUEUED,
     OUTBOX_PUT_UNCHANGED, // the platform has it, or has refused it
+    OUTBOX_PUT_UNSURE,    // it may
     OUTBOX_PUT_REFUSED,   // too many objects
 };
 enum outbox_put outbox_put(struct outbox *outbox, const struct outbox_object *object, uint64_t now_ms);
@@ -85,10 +102,20 @@ void outbox_acknowledge(struct outbox *outbox, uint64_t sequence);
 // The record was refused: its content is not sent again until it changes.
 void outbox_refuse(struct outbox *outbox, uint64_t sequence);
 
+// ---- exchanges of digests -------------------------------------------------------------------------------------
+
+const struct digest_tree *outbox_tree(const struct outbox *outbox);
+void outbox_each_entry(const struct outbox *outbox, void (*on_each)(void *arg, const uint8_t *entry), void *arg);
+// The exchange is over: the platform lacks the objects of these keys (sorted) and has all others. on_wanted is called
+// for each whose content is not on its way already; it must not call back in. Mode: TELLS. Returns how many.
+size_t outbox_settle(struct outbox *outbox, const uint8_t (*keys)[DIGEST_KEY_BYTES], size_t count,
+                     void (*on_wanted)(void *arg, const struct outbox_slot *slot), void *arg);
+
 size_t outbox_count(const struct outbox *outbox);  // slots
 size_t outbox_queued(const struct outbox *outbox); // records to write
-size_t outbox_bytes(const struct outbox *outbox);  // retained manifests
-size_t outbox_told(const struct outbox *outbox);   // objects the platform holds since the mark
+size_t outbox_in_flight(const struct outbox *outbox);
+size_t outbox_bytes(const struct outbox *outbox); // retained manifests
+size_t outbox_told(const struct outbox *outbox);  // objects the platform holds since the mark
 // Is there an object that lives, was not refused and has not been written since the mark?
 bool outbox_has_untold(const struct outbox *outbox);
 bool outbox_is_full(const struct outbox *outbox);

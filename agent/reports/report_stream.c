@@ -4,9 +4,10 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metrics.h"
+#include "tunnel/wire/digest.h"
 #include "tunnel/wire/report.h"
 
-enum { WRITE_BYTES_MAX = 64 * 1024, ACK_BYTES_MAX = 64 * 1024, CLUSTERS_MAX = 100, CLUSTER_BYTES_MAX = 64 * 1024 };
+enum { WRITE_BYTES_MAX = 64 * 1024, ACK_BYTES_MAX = 256 * 1024, CLUSTERS_MAX = 100, CLUSTER_BYTES_MAX = 64 * 1024 };
 
 struct report_stream {
     struct report_stream_options options;
@@ -144,6 +145,18 @@ static void emit_cluster(struct report_stream *stream)
     mem_free(manifest);
 }
 
+static bool emit_digest(struct report_stream *stream)
+{
+    if (!stream->options.resync) return false;
+    struct strbuf payload;
+    strbuf_init(&payload, DIGEST_BYTES_MAX);
+    bool any = resync_next(stream->options.resync, &payload);
+    struct wire_report record = {.type = WIRE_REPORT_DIGEST, .digest = strbuf_str(&payload)};
+    if (any) any = emit(stream, &record, "digest");
+    strbuf_finish(&payload);
+    return any;
+}
+
 // Encodes the next record into `out`. False: nothing is due.
 static bool next_record(struct report_stream *stream, bool lists_complete, uint64_t now_ms, uint64_t *out_wait_ms)
 {
@@ -152,6 +165,7 @@ static bool next_record(struct report_stream *stream, bool lists_complete, uint6
         stream->hello_written = true;
         return emit(stream, &hello, "hello");
     }
+    if (emit_digest(stream)) return true;
     if (stream->begin_wanted) {
         struct wire_report begin = {.type = WIRE_REPORT_SNAPSHOT_BEGIN};
         stream->begin_wanted = false;
@@ -222,6 +236,7 @@ static void on_ack(struct report_stream *stream, const struct wire_ack *ack)
         outbox_refuse(stream->options.outbox, ack->sequence);
         break;
     case WIRE_ACK_RESYNC: stream->options.on_resync(stream->options.arg); break;
+    case WIRE_ACK_DIGEST: break; // below
     }
 }
 
@@ -255,6 +270,10 @@ void report_stream_ack_bytes(struct report_stream *stream, const uint8_t *at, si
         }
         offset += used;
         on_ack(stream, &ack);
+        if (ack.type != WIRE_ACK_DIGEST || !stream->options.resync) continue;
+        if (resync_take(stream->options.resync, ack.digest, &err) == ERROR_NONE) continue;
+        fail(stream, err.text);
+        return;
     }
     strbuf_drop_front(&stream->acks, offset);
 }

@@ -5,7 +5,8 @@
 // A snapshot: SNAPSHOT_BEGIN, then every object as its list brings it, SNAPSHOT_END once all lists are complete and
 // all they held has been written. Changes in between are ordinary records. END's count is the number of objects whose
 // last record since BEGIN is an OBJECT that was not refused: what the platform holds with a sequence at or behind the
-// mark.
+// mark. Where the platform compares, the words of resync.h go out in front of anything else, and a snapshot only when
+// it asks for one.
 #ifndef CULVERT_AGENT_REPORT_STREAM_H
 #define CULVERT_AGENT_REPORT_STREAM_H
 
@@ -13,6 +14,7 @@
 #include <stdint.h>
 
 #include "agent/reports/outbox.h"
+#include "agent/reports/resync.h"
 #include "base/str.h"
 
 struct report_stream;
@@ -23,10 +25,12 @@ struct report_sink {
     // The platform broke the protocol: end the stream.
     void (*fail)(void *arg);
     void *arg;
+    bool compares; // the platform offers exchanges of digests
 };
 
 struct report_stream_options {
     struct outbox *outbox;
+    struct resync *resync; // NULL: the platform does not compare
     struct report_sink sink;
     const char *boot_id, *cluster_name; // outlive it
     uint64_t *sequence;                 // the last one used in this boot

@@ -6,6 +6,7 @@
 #include "agent/reports/collector.h"
 #include "agent/reports/projection.h"
 #include "agent/reports/redaction.h"
+#include "agent/reports/resync.h"
 #include "agent/tunnel/session.h"
 #include "base/backoff.h"
 #include "base/clock.h"
@@ -14,14 +15,25 @@
 #include "base/mem.h"
 #include "base/metrics.h"
 
-enum { TICK_MS = 250, SNAPSHOT_TICK_MS = 50, RESYNC_BASE_MS = 1000, RESYNC_CAP_MS = 300000, QUIET_RESYNC_MS = 600000 };
-
-struct reporter_metrics {
-    struct metric *objects, *bytes, *restarts, *lag;
+enum {
+    TICK_MS = 250,
+    SNAPSHOT_TICK_MS = 50,
+    RESYNC_BASE_MS = 1000,
+    RESYNC_CAP_MS = 300000,
+    QUIET_RESYNC_MS = 600000,
+    KEEP_MS = 600000,       // without a stream the cluster is still watched for so long
+    HURRY_MS = 5000,        // a stream that is never quiet is compared all the same
+    UNANSWERED_MS = 120000, // then the platform is asked anew
+    FETCHED_MAX = 64,       // so many objects are fetched one by one; for more, lists are cheaper
 };
 
-// Everything that lives with a stream (collector, clusters, stream) is made when it opens and dies when it closes: the
-// API server is the memory, and the snapshot of the next stream tells what happened in between.
+struct reporter_metrics {
+    struct metric *objects, *bytes, *restarts, *lag, *unchanged, *differences, *full;
+};
+
+// Stream, its exchange of digests and clusters are made when a stream opens and die when it closes. Collector and
+// outbox stay for a while, so that the next stream needs no more than a comparison; with a platform that does not
+// compare they die, too, and the snapshot of the next stream tells what happened in between.
 struct reporter {
     struct loop *loop;
     struct reporter_options options; // texts owned
@@ -32,13 +44,17 @@ struct reporter {
     struct collector *collector;
     struct cluster_report *clusters;
     struct report_stream *stream;
+    struct resync *digests; // NULL: the platform does not compare
     struct agent_stream *tunnel_stream;
     char boot_id[ID_UUID_BYTES];
     uint64_t sequence;
     struct backoff resync;
     uint64_t resync_at_ms, snapshot_at_ms; // 0: none
-    uint64_t gap_since_ms;                 // there was no stream, and no snapshot has made up for it; 0: none
-    bool held_back;                        // the outbox was full: watches wait
+    uint64_t gap_since_ms;                 // there was no stream, and nothing has made up for it yet; 0: none
+    bool to_compare;                       // once the lists are complete
+    uint64_t opened_at_ms, closed_at_ms, asked_at_ms;
+    size_t fetched; // of what the platform wanted
+    bool held_back; // the outbox was full: watches wait
     uint64_t restarts_counted;
     uv_timer_t tick, turn;
     int handles;
@@ -162,29 +178,103 @@ static void request_turn(struct reporter *reporter)
 static void begin_snapshot(struct reporter *reporter)
 {
     reporter->resync_at_ms = 0;
+    reporter->to_compare = false;
+    if (reporter->digests) resync_stop(reporter->digests);
     report_stream_begin_snapshot(reporter->stream);
     collector_relist(reporter->collector);
     log_info("reporter", "snapshot_begin", log_uint("sequence", reporter->sequence));
+}
+
+static void let_go(struct reporter *reporter);
+
+// The lists are complete, and what happened before this moment has been told and taken, if that ever comes to an end.
+static bool may_compare(const struct reporter *reporter, uint64_t now_ms)
+{
+    if (!reporter->to_compare || resync_is_asking(reporter->digests) || now_ms < reporter->resync_at_ms) return false;
+    if (!collector_is_complete(reporter->collector)) return false;
+    bool quiet = outbox_queued(reporter->outbox) == 0 && outbox_in_flight(reporter->outbox) == 0;
+    return quiet || now_ms >= reporter->opened_at_ms + HURRY_MS;
+}
+
+static void compare(struct reporter *reporter, uint64_t now_ms)
+{
+    if (resync_is_asking(reporter->digests) && now_ms >= reporter->asked_at_ms + UNANSWERED_MS)
+        resync_stop(reporter->digests);
+    if (!may_compare(reporter, now_ms)) return;
+    reporter->resync_at_ms = 0;
+    reporter->asked_at_ms = now_ms;
+    reporter->fetched = 0;
+    resync_begin(reporter->digests);
 }
 
 static void on_tick(uv_timer_t *timer)
 {
     struct reporter *reporter = timer->data;
     uint64_t now_ms = clock_mono_ms();
-    if (reporter->resync_at_ms && now_ms >= reporter->resync_at_ms && !report_stream_in_snapshot(reporter->stream))
+    if (!reporter->stream && now_ms >= reporter->closed_at_ms + KEEP_MS) {
+        let_go(reporter);
+        return;
+    }
+    bool in_snapshot = reporter->stream && report_stream_in_snapshot(reporter->stream);
+    if (reporter->stream && !reporter->to_compare && !in_snapshot && reporter->resync_at_ms &&
+        now_ms >= reporter->resync_at_ms) {
         begin_snapshot(reporter);
+        in_snapshot = true;
+    }
     collector_tick(reporter->collector, now_ms);
-    cluster_report_tick(reporter->clusters, now_ms);
+    if (reporter->clusters) cluster_report_tick(reporter->clusters, now_ms);
+    if (reporter->digests) compare(reporter, now_ms);
     show_metrics(reporter);
     request_turn(reporter);
-    // Each tier of kinds begins in a tick: while a snapshot waits for them they come faster.
-    uv_timer_set_repeat(timer, report_stream_in_snapshot(reporter->stream) ? SNAPSHOT_TICK_MS : TICK_MS);
+    // Each tier of kinds begins in a tick: while something waits for them they come faster.
+    uv_timer_set_repeat(timer, in_snapshot || reporter->to_compare ? SNAPSHOT_TICK_MS : TICK_MS);
 }
+
+// ---- comparing -----------------------------------------------------------------------------------------------
+
+static void on_wanted(void *arg, const struct outbox_slot *slot)
+{
+    struct reporter *reporter = arg;
+    const struct outbox_object *object = &slot->object;
+    if (reporter->fetched++ < FETCHED_MAX)
+        collector_fetch(reporter->collector, object->group, object->kind, object->ns, object->name);
+}
+
+static void on_settled(void *arg, size_t wanted)
+{
+    struct reporter *reporter = arg;
+    reporter->to_compare = false;
+    reporter->gap_since_ms = 0;
+    backoff_reset(&reporter->resync);
+    metric_add(wanted ? reporter->metrics.differences : reporter->metrics.unchanged, 1);
+    log_info("reporter", "compared", log_uint("objects", outbox_count(reporter->outbox)), log_uint("wanted", wanted));
+    if (wanted > FETCHED_MAX) collector_relist(reporter->collector);
+}
+
+static void on_snapshot(void *arg)
+{
+    struct reporter *reporter = arg;
+    if (report_stream_in_snapshot(reporter->stream)) return;
+    metric_add(reporter->metrics.full, 1);
+    begin_snapshot(reporter);
+}
+
+static void on_later(void *arg)
+{
+    struct reporter *reporter = arg;
+    uint64_t wait_ms = backoff_next_ms(&reporter->resync);
+    reporter->resync_at_ms = clock_mono_ms() + wait_ms;
+    log_info("reporter", "compare_later", log_uint("wait_ms", wait_ms));
+}
+
+static const struct resync_events resync_events = {on_settled, on_wanted, on_snapshot, on_later};
+
+// ---- opening and closing -------------------------------------------------------------------------------------
 
 static void on_resync(void *arg)
 {
     struct reporter *reporter = arg;
-    if (reporter->resync_at_ms) return;
+    if (reporter->resync_at_ms || reporter->to_compare) return;
     uint64_t now_ms = clock_mono_ms();
     // A platform that is never content gets its snapshots ever more slowly; one long after the last is a new matter.
     if (reporter->snapshot_at_ms && now_ms - reporter->snapshot_at_ms > QUIET_RESYNC_MS)
@@ -194,30 +284,45 @@ static void on_resync(void *arg)
     log_info("reporter", "resync_wanted", log_uint("wait_ms", wait_ms));
 }
 
+// Forgets the cluster.
+static void let_go(struct reporter *reporter)
+{
+    uv_timer_stop(&reporter->tick);
+    collector_destroy(reporter->collector);
+    reporter->collector = NULL;
+    outbox_clear(reporter->outbox);
+    reporter->held_back = false;
+    reporter->restarts_counted = 0;
+    show_metrics(reporter);
+}
+
 void reporter_stream_closed(struct reporter *reporter)
 {
     if (!reporter->stream) return;
     if (!reporter->gap_since_ms) reporter->gap_since_ms = clock_mono_ms();
-    uv_timer_stop(&reporter->tick);
+    bool keep = reporter->digests != NULL;
     uv_timer_stop(&reporter->turn);
-    collector_destroy(reporter->collector);
     cluster_report_destroy(reporter->clusters);
     report_stream_destroy(reporter->stream);
-    outbox_clear(reporter->outbox);
-    reporter->collector = NULL;
+    resync_destroy(reporter->digests);
     reporter->clusters = NULL;
     reporter->stream = NULL;
+    reporter->digests = NULL;
     reporter->tunnel_stream = NULL;
-    reporter->held_back = false;
-    reporter->resync_at_ms = reporter->restarts_counted = 0;
+    reporter->to_compare = false;
+    reporter->resync_at_ms = 0;
+    reporter->closed_at_ms = clock_mono_ms();
+    if (!keep) {
+        let_go(reporter);
+        return;
+    }
+    outbox_pause(reporter->outbox);
     show_metrics(reporter);
 }
 
-void reporter_sink_open(struct reporter *reporter, const struct report_sink *sink)
+static enum error_code open_collector(struct reporter *reporter, struct error *err)
 {
-    reporter_stream_closed(reporter);
     const struct reporter_options *o = &reporter->options;
-    struct error err;
     reporter->collector = collector_create(&(struct collector_options){.client = reporter->client,
                                                                        .namespaces = o->namespaces,
                                                                        .events = &collector_events,
@@ -226,8 +331,28 @@ void reporter_sink_open(struct reporter *reporter, const struct report_sink *sin
                                                                        .silence_ms = o->silence_ms,
                                                                        .absent_retry_ms = o->absent_retry_ms,
                                                                        .page_limit = o->page_limit},
-                                           &err);
-    if (!reporter->collector) { // checked when the reporter was made
+                                           err);
+    return reporter->collector ? ERROR_NONE : err->code;
+}
+
+static void begin(struct reporter *reporter)
+{
+    reporter->opened_at_ms = clock_mono_ms();
+    reporter->to_compare = reporter->digests != NULL;
+    if (!reporter->to_compare) {
+        begin_snapshot(reporter);
+        return;
+    }
+    outbox_set_mode(reporter->outbox, OUTBOX_ASKS);
+    if (!collector_is_complete(reporter->collector)) resync_probe(reporter->digests);
+}
+
+void reporter_sink_open(struct reporter *reporter, const struct report_sink *sink)
+{
+    reporter_stream_closed(reporter);
+    const struct reporter_options *o = &reporter->options;
+    struct error err;
+    if (!reporter->collector && open_collector(reporter, &err)) { // checked when the reporter was made
         log_error("reporter", "not_started", log_err(&err));
         sink->fail(sink->arg);
         return;
@@ -238,14 +363,16 @@ void reporter_sink_open(struct reporter *reporter, const struct report_sink *sin
                                                                                 .arg = reporter,
                                                                                 .on_cluster = on_cluster,
                                                                                 .counts = cluster_counts});
+    if (sink->compares) reporter->digests = resync_create(reporter->outbox, &resync_events, reporter);
     reporter->stream = report_stream_create(&(struct report_stream_options){.outbox = reporter->outbox,
+                                                                            .resync = reporter->digests,
                                                                             .sink = *sink,
                                                                             .boot_id = reporter->boot_id,
                                                                             .cluster_name = o->cluster_name,
                                                                             .sequence = &reporter->sequence,
                                                                             .arg = reporter,
                                                                             .on_resync = on_resync});
-    begin_snapshot(reporter);
+    begin(reporter);
     uv_timer_start(&reporter->tick, on_tick, 0, TICK_MS);
 }
 
@@ -261,11 +388,11 @@ static void tunnel_fail(void *arg)
     agent_stream_reset(reporter->tunnel_stream, AGENT_STREAM_PROTOCOL_ERROR);
 }
 
-void reporter_stream_open(struct reporter *reporter, struct agent_stream *stream)
+void reporter_stream_open(struct reporter *reporter, struct agent_stream *stream, bool compares)
 {
     reporter_stream_closed(reporter);
     reporter->tunnel_stream = stream;
-    reporter_sink_open(reporter, &(struct report_sink){tunnel_write, tunnel_fail, reporter});
+    reporter_sink_open(reporter, &(struct report_sink){tunnel_write, tunnel_fail, reporter, compares});
     // Opening forgot the stream before, and this one with it.
     reporter->tunnel_stream = stream;
 }
@@ -293,6 +420,12 @@ static void make_metrics(struct reporter_metrics *metrics)
         metric_with(metrics_gauge("culvert_agent_outbox_bytes", "Compressed manifests that wait to be written.", NULL));
     metrics->restarts = metric_with(metrics_counter(
         "culvert_agent_watch_restarts_total", "Lists and watches that ended in trouble and were started again.", NULL));
+    struct metric_family *resyncs =
+        metrics_counter("culvert_agent_resyncs_total",
+                        "Comparisons of the cluster with what the platform holds, by result.", "result", NULL);
+    metrics->unchanged = metric_with(resyncs, "unchanged");
+    metrics->differences = metric_with(resyncs, "differences");
+    metrics->full = metric_with(resyncs, "full");
     metrics->lag = metric_with(
         metrics_gauge("culvert_agent_report_lag_seconds", "Age of the oldest change that is not written.", NULL));
 }
@@ -321,7 +454,9 @@ static enum error_code start_parts(struct reporter *reporter, struct error *err)
     if (code != ERROR_NONE) return code;
     reporter->redaction = redaction_create(o->state_folder, err);
     if (!reporter->redaction) return ERROR_INVALID;
-    reporter->outbox = outbox_create(&o->outbox);
+    struct outbox_options outbox = o->outbox;
+    outbox.cluster_name = o->cluster_name;
+    reporter->outbox = outbox_create(&outbox);
     reporter->client = kube_client_create(reporter->loop, &reporter->kube, err);
     if (!reporter->client) return ERROR_INTERNAL;
     struct collector *trial = collector_create(
@@ -369,6 +504,7 @@ void reporter_destroy(struct reporter *reporter)
 {
     if (!reporter) return;
     reporter_stream_closed(reporter);
+    let_go(reporter);
     kube_client_close(reporter->client, NULL, NULL);
     free_parts(reporter);
     uv_close((uv_handle_t *)&reporter->tick, on_handle_closed);

@@ -9,7 +9,9 @@
 #include "base/mem.h"
 #include "base/metrics.h"
 #include "server/reports/live_updates.h"
+#include "server/reports/resyncs.h"
 #include "storage/manifest_blob.h"
+#include "tunnel/wire/digest_tree.h"
 
 enum { BUCKETS = 4096 };
 
@@ -37,6 +39,7 @@ struct intake {
     struct tunnel_node *node;
     struct event_handler *handler;
     struct metric *lag;
+    struct resyncs *resyncs;
     struct source *buckets[BUCKETS]; // by the session's id, which counts up
     struct hook untold, paused;      // heads; the paused ones in the order of their pausing
 };
@@ -145,6 +148,30 @@ static void on_progress(void *ctx)
     }
 }
 
+static void on_resync_answer(void *ctx, struct tunnel_session_ref ref, const struct wire_ack *ack)
+{
+    struct intake *intake = ctx;
+    if (intake->node) tunnel_reports_ack(intake->node, ref, ack);
+}
+
+static void on_gone_done(void *arg, const struct error *err, const struct report *report,
+                         const struct report_outcome *outcome)
+{
+    (void)arg;
+    (void)err;
+    (void)report;
+    (void)outcome;
+}
+
+// A tombstone like any other; one that is lost with the process is found again by the next comparison.
+static void on_gone(void *ctx, const struct report *tombstone)
+{
+    struct intake *intake = ctx;
+    struct error err;
+    if (event_handler_submit(intake->handler, tombstone, true, on_gone_done, intake, &err) != ERROR_NONE)
+        log_warn("intake", "tombstone_not_taken", log_str("runtime", tombstone->runtime), log_err(&err));
+}
+
 struct intake *intake_create(struct loop *loop, const struct intake_options *options)
 {
     struct intake *intake = mem_zalloc(sizeof *intake);
@@ -165,6 +192,8 @@ struct intake *intake_create(struct loop *loop, const struct intake_options *opt
                                                      .on_progress = on_progress,
                                                      .ctx = intake,
                                                  });
+    intake->resyncs = resyncs_create(
+        &(struct resyncs_options){.pg = options->pg, .ctx = intake, .answer = on_resync_answer, .on_gone = on_gone});
     return intake;
 }
 
@@ -182,6 +211,7 @@ void intake_destroy(struct intake *intake)
 {
     if (!intake) return;
     intake->node = NULL;
+    resyncs_destroy(intake->resyncs);
     event_handler_destroy(intake->handler);
     for (size_t i = 0; i < BUCKETS; i++) {
         for (struct source *source = intake->buckets[i], *next; source; source = next) {
@@ -195,6 +225,7 @@ void intake_destroy(struct intake *intake)
 void intake_forget_session(struct intake *intake, struct tunnel_session_ref ref)
 {
     struct source **link = source_link(intake, ref), *source = *link;
+    resyncs_forget(intake->resyncs, ref);
     if (!source) return;
     *link = source->next;
     source_free(source);
@@ -269,7 +300,7 @@ static bool to_report(const struct tunnel_session_info *session, const struct wi
         [WIRE_REPORT_SNAPSHOT_END] = REPORT_SNAPSHOT_END,
         [WIRE_REPORT_CLUSTER] = REPORT_CLUSTER,
     };
-    if (record->type == WIRE_REPORT_HELLO) return false;
+    if (record->type == WIRE_REPORT_HELLO || record->type == WIRE_REPORT_DIGEST) return false;
     *out = (struct report){
         .type = types[record->type],
         .source = REPORT_FROM_TUNNEL,
@@ -305,10 +336,33 @@ static struct source *source_get(struct intake *intake, struct tunnel_session_re
     return source;
 }
 
+// What the record says of its object, as one entry of the digest tree. The manifest's own digest is ours, not the
+// agent's word.
+static void make_entry(const struct wire_report *record, struct str manifest, uint8_t out[DIGEST_ENTRY_BYTES])
+{
+    uint8_t sha256[ID_SHA256_BYTES];
+    id_sha256(manifest.at, manifest.len, sha256);
+    digest_entry_make(&(struct digest_object){.cluster = record->cluster,
+                                              .group = record->group,
+                                              .kind = record->kind,
+                                              .ns = record->ns,
+                                              .name = record->name,
+                                              .version = record->version,
+                                              .uid = record->uid,
+                                              .application_ns = record->application_ns,
+                                              .application_name = record->application_name,
+                                              .sync_status = record->sync_status,
+                                              .health_status = record->health_status,
+                                              .manifest_sha256 = sha256},
+                      out);
+}
+
 bool intake_take_tunnel(struct intake *intake, const struct tunnel_session_info *session,
                         const struct wire_report *record)
 {
     struct report report;
+    if (record->type == WIRE_REPORT_DIGEST) resyncs_take(intake->resyncs, session, record);
+    if (record->type == WIRE_REPORT_SNAPSHOT_BEGIN) resyncs_count_snapshot(intake->resyncs);
     if (!to_report(session, record, &report)) return true; // HELLO names the boot, which the session already told
     (void)source_get(intake, session->ref);
     struct error err;
@@ -317,8 +371,7 @@ bool intake_take_tunnel(struct intake *intake, const struct tunnel_session_info 
         reject(intake, session->ref, &report, err.text);
         return true;
     }
-    // Our own digest, not the agent's word: it is the address under which the manifest is stored.
-    id_sha256(report.manifest.at, report.manifest.len, report.content_hash);
+    if (record->type == WIRE_REPORT_OBJECT) make_entry(record, report.manifest, report.content_hash);
     struct passage *passage = mem_alloc(sizeof *passage);
     *passage = (struct passage){.intake = intake, .ref = session->ref};
     enum error_code code = event_handler_submit(intake->handler, &report, true, on_tunnel_done, passage, &err);

@@ -15,7 +15,11 @@
 #define WIRE_HEADER_STANDBY "culvert-standby"
 // Inside streams
 #define WIRE_HEADER_IDENTITY "culvert-identity"
-#define WIRE_HEADER_CAUSE    "culvert-cause"    // agent -> platform with 403/404/502/504 it made itself
-#define WIRE_REPORTS_PATH    "/culvert/reports" // POST with :authority "culvert"
+#define WIRE_HEADER_CAUSE    "culvert-cause" // agent -> platform with 403/404/502/504 it made itself
+// Platform -> agent with the reports stream: which exchange of digests (tunnel/wire/digest.h) it understands. Without
+// it the agent sends snapshots.
+#define WIRE_HEADER_DIGEST  "culvert-report-digest"
+#define WIRE_DIGEST_VERSION "1"
+#define WIRE_REPORTS_PATH   "/culvert/reports" // POST with :authority "culvert"
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdbool.h>
 
 #include "tunnel/wire/bytes.h"
+#include "tunnel/wire/digest.h"
 
 enum {
     RECORD_VERSION = 1,
@@ -10,7 +11,7 @@ enum {
     RECORD_HEAD_BYTES = 1 + 1 + 8, // version, type, sequence
     FIELD_HEAD_BYTES = 1 + 4,
     TEXT_BYTES_MAX = 512,
-    ACK_BYTES_MAX = RECORD_HEAD_BYTES + TEXT_BYTES_MAX,
+    ACK_BYTES_MAX = RECORD_HEAD_BYTES + DIGEST_ANSWER_BYTES_MAX,
 };
 
 enum report_tag {
@@ -32,7 +33,8 @@ enum report_tag {
     TAG_MANIFEST_BYTES = 16,
     TAG_MANIFEST = 17,
     TAG_COUNT = 18,
-    TAG_LAST = TAG_COUNT,
+    TAG_DIGEST = 19,
+    TAG_LAST = TAG_DIGEST,
 };
 
 #define BIT(tag) (1u << (tag))
@@ -48,6 +50,7 @@ static uint32_t report_required(enum wire_report_type type)
     case WIRE_REPORT_SNAPSHOT_BEGIN: return 0;
     case WIRE_REPORT_SNAPSHOT_END: return BIT(TAG_COUNT);
     case WIRE_REPORT_CLUSTER: return BIT(TAG_MANIFEST);
+    case WIRE_REPORT_DIGEST: return BIT(TAG_DIGEST);
     }
     return UINT32_MAX;
 }
@@ -103,6 +106,7 @@ static size_t report_bytes(struct wire_report *report)
     if (report->manifest_bytes) total += FIELD_HEAD_BYTES + 8;
     if (report->manifest.len) total += FIELD_HEAD_BYTES + report->manifest.len;
     if (report->type == WIRE_REPORT_SNAPSHOT_END) total += FIELD_HEAD_BYTES + 8;
+    if (report->digest.len) total += FIELD_HEAD_BYTES + report->digest.len;
     return total;
 }
 
@@ -117,6 +121,8 @@ enum error_code wire_report_encode(const struct wire_report *report, struct strb
             return error_set(err, ERROR_TOO_LARGE, "report text of %zu bytes", report_text(&copy, tag)->len);
     if (report->manifest.len > WIRE_REPORT_RECORD_BYTES_MAX)
         return error_set(err, ERROR_TOO_LARGE, "manifest of %zu bytes", report->manifest.len);
+    if (report->digest.len > DIGEST_BYTES_MAX)
+        return error_set(err, ERROR_TOO_LARGE, "digest of %zu bytes", report->digest.len);
     size_t total = report_bytes(&copy);
     if (total > WIRE_REPORT_RECORD_BYTES_MAX) return error_set(err, ERROR_TOO_LARGE, "report of %zu bytes", total);
 
@@ -137,6 +143,7 @@ enum error_code wire_report_encode(const struct wire_report *report, struct strb
     if (report->manifest_bytes) report_put_number(out, TAG_MANIFEST_BYTES, report->manifest_bytes);
     if (report->manifest.len) report_put_field(out, TAG_MANIFEST, report->manifest.at, report->manifest.len);
     if (report->type == WIRE_REPORT_SNAPSHOT_END) report_put_number(out, TAG_COUNT, report->count);
+    if (report->digest.len) report_put_field(out, TAG_DIGEST, report->digest.at, report->digest.len);
     if (out->overflow) return error_set(err, ERROR_TOO_LARGE, "report does not fit the buffer");
     return ERROR_NONE;
 }
@@ -181,6 +188,10 @@ static enum error_code report_take_field(unsigned tag, const uint8_t *at, size_t
     case TAG_MANIFEST:
         if (len == 0) return error_set(err, ERROR_PROTOCOL, "report manifest is empty");
         report->manifest = str_of((const char *)at, len);
+        return ERROR_NONE;
+    case TAG_DIGEST:
+        if (len == 0 || len > DIGEST_BYTES_MAX) return error_set(err, ERROR_PROTOCOL, "digest of %zu bytes", len);
+        report->digest = str_of((const char *)at, len);
         return ERROR_NONE;
     default: return report_take_number(tag, at, len, report, err);
     }
@@ -244,15 +255,16 @@ enum error_code wire_report_decode(const uint8_t *at, size_t len, struct wire_re
 
 enum error_code wire_ack_encode(const struct wire_ack *ack, struct strbuf *out, struct error *err)
 {
-    if (ack->type < WIRE_ACK || ack->type > WIRE_ACK_REJECT)
+    if (ack->type < WIRE_ACK || ack->type > WIRE_ACK_DIGEST)
         return error_set(err, ERROR_INVALID, "acknowledgement of unknown type %d", (int)ack->type);
-    if (ack->reason.len > TEXT_BYTES_MAX)
-        return error_set(err, ERROR_TOO_LARGE, "reason of %zu bytes", ack->reason.len);
-    bytes_put_u32(out, (uint32_t)(RECORD_HEAD_BYTES + ack->reason.len));
+    struct str text = ack->type == WIRE_ACK_DIGEST ? ack->digest : ack->reason;
+    if (text.len > (ack->type == WIRE_ACK_DIGEST ? DIGEST_ANSWER_BYTES_MAX : TEXT_BYTES_MAX))
+        return error_set(err, ERROR_TOO_LARGE, "acknowledgement of %zu bytes", text.len);
+    bytes_put_u32(out, (uint32_t)(RECORD_HEAD_BYTES + text.len));
     bytes_put_u8(out, RECORD_VERSION);
     bytes_put_u8(out, (uint8_t)ack->type);
     bytes_put_u64(out, ack->sequence);
-    if (ack->reason.len) strbuf_add_str(out, ack->reason);
+    if (text.len) strbuf_add_str(out, text);
     if (out->overflow) return error_set(err, ERROR_TOO_LARGE, "acknowledgement does not fit the buffer");
     return ERROR_NONE;
 }
@@ -264,13 +276,18 @@ enum error_code wire_ack_decode(const uint8_t *at, size_t len, struct wire_ack *
     enum error_code code = record_open(at, len, ACK_BYTES_MAX, &bytes, out_used, err);
     if (code) return code;
     const uint8_t *body = at + RECORD_LENGTH_BYTES;
-    if (body[1] < WIRE_ACK || body[1] > WIRE_ACK_REJECT)
+    if (body[1] < WIRE_ACK || body[1] > WIRE_ACK_DIGEST)
         return error_set(err, ERROR_PROTOCOL, "acknowledgement type %u is unknown", body[1]);
-    struct wire_ack ack = {.type = (enum wire_ack_type)body[1],
-                           .sequence = bytes_get_u64(body + 2),
-                           .reason = str_of((const char *)body + RECORD_HEAD_BYTES, bytes - RECORD_HEAD_BYTES)};
-    if (ack.reason.len && !str_is_utf8(ack.reason))
+    struct wire_ack ack = {.type = (enum wire_ack_type)body[1], .sequence = bytes_get_u64(body + 2)};
+    struct str text = str_of((const char *)body + RECORD_HEAD_BYTES, bytes - RECORD_HEAD_BYTES);
+    if (ack.type == WIRE_ACK_DIGEST)
+        ack.digest = text;
+    else if (text.len > TEXT_BYTES_MAX)
+        return error_set(err, ERROR_TOO_LARGE, "acknowledgement's reason of %zu bytes", text.len);
+    else if (text.len && !str_is_utf8(text))
         return error_set(err, ERROR_PROTOCOL, "acknowledgement's reason is not UTF-8");
+    else
+        ack.reason = text;
     *out = ack;
     *out_used = RECORD_LENGTH_BYTES + bytes;
     return ERROR_NONE;

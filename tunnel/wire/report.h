@@ -24,6 +24,7 @@ enum wire_report_type {
     WIRE_REPORT_SNAPSHOT_BEGIN = 4, // every object follows, as OBJECT
     WIRE_REPORT_SNAPSHOT_END = 5,   // count: how many objects exist; absent ones may now be deleted
     WIRE_REPORT_CLUSTER = 6, // manifest: {"name","server","serverVersion","connectionState":{"status","message"},...}
+    WIRE_REPORT_DIGEST = 7,  // digest: the agent's word in an exchange of digests; only where the platform offers them
 };
 
 enum wire_report_encoding { WIRE_REPORT_PLAIN = 0, WIRE_REPORT_ZSTD = 1 };
@@ -43,6 +44,7 @@ struct wire_report {
     uint64_t manifest_bytes; // after decoding
     struct str manifest;     // JSON, redacted; encoded as above
     uint64_t count;          // SNAPSHOT_END
+    struct str digest;       // DIGEST: tunnel/wire/digest.h
 };
 
 // Appends one record. ERROR_TOO_LARGE when it passes the limit.
@@ -56,11 +58,13 @@ enum wire_ack_type {
     WIRE_ACK = 1,        // everything up to sequence is durable
     WIRE_ACK_RESYNC = 2, // send a complete snapshot
     WIRE_ACK_REJECT = 3, // this one record was refused (reason); counted as acknowledged
+    WIRE_ACK_DIGEST = 4, // the platform's word in an exchange of digests, about that record
 };
 struct wire_ack {
     enum wire_ack_type type;
     uint64_t sequence;
     struct str reason;
+    struct str digest; // DIGEST: tunnel/wire/digest.h
 };
 MUST_CHECK enum error_code wire_ack_encode(const struct wire_ack *ack, struct strbuf *out, struct error *err);
 MUST_CHECK enum error_code wire_ack_decode(const uint8_t *at, size_t len, struct wire_ack *out, size_t *out_used,

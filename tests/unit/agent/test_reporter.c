@@ -160,6 +160,7 @@ static void take_record(struct world *world, const struct wire_report *record)
         break;
     case WIRE_REPORT_OBJECT:
     case WIRE_REPORT_DELETED: take_object(world, record); break;
+    case WIRE_REPORT_DIGEST: break;
     case WIRE_REPORT_SNAPSHOT_BEGIN:
         world->begins++;
         world->begin_sequence = record->sequence;
@@ -216,7 +217,7 @@ static void answer(struct world *world, enum wire_ack_type type, uint64_t sequen
 
 static void open_stream(struct world *world)
 {
-    reporter_sink_open(world->reporter, &(struct report_sink){sink_write, sink_fail, world});
+    reporter_sink_open(world->reporter, &(struct report_sink){sink_write, sink_fail, world, false});
 }
 
 static struct world *world_open(size_t outbox_bytes_max)

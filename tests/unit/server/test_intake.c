@@ -67,7 +67,8 @@ static void tell(const char *format, ...)
 
 void tunnel_reports_ack(struct tunnel_node *to, struct tunnel_session_ref ref, const struct wire_ack *ack)
 {
-    static const char *const names[] = {[WIRE_ACK] = "ack", [WIRE_ACK_REJECT] = "reject", [WIRE_ACK_RESYNC] = "resync"};
+    static const char *const names[] = {
+        [WIRE_ACK] = "ack", [WIRE_ACK_REJECT] = "reject", [WIRE_ACK_RESYNC] = "resync", [WIRE_ACK_DIGEST] = "digest"};
     assert_ptr_equal(to, node());
     tell("%llu:%s %llu;", (unsigned long long)ref.id, names[ack->type], (unsigned long long)ack->sequence);
     if (bench->forget_on_ack) intake_forget_session(bench->intake, ref);

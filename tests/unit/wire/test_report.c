@@ -83,6 +83,7 @@ static void test_every_type(void **state)
         {.type = WIRE_REPORT_SNAPSHOT_END, .sequence = 4, .count = 0},
         {.type = WIRE_REPORT_SNAPSHOT_END, .sequence = 5, .count = 123456789},
         {.type = WIRE_REPORT_CLUSTER, .sequence = 6, .manifest = STR("{\"name\":\"in-cluster\"}")},
+        {.type = WIRE_REPORT_DIGEST, .sequence = 7, .digest = STR("\4")},
     };
     struct strbuf text;
     strbuf_init(&text, 1 << 16);
@@ -97,6 +98,7 @@ static void test_every_type(void **state)
         assert_int_equal(out.type, reports[i].type);
         assert_int_equal(out.sequence, reports[i].sequence);
         assert_int_equal(out.count, reports[i].count);
+        assert_same_text(out.digest, reports[i].digest);
         at += used;
     }
     assert_int_equal(at, text.len);
@@ -169,15 +171,17 @@ static void test_encode_limits(void **state)
 static void test_acks(void **state)
 {
     (void)state;
-    const struct wire_ack acks[] = {{.type = WIRE_ACK, .sequence = 7},
-                                    {.type = WIRE_ACK_RESYNC},
-                                    {.type = WIRE_ACK_REJECT, .sequence = 9, .reason = STR("no such kind")}};
+    const struct wire_ack acks[] = {
+        {.type = WIRE_ACK, .sequence = 7},
+        {.type = WIRE_ACK_RESYNC},
+        {.type = WIRE_ACK_REJECT, .sequence = 9, .reason = STR("no such kind")},
+        {.type = WIRE_ACK_DIGEST, .sequence = 10, .digest = STR("\x13\xff\xfe\0\1\2\3\4\5")}};
     struct strbuf text;
     strbuf_init(&text, 4096);
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < 4; i++)
         assert_int_equal(wire_ack_encode(&acks[i], &text, NULL), ERROR_NONE);
     size_t at = 0;
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 4; i++) {
         struct wire_ack out;
         size_t used = 0;
         for (size_t len = 0; len < 14; len++)
@@ -186,13 +190,14 @@ static void test_acks(void **state)
         assert_int_equal(out.type, acks[i].type);
         assert_int_equal(out.sequence, acks[i].sequence);
         assert_same_text(out.reason, acks[i].reason);
+        assert_same_text(out.digest, acks[i].digest);
         at += used;
     }
     struct wire_ack out;
     size_t used = 0;
-    assert_int_equal(wire_ack_decode((const uint8_t *)"\0\0\0\x0a\1\4\0\0\0\0\0\0\0\1", 14, &out, &used, NULL),
+    assert_int_equal(wire_ack_decode((const uint8_t *)"\0\0\0\x0a\1\5\0\0\0\0\0\0\0\1", 14, &out, &used, NULL),
                      ERROR_PROTOCOL);
-    assert_int_equal(wire_ack_decode((const uint8_t *)"\0\0\x10\0", 4, &out, &used, NULL), ERROR_TOO_LARGE);
+    assert_int_equal(wire_ack_decode((const uint8_t *)"\0\1\0\0", 4, &out, &used, NULL), ERROR_TOO_LARGE);
     strbuf_finish(&text);
 }
 

@@ -1,0 +1,37 @@
+// resync: the agent's side of an exchange of digests (tunnel/wire/digest.h), without its I/O: what to say next, and
+// what follows from what the platform says. One a stream; owned by the reporter; its loop.
+#ifndef CULVERT_AGENT_RESYNC_H
+#define CULVERT_AGENT_RESYNC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/reports/outbox.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+
+struct resync;
+
+struct resync_events {
+    // Everything has been compared; wanted: how many objects the platform lacks. The outbox knows which.
+    void (*on_settled)(void *arg, size_t wanted);
+    void (*on_wanted)(void *arg, const struct outbox_slot *slot); // one of them, before on_settled
+    void (*on_snapshot)(void *arg);                               // the platform wants everything
+    void (*on_later)(void *arg);                                  // it cannot compare now
+};
+
+struct resync *resync_create(struct outbox *outbox, const struct resync_events *events, void *arg);
+void resync_destroy(struct resync *resync); // NULL is fine
+
+void resync_probe(struct resync *resync);           // the inventory is not known yet
+void resync_begin(struct resync *resync);           // it is: compare
+bool resync_is_asking(const struct resync *resync); // since resync_begin(), until one of the events
+void resync_stop(struct resync *resync);            // a snapshot is sent instead
+
+// Puts the next word to say into *out. False: there is none.
+bool resync_next(struct resync *resync, struct strbuf *out);
+// What the platform said. ERROR_PROTOCOL: it was not asked.
+MUST_CHECK enum error_code resync_take(struct resync *resync, struct str payload, struct error *err);
+
+#endif

@@ -1,0 +1,37 @@
+// resync: one exchange of digests with one agent (tunnel/wire/digest.h), the platform's side without its I/O: what to
+// ask next, which objects to want, which rows stand for something that is gone. Owned by resyncs.h; its loop.
+#ifndef CULVERT_SERVER_RESYNC_H
+#define CULVERT_SERVER_RESYNC_H
+
+#include "storage/digest_store.h"
+#include "tunnel/wire/digest.h"
+
+struct resync;
+
+// root: what the agent told.
+struct resync *resync_create(const struct digest *root);
+void resync_destroy(struct resync *resync); // NULL is fine
+
+// What the platform holds, copied. *out_answer is MATCHED, ASK_BRANCHES or SNAPSHOT; its views live in the resync.
+void resync_take_tree(struct resync *resync, const struct digest_store_tree *tree, struct digest *out_answer);
+// *out_answer: ASK_LEAVES, or DONE when nothing differs any more. ERROR_PROTOCOL: it was not asked for.
+MUST_CHECK enum error_code resync_take_branches(struct resync *resync, const struct digest *told,
+                                                struct digest *out_answer, struct error *err);
+// ERROR_PROTOCOL: a leaf that was not asked for.
+MUST_CHECK enum error_code resync_take_leaves(struct resync *resync, const struct digest *told, struct error *err);
+// After what was told has been compared. False: leaves that were asked for are still to be told. *out_answer: the next
+// ASK_LEAVES, or DONE.
+bool resync_next(struct resync *resync, struct digest *out_answer);
+
+// Told leaves beside the rows of the same leaves; sorts both. The lists are the caller's to free (mem_free).
+struct resync_difference {
+    uint8_t *wanted; // keys, DIGEST_KEY_BYTES each
+    size_t wanted_count;
+    const struct digest_store_row **gone; // rows that the agent has no object for
+    size_t gone_count;
+    bool is_unsure; // a row's entry is not its own: nothing may be concluded from it
+};
+void resync_compare(uint8_t (*entries)[DIGEST_ENTRY_BYTES], size_t entry_count, struct digest_store_row *rows,
+                    size_t row_count, struct resync_difference *out);
+
+#endif
