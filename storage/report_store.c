@@ -11,41 +11,31 @@
 // A transaction of reports may wait behind another of the same runtime.
 enum { APPLY_MS = 30000 };
 
-struct apply_call {
+// Jansson and zstd take about 15 ms a MiB: more than a loop can spare.
+enum { INLINE_BYTES_MAX = 256 * 1024 };
+
+struct report_transaction {
+    uv_work_t request;
+    struct pg *pg;
     struct report_batch *batch;
+    struct pg_batch *statements;
+    struct report *reports; // ours, with their texts, while a thread looks at them
     size_t count;
+    bool is_at_work, is_unwanted; // on the thread pool; its caller has given it up meanwhile
+    report_store_ready on_ready;
+    void *ready_arg;
     report_store_done on_done;
     void *arg;
 };
 
-static void on_applied(void *arg, const struct error *err, const struct pg_rows *results, size_t count)
+static void free_transaction(struct report_transaction *transaction)
 {
-    struct apply_call *call = arg;
-    (void)count;
-    call->on_done(call->arg, err, err ? NULL : report_batch_outcomes(call->batch, results), err ? 0 : call->count);
-    report_batch_destroy(call->batch);
-    mem_free(call);
+    report_batch_destroy(transaction->batch);
+    mem_free(transaction->reports);
+    mem_free(transaction);
 }
 
-static struct apply_call *call_create(size_t count, report_store_done on_done, void *arg)
-{
-    struct apply_call *call = mem_alloc(sizeof *call);
-    *call = (struct apply_call){report_batch_create(count), count, on_done, arg};
-    return call;
-}
-
-// ---- off the loop --------------------------------------------------------------------------------------------------
-
-// Jansson and zstd take about 15 ms a MiB: more than a loop can spare.
-enum { INLINE_BYTES_MAX = 256 * 1024 };
-
-struct prepare_work {
-    uv_work_t request;
-    struct pg *pg;
-    struct pg_batch *batch;
-    struct apply_call *call;
-    struct report *reports; // ours, with their texts
-};
+// ---- making ready --------------------------------------------------------------------------------------------------
 
 // The reports and their texts, in one allocation.
 static struct report *copy_reports(const struct report *reports, size_t count)
@@ -62,39 +52,107 @@ static struct report *copy_reports(const struct report *reports, size_t count)
 
 static void prepare(uv_work_t *request)
 {
-    struct prepare_work *work = request->data;
-    report_batch_fill(work->call->batch, work->batch, work->reports);
+    struct report_transaction *transaction = request->data;
+    report_batch_fill(transaction->batch, transaction->statements, transaction->reports);
 }
 
 static void on_prepared(uv_work_t *request, int status)
 {
-    struct prepare_work *work = request->data;
+    struct report_transaction *transaction = request->data;
     (void)status; // never cancelled
-    struct pg *pg = work->pg;
-    pg_batch_submit(work->batch, APPLY_MS, on_applied, work->call);
-    mem_free(work->reports);
-    mem_free(work);
+    struct pg *pg = transaction->pg;
+    transaction->is_at_work = false;
+    mem_free(transaction->reports);
+    transaction->reports = NULL;
+    if (transaction->is_unwanted)
+        report_transaction_destroy(transaction);
+    else
+        transaction->on_ready(transaction->ready_arg);
     pg_release(pg);
+}
+
+struct report_transaction *report_store_prepare(struct pg *pg, const struct report *reports, size_t count,
+                                                report_store_ready on_ready, void *arg)
+{
+    struct report_transaction *transaction = mem_zalloc(sizeof *transaction);
+    AUTO_FREE char *account = count ? mem_strndup(reports[0].account_id.at, reports[0].account_id.len) : NULL;
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += report_text_bytes(&reports[i]);
+    transaction->pg = pg;
+    transaction->batch = report_batch_create(count);
+    transaction->statements = pg_batch_create(pg, account);
+    transaction->count = count;
+    transaction->on_ready = on_ready;
+    transaction->ready_arg = arg;
+    if (bytes <= INLINE_BYTES_MAX) {
+        if (count) report_batch_fill(transaction->batch, transaction->statements, reports);
+        on_ready(arg);
+        return transaction;
+    }
+    transaction->reports = copy_reports(reports, count);
+    transaction->is_at_work = true;
+    transaction->request.data = transaction;
+    pg_hold(pg);
+    uv_queue_work(loop_uv(pg_loop(pg)), &transaction->request, prepare, on_prepared);
+    return transaction;
+}
+
+void report_transaction_destroy(struct report_transaction *transaction)
+{
+    if (!transaction) return;
+    transaction->is_unwanted = true;
+    if (transaction->is_at_work) return;
+    pg_batch_destroy(transaction->statements);
+    free_transaction(transaction);
+}
+
+// ---- applying ------------------------------------------------------------------------------------------------------
+
+static void on_applied(void *arg, const struct error *err, const struct pg_rows *results, size_t count)
+{
+    struct report_transaction *transaction = arg;
+    (void)count;
+    const struct report_outcome *outcomes = err ? NULL : report_batch_outcomes(transaction->batch, results);
+    transaction->on_done(transaction->arg, err, outcomes, err ? 0 : transaction->count);
+    free_transaction(transaction);
+}
+
+void report_transaction_submit(struct report_transaction *transaction, report_store_done on_done, void *arg)
+{
+    transaction->on_done = on_done;
+    transaction->arg = arg;
+    pg_batch_submit(transaction->statements, APPLY_MS, on_applied, transaction);
+}
+
+// Both steps at once: what waits for the first.
+struct apply_call {
+    struct report_transaction *transaction;
+    bool is_ready;
+    report_store_done on_done;
+    void *arg;
+};
+
+static void apply_go(struct apply_call *call)
+{
+    if (!call->is_ready || !call->transaction) return;
+    report_transaction_submit(call->transaction, call->on_done, call->arg);
+    mem_free(call);
+}
+
+static void on_ready_to_apply(void *arg)
+{
+    struct apply_call *call = arg;
+    call->is_ready = true;
+    apply_go(call);
 }
 
 void report_store_apply(struct pg *pg, const struct report *reports, size_t count, report_store_done on_done, void *arg)
 {
-    struct apply_call *call = call_create(count, on_done, arg);
-    AUTO_FREE char *account = count ? mem_strndup(reports[0].account_id.at, reports[0].account_id.len) : NULL;
-    struct pg_batch *batch = pg_batch_create(pg, account);
-    size_t bytes = 0;
-    for (size_t i = 0; i < count; i++)
-        bytes += report_text_bytes(&reports[i]);
-    if (bytes <= INLINE_BYTES_MAX) {
-        if (count) report_batch_fill(call->batch, batch, reports);
-        pg_batch_submit(batch, APPLY_MS, on_applied, call);
-        return;
-    }
-    struct prepare_work *work = mem_zalloc(sizeof *work);
-    *work = (struct prepare_work){.pg = pg, .batch = batch, .call = call, .reports = copy_reports(reports, count)};
-    work->request.data = work;
-    pg_hold(pg);
-    uv_queue_work(loop_uv(pg_loop(pg)), &work->request, prepare, on_prepared);
+    struct apply_call *call = mem_alloc(sizeof *call);
+    *call = (struct apply_call){.on_done = on_done, .arg = arg};
+    call->transaction = report_store_prepare(pg, reports, count, on_ready_to_apply, call);
+    apply_go(call);
 }
 
 // ---- housekeeping --------------------------------------------------------------------------------------------------

@@ -26,9 +26,20 @@ struct report_outcome {
 typedef void (*report_store_done)(void *arg, const struct error *err, const struct report_outcome *outcomes,
                                   size_t count);
 
-// All reports of one call belong to one account. One bad record never sinks its batch.
-// The texts stay the caller's and are needed until this returns.
-// Large batches are parsed and compressed on libuv's thread pool, so that the loop goes on.
+// A transaction in two steps, so that the next one is made ready while PostgreSQL works on the one before. All reports
+// of it belong to one account. One bad record never sinks its batch. The texts stay the caller's and are needed until
+// this returns. Large batches are parsed and compressed on libuv's thread pool, so that the loop goes on. on_ready may
+// run inside the call, or later; never after report_transaction_destroy.
+struct report_transaction;
+typedef void (*report_store_ready)(void *arg);
+struct report_transaction *report_store_prepare(struct pg *pg, const struct report *reports, size_t count,
+                                                report_store_ready on_ready, void *arg);
+// A ready one, while the pg is open. Takes it.
+void report_transaction_submit(struct report_transaction *transaction, report_store_done on_done, void *arg);
+// One that was not submitted, ready or not; NULL is fine.
+void report_transaction_destroy(struct report_transaction *transaction);
+
+// Both steps at once.
 void report_store_apply(struct pg *pg, const struct report *reports, size_t count, report_store_done on_done,
                         void *arg);
 

@@ -29,6 +29,10 @@ struct lane {
     size_t count, bytes;
     struct event_item **in_flight; // batch_count slots
     size_t in_flight_count;
+    struct event_item **ahead; // batch_count slots: those of the next transaction, made ready meanwhile
+    size_t ahead_count;
+    struct report_transaction *next_transaction; // of those ahead
+    bool is_ready;
     bool busy;    // the callbacks of its last transaction are running
     bool away;    // so was the database at its last try
     size_t alone; // so many of the first go one by one: a transaction of them failed on its data or took too long
@@ -116,11 +120,15 @@ void event_handler_destroy(struct event_handler *handler)
         if (lane->aside) item_end(handler, lane->aside, &err, NULL);
         for (size_t i = 0; i < lane->in_flight_count; i++)
             item_end(handler, lane->in_flight[i], &err, NULL);
+        handler->options.discard(lane->next_transaction);
+        for (size_t i = 0; i < lane->ahead_count; i++)
+            item_end(handler, lane->ahead[i], &err, NULL);
         for (struct event_item *item = lane->first, *after; item; item = after) {
             after = item->next;
             item_end(handler, item, &err, NULL);
         }
         mem_free(lane->in_flight);
+        mem_free(lane->ahead);
         mem_free(lane);
     }
     uv_close((uv_handle_t *)handler->timer, free_timer);
@@ -182,6 +190,7 @@ static struct lane *lane_create(struct event_handler *handler, struct str accoun
     lane->handler = handler;
     snprintf(lane->account_id, sizeof lane->account_id, "%.*s", STR_ARG(account_id));
     lane->in_flight = mem_array(handler->options.batch_count, sizeof *lane->in_flight);
+    lane->ahead = mem_array(handler->options.batch_count, sizeof *lane->ahead);
     backoff_init(&lane->backoff, RETRY_BASE_MS, RETRY_CAP_MS);
     lane->next = handler->lanes;
     handler->lanes = lane;
@@ -201,7 +210,7 @@ bool event_handler_is_idle(const struct event_handler *handler)
 // What waits will find out when the database is back; without that, the first report after a while does.
 static bool lane_is_away(const struct lane *lane)
 {
-    bool waits = lane->count > 0 || lane->in_flight_count > 0;
+    bool waits = lane->count > 0 || lane->in_flight_count > 0 || lane->ahead_count > 0;
     return (lane->away && waits) || lane->not_before_ms > clock_mono_ms();
 }
 
@@ -284,6 +293,11 @@ static void lane_succeeded(struct lane *lane, const struct report_outcome *outco
 
 static void lane_put_all_back(struct lane *lane)
 {
+    lane->handler->options.discard(lane->next_transaction);
+    lane->next_transaction = NULL;
+    lane->is_ready = false;
+    while (lane->ahead_count)
+        lane_push_front(lane, lane->ahead[--lane->ahead_count]);
     while (lane->in_flight_count)
         lane_push_front(lane, lane->in_flight[--lane->in_flight_count]);
     if (lane->aside) lane_push_front(lane, lane->aside);
@@ -402,7 +416,15 @@ static void on_applied(void *arg, const struct error *err, const struct report_o
     pump(handler);
 }
 
-static void lane_submit(struct lane *lane)
+static void on_ready(void *arg)
+{
+    struct lane *lane = arg;
+    lane->is_ready = true;
+    pump(lane->handler);
+}
+
+// The next transaction begins to be made ready.
+static void lane_prepare(struct lane *lane)
 {
     struct event_handler *handler = lane->handler;
     size_t most = lane->alone ? 1 : handler->options.batch_count;
@@ -411,28 +433,45 @@ static void lane_submit(struct lane *lane)
         lane->aside = lane_pop(lane);
         most = 1;
     }
-    while (lane->first && lane->in_flight_count < most) {
-        if (lane->in_flight_count && bytes + lane->first->bytes > handler->options.batch_bytes) break;
+    while (lane->first && lane->ahead_count < most) {
+        if (lane->ahead_count && bytes + lane->first->bytes > handler->options.batch_bytes) break;
         struct event_item *item = lane_pop(lane);
         bytes += item->bytes;
-        lane->in_flight[lane->in_flight_count++] = item;
+        lane->ahead[lane->ahead_count++] = item;
     }
     lane->since_ms = clock_mono_ms();
-    struct report *reports = mem_array(lane->in_flight_count, sizeof *reports);
-    for (size_t i = 0; i < lane->in_flight_count; i++)
-        reports[i] = lane->in_flight[i]->report;
-    lane->started_us = clock_mono_us();
-    handler->options.apply(handler->options.pg, reports, lane->in_flight_count, on_applied, lane);
+    struct report *reports = mem_array(lane->ahead_count, sizeof *reports);
+    for (size_t i = 0; i < lane->ahead_count; i++)
+        reports[i] = lane->ahead[i]->report;
+    lane->next_transaction = handler->options.prepare(handler->options.pg, reports, lane->ahead_count, on_ready, lane);
     mem_free(reports);
 }
 
-// When the lane may go: 0 now, otherwise how long it waits; UINT64_MAX: for nothing.
+// It goes, when the one before has been answered.
+static void lane_submit(struct lane *lane)
+{
+    struct report_transaction *transaction = lane->next_transaction;
+    struct event_item **free_slots = lane->in_flight;
+    lane->in_flight = lane->ahead;
+    lane->in_flight_count = lane->ahead_count;
+    lane->ahead = free_slots;
+    lane->ahead_count = 0;
+    lane->next_transaction = NULL;
+    lane->is_ready = false;
+    lane->started_us = clock_mono_us();
+    lane->handler->options.submit(transaction, on_applied, lane);
+}
+
+// When the next transaction may be made ready: 0 now, otherwise how long it waits; UINT64_MAX: for nothing. While one
+// is in flight only a full one is: what comes until then shares it.
 static uint64_t lane_wait_ms(const struct lane *lane, uint64_t now)
 {
     const struct event_handler_options *options = &lane->handler->options;
-    if (lane->count == 0 || lane->in_flight_count || lane->busy) return UINT64_MAX;
-    if (lane->not_before_ms > now) return lane->not_before_ms - now;
-    if (lane->count >= options->batch_count || lane->bytes >= options->batch_bytes || lane->alone) return 0;
+    if (lane->count == 0 || lane->ahead_count || lane->busy) return UINT64_MAX;
+    if (lane->not_before_ms > now) return lane->in_flight_count ? UINT64_MAX : lane->not_before_ms - now;
+    bool is_full = lane->count >= options->batch_count || lane->bytes >= options->batch_bytes;
+    if (lane->in_flight_count) return is_full && !lane->alone ? 0 : UINT64_MAX;
+    if (is_full || lane->alone) return 0;
     uint64_t due = lane->since_ms + options->batch_delay_ms;
     return due > now ? due - now : 0;
 }
@@ -442,6 +481,7 @@ static void lane_drop(struct lane **link)
     struct lane *lane = *link;
     *link = lane->next;
     mem_free(lane->in_flight);
+    mem_free(lane->ahead);
     mem_free(lane);
 }
 
@@ -454,13 +494,14 @@ static uint64_t pump_once(struct event_handler *handler)
         struct lane *lane = *link;
         uint64_t wait = lane_wait_ms(lane, now);
         if (wait == 0)
-            lane_submit(lane);
+            lane_prepare(lane);
         else if (wait < soonest)
             soonest = wait;
+        if (lane->is_ready && lane->next_transaction && !lane->in_flight_count && !lane->busy) lane_submit(lane);
         // A callback may have put lanes in front.
         while (*link != lane)
             link = &(*link)->next;
-        if (lane->count == 0 && lane->in_flight_count == 0 && !lane->busy)
+        if (lane->count == 0 && lane->in_flight_count == 0 && lane->ahead_count == 0 && !lane->busy)
             lane_drop(link);
         else
             link = &lane->next;

@@ -1,5 +1,6 @@
 // event_handler: turns accepted reports into committed transactions, one handler a loop. Reports of one account form a
-// lane: they are applied in the order of their arrival, one transaction in flight a lane, lanes beside each other.
+// lane: they are applied in the order of their arrival, one transaction in flight a lane and the next one made ready
+// meanwhile, lanes beside each other.
 // While PostgreSQL is away, reports from tunnels wait (bounded; intake pauses the tunnels) and HTTP callers are told at
 // once. Everything on its loop; callbacks too.
 #ifndef CULVERT_SERVER_EVENT_HANDLER_H
@@ -24,7 +25,10 @@ struct event_handler_options {
     uint64_t batch_count, batch_bytes, batch_delay_ms;
     uint64_t queue_bytes_max;
     // The store; a test puts its own here.
-    void (*apply)(struct pg *pg, const struct report *reports, size_t count, report_store_done on_done, void *arg);
+    struct report_transaction *(*prepare)(struct pg *pg, const struct report *reports, size_t count,
+                                          report_store_ready on_ready, void *arg);
+    void (*submit)(struct report_transaction *transaction, report_store_done on_done, void *arg);
+    void (*discard)(struct report_transaction *transaction);
     // After each COMMIT, with the reports that changed something (reports[i] only where outcomes[i] says applied).
     void (*on_committed)(void *ctx, const struct report *reports, const struct report_outcome *outcomes, size_t count);
     // After each transaction, when its items' callbacks have run: the time to acknowledge, and to take more.

@@ -39,7 +39,9 @@ struct bench {
     size_t told_count;
     size_t committed, progress;
     const char *sick; // the fake answers at once: this name fails the transaction it is in
-    size_t transactions;
+    size_t transactions, prepared, discarded;
+    bool slow; // the next transaction is ready only when the test says so
+    struct report_transaction *slow_transaction;
     uv_timer_t limit;
     bool limit_passed;
     // Submitted from the first callback.
@@ -48,31 +50,61 @@ struct bench {
 
 static struct bench *bench; // the fake store has no context of its own
 
-static void fake_apply(struct pg *pg, const struct report *reports, size_t count, report_store_done on_done, void *arg)
+// Ready at once, or when the test says so.
+struct report_transaction {
+    struct apply apply;
+    report_store_ready on_ready;
+    void *ready_arg;
+};
+
+static struct report_transaction *fake_prepare(struct pg *pg, const struct report *reports, size_t count,
+                                               report_store_ready on_ready, void *arg)
 {
     assert_ptr_equal(pg, (struct pg *)bench);
-    bench->transactions++;
-    if (bench->sick) {
-        struct report_outcome outcomes[BATCH_COUNT] = {{0}};
-        struct error err;
-        for (size_t i = 0; i < count; i++) {
-            if (!str_eq(reports[i].name, str_c(bench->sick))) continue;
-            error_set(&err, ERROR_INVALID, "sick");
-            on_done(arg, &err, NULL, 0);
-            return;
-        }
-        on_done(arg, NULL, outcomes, count);
-        return;
-    }
-    assert_true(bench->apply_count < APPLIES_MAX);
-    struct apply *apply = &bench->applies[bench->apply_count++];
-    *apply = (struct apply){.count = count, .on_done = on_done, .arg = arg};
+    struct report_transaction *transaction = mem_zalloc(sizeof *transaction);
+    struct apply *apply = &transaction->apply;
+    apply->count = count;
     snprintf(apply->account, sizeof apply->account, "%.*s", STR_ARG(reports[0].account_id));
     for (size_t i = 0; i < count; i++) {
         assert_true(str_eq(reports[i].account_id, reports[0].account_id));
         size_t len = strlen(apply->names);
         snprintf(apply->names + len, sizeof apply->names - len, "%s%.*s", i ? " " : "", STR_ARG(reports[i].name));
     }
+    bench->prepared++;
+    if (bench->slow) {
+        transaction->on_ready = on_ready;
+        transaction->ready_arg = arg;
+        bench->slow_transaction = transaction;
+    } else {
+        on_ready(arg);
+    }
+    return transaction;
+}
+
+static void fake_submit(struct report_transaction *transaction, report_store_done on_done, void *arg)
+{
+    bool is_sick = bench->sick && strstr(transaction->apply.names, bench->sick);
+    struct apply apply = transaction->apply;
+    mem_free(transaction);
+    bench->transactions++;
+    if (bench->sick) {
+        struct report_outcome outcomes[BATCH_COUNT] = {{0}};
+        struct error err;
+        error_set(&err, ERROR_INVALID, "sick");
+        on_done(arg, is_sick ? &err : NULL, is_sick ? NULL : outcomes, is_sick ? 0 : apply.count);
+        return;
+    }
+    assert_true(bench->apply_count < APPLIES_MAX);
+    apply.on_done = on_done;
+    apply.arg = arg;
+    bench->applies[bench->apply_count++] = apply;
+}
+
+static void fake_discard(struct report_transaction *transaction)
+{
+    if (transaction) bench->discarded++;
+    if (transaction && transaction == bench->slow_transaction) bench->slow_transaction = NULL;
+    mem_free(transaction);
 }
 
 static void on_committed(void *ctx, const struct report *reports, const struct report_outcome *outcomes, size_t count)
@@ -153,7 +185,9 @@ static void set_up(uint64_t delay_ms)
                                                            .batch_bytes = BATCH_BYTES,
                                                            .batch_delay_ms = delay_ms,
                                                            .queue_bytes_max = QUEUE_BYTES,
-                                                           .apply = fake_apply,
+                                                           .prepare = fake_prepare,
+                                                           .submit = fake_submit,
+                                                           .discard = fake_discard,
                                                            .on_committed = on_committed,
                                                            .on_progress = on_progress,
                                                            .ctx = bench,
@@ -225,6 +259,57 @@ static void accounts_do_not_wait_for_each_other(void **state)
     answer(3, ERROR_NONE);
     check_told("2 4", ERROR_NONE);
     tear_down();
+}
+
+// While one transaction is in flight the next is made ready, but goes only behind it; when the first fails, it is given
+// up and its reports come again behind those of the first.
+static void next_is_made_ready_meanwhile(void **state)
+{
+    (void)state;
+    set_up(60 * 1000);
+    for (const char *name = "1\0002\0003\0004\0005\0006\0007\000"; *name; name += 2)
+        submit("a", name, 0, true, ERROR_NONE);
+    assert_int_equal(bench->prepared, 1); // three are no full one
+    submit("a", "8", 0, true, ERROR_NONE);
+    submit("a", "9", 0, true, ERROR_NONE);
+    assert_int_equal(bench->prepared, 2);
+    assert_int_equal(bench->apply_count, 1);
+    answer(0, ERROR_NONE);
+    check_told("1 2 3 4", ERROR_NONE);
+    assert_int_equal(bench->apply_count, 2);
+    assert_string_equal(bench->applies[1].names, "5 6 7 8");
+    for (const char *name = "a\000b\000c\000"; *name; name += 2)
+        submit("a", name, 0, true, ERROR_NONE);
+    assert_int_equal(bench->prepared, 3);
+    answer(1, ERROR_CONFLICT);
+    assert_int_equal(bench->discarded, 1);
+    run_until(3);
+    assert_string_equal(bench->applies[2].names, "5 6 7 8");
+    answer(2, ERROR_NONE);
+    assert_string_equal(bench->applies[3].names, "9 a b c");
+    answer(3, ERROR_NONE);
+    check_told("5 6 7 8 9 a b c", ERROR_NONE);
+    assert_true(event_handler_is_idle(bench->handler));
+    tear_down();
+}
+
+// One that takes its time to be made ready goes when it is; one that is not ready when the handler ends is given up.
+static void slow_to_be_made_ready(void **state)
+{
+    (void)state;
+    set_up(0);
+    bench->slow = true;
+    submit("a", "1", 0, true, ERROR_NONE);
+    submit("a", "2", 0, true, ERROR_NONE);
+    assert_int_equal(bench->prepared, 1);
+    assert_int_equal(bench->apply_count, 0);
+    struct report_transaction *transaction = bench->slow_transaction;
+    transaction->on_ready(transaction->ready_arg);
+    assert_int_equal(bench->apply_count, 1);
+    answer(0, ERROR_NONE);
+    check_told("1", ERROR_NONE);
+    assert_int_equal(bench->prepared, 2);
+    tear_down(); // frees what is not ready, or LeakSanitizer says so
 }
 
 static void batches_by_count_bytes_and_delay(void **state)
@@ -496,6 +581,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keeps_order_with_one_in_flight),
         cmocka_unit_test(accounts_do_not_wait_for_each_other),
+        cmocka_unit_test(next_is_made_ready_meanwhile),
+        cmocka_unit_test(slow_to_be_made_ready),
         cmocka_unit_test(batches_by_count_bytes_and_delay),
         cmocka_unit_test(database_away),
         cmocka_unit_test(conflicts_are_tried_again_for_all),

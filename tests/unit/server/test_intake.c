@@ -43,16 +43,37 @@ static struct tunnel_node *node(void)
     return (struct tunnel_node *)bench;
 }
 
-void report_store_apply(struct pg *pg, const struct report *reports, size_t count, report_store_done on_done, void *arg)
+struct report_transaction {
+    size_t count;
+    char manifest[64];
+};
+
+struct report_transaction *report_store_prepare(struct pg *pg, const struct report *reports, size_t count,
+                                                report_store_ready on_ready, void *arg)
 {
     (void)pg;
+    struct report_transaction *transaction = mem_zalloc(sizeof *transaction);
+    transaction->count = count;
+    snprintf(transaction->manifest, sizeof transaction->manifest, "%.*s",
+             (int)(reports[0].manifest.len < 60 ? reports[0].manifest.len : 60), reports[0].manifest.at);
+    on_ready(arg);
+    return transaction;
+}
+
+void report_transaction_submit(struct report_transaction *transaction, report_store_done on_done, void *arg)
+{
     assert_null(bench->on_done);
     bench->on_done = on_done;
     bench->arg = arg;
-    bench->count = count;
+    bench->count = transaction->count;
     memset(bench->outcomes, 0, sizeof bench->outcomes);
-    snprintf(bench->manifest, sizeof bench->manifest, "%.*s",
-             (int)(reports[0].manifest.len < 60 ? reports[0].manifest.len : 60), reports[0].manifest.at);
+    snprintf(bench->manifest, sizeof bench->manifest, "%s", transaction->manifest);
+    mem_free(transaction);
+}
+
+void report_transaction_destroy(struct report_transaction *transaction)
+{
+    mem_free(transaction);
 }
 
 static void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
