@@ -1,6 +1,8 @@
--- The resource's row, if it is the one that this report wrote: $1 to $9 are report_entity_params().
+-- The resource's row, if it is the one that this report wrote: $1 to $9 are report_entity_params(). Not "NOT is_deleted":
+-- on tables that were never analyzed the planner would take a partial index and read all rows of the runtime.
 -- fragment: report_row
-r.account_id = $1 AND r.runtime = $2 AND r.cluster = $3 AND r.namespace = $4 AND r.name = $5 AND NOT r.is_deleted
+r.account_id = $1 AND r.runtime = $2 AND r.cluster = $3 AND r.namespace = $4 AND r.name = $5
+   AND NOT coalesce(r.is_deleted, true)
    AND r.epoch = $6::bigint AND r.sequence = $7::bigint AND r.observed_at = $8::timestamptz
    AND r.manifest_sha256 = $9::bytea
 

@@ -106,13 +106,14 @@ new AS (
     RETURNING 1)
 SELECT coalesce(NOT old.is_deleted, false) FROM new LEFT JOIN old ON true
 
--- What only reports over HTTP know, beside a state that may come from a tunnel.
+-- What only reports over HTTP know, beside a state that may come from a tunnel. Not "NOT is_deleted": on tables that were
+-- never analyzed the planner would take a partial index for that and read all rows of the runtime.
 -- name: application_enrich
 UPDATE applications
    SET source_repo_url = $5, source_path = $6, source_revision = $7, commit_message = $8, commit_author = $9,
        commit_date = $10, desired_sha256 = $11::bytea, git_sha256 = $12::bytea, source_errors = $13::jsonb,
        source_observed_at = $14::timestamptz
- WHERE account_id = $1 AND runtime = $2 AND namespace = $3 AND name = $4 AND NOT is_deleted
+ WHERE account_id = $1 AND runtime = $2 AND namespace = $3 AND name = $4 AND NOT coalesce(is_deleted, true)
    AND (source_observed_at IS NULL OR source_observed_at < $14::timestamptz)
 
 -- name: application_history_add
@@ -195,7 +196,8 @@ UPDATE resources
        commit_date = $13, desired_sha256 = $14::bytea, git_sha256 = $15::bytea, source_errors = $16::jsonb,
        source_observed_at = $17::timestamptz
  WHERE account_id = $1 AND runtime = $2 AND cluster = $3 AND api_group = $4 AND kind = $5 AND namespace = $6
-   AND name = $7 AND NOT is_deleted AND (source_observed_at IS NULL OR source_observed_at < $17::timestamptz)
+   AND name = $7 AND NOT coalesce(is_deleted, true)
+   AND (source_observed_at IS NULL OR source_observed_at < $17::timestamptz)
 
 -- name: cluster_upsert
 WITH old AS (
