@@ -9,6 +9,7 @@
 #include "api/graphql/schema.h"
 #include "base/error.h"
 #include "storage/pg/pg.h"
+#include "storage/redis/redis.h"
 #include "storage/report_store.h"
 
 struct api;
@@ -17,11 +18,16 @@ struct api;
 typedef void (*api_reports_done)(void *arg, const struct error *err, size_t refused, const char *detail);
 
 struct api_options {
+    struct loop *loop;
     struct pg *pg;
+    struct redis *redis; // where answers are kept; NULL: nowhere
     struct api_auth *auth;
     const struct gql_schema *schema; // shared by all loops, outlives them
     struct gql_limits limits;
     size_t body_bytes_max, events_bytes_max, answer_bytes_max;
+    // Of answers that are kept, see api/answer_cache.h.
+    size_t cache_answer_bytes_max;
+    uint64_t cache_slower_than_us, cache_ttl_ms, cache_patience_ms;
     // Reports that came over HTTP: done after COMMIT.
     void (*submit_reports)(void *ctx, const struct report *reports, size_t count, api_reports_done done, void *arg);
     // A runtime token was made, or a runtime deleted: whoever holds tokens in memory should look again.
@@ -30,7 +36,7 @@ struct api_options {
 };
 
 struct api *api_create(const struct api_options *options);
-void api_destroy(struct api *api); // after pg was closed, so that nothing is under way
+void api_destroy(struct api *api); // after pg was closed, so that nothing is under way, and before redis is
 
 // Views valid until the call returns.
 struct api_http_request {

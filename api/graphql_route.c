@@ -3,12 +3,23 @@
 #include "api/request.h"
 #include "api/resolvers.h"
 #include "api/schema_sdl.h"
+#include "base/mem.h"
 
 static const char json_content_type[] = "application/json; charset=utf-8";
 
+// One execution, in the request's arena.
+struct graphql_call {
+    struct api_request *request;
+    json_t *body;
+    struct answer_ticket *ticket;
+    bool repeatable;
+};
+
 static void on_answered(void *arg, int status, struct str body)
 {
-    api_respond((struct api_request *)arg, status, json_content_type, body);
+    struct graphql_call *call = arg;
+    answer_cache_keep(call->ticket, body, call->repeatable);
+    api_respond(call->request, status, json_content_type, body);
 }
 
 // A body that is no GraphQL request is answered in GraphQL's own shape, which is what its clients read.
@@ -33,6 +44,61 @@ static const char *fault_of(const json_t *body)
     return NULL;
 }
 
+static void execute(struct graphql_call *call)
+{
+    struct api_request *request = call->request;
+    json_t *body = call->body;
+    struct gql_request execution = {
+        .query = json_get_str(body, "query"),
+        .operation_name = json_get_str(body, "operationName"),
+        .variables = json_get_object(body, "variables"),
+        .schema = request->api->options.schema,
+        .resolvers = api_resolvers,
+        .resolver_count = api_resolver_count,
+        .limits = &request->api->options.limits,
+        .answer_bytes_max = request->api->options.answer_bytes_max,
+        .mutations_allowed = true,
+        .ctx = request,
+        .versioned_fields = api_versioned_fields,
+        .repeatable = &call->repeatable,
+    };
+    gql_execute(&execution, on_answered, call);
+    json_decref(body);
+}
+
+static void on_looked(void *arg, struct str answer, struct answer_ticket *ticket)
+{
+    struct graphql_call *call = arg;
+    call->ticket = ticket;
+    if (ticket) {
+        execute(call);
+        return;
+    }
+    json_decref(call->body);
+    if (answer.len)
+        api_respond(call->request, 200, json_content_type, answer);
+    else
+        api_respond_problem(call->request, 503, "unavailable", "the platform is stopping");
+}
+
+// What an answer depends on besides the entities of the account: the query, and of what kind the caller is. Should what
+// one user may see ever differ from what another may, that belongs here, too.
+static void key_of(const struct graphql_call *call, uint8_t out[ID_SHA256_BYTES])
+{
+    const json_t *variables = json_get_object(call->body, "variables");
+    char *text = variables ? json_dumps(variables, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    struct strbuf parts;
+    strbuf_init(&parts, SIZE_MAX / 2);
+    strbuf_add_str(&parts, json_get_str(call->body, "query"));
+    strbuf_add_byte(&parts, '\0');
+    strbuf_add_str(&parts, json_get_str(call->body, "operationName"));
+    strbuf_add_byte(&parts, '\0');
+    strbuf_addf(&parts, "%d %s", (int)call->request->principal.kind, text ? text : "");
+    id_sha256(parts.at, parts.len, out);
+    strbuf_finish(&parts);
+    mem_free(text);
+}
+
 void api_graphql(struct api_request *request)
 {
     struct error err;
@@ -49,20 +115,11 @@ void api_graphql(struct api_request *request)
         refuse(request, fault);
         return;
     }
-    struct gql_request execution = {
-        .query = json_get_str(body, "query"),
-        .operation_name = json_get_str(body, "operationName"),
-        .variables = json_get_object(body, "variables"),
-        .schema = request->api->options.schema,
-        .resolvers = api_resolvers,
-        .resolver_count = api_resolver_count,
-        .limits = &request->api->options.limits,
-        .answer_bytes_max = request->api->options.answer_bytes_max,
-        .mutations_allowed = true,
-        .ctx = request,
-    };
-    gql_execute(&execution, on_answered, request);
-    json_decref(body);
+    struct graphql_call *call = arena_alloc(request->arena, sizeof *call);
+    *call = (struct graphql_call){.request = request, .body = body};
+    uint8_t key[ID_SHA256_BYTES];
+    key_of(call, key);
+    answer_cache_look(request->api->answers, request->principal.account_id, key, on_looked, call);
 }
 
 void api_graphql_schema(struct api_request *request)

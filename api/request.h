@@ -4,6 +4,7 @@
 #ifndef CULVERT_API_REQUEST_H
 #define CULVERT_API_REQUEST_H
 
+#include "api/answer_cache.h"
 #include "api/api.h"
 #include "api/principal.h"
 #include "base/arena.h"
@@ -11,6 +12,7 @@
 
 struct api {
     struct api_options options;
+    struct answer_cache *answers;
 };
 
 struct api_request {

@@ -9,6 +9,7 @@
 
 extern const struct gql_resolver api_resolvers[];
 extern const size_t api_resolver_count;
+extern const char *const api_versioned_fields[]; // for gql_request
 
 // A resolver that waits for a store.
 struct api_pending {

@@ -74,11 +74,22 @@ struct api *api_create(const struct api_options *options)
 {
     struct api *api = mem_zalloc(sizeof *api);
     api->options = *options;
+    api->answers = answer_cache_create(&(struct answer_cache_options){
+        .loop = options->loop,
+        .pg = options->pg,
+        .redis = options->redis,
+        .answer_bytes_max = options->cache_answer_bytes_max,
+        .slower_than_us = options->cache_slower_than_us,
+        .ttl_ms = options->cache_ttl_ms,
+        .patience_ms = options->cache_patience_ms,
+    });
     return api;
 }
 
 void api_destroy(struct api *api)
 {
+    if (!api) return;
+    answer_cache_destroy(api->answers);
     mem_free(api);
 }
 

@@ -28,6 +28,7 @@ struct server_config {
     int64_t database_connections, database_queue_max, database_statement_timeout_ms, database_deadline_ms;
     char *redis_url, *redis_password_file;
     int64_t redis_timeout_ms;
+    int64_t cache_answer_bytes_max, cache_slower_than_ms, cache_ttl_ms, cache_patience_ms;
 
     int64_t api_connections_max, api_connections_per_address_max, api_request_timeout_ms, api_body_bytes_max,
         api_events_bytes_max;

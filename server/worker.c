@@ -126,7 +126,9 @@ static void open_services(struct worker *worker)
                                                  });
     worker->auth = api_auth_create(worker->pg, NULL);
     worker->api_core = api_create(&(struct api_options){
+        .loop = worker->loop,
         .pg = worker->pg,
+        .redis = worker->redis,
         .auth = worker->auth,
         .schema = worker->server->schema,
         .limits = {.tokens_max = (size_t)config->graphql_tokens_max,
@@ -137,6 +139,10 @@ static void open_services(struct worker *worker)
         .body_bytes_max = (size_t)config->api_body_bytes_max,
         .events_bytes_max = (size_t)config->api_events_bytes_max,
         .answer_bytes_max = ANSWER_BYTES_MAX,
+        .cache_answer_bytes_max = (size_t)config->cache_answer_bytes_max,
+        .cache_slower_than_us = (uint64_t)config->cache_slower_than_ms * 1000,
+        .cache_ttl_ms = (uint64_t)config->cache_ttl_ms,
+        .cache_patience_ms = (uint64_t)config->cache_patience_ms,
         .submit_reports = submit_reports,
         .on_tokens_changed = on_tokens_changed,
         .ctx = worker,

@@ -1,3 +1,4 @@
+-- Every transaction of reports writes this row: answers are kept for as long as it stays (answer_store.sql).
 -- Takes the runtime's position row, which makes transactions of one runtime follow each other, and moves it forward.
 -- Without the runtime there is no row, and no report of it gets in: every statement below asks for it.
 -- name: report_open

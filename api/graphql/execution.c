@@ -29,8 +29,9 @@ struct execution {
     json_t *variables;
     struct root_field *fields;
     size_t field_count;
-    size_t next, left; // the next to start; those without an answer
-    bool starting;     // answers that come at once do not recurse
+    size_t next, left;   // the next to start; those without an answer
+    bool starting;       // answers that come at once do not recurse
+    bool is_unversioned; // a resolver ran that is
     gql_answered on_answered;
     void *arg;
 };
@@ -102,6 +103,7 @@ static void answer(struct execution *x)
         gql_problems_write(&x->problems, &body);
     }
     strbuf_add_byte(&body, '}');
+    if (x->request.repeatable) *x->request.repeatable = !x->is_unversioned && x->problems.count == 0;
     finish(x, 200, strbuf_str(&body));
     strbuf_finish(&body);
 }
@@ -168,6 +170,13 @@ static void on_resolved(void *arg, const struct error *err, json_t *value)
     if (!x->starting) start_fields(x);
 }
 
+static bool is_versioned(const struct execution *x, struct str name)
+{
+    for (const char *const *each = x->request.versioned_fields; each && *each; each++)
+        if (str_eq(name, str_c(*each))) return true;
+    return false;
+}
+
 static void start_field(struct root_field *field)
 {
     struct execution *x = field->execution;
@@ -187,6 +196,7 @@ static void start_field(struct root_field *field)
     for (size_t i = 0; i < x->request.resolver_count; i++) {
         const struct gql_resolver *resolver = &x->request.resolvers[i];
         if (resolver->kind != x->operation->kind || !str_eq(str_c(resolver->field), name)) continue;
+        if (!is_versioned(x, name)) x->is_unversioned = true;
         resolver->resolve(x->request.ctx, field->arguments, on_resolved, field);
         return;
     }

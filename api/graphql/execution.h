@@ -28,6 +28,9 @@ struct gql_request {
     size_t answer_bytes_max;
     bool mutations_allowed; // false for GET
     void *ctx;              // of the resolvers
+    // Set when it is answered: by fields of the list (ending with NULL) alone, without errors. Both may be NULL.
+    const char *const *versioned_fields;
+    bool *repeatable;
 };
 
 // status: 400 when nothing ran (syntax, validation, variables), else 200. body is valid during the call.

@@ -166,7 +166,9 @@ static void lags_are_of_their_epoch_alone(void **state)
     answer_wait(&answer);
     assert_int_equal(answer.code, ERROR_NONE);
     check(database->account, sql, "r-0 7 , r-1  , r-2  90");
+    answer_finish(&answer);
     lags[0].behind_ms = 0;
+    answer_init(&answer, database);
     session_batch_lag(database->pg, lags, 1, answer_on_count, &answer);
     answer_wait(&answer);
     answer_finish(&answer);

@@ -1,0 +1,180 @@
+"""Answers kept in Redis are exact: each is compared with SQL's word, under reads and writes, while Redis forgets, stands still and is killed;
+and no reader ever sees a state older than what was acknowledged before it asked."""
+
+import contextlib
+import datetime
+import json
+import os
+import random
+import re
+import signal
+import socket
+import threading
+import time
+
+import pytest
+
+from platform_under_test import wait_until
+
+RUNTIME = "cached"
+APPLICATIONS = 80  # enough to be slow
+ROUNDS = 12
+READS = 4  # of the same list after each write
+READERS = 2
+LIST = """query($f: ApplicationsFilterArgs) { applications(filters: $f) { edges { node {
+  metadata { name namespace } revision syncStatus healthStatus freshness sequence observedAt } } } }"""
+TRUTH = f"""select name, namespace, sync_revision, sync_status, health_status, 'live', epoch || '.' || sequence,
+  to_char(observed_at, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') from applications where runtime = '{RUNTIME}' and not is_deleted order by name"""
+
+
+def redis(platform, *words):
+    """One command; what Redis says, as text."""
+    ports = dict(line.split("=") for line in (platform.home / "ports").read_text().split())
+    password = (platform.home / "redis.secret").read_text().strip()
+    with socket.create_connection(("127.0.0.1", int(ports["PORT_REDIS"])), timeout=10) as sock:
+        sock.sendall(f"AUTH {password}\r\n{' '.join(words)}\r\n".encode())
+        text = b""
+        while text.count(b"\r\n") < 2:
+            data = sock.recv(65536)
+            assert data, text
+            text += data
+    return text.decode().split("\r\n", 1)[1]
+
+
+def looks(platform, result):
+    found = re.findall(rf'(?m)^culvert_answer_cache_looks_total{{result="{result}"}} (\d+)', platform.admin("/metrics").text())
+    return sum(map(int, found))
+
+
+class Cached:
+    """A runtime that this test alone reports for, over HTTP: what was answered 2xx is known to the number."""
+
+    def __init__(self, platform):
+        self.platform, self.random = platform, random.Random(int(os.environ.get("CULVERT_TEST_SEED", "1")))
+        mutation = "mutation($a: RuntimeInstallationArgs!) { createRuntime(installationArgs: $a) { newAccessToken } }"
+        arguments = {"runtimeName": RUNTIME, "cluster": "none", "runtimeVersion": "0.0.1", "componentNames": [], "installationType": "HELM"}
+        self.token = platform.graphql(mutation, {"a": arguments})["createRuntime"]["newAccessToken"]
+        self.acknowledged, self.at_ms, self.number = {}, int(time.time() * 1000), 0
+        wait_until(lambda: self.write("app-00") or True, 10, "the new token is known")
+        for i in range(1, APPLICATIONS):
+            self.write(f"app-{i:02d}")
+
+    def write(self, name, gone=False):
+        self.number += 1
+        self.at_ms = max(self.at_ms + 1, int(time.time() * 1000))
+        metadata = {"name": name, "namespace": "argocd", "uid": name, **({"deletionTimestamp": "2026-01-01T00:00:00Z"} if gone else {})}
+        health = self.random.choice(["Healthy", "Degraded", "Progressing"])
+        manifest = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": metadata, "spec": {"source": {"repoURL": "https://git.example/x"}},
+                    "status": {"sync": {"status": "Synced", "revision": str(self.number)}, "health": {"status": health}}}
+        at = datetime.datetime.fromtimestamp(self.at_ms / 1000, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+        body = json.dumps({"data": {"timestamp": at, "object": manifest}})
+        answer = self.platform.api("POST", "/2.0/api/events", body, key=self.token, headers={"Content-Type": "application/json"})
+        assert answer.status == 200, answer.text()
+        self.acknowledged[name] = None if gone else self.number
+
+    def read(self):
+        edges = self.platform.graphql(LIST, {"f": {"runtime": RUNTIME}})["applications"]["edges"]
+        words = ("revision", "syncStatus", "healthStatus", "freshness", "sequence", "observedAt")
+        return [[edge["node"]["metadata"]["name"], edge["node"]["metadata"]["namespace"], *(edge["node"][word] for word in words)] for edge in edges]
+
+
+@pytest.fixture(scope="module")
+def cached(platform):
+    platform.cluster("POST", "/demo/pause")  # its reports would change the account's version all the time
+    under_test = Cached(platform)
+    yield under_test
+    platform.graphql("mutation($n: String!) { deleteRuntime(name: $n) }", {"n": RUNTIME})
+    platform.cluster("POST", "/demo/resume")
+
+
+class Reader(threading.Thread):
+    """Reads all the time: an answer to what was asked after an acknowledgement is no older than that."""
+
+    def __init__(self, cached):
+        super().__init__(daemon=True)
+        self.cached, self.stopping, self.reads, self.failure = cached, threading.Event(), 0, None
+
+    def run(self):
+        try:
+            while not self.stopping.is_set():
+                acknowledged = dict(self.cached.acknowledged)
+                seen = {row[0]: int(row[2]) for row in self.cached.read()}
+                for name, number in acknowledged.items():
+                    if number is not None and name in seen:
+                        assert seen[name] >= number, f"{name}: {number} was acknowledged, {seen[name]} was shown afterwards"
+                self.reads += 1
+        except BaseException as error:
+            self.failure = error
+
+
+@contextlib.contextmanager
+def readers(cached):
+    threads = [Reader(cached) for _ in range(READERS)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        for thread in threads:
+            thread.stopping.set()
+            thread.join(30)
+    for thread in threads:
+        assert thread.failure is None and thread.reads, thread.failure
+
+
+def nothing(_platform):
+    return lambda: None
+
+
+def forget(platform):
+    assert redis(platform, "FLUSHALL").startswith("+OK")
+    return lambda: None
+
+
+def stand_still(platform):
+    pid = platform.pid("redis")
+    os.kill(pid, signal.SIGSTOP)
+    return lambda: os.kill(pid, signal.SIGCONT)
+
+
+def be_killed(platform):
+    with contextlib.suppress(ProcessLookupError):  # still dead from the last time
+        platform.kill("redis")
+    return lambda: None
+
+
+@pytest.mark.parametrize("fault", [nothing, forget, stand_still, be_killed], ids=lambda fault: fault.__name__)
+def test_every_answer_is_the_truth(cached, fault):
+    platform = cached.platform
+    wait_until(lambda: hits_again(cached), 30, "answers come from Redis")
+    with readers(cached):
+        for _ in range(ROUNDS):
+            mend = fault(platform)
+            try:
+                for _ in range(cached.random.randrange(1, 3)):
+                    name = f"app-{cached.random.randrange(APPLICATIONS):02d}"
+                    cached.write(name, gone=cached.random.random() < 0.2)
+                truth = platform.psql(TRUTH)
+                for _ in range(READS):
+                    assert cached.read() == truth
+            finally:
+                mend()
+            assert cached.read() == truth
+    wait_until(lambda: hits_again(cached), 60, "answers come from Redis again")
+    assert cached.read() == platform.psql(TRUTH)
+
+
+def hits_again(cached):
+    before = looks(cached.platform, "hit")
+    for _ in range(READS):
+        assert cached.read() == cached.platform.psql(TRUTH)
+    return looks(cached.platform, "hit") > before
+
+
+def test_what_redis_keeps_ends_by_itself(cached):
+    wait_until(lambda: hits_again(cached), 30, "answers come from Redis")
+    platform = cached.platform
+    names = redis(platform, "KEYS", "culvert:answer:*")
+    assert names.startswith("*") and not names.startswith("*0"), names
+    name = next(line for line in names.split("\r\n") if line.startswith("culvert:"))
+    assert 0 < int(redis(platform, "PTTL", name).split("\r\n")[0].removeprefix(":")) <= 60_000
