@@ -3,6 +3,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "base/json_reader.h"
+#include "base/json_writer.h"
 #include "base/mem.h"
 
 enum { DEPTH_MAX = 64, TOKENS_MAX = 100000 };
@@ -57,10 +59,15 @@ enum error_code json_decode(struct str text, const struct json_limits *limits, j
     if (text.len == 0) return error_set(err, ERROR_INVALID, "no JSON: the text is empty");
     if (text.len > bytes_max)
         return error_set(err, ERROR_TOO_LARGE, "%zu bytes of JSON, the limit is %zu", text.len, bytes_max);
+    json_t *value = json_reader_read(text, depth_max, tokens_max);
+    if (value) {
+        *out = value;
+        return ERROR_NONE;
+    }
     enum error_code code = scan_limits(text, depth_max, tokens_max, err);
     if (code != ERROR_NONE) return code;
     json_error_t why;
-    json_t *value = json_loadb(text.at, text.len, JSON_REJECT_DUPLICATES, &why);
+    value = json_loadb(text.at, text.len, JSON_REJECT_DUPLICATES, &why);
     if (!value) return error_set(err, ERROR_INVALID, "line %d column %d: %s", why.line, why.column, why.text);
     *out = value;
     return ERROR_NONE;
@@ -141,8 +148,12 @@ json_t *json_new_str(struct str s)
 
 char *json_canonical(const json_t *value, size_t *out_len)
 {
-    char *text = json_dumps(value, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
-    if (!text) text = mem_strdup("null");
-    *out_len = strlen(text);
-    return text;
+    struct strbuf text;
+    strbuf_init(&text, SIZE_MAX / 4);
+    if (value)
+        json_writer_write(&text, value, true);
+    else
+        strbuf_add_c(&text, "null");
+    *out_len = text.len;
+    return strbuf_detach(&text);
 }

@@ -3,21 +3,46 @@
 #include <assert.h>
 #include <zstd.h>
 
+#include "base/mem.h"
+
 enum { LEVEL = 3, LEVEL_LARGE = 1, LARGE_BYTES = 1024 * 1024 };
 
-void manifest_blob_make(struct manifest_blob *out, struct str text, struct arena *arena)
+struct manifest_packer {
+    ZSTD_CCtx *zstd; // made by the first that needs it
+};
+
+struct manifest_packer *manifest_packer_create(void)
+{
+    return mem_zalloc(sizeof(struct manifest_packer));
+}
+
+void manifest_packer_destroy(struct manifest_packer *packer)
+{
+    if (!packer) return;
+    ZSTD_freeCCtx(packer->zstd);
+    mem_free(packer);
+}
+
+void manifest_blob_make(struct manifest_blob *out, struct str text, struct str packed, struct manifest_packer *packer,
+                        struct arena *arena)
 {
     assert(text.len <= MANIFEST_BYTES_MAX);
     id_sha256(text.at, text.len, out->sha256);
     out->plain_bytes = text.len;
     out->encoding = MANIFEST_PLAIN;
     out->content = text;
-    size_t room = ZSTD_compressBound(text.len);
-    char *to = arena_alloc(arena, room);
-    size_t len = ZSTD_compress(to, room, text.at, text.len, text.len > LARGE_BYTES ? LEVEL_LARGE : LEVEL);
-    if (ZSTD_isError(len) || len >= text.len) return;
+    if (!packed.len) {
+        size_t room = ZSTD_compressBound(text.len);
+        char *to = arena_alloc(arena, room);
+        int level = text.len > LARGE_BYTES ? LEVEL_LARGE : LEVEL;
+        if (packer && !packer->zstd) packer->zstd = ZSTD_createCCtx();
+        size_t len = packer ? ZSTD_compressCCtx(packer->zstd, to, room, text.at, text.len, level)
+                            : ZSTD_compress(to, room, text.at, text.len, level);
+        if (!ZSTD_isError(len)) packed = str_of(to, len);
+    }
+    if (!packed.len || packed.len >= text.len) return;
     out->encoding = MANIFEST_ZSTD;
-    out->content = str_of(to, len);
+    out->content = packed;
 }
 
 enum error_code manifest_blob_open(enum manifest_encoding encoding, size_t plain_bytes, struct str content,

@@ -19,6 +19,7 @@ static const size_t views[] = {
     offsetof(struct report, health_status),
     offsetof(struct report, health_message),
     offsetof(struct report, manifest),
+    offsetof(struct report, packed_manifest),
     offsetof(struct report, desired_manifest),
     offsetof(struct report, git_manifest),
     offsetof(struct report, repo_url),

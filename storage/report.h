@@ -31,6 +31,7 @@ struct report {
     int64_t observed_at_ms;
     uint8_t content_hash[ID_SHA256_BYTES]; // tunnel: the object's entry in the digest tree
     struct str manifest;                   // live, JSON text, plain
+    struct str packed_manifest;            // tunnel: the zstd frame that was unpacked into it, or empty
     struct str desired_manifest;           // HTTP only, may be empty
     struct str git_manifest;               // HTTP only, may be empty
     struct str repo_url, path, revision, commit_message, commit_author, commit_date; // HTTP source, may be empty

@@ -335,7 +335,7 @@ static int plan_row(struct report_plan *plan, const struct report *report, struc
     params_int(&p, (int64_t)json_array_size(json_get_array(status, "resources")));
     plan_spec(&p, manifest);
     plan_metadata(&p, json_get_object(manifest, "metadata"), errors);
-    params_bytes_or_null(&p, report_plan_blob(plan, report->manifest));
+    params_bytes_or_null(&p, report_plan_blob(plan, report->manifest, report->packed_manifest));
     params_bytes_or_null(&p, str_of(arena_dup(plan->arena, report->content_hash, ID_SHA256_BYTES), ID_SHA256_BYTES));
     params_order(&p, report);
     int deciding = report_plan_add(plan, &statement_application_upsert, &p);

@@ -7,17 +7,22 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/json_writer.h"
 #include "base/mem.h"
 
 void report_plan_init(struct report_plan *plan, int64_t now_ms, size_t bytes_max)
 {
-    *plan = (struct report_plan){.arena = arena_create(bytes_max), .now_ms = now_ms};
+    *plan =
+        (struct report_plan){.arena = arena_create(bytes_max), .now_ms = now_ms, .packer = manifest_packer_create()};
+    strbuf_init(&plan->text, (size_t)MANIFEST_BYTES_MAX * 2);
 }
 
 void report_plan_finish(struct report_plan *plan)
 {
     mem_free(plan->steps);
     mem_free(plan->blobs);
+    strbuf_finish(&plan->text);
+    manifest_packer_destroy(plan->packer);
     arena_destroy(plan->arena);
     *plan = (struct report_plan){0};
 }
@@ -37,7 +42,7 @@ int report_plan_add(struct report_plan *plan, const struct pg_statement *stateme
     return (int)plan->step_count++;
 }
 
-struct str report_plan_blob(struct report_plan *plan, struct str text)
+struct str report_plan_blob(struct report_plan *plan, struct str text, struct str packed)
 {
     if (!text.len) return STR_EMPTY;
     if (plan->blob_count == plan->blob_capacity) {
@@ -45,7 +50,7 @@ struct str report_plan_blob(struct report_plan *plan, struct str text)
         plan->blobs = mem_realloc(plan->blobs, plan->blob_capacity * sizeof *plan->blobs);
     }
     struct manifest_blob *blob = &plan->blobs[plan->blob_count++];
-    manifest_blob_make(blob, text, plan->arena);
+    manifest_blob_make(blob, text, packed, plan->packer, plan->arena);
     return str_of(arena_dup(plan->arena, blob->sha256, sizeof blob->sha256), sizeof blob->sha256);
 }
 
@@ -165,14 +170,14 @@ void params_json(struct report_params *p, const json_t *value, size_t bytes_max,
         return;
     }
     json_t *tame = holds_huge(value) ? without_huge(value) : json_incref((json_t *)value);
-    char *text = json_dumps(tame, JSON_COMPACT | JSON_ENCODE_ANY);
+    struct strbuf *text = &p->plan->text;
+    strbuf_clear(text);
+    json_writer_write(text, tame, false);
     json_decref(tame);
-    size_t len = text ? strlen(text) : 0;
-    if (!text || len > bytes_max)
+    if (text->overflow || text->len > bytes_max)
         push(p, def ? pg_text(str_c(def)) : pg_null());
     else
-        params_text(p, str_of(text, len));
-    free(text);
+        params_text(p, strbuf_str(text));
 }
 
 void params_key(struct report_params *p, const struct report *report)
@@ -263,8 +268,8 @@ void report_enrich_params(struct report_params *p, const struct report *report)
     params_cut(p, report->commit_message, TEXT_MAX);
     params_cut(p, report->commit_author, TEXT_MAX);
     params_cut(p, report->commit_date, TEXT_MAX);
-    params_bytes_or_null(p, report_plan_blob(p->plan, report->desired_manifest));
-    params_bytes_or_null(p, report_plan_blob(p->plan, report->git_manifest));
+    params_bytes_or_null(p, report_plan_blob(p->plan, report->desired_manifest, STR_EMPTY));
+    params_bytes_or_null(p, report_plan_blob(p->plan, report->git_manifest, STR_EMPTY));
     json_t *errors = NULL;
     if (report->errors.len && json_decode(report->errors, NULL, &errors, NULL) != ERROR_NONE) errors = NULL;
     json_t *list = contract_errors(errors);

@@ -27,6 +27,8 @@ struct report_plan {
     size_t step_count, step_capacity;
     struct manifest_blob *blobs; // unsorted, maybe repeated
     size_t blob_count, blob_capacity;
+    struct manifest_packer *packer;
+    struct strbuf text; // JSON that is being written
 };
 
 // Values of one step, in the order of the statement's parameters.
@@ -40,8 +42,9 @@ void report_plan_init(struct report_plan *plan, int64_t now_ms, size_t bytes_max
 void report_plan_finish(struct report_plan *plan);
 // Returns the step's number.
 int report_plan_add(struct report_plan *plan, const struct pg_statement *statement, const struct report_params *params);
-// Stores the text as a blob; the view of its hash lives in the plan. Empty for an empty text.
-struct str report_plan_blob(struct report_plan *plan, struct str text);
+// Stores the text as a blob; the view of its hash lives in the plan. Empty for an empty text. packed: the text as zstd
+// packed it already, or empty; the memory is needed until the plan is finished.
+struct str report_plan_blob(struct report_plan *plan, struct str text, struct str packed);
 
 // Each copies what it is given, so that the JSON it came from may go.
 void params_text(struct report_params *p, struct str s);                  // as it is, "" when empty

@@ -104,7 +104,7 @@ static int plan_row(struct report_plan *plan, const struct report *report, const
     params_text_or_null(&p, argo_health_status(report->health_status));
     params_cut(&p, report->health_message, TEXT_MAX);
     plan_contents(&p, manifest);
-    struct str sha256 = report_plan_blob(plan, report->manifest);
+    struct str sha256 = report_plan_blob(plan, report->manifest, report->packed_manifest);
     params_bytes_or_null(&p, sha256);
     params_bytes_or_null(&p, str_of(arena_dup(plan->arena, report->content_hash, ID_SHA256_BYTES), ID_SHA256_BYTES));
     params_order(&p, report);

@@ -38,6 +38,7 @@ struct intake {
     struct redis *redis;
     struct tunnel_node *node;
     struct event_handler *handler;
+    ZSTD_DCtx *unpacker;
     struct metric *lag;
     struct resyncs *resyncs;
     struct source *buckets[BUCKETS]; // by the session's id, which counts up
@@ -179,6 +180,7 @@ struct intake *intake_create(struct loop *loop, const struct intake_options *opt
     intake->redis = options->redis;
     intake->lag = metric_with(metrics_histogram("culvert_reports_lag_seconds",
                                                 "From the change as the agent saw it to its COMMIT here.", NULL));
+    intake->unpacker = ZSTD_createDCtx();
     hook_init(&intake->untold, NULL);
     hook_init(&intake->paused, NULL);
     intake->handler = event_handler_create(loop, &(struct event_handler_options){
@@ -215,6 +217,7 @@ void intake_destroy(struct intake *intake)
     intake->node = NULL;
     resyncs_destroy(intake->resyncs);
     event_handler_destroy(intake->handler);
+    ZSTD_freeDCtx(intake->unpacker);
     for (size_t i = 0; i < BUCKETS; i++) {
         for (struct source *source = intake->buckets[i], *next; source; source = next) {
             next = source->next;
@@ -267,7 +270,8 @@ static void on_tunnel_done(void *arg, const struct error *err, const struct repo
 }
 
 // The manifest as plain JSON: a view of the record, or *out_owned. Counted before it is unpacked.
-static enum error_code unpack(const struct wire_report *record, struct str *out, char **out_owned, struct error *err)
+static enum error_code unpack(struct intake *intake, const struct wire_report *record, struct str *out,
+                              char **out_owned, struct error *err)
 {
     *out_owned = NULL;
     if (record->encoding == WIRE_REPORT_PLAIN || record->manifest.len == 0) {
@@ -283,7 +287,7 @@ static enum error_code unpack(const struct wire_report *record, struct str *out,
     if (size > MANIFEST_BYTES_MAX)
         return error_set(err, ERROR_TOO_LARGE, "a manifest of %llu bytes, the limit is %d", size, MANIFEST_BYTES_MAX);
     char *plain = mem_alloc((size_t)size + 1);
-    size_t n = ZSTD_decompress(plain, (size_t)size, record->manifest.at, record->manifest.len);
+    size_t n = ZSTD_decompressDCtx(intake->unpacker, plain, (size_t)size, record->manifest.at, record->manifest.len);
     if (ZSTD_isError(n) || n != size) {
         mem_free(plain);
         return error_set(err, ERROR_INVALID, "a manifest that cannot be decompressed");
@@ -369,10 +373,11 @@ bool intake_take_tunnel(struct intake *intake, const struct tunnel_session_info 
     (void)source_get(intake, session->ref);
     struct error err;
     char *owned;
-    if (unpack(record, &report.manifest, &owned, &err) != ERROR_NONE) {
+    if (unpack(intake, record, &report.manifest, &owned, &err) != ERROR_NONE) {
         reject(intake, session->ref, &report, err.text);
         return true;
     }
+    if (owned) report.packed_manifest = record->manifest;
     if (record->type == WIRE_REPORT_OBJECT) make_entry(record, report.manifest, report.content_hash);
     struct passage *passage = mem_alloc(sizeof *passage);
     *passage = (struct passage){.intake = intake, .ref = session->ref};

@@ -16,7 +16,7 @@ static void round_trip(struct str text)
     struct manifest_blob blob;
     struct strbuf plain;
     uint8_t sha256[ID_SHA256_BYTES];
-    manifest_blob_make(&blob, text, arena);
+    manifest_blob_make(&blob, text, STR_EMPTY, NULL, arena);
     id_sha256(text.at, text.len, sha256);
     assert_memory_equal(sha256, blob.sha256, sizeof sha256);
     assert_true(blob.content.len <= text.len);
@@ -42,6 +42,29 @@ static void what_goes_in_comes_out(void **state)
     mem_free(large);
 }
 
+// What the agent packed is kept as it is, unless packing made it longer.
+static void packing_is_not_done_twice(void **state)
+{
+    (void)state;
+    struct arena *arena = arena_create(0);
+    struct manifest_packer *packer = manifest_packer_create();
+    struct manifest_blob blob, kept;
+    char text[1000];
+    memset(text, 'x', sizeof text);
+    for (int i = 0; i < 2; i++) { // also the second one of a packer
+        manifest_blob_make(&blob, str_of(text, sizeof text), STR_EMPTY, packer, arena);
+        assert_int_equal(blob.encoding, MANIFEST_ZSTD);
+    }
+    manifest_blob_make(&kept, str_of(text, sizeof text), blob.content, packer, arena);
+    assert_ptr_equal(kept.content.at, blob.content.at);
+    assert_int_equal(kept.encoding, MANIFEST_ZSTD);
+    manifest_blob_make(&kept, STR("{}"), blob.content, packer, arena);
+    assert_int_equal(kept.encoding, MANIFEST_PLAIN);
+    assert_true(str_eq(kept.content, STR("{}")));
+    manifest_packer_destroy(packer);
+    arena_destroy(arena);
+}
+
 static void damaged_content_is_refused(void **state)
 {
     (void)state;
@@ -51,7 +74,7 @@ static void damaged_content_is_refused(void **state)
     struct error err;
     char text[1000];
     memset(text, 'x', sizeof text);
-    manifest_blob_make(&blob, str_of(text, sizeof text), arena);
+    manifest_blob_make(&blob, str_of(text, sizeof text), STR_EMPTY, NULL, arena);
     assert_int_equal(blob.encoding, MANIFEST_ZSTD);
     strbuf_init(&plain, MANIFEST_BYTES_MAX);
     // Claims to be smaller or larger than it is, is cut, is nothing, claims too much.
@@ -126,9 +149,9 @@ static void foreign_cursors_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_goes_in_comes_out),          cmocka_unit_test(damaged_content_is_refused),
-        cmocka_unit_test(argo_words_become_the_contracts), cmocka_unit_test(sqlstates_have_codes),
-        cmocka_unit_test(foreign_cursors_are_refused),
+        cmocka_unit_test(what_goes_in_comes_out),     cmocka_unit_test(packing_is_not_done_twice),
+        cmocka_unit_test(damaged_content_is_refused), cmocka_unit_test(argo_words_become_the_contracts),
+        cmocka_unit_test(sqlstates_have_codes),       cmocka_unit_test(foreign_cursors_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

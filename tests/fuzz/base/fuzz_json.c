@@ -1,0 +1,59 @@
+// JSON: what the fast reader takes, jansson takes, too, and understands the same; what the writer writes is what
+// jansson writes, and is read back as the same.
+#undef NDEBUG // the checks are the point
+#include <assert.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/json_reader.h"
+#include "base/json_writer.h"
+#include "base/mem.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len);
+
+enum { DEPTH_MAX = 20, TOKENS_MAX = 500, BYTES_MAX = 1024 * 1024 };
+
+static void check_writer(const json_t *value, bool sorted)
+{
+    struct strbuf text;
+    strbuf_init(&text, (size_t)BYTES_MAX * 8);
+    json_writer_write(&text, value, sorted);
+    char *expected = json_dumps(value, JSON_COMPACT | (sorted ? JSON_SORT_KEYS : 0));
+    assert(expected && strlen(expected) == text.len && memcmp(expected, text.at, text.len) == 0);
+    json_t *again = NULL;
+    assert(json_decode(strbuf_str(&text), &(struct json_limits){.bytes_max = (size_t)BYTES_MAX * 8}, &again, NULL) ==
+           ERROR_NONE);
+    assert(json_equal(value, again));
+    json_decref(again);
+    free(expected);
+    strbuf_finish(&text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len)
+{
+    static const struct json_limits limits = {.bytes_max = BYTES_MAX, .depth_max = DEPTH_MAX, .tokens_max = TOKENS_MAX};
+    struct str text = str_of((const char *)at, len);
+    if (len == 0 || len > BYTES_MAX) return 0;
+    json_error_t why;
+    json_t *fast = json_reader_read(text, DEPTH_MAX, TOKENS_MAX);
+    json_t *slow = json_loadb(text.at, text.len, JSON_REJECT_DUPLICATES, &why), *decoded = NULL;
+    enum error_code code = json_decode(text, &limits, &decoded, NULL);
+    if (fast) {
+        assert(slow && json_equal(fast, slow));
+        check_writer(fast, true);
+        check_writer(fast, false);
+    }
+    if (!slow) assert(code != ERROR_NONE);
+    if (code == ERROR_NONE) {
+        assert(json_equal(decoded, slow));
+        check_writer(decoded, true);
+    } else {
+        assert(!fast); // also where only a limit was passed
+    }
+    json_decref(fast);
+    json_decref(slow);
+    json_decref(decoded);
+    return 0;
+}
