@@ -15,6 +15,7 @@ struct digest_call {
         digest_store_read on_tree;
         digest_store_asked on_asked;
         digest_store_listed on_rows;
+        digest_store_confirmed on_confirmed;
     };
     void *arg;
 };
@@ -79,6 +80,32 @@ void digest_store_tree(struct pg *pg, const char *account_id, struct str runtime
     pg_batch_add(batch, &statement_digest_fence, 3, params);
     pg_batch_add(batch, &statement_digest_nodes, 2, params);
     pg_batch_submit(batch, READ_MS, on_nodes, call);
+}
+
+// ---- its end -------------------------------------------------------------------------------------------------------
+
+static void on_confirmed(void *arg, const struct error *err, const struct pg_rows *results, size_t count)
+{
+    struct digest_call *call = arg;
+    (void)results;
+    (void)count;
+    call->on_confirmed(call->arg, err);
+    mem_free(call);
+}
+
+void digest_store_confirm(struct pg *pg, const char *account_id, struct str runtime, uint64_t epoch, uint64_t sequence,
+                          digest_store_confirmed on_done, void *arg)
+{
+    char numbers[2][24];
+    snprintf(numbers[0], sizeof numbers[0], "%" PRIu64, epoch);
+    snprintf(numbers[1], sizeof numbers[1], "%" PRIu64, sequence);
+    struct digest_call *call = mem_alloc(sizeof *call);
+    *call = (struct digest_call){.on_confirmed = on_done, .arg = arg};
+    struct pg_batch *batch = batch_of(pg, account_id);
+    pg_batch_add(batch, &statement_digest_confirm, 4,
+                 (struct pg_param[]){pg_text(str_c(account_id)), pg_text(runtime), pg_text(str_c(numbers[0])),
+                                     pg_text(str_c(numbers[1]))});
+    pg_batch_submit(batch, READ_MS, on_confirmed, call);
 }
 
 // ---- is there anything ---------------------------------------------------------------------------------------------

@@ -23,6 +23,11 @@ typedef void (*digest_store_read)(void *arg, const struct error *err, const stru
 void digest_store_tree(struct pg *pg, const char *account_id, struct str runtime, uint64_t epoch,
                        digest_store_read on_done, void *arg);
 
+// The comparison in this session, up to that record of it, has come to an end: what earlier sessions told is confirmed.
+typedef void (*digest_store_confirmed)(void *arg, const struct error *err);
+void digest_store_confirm(struct pg *pg, const char *account_id, struct str runtime, uint64_t epoch, uint64_t sequence,
+                          digest_store_confirmed on_done, void *arg);
+
 // Is there anything at all that an agent of this runtime reported?
 typedef void (*digest_store_asked)(void *arg, const struct error *err, bool holds_any);
 void digest_store_holds_any(struct pg *pg, const char *account_id, struct str runtime, digest_store_asked on_done,

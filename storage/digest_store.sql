@@ -14,6 +14,14 @@ SELECT account_id, runtime, $3::bigint FROM runtimes WHERE account_id = $1 AND r
 ON CONFLICT (account_id, runtime) DO UPDATE SET fence_epoch = greatest(p.fence_epoch, excluded.fence_epoch)
 RETURNING fence_epoch = $3::bigint
 
+-- What is held was found to be what this session's agent has, or it was told what differs: as good as a snapshot that
+-- matched. Rows that were told in earlier sessions are confirmed by it (migrations/0008).
+-- name: digest_confirm
+UPDATE report_positions
+   SET snapshot_end_epoch = $3::bigint, snapshot_end_sequence = $4::bigint
+ WHERE account_id = $1 AND runtime = $2 AND fence_epoch = $3::bigint
+   AND (snapshot_end_epoch, snapshot_end_sequence) < ($3::bigint, $4::bigint)
+
 -- name: digest_holds_any
 SELECT FROM resources WHERE account_id = $1 AND runtime = $2 AND epoch > 0 AND NOT is_deleted
 UNION ALL

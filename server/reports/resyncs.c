@@ -25,6 +25,7 @@ struct exchange {
     uint64_t epoch, sequence; // of the last record
     struct resync *resync;
     bool is_reading, is_held, differs;
+    bool is_confirmed; // so it is noted, and the agent may hear of it
     unsigned comparing, rounds;
     size_t comparing_entries;
     uint64_t started_us, heard_ms;
@@ -130,9 +131,16 @@ static void say(struct resyncs *resyncs, struct tunnel_session_ref ref, uint64_t
     strbuf_finish(&text);
 }
 
+static void confirm(struct resyncs *resyncs, struct exchange *exchange, enum digest_kind kind);
+
 // The answer that ends it, or goes on.
 static void answer(struct resyncs *resyncs, struct exchange *exchange, const struct digest *digest)
 {
+    bool settles = digest->kind == DIGEST_MATCHED || digest->kind == DIGEST_DONE;
+    if (settles && !exchange->is_confirmed) {
+        confirm(resyncs, exchange, digest->kind);
+        return;
+    }
     struct digest copy = *digest; // its views may live in the exchange
     struct tunnel_session_ref ref = exchange->ref;
     uint64_t sequence = exchange->sequence;
@@ -171,6 +179,7 @@ struct question {
     uint64_t id; // of the exchange
     struct tunnel_session_ref ref;
     uint64_t sequence;
+    enum digest_kind kind; // of the answer that waits
     size_t entry_count;
     uint8_t (*entries)[DIGEST_ENTRY_BYTES]; // ours
 };
@@ -181,6 +190,28 @@ static struct question *question_of(struct resyncs *resyncs, const struct exchan
     *question =
         (struct question){.resyncs = resyncs, .id = exchange->id, .ref = exchange->ref, .sequence = exchange->sequence};
     return question;
+}
+
+static void on_confirmed(void *arg, const struct error *err)
+{
+    struct question *question = arg;
+    struct resyncs *resyncs = question->resyncs;
+    struct exchange *exchange = find_id(resyncs, question->id);
+    enum digest_kind kind = err ? DIGEST_LATER : question->kind;
+    mem_free(question);
+    if (!exchange) return;
+    if (err) log_warn("resync", "not_confirmed", log_c("runtime", exchange->identity.runtime), log_err(err));
+    exchange->is_confirmed = true;
+    answer_word(resyncs, exchange, kind);
+}
+
+// An agent that was told that all is well does not compare again: so that comes after it is known here for good.
+static void confirm(struct resyncs *resyncs, struct exchange *exchange, enum digest_kind kind)
+{
+    struct question *question = question_of(resyncs, exchange);
+    question->kind = kind;
+    digest_store_confirm(resyncs->options.pg, exchange->identity.account_id, str_c(exchange->identity.runtime),
+                         exchange->epoch, exchange->sequence, on_confirmed, question);
 }
 
 static void on_tree(void *arg, const struct error *err, const struct digest_store_tree *tree)

@@ -171,6 +171,16 @@ def test_a_lagging_agent_is_not_shown_live(frail, way):
     assert "culvert_reports_lag_seconds_count" in metrics
 
 
+def test_a_tunnel_that_comes_back_makes_all_live_again(frail):
+    """Also where the agent and the platform found nothing to tell each other."""
+    before = frail.shown()
+    frail.line.say("cut")
+    wait_until(lambda: frail.shown()["since"] > before["since"] and frail.shown()["online"], 30, "another session")
+    wait_until(lambda: frail.shown()["freshness"] == "live", 40, "live again")
+    wait_until(lambda: {each["freshness"] for each in frail.applications()} == {"live"}, 5, "every application is")
+    wait_until(lambda: [edge["node"]["freshness"] for edge in frail.ask()["clusters"]["edges"]] == ["live"], 70, "its cluster is")
+
+
 # ---- replicas --------------------------------------------------------------------------------------------------------
 
 
