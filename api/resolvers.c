@@ -13,6 +13,7 @@ const struct gql_resolver api_resolvers[] = {
     {GQL_QUERY, "rollouts", api_resolve_rollouts},
     {GQL_QUERY, "workflow", api_resolve_workflow},
     {GQL_QUERY, "workflows", api_resolve_workflows},
+    {GQL_QUERY, "gitopsReleases", api_resolve_gitops_releases},
     {GQL_MUTATION, "createRuntime", api_resolve_create_runtime},
     {GQL_MUTATION, "deleteRuntime", api_resolve_delete_runtime},
     {GQL_MUTATION, "deleteManagedRuntime", api_resolve_delete_runtime},

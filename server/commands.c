@@ -11,6 +11,7 @@
 #include "base/token.h"
 #include "migrations/migrations.h"
 #include "server/tunnel_table.h"
+#include "storage/deployment_store.h"
 #include "storage/identity_store.h"
 #include "storage/session_store.h"
 
@@ -45,6 +46,7 @@ void commands_print_usage(void)
          "culvertd [SETTINGS] admin create-user --account ACCOUNT NAME EMAIL [--admin] [--if-absent]\n"
          "culvertd [SETTINGS] admin create-key --account ACCOUNT --user USER NAME [--expires 90d]\n"
          "culvertd [SETTINGS] admin revoke-key --account ACCOUNT ID\n"
+         "culvertd [SETTINGS] admin set-retention --account ACCOUNT DAYS|default\n"
          "culvertd [SETTINGS] admin tunnels [--account ACCOUNT] [--json]\n"
          "culvertd --check-config | --print-config | --print-example | --version | --help\n"
          "\n"
@@ -182,6 +184,7 @@ struct subject {
     bool is_admin;
     struct token token;
     int64_t expires_at_ms;
+    unsigned keep_days;
 };
 
 static void ask_find_account(struct session *session, void *arg)
@@ -318,6 +321,35 @@ static int revoke_key(const struct server_config *config, const struct words *wo
     return EXIT_DONE;
 }
 
+// ---- retention -----------------------------------------------------------------------------------------------------
+
+enum { KEEP_DAYS_MIN = 7, KEEP_DAYS_MAX = 36500 };
+
+static void ask_set_retention(struct session *session, void *arg)
+{
+    struct subject *subject = arg;
+    deployment_store_set_keep(session->pg, subject->account_id, subject->keep_days, on_node, session);
+}
+
+static int set_retention(const struct server_config *config, const struct words *words)
+{
+    const char *account = option(words, "account");
+    uint64_t days = 0;
+    if (words->plain_count != 1 || !account || !only_options(words, "|account|"))
+        return usage("admin set-retention --account ACCOUNT DAYS|default");
+    if (strcmp(words->plain[0], "default") != 0 &&
+        parse_u64(str_c(words->plain[0]), KEEP_DAYS_MIN, KEEP_DAYS_MAX, &days, NULL) != ERROR_NONE)
+        return usage("DAYS: a number between 7 and 36500, or the word default");
+    struct subject subject = {.account = str_c(account), .keep_days = (unsigned)days};
+    int status = resolve_account(config, &subject);
+    if (status != EXIT_DONE) return status;
+    struct session session;
+    if (ask(config, &session, ask_set_retention, &subject) != ERROR_NONE) return failed(&session.err);
+    puts(session.node);
+    mem_free(session.node);
+    return EXIT_DONE;
+}
+
 // ---- tunnels -------------------------------------------------------------------------------------------------------
 
 static void ask_tunnels(struct session *session, void *arg)
@@ -370,8 +402,8 @@ int commands_run(const struct server_config *config, int argc, const char **argv
         const char *name;
         int (*run)(const struct server_config *, const struct words *);
     } commands[] = {
-        {"create-account", create_account}, {"create-user", create_user}, {"create-key", create_key},
-        {"revoke-key", revoke_key},         {"tunnels", tunnels},
+        {"create-account", create_account}, {"create-user", create_user},     {"create-key", create_key},
+        {"revoke-key", revoke_key},         {"set-retention", set_retention}, {"tunnels", tunnels},
     };
     if (strcmp(argv[0], "migrate") == 0) return argc == 1 ? migrate(config) : usage("migrate takes no words");
     if (strcmp(argv[0], "admin") != 0 || argc < 2) return usage("the command is unknown");

@@ -501,6 +501,14 @@ static const struct config_entry entries[] = {
      .min = 7 * 24 * 60 * MINUTE,
      .max = 3650 * INT64_C(24) * 60 * MINUTE,
      .help = "How long events of event sources (POST /2.0/api/events/event-payload) are kept, in whole weeks."},
+    {.name = "history.keep",
+     .type = CONFIG_DURATION,
+     .offset = AT(history_keep_ms),
+     .def = "400d",
+     .min = 7 * 24 * 60 * MINUTE,
+     .max = 36500 * INT64_C(24) * 60 * MINUTE,
+     .help = "How long deployments, sync operations and workflows are kept, in whole days; an account may have its own "
+             "(culvertd admin set-retention). What runs now stays, however old."},
 
     {.section = "Shutdown",
      .name = "drain.lame_duck",

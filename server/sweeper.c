@@ -1,44 +1,104 @@
 #include "server/sweeper.h"
 
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metrics.h"
 #include "storage/cloud_event_store.h"
+#include "storage/deployment_store.h"
 #include "storage/report_store.h"
 
-enum { STEP_ROWS = 5000, NEXT_STEP_MS = 200 };
+// A step is one short transaction. Deployments are looked at again soon after they were made, the rest in rounds.
+enum { STEP_ROWS = 5000, SETTLE_ROWS = 100, NEXT_STEP_MS = 200, SETTLE_MS = 15000 };
 
 struct sweeper {
     struct sweeper_options options;
     uv_timer_t *timer;
     bool busy;
-    struct metric *removed, *dropped;
+    bool has_more;      // a step of this round was full
+    uint64_t due_in_ms; // until the next round
+    struct metric *removed, *dropped, *settled;
+    struct metric_family *history;
 };
 
 static void on_timer(uv_timer_t *timer);
 
+// False: the pool is closing, and nothing goes on.
+static bool goes_on(struct sweeper *sweeper, const struct error *err, const char *event)
+{
+    if (err && err->code == ERROR_CANCELLED) {
+        sweeper->busy = false;
+        return false;
+    }
+    if (err) log_warn("sweeper", event, log_err(err));
+    return true;
+}
+
+static void wait(struct sweeper *sweeper, bool is_round_over)
+{
+    sweeper->busy = false;
+    if (is_round_over) sweeper->due_in_ms = sweeper->has_more ? NEXT_STEP_MS : sweeper->options.interval_ms;
+    uint64_t ms = sweeper->due_in_ms < SETTLE_MS ? sweeper->due_in_ms : SETTLE_MS;
+    sweeper->due_in_ms -= ms;
+    uv_timer_start(sweeper->timer, on_timer, ms, 0);
+}
+
+// ---- a round -------------------------------------------------------------------------------------------------------
+
 static void on_swept(void *arg, const struct error *err, uint64_t count)
 {
     struct sweeper *sweeper = arg;
-    sweeper->busy = false;
-    if (err && err->code == ERROR_CANCELLED) return;
-    if (err) log_warn("sweeper", "sweep_failed", log_err(err));
+    if (!goes_on(sweeper, err, "sweep_failed")) return;
     if (!err) metric_add(sweeper->removed, count);
-    // A full step means that more is waiting.
-    bool more = !err && count >= STEP_ROWS;
-    uv_timer_start(sweeper->timer, on_timer, more ? NEXT_STEP_MS : sweeper->options.interval_ms, 0);
+    if (!err && count >= STEP_ROWS) sweeper->has_more = true;
+    wait(sweeper, true);
+}
+
+static void on_history(void *arg, const struct error *err, struct str node)
+{
+    struct sweeper *sweeper = arg;
+    json_t *counts = NULL;
+    if (!goes_on(sweeper, err, "history_sweep_failed")) return;
+    if (!err && node.len && json_decode(node, NULL, &counts, NULL) == ERROR_NONE) {
+        const char *kind;
+        json_t *count;
+        json_object_foreach(counts, kind, count)
+        {
+            metric_add(metric_with(sweeper->history, kind), (uint64_t)json_integer_value(count));
+            if (json_integer_value(count) >= STEP_ROWS) sweeper->has_more = true;
+        }
+        json_decref(counts);
+    }
+    report_store_sweep(sweeper->options.pg, STEP_ROWS, on_swept, sweeper);
+}
+
+static void on_months(void *arg, const struct error *err, uint64_t count)
+{
+    struct sweeper *sweeper = arg;
+    if (!goes_on(sweeper, err, "months_failed")) return;
+    if (!err) metric_add(sweeper->dropped, count);
+    deployment_store_sweep(sweeper->options.pg, sweeper->options.history_keep_days, STEP_ROWS, on_history, sweeper);
 }
 
 static void on_partitions(void *arg, const struct error *err, uint64_t count)
 {
     struct sweeper *sweeper = arg;
-    if (err && err->code == ERROR_CANCELLED) {
-        sweeper->busy = false;
+    if (!goes_on(sweeper, err, "partitions_failed")) return;
+    if (!err) metric_add(sweeper->dropped, count);
+    deployment_store_partitions(sweeper->options.pg, on_months, sweeper);
+}
+
+static void on_settled(void *arg, const struct error *err, uint64_t count)
+{
+    struct sweeper *sweeper = arg;
+    if (!goes_on(sweeper, err, "settle_failed")) return;
+    if (!err) metric_add(sweeper->settled, count);
+    if (sweeper->due_in_ms > 0) {
+        wait(sweeper, false);
         return;
     }
-    if (err) log_warn("sweeper", "partitions_failed", log_err(err));
-    if (!err) metric_add(sweeper->dropped, count);
-    report_store_sweep(sweeper->options.pg, STEP_ROWS, on_swept, sweeper);
+    sweeper->has_more = false;
+    cloud_event_store_partitions(sweeper->options.pg, sweeper->options.events_keep_days, on_partitions, sweeper);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -46,8 +106,10 @@ static void on_timer(uv_timer_t *timer)
     struct sweeper *sweeper = timer->data;
     if (sweeper->busy) return;
     sweeper->busy = true;
-    cloud_event_store_partitions(sweeper->options.pg, sweeper->options.events_keep_days, on_partitions, sweeper);
+    deployment_store_settle(sweeper->options.pg, SETTLE_ROWS, on_settled, sweeper);
 }
+
+// ---- life ----------------------------------------------------------------------------------------------------------
 
 struct sweeper *sweeper_create(struct loop *loop, const struct sweeper_options *options)
 {
@@ -55,8 +117,12 @@ struct sweeper *sweeper_create(struct loop *loop, const struct sweeper_options *
     sweeper->options = *options;
     sweeper->removed = metric_with(
         metrics_counter("culvert_swept_rows_total", "Unused manifests and old tombstones that were removed.", NULL));
-    sweeper->dropped = metric_with(
-        metrics_counter("culvert_dropped_partitions_total", "Partitions of events whose time was over.", NULL));
+    sweeper->dropped = metric_with(metrics_counter("culvert_dropped_partitions_total",
+                                                   "Partitions of events and history whose time was over.", NULL));
+    sweeper->settled = metric_with(metrics_counter("culvert_settled_deployments_total",
+                                                   "Deployments whose manifests were looked at again.", NULL));
+    sweeper->history = metrics_counter("culvert_swept_history_rows_total",
+                                       "Rows of history that their accounts keep no longer.", "kind", NULL);
     sweeper->timer = mem_zalloc(sizeof *sweeper->timer);
     sweeper->timer->data = sweeper;
     uv_timer_init(loop_uv(loop), sweeper->timer);

@@ -154,6 +154,7 @@ static void open_services(struct worker *worker)
                           .pg = worker->pg,
                           .interval_ms = (uint64_t)config->sweep_interval_ms,
                           .events_keep_days = (unsigned)(config->events_keep_ms / (24 * 60 * 60 * INT64_C(1000))),
+                          .history_keep_days = (unsigned)(config->history_keep_ms / (24 * 60 * 60 * INT64_C(1000))),
                       });
 }
 

@@ -1,6 +1,9 @@
 // report_application: what an Argo CD Application (argoproj.io/v1alpha1) says, as columns.
+#include <inttypes.h>
+
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/strbuf.h"
 #include "culvert_statements.h"
 #include "storage/argo_status.h"
 #include "storage/report_plan.h"
@@ -258,13 +261,22 @@ static json_t *history_of(const json_t *status, json_t **out_first, json_t **out
 static void plan_history(struct report_plan *plan, const struct report *report, struct str uid, const json_t *history)
 {
     if (json_array_size(history) == 0) return;
+    struct strbuf ids;
+    strbuf_init(&ids, HISTORY_MAX * 24);
+    strbuf_add_byte(&ids, '{');
+    for (size_t i = 0; i < json_array_size(history); i++)
+        strbuf_addf(&ids, "%s%" PRId64, i ? "," : "",
+                    (int64_t)json_integer_value(json_object_get(json_array_get(history, i), "id")));
+    strbuf_add_byte(&ids, '}');
     struct report_params p = {.plan = plan};
     params_key(&p, report);
     params_text(&p, report->ns);
     params_text(&p, report->name);
     params_text(&p, uid);
     params_json(&p, history, MANIFEST_BYTES_MAX, "[]");
-    report_plan_add(plan, &statement_application_history_add, &p);
+    params_text(&p, strbuf_str(&ids));
+    report_plan_add(plan, &statement_deployment_add, &p);
+    strbuf_finish(&ids);
 }
 
 static void plan_operation_row(struct report_plan *plan, const struct report *report, struct str uid,
@@ -341,7 +353,10 @@ static int plan_row(struct report_plan *plan, const struct report *report, struc
     int deciding = report_plan_add(plan, &statement_application_upsert, &p);
     plan_history(plan, report, uid, history);
     plan_operation_row(plan, report, uid, status);
-    if (report->source == REPORT_FROM_HTTP) plan_enrichment(plan, report);
+    if (report->source == REPORT_FROM_HTTP) {
+        plan_enrichment(plan, report);
+        report_commit_plan(plan, report, manifest);
+    }
     json_decref(history);
     json_decref(errors);
     return deciding;

@@ -28,7 +28,8 @@ struct report_plan {
     struct manifest_blob *blobs; // unsorted, maybe repeated
     size_t blob_count, blob_capacity;
     struct manifest_packer *packer;
-    struct strbuf text; // JSON that is being written
+    struct strbuf text;                          // JSON that is being written
+    struct str commit_revision, commit_repo_url; // planned last
 };
 
 // Values of one step, in the order of the statement's parameters.
@@ -85,6 +86,9 @@ bool report_is_application(const struct report *report);
 bool report_is_cluster(const struct report *report);
 // Keeps the row that a refused report is about from being taken for gone by the end of a snapshot.
 void report_refused_plan(struct report_plan *plan, const struct report *report);
+
+// The commits that a report over HTTP tells of (report_commit.c).
+void report_commit_plan(struct report_plan *plan, const struct report *report, const json_t *manifest);
 
 // The manifest as JSON; NULL without one. The caller decrefs.
 MUST_CHECK enum error_code report_decode(const struct report *report, json_t **out, struct error *err);

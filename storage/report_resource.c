@@ -129,8 +129,11 @@ enum error_code report_resource_plan(struct report_plan *plan, const struct repo
     enum error_code code = report_decode(report, &manifest, err);
     if (code != ERROR_NONE) return code;
     *out_deciding = plan_row(plan, report, manifest);
+    if (report->source == REPORT_FROM_HTTP) {
+        plan_enrichment(plan, report);
+        report_commit_plan(plan, report, manifest);
+    }
     json_decref(manifest);
-    if (report->source == REPORT_FROM_HTTP) plan_enrichment(plan, report);
     return ERROR_NONE;
 }
 

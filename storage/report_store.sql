@@ -117,29 +117,6 @@ UPDATE applications
  WHERE account_id = $1 AND runtime = $2 AND namespace = $3 AND name = $4 AND NOT coalesce(is_deleted, true)
    AND (source_observed_at IS NULL OR source_observed_at < $14::timestamptz)
 
--- name: application_history_add
-INSERT INTO application_history (account_id, runtime, namespace, name, uid, history_id, revision, revisions,
-                                 deployed_at, deploy_started_at, initiator, is_automated, sources)
-SELECT $1, $2, $3, $4, $5, h.id, coalesce(h.revision, ''), h.revisions, h.deployed_at, h.deploy_started_at,
-       h.initiator, h.automated, h.sources
-  FROM jsonb_to_recordset($6::jsonb) AS h (id bigint, revision text, revisions jsonb, deployed_at timestamptz,
-                                           deploy_started_at timestamptz, initiator text, automated boolean,
-                                           sources jsonb)
- WHERE :{runtime_is_there}
-ON CONFLICT DO NOTHING
-
--- name: application_operation_upsert
-INSERT INTO application_operations AS t (account_id, runtime, namespace, name, uid, started_at, finished_at, phase,
-                                         message, revision, initiator, is_automated, epoch, sequence, observed_at)
-SELECT $1, $2, $3, $4, $5, $6::timestamptz, $7::timestamptz, $8, $9, $10, $11, $12::boolean, $13::bigint, $14::bigint,
-       $15::timestamptz
- WHERE :{runtime_is_there}
-ON CONFLICT (account_id, runtime, namespace, name, uid, started_at) DO UPDATE
-   SET finished_at = excluded.finished_at, phase = excluded.phase, message = excluded.message,
-       revision = excluded.revision, initiator = excluded.initiator, is_automated = excluded.is_automated,
-       epoch = excluded.epoch, sequence = excluded.sequence, observed_at = excluded.observed_at
- WHERE (excluded.epoch, excluded.sequence, excluded.observed_at) > (t.epoch, t.sequence, t.observed_at)
-
 -- name: resource_upsert
 WITH old AS (
     SELECT manifest_sha256, sync_status, health_status, application_namespace, application_name, is_deleted

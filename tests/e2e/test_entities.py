@@ -93,3 +93,47 @@ def test_workflows_equal_the_cluster(platform):
     found = platform.graphql(query, {"u": one["metadata"]["uid"]})["workflow"]
     assert found["metadata"]["name"] == one["metadata"]["name"] and json.loads(found["actualManifest"])["kind"] == "Workflow"
     assert platform.graphql(query, {"u": uuid.uuid4().hex})["workflow"] is None
+
+
+RELEASES = """query($f: GitopsReleaseFilterArgs, $p: SlicePaginationArgs, $s: GitopsReleaseSortArg) { gitopsReleases(filters: $f, pagination: $p, sort: $s) { edges { node {
+    applicationMetadata { name namespace uid } historyId argoHistoryId syncOperationRevision current deployedAt automated result images manifestsDigest
+    manifests { kind name sha256 } application { status { syncStatus healthStatus } } operationState { phase } } } pageInfo { hasNextPage endCursor } } }"""
+
+
+def releases(platform, **filters):
+    found, page = [], {"first": 4}
+    while True:
+        answer = platform.graphql(RELEASES, {"f": {"runtime": platform.env["CULVERT_RUNTIME"], **filters}, "p": page})["gitopsReleases"]
+        found += [edge["node"] for edge in answer["edges"]]
+        if not answer["pageInfo"]["hasNextPage"]:
+            return found
+        page = {"first": 4, "after": answer["pageInfo"]["endCursor"]}
+
+
+def test_releases_hold_the_history_of_the_cluster(platform):
+    def same():
+        shown = {(n["applicationMetadata"]["uid"], n["historyId"]): n for n in releases(platform)}
+        entries = 0
+        for application in items(platform, "applications"):
+            uid, history = application["metadata"]["uid"], application.get("status", {}).get("history", [])
+            for entry in history:
+                node, newest = shown[uid, entry["id"]], entry is history[-1]
+                assert node["syncOperationRevision"] == (entry.get("revision") or entry["revisions"][0])
+                assert node["current"] == newest
+                assert node["result"] == "Succeeded" and node["operationState"]["phase"] == "Succeeded"
+                if newest and application["spec"]["destination"].get("server") == "https://kubernetes.default.svc":
+                    assert node["application"]["status"]["healthStatus"] == application["status"]["health"]["status"].upper()
+                    live = {(r["kind"], r["name"]) for r in application["status"]["resources"] if r["kind"] != "Application"}
+                    assert {(m["kind"], m["name"]) for m in node["manifests"] or []} == live
+                entries += 1
+        assert entries > 0
+        return True
+
+    platform.cluster("POST", "/demo/pause")
+    try:
+        wait_until(same, 90, "the ledger holds the cluster's history")  # resources are looked at again after half a minute
+    finally:
+        platform.cluster("POST", "/demo/resume")
+    first = platform.graphql(RELEASES, {"p": {"first": 1}, "s": {"field": "createdAt", "order": "asc"}})["gitopsReleases"]["edges"][0]["node"]
+    times = [node["deployedAt"] for node in releases(platform)]
+    assert times == sorted(times, reverse=True) and first["deployedAt"] == times[-1]

@@ -62,7 +62,7 @@ def test_application_with_manifest_and_history(platform):
     manifest = json.loads(found["actualManifest"])
     assert manifest["metadata"]["name"] == name
     assert found["repoURL"] == manifest["spec"]["source"]["repoURL"]
-    assert platform.psql("select count(*) from application_history")[0] != ["0"]
+    assert platform.psql("select count(*) from deployments")[0] != ["0"]
 
 
 def test_clusters(platform):

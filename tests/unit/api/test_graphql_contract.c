@@ -32,6 +32,10 @@ static const char *const offered[] = {
     "name } status { phase } } } } }",
     "query Rollouts($rollouts: RolloutFilterArgs) { rollouts(filters: $rollouts) { edges { node { metadata { name } "
     "spec { strategy { name newImage } } status { phase weightOfNew } } } } }",
+    "query gitopsReleases($pagination: SlicePaginationArgs, $releases: GitopsReleaseFilterArgs, $sort: "
+    "GitopsReleaseSortArg) { gitopsReleases(pagination: $pagination, filters: $releases, sort: $sort) { edges { node { "
+    "current argoHistoryId application { status { syncStatus healthStatus } } } } pageInfo { startCursor endCursor "
+    "hasNextPage hasPrevPage } } }",
     "query ($runtime: String!, $name: String!) { rollout(runtime: $runtime, name: $name) { actualManifest } }",
     // Terraform, the sync step, the Helm hook
     "{ me { activeAccount { id name gitProvider gitApiUrl sharedConfigRepo admins } } }",
@@ -122,6 +126,7 @@ static const struct gql_resolver resolvers[] = {
     {GQL_QUERY, "rollouts", resolve_nothing},
     {GQL_QUERY, "workflow", resolve_nothing},
     {GQL_QUERY, "workflows", resolve_nothing},
+    {GQL_QUERY, "gitopsReleases", resolve_nothing},
     {GQL_MUTATION, "createRuntime", resolve_nothing},
     {GQL_MUTATION, "deleteRuntime", resolve_nothing},
     {GQL_MUTATION, "deleteManagedRuntime", resolve_nothing},

@@ -132,7 +132,7 @@ static void an_application_has_the_contracts_shape(void **state)
     char text[256];
     database_query(database->account,
                    "SELECT string_agg(concat_ws(' ', history_id, revision, initiator, is_automated), ', ' ORDER BY "
-                   "history_id) FROM application_history",
+                   "history_id) FROM deployments",
                    text, sizeof text);
     assert_string_equal(text, "4 r4 ada f, 5 r5 t");
     database_query(database->account,

@@ -514,7 +514,7 @@ static const char rows_sql[] =
     " SELECT 'Application', name, uid, encode(manifest_sha256, 'hex'), sync_status, health_status, epoch, sequence"
     "   FROM applications WHERE NOT is_deleted AND runtime = 'prod'"
     " UNION ALL"
-    " SELECT 'History', name || history_id, uid, revision, '', '', 0, 0 FROM application_history"
+    " SELECT 'History', name || history_id, uid, revision, '', '', 0, 0 FROM deployments"
     " UNION ALL"
     " SELECT 'Operation', name || started_at, uid, phase, '', '', 0, 0 FROM application_operations) x";
 

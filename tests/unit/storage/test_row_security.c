@@ -34,6 +34,9 @@ static const char *const tables[] = {"accounts",
                                      "replica_sets",
                                      "analysis_runs",
                                      "workflows",
+                                     "deployments",
+                                     "manifest_sets",
+                                     "commits",
                                      "tunnel_measures"};
 enum { TABLES = sizeof tables / sizeof *tables };
 
@@ -174,11 +177,11 @@ static void the_catalogue_has_no_gap(void **state)
         text, sizeof text);
     assert_string_equal(text, "");
     // Functions that run as their owner have their search path pinned and are not everybody's. They belong to
-    // culvert_lookup, but for the one that makes and drops partitions, which only the tables' owner can do.
+    // culvert_lookup, but for those that make and drop partitions, which only the tables' owner can do.
     database_query(database->account,
                    "SELECT coalesce(string_agg(p.proname, ' '), '') FROM pg_proc p WHERE p.pronamespace = "
                    "'culvert'::regnamespace AND p.prosecdef AND ((p.proowner <> 'culvert_lookup'::regrole AND "
-                   "p.proname <> 'cloud_events_partitions') OR NOT "
+                   "p.proname NOT IN ('cloud_events_partitions', 'ledger_partitions')) OR NOT "
                    "'search_path=pg_catalog' = ANY (coalesce(p.proconfig, '{}')) OR has_function_privilege('public', "
                    "p.oid, 'EXECUTE'))",
                    text, sizeof text);

@@ -1,0 +1,129 @@
+-- The same repository by its several names.
+-- fragment: deployment_repo
+regexp_replace(coalesce(d.sources -> 0 ->> 'repoURL', ''), '([.]git)?/*$', '')
+
+-- The commit behind a deployment, by those who told of it: reporters, else CI with an image that it built of it.
+-- fragment: deployment_commit
+(SELECT json_build_object('revision', d.revision, 'author', c.author, 'message', c.message, 'date', c.commit_date,
+                          'url', c.url)
+   FROM (SELECT c.author, c.message, c.commit_date, NULL AS url, 0 AS place
+           FROM commits c
+          WHERE c.account_id = d.account_id AND c.revision = d.revision
+            AND regexp_replace(c.repo_url, '([.]git)?/*$', '') IN (:{deployment_repo}, '')
+         UNION ALL
+         SELECT coalesce(i.fields -> 'author' ->> 'username', ''), i.fields ->> 'commitMsg', NULL,
+                i.fields ->> 'commitURL', 1
+           FROM images i
+          WHERE i.account_id = d.account_id AND i.commit = d.revision AND i.commit <> '') c
+  ORDER BY c.place
+  LIMIT 1)
+
+-- fragment: deployment_manifests
+(SELECT json_agg(json_build_object('group', o ->> 0, 'kind', o ->> 1, 'namespace', o ->> 2, 'name', o ->> 3,
+                                   'sha256', o ->> 4))
+   FROM manifest_sets s, jsonb_array_elements(s.objects) o
+  WHERE s.account_id = d.account_id AND s.digest = d.manifests_digest)
+
+-- How it ended: Argo CD writes into status.history what succeeded.
+-- fragment: deployment_operation
+CASE WHEN coalesce(o.started_at, d.deploy_started_at, d.deployed_at) IS NOT NULL THEN json_build_object(
+    'finishedAt', to_char(coalesce(o.finished_at, d.deployed_at), :{rfc3339}),
+    'startedAt', to_char(coalesce(o.started_at, d.deploy_started_at, d.deployed_at), :{rfc3339}),
+    'message', o.message, 'phase', coalesce(o.phase, 'Succeeded'), 'type', 'SYNC', 'retryCount', NULL,
+    'syncResult', json_build_object('revision', d.revision, 'revisions', d.revisions, 'resources', NULL)) END
+
+-- d: the deployment, a: its application if that is the same incarnation, o: its operation.
+-- fragment: deployment_node
+jsonb_build_object(
+    'applicationMetadata', json_build_object(
+        'group', 'argoproj.io', 'version', coalesce(a.version, 'v1alpha1'), 'kind', 'Application', 'name', d.name,
+        'description', NULL, 'namespace', d.namespace, 'runtime', d.runtime,
+        'cluster', coalesce(a.cluster, 'in-cluster'), 'account', d.account_id, 'labels', '[]'::json,
+        'annotations', '[]'::json, 'lastUpdated', to_char(d.recorded_at, :{rfc3339}),
+        'created', to_char(a.application_created_at, :{rfc3339}), 'uid', d.uid, 'favorite', false, 'revision', NULL),
+    'historyId', d.history_id, 'argoHistoryId', d.history_id, 'syncOperationRevision', d.revision,
+    'application', json_build_object(
+        'status', json_build_object(
+            'syncStatus', CASE WHEN d.is_current THEN a.sync_status ELSE 'UNKNOWN' END,
+            'syncStartedAt', to_char(d.deploy_started_at, :{rfc3339}),
+            'syncFinishedAt', to_char(d.deployed_at, :{rfc3339}),
+            'healthStatus', CASE WHEN d.is_current THEN a.health_status END,
+            'healthMessage', CASE WHEN d.is_current THEN a.health_message END, 'revision', d.revision, 'version', '',
+            'commitAuthor', m.node ->> 'author', 'commitMessage', m.node ->> 'message',
+            'commitDate', m.node ->> 'date', 'commitUrl', m.node ->> 'url', 'historyId', d.history_id),
+        'specSources', d.sources, 'issues', '[]'::json, 'prs', '[]'::json,
+        'committers', CASE WHEN m.node ->> 'author' IS NULL THEN '[]'::json
+                           ELSE json_build_array(json_build_object('userName', m.node ->> 'author')) END,
+        'revision', d.revision),
+    'operationState', :{deployment_operation}, 'childApps', '[]'::json, 'current', d.is_current,
+    'deployedAt', to_char(d.deployed_at, :{rfc3339}), 'recordedAt', to_char(d.recorded_at, :{rfc3339}),
+    'initiator', d.initiator, 'automated', d.is_automated, 'result', coalesce(o.phase, 'Succeeded'),
+    'images', d.images, 'manifestsDigest', encode(d.manifests_digest, 'hex'), 'manifests', :{deployment_manifests},
+    'commit', m.node)
+
+-- What orders those of one moment.
+-- fragment: deployment_tie
+d.runtime || '/' || d.namespace || '/' || d.name || '/' || d.uid || '/' || lpad(d.history_id::text, 20, '0')
+
+-- Empty texts are no filter. $6 runtime, $7 name, $8 namespace, $9 historyId, $10 and $11 times, $12 committers.
+-- fragment: deployment_filter
+d.account_id = $1
+   AND d.filed_at <= coalesce(nullif($2, '')::timestamptz, 'infinity')
+   AND d.filed_at >= coalesce(nullif($4, '')::timestamptz, '-infinity')
+   AND (nullif($2, '') IS NULL OR (d.filed_at, :{deployment_tie}) < (nullif($2, '')::timestamptz, $3))
+   AND (nullif($4, '') IS NULL OR (d.filed_at, :{deployment_tie}) > (nullif($4, '')::timestamptz, $5))
+   AND ($6 = '' OR d.runtime = $6) AND ($7 = '' OR d.name = $7) AND ($8 = '' OR d.namespace = $8)
+   AND ($9 = '' OR d.history_id = nullif($9, '')::bigint)
+   AND (nullif($10, '') IS NULL OR d.deployed_at >= nullif($10, '')::timestamptz)
+   AND (nullif($11, '') IS NULL OR d.deployed_at <= nullif($11, '')::timestamptz)
+   AND ($12::jsonb = '[]' OR EXISTS (SELECT FROM commits c
+                                      WHERE c.account_id = d.account_id AND c.revision = d.revision
+                                        AND $12::jsonb ? c.author))
+
+-- fragment: deployment_joins
+LEFT JOIN applications a ON a.account_id = d.account_id AND a.runtime = d.runtime AND a.namespace = d.namespace
+                        AND a.name = d.name AND a.uid = d.uid AND NOT a.is_deleted
+  LEFT JOIN application_operations o
+         ON o.account_id = d.account_id AND o.runtime = d.runtime AND o.namespace = d.namespace AND o.name = d.name
+        AND o.uid = d.uid AND o.started_at = d.deploy_started_at
+  CROSS JOIN LATERAL (SELECT :{deployment_commit} AS node) m
+
+-- fragment: deployment_is_current
+EXISTS (SELECT FROM applications a
+         WHERE a.account_id = d.account_id AND a.runtime = d.runtime AND a.namespace = d.namespace
+           AND a.name = d.name AND a.uid = d.uid AND NOT a.is_deleted AND a.history_id = d.history_id)
+
+-- name: deployment_list
+SELECT :{deployment_node}, to_char(d.filed_at, :{rfc3339_micros}), :{deployment_tie}
+  FROM (SELECT d.*, :{deployment_is_current} AS is_current
+          FROM deployments d
+         WHERE :{deployment_filter}
+         ORDER BY d.filed_at DESC, :{deployment_tie} DESC
+         LIMIT $13::bigint) d
+  :{deployment_joins}
+ ORDER BY d.filed_at DESC, :{deployment_tie} DESC
+
+-- name: deployment_list_back
+SELECT :{deployment_node}, to_char(d.filed_at, :{rfc3339_micros}), :{deployment_tie}
+  FROM (SELECT d.*, :{deployment_is_current} AS is_current
+          FROM deployments d
+         WHERE :{deployment_filter}
+         ORDER BY d.filed_at, :{deployment_tie}
+         LIMIT $13::bigint) d
+  :{deployment_joins}
+ ORDER BY d.filed_at, :{deployment_tie}
+
+-- name: account_keep
+UPDATE accounts
+   SET history_keep_days = nullif($2::integer, 0)
+ WHERE account_id = $1
+RETURNING json_build_object('id', account_id, 'name', name, 'historyKeepDays', history_keep_days)
+
+-- name: deployment_settle
+SELECT deployments_settle($1::integer)
+
+-- name: deployment_partitions
+SELECT ledger_partitions()
+
+-- name: deployment_sweep
+SELECT coalesce(json_object_agg(kind, removed), '{}') FROM history_sweep($1::integer, $2::integer)

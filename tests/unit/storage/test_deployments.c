@@ -1,0 +1,315 @@
+// The deployment ledger: every entry once whatever comes, what was live with it, who and why, and how it is read and
+// kept.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "database.h"
+#include "storage/deployment_store.h"
+#include "storage/image_store.h"
+#include "storage/report_store.h"
+
+static struct report report_of(const struct database *database, const char *kind, const char *name, uint64_t sequence,
+                               const char *manifest)
+{
+    bool is_application = strcmp(kind, "Application") == 0;
+    struct report report = {.type = REPORT_OBJECT,
+                            .source = REPORT_FROM_TUNNEL,
+                            .account_id = str_c(database->account),
+                            .runtime = STR("prod"),
+                            .epoch = 1,
+                            .sequence = sequence,
+                            .group = is_application ? STR("argoproj.io") : STR("apps"),
+                            .version = is_application ? STR("v1alpha1") : STR("v1"),
+                            .kind = str_c(kind),
+                            .ns = is_application ? STR("argocd") : STR("shop"),
+                            .name = str_c(name),
+                            .uid = STR("uid-1"),
+                            .application_ns = is_application ? STR_EMPTY : STR("argocd"),
+                            .application_name = is_application ? STR_EMPTY : STR("shop"),
+                            .observed_at_ms = clock_wall_ms(),
+                            .manifest = str_c(manifest)};
+    id_sha256(manifest, strlen(manifest), report.content_hash);
+    return report;
+}
+
+static void apply(struct database *database, struct report report)
+{
+    struct answer answer;
+    answer_init(&answer, database);
+    report_store_apply(database->pg, &report, 1, answer_on_reports, &answer);
+    answer_wait(&answer);
+    if (answer.code != ERROR_NONE) fail_msg("%s", answer.text);
+    if (answer.outcomes[0].result == REPORT_REFUSED) fail_msg("%s", answer.outcomes[0].detail);
+}
+
+static const char *query(const struct database *database, const char *sql)
+{
+    static char text[1 << 16];
+    database_query(database->account, sql, text, sizeof text);
+    return text;
+}
+
+// An application whose status.history holds the ids from first to last, deployed one a day of December 2025 (the year
+// 2031 where they are ahead, no time at all where they are timeless).
+enum when { IN_TIME, AHEAD, TIMELESS };
+
+static struct report application(struct database *database, const char *uid, uint64_t sequence, int first, int last,
+                                 enum when when)
+{
+    static char manifest[8192];
+    int len = snprintf(manifest, sizeof manifest,
+                       "{\"metadata\":{\"uid\":\"%s\"},\"status\":{\"sync\":{\"status\":\"Synced\"},\"health\":{"
+                       "\"status\":\"Healthy\"},\"history\":[",
+                       uid);
+    for (int id = first; id <= last; id++) {
+        char deployed[64] = "";
+        if (when != TIMELESS)
+            snprintf(deployed, sizeof deployed, "\"deployedAt\":\"%d-12-%02dT01:00:00Z\",", when == AHEAD ? 2031 : 2025,
+                     id);
+        len += snprintf(manifest + len, sizeof manifest - (size_t)len,
+                        "%s{\"id\":%d,\"revision\":\"r%d\",%s\"deployStartedAt\":\"2025-12-%02dT00:59:00Z\","
+                        "\"initiatedBy\":{\"username\":\"ann\",\"automated\":%s},\"source\":{\"repoURL\":"
+                        "\"https://git.example/shop.git\"}}",
+                        id > first ? "," : "", id, id, deployed, id, id % 2 ? "true" : "false");
+    }
+    snprintf(
+        manifest + len, sizeof manifest - (size_t)len,
+        "],\"operationState\":{\"phase\":\"Succeeded\",\"message\":\"done\",\"startedAt\":\"2025-12-%02dT00:59:00Z\","
+        "\"finishedAt\":\"2025-12-%02dT01:00:00Z\",\"operation\":{\"initiatedBy\":{\"username\":\"ann\"}},"
+        "\"syncResult\":{\"revision\":\"r%d\"}}}}",
+        last, last, last);
+    struct report report = report_of(database, "Application", "shop", sequence, manifest);
+    report.uid = str_c(uid);
+    return report;
+}
+
+static void make_runtime(struct database *database)
+{
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+}
+
+static const char ids_sql[] =
+    "SELECT string_agg(uid || ':' || history_id, ' ' ORDER BY uid, history_id) FROM deployments";
+
+static void every_entry_is_there_once(void **state)
+{
+    struct database *database = database_of(state);
+    make_runtime(database);
+    apply(database, application(database, "a", 1, 3, 5, IN_TIME));
+    apply(database, application(database, "a", 2, 4, 7, IN_TIME)); // Argo CD forgot the third
+    apply(database, application(database, "a", 3, 4, 7, IN_TIME));
+    assert_string_equal(query(database, ids_sql), "a:3 a:4 a:5 a:6 a:7");
+    // An older report comes late, with what was forgotten before: it is history all the same.
+    apply(database, application(database, "a", 1, 1, 4, IN_TIME));
+    assert_string_equal(query(database, ids_sql), "a:1 a:2 a:3 a:4 a:5 a:6 a:7");
+    // Another incarnation counts from the beginning; the former one's entries stay.
+    struct report gone = application(database, "a", 8, 1, 1, IN_TIME);
+    gone.type = REPORT_DELETED;
+    apply(database, gone);
+    apply(database, application(database, "b", 9, 1, 2, IN_TIME));
+    assert_string_equal(query(database, ids_sql), "a:1 a:2 a:3 a:4 a:5 a:6 a:7 b:1 b:2");
+    // Told again with other times it is the same entry.
+    apply(database, application(database, "b", 10, 1, 3, AHEAD));
+    apply(database, application(database, "b", 11, 1, 4, TIMELESS));
+    apply(database, application(database, "b", 12, 1, 4, IN_TIME));
+    assert_string_equal(query(database, "SELECT string_agg(history_id || ' ' || (filed_at = 'epoch'), ', ' ORDER BY "
+                                        "history_id) FROM deployments WHERE uid = 'b'"),
+                        "1 false, 2 false, 3 true, 4 true");
+    assert_string_equal(query(database, "SELECT deployed_at::date FROM deployments WHERE uid = 'b' AND history_id = 3"),
+                        "2031-12-03");
+    // Who and how; a time that no month has takes nothing away from its neighbours.
+    assert_string_equal(query(database, "SELECT string_agg(concat_ws(' ', revision, initiator, is_automated, "
+                                        "to_char(deploy_started_at, 'DD')), ', ' ORDER BY history_id) FROM deployments "
+                                        "WHERE uid = 'a' AND history_id > 5"),
+                        "r6 ann f 06, r7 ann t 07");
+}
+
+static void a_deployment_knows_what_was_live(void **state)
+{
+    struct database *database = database_of(state);
+    make_runtime(database);
+    apply(database, report_of(database, "Deployment", "web", 1,
+                              "{\"spec\":{\"template\":{\"spec\":{\"containers\":[{\"image\":\"web:1\"}]}}}}"));
+    apply(database,
+          report_of(database, "ReplicaSet", "web-1", 2,
+                    "{\"metadata\":{\"ownerReferences\":[{\"kind\":\"Deployment\",\"name\":\"web\"}]},\"spec\":{"
+                    "\"template\":{\"spec\":{\"containers\":[{\"image\":\"old:9\"}]}}}}"));
+    apply(database, application(database, "a", 3, 1, 1, IN_TIME));
+    static const char live_sql[] =
+        "SELECT string_agg(concat_ws(' ', history_id, images, (SELECT jsonb_array_length(objects) FROM manifest_sets s "
+        "WHERE s.digest = d.manifests_digest)), ', ' ORDER BY history_id) FROM deployments d";
+    assert_string_equal(query(database, live_sql), "1 [\"web:1\"] 1");
+    apply(database, report_of(database, "Deployment", "web", 4,
+                              "{\"spec\":{\"template\":{\"spec\":{\"containers\":[{\"image\":\"web:2\"}]}}}}"));
+    apply(database, application(database, "a", 5, 1, 2, IN_TIME));
+    assert_string_equal(query(database, live_sql), "1 [\"web:1\"] 1, 2 [\"web:2\"] 1");
+    // What is reported after its deployment is noticed when that has settled; what was live before stays as it was.
+    apply(database, report_of(database, "Deployment", "api", 6,
+                              "{\"spec\":{\"template\":{\"spec\":{\"containers\":[{\"image\":\"api:1\"}]}}}}"));
+    query(database, "UPDATE deployments SET recorded_at = now() - interval '1 minute'");
+    struct answer answer;
+    answer_init(&answer, database);
+    deployment_store_settle(database->pg, 1000, answer_on_count, &answer);
+    answer_wait(&answer);
+    if (answer.code != ERROR_NONE) fail_msg("%s", answer.text);
+    assert_string_equal(query(database, live_sql), "1 [\"web:1\"] 1, 2 [\"api:1\", \"web:2\"] 2");
+    assert_string_equal(query(database, "SELECT count(*) FROM deployments WHERE NOT is_settled"), "0");
+    // Blobs that only the ledger names stay.
+    answer_finish(&answer);
+    query(database, "UPDATE manifests SET touched_at = now() - interval '2 hours'");
+    answer_init(&answer, database);
+    report_store_sweep(database->pg, 5000, answer_on_count, &answer);
+    answer_wait(&answer);
+    assert_int_equal(answer.code, ERROR_NONE);
+    answer_finish(&answer);
+    assert_string_equal(query(database,
+                              "SELECT count(*) FROM manifest_sets s, unnest(s.sha256s) h LEFT JOIN manifests m "
+                              "ON m.sha256 = h WHERE m.sha256 IS NULL"),
+                        "0");
+    assert_string_equal(
+        query(database, "SELECT (SELECT count(DISTINCT h) FROM manifest_sets s, unnest(s.sha256s) h) > 2"), "t");
+}
+
+static json_t *list(struct database *database, const char *filter, struct store_page page, bool is_ascending,
+                    char *out_ids, char *out_cursor)
+{
+    struct answer answer;
+    answer_init(&answer, database);
+    deployment_store_list(database->pg, database->account, str_c(filter), &page, is_ascending, answer_on_slice,
+                          &answer);
+    answer_wait(&answer);
+    if (answer.code != ERROR_NONE) fail_msg("%s", answer.text);
+    *out_ids = '\0';
+    for (size_t i = 0; i < json_array_size(answer.nodes); i++)
+        sprintf(out_ids + strlen(out_ids), "%d ", (int)json_get_int(json_array_get(answer.nodes, i), "historyId", -1));
+    if (out_cursor && answer.cursor_count) strcpy(out_cursor, answer.cursors[answer.cursor_count - 1]);
+    json_t *nodes = json_incref(answer.nodes);
+    answer_finish(&answer);
+    return nodes;
+}
+
+static void releases_are_read_page_by_page(void **state)
+{
+    struct database *database = database_of(state);
+    make_runtime(database);
+    apply(database, application(database, "a", 1, 1, 5, IN_TIME));
+    struct report told = application(database, "a", 0, 5, 5, IN_TIME);
+    told.source = REPORT_FROM_HTTP;
+    told.epoch = 0;
+    told.repo_url = STR("https://git.example/shop");
+    told.revision = STR("r4");
+    told.commit_author = STR("Bea");
+    told.commit_message = STR("More replicas");
+    told.commit_date = STR("2025-12-03T00:00:00Z");
+    apply(database, told);
+    struct answer put;
+    answer_init(&put, database);
+    image_store_put(database->pg, database->account, STR("i1"),
+                    STR("{\"imageName\":\"web\",\"commit\":\"r2\",\"commitMsg\":\"Built\",\"commitURL\":\"https://c\","
+                        "\"author\":{\"username\":\"cyd\"}}"),
+                    answer_on_node, &put);
+    answer_wait(&put);
+    answer_finish(&put);
+    char ids[256], cursor[2048];
+    json_t *nodes = list(database, "{}", (struct store_page){.first = 2}, false, ids, cursor);
+    assert_string_equal(ids, "5 4 ");
+    const json_t *newest = json_array_get(nodes, 0), *second = json_array_get(nodes, 1);
+    assert_true(json_get_bool(newest, "current", false));
+    assert_false(json_get_bool(second, "current", true));
+    assert_string_equal(json_string_value(json_path(newest, "application", "status", "healthStatus", NULL)), "HEALTHY");
+    assert_string_equal(json_string_value(json_path(newest, "operationState", "message", NULL)), "done");
+    assert_string_equal(json_string_value(json_path(second, "commit", "author", NULL)), "Bea");
+    assert_string_equal(json_string_value(json_path(second, "application", "status", "commitMessage", NULL)),
+                        "More replicas");
+    assert_string_equal(json_get_str(second, "result").at, "Succeeded");
+    json_decref(nodes);
+    nodes = list(database, "{\"name\":\"shop\",\"runtime\":\"\"}",
+                 (struct store_page){.first = 3, .after = str_c(cursor)}, false, ids, NULL);
+    assert_string_equal(ids, "3 2 1 ");
+    assert_string_equal(json_string_value(json_path(json_array_get(nodes, 1), "commit", "author", NULL)), "cyd");
+    json_decref(nodes);
+    static const struct {
+        const char *filter, *ids;
+    } filters[] = {
+        {"{\"historyId\":3}", "3 "},
+        {"{\"committers\":[\"Bea\"]}", "4 "},
+        {"{\"startDate\":\"2025-12-02T00:00:00Z\",\"endDate\":\"2025-12-03T23:00:00Z\"}", "3 2 "},
+        {"{\"name\":\"other\"}", ""},
+        {"{\"prKeys\":[\"1\"]}", ""},
+        {"{\"kind\":\"Rollout\"}", ""},
+    };
+    for (size_t i = 0; i < sizeof filters / sizeof *filters; i++) {
+        json_decref(list(database, filters[i].filter, (struct store_page){0}, false, ids, NULL));
+        if (strcmp(ids, filters[i].ids) != 0) fail_msg("%s: %s", filters[i].filter, ids);
+    }
+    json_decref(list(database, "{}", (struct store_page){.first = 2}, true, ids, cursor));
+    assert_string_equal(ids, "1 2 ");
+    json_decref(list(database, "{}", (struct store_page){.first = 9, .after = str_c(cursor)}, true, ids, NULL));
+    assert_string_equal(ids, "3 4 5 ");
+    json_decref(list(database, "{}", (struct store_page){.last = 2}, false, ids, NULL));
+    assert_string_equal(ids, "2 1 ");
+}
+
+static void sweep(struct database *database)
+{
+    struct answer answer;
+    answer_init(&answer, database);
+    // Other tests' accounts are swept, too: by what the platform keeps, which is longer than any of them look back.
+    deployment_store_sweep(database->pg, 36500, 5000, answer_on_node, &answer);
+    answer_wait(&answer);
+    if (answer.code != ERROR_NONE) fail_msg("%s", answer.text);
+    answer_finish(&answer);
+}
+
+static void an_account_keeps_what_it_says(void **state)
+{
+    struct database *database = database_of(state);
+    make_runtime(database);
+    apply(database, application(database, "a", 1, 1, 3, IN_TIME)); // all of December 2025
+    struct report workflow =
+        report_of(database, "Workflow", "run", 2, "{\"metadata\":{\"creationTimestamp\":\"2025-12-01T00:00:00Z\"}}");
+    workflow.group = STR("argoproj.io");
+    apply(database, workflow);
+    sweep(database);
+    assert_string_equal(query(database, ids_sql), "a:1 a:2 a:3");
+    struct answer answer;
+    answer_init(&answer, database);
+    deployment_store_set_keep(database->pg, database->account, 30, answer_on_node, &answer);
+    answer_wait(&answer);
+    assert_non_null(strstr(answer.node, "\"historyKeepDays\" : 30"));
+    answer_finish(&answer);
+    sweep(database);
+    // What runs now stays, however old; so does what the cluster still holds.
+    assert_string_equal(query(database, ids_sql), "a:3");
+    assert_string_equal(query(database, "SELECT count(*) FROM application_operations"), "0");
+    assert_string_equal(query(database, "SELECT count(*) FROM workflows"), "1");
+    // Told again, it is not taken in again.
+    apply(database, application(database, "a", 3, 1, 3, IN_TIME));
+    apply(database, application(database, "a", 4, 2, 4, IN_TIME));
+    assert_string_equal(query(database, ids_sql), "a:3 a:4");
+    sweep(database);
+    assert_string_equal(query(database, ids_sql), "a:4");
+    struct report gone = workflow;
+    gone.type = REPORT_DELETED;
+    gone.sequence = 9;
+    apply(database, gone);
+    sweep(database);
+    assert_string_equal(query(database, "SELECT count(*) FROM workflows"), "0");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_entry_is_there_once),
+        cmocka_unit_test(a_deployment_knows_what_was_live),
+        cmocka_unit_test(releases_are_read_page_by_page),
+        cmocka_unit_test(an_account_keeps_what_it_says),
+    };
+    return cmocka_run_group_tests(tests, database_setup, database_teardown);
+}
