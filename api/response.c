@@ -41,6 +41,7 @@ static const char *title_of(int status)
     case 413: return "Content Too Large";
     case 415: return "Unsupported Media Type";
     case 422: return "Unprocessable Content";
+    case 429: return "Too Many Requests";
     case 503: return "Service Unavailable";
     case 504: return "Gateway Timeout";
     default: return "Internal Server Error";
@@ -65,7 +66,7 @@ void api_respond_problem(struct api_request *request, int status, const char *co
     struct api_http_response response = {.status = status, .content_type = problem_type, .body = strbuf_str(&body)};
     if (status == 401)
         response.headers[0] = (struct api_http_header){"www-authenticate", STR("Bearer realm=\"culvert\"")};
-    if (status == 503) response.headers[0] = (struct api_http_header){"retry-after", STR("1")};
+    if (status == 503 || status == 429) response.headers[0] = (struct api_http_header){"retry-after", STR("1")};
     respond(request, &response);
     strbuf_finish(&body);
 }
@@ -75,7 +76,7 @@ void api_respond_error(struct api_request *request, const struct error *err)
     static const int statuses[] = {
         [ERROR_INVALID] = 400,         [ERROR_TOO_LARGE] = 413, [ERROR_NOT_FOUND] = 404,   [ERROR_CONFLICT] = 409,
         [ERROR_UNAUTHENTICATED] = 401, [ERROR_FORBIDDEN] = 403, [ERROR_UNAVAILABLE] = 503, [ERROR_TIMEOUT] = 504,
-        [ERROR_CANCELLED] = 503,       [ERROR_INTERNAL] = 500,
+        [ERROR_CANCELLED] = 503,       [ERROR_INTERNAL] = 500,  [ERROR_LIMITED] = 429,
     };
     size_t known = sizeof statuses / sizeof *statuses;
     int status = (size_t)err->code < known && statuses[err->code] ? statuses[err->code] : 500;

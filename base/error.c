@@ -43,6 +43,7 @@ const char *error_code_name(enum error_code code)
     case ERROR_UNAUTHENTICATED: return "unauthenticated";
     case ERROR_FORBIDDEN: return "forbidden";
     case ERROR_UNAVAILABLE: return "unavailable";
+    case ERROR_LIMITED: return "limited";
     case ERROR_TIMEOUT: return "timeout";
     case ERROR_IO: return "io";
     case ERROR_PROTOCOL: return "protocol";

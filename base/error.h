@@ -16,6 +16,7 @@ enum error_code {
     ERROR_UNAUTHENTICATED, // no credential, or not a valid one
     ERROR_FORBIDDEN,       // valid credential without the right
     ERROR_UNAVAILABLE,     // a dependency is away: try again later
+    ERROR_LIMITED,         // the caller has more than its share: try again later
     ERROR_TIMEOUT,         // a deadline passed
     ERROR_IO,              // the operating system or the peer failed
     ERROR_PROTOCOL,        // the peer broke its protocol

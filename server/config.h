@@ -46,7 +46,9 @@ struct server_config {
     int64_t lease_ttl_ms;
     int64_t peer_connections_max, peer_streams_max, peer_idle_timeout_ms, registry_entries_max;
 
-    int64_t reports_batch_count, reports_batch_bytes, reports_batch_delay_ms, reports_queue_bytes_max;
+    int64_t reports_batch_count, reports_batch_bytes, reports_batch_delay_ms, reports_queue_bytes_max,
+        reports_account_share, reports_transactions, reports_runtime_share, reports_noise_burst,
+        reports_noise_interval_ms;
     int64_t sweep_interval_ms, events_keep_ms, history_keep_ms;
 
     int64_t graphql_tokens_max, graphql_depth_max;

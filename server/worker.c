@@ -123,6 +123,11 @@ static void open_services(struct worker *worker)
                                                      .batch_bytes = (uint64_t)config->reports_batch_bytes,
                                                      .batch_delay_ms = (uint64_t)config->reports_batch_delay_ms,
                                                      .queue_bytes_max = (uint64_t)config->reports_queue_bytes_max,
+                                                     .transactions_max = (uint64_t)config->reports_transactions,
+                                                     .account_share = (uint64_t)config->reports_account_share,
+                                                     .runtime_share = (uint64_t)config->reports_runtime_share,
+                                                     .noise_burst = (uint64_t)config->reports_noise_burst,
+                                                     .noise_interval_ms = (uint64_t)config->reports_noise_interval_ms,
                                                  });
     worker->auth = api_auth_create(worker->pg, NULL);
     worker->api_core = api_create(&(struct api_options){

@@ -77,7 +77,8 @@ json_build_object('group', 'codefresh.io', 'version', 'v1alpha1', 'kind', 'Runti
 
 -- fragment: runtime_node_base
 jsonb_build_object(
-    'metadata', :{runtime_metadata}, 'errors', :{runtime_errors_node}, 'referencedBy', '[]'::json,
+    'metadata', :{runtime_metadata}, 'errors', :{runtime_errors_node},
+    'noisyObjects', :{noisy_objects_node}, 'referencedBy', '[]'::json,
     'references', '[]'::json, 'self', json_build_object(
         'metadata', :{runtime_metadata}, 'errors', '[]'::json, 'referencedBy', '[]'::json, 'references', '[]'::json,
         'version', NULL, 'latest', NULL, 'source', json_build_object('appName', NULL),

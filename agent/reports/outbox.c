@@ -22,6 +22,9 @@ struct outbox {
     size_t untold; // queued, alive and not told since the mark
     enum outbox_mode mode;
     struct digest_tree tree;
+    unsigned tokens; // for changes of all objects together
+    uint64_t tokens_at_ms;
+    uint64_t slowed, coalesced;
 };
 
 enum { OBJECTS_MAX = 200000, BYTES_MAX = 64 * 1024 * 1024, BURST = 10, INTERVAL_MS = 1000, COMPRESSION_LEVEL = 3 };
@@ -147,6 +150,7 @@ struct outbox *outbox_create(const struct outbox_options *options)
     if (!outbox->options.bytes_max) outbox->options.bytes_max = BYTES_MAX;
     if (!outbox->options.burst) outbox->options.burst = BURST;
     if (!outbox->options.interval_ms) outbox->options.interval_ms = INTERVAL_MS;
+    outbox->tokens = outbox->options.changes_per_second;
     outbox->slots = key_table_create();
     outbox->compressor = ZSTD_createCCtx();
     if (!outbox->compressor) abort();
@@ -227,6 +231,7 @@ static void meter(struct outbox *outbox, struct outbox_slot *slot, uint64_t now_
         slot->due_at_ms = now_ms;
     } else {
         slot->due_at_ms = slot->tokens_at_ms + options->interval_ms;
+        outbox->slowed++;
     }
 }
 
@@ -235,6 +240,8 @@ static void queue(struct outbox *outbox, struct outbox_slot *slot, bool deleted,
     if (slot->state != OUTBOX_QUEUED) {
         slot->queued_at_ms = now_ms;
         meter(outbox, slot, now_ms);
+    } else {
+        outbox->coalesced++;
     }
     set_state(outbox, slot, OUTBOX_QUEUED, deleted, slot->told);
 }
@@ -358,14 +365,31 @@ size_t outbox_delete_unlisted(struct outbox *outbox, uint64_t now_ms)
 
 // ---- records -------------------------------------------------------------------------------------------------
 
+// Until when a change of an object that the platform holds has to wait for the others.
+static uint64_t common_due_ms(struct outbox *outbox, uint64_t now_ms)
+{
+    uint64_t most = outbox->options.changes_per_second;
+    if (!most) return 0;
+    uint64_t refill = (now_ms - outbox->tokens_at_ms) * most / 1000;
+    if (refill >= most - outbox->tokens) {
+        outbox->tokens = (unsigned)most;
+        outbox->tokens_at_ms = now_ms;
+    } else if (refill) {
+        outbox->tokens += (unsigned)refill;
+        outbox->tokens_at_ms += refill * 1000 / most;
+    }
+    return outbox->tokens ? 0 : outbox->tokens_at_ms + 1000 / most + 1;
+}
+
 struct outbox_slot *outbox_next(struct outbox *outbox, uint64_t now_ms, uint64_t *out_wait_ms)
 {
-    uint64_t soonest = UINT64_MAX;
+    uint64_t soonest = UINT64_MAX, common_due = common_due_ms(outbox, now_ms);
     // Slowed slots are few and go to the back when met, so that they are not looked at over and over.
     for (size_t left = outbox->queue.count; left; left--) {
         struct outbox_slot *slot = outbox->queue.first;
-        if (slot->due_at_ms <= now_ms) return slot;
-        if (slot->due_at_ms - now_ms < soonest) soonest = slot->due_at_ms - now_ms;
+        uint64_t due = slot->told && common_due > slot->due_at_ms ? common_due : slot->due_at_ms;
+        if (due <= now_ms) return slot;
+        if (due - now_ms < soonest) soonest = due - now_ms;
         list_remove(&outbox->queue, slot);
         list_append(&outbox->queue, slot);
     }
@@ -376,6 +400,7 @@ struct outbox_slot *outbox_next(struct outbox *outbox, uint64_t now_ms, uint64_t
 void outbox_written(struct outbox *outbox, struct outbox_slot *slot, uint64_t sequence)
 {
     slot->sequence = sequence;
+    if (slot->told && outbox->tokens) outbox->tokens--;
     drop_manifest(outbox, slot);
     set_state(outbox, slot, OUTBOX_IN_FLIGHT, slot->deleted, !slot->deleted);
 }
@@ -462,6 +487,16 @@ size_t outbox_queued(const struct outbox *outbox)
 size_t outbox_bytes(const struct outbox *outbox)
 {
     return outbox->bytes;
+}
+
+uint64_t outbox_slowed(const struct outbox *outbox)
+{
+    return outbox->slowed;
+}
+
+uint64_t outbox_coalesced(const struct outbox *outbox)
+{
+    return outbox->coalesced;
 }
 
 size_t outbox_told(const struct outbox *outbox)

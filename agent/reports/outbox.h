@@ -36,6 +36,9 @@ struct outbox_options {
     size_t bytes_max;         // of retained manifests, 0: 64 MiB; beyond it outbox_is_full()
     unsigned burst;           // changes of one object before it is slowed, 0: 10
     uint64_t interval_ms;     // between its changes from then on, 0: 1,000
+    // Changes of all objects together in a second, with as many at once; 0: no limit. What the platform was never told
+    // (a snapshot) is not held back by it.
+    unsigned changes_per_second;
 };
 
 // What to tell. Views, copied.
@@ -114,8 +117,10 @@ size_t outbox_settle(struct outbox *outbox, const uint8_t (*keys)[DIGEST_KEY_BYT
 size_t outbox_count(const struct outbox *outbox);  // slots
 size_t outbox_queued(const struct outbox *outbox); // records to write
 size_t outbox_in_flight(const struct outbox *outbox);
-size_t outbox_bytes(const struct outbox *outbox); // retained manifests
-size_t outbox_told(const struct outbox *outbox);  // objects the platform holds since the mark
+size_t outbox_bytes(const struct outbox *outbox);       // retained manifests
+uint64_t outbox_slowed(const struct outbox *outbox);    // changes ever that had to wait for a token of their object
+uint64_t outbox_coalesced(const struct outbox *outbox); // states ever that a newer one replaced before they were told
+size_t outbox_told(const struct outbox *outbox);        // objects the platform holds since the mark
 // Is there an object that lives, was not refused and has not been written since the mark?
 bool outbox_has_untold(const struct outbox *outbox);
 bool outbox_is_full(const struct outbox *outbox);

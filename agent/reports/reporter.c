@@ -28,7 +28,7 @@ enum {
 };
 
 struct reporter_metrics {
-    struct metric *objects, *bytes, *restarts, *lag, *unchanged, *differences, *full;
+    struct metric *objects, *bytes, *restarts, *lag, *unchanged, *differences, *full, *slowed, *coalesced;
 };
 
 // Stream, its exchange of digests and clusters are made when a stream opens and die when it closes. Collector and
@@ -55,7 +55,7 @@ struct reporter {
     uint64_t opened_at_ms, closed_at_ms, asked_at_ms;
     size_t fetched; // of what the platform wanted
     bool held_back; // the outbox was full: watches wait
-    uint64_t restarts_counted;
+    uint64_t restarts_counted, slowed_counted, coalesced_counted;
     uv_timer_t tick, turn;
     int handles;
     struct reporter_metrics metrics;
@@ -139,6 +139,10 @@ static void cluster_counts(void *arg, size_t *out_applications, size_t *out_reso
 static void show_metrics(struct reporter *reporter)
 {
     metric_set(reporter->metrics.objects, (int64_t)outbox_count(reporter->outbox));
+    metric_add(reporter->metrics.slowed, outbox_slowed(reporter->outbox) - reporter->slowed_counted);
+    metric_add(reporter->metrics.coalesced, outbox_coalesced(reporter->outbox) - reporter->coalesced_counted);
+    reporter->slowed_counted = outbox_slowed(reporter->outbox);
+    reporter->coalesced_counted = outbox_coalesced(reporter->outbox);
     metric_set(reporter->metrics.bytes, (int64_t)outbox_bytes(reporter->outbox));
     metric_set(reporter->metrics.lag, (int64_t)(outbox_oldest_ms(reporter->outbox, clock_mono_ms()) / 1000));
     if (!reporter->collector) return;
@@ -426,6 +430,10 @@ static void make_metrics(struct reporter_metrics *metrics)
     metrics->unchanged = metric_with(resyncs, "unchanged");
     metrics->differences = metric_with(resyncs, "differences");
     metrics->full = metric_with(resyncs, "full");
+    metrics->slowed = metric_with(metrics_counter("culvert_agent_changes_slowed_total",
+                                                  "Changes that had to wait because their object is noisy.", NULL));
+    metrics->coalesced = metric_with(metrics_counter("culvert_agent_changes_coalesced_total",
+                                                     "States that a newer one replaced before they were told.", NULL));
     metrics->lag = metric_with(
         metrics_gauge("culvert_agent_report_lag_seconds", "Age of the oldest change that is not written.", NULL));
 }

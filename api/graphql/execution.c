@@ -118,6 +118,7 @@ static const char *code_of(enum error_code code)
     case ERROR_UNAUTHENTICATED: return "UNAUTHENTICATED";
     case ERROR_FORBIDDEN: return "FORBIDDEN";
     case ERROR_UNAVAILABLE: return "SERVICE_UNAVAILABLE";
+    case ERROR_LIMITED: return "TOO_MANY_REQUESTS";
     case ERROR_TIMEOUT: return "TIMEOUT";
     default: return "INTERNAL_SERVER_ERROR";
     }

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metrics.h"
+#include "server/reports/share.h"
 
 enum { RETRY_BASE_MS = 50, RETRY_CAP_MS = 2000, CONFLICTS_MAX = 3, DEFECTS_MAX = 8 };
 
@@ -40,6 +41,7 @@ struct lane {
     unsigned defects;         // so often the first of them met an error that is neither its own nor the database's
     struct event_item *aside; // the first one, while the one behind it is tried
     uint64_t started_us;      // of the transaction in flight
+    uint64_t turn;            // what it was given, on the handler's clock: the least goes first
     struct backoff backoff;
     uint64_t not_before_ms; // of the next try, after a failure
     uint64_t since_ms;      // when the oldest waiting report came
@@ -49,10 +51,14 @@ struct event_handler {
     struct loop *loop;
     struct event_handler_options options;
     struct lane *lanes;
+    struct share *share;
+    size_t transactions; // in flight
+    uint64_t clock;      // the turn of the lane that went last
     size_t bytes;
     uv_timer_t *timer;
     bool stopped, pumping, pump_again;
     struct metric *batches, *applied, *unchanged, *refused, *failed, *queued_bytes, *commit_seconds;
+    struct metric *limited[SHARE_RUNTIME + 1]; // by enum share_scope
 };
 
 static void pump(struct event_handler *handler);
@@ -69,6 +75,11 @@ static void make_metrics(struct event_handler *handler)
         metric_with(metrics_counter("culvert_report_transactions_total", "Transactions that applied reports.", NULL));
     handler->queued_bytes =
         metric_with(metrics_gauge("culvert_reports_queued_bytes", "Bytes of reports not yet committed.", NULL));
+    struct metric_family *limited =
+        metrics_counter("culvert_reports_limited_total",
+                        "Reports over HTTP answered with 429: whose share was used up.", "scope", NULL);
+    handler->limited[SHARE_ACCOUNT] = metric_with(limited, "account");
+    handler->limited[SHARE_RUNTIME] = metric_with(limited, "runtime");
     handler->commit_seconds = metric_with(
         metrics_histogram("culvert_report_transaction_seconds", "Time of one transaction of reports.", NULL));
 }
@@ -86,6 +97,7 @@ struct event_handler *event_handler_create(struct loop *loop, const struct event
     handler->timer = mem_zalloc(sizeof *handler->timer);
     uv_timer_init(loop_uv(loop), handler->timer);
     handler->timer->data = handler;
+    handler->share = share_create(&(struct share_options){options->account_bytes_max, options->runtime_bytes_max});
     make_metrics(handler);
     return handler;
 }
@@ -99,6 +111,7 @@ static void item_end(struct event_handler *handler, struct event_item *item, con
                      const struct report_outcome *outcome)
 {
     handler->bytes -= item->bytes;
+    share_give_back(handler->share, item->report.account_id, item->report.runtime, item->bytes);
     metric_move(handler->queued_bytes, -(int64_t)item->bytes);
     item->on_done(item->arg, err, &item->report, outcome);
     mem_free(item);
@@ -131,6 +144,7 @@ void event_handler_destroy(struct event_handler *handler)
         mem_free(lane->ahead);
         mem_free(lane);
     }
+    share_destroy(handler->share);
     uv_close((uv_handle_t *)handler->timer, free_timer);
     mem_free(handler);
 }
@@ -192,6 +206,7 @@ static struct lane *lane_create(struct event_handler *handler, struct str accoun
     lane->in_flight = mem_array(handler->options.batch_count, sizeof *lane->in_flight);
     lane->ahead = mem_array(handler->options.batch_count, sizeof *lane->ahead);
     backoff_init(&lane->backoff, RETRY_BASE_MS, RETRY_CAP_MS);
+    lane->turn = handler->clock;
     lane->next = handler->lanes;
     handler->lanes = lane;
     return lane;
@@ -200,6 +215,11 @@ static struct lane *lane_create(struct event_handler *handler, struct str accoun
 bool event_handler_is_full(const struct event_handler *handler)
 {
     return handler->bytes >= handler->options.queue_bytes_max;
+}
+
+bool event_handler_has_room(const struct event_handler *handler, struct str account_id, struct str runtime)
+{
+    return !event_handler_is_full(handler) && share_over(handler->share, account_id, runtime) == SHARE_FREE;
 }
 
 bool event_handler_is_idle(const struct event_handler *handler)
@@ -214,6 +234,16 @@ static bool lane_is_away(const struct lane *lane)
     return (lane->away && waits) || lane->not_before_ms > clock_mono_ms();
 }
 
+// What somebody who cannot wait is told before anything is taken.
+static enum error_code check_share(struct event_handler *handler, const struct report *report, struct error *err)
+{
+    enum share_scope over = share_over(handler->share, report->account_id, report->runtime);
+    if (over == SHARE_FREE) return ERROR_NONE;
+    metric_add(handler->limited[over], 1);
+    return error_set(err, ERROR_LIMITED, "more reports of this %s are waiting than its share of the queue",
+                     over == SHARE_ACCOUNT ? "account" : "runtime");
+}
+
 enum error_code event_handler_submit(struct event_handler *handler, const struct report *report, bool patient,
                                      event_item_done on_done, void *arg, struct error *err)
 {
@@ -225,11 +255,13 @@ enum error_code event_handler_submit(struct event_handler *handler, const struct
                          (unsigned long long)handler->options.queue_bytes_max);
     if (!patient && (handler->stopped || (lane && lane_is_away(lane))))
         return error_set(err, ERROR_UNAVAILABLE, "the database is away");
+    if (!patient && check_share(handler, report, err) != ERROR_NONE) return ERROR_LIMITED;
     if (!lane) lane = lane_create(handler, report->account_id);
     struct event_item *item = item_create(report, patient, on_done, arg);
     if (lane->count == 0) lane->since_ms = clock_mono_ms();
     lane_push_back(lane, item);
     handler->bytes += item->bytes;
+    share_take(handler->share, report->account_id, report->runtime, item->bytes);
     metric_move(handler->queued_bytes, (int64_t)item->bytes);
     pump(handler);
     return ERROR_NONE;
@@ -403,6 +435,7 @@ static void on_applied(void *arg, const struct error *err, const struct report_o
     struct event_handler *handler = lane->handler;
     metric_observe(handler->commit_seconds, (double)(clock_mono_us() - lane->started_us) / 1e6);
     metric_add(handler->batches, 1);
+    handler->transactions--;
     // The pool is closing: whatever is tried again now would be lost in it.
     if (err && err->code == ERROR_CANCELLED) event_handler_stop(handler);
     // A callback may submit to this lane: it must not go before all of them have run.
@@ -447,6 +480,17 @@ static void lane_prepare(struct lane *lane)
     mem_free(reports);
 }
 
+// Who had nothing to say for a while begins where the others are.
+static void take_turn(struct lane *lane)
+{
+    struct event_handler *handler = lane->handler;
+    if (lane->turn < handler->clock) lane->turn = handler->clock;
+    handler->clock = lane->turn;
+    for (size_t i = 0; i < lane->in_flight_count; i++)
+        lane->turn += lane->in_flight[i]->bytes;
+    handler->transactions++;
+}
+
 // It goes, when the one before has been answered.
 static void lane_submit(struct lane *lane)
 {
@@ -459,6 +503,7 @@ static void lane_submit(struct lane *lane)
     lane->next_transaction = NULL;
     lane->is_ready = false;
     lane->started_us = clock_mono_us();
+    take_turn(lane);
     lane->handler->options.submit(transaction, on_applied, lane);
 }
 
@@ -485,7 +530,27 @@ static void lane_drop(struct lane **link)
     mem_free(lane);
 }
 
-// One pass over the lanes: starts those that may go, drops those that are empty. Gives back how long the next one
+static struct lane *lane_whose_turn_it_is(const struct event_handler *handler)
+{
+    struct lane *first = NULL;
+    for (struct lane *lane = handler->lanes; lane; lane = lane->next) {
+        bool may_go = lane->is_ready && lane->next_transaction && !lane->in_flight_count && !lane->busy;
+        if (may_go && (!first || lane->turn < first->turn)) first = lane;
+    }
+    return first;
+}
+
+static void submit_in_turn(struct event_handler *handler)
+{
+    uint64_t most = handler->options.transactions_max;
+    while (!handler->stopped && (!most || handler->transactions < most)) {
+        struct lane *lane = lane_whose_turn_it_is(handler);
+        if (!lane) return;
+        lane_submit(lane);
+    }
+}
+
+// One pass over the lanes: prepares those that may go, drops those that are empty. Gives back how long the next one
 // waits.
 static uint64_t pump_once(struct event_handler *handler)
 {
@@ -497,7 +562,6 @@ static uint64_t pump_once(struct event_handler *handler)
             lane_prepare(lane);
         else if (wait < soonest)
             soonest = wait;
-        if (lane->is_ready && lane->next_transaction && !lane->in_flight_count && !lane->busy) lane_submit(lane);
         // A callback may have put lanes in front.
         while (*link != lane)
             link = &(*link)->next;
@@ -506,6 +570,7 @@ static uint64_t pump_once(struct event_handler *handler)
         else
             link = &lane->next;
     }
+    submit_in_turn(handler);
     return soonest;
 }
 

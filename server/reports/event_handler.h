@@ -1,6 +1,9 @@
 // event_handler: turns accepted reports into committed transactions, one handler a loop. Reports of one account form a
 // lane: they are applied in the order of their arrival, one transaction in flight a lane and the next one made ready
 // meanwhile, lanes beside each other.
+// Only so many transactions are in flight at a time. When one may go, it is that of the account that was given least
+// so far (start-time fair queueing, the cost being bytes): an account with little to say waits for one transaction of
+// one with much to say, not for its backlog.
 // While PostgreSQL is away, reports from tunnels wait (bounded; intake pauses the tunnels) and HTTP callers are told at
 // once. Everything on its loop; callbacks too.
 #ifndef CULVERT_SERVER_EVENT_HANDLER_H
@@ -24,6 +27,8 @@ struct event_handler_options {
     struct pg *pg;
     uint64_t batch_count, batch_bytes, batch_delay_ms;
     uint64_t queue_bytes_max;
+    uint64_t account_bytes_max, runtime_bytes_max; // of the queue, by one of them; 0: no limit
+    uint64_t transactions_max;                     // in flight at a time, of all accounts; 0: no limit
     // The store; a test puts its own here.
     struct report_transaction *(*prepare)(struct pg *pg, const struct report *reports, size_t count,
                                           report_store_ready on_ready, void *arg);
@@ -44,11 +49,13 @@ void event_handler_destroy(struct event_handler *handler);
 
 // Copies the report. patient (tunnel): it is kept through a database that is away, and taken even by a full queue: the
 // caller then pauses its source, so that the bound is passed by one report a session at most. Otherwise it ends with
-// the error, and ERROR_UNAVAILABLE says that the queue is full or the database away, and nothing was taken. on_done may
-// run inside this call.
+// the error, ERROR_UNAVAILABLE says that the queue is full or the database away, ERROR_LIMITED that the account or the
+// runtime has more in it than its share, and nothing was taken. on_done may run inside this call.
 MUST_CHECK enum error_code event_handler_submit(struct event_handler *handler, const struct report *report,
                                                 bool patient, event_item_done on_done, void *arg, struct error *err);
 bool event_handler_is_full(const struct event_handler *handler);
+// Whether a source of this runtime is to pause: the queue is full, or its share of it.
+bool event_handler_has_room(const struct event_handler *handler, struct str account_id, struct str runtime);
 bool event_handler_is_idle(const struct event_handler *handler);
 
 #endif

@@ -9,11 +9,12 @@
 #include "base/mem.h"
 #include "base/metrics.h"
 #include "server/reports/live_updates.h"
+#include "server/reports/noise.h"
 #include "server/reports/resyncs.h"
 #include "storage/manifest_blob.h"
 #include "tunnel/wire/digest_tree.h"
 
-enum { BUCKETS = 4096 };
+enum { BUCKETS = 4096, NOISE_OBJECTS_MAX = 8192, NOISE_FLUSH_MS = 5000, RESUMES_MAX = 256 };
 
 struct source;
 
@@ -27,6 +28,7 @@ struct hook {
 struct source {
     struct source *next; // in its bucket
     struct tunnel_session_ref ref;
+    char account_id[128], runtime[128];
     uint64_t acknowledge; // highest sequence that is durable
     uint64_t told;
     bool resync;
@@ -39,6 +41,7 @@ struct intake {
     struct tunnel_node *node;
     struct event_handler *handler;
     ZSTD_DCtx *unpacker;
+    struct noise *noise; // NULL: nobody listens
     struct metric *lag;
     struct resyncs *resyncs;
     struct source *buckets[BUCKETS]; // by the session's id, which counts up
@@ -118,6 +121,7 @@ static void on_committed(void *ctx, const struct report *reports, const struct r
     struct intake *intake = ctx;
     observe_lag(intake, reports, count);
     live_updates_publish(intake->redis, reports, outcomes, count);
+    if (intake->noise) noise_take(intake->noise, reports, outcomes, count, clock_mono_ms());
 }
 
 // The session may end inside these calls, and the source with it.
@@ -133,6 +137,21 @@ static void tell(struct intake *intake, struct source *source)
         tunnel_reports_ack(intake->node, ref, &(struct wire_ack){.type = WIRE_ACK_RESYNC, .sequence = sequence});
 }
 
+// Who has waited longest goes on first; whose share is used up goes to the end. Resuming may deliver reports, and those
+// may pause it again, at the end.
+static void resume_paused(struct intake *intake)
+{
+    for (unsigned looks = 0; looks < RESUMES_MAX && intake->node; looks++) {
+        if (intake->paused.next == &intake->paused || event_handler_is_full(intake->handler)) return;
+        struct source *source = intake->paused.next->source;
+        hook_remove(&source->paused);
+        if (event_handler_has_room(intake->handler, str_c(source->account_id), str_c(source->runtime)))
+            tunnel_reports_resume(intake->node, source->ref);
+        else
+            hook_add(&intake->paused, &source->paused);
+    }
+}
+
 static void on_progress(void *ctx)
 {
     struct intake *intake = ctx;
@@ -141,12 +160,7 @@ static void on_progress(void *ctx)
         hook_remove(&source->untold);
         tell(intake, source);
     }
-    // Who has waited longest goes on first. Resuming may deliver reports, and those may pause it again, at the end.
-    while (intake->node && intake->paused.next != &intake->paused && !event_handler_is_full(intake->handler)) {
-        struct source *source = intake->paused.next->source;
-        hook_remove(&source->paused);
-        tunnel_reports_resume(intake->node, source->ref);
-    }
+    resume_paused(intake);
 }
 
 static void on_resync_answer(void *ctx, struct tunnel_session_ref ref, const struct wire_ack *ack)
@@ -183,19 +197,30 @@ struct intake *intake_create(struct loop *loop, const struct intake_options *opt
     intake->unpacker = ZSTD_createDCtx();
     hook_init(&intake->untold, NULL);
     hook_init(&intake->paused, NULL);
-    intake->handler = event_handler_create(loop, &(struct event_handler_options){
-                                                     .pg = options->pg,
-                                                     .batch_count = options->batch_count,
-                                                     .batch_bytes = options->batch_bytes,
-                                                     .batch_delay_ms = options->batch_delay_ms,
-                                                     .queue_bytes_max = options->queue_bytes_max,
-                                                     .prepare = report_store_prepare,
-                                                     .submit = report_transaction_submit,
-                                                     .discard = report_transaction_destroy,
-                                                     .on_committed = on_committed,
-                                                     .on_progress = on_progress,
-                                                     .ctx = intake,
-                                                 });
+    intake->handler =
+        event_handler_create(loop, &(struct event_handler_options){
+                                       .pg = options->pg,
+                                       .batch_count = options->batch_count,
+                                       .batch_bytes = options->batch_bytes,
+                                       .batch_delay_ms = options->batch_delay_ms,
+                                       .queue_bytes_max = options->queue_bytes_max,
+                                       .account_bytes_max = options->queue_bytes_max / 100 * options->account_share,
+                                       .runtime_bytes_max = options->queue_bytes_max / 100 * options->runtime_share,
+                                       .transactions_max = options->transactions_max,
+                                       .prepare = report_store_prepare,
+                                       .submit = report_transaction_submit,
+                                       .discard = report_transaction_destroy,
+                                       .on_committed = on_committed,
+                                       .on_progress = on_progress,
+                                       .ctx = intake,
+                                   });
+    if (options->noise_burst)
+        intake->noise = noise_create(loop, &(struct noise_options){.pg = options->pg,
+                                                                   .burst = options->noise_burst,
+                                                                   .interval_ms = options->noise_interval_ms,
+                                                                   .objects_max = NOISE_OBJECTS_MAX,
+                                                                   .flush_ms = NOISE_FLUSH_MS,
+                                                                   .put = noise_store_put});
     intake->resyncs = resyncs_create(
         &(struct resyncs_options){.pg = options->pg, .ctx = intake, .answer = on_resync_answer, .on_gone = on_gone});
     return intake;
@@ -208,7 +233,9 @@ void intake_set_node(struct intake *intake, struct tunnel_node *node)
 
 void intake_stop(struct intake *intake)
 {
-    if (intake) event_handler_stop(intake->handler);
+    if (!intake) return;
+    if (intake->noise) noise_stop(intake->noise);
+    event_handler_stop(intake->handler);
 }
 
 void intake_destroy(struct intake *intake)
@@ -218,6 +245,7 @@ void intake_destroy(struct intake *intake)
     resyncs_destroy(intake->resyncs);
     event_handler_destroy(intake->handler);
     ZSTD_freeDCtx(intake->unpacker);
+    noise_destroy(intake->noise);
     for (size_t i = 0; i < BUCKETS; i++) {
         for (struct source *source = intake->buckets[i], *next; source; source = next) {
             next = source->next;
@@ -331,12 +359,14 @@ static bool to_report(const struct tunnel_session_info *session, const struct wi
     return true;
 }
 
-static struct source *source_get(struct intake *intake, struct tunnel_session_ref ref)
+static struct source *source_get(struct intake *intake, const struct tunnel_session_info *session)
 {
-    struct source **link = source_link(intake, ref);
+    struct source **link = source_link(intake, session->ref);
     if (*link) return *link;
     struct source *source = *link = mem_zalloc(sizeof *source);
-    source->ref = ref;
+    source->ref = session->ref;
+    snprintf(source->account_id, sizeof source->account_id, "%s", session->identity.account_id);
+    snprintf(source->runtime, sizeof source->runtime, "%s", session->identity.runtime);
     hook_init(&source->untold, source);
     hook_init(&source->paused, source);
     return source;
@@ -370,7 +400,7 @@ bool intake_take_tunnel(struct intake *intake, const struct tunnel_session_info 
     if (record->type == WIRE_REPORT_DIGEST) resyncs_take(intake->resyncs, session, record);
     if (record->type == WIRE_REPORT_SNAPSHOT_BEGIN) resyncs_count_snapshot(intake->resyncs);
     if (!to_report(session, record, &report)) return true; // HELLO names the boot, which the session already told
-    (void)source_get(intake, session->ref);
+    (void)source_get(intake, session);
     struct error err;
     char *owned;
     if (unpack(intake, record, &report.manifest, &owned, &err) != ERROR_NONE) {
@@ -387,7 +417,7 @@ bool intake_take_tunnel(struct intake *intake, const struct tunnel_session_info 
         reject(intake, session->ref, &report, err.text);
     }
     mem_free(owned);
-    if (!event_handler_is_full(intake->handler)) return true;
+    if (event_handler_has_room(intake->handler, report.account_id, report.runtime)) return true;
     // Looked up again: what was submitted may have been answered at once.
     struct source *source = *source_link(intake, session->ref);
     if (source) hook_add(&intake->paused, &source->paused);

@@ -1,6 +1,7 @@
 // intake: where every report enters, one a loop: from tunnels (on_report of the broker) and over HTTP (the API's event
 // routes). It unpacks and checks, hands over to the event handler, and acknowledges after COMMIT only: cumulative
-// acknowledgements to the agent, the answer to the HTTP caller. While the handler's queue is full, tunnels are paused.
+// acknowledgements to the agent, the answer to the HTTP caller. While the handler's queue is full,
+// or a runtime's share of it, tunnels are paused.
 #ifndef CULVERT_SERVER_INTAKE_H
 #define CULVERT_SERVER_INTAKE_H
 
@@ -15,6 +16,9 @@ struct intake_options {
     struct pg *pg;
     struct redis *redis; // may be NULL
     uint64_t batch_count, batch_bytes, batch_delay_ms, queue_bytes_max;
+    uint64_t account_share, runtime_share;   // of the queue, in percent; 0: no limit
+    uint64_t transactions_max;               // in flight; 0: no limit
+    uint64_t noise_burst, noise_interval_ms; // 0: nobody listens for noise
 };
 
 struct intake *intake_create(struct loop *loop, const struct intake_options *options);

@@ -179,6 +179,57 @@ static void busy_objects_are_slowed(void **state)
     assert_int_equal(wait_ms, 800);
     slot = outbox_next(outbox, 2000, &wait_ms);
     check_manifest(slot, "{4}");
+    assert_int_equal(outbox_slowed(outbox), 1);
+    assert_int_equal(outbox_coalesced(outbox), 1);
+    outbox_destroy(outbox);
+}
+
+// A limit for all objects together holds back changes of what was told, never what the platform does not hold yet.
+static void all_together_are_slowed(void **state)
+{
+    (void)state;
+    enum { PER_SECOND = 4 };
+    struct outbox *outbox = outbox_create(&(struct outbox_options){.burst = 100, .changes_per_second = PER_SECOND});
+    uint64_t wait_ms, sequence = 0;
+    char name[16], manifest[16];
+    for (int i = 0; i < 20; i++) { // a snapshot
+        snprintf(name, sizeof name, "%d", i);
+        put_at(outbox, name, "{}", 1000);
+        outbox_written(outbox, outbox_next(outbox, 1000, &wait_ms), ++sequence);
+    }
+    for (int i = 0; i < 20; i++) {
+        snprintf(name, sizeof name, "%d", i);
+        snprintf(manifest, sizeof manifest, "{%d}", i);
+        put_at(outbox, name, manifest, 1000);
+    }
+    struct outbox_slot *slot;
+    for (int i = 0; i < PER_SECOND; i++) {
+        slot = outbox_next(outbox, 1000, &wait_ms);
+        assert_non_null(slot);
+        outbox_written(outbox, slot, ++sequence);
+    }
+    assert_null(outbox_next(outbox, 1000, &wait_ms));
+    assert_true(wait_ms > 0 && wait_ms <= 1000 / PER_SECOND + 1);
+    put_at(outbox, "new", "{}", 1000);
+    slot = outbox_next(outbox, 1000, &wait_ms);
+    assert_string_equal(slot->object.name.at, "new");
+    outbox_written(outbox, slot, ++sequence);
+    // Over ten seconds no more than so many a second, and all of them in the end, each as it then is.
+    size_t told = 0;
+    for (uint64_t now = 1000; now <= 11000; now += 10) {
+        while ((slot = outbox_next(outbox, now, &wait_ms))) {
+            outbox_written(outbox, slot, ++sequence);
+            told++;
+            assert_true(told <= (now - 1000) * PER_SECOND / 1000 + 1);
+        }
+    }
+    assert_int_equal(told, 20 - PER_SECOND);
+    assert_int_equal(outbox_queued(outbox), 0);
+    assert_int_equal(outbox_coalesced(outbox), 0);
+    put_at(outbox, "1", "{8}", 12000);
+    put_at(outbox, "1", "{9}", 12000);
+    assert_int_equal(outbox_coalesced(outbox), 1);
+    assert_int_equal(outbox_slowed(outbox), 0);
     outbox_destroy(outbox);
 }
 
@@ -249,6 +300,7 @@ int main(void)
         cmocka_unit_test(refused_content_is_not_sent_again),
         cmocka_unit_test(acknowledgement_spares_newer_changes),
         cmocka_unit_test(busy_objects_are_slowed),
+        cmocka_unit_test(all_together_are_slowed),
         cmocka_unit_test(bounds),
         cmocka_unit_test(counts_agree_with_a_model),
     };

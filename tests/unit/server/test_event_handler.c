@@ -49,6 +49,7 @@ struct bench {
 };
 
 static struct bench *bench; // the fake store has no context of its own
+static uint64_t account_bytes, runtime_bytes, transactions;
 
 // Ready at once, or when the test says so.
 struct report_transaction {
@@ -188,6 +189,9 @@ static void set_up(uint64_t delay_ms)
                                                            .prepare = fake_prepare,
                                                            .submit = fake_submit,
                                                            .discard = fake_discard,
+                                                           .account_bytes_max = account_bytes,
+                                                           .runtime_bytes_max = runtime_bytes,
+                                                           .transactions_max = transactions,
                                                            .on_committed = on_committed,
                                                            .on_progress = on_progress,
                                                            .ctx = bench,
@@ -527,6 +531,123 @@ static void full_queue(void **state)
     tear_down();
 }
 
+static void shares_of_the_queue(void **state)
+{
+    (void)state;
+    account_bytes = 16 * 1024;
+    runtime_bytes = 8 * 1024;
+    set_up(0);
+    account_bytes = runtime_bytes = 0;
+    submit("a", "1", 9 * 1024, true, ERROR_NONE);
+    assert_false(event_handler_has_room(bench->handler, STR("a"), STR("r")));
+    assert_true(event_handler_has_room(bench->handler, STR("a"), STR("other")));
+    submit("a", "h", 0, false, ERROR_LIMITED);
+    submit("b", "h", 0, false, ERROR_NONE); // nobody else is the worse for it
+    submit("a", "2", 9 * 1024, true, ERROR_NONE);
+    assert_false(event_handler_has_room(bench->handler, STR("a"), STR("other")));
+    assert_false(event_handler_is_full(bench->handler));
+    answer(0, ERROR_NONE);
+    assert_true(event_handler_has_room(bench->handler, STR("a"), STR("other")));
+    assert_false(event_handler_has_room(bench->handler, STR("a"), STR("r")));
+    answer(1, ERROR_NONE);
+    answer(2, ERROR_NONE);
+    check_told("1 h 2", ERROR_NONE);
+    submit("a", "h", 0, false, ERROR_NONE);
+    answer(3, ERROR_NONE);
+    tear_down();
+}
+
+static char accounts_of_applies(size_t i)
+{
+    return bench->applies[i].account[0];
+}
+
+// Answers one transaction after the other; who was given how many of the first ones.
+static void serve(size_t first, size_t count, size_t given[256])
+{
+    memset(given, 0, 256 * sizeof *given);
+    for (size_t i = first; i < first + count; i++) {
+        assert_true(i < bench->apply_count);
+        given[(unsigned char)accounts_of_applies(i)]++;
+        answer(i, ERROR_NONE);
+        bench->told_count = 0;
+    }
+}
+
+static void the_least_served_goes_first(void **state)
+{
+    (void)state;
+    transactions = 1;
+    set_up(0);
+    transactions = 0;
+    size_t given[256];
+    // An account with fifty times as much to say as others, and it was here first.
+    for (int i = 0; i < 50; i++)
+        submit("a", "x", 100, true, ERROR_NONE);
+    assert_int_equal(bench->apply_count, 1);
+    submit("b", "1", 100, true, ERROR_NONE);
+    submit("c", "2", 100, false, ERROR_NONE);
+    submit("d", "3", 100, true, ERROR_NONE);
+    assert_int_equal(bench->apply_count, 1); // one at a time
+    serve(0, 4, given);
+    assert_int_equal(given['a'], 1); // what was under way, and then everybody else
+    assert_true(given['b'] == 1 && given['c'] == 1 && given['d'] == 1);
+    // Who comes later waits for the one that is under way, too, and for no more.
+    assert_int_equal(accounts_of_applies(4), 'a');
+    submit("b", "4", 100, true, ERROR_NONE);
+    serve(4, 2, given);
+    assert_true(given['a'] == 1 && given['b'] == 1);
+    while (bench->answered < bench->apply_count)
+        answer(bench->answered, ERROR_NONE);
+    assert_true(event_handler_is_idle(bench->handler));
+    tear_down();
+}
+
+static void turns_are_counted_in_bytes(void **state)
+{
+    (void)state;
+    transactions = 1;
+    set_up(0);
+    transactions = 0;
+    size_t given[256];
+    submit("z", "first", 0, true, ERROR_NONE); // the others find it under way
+    for (int i = 0; i < 24; i++) {
+        submit("a", "small", 0, true, ERROR_NONE);
+        submit("b", "large", 1500, true, ERROR_NONE);
+    }
+    serve(0, 7, given);
+    assert_int_equal(given['z'], 1);
+    assert_true(given['a'] > given['b'] + 1 && given['b'] >= 1); // transactions of four reports each
+    while (bench->answered < bench->apply_count) {
+        answer(bench->answered, ERROR_NONE);
+        bench->told_count = 0;
+    }
+    assert_true(event_handler_is_idle(bench->handler));
+    tear_down();
+}
+
+static void so_many_are_in_flight(void **state)
+{
+    (void)state;
+    transactions = 3;
+    set_up(0);
+    transactions = 0;
+    for (char account[2] = "a"; account[0] < 'h'; account[0]++)
+        submit(account, "x", 0, true, ERROR_NONE);
+    assert_int_equal(bench->apply_count, 3);
+    answer(1, ERROR_NONE);
+    assert_int_equal(bench->apply_count, 4);
+    answer(0, ERROR_UNAVAILABLE); // one that failed has had its turn as well
+    assert_int_equal(bench->apply_count, 5);
+    run_until(5);
+    for (size_t i = 2; bench->told_count < 7; i++) {
+        if (i == bench->apply_count) run_until(i + 1);
+        answer(i, ERROR_NONE);
+    }
+    assert_true(event_handler_is_idle(bench->handler));
+    tear_down();
+}
+
 static void callback_may_submit(void **state)
 {
     (void)state;
@@ -591,6 +712,10 @@ int main(void)
         cmocka_unit_test(defects_are_tried_again),
         cmocka_unit_test(poison_is_kept_out),
         cmocka_unit_test(full_queue),
+        cmocka_unit_test(shares_of_the_queue),
+        cmocka_unit_test(the_least_served_goes_first),
+        cmocka_unit_test(turns_are_counted_in_bytes),
+        cmocka_unit_test(so_many_are_in_flight),
         cmocka_unit_test(callback_may_submit),
         cmocka_unit_test(destroy_with_items_waiting),
         cmocka_unit_test(odd_account_is_refused),

@@ -37,7 +37,8 @@ static const char *const tables[] = {"accounts",
                                      "deployments",
                                      "manifest_sets",
                                      "commits",
-                                     "tunnel_measures"};
+                                     "tunnel_measures",
+                                     "noisy_objects"};
 enum { TABLES = sizeof tables / sizeof *tables };
 
 static PGconn *login_as(const char *account)
