@@ -30,6 +30,8 @@ struct api_options {
     uint64_t cache_slower_than_us, cache_ttl_ms, cache_patience_ms;
     // Reports that came over HTTP: done after COMMIT.
     void (*submit_reports)(void *ctx, const struct report *reports, size_t count, api_reports_done done, void *arg);
+    // A request came with a credential of this account.
+    void (*on_call)(void *ctx, const char *account_id);
     // A runtime token was made, or a runtime deleted: whoever holds tokens in memory should look again.
     void (*on_tokens_changed)(void *ctx);
     void *ctx;

@@ -102,6 +102,8 @@ static void on_authenticated(void *arg, const struct error *err, const struct ap
     }
     request->principal = *principal;
     request->authenticated = true;
+    const struct api_options *options = &request->api->options;
+    if (options->on_call) options->on_call(options->ctx, principal->account_id);
     request->route->handle(request);
 }
 

@@ -10,6 +10,8 @@
 #include "base/parse.h"
 #include "base/token.h"
 #include "migrations/migrations.h"
+#include "server/traffic.h"
+#include "server/traffic_report.h"
 #include "server/tunnel_table.h"
 #include "storage/deployment_store.h"
 #include "storage/identity_store.h"
@@ -47,6 +49,8 @@ void commands_print_usage(void)
          "culvertd [SETTINGS] admin create-key --account ACCOUNT --user USER NAME [--expires 90d]\n"
          "culvertd [SETTINGS] admin revoke-key --account ACCOUNT ID\n"
          "culvertd [SETTINGS] admin set-retention --account ACCOUNT DAYS|default\n"
+         "culvertd [SETTINGS] admin traffic [--minutes N]       reports and requests by the minute, as Redis knows "
+         "them\n"
          "culvertd [SETTINGS] admin tunnels [--account ACCOUNT] [--json]\n"
          "culvertd --check-config | --print-config | --print-example | --version | --help\n"
          "\n"
@@ -376,6 +380,19 @@ static int tunnels(const struct server_config *config, const struct words *words
     return status;
 }
 
+// ---- traffic -------------------------------------------------------------------------------------------------------
+
+static int traffic(const struct server_config *config, const struct words *words)
+{
+    const char *text = option(words, "minutes");
+    uint64_t minutes = 5;
+    struct error err;
+    bool fits = !text || parse_u64(str_c(text), 1, TRAFFIC_MINUTES_MAX, &minutes, NULL) == ERROR_NONE;
+    if (words->plain_count != 0 || !only_options(words, "|minutes|") || !fits)
+        return usage("admin traffic [--minutes 1..20]");
+    return traffic_report_print(config, (unsigned)minutes, &err) == ERROR_NONE ? EXIT_DONE : failed(&err);
+}
+
 static void on_migration(void *arg, unsigned version, const char *name)
 {
     (void)arg;
@@ -402,8 +419,13 @@ int commands_run(const struct server_config *config, int argc, const char **argv
         const char *name;
         int (*run)(const struct server_config *, const struct words *);
     } commands[] = {
-        {"create-account", create_account}, {"create-user", create_user},     {"create-key", create_key},
-        {"revoke-key", revoke_key},         {"set-retention", set_retention}, {"tunnels", tunnels},
+        {"create-account", create_account},
+        {"create-user", create_user},
+        {"create-key", create_key},
+        {"revoke-key", revoke_key},
+        {"set-retention", set_retention},
+        {"tunnels", tunnels},
+        {"traffic", traffic},
     };
     if (strcmp(argv[0], "migrate") == 0) return argc == 1 ? migrate(config) : usage("migrate takes no words");
     if (strcmp(argv[0], "admin") != 0 || argc < 2) return usage("the command is unknown");

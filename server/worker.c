@@ -13,6 +13,7 @@
 #include "server/sessions/registry.h"
 #include "server/sessions/sessions.h"
 #include "server/sweeper.h"
+#include "server/traffic.h"
 #include "server/worker_ingress.h"
 #include "server/worker_peers.h"
 
@@ -86,6 +87,12 @@ static void submit_reports(void *ctx, const struct report *reports, size_t count
     intake_take_http(worker->intake, reports, count, done, arg);
 }
 
+static void on_call(void *ctx, const char *account_id)
+{
+    struct worker *worker = ctx;
+    traffic_count_call(worker->traffic, str_c(account_id));
+}
+
 static void on_tokens_changed(void *ctx)
 {
     struct worker *worker = ctx;
@@ -116,9 +123,11 @@ static void open_services(struct worker *worker)
                                                          .renews = loop_index(worker->loop) == 0,
                                                          .may_open = &worker->server->sessions_may_open,
                                                      });
+    worker->traffic = traffic_create(worker->loop, worker->redis);
     worker->intake = intake_create(worker->loop, &(struct intake_options){
                                                      .pg = worker->pg,
                                                      .redis = worker->redis,
+                                                     .traffic = worker->traffic,
                                                      .batch_count = (uint64_t)config->reports_batch_count,
                                                      .batch_bytes = (uint64_t)config->reports_batch_bytes,
                                                      .batch_delay_ms = (uint64_t)config->reports_batch_delay_ms,
@@ -149,6 +158,7 @@ static void open_services(struct worker *worker)
         .cache_ttl_ms = (uint64_t)config->cache_ttl_ms,
         .cache_patience_ms = (uint64_t)config->cache_patience_ms,
         .submit_reports = submit_reports,
+        .on_call = on_call,
         .on_tokens_changed = on_tokens_changed,
         .ctx = worker,
     });
@@ -253,6 +263,7 @@ static void on_pg_closed(void *arg)
     api_destroy(worker->api_core);
     sessions_destroy(worker->sessions);
     registry_destroy(worker->registry);
+    traffic_destroy(worker->traffic);
     if (worker->redis)
         redis_close(worker->redis, on_redis_closed, life);
     else

@@ -18,6 +18,7 @@ struct intake;
 struct sessions;
 struct registry;
 struct sweeper;
+struct traffic;
 struct worker_peers;
 
 struct worker {
@@ -29,6 +30,7 @@ struct worker {
     struct sessions *sessions;
     struct worker_peers *peers;
     struct intake *intake;
+    struct traffic *traffic;
     struct sweeper *sweeper; // worker 0 only
     struct tunnel_node *node;
     struct api_auth *auth;

@@ -11,6 +11,7 @@
 #include "server/reports/live_updates.h"
 #include "server/reports/noise.h"
 #include "server/reports/resyncs.h"
+#include "server/traffic.h"
 #include "storage/manifest_blob.h"
 #include "tunnel/wire/digest_tree.h"
 
@@ -38,6 +39,7 @@ struct source {
 struct intake {
     struct loop *loop;
     struct redis *redis;
+    struct traffic *traffic;
     struct tunnel_node *node;
     struct event_handler *handler;
     ZSTD_DCtx *unpacker;
@@ -116,10 +118,21 @@ static void observe_lag(struct intake *intake, const struct report *reports, siz
             metric_observe(intake->lag, (double)(now_ms - reports[i].observed_at_ms) / 1e3);
 }
 
+// A batch is of one account and of few runtimes, mostly one after the other.
+static void count_traffic(struct intake *intake, const struct report *reports, size_t count)
+{
+    for (size_t i = 0, first = 0; i < count && intake->traffic; i++) {
+        if (i + 1 < count && str_eq(reports[i + 1].runtime, reports[i].runtime)) continue;
+        traffic_count_reports(intake->traffic, reports[i].account_id, reports[i].runtime, (unsigned)(i + 1 - first));
+        first = i + 1;
+    }
+}
+
 static void on_committed(void *ctx, const struct report *reports, const struct report_outcome *outcomes, size_t count)
 {
     struct intake *intake = ctx;
     observe_lag(intake, reports, count);
+    count_traffic(intake, reports, count);
     live_updates_publish(intake->redis, reports, outcomes, count);
     if (intake->noise) noise_take(intake->noise, reports, outcomes, count, clock_mono_ms());
 }
@@ -192,6 +205,7 @@ struct intake *intake_create(struct loop *loop, const struct intake_options *opt
     struct intake *intake = mem_zalloc(sizeof *intake);
     intake->loop = loop;
     intake->redis = options->redis;
+    intake->traffic = options->traffic;
     intake->lag = metric_with(metrics_histogram("culvert_reports_lag_seconds",
                                                 "From the change as the agent saw it to its COMMIT here.", NULL));
     intake->unpacker = ZSTD_createDCtx();

@@ -11,10 +11,12 @@
 #include "tunnel/broker.h"
 
 struct intake;
+struct traffic;
 
 struct intake_options {
     struct pg *pg;
-    struct redis *redis; // may be NULL
+    struct redis *redis;     // may be NULL
+    struct traffic *traffic; // NULL: reports are not counted
     uint64_t batch_count, batch_bytes, batch_delay_ms, queue_bytes_max;
     uint64_t account_share, runtime_share;   // of the queue, in percent; 0: no limit
     uint64_t transactions_max;               // in flight; 0: no limit

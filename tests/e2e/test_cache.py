@@ -9,6 +9,7 @@ import random
 import re
 import signal
 import socket
+import subprocess
 import threading
 import time
 
@@ -178,3 +179,37 @@ def test_what_redis_keeps_ends_by_itself(cached):
     assert names.startswith("*") and not names.startswith("*0"), names
     name = next(line for line in names.split("\r\n") if line.startswith("culvert:"))
     assert 0 < int(redis(platform, "PTTL", name).split("\r\n")[0].removeprefix(":")) <= 60_000
+
+
+def traffic(platform):
+    """(reports of the runtime, requests of its account) in the last minutes."""
+    words = [platform.build / "server/culvertd", "--config", platform.home / "culvertd.conf", "admin", "traffic", "--minutes", "20"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    minutes = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(minutes) == 20 and minutes == sorted(minutes, key=lambda each: each["minute"])
+    account = platform.psql(f"select account_id from runtimes where runtime = '{RUNTIME}'")[0][0]
+    return sum(each["reports"].get(f"{account}/{RUNTIME}", 0) for each in minutes), sum(each["calls"].get(account, 0) for each in minutes)
+
+
+def test_hot_counters_count_and_may_be_lost(cached):
+    platform = cached.platform
+    wait_until(lambda: platform.admin("/readyz/redis").status == 200, 10, "Redis is there")
+    seen, since = traffic(platform), time.monotonic()
+
+    def settled():  # what each loop counted comes within a second
+        nonlocal seen, since
+        now = traffic(platform)
+        if now != seen:
+            seen, since = now, time.monotonic()
+        return time.monotonic() - since > 2.5
+
+    wait_until(settled, 20, "counting has settled")
+    reports, calls = seen
+    for i in range(7):
+        cached.write(f"app-{i:02d}")
+        cached.read()
+    wait_until(lambda: traffic(platform) == (reports + 7, calls + 14), 10, "exactly what was done is counted")
+    assert redis(platform, "FLUSHALL").startswith("+OK")
+    assert traffic(platform) == (0, 0)
+    assert cached.read() == platform.psql(TRUTH)

@@ -399,6 +399,41 @@ static bool restarted(void *arg)
     return watch_restarts(((struct world *)arg)->watch) >= 1;
 }
 
+static bool watched_often(void *arg)
+{
+    return ((struct world *)arg)->watches >= 4;
+}
+
+static bool sees(void *arg)
+{
+    return watch_blind_since_ms(((struct world *)arg)->watch) == 0;
+}
+
+static void trouble_makes_it_blind_until_it_watches_again(void **state)
+{
+    (void)state;
+    struct world *world = world_open();
+    world->watch_status = 500;
+    world_start(world);
+    assert_true(sees(world));
+    fake_wait(world->loop, restarted, world);
+    uint64_t since = watch_blind_since_ms(world->watch);
+    assert_true(since > 0 && since <= clock_mono_ms());
+    fake_wait(world->loop, watched_often, world);
+    assert_int_equal(watch_blind_since_ms(world->watch), since); // trying again is not seeing
+    world->watch_status = 200;
+    fake_wait(world->loop, is_watching, world);
+    fake_wait(world->loop, sees, world);
+    world_close(world);
+
+    world = world_open();
+    world->list_status = 404; // there is nothing to see
+    world_start(world);
+    fake_wait(world->loop, was_listed, world);
+    assert_true(sees(world));
+    world_close(world);
+}
+
 static void silence_is_noticed(void **state)
 {
     (void)state;
@@ -499,6 +534,7 @@ int main(void)
         cmocka_unit_test(lists_again_after_gone),
         cmocka_unit_test(absent_kinds_count_as_empty_and_come_back),
         cmocka_unit_test(errors_are_retried),
+        cmocka_unit_test(trouble_makes_it_blind_until_it_watches_again),
         cmocka_unit_test(silence_is_noticed),
         cmocka_unit_test(back_pressure_holds_bytes_back),
         cmocka_unit_test(relist_and_garbage),
