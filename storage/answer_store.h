@@ -10,8 +10,8 @@
 // run out and been renewed.
 enum { ANSWER_VERSION_SPAN_MS = 4000 };
 
-// on_done's node is no JSON but a word without meaning: whatever was written to the account's applications, clusters,
-// rollouts and workflows, and each turn of their freshness, changes it, and no word ever comes back.
+// on_done's node is no JSON but a word without meaning: whatever was written to the account's applications, clusters
+// and rollouts, and each turn of their freshness, changes it, and no word ever comes back.
 void answer_store_version(struct pg *pg, const char *account_id, store_node_done on_done, void *arg);
 // Names the shape of entities in this build: the statements that make them.
 void answer_store_shape(uint8_t out[ID_SHA256_BYTES]);

@@ -1,5 +1,5 @@
--- What all that an account's runtimes told is at, in one word: as long as it is the same, so is every application,
--- cluster, rollout and workflow that is shown of them, and how fresh each is.
+-- What all that an account's runtimes told is at, in one word: as long as it is the same, so is every list of
+-- applications, clusters and rollouts that is shown of them, and how fresh each is.
 --
 -- xmin names the transaction that wrote a row last. Every transaction that applies reports writes the position rows of
 -- its runtimes (report_open), so that there is no such transaction without another word, and no word that comes back:
