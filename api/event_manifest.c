@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/event_document.h"
+#include "base/json_canonical.h"
 #include "base/mem.h"
 
 static const char last_applied[] = "kubectl.kubernetes.io/last-applied-configuration";
@@ -59,11 +60,26 @@ enum error_code event_manifest_text(const json_t *manifest, const char *place, s
     return code;
 }
 
+// In canonical JSON without \u a word stands as it is or not at all.
+bool event_manifest_is_clean(struct str text)
+{
+    static const struct str words[] = {
+        {"\"Secret\"", 8}, {"\"managedFields\"", 15}, {last_applied, sizeof last_applied - 1}};
+    if (!text.len || text.len > EVENT_DOCUMENT_BYTES_MAX) return false;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (memmem(text.at, text.len, words[i].at, words[i].len)) return false;
+    return json_canonical_check(text, EVENT_DOCUMENT_DEPTH_MAX, EVENT_DOCUMENT_TOKENS_MAX);
+}
+
 enum error_code event_manifest_desired(json_t *value, const char *place, struct arena *arena, struct str *out,
                                        struct error *err)
 {
     json_t *manifest = NULL;
     *out = STR_EMPTY;
+    if (event_manifest_is_clean(json_str(value))) {
+        *out = arena_str(arena, json_str(value));
+        return ERROR_NONE;
+    }
     if (event_document_unwrap(value, place, &manifest, NULL) != ERROR_NONE) return ERROR_NONE;
     enum error_code code = ERROR_NONE;
     if (!is_secret_kind(manifest)) {
@@ -108,6 +124,10 @@ enum error_code event_manifest_git(struct str text, const char *place, struct ar
 {
     *out = STR_EMPTY;
     if (text.len == 0) return ERROR_NONE;
+    if (event_manifest_is_clean(text)) {
+        *out = arena_str(arena, text);
+        return ERROR_NONE;
+    }
     json_t *manifest = NULL;
     if (event_document_decode(text, place, &manifest, NULL) == ERROR_NONE) {
         enum error_code code = event_manifest_desired(manifest, place, arena, out, err);

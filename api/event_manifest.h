@@ -16,6 +16,10 @@ void event_manifest_redact(json_t *manifest, bool is_secret);
 MUST_CHECK enum error_code event_manifest_text(const json_t *manifest, const char *place, struct arena *arena,
                                                struct str *out, struct error *err);
 
+// True: the text is what the three functions around this one would make of it: canonical JSON with nothing to take out.
+// Nobody has to take it apart.
+bool event_manifest_is_clean(struct str text);
+
 // The manifest that `value` (string or object) should have, redacted and canonical; empty when there is none, when it
 // is a Secret, or when it cannot be read and therefore not be redacted.
 MUST_CHECK enum error_code event_manifest_desired(json_t *value, const char *place, struct arena *arena,

@@ -119,12 +119,18 @@ static enum error_code take_live_manifest(struct report *report, const struct ev
                                           struct arena *arena, struct error *err)
 {
     const char *place = source->actual_manifest ? source->actual_place : "data.object";
+    // What the object's identity calls a Secret is one, also if its manifest has forgotten its kind.
+    bool is_secret = str_eq(report->kind, STR("Secret"));
+    struct str text = json_str(source->actual_manifest);
+    if (!is_secret && event_manifest_is_clean(text)) {
+        report->manifest = arena_str(arena, text);
+        return ERROR_NONE;
+    }
     json_t *manifest = NULL;
     enum error_code code =
         event_document_unwrap(source->actual_manifest ? source->actual_manifest : object, place, &manifest, err);
     if (code != ERROR_NONE) return code;
-    // What the object's identity calls a Secret is one, also if its manifest has forgotten its kind.
-    event_manifest_redact(manifest, str_eq(report->kind, STR("Secret")));
+    event_manifest_redact(manifest, is_secret);
     code = event_manifest_text(manifest, place, arena, &report->manifest, err);
     json_decref(manifest);
     return code;

@@ -48,7 +48,7 @@ void cloud_event_store_put(struct pg *pg, const char *account_id, struct str run
     uint8_t key[ID_SHA256_BYTES];
     char encoding[8], plain_bytes[24];
     event_key(event, arena, key);
-    manifest_blob_make(&blob, event->json, STR_EMPTY, NULL, arena);
+    manifest_blob_make(&blob, event->json, arena);
     snprintf(encoding, sizeof encoding, "%d", (int)blob.encoding);
     snprintf(plain_bytes, sizeof plain_bytes, "%zu", blob.plain_bytes);
     struct pg_param params[] = {

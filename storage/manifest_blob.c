@@ -23,26 +23,34 @@ void manifest_packer_destroy(struct manifest_packer *packer)
     mem_free(packer);
 }
 
-void manifest_blob_make(struct manifest_blob *out, struct str text, struct str packed, struct manifest_packer *packer,
-                        struct arena *arena)
+void manifest_blob_pack(struct manifest_blob *out, struct str text, const uint8_t sha256[ID_SHA256_BYTES],
+                        struct str packed, struct manifest_packer *packer, struct arena *arena)
 {
     assert(text.len <= MANIFEST_BYTES_MAX);
-    id_sha256(text.at, text.len, out->sha256);
+    memcpy(out->sha256, sha256, sizeof out->sha256);
     out->plain_bytes = text.len;
     out->encoding = MANIFEST_PLAIN;
     out->content = text;
     if (!packed.len) {
+        if (!packer->zstd) packer->zstd = ZSTD_createCCtx();
         size_t room = ZSTD_compressBound(text.len);
         char *to = arena_alloc(arena, room);
-        int level = text.len > LARGE_BYTES ? LEVEL_LARGE : LEVEL;
-        if (packer && !packer->zstd) packer->zstd = ZSTD_createCCtx();
-        size_t len = packer ? ZSTD_compressCCtx(packer->zstd, to, room, text.at, text.len, level)
-                            : ZSTD_compress(to, room, text.at, text.len, level);
+        size_t len =
+            ZSTD_compressCCtx(packer->zstd, to, room, text.at, text.len, text.len > LARGE_BYTES ? LEVEL_LARGE : LEVEL);
         if (!ZSTD_isError(len)) packed = str_of(to, len);
     }
     if (!packed.len || packed.len >= text.len) return;
     out->encoding = MANIFEST_ZSTD;
     out->content = packed;
+}
+
+void manifest_blob_make(struct manifest_blob *out, struct str text, struct arena *arena)
+{
+    struct manifest_packer packer = {0};
+    uint8_t sha256[ID_SHA256_BYTES];
+    id_sha256(text.at, text.len, sha256);
+    manifest_blob_pack(out, text, sha256, STR_EMPTY, &packer, arena);
+    ZSTD_freeCCtx(packer.zstd);
 }
 
 enum error_code manifest_blob_open(enum manifest_encoding encoding, size_t plain_bytes, struct str content,

@@ -21,15 +21,17 @@ struct manifest_blob {
     struct str content; // in the arena, or the text or the packed one itself
 };
 
-// What packing needs, made once for many manifests (NULL: for this one). One thread at a time.
+// What packing needs, made once for many manifests. One thread at a time.
 struct manifest_packer;
 struct manifest_packer *manifest_packer_create(void);
 void manifest_packer_destroy(struct manifest_packer *packer); // NULL is fine
 
-// text: at most MANIFEST_BYTES_MAX (checked by the caller). packed: a zstd frame that was unpacked into this very text,
-// or empty: it is packed here.
-void manifest_blob_make(struct manifest_blob *out, struct str text, struct str packed, struct manifest_packer *packer,
-                        struct arena *arena);
+// text: at most MANIFEST_BYTES_MAX (checked by the caller).
+void manifest_blob_make(struct manifest_blob *out, struct str text, struct arena *arena);
+// The same with what is there already: its digest; a zstd frame that was unpacked into this very text, or empty: it is
+// packed here; what packing needs.
+void manifest_blob_pack(struct manifest_blob *out, struct str text, const uint8_t sha256[ID_SHA256_BYTES],
+                        struct str packed, struct manifest_packer *packer, struct arena *arena);
 // Appends the plain text. ERROR_INTERNAL: the content is not what was stored.
 MUST_CHECK enum error_code manifest_blob_open(enum manifest_encoding encoding, size_t plain_bytes, struct str content,
                                               struct strbuf *out, struct error *err);

@@ -1,5 +1,6 @@
 #include "storage/report_batch.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -21,6 +22,9 @@ struct report_batch {
     size_t count, open_count, blob_count;
     struct report_outcome *outcomes;
     char (*details)[DETAIL_BYTES]; // of refused ones
+    bool has_skipped;
+    char account_id[ID_ACCOUNT_BYTES];
+    uint8_t (*written)[ID_SHA256_BYTES]; // manifests, blob_count
 };
 
 struct report_batch *report_batch_create(size_t count)
@@ -39,6 +43,7 @@ void report_batch_destroy(struct report_batch *batch)
     mem_free(batch->items);
     mem_free(batch->outcomes);
     mem_free(batch->details);
+    mem_free(batch->written);
     mem_free(batch);
 }
 
@@ -166,9 +171,9 @@ static int compare_blobs(const void *a, const void *b)
                   ID_SHA256_BYTES);
 }
 
-static size_t add_blobs(struct pg_batch *batch, struct report_plan *plan, struct str account_id)
+static void add_blobs(struct report_batch *batch, struct pg_batch *to, struct report_plan *plan, struct str account_id)
 {
-    size_t added = 0;
+    batch->written = mem_array(plan->blob_count + 1, sizeof *batch->written);
     if (plan->blob_count) qsort(plan->blobs, plan->blob_count, sizeof *plan->blobs, compare_blobs);
     for (size_t i = 0; i < plan->blob_count; i++) {
         const struct manifest_blob *blob = &plan->blobs[i];
@@ -179,10 +184,9 @@ static size_t add_blobs(struct pg_batch *batch, struct report_plan *plan, struct
         params_int(&p, blob->encoding);
         params_int(&p, (int64_t)blob->plain_bytes);
         params_bytes_or_null(&p, blob->content);
-        pg_batch_add(batch, &statement_report_blob, p.count, p.list);
-        added++;
+        pg_batch_add(to, &statement_report_blob, p.count, p.list);
+        memcpy(batch->written[batch->blob_count++], blob->sha256, sizeof blob->sha256);
     }
-    return added;
 }
 
 static int find_runtime(const struct runtime_mark *marks, size_t count, struct str runtime)
@@ -192,7 +196,8 @@ static int find_runtime(const struct runtime_mark *marks, size_t count, struct s
     return 0; // each report's runtime is among them
 }
 
-void report_batch_fill(struct report_batch *batch, struct pg_batch *to, const struct report *reports)
+void report_batch_fill(struct report_batch *batch, struct pg_batch *to, const struct report *reports,
+                       struct manifest_known *known, uint64_t server)
 {
     enum { REPORT_BYTES = 64 * 1024 };
     // Rows are made of bounded parts; blobs and history may be as long as what they are made of.
@@ -201,6 +206,10 @@ void report_batch_fill(struct report_batch *batch, struct pg_batch *to, const st
         bytes += REPORT_BYTES + 8 * report_text_bytes(&reports[i]);
     struct report_plan plan;
     report_plan_init(&plan, clock_wall_ms(), bytes);
+    plan.known = known;
+    plan.server = server;
+    plan.account_id = reports[0].account_id;
+    snprintf(batch->account_id, sizeof batch->account_id, "%.*s", STR_ARG(plan.account_id));
     size_t runtime_count = 0;
     struct runtime_mark *marks = mark_runtimes(&plan, reports, batch->count, &runtime_count);
     for (size_t i = 0; i < batch->count; i++) {
@@ -210,10 +219,22 @@ void report_batch_fill(struct report_batch *batch, struct pg_batch *to, const st
     for (size_t i = 0; i < runtime_count; i++)
         add_open(to, &plan, reports[0].account_id, &marks[i]);
     batch->open_count = runtime_count;
-    batch->blob_count = add_blobs(to, &plan, reports[0].account_id);
+    add_blobs(batch, to, &plan, reports[0].account_id);
+    batch->has_skipped = plan.has_skipped;
     for (size_t i = 0; i < plan.step_count; i++)
         pg_batch_add(to, plan.steps[i].statement, plan.steps[i].count, plan.steps[i].params);
     report_plan_finish(&plan);
+}
+
+bool report_batch_has_skipped(const struct report_batch *batch)
+{
+    return batch->has_skipped;
+}
+
+void report_batch_learn(const struct report_batch *batch, struct manifest_known *known, uint64_t server)
+{
+    for (size_t i = 0; i < batch->blob_count; i++)
+        manifest_known_add(known, server, str_c(batch->account_id), batch->written[i]);
 }
 
 // ---- answers -------------------------------------------------------------------------------------------------------

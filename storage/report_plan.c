@@ -45,13 +45,20 @@ int report_plan_add(struct report_plan *plan, const struct pg_statement *stateme
 struct str report_plan_blob(struct report_plan *plan, struct str text, struct str packed)
 {
     if (!text.len) return STR_EMPTY;
+    uint8_t sha256[ID_SHA256_BYTES];
+    id_sha256(text.at, text.len, sha256);
+    struct str name = str_of(arena_dup(plan->arena, sha256, sizeof sha256), sizeof sha256);
+    if (manifest_known_has(plan->known, plan->server, plan->account_id, sha256)) {
+        plan->has_skipped = true;
+        return name;
+    }
     if (plan->blob_count == plan->blob_capacity) {
         plan->blob_capacity = plan->blob_capacity ? plan->blob_capacity * 2 : 64;
         plan->blobs = mem_realloc(plan->blobs, plan->blob_capacity * sizeof *plan->blobs);
     }
     struct manifest_blob *blob = &plan->blobs[plan->blob_count++];
-    manifest_blob_make(blob, text, packed, plan->packer, plan->arena);
-    return str_of(arena_dup(plan->arena, blob->sha256, sizeof blob->sha256), sizeof blob->sha256);
+    manifest_blob_pack(blob, text, sha256, packed, plan->packer, plan->arena);
+    return name;
 }
 
 // ---- values --------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "storage/manifest_blob.h"
+#include "storage/manifest_known.h"
 #include "storage/pg/pg.h"
 #include "storage/report_store.h"
 
@@ -28,6 +29,10 @@ struct report_plan {
     struct manifest_blob *blobs; // unsorted, maybe repeated
     size_t blob_count, blob_capacity;
     struct manifest_packer *packer;
+    struct manifest_known *known; // may be NULL
+    uint64_t server;              // of what is known
+    struct str account_id;
+    bool has_skipped;                            // a blob that is known
     struct strbuf text;                          // JSON that is being written
     struct str commit_revision, commit_repo_url; // planned last
 };
@@ -43,8 +48,8 @@ void report_plan_init(struct report_plan *plan, int64_t now_ms, size_t bytes_max
 void report_plan_finish(struct report_plan *plan);
 // Returns the step's number.
 int report_plan_add(struct report_plan *plan, const struct pg_statement *statement, const struct report_params *params);
-// Stores the text as a blob; the view of its hash lives in the plan. Empty for an empty text. packed: the text as zstd
-// packed it already, or empty; the memory is needed until the plan is finished.
+// Stores the text as a blob, unless it is known; the view of its hash lives in the plan. Empty for an empty text.
+// packed: the text as zstd packed it already, or empty; the memory is needed until the plan is finished.
 struct str report_plan_blob(struct report_plan *plan, struct str text, struct str packed);
 
 // Each copies what it is given, so that the JSON it came from may go.

@@ -19,6 +19,8 @@ struct report_transaction {
     struct pg *pg;
     struct report_batch *batch;
     struct pg_batch *statements;
+    struct manifest_known *known;
+    uint64_t server;        // as it was when this was made: pg_losses()
     struct report *reports; // ours, with their texts, while a thread looks at them
     size_t count;
     bool is_at_work, is_unwanted; // on the thread pool; its caller has given it up meanwhile
@@ -53,7 +55,8 @@ static struct report *copy_reports(const struct report *reports, size_t count)
 static void prepare(uv_work_t *request)
 {
     struct report_transaction *transaction = request->data;
-    report_batch_fill(transaction->batch, transaction->statements, transaction->reports);
+    report_batch_fill(transaction->batch, transaction->statements, transaction->reports, transaction->known,
+                      transaction->server);
 }
 
 static void on_prepared(uv_work_t *request, int status)
@@ -71,8 +74,9 @@ static void on_prepared(uv_work_t *request, int status)
     pg_release(pg);
 }
 
-struct report_transaction *report_store_prepare(struct pg *pg, const struct report *reports, size_t count,
-                                                report_store_ready on_ready, void *arg)
+struct report_transaction *report_store_prepare(struct pg *pg, struct manifest_known *known,
+                                                const struct report *reports, size_t count, report_store_ready on_ready,
+                                                void *arg)
 {
     struct report_transaction *transaction = mem_zalloc(sizeof *transaction);
     AUTO_FREE char *account = count ? mem_strndup(reports[0].account_id.at, reports[0].account_id.len) : NULL;
@@ -80,13 +84,15 @@ struct report_transaction *report_store_prepare(struct pg *pg, const struct repo
     for (size_t i = 0; i < count; i++)
         bytes += report_text_bytes(&reports[i]);
     transaction->pg = pg;
+    transaction->known = known;
+    transaction->server = pg_losses(pg);
     transaction->batch = report_batch_create(count);
     transaction->statements = pg_batch_create(pg, account);
     transaction->count = count;
     transaction->on_ready = on_ready;
     transaction->ready_arg = arg;
     if (bytes <= INLINE_BYTES_MAX) {
-        if (count) report_batch_fill(transaction->batch, transaction->statements, reports);
+        if (count) report_batch_fill(transaction->batch, transaction->statements, reports, known, transaction->server);
         on_ready(arg);
         return transaction;
     }
@@ -112,7 +118,15 @@ void report_transaction_destroy(struct report_transaction *transaction)
 static void on_applied(void *arg, const struct error *err, const struct pg_rows *results, size_t count)
 {
     struct report_transaction *transaction = arg;
+    struct error changed;
     (void)count;
+    bool is_same_server = pg_losses(transaction->pg) == transaction->server;
+    if (!err && is_same_server) report_batch_learn(transaction->batch, transaction->known, transaction->server);
+    if (!err && !is_same_server && report_batch_has_skipped(transaction->batch)) {
+        // It was committed, maybe where the manifests that were not sent are not: the next try sends them.
+        error_set(&changed, ERROR_CONFLICT, "a connection to PostgreSQL was lost meanwhile");
+        err = &changed;
+    }
     const struct report_outcome *outcomes = err ? NULL : report_batch_outcomes(transaction->batch, results);
     transaction->on_done(transaction->arg, err, outcomes, err ? 0 : transaction->count);
     free_transaction(transaction);
@@ -151,7 +165,7 @@ void report_store_apply(struct pg *pg, const struct report *reports, size_t coun
 {
     struct apply_call *call = mem_alloc(sizeof *call);
     *call = (struct apply_call){.on_done = on_done, .arg = arg};
-    call->transaction = report_store_prepare(pg, reports, count, on_ready_to_apply, call);
+    call->transaction = report_store_prepare(pg, NULL, reports, count, on_ready_to_apply, call);
     apply_go(call);
 }
 

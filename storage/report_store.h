@@ -30,10 +30,14 @@ typedef void (*report_store_done)(void *arg, const struct error *err, const stru
 // of it belong to one account. One bad record never sinks its batch. The texts stay the caller's and are needed until
 // this returns. Large batches are parsed and compressed on libuv's thread pool, so that the loop goes on. on_ready may
 // run inside the call, or later; never after report_transaction_destroy.
+// Manifests that are known are not sent again; if the server may have become another one meanwhile, the transaction
+// ends with ERROR_CONFLICT and is to be made anew. known may be NULL; it must outlive the transaction.
 struct report_transaction;
+struct manifest_known;
 typedef void (*report_store_ready)(void *arg);
-struct report_transaction *report_store_prepare(struct pg *pg, const struct report *reports, size_t count,
-                                                report_store_ready on_ready, void *arg);
+struct report_transaction *report_store_prepare(struct pg *pg, struct manifest_known *known,
+                                                const struct report *reports, size_t count, report_store_ready on_ready,
+                                                void *arg);
 // A ready one, while the pg is open. Takes it.
 void report_transaction_submit(struct report_transaction *transaction, report_store_done on_done, void *arg);
 // One that was not submitted, ready or not; NULL is fine.

@@ -476,7 +476,8 @@ static void lane_prepare(struct lane *lane)
     struct report *reports = mem_array(lane->ahead_count, sizeof *reports);
     for (size_t i = 0; i < lane->ahead_count; i++)
         reports[i] = lane->ahead[i]->report;
-    lane->next_transaction = handler->options.prepare(handler->options.pg, reports, lane->ahead_count, on_ready, lane);
+    lane->next_transaction = handler->options.prepare(handler->options.pg, handler->options.known, reports,
+                                                      lane->ahead_count, on_ready, lane);
     mem_free(reports);
 }
 

@@ -13,6 +13,7 @@
 #include "server/reports/resyncs.h"
 #include "server/traffic.h"
 #include "storage/manifest_blob.h"
+#include "storage/manifest_known.h"
 #include "tunnel/wire/digest_tree.h"
 
 enum { BUCKETS = 4096, NOISE_OBJECTS_MAX = 8192, NOISE_FLUSH_MS = 5000, RESUMES_MAX = 256 };
@@ -44,6 +45,7 @@ struct intake {
     struct event_handler *handler;
     ZSTD_DCtx *unpacker;
     struct noise *noise; // NULL: nobody listens
+    struct manifest_known *known;
     struct metric *lag;
     struct resyncs *resyncs;
     struct source *buckets[BUCKETS]; // by the session's id, which counts up
@@ -209,11 +211,13 @@ struct intake *intake_create(struct loop *loop, const struct intake_options *opt
     intake->lag = metric_with(metrics_histogram("culvert_reports_lag_seconds",
                                                 "From the change as the agent saw it to its COMMIT here.", NULL));
     intake->unpacker = ZSTD_createDCtx();
+    intake->known = manifest_known_create();
     hook_init(&intake->untold, NULL);
     hook_init(&intake->paused, NULL);
     intake->handler =
         event_handler_create(loop, &(struct event_handler_options){
                                        .pg = options->pg,
+                                       .known = intake->known,
                                        .batch_count = options->batch_count,
                                        .batch_bytes = options->batch_bytes,
                                        .batch_delay_ms = options->batch_delay_ms,
@@ -260,6 +264,7 @@ void intake_destroy(struct intake *intake)
     event_handler_destroy(intake->handler);
     ZSTD_freeDCtx(intake->unpacker);
     noise_destroy(intake->noise);
+    manifest_known_destroy(intake->known);
     for (size_t i = 0; i < BUCKETS; i++) {
         for (struct source *source = intake->buckets[i], *next; source; source = next) {
             next = source->next;

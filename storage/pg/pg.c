@@ -22,6 +22,7 @@ struct pg {
     uv_timer_t tick;                       // deadlines, while anything is under way
     uv_timer_t kick;                       // the next turn
     unsigned open_handles;
+    uint64_t losses;
     bool is_closing, is_torn_down, told_bypass;
     enum error_code last_complaint;
     loop_fn on_closed;
@@ -178,6 +179,7 @@ static void on_lost(void *ctx, struct pg_connection *connection, bool was_ready,
     if (was_ready) {
         count_ready(pg, -1);
         metric_add(pg->lost, 1);
+        pg->losses++;
     }
     // Each connection tries again every few seconds: the log hears of a change, not of every try.
     if (pg->last_complaint == err->code && !was_ready) return;
@@ -259,6 +261,11 @@ bool pg_is_ready(const struct pg *pg)
     for (unsigned i = 0; i < pg->connection_count; i++)
         if (pg_connection_is_ready(pg->connections[i])) return true;
     return false;
+}
+
+uint64_t pg_losses(const struct pg *pg)
+{
+    return pg->losses;
 }
 
 struct loop *pg_loop(const struct pg *pg)

@@ -80,6 +80,10 @@ void pg_release(struct pg *pg);
 struct loop *pg_loop(const struct pg *pg);
 bool pg_is_ready(const struct pg *pg); // at least one connection is up and its server passed the durability check
 
+// How many connections were lost while in use: after a change another server may answer, or the same one with other
+// data.
+uint64_t pg_losses(const struct pg *pg);
+
 // account_id: sets app.account_id for the transaction (row-level security); NULL: none is visible but through the
 // security definer functions.
 struct pg_batch *pg_batch_create(struct pg *pg, const char *account_id);

@@ -28,7 +28,7 @@ struct raw {
     char **texts;
     size_t waiting;
     uint64_t sequence;
-    bool failed;
+    struct manifest_known *known; // as culvertd has it
 };
 
 static void read_to_sync(struct report_lane *lane, struct raw_batch *batch)
@@ -59,6 +59,7 @@ static void raw_open(struct report_load *load)
     for (size_t i = 0; i < load->lane_count; i++) {
         struct raw *raw = load->lanes[i].way = mem_zalloc(sizeof *raw);
         struct pg_setup setup;
+        raw->known = manifest_known_create();
         raw->conn = PQconnectdb(load->database);
         raw->reports = mem_array(load->batch_count, sizeof *raw->reports);
         raw->texts = mem_array(load->batch_count, sizeof *raw->texts);
@@ -83,7 +84,8 @@ static void put_together(struct report_lane *lane)
     batch->count = raw->waiting;
     batch->meaning = report_batch_create(raw->waiting);
     batch->pg = pg_batch_create(NULL, lane->account_id);
-    report_batch_fill(batch->meaning, batch->pg, raw->reports);
+    report_batch_fill(batch->meaning, batch->pg, raw->reports, raw->known, 0);
+    report_batch_learn(batch->meaning, raw->known, 0);
     for (size_t i = 0; i < raw->waiting; i++)
         mem_free(raw->texts[i]);
     raw->waiting = 0;
@@ -176,6 +178,7 @@ static void raw_close(struct report_load *load)
     for (size_t i = 0; i < load->lane_count; i++) {
         struct raw *raw = load->lanes[i].way;
         PQfinish(raw->conn);
+        manifest_known_destroy(raw->known);
         mem_free(raw->batches);
         mem_free(raw->reports);
         mem_free(raw->texts);

@@ -1,5 +1,5 @@
-// JSON: what the fast reader takes, jansson takes, too, and understands the same; what the writer writes is what
-// jansson writes, and is read back as the same.
+// JSON: what is called canonical is; what the fast reader takes, jansson takes, too, and understands the same; what the
+// writer writes is what jansson writes, and is read back as the same.
 #undef NDEBUG // the checks are the point
 #include <assert.h>
 #include <stdint.h>
@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/json_canonical.h"
 #include "base/json_reader.h"
 #include "base/json_writer.h"
 #include "base/mem.h"
@@ -31,6 +32,17 @@ static void check_writer(const json_t *value, bool sorted)
     strbuf_finish(&text);
 }
 
+// What was made canonical is called so, unless it holds what the check passes over.
+static void check_canonical(const json_t *value)
+{
+    size_t len;
+    char *text = json_canonical(value, &len);
+    bool is_plain = !memmem(text, len, "\\", 1) && json_is_object(value);
+    bool is_canonical = json_canonical_check(str_of(text, len), DEPTH_MAX, TOKENS_MAX);
+    assert(!is_plain || is_canonical);
+    mem_free(text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len)
 {
     static const struct json_limits limits = {.bytes_max = BYTES_MAX, .depth_max = DEPTH_MAX, .tokens_max = TOKENS_MAX};
@@ -40,10 +52,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len)
     json_t *fast = json_reader_read(text, DEPTH_MAX, TOKENS_MAX);
     json_t *slow = json_loadb(text.at, text.len, JSON_REJECT_DUPLICATES, &why), *decoded = NULL;
     enum error_code code = json_decode(text, &limits, &decoded, NULL);
+    if (json_canonical_check(text, DEPTH_MAX, TOKENS_MAX)) {
+        assert(fast);
+        size_t canonical_len;
+        char *canonical = json_canonical(fast, &canonical_len);
+        assert(canonical_len == len && memcmp(canonical, at, len) == 0);
+        mem_free(canonical);
+    }
     if (fast) {
         assert(slow && json_equal(fast, slow));
         check_writer(fast, true);
         check_writer(fast, false);
+        check_canonical(fast);
     }
     if (!slow) assert(code != ERROR_NONE);
     if (code == ERROR_NONE) {

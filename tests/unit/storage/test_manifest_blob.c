@@ -16,7 +16,7 @@ static void round_trip(struct str text)
     struct manifest_blob blob;
     struct strbuf plain;
     uint8_t sha256[ID_SHA256_BYTES];
-    manifest_blob_make(&blob, text, STR_EMPTY, NULL, arena);
+    manifest_blob_make(&blob, text, arena);
     id_sha256(text.at, text.len, sha256);
     assert_memory_equal(sha256, blob.sha256, sizeof sha256);
     assert_true(blob.content.len <= text.len);
@@ -50,15 +50,16 @@ static void packing_is_not_done_twice(void **state)
     struct manifest_packer *packer = manifest_packer_create();
     struct manifest_blob blob, kept;
     char text[1000];
+    uint8_t sha256[ID_SHA256_BYTES] = {0};
     memset(text, 'x', sizeof text);
     for (int i = 0; i < 2; i++) { // also the second one of a packer
-        manifest_blob_make(&blob, str_of(text, sizeof text), STR_EMPTY, packer, arena);
+        manifest_blob_pack(&blob, str_of(text, sizeof text), sha256, STR_EMPTY, packer, arena);
         assert_int_equal(blob.encoding, MANIFEST_ZSTD);
     }
-    manifest_blob_make(&kept, str_of(text, sizeof text), blob.content, packer, arena);
+    manifest_blob_pack(&kept, str_of(text, sizeof text), sha256, blob.content, packer, arena);
     assert_ptr_equal(kept.content.at, blob.content.at);
     assert_int_equal(kept.encoding, MANIFEST_ZSTD);
-    manifest_blob_make(&kept, STR("{}"), blob.content, packer, arena);
+    manifest_blob_pack(&kept, STR("{}"), sha256, blob.content, packer, arena);
     assert_int_equal(kept.encoding, MANIFEST_PLAIN);
     assert_true(str_eq(kept.content, STR("{}")));
     manifest_packer_destroy(packer);
@@ -74,7 +75,7 @@ static void damaged_content_is_refused(void **state)
     struct error err;
     char text[1000];
     memset(text, 'x', sizeof text);
-    manifest_blob_make(&blob, str_of(text, sizeof text), STR_EMPTY, NULL, arena);
+    manifest_blob_make(&blob, str_of(text, sizeof text), arena);
     assert_int_equal(blob.encoding, MANIFEST_ZSTD);
     strbuf_init(&plain, MANIFEST_BYTES_MAX);
     // Claims to be smaller or larger than it is, is cut, is nothing, claims too much.

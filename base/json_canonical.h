@@ -1,0 +1,15 @@
+// json_canonical: is this text already what json_canonical() would make of it? Then nobody has to take it apart and put
+// it together again; Go's encoder, which most reporters use, writes most manifests so. Pure; any thread.
+#ifndef CULVERT_BASE_JSON_CANONICAL_H
+#define CULVERT_BASE_JSON_CANONICAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/str.h"
+
+// True: an object, valid, compact, its keys in order and none twice, within the limits; json_decode takes it and
+// json_canonical gives it back byte by byte. False: not so, or not worth finding out (fractions, long integers, \u).
+bool json_canonical_check(struct str text, size_t depth_max, size_t tokens_max);
+
+#endif
