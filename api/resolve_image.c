@@ -3,6 +3,7 @@
 #include "api/resolvers.h"
 #include "base/mem.h"
 #include "storage/image_store.h"
+#include "storage/image_use_store.h"
 
 // Of one image; the body that carries it is bounded, too.
 enum { ID_BYTES_MAX = 512, FIELDS_BYTES_MAX = 256 * 1024 };
@@ -143,4 +144,9 @@ void api_resolve_create_image_registry(void *ctx, const json_t *arguments, gql_r
                                  api_pending_create(request, on_resolved, arg));
     else
         on_resolved(arg, &err, NULL);
+}
+
+void api_resolve_images(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+{
+    api_resolve_list(ctx, arguments, image_use_store_list, on_resolved, arg);
 }

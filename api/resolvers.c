@@ -14,6 +14,8 @@ const struct gql_resolver api_resolvers[] = {
     {GQL_QUERY, "workflow", api_resolve_workflow},
     {GQL_QUERY, "workflows", api_resolve_workflows},
     {GQL_QUERY, "gitopsReleases", api_resolve_gitops_releases},
+    {GQL_QUERY, "images", api_resolve_images},
+    {GQL_QUERY, "resourceTree", api_resolve_resource_tree},
     {GQL_MUTATION, "createRuntime", api_resolve_create_runtime},
     {GQL_MUTATION, "deleteRuntime", api_resolve_delete_runtime},
     {GQL_MUTATION, "deleteManagedRuntime", api_resolve_delete_runtime},

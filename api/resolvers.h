@@ -46,6 +46,8 @@ void api_resolve_rollouts(void *ctx, const json_t *arguments, gql_resolved on_re
 void api_resolve_workflow(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void api_resolve_workflows(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void api_resolve_gitops_releases(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void api_resolve_images(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void api_resolve_resource_tree(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void api_resolve_create_image_binary(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void api_resolve_create_image_layers(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void api_resolve_create_image_registry(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);

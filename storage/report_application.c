@@ -18,6 +18,7 @@ enum {
     RESOURCES_MAX = 500,
     ERRORS_MAX = 100,
     UID_MAX = 128,
+    NAME_MAX_BYTES = 253,
 };
 
 bool report_is_application(const struct report *report)
@@ -328,6 +329,24 @@ static void plan_metadata(struct report_params *p, const json_t *metadata, const
     json_decref(annotations);
 }
 
+// The application that it belongs to, as Argo CD tracks it: "[<namespace>_]<name>:<group>/<kind>:<namespace>/<name>",
+// or the label of old. A name alone is of the same namespace.
+static void plan_parent(struct report_params *p, const struct report *report, const json_t *metadata)
+{
+    struct str parent = report->application_name, ns = report->application_ns.len ? report->application_ns : report->ns;
+    struct str rest = json_get_str(json_get_object(metadata, "annotations"), "argocd.argoproj.io/tracking-id");
+    if (!parent.len && rest.len && str_cut(&rest, ':', &parent)) {
+        struct str name = parent, head;
+        if (str_cut(&name, '_', &head)) ns = head, parent = name;
+    } else if (!parent.len) {
+        parent = json_get_str(json_get_object(metadata, "labels"), "app.kubernetes.io/instance");
+    }
+    bool is_itself = str_eq(parent, report->name) && str_eq(ns, report->ns);
+    bool is_name = parent.len && parent.len <= NAME_MAX_BYTES && ns.len <= NAME_MAX_BYTES && !is_itself;
+    params_text(p, is_name ? ns : STR_EMPTY);
+    params_text(p, is_name ? parent : STR_EMPTY);
+}
+
 static int plan_row(struct report_plan *plan, const struct report *report, struct str uid, const json_t *manifest)
 {
     const json_t *status = json_get_object(manifest, "status");
@@ -350,6 +369,7 @@ static int plan_row(struct report_plan *plan, const struct report *report, struc
     params_bytes_or_null(&p, report_plan_blob(plan, report->manifest, report->packed_manifest));
     params_bytes_or_null(&p, str_of(arena_dup(plan->arena, report->content_hash, ID_SHA256_BYTES), ID_SHA256_BYTES));
     params_order(&p, report);
+    plan_parent(&p, report, json_get_object(manifest, "metadata"));
     int deciding = report_plan_add(plan, &statement_application_upsert, &p);
     plan_history(plan, report, uid, history);
     plan_operation_row(plan, report, uid, status);

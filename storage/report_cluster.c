@@ -41,6 +41,19 @@ static void plan_state(struct report_params *p, const json_t *manifest)
     json_decref(labels);
 }
 
+// The agent's own cluster brings the names of all that its Argo CD manages, where it could read them to the end: what
+// is not among them has been removed there.
+static void plan_trim(struct report_plan *plan, const struct report *report, struct str name, const json_t *names)
+{
+    if (!names) return;
+    struct report_params p = {.plan = plan};
+    params_key(&p, report);
+    params_text(&p, name);
+    params_order(&p, report);
+    params_json(&p, names, JSON_MAX, NULL);
+    report_plan_add(plan, &statement_cluster_trim, &p);
+}
+
 enum error_code report_cluster_plan(struct report_plan *plan, const struct report *report, int *out_deciding,
                                     struct error *err)
 {
@@ -67,6 +80,7 @@ enum error_code report_cluster_plan(struct report_plan *plan, const struct repor
     plan_state(&p, manifest);
     params_order(&p, report);
     *out_deciding = report_plan_add(plan, &statement_cluster_upsert, &p);
+    if (report->source == REPORT_FROM_TUNNEL) plan_trim(plan, report, name, json_get_array(manifest, "clusters"));
     json_decref(manifest);
     return ERROR_NONE;
 }

@@ -22,6 +22,7 @@ void report_entity_plan(struct report_plan *plan, const struct report *report, c
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (str_eq(report->kind, str_c(kinds[i].kind)) && str_eq(report->group, str_c(kinds[i].group)))
             kinds[i].plan(plan, report, manifest, sha256);
+    report_image_plan(plan, report, manifest, sha256);
 }
 
 void report_entity_params(struct report_params *p, const struct report *report, struct str sha256)

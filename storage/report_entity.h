@@ -22,6 +22,10 @@ void report_analysis_run_plan(struct report_plan *plan, const struct report *rep
 void report_workflow_plan(struct report_plan *plan, const struct report *report, const json_t *manifest,
                           struct str sha256);
 
+// Any workload (report_image.c).
+void report_image_plan(struct report_plan *plan, const struct report *report, const json_t *manifest,
+                       struct str sha256);
+
 // $1 to $9 of their statements: account, runtime, cluster, namespace, name; epoch, sequence, observed_at, manifest's
 // hash.
 void report_entity_params(struct report_params *p, const struct report *report, struct str sha256);

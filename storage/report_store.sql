@@ -56,12 +56,12 @@ new AS (
         history_id_min, resources_count, project, destination_server, destination_name, destination_namespace,
         repo_url, path, target_revision, chart, sources, is_multi_source, is_git_source, include_pattern,
         exclude_pattern, sync_policy, labels, annotations, errors, application_created_at, manifest_sha256,
-        content_hash, epoch, sequence, observed_at)
+        content_hash, epoch, sequence, observed_at, parent_namespace, parent_name)
     SELECT $1, $2, $3, $4, $5, $6, $7, false, $8, $9, $10, $11, $12::jsonb, $13, $14, $15::timestamptz,
            $16::timestamptz, $17, $18::bigint, $19::jsonb, $20::jsonb, $21::bigint, $22::bigint, $23::integer, $24,
            $25, $26, $27, $28, $29, $30, $31, $32::jsonb, $33::boolean, $34::boolean, $35, $36, $37, $38::jsonb,
            $39::jsonb, $40::jsonb, $41::timestamptz, $42::bytea, $43::bytea, $44::bigint, $45::bigint,
-           $46::timestamptz
+           $46::timestamptz, $47, $48
      WHERE :{runtime_is_there} AND ($44::bigint = 0 OR $44::bigint >= :{fence_epoch})
     ON CONFLICT (account_id, runtime, namespace, name) DO UPDATE
        SET cluster = excluded.cluster, version = excluded.version, uid = excluded.uid, is_deleted = false,
@@ -82,7 +82,8 @@ new AS (
            annotations = excluded.annotations, errors = excluded.errors,
            application_created_at = excluded.application_created_at, manifest_sha256 = excluded.manifest_sha256,
            content_hash = excluded.content_hash, epoch = excluded.epoch, sequence = excluded.sequence,
-           observed_at = excluded.observed_at, received_at = now()
+           observed_at = excluded.observed_at, received_at = now(),
+           parent_namespace = excluded.parent_namespace, parent_name = excluded.parent_name
      WHERE :{is_newer}
     RETURNING manifest_sha256, sync_status, health_status)
 SELECT old.is_deleted IS DISTINCT FROM false OR old.manifest_sha256 IS DISTINCT FROM new.manifest_sha256
@@ -213,6 +214,13 @@ UPDATE clusters
         OR ($4::bigint = 0 AND epoch = 0 AND $6::timestamptz > observed_at))
    AND ($4::bigint = 0 OR $4::bigint >= :{fence_epoch})
 RETURNING true
+
+-- $7: the names of all that the agent knows; others that a tunnel told of are gone.
+-- name: cluster_trim
+UPDATE clusters
+   SET is_deleted = true, epoch = $4::bigint, sequence = $5::bigint, observed_at = $6::timestamptz, received_at = now()
+ WHERE account_id = $1 AND runtime = $2 AND name <> $3 AND NOT is_deleted AND epoch > 0
+   AND ($4::bigint, $5::bigint) > (epoch, sequence) AND NOT $7::jsonb ? name
 
 -- name: report_snapshot_begin
 UPDATE report_positions

@@ -20,6 +20,7 @@ struct cluster_report {
     uint64_t next_ms;
     bool managed_logged;
     struct key_table *told; // the last text, by server
+    json_t *names;          // of the managed ones, when they were read to the end last; NULL before
 };
 
 struct cluster_report *cluster_report_create(const struct cluster_report_options *options)
@@ -35,6 +36,7 @@ void cluster_report_destroy(struct cluster_report *report)
     if (!report) return;
     kube_fetch_cancel(report->version);
     kube_fetch_cancel(report->managed);
+    json_decref(report->names);
     size_t cursor = 0;
     for (char *text; (text = key_table_next(report->told, &cursor, NULL));)
         mem_free(text);
@@ -91,6 +93,7 @@ static void on_version(void *arg, int status, json_t *value, const struct error 
     json_object_set_new(cache, "resourcesCount", json_integer((json_int_t)resources));
     json_object_set_new(cache, "apisCount", json_integer((json_int_t)kinds));
     json_object_set_new(manifest, "cacheInfo", cache);
+    if (report->names) json_object_set(manifest, "clusters", report->names);
     tell(report, STR("in-cluster"), manifest);
 }
 
@@ -105,13 +108,15 @@ static struct str decode_value(const json_t *data, const char *key, char out[NAM
     return str_is_utf8(str_of(out, len)) ? str_of(out, len) : STR_EMPTY;
 }
 
-static void tell_managed(struct cluster_report *report, const json_t *secret)
+// Its name goes into names.
+static void tell_managed(struct cluster_report *report, const json_t *secret, json_t *names)
 {
     const json_t *data = json_get_object(secret, "data");
     char name_bytes[NAME_BYTES_MAX], server_bytes[NAME_BYTES_MAX];
     struct str name = decode_value(data, "name", name_bytes), server = decode_value(data, "server", server_bytes);
     // An address may carry a user and a password.
     if (!name.len || !server.len || str_has_byte(server, '@') || str_eq(server, str_c(own_server))) return;
+    json_array_append_new(names, json_new_str(name));
     json_t *manifest = json_object();
     json_object_set_new(manifest, "name", json_new_str(name));
     json_object_set_new(manifest, "server", json_new_str(server));
@@ -132,7 +137,19 @@ static void on_managed(void *arg, int status, json_t *value, const struct error 
     }
     size_t i;
     json_t *secret;
-    json_array_foreach(json_get_array(value, "items"), i, secret) if (i < MANAGED_MAX) tell_managed(report, secret);
+    json_t *names = json_array();
+    json_array_foreach(json_get_array(value, "items"), i, secret)
+    {
+        if (i < MANAGED_MAX) tell_managed(report, secret, names);
+    }
+    // Of a part of them nobody could say what is missing.
+    bool is_whole = json_get_array(value, "items") && !json_str(json_path(value, "metadata", "continue", NULL)).len;
+    if (is_whole && !(report->names && json_equal(report->names, names))) {
+        json_decref(report->names);
+        report->names = json_incref(names);
+        report->next_ms = 0; // the own cluster brings them, at once
+    }
+    json_decref(names);
 }
 
 void cluster_report_tick(struct cluster_report *report, uint64_t now_ms)

@@ -137,3 +137,66 @@ def test_releases_hold_the_history_of_the_cluster(platform):
     first = platform.graphql(RELEASES, {"p": {"first": 1}, "s": {"field": "createdAt", "order": "asc"}})["gitopsReleases"]["edges"][0]["node"]
     times = [node["deployedAt"] for node in releases(platform)]
     assert times == sorted(times, reverse=True) and first["deployedAt"] == times[-1]
+
+
+def test_images_run_where_the_cluster_runs_them(platform):
+    query = """query($f: ImagesFilterArgs, $p: SlicePaginationArgs) { images(filters: $f, pagination: $p) { edges { node { name runningSince usesCount
+        uses { kind namespace name applicationName } binary { commit } } } pageInfo { hasNextPage endCursor } } }"""
+
+    def same():
+        named = {(r["kind"], r.get("namespace"), r["name"]) for a in items(platform, "applications") for r in a.get("status", {}).get("resources", ())}
+        there = set()
+        for kind, path in (("Deployment", "/apis/apps/v1/deployments"), ("Rollout", "/apis/argoproj.io/v1alpha1/rollouts")):
+            for each in platform.cluster("GET", path)["items"]:
+                if (kind, each["metadata"]["namespace"], each["metadata"]["name"]) not in named:
+                    continue
+                for container in each["spec"]["template"]["spec"]["containers"]:
+                    there.add((container["image"], kind, each["metadata"]["namespace"], each["metadata"]["name"]))
+        shown, page = set(), {"first": 5}
+        while True:
+            answer = platform.graphql(query, {"f": {"runtime": platform.env["CULVERT_RUNTIME"]}, "p": page})["images"]
+            shown |= {(e["node"]["name"], u["kind"], u["namespace"], u["name"]) for e in answer["edges"] for u in e["node"]["uses"]}
+            if not answer["pageInfo"]["hasNextPage"]:
+                break
+            page = {"first": 5, "after": answer["pageInfo"]["endCursor"]}
+        # Other tests report workloads of their own over HTTP.
+        assert there and there == {use for use in shown if use[2] in {t[2] for t in there}}, there ^ shown
+        return True
+
+    platform.cluster("POST", "/demo/pause")
+    try:
+        wait_until(same, 60, "the images equal the cluster's")
+    finally:
+        platform.cluster("POST", "/demo/resume")
+
+
+def test_tree_of_an_application(platform):
+    query = """query($r: String!, $n: String!, $ns: String) { resourceTree(runtime: $r, name: $n, namespace: $ns) { nodes {
+        kind name uid namespace health { status } status freshness parentRefs { kind name uid } } } }"""
+
+    def same():
+        objects = {o["metadata"]["uid"]: o for kinds in ("replicasets",) for o in items(platform, kinds)}
+        seen = 0
+        for application in items(platform, "applications"):
+            meta, status = application["metadata"], application.get("status", {})
+            tree = platform.graphql(query, {"r": platform.env["CULVERT_RUNTIME"], "n": meta["name"], "ns": meta["namespace"]})["resourceTree"]["nodes"]
+            assert tree[0]["uid"] == meta["uid"] and tree[0]["parentRefs"] == []
+            uids = {node["uid"] for node in tree}
+            for node in tree[1:]:
+                assert node["parentRefs"] and all(ref["uid"] in uids for ref in node["parentRefs"])
+                owners = [o["uid"] for o in objects.get(node["uid"], {}).get("metadata", {}).get("ownerReferences", ())]
+                if owners:
+                    assert [ref["uid"] for ref in node["parentRefs"]] == owners
+                    seen += 1
+            if application["spec"]["destination"].get("server") == "https://kubernetes.default.svc":
+                named = {(r["kind"], r["name"]) for r in status.get("resources", ()) if r.get("health", {}).get("status") != "Missing"}
+                assert named <= {(node["kind"], node["name"]) for node in tree}, named - {(node["kind"], node["name"]) for node in tree}
+        assert seen > 0
+        return True
+
+    platform.cluster("POST", "/demo/pause")
+    try:
+        wait_until(same, 60, "every object hangs on its owner")
+    finally:
+        platform.cluster("POST", "/demo/resume")
+    assert platform.graphql(query, {"r": platform.env["CULVERT_RUNTIME"], "n": "nobody"})["resourceTree"] is None

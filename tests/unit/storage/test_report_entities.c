@@ -9,8 +9,11 @@
 
 #include "base/clock.h"
 #include "database.h"
+#include "storage/image_store.h"
+#include "storage/image_use_store.h"
 #include "storage/report_store.h"
 #include "storage/rollout_store.h"
+#include "storage/tree_store.h"
 #include "storage/workflow_store.h"
 
 static struct report report_of(const struct database *database, const char *kind, const char *name, uint64_t sequence,
@@ -295,6 +298,147 @@ static void rollouts_are_read_with_what_belongs_to_them(void **state)
     answer_finish(&next);
 }
 
+static void images_run_somewhere_since_some_time(void **state)
+{
+    struct database *database = database_of(state);
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+    static const char running[] = "{\"spec\":{\"template\":{\"spec\":{\"containers\":[{\"image\":\"web:1\"},{\"image\":"
+                                  "\"side:1\"}]}}}}";
+    struct report first = report_of(database, "Rollout", "web", 1, running);
+    first.observed_at_ms -= 60000;
+    apply_one(database, first);
+    static const char uses_sql[] = "SELECT string_agg(image || ' ' || uid || ' ' || (since < now() - interval '50 s'), "
+                                   "', ' ORDER BY image) FROM image_uses";
+    assert_string_equal(query(database, uses_sql), "side:1 uid-1 true, web:1 uid-1 true");
+    apply_one(database, report_of(database, "Rollout", "web", 2,
+                                  "{\"spec\":{\"template\":{\"spec\":{\"containers\":[{\"image\":\"web:2\"},{\"image\":"
+                                  "\"side:1\"}]}}}}"));
+    apply_one(database, first); // late
+    assert_string_equal(query(database, uses_sql), "side:1 uid-1 true, web:2 uid-1 false");
+    // What was made by something else runs what that runs.
+    apply_one(database, report_of(database, "ReplicaSet", "web-1", 3, running));
+    struct answer answer;
+    answer_init(&answer, database);
+    image_store_put(database->pg, database->account, STR("i"), STR("{\"imageName\":\"web:2\",\"commit\":\"c0ffee\"}"),
+                    answer_on_node, &answer);
+    answer_wait(&answer);
+    answer_finish(&answer);
+    answer_init(&answer, database);
+    image_use_store_list(database->pg, database->account, STR("{\"applicationName\":\"shop\"}"),
+                         &(struct store_page){.first = 5}, answer_on_slice, &answer);
+    answer_wait(&answer);
+    if (answer.code != ERROR_NONE) fail_msg("%s", answer.text);
+    assert_int_equal(json_array_size(answer.nodes), 2);
+    const json_t *web = node_of(&answer, 1);
+    assert_string_equal(json_get_str(web, "repository").at, "web");
+    assert_string_equal(json_get_str(web, "tag").at, "2");
+    assert_string_equal(json_string_value(json_path(web, "binary", "commit", NULL)), "c0ffee");
+    assert_string_equal(json_get_str(json_array_get(json_get_array(web, "uses"), 0), "name").at, "web");
+    answer_finish(&answer);
+    struct report gone = report_of(database, "Rollout", "web", 9, "");
+    gone.type = REPORT_DELETED;
+    apply_one(database, gone);
+    answer_init(&answer, database);
+    image_use_store_list(database->pg, database->account, STR("{}"), &(struct store_page){0}, answer_on_slice, &answer);
+    answer_wait(&answer);
+    assert_int_equal(json_array_size(answer.nodes), 0);
+    answer_finish(&answer);
+}
+
+static struct report application_of(const struct database *database, const char *name, uint64_t sequence,
+                                    const char *manifest)
+{
+    struct report report = report_of(database, "Application", name, sequence, manifest);
+    report.ns = STR("argocd");
+    report.uid = str_c(name);
+    report.application_name = report.application_ns = STR_EMPTY;
+    return report;
+}
+
+static void an_application_has_a_tree(void **state)
+{
+    struct database *database = database_of(state);
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+    struct report pod = report_of(database, "ReplicaSet", "web-1", 3,
+                                  "{\"metadata\":{\"ownerReferences\":[{\"kind\":\"Rollout\",\"name\":\"web\",\"uid\":"
+                                  "\"uid-1\"},{\"kind\":\"Other\",\"name\":\"o\",\"uid\":\"elsewhere\"}]}}");
+    pod.uid = STR("uid-2");
+    struct report reports[] = {
+        application_of(database, "shop", 1, "{\"status\":{\"health\":{\"status\":\"Healthy\"}}}"),
+        report_of(database, "Rollout", "web", 2, rollout),
+        pod,
+        application_of(database, "child", 4,
+                       "{\"metadata\":{\"annotations\":{\"argocd.argoproj.io/tracking-id\":"
+                       "\"argocd_shop:argoproj.io/Application:argocd/child\"}}}"),
+        application_of(database, "second", 5, "{\"metadata\":{\"labels\":{\"app.kubernetes.io/instance\":\"shop\"}}}"),
+        application_of(database, "other", 6, "{\"metadata\":{\"labels\":{\"app.kubernetes.io/instance\":\"other\"}}}"),
+    };
+    apply(database, reports, sizeof reports / sizeof *reports);
+    struct answer answer;
+    answer_init(&answer, database);
+    tree_store_get(database->pg, database->account, STR("prod"), STR_EMPTY, STR("shop"), answer_on_node, &answer);
+    answer_wait(&answer);
+    if (answer.code != ERROR_NONE) fail_msg("%s", answer.text);
+    json_t *tree = NULL;
+    assert_int_equal(json_decode(str_c(answer.node), NULL, &tree, NULL), ERROR_NONE);
+    char text[512] = "";
+    size_t i, k;
+    json_t *node, *parent;
+    json_array_foreach(json_get_array(tree, "nodes"), i, node)
+    {
+        sprintf(text + strlen(text), "%s", json_get_str(node, "name").at);
+        json_array_foreach(json_get_array(node, "parentRefs"), k, parent)
+            sprintf(text + strlen(text), "<%s", json_get_str(parent, "uid").at);
+        strcat(text, " ");
+    }
+    assert_string_equal(text, "shop child<shop second<shop web-1<uid-1 web<shop ");
+    json_decref(tree);
+    answer_finish(&answer);
+    answer_init(&answer, database);
+    tree_store_get(database->pg, database->account, STR("prod"), STR("elsewhere"), STR("shop"), answer_on_node,
+                   &answer);
+    answer_wait(&answer);
+    assert_string_equal(answer.node, "");
+    answer_finish(&answer);
+}
+
+static void clusters_that_are_managed_no_more_go(void **state)
+{
+    struct database *database = database_of(state);
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+    static const struct {
+        const char *manifest, *names;
+    } steps[] = {
+        {"{\"name\":\"east\",\"server\":\"https://e\"}", "east"},
+        {"{\"name\":\"west\",\"server\":\"https://w\"}", "east west"},
+        {"{\"name\":\"in-cluster\",\"server\":\"s\"}", "east in-cluster west"},
+        {"{\"name\":\"in-cluster\",\"server\":\"s\",\"clusters\":[\"west\"]}", "in-cluster west"},
+        {"{\"name\":\"east\",\"server\":\"https://e\"}", "east in-cluster west"},
+        {"{\"name\":\"in-cluster\",\"server\":\"s\",\"clusters\":[]}", "in-cluster"},
+    };
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        struct report report = report_of(database, "Cluster", "in-cluster", i + 1, steps[i].manifest);
+        report.type = REPORT_CLUSTER;
+        apply_one(database, report);
+        assert_string_equal(
+            query(database, "SELECT string_agg(name, ' ' ORDER BY name) FROM clusters WHERE NOT is_deleted"),
+            steps[i].names);
+    }
+    // An older list takes nothing away that came after it.
+    struct report old = report_of(database, "Cluster", "in-cluster", 5, steps[3].manifest);
+    old.type = REPORT_CLUSTER;
+    struct report east = report_of(database, "Cluster", "east", 8, steps[0].manifest);
+    east.type = REPORT_CLUSTER;
+    struct report both[] = {east, old};
+    apply(database, both, 2);
+    assert_string_equal(
+        query(database, "SELECT string_agg(name, ' ' ORDER BY name) FROM clusters WHERE NOT is_deleted"),
+        "east in-cluster");
+}
+
 static void expect_workflows(struct database *database, const char *filter, struct store_page page, const char *want)
 {
     struct answer answer;
@@ -369,6 +513,9 @@ int main(void)
         cmocka_unit_test(http_goes_by_time),
         cmocka_unit_test(rollouts_are_read_with_what_belongs_to_them),
         cmocka_unit_test(workflows_are_listed_newest_first),
+        cmocka_unit_test(images_run_somewhere_since_some_time),
+        cmocka_unit_test(an_application_has_a_tree),
+        cmocka_unit_test(clusters_that_are_managed_no_more_go),
     };
     return cmocka_run_group_tests(tests, database_setup, database_teardown);
 }

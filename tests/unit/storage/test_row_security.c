@@ -37,6 +37,7 @@ static const char *const tables[] = {"accounts",
                                      "deployments",
                                      "manifest_sets",
                                      "commits",
+                                     "image_uses",
                                      "tunnel_measures",
                                      "noisy_objects"};
 enum { TABLES = sizeof tables / sizeof *tables };
