@@ -9,7 +9,7 @@ regexp_replace(coalesce(d.sources -> 0 ->> 'repoURL', ''), '([.]git)?/*$', '')
    FROM (SELECT c.author, c.message, c.commit_date, NULL AS url, 0 AS place
            FROM commits c
           WHERE c.account_id = d.account_id AND c.revision = d.revision
-            AND regexp_replace(c.repo_url, '([.]git)?/*$', '') IN (:{deployment_repo}, '')
+            AND (:{deployment_repo} = '' OR regexp_replace(c.repo_url, '([.]git)?/*$', '') IN (:{deployment_repo}, ''))
          UNION ALL
          SELECT coalesce(i.fields -> 'author' ->> 'username', ''), i.fields ->> 'commitMsg', NULL,
                 i.fields ->> 'commitURL', 1
