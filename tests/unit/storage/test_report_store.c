@@ -9,8 +9,12 @@
 #include "base/mem.h"
 #include "database.h"
 #include "storage/application_store.h"
+#include "storage/deployment_store.h"
+#include "storage/image_use_store.h"
 #include "storage/report_store.h"
+#include "storage/rollout_store.h"
 #include "storage/runtime_store.h"
+#include "storage/workflow_store.h"
 
 enum { START_MS = 1700000000 };
 
@@ -440,19 +444,37 @@ static void spoil(json_t *value, uint64_t *seed)
 }
 
 static const char full_application[] =
-    "{\"metadata\":{\"uid\":\"u\",\"labels\":{\"a\":\"b\"},\"annotations\":{\"c\":\"d\"},\"creationTimestamp\":"
-    "\"2026-01-02T03:04:05Z\",\"ownerReferences\":[{\"kind\":\"K\",\"name\":\"n\",\"uid\":\"o\"}]},\"spec\":{"
+    "{\"metadata\":{\"uid\":\"u\",\"labels\":{\"a\":\"b\"},\"annotations\":{\"c\":\"d\","
+    "\"rollout.argoproj.io/revision\":\"4\",\"argocd.argoproj.io/tracking-id\":\"a_b:g/k:n/m\","
+    "\"app.meta.revisions-metadata\":\"{}\"},\"creationTimestamp\":"
+    "\"2026-01-02T03:04:05Z\",\"ownerReferences\":[{\"kind\":\"K\",\"name\":\"n\",\"uid\":\"o\",\"controller\":true}]},"
+    "\"spec\":{"
+    "\"replicas\":2,\"revisionHistoryLimit\":3,\"strategy\":{\"canary\":{\"steps\":[{\"setWeight\":20},{\"pause\":{}}],"
+    "\"stableService\":\"s\"}},\"entrypoint\":\"e\",\"templates\":[{\"name\":\"t\"}],\"workflowTemplateRef\":{\"name\":"
+    "\"w\",\"clusterScope\":true},"
     "\"project\":\"p\",\"destination\":{\"server\":\"s\",\"namespace\":\"n\"},\"sources\":[{\"repoURL\":\"r\","
     "\"path\":\"p\",\"chart\":\"c\"}],\"source\":{\"repoURL\":\"r\",\"directory\":{\"include\":\"i\"}},"
     "\"syncPolicy\":{\"automated\":{\"enabled\":true}},\"template\":{\"spec\":{\"containers\":[{\"image\":\"i\"}]}}},"
-    "\"status\":{\"sync\":{\"status\":\"Synced\",\"revision\":\"r\",\"revisions\":[\"a\"]},\"health\":{\"status\":"
+    "\"status\":{\"phase\":\"Running\",\"progress\":\"1/"
+    "2\",\"startedAt\":\"2026-01-02T03:04:05Z\",\"currentStepIndex\":1,"
+    "\"readyReplicas\":1,\"currentPodHash\":\"c\",\"stableRS\":\"s\",\"canary\":{\"weights\":{\"canary\":{\"weight\":5}"
+    "},"
+    "\"currentStepAnalysisRunStatus\":{\"name\":\"r\",\"status\":\"Running\"}},\"metricResults\":[{\"name\":\"m\","
+    "\"successful\":1,\"failed\":2}],\"nodes\":{\"n\":{\"id\":\"n\",\"type\":\"Pod\",\"phase\":\"Running\","
+    "\"children\":[\"c\"]}},"
+    "\"resourcesDuration\":{\"cpu\":1},\"sync\":{\"status\":\"Synced\",\"revision\":\"r\",\"revisions\":[\"a\"]},"
+    "\"health\":{\"status\":"
     "\"Healthy\",\"message\":\"m\"},\"history\":[{\"id\":1,\"revision\":\"r\",\"deployedAt\":\"2026-01-02T03:04:05Z\","
     "\"initiatedBy\":{\"username\":\"u\"},\"source\":{\"repoURL\":\"r\"}},{\"id\":1},{\"id\":2}],\"conditions\":[{"
     "\"type\":\"SyncError\",\"message\":\"m\"}],\"operationState\":{\"phase\":\"Failed\",\"message\":\"m\","
     "\"startedAt\":\"2026-01-02T03:04:05Z\",\"retryCount\":1,\"operation\":{\"sync\":{\"revision\":\"r\"},"
     "\"initiatedBy\":{\"username\":\"u\"}},\"syncResult\":{\"revision\":\"r\",\"resources\":[{\"kind\":\"K\","
-    "\"status\":\"Synced\"}]}}},\"name\":\"east\",\"server\":\"s\",\"connectionState\":{\"status\":\"Failed\","
+    "\"status\":\"Synced\"}]}}},\"name\":\"east\",\"server\":\"s\",\"clusters\":[\"c\"],\"connectionState\":{"
+    "\"status\":\"Failed\","
     "\"attemptedAt\":\"2026-01-02T03:04:05Z\"},\"cacheInfo\":{\"resourcesCount\":1},\"namespaces\":[\"n\"]}";
+
+static const char *const entity_kinds[] = {"Rollout", "ReplicaSet", "AnalysisRun", "Workflow"};
+enum { ENTITY_KINDS = sizeof entity_kinds / sizeof *entity_kinds };
 
 // Whatever a manifest holds, its batch is committed: bad ones are kept out before they reach SQL.
 static void no_manifest_sinks_its_batch(void **state)
@@ -480,6 +502,9 @@ static void no_manifest_sinks_its_batch(void **state)
             reports[i].uid = STR_EMPTY;
             if (i % 3 == 0) reports[i].group = STR("argoproj.io");
             if (i % 3 == 0) reports[i].kind = STR("Application");
+            const char *kind = entity_kinds[next_random(&seed) % ENTITY_KINDS];
+            if (i % 3 == 1) reports[i].group = strcmp(kind, "ReplicaSet") ? STR("argoproj.io") : STR("apps");
+            if (i % 3 == 1) reports[i].kind = str_c(kind);
             if (i % 7 == 0) reports[i].type = REPORT_CLUSTER;
             if (i % 5 == 0) {
                 reports[i].source = REPORT_FROM_HTTP;
@@ -498,6 +523,22 @@ static void no_manifest_sinks_its_batch(void **state)
     answer_wait(&answer);
     assert_int_equal(answer.code, ERROR_NONE);
     assert_true(json_array_size(answer.nodes) > 5);
+    answer_finish(&answer);
+    void (*const lists[])(struct pg *, const char *, struct str, const struct store_page *, store_slice_done,
+                          void *) = {rollout_store_list, workflow_store_list, image_use_store_list};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        answer_init(&answer, database);
+        lists[i](database->pg, database->account, STR(""), &(struct store_page){0}, answer_on_slice, &answer);
+        answer_wait(&answer);
+        if (answer.code != ERROR_NONE) fail_msg("%zu: %s", i, answer.text);
+        assert_true(json_array_size(answer.nodes) > 0);
+        answer_finish(&answer);
+    }
+    answer_init(&answer, database);
+    deployment_store_list(database->pg, database->account, STR(""), &(struct store_page){0}, false, answer_on_slice,
+                          &answer);
+    answer_wait(&answer);
+    if (answer.code != ERROR_NONE) fail_msg("%s", answer.text);
     answer_finish(&answer);
 }
 
