@@ -1,6 +1,7 @@
 """Rollouts with their revisions and analysis runs, and workflows: what GraphQL answers is what the cluster holds."""
 
 import json
+import subprocess
 import uuid
 
 from platform_under_test import wait_until
@@ -200,3 +201,20 @@ def test_tree_of_an_application(platform):
     finally:
         platform.cluster("POST", "/demo/resume")
     assert platform.graphql(query, {"r": platform.env["CULVERT_RUNTIME"], "n": "nobody"})["resourceTree"] is None
+
+
+def test_retention_of_an_account(platform):
+    account = platform.graphql("{ me { activeAccount { id name } } }")["me"]["activeAccount"]
+
+    def keep(*words):
+        command = [platform.build / "server/culvertd", "--config", str(platform.home / "culvertd.conf"), "admin", "set-retention", *words]
+        return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+
+    try:
+        done = keep("--account", account["name"], "4000")
+        assert done.returncode == 0 and json.loads(done.stdout)["historyKeepDays"] == 4000, (done.stdout, done.stderr)
+        assert platform.psql(f"select history_keep_days from accounts where account_id = '{account['id']}'") == [["4000"]]
+        for words, status in ((("--account", account["name"], "6"), 2), (("--account", account["name"], "forever"), 2), (("4000",), 2), (("--account", "nobody", "30"), 3)):
+            assert keep(*words).returncode == status, words
+    finally:
+        assert json.loads(keep("--account", account["name"], "default").stdout)["historyKeepDays"] is None
