@@ -18,7 +18,7 @@ void api_resolve_gitops_releases(void *ctx, const json_t *arguments, gql_resolve
     struct api_request *request = ctx;
     struct store_page page;
     struct error err;
-    bool is_ascending;
+    bool is_ascending = false;
     if (!api_page_or_answer(arguments, &page, on_resolved, arg)) return;
     if (order_of(arguments, &is_ascending, &err) != ERROR_NONE) {
         on_resolved(arg, &err, NULL);
