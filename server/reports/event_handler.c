@@ -30,13 +30,14 @@ struct lane {
     size_t count, bytes;
     struct event_item **in_flight; // batch_count slots
     size_t in_flight_count;
+    struct event_item **ended; // batch_count slots: those whose callbacks are running
     struct event_item **ahead; // batch_count slots: those of the next transaction, made ready meanwhile
     size_t ahead_count;
     struct report_transaction *next_transaction; // of those ahead
     bool is_ready;
-    bool busy;    // the callbacks of its last transaction are running
-    bool away;    // so was the database at its last try
-    size_t alone; // so many of the first go one by one: a transaction of them failed on its data or took too long
+    unsigned busy; // callbacks of transactions that are running
+    bool away;     // so was the database at its last try
+    size_t alone;  // so many of the first go one by one: a transaction of them failed on its data or took too long
     unsigned conflicts;
     unsigned defects;         // so often the first of them met an error that is neither its own nor the database's
     struct event_item *aside; // the first one, while the one behind it is tried
@@ -62,6 +63,7 @@ struct event_handler {
 };
 
 static void pump(struct event_handler *handler);
+static void submit_in_turn(struct event_handler *handler);
 
 static void make_metrics(struct event_handler *handler)
 {
@@ -141,6 +143,7 @@ void event_handler_destroy(struct event_handler *handler)
             item_end(handler, item, &err, NULL);
         }
         mem_free(lane->in_flight);
+        mem_free(lane->ended);
         mem_free(lane->ahead);
         mem_free(lane);
     }
@@ -204,6 +207,7 @@ static struct lane *lane_create(struct event_handler *handler, struct str accoun
     lane->handler = handler;
     snprintf(lane->account_id, sizeof lane->account_id, "%.*s", STR_ARG(account_id));
     lane->in_flight = mem_array(handler->options.batch_count, sizeof *lane->in_flight);
+    lane->ended = mem_array(handler->options.batch_count, sizeof *lane->ended);
     lane->ahead = mem_array(handler->options.batch_count, sizeof *lane->ahead);
     backoff_init(&lane->backoff, RETRY_BASE_MS, RETRY_CAP_MS);
     lane->turn = handler->clock;
@@ -302,6 +306,8 @@ static void refuse_aside(struct lane *lane)
     refuse(lane, item, &err);
 }
 
+// The next transaction, of this lane or of another, leaves before anybody is told of this one: PostgreSQL is not to
+// wait for that.
 static void lane_succeeded(struct lane *lane, const struct report_outcome *outcomes, size_t count)
 {
     struct event_handler *handler = lane->handler;
@@ -311,16 +317,20 @@ static void lane_succeeded(struct lane *lane, const struct report_outcome *outco
     lane->not_before_ms = 0;
     lane->conflicts = lane->defects = 0;
     if (lane->alone) lane->alone -= count < lane->alone ? count : lane->alone;
+    struct event_item **items = lane->in_flight;
+    lane->in_flight = lane->ended;
+    lane->ended = items;
+    lane->in_flight_count = 0;
+    submit_in_turn(handler);
     struct report *reports = mem_array(count, sizeof *reports);
     for (size_t i = 0; i < count; i++) {
-        reports[i] = lane->in_flight[i]->report;
+        reports[i] = items[i]->report;
         count_outcome(handler, &outcomes[i]);
     }
     if (handler->options.on_committed) handler->options.on_committed(handler->options.ctx, reports, outcomes, count);
     mem_free(reports);
-    lane->in_flight_count = 0;
     for (size_t i = 0; i < count; i++)
-        item_end(handler, lane->in_flight[i], NULL, &outcomes[i]);
+        item_end(handler, items[i], NULL, &outcomes[i]);
 }
 
 static void lane_put_all_back(struct lane *lane)
@@ -438,13 +448,13 @@ static void on_applied(void *arg, const struct error *err, const struct report_o
     handler->transactions--;
     // The pool is closing: whatever is tried again now would be lost in it.
     if (err && err->code == ERROR_CANCELLED) event_handler_stop(handler);
-    // A callback may submit to this lane: it must not go before all of them have run.
-    lane->busy = true;
+    // A callback may submit to this lane: no further transaction is made of that before all of them have run.
+    lane->busy++;
     if (err)
         lane_failed(lane, err);
     else
         lane_succeeded(lane, outcomes, count);
-    lane->busy = false;
+    lane->busy--;
     if (handler->options.on_progress) handler->options.on_progress(handler->options.ctx);
     pump(handler);
 }
@@ -527,6 +537,7 @@ static void lane_drop(struct lane **link)
     struct lane *lane = *link;
     *link = lane->next;
     mem_free(lane->in_flight);
+    mem_free(lane->ended);
     mem_free(lane->ahead);
     mem_free(lane);
 }
@@ -535,7 +546,7 @@ static struct lane *lane_whose_turn_it_is(const struct event_handler *handler)
 {
     struct lane *first = NULL;
     for (struct lane *lane = handler->lanes; lane; lane = lane->next) {
-        bool may_go = lane->is_ready && lane->next_transaction && !lane->in_flight_count && !lane->busy;
+        bool may_go = lane->is_ready && lane->next_transaction && !lane->in_flight_count;
         if (may_go && (!first || lane->turn < first->turn)) first = lane;
     }
     return first;

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,7 @@ enum { RUNTIMES_MAX = 64, HISTORY_MS = 3600 * 1000 };
 size_t report_lane_allowed(const struct report_lane *lane)
 {
     const struct report_load *load = lane->load;
+    if (!load->is_going) return 0;
     size_t most = lane->durable + load->window;
     if (load->rate > 0) {
         double due = (double)(histogram_now_ns() - load->started_ns) / 1e9 * load->rate;
@@ -76,7 +78,9 @@ static void run(const struct report_way *way, struct report_load *load)
     uint64_t refused = 0;
     double cpu = cpu_seconds();
     load->started_ns = histogram_now_ns();
+    load->is_going = true;
     way->run(load);
+    load->is_going = false;
     double seconds = (double)(histogram_now_ns() - load->started_ns) / 1e9;
     cpu = cpu_seconds() - cpu;
     for (size_t i = 0; i < load->running; i++)
@@ -96,6 +100,16 @@ static void run(const struct report_way *way, struct report_load *load)
     mem_free(all);
 }
 
+// Tunnels that are not heard of for long are taken for dead, also while much is made ready.
+static void add(const struct report_way *way, struct report_lane *lane, const struct report_mix_object *object,
+                size_t i)
+{
+    enum { IDLE_EVERY = 500 };
+    lane->clock_ms++;
+    way->add(lane, object);
+    if (way->idle && i % IDLE_EVERY == 0) way->idle(lane->load);
+}
+
 static bool tell_objects(const struct report_way *way, struct report_load *load, size_t from, size_t to)
 {
     if (to <= from) return false;
@@ -108,8 +122,7 @@ static bool tell_objects(const struct report_way *way, struct report_load *load,
         lane_begin(lane, to - from);
         for (size_t i = from; i < to; i++) {
             report_mix_show(lane->mix, i, &object);
-            lane->clock_ms++;
-            way->add(lane, &object);
+            add(way, lane, &object, i);
         }
     }
     run(way, load);
@@ -129,8 +142,7 @@ static bool tell_changes(const struct report_way *way, struct report_load *load,
         lane_begin(lane, count);
         for (size_t i = 0; i < count; i++) {
             report_mix_change(lane->mix, &object);
-            lane->clock_ms++;
-            way->add(lane, &object);
+            add(way, lane, &object, i);
         }
     }
     run(way, load);
@@ -243,6 +255,7 @@ int main(int argc, char **argv)
     }
     if (!way || !load.lane_count || !load.window || !load.batch_count) return 2;
     snprintf(load.client.authority, sizeof load.client.authority, "%s:%u", load.client.host, load.client.port);
+    signal(SIGPIPE, SIG_IGN);
     load.epoll = epoll_create1(EPOLL_CLOEXEC);
     if (load.client.ca_file) load.tls = client_tls(&load.client);
     way->open(&load);

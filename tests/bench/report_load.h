@@ -31,6 +31,7 @@ struct report_load {
     size_t batch_count;           // raw: reports a transaction
     struct report_lane *lanes;
     size_t lane_count, running; // the first so many take part in this run
+    bool is_going;              // a run is: before that everything is made ready
     uint64_t started_ns;
     double rate; // reports a second and runtime; 0: as fast as they are taken
     SSL_CTX *tls;
