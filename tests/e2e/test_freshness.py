@@ -16,7 +16,7 @@ import pytest
 
 from conftest import build_folder
 from platform_under_test import wait_until
-from replicas_under_test import Replicas
+from replicas_under_test import Replicas, is_ready
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from fault_proxy import FaultProxy  # noqa: E402
@@ -216,7 +216,7 @@ def shown_by(replicas, number):
 @pytest.mark.parametrize("restarts", [False, True], ids=["stays away", "restarts"])
 def test_a_dead_replica_is_the_cause(replicas, restarts):
     """Its agent stands still, so that no other session takes over before anybody could look."""
-    wait_until(lambda: replicas.owner() is not None, 60, "a tunnel")
+    wait_until(lambda: all(is_ready(replicas, number) for number in (0, 1)) and replicas.owner() is not None, 60, "both replicas, and a tunnel")
     owner = replicas.owner()
     name = f"culvertd-{owner}"
     supervisor = int((replicas.home / f"run/{name}.pid.supervisor").read_text())
