@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "tests/unit/agent/fake_api.h"
+#include "tunnel/wire/digest.h"
 #include "tunnel/wire/report.h"
 
 // A cluster with one application that names a Deployment and a Secret, and the platform at the other end.
@@ -30,6 +31,12 @@ struct world {
     // What the platform has read.
     struct strbuf in;
     bool full, failed;
+    bool compares;
+    struct digest last_digest; // of the words; its views are not kept
+    uint8_t entries[16][DIGEST_ENTRY_BYTES];
+    uint64_t digest_sequence;
+    unsigned words[32]; // by kind
+    unsigned lists;     // asked of the cluster
     uint64_t last_sequence, application_sequence, begin_sequence, end_sequence, end_count;
     unsigned hellos, begins, ends, clusters, tombstones, objects;
     struct key_table *held; // key -> told at or behind the mark
@@ -89,7 +96,7 @@ static void on_get(void *arg, struct fake_exchange *exchange)
         fake_api_reply(exchange, 401, "{}");
     else if (strstr(path, "watch=true"))
         fake_api_stream(exchange);
-    else if (strcmp(path, "/version") == 0)
+    else if (strcmp(path, "/version") == 0 || (world->lists += strstr(path, "limit=") != NULL, false))
         fake_api_reply(exchange, 200, "{\"major\":\"1\",\"minor\":\"29+\",\"gitVersion\":\"v1.29.1\"}");
     else if (strstr(path, "/applications?")) {
         char *item = mem_printf(application, 1);
@@ -149,6 +156,18 @@ static void take_object(struct world *world, const struct wire_report *record)
     mem_free(text);
 }
 
+static void take_digest(struct world *world, const struct wire_report *record)
+{
+    struct digest *digest = &world->last_digest;
+    assert_true(world->compares);
+    assert_int_equal(digest_decode((const uint8_t *)record->digest.at, record->digest.len, digest, NULL), ERROR_NONE);
+    world->words[digest->kind]++;
+    world->digest_sequence = record->sequence;
+    if (digest->kind != DIGEST_LEAVES_TOLD) return;
+    assert_true(digest->count <= 16);
+    memcpy(world->entries, digest->items, digest->count * DIGEST_ENTRY_BYTES);
+}
+
 static void take_record(struct world *world, const struct wire_report *record)
 {
     assert_true(record->sequence > world->last_sequence);
@@ -160,7 +179,7 @@ static void take_record(struct world *world, const struct wire_report *record)
         break;
     case WIRE_REPORT_OBJECT:
     case WIRE_REPORT_DELETED: take_object(world, record); break;
-    case WIRE_REPORT_DIGEST: break;
+    case WIRE_REPORT_DIGEST: take_digest(world, record); break;
     case WIRE_REPORT_SNAPSHOT_BEGIN:
         world->begins++;
         world->begin_sequence = record->sequence;
@@ -215,9 +234,28 @@ static void answer(struct world *world, enum wire_ack_type type, uint64_t sequen
     strbuf_finish(&out);
 }
 
+static void answer_digest(struct world *world, const struct digest *digest)
+{
+    struct strbuf text, out;
+    strbuf_init(&text, DIGEST_ANSWER_BYTES_MAX);
+    strbuf_init(&out, 2 * DIGEST_ANSWER_BYTES_MAX);
+    assert_int_equal(digest_encode(digest, &text, NULL), ERROR_NONE);
+    struct wire_ack ack = {.type = WIRE_ACK_DIGEST, .sequence = world->digest_sequence, .digest = strbuf_str(&text)};
+    assert_int_equal(wire_ack_encode(&ack, &out, NULL), ERROR_NONE);
+    reporter_on_ack_bytes(world->reporter, (const uint8_t *)out.at, out.len);
+    strbuf_finish(&text);
+    strbuf_finish(&out);
+}
+
+static void wait_word(struct world *world, enum digest_kind kind, unsigned count)
+{
+    while (world->words[kind] < count)
+        uv_run(loop_uv(world->loop), UV_RUN_ONCE);
+}
+
 static void open_stream(struct world *world)
 {
-    reporter_sink_open(world->reporter, &(struct report_sink){sink_write, sink_fail, world, false});
+    reporter_sink_open(world->reporter, &(struct report_sink){sink_write, sink_fail, world, world->compares});
 }
 
 static struct world *world_open(size_t outbox_bytes_max)
@@ -406,6 +444,135 @@ static void next_stream_begins_anew(void **state)
     world_close(world);
 }
 
+// ---- a platform that compares --------------------------------------------------------------------------------------
+
+static void unchanged_is_not_told_again(void **state)
+{
+    (void)state;
+    struct world *world = world_open(0);
+    world->compares = true;
+    open_stream(world);
+    wait_word(world, DIGEST_ROOT, 1);
+    assert_int_equal(world->words[DIGEST_PROBE], 1);
+    answer_digest(world, &(struct digest){.kind = DIGEST_MATCHED});
+    // A change from now on is told as ever; nothing else was.
+    fake_api_push(watch_of(world, "/api/v1/pods"),
+                  "{\"type\":\"DELETED\",\"object\":{\"metadata\":{\"name\":\"web-a-0\",\"namespace\":\"s\"}}}\n");
+    fake_wait(world->loop, has_tombstone, world);
+    assert_int_equal(world->objects + world->begins, 0);
+    // What happens without a stream is told on the next one, before it is compared; the cluster is not listed again.
+    unsigned lists = world->lists;
+    reporter_stream_closed(world->reporter);
+    char *item = mem_printf("{\"type\":\"MODIFIED\",\"object\":%s}\n", deployment);
+    char *image = strstr(item, "\"image\":\"i\"");
+    memcpy(image, "\"image\":\"j\"", 11);
+    fake_api_push(watch_of(world, "/apis/apps/v1/deployments"), item);
+    mem_free(item);
+    while (reporter_outbox_depth(world->reporter) == 0)
+        uv_run(loop_uv(world->loop), UV_RUN_ONCE);
+    open_stream(world);
+    while (world->objects == 0)
+        uv_run(loop_uv(world->loop), UV_RUN_ONCE);
+    assert_non_null(strstr(world->last_object, "Deployment/s/web"));
+    assert_int_equal(world->words[DIGEST_ROOT], 1);
+    answer(world, WIRE_ACK, world->last_sequence);
+    wait_word(world, DIGEST_ROOT, 2);
+    answer_digest(world, &(struct digest){.kind = DIGEST_MATCHED});
+    assert_int_equal(world->objects, 1);
+    assert_int_equal(world->lists, lists);
+    assert_int_equal(world->begins, 0);
+    world_close(world);
+}
+
+static void wanted_objects_are_told(void **state)
+{
+    (void)state;
+    struct world *world = world_open(0);
+    world->compares = true;
+    open_stream(world);
+    wait_word(world, DIGEST_ROOT, 1);
+    answer_digest(world, &(struct digest){.kind = DIGEST_ASK_BRANCHES, .branches = UINT64_MAX});
+    wait_word(world, DIGEST_BRANCHES_TOLD, 1);
+    assert_int_equal(world->last_digest.branches, UINT64_MAX);
+    struct digest ask = {.kind = DIGEST_ASK_LEAVES};
+    memset(ask.leaves.bits, 0xff, sizeof ask.leaves.bits);
+    answer_digest(world, &ask);
+    wait_word(world, DIGEST_LEAVES_TOLD, 1);
+    assert_int_equal(world->last_digest.count, 6);
+    static const uint8_t none[ID_SHA256_BYTES];
+    uint8_t keys[2][DIGEST_ENTRY_BYTES] = {{0xff}}; // one that there never was
+    digest_entry_make(&(struct digest_object){.group = STR("apps"),
+                                              .kind = STR("Deployment"),
+                                              .ns = STR("s"),
+                                              .name = STR("web"),
+                                              .manifest_sha256 = none},
+                      keys[1]);
+    bool told = false;
+    for (size_t i = 0; i < world->last_digest.count; i++)
+        told = told || memcmp(world->entries[i], keys[1], DIGEST_KEY_BYTES) == 0;
+    assert_true(told);
+    answer_digest(world, &(struct digest){.kind = DIGEST_WANTED, .items = keys[0], .count = 1});
+    answer_digest(world, &(struct digest){.kind = DIGEST_WANTED, .items = keys[1], .count = 1});
+    assert_int_equal(world->objects, 0);
+    answer_digest(world, &(struct digest){.kind = DIGEST_DONE});
+    while (world->objects == 0)
+        uv_run(loop_uv(world->loop), UV_RUN_ONCE);
+    assert_non_null(strstr(world->last_object, "Deployment/s/web app=shop sync=Synced health=Healthy"));
+    assert_int_equal(world->objects, 1);
+    answer(world, WIRE_ACK, world->last_sequence);
+    reporter_stream_closed(world->reporter);
+    open_stream(world);
+    wait_word(world, DIGEST_ROOT, 2);
+    answer_digest(world, &(struct digest){.kind = DIGEST_LATER});
+    wait_word(world, DIGEST_ROOT, 3); // asked again
+    answer_digest(world, &(struct digest){.kind = DIGEST_MATCHED});
+    assert_false(world->failed);
+    world_close(world);
+}
+
+static void the_platform_may_want_everything(void **state)
+{
+    (void)state;
+    struct world *world = world_open(0);
+    world->compares = true;
+    open_stream(world);
+    wait_word(world, DIGEST_PROBE, 1);
+    answer_digest(world, &(struct digest){.kind = DIGEST_SNAPSHOT});
+    fake_wait(world->loop, snapshot_done, world);
+    assert_int_equal(world->end_count, 6);
+    assert_int_equal(world->words[DIGEST_ROOT], 0);
+    answer(world, WIRE_ACK, world->last_sequence);
+    // In place of a comparison, too, and once is enough.
+    reporter_stream_closed(world->reporter);
+    open_stream(world);
+    wait_word(world, DIGEST_ROOT, 1);
+    answer_digest(world, &(struct digest){.kind = DIGEST_SNAPSHOT});
+    answer_digest(world, &(struct digest){.kind = DIGEST_SNAPSHOT});
+    fake_wait(world->loop, two_snapshots, world);
+    assert_int_equal(world->begins, 2);
+    assert_int_equal(world->end_count, 6);
+    // A platform that knows nothing of all this gets its snapshot.
+    world->compares = false;
+    unsigned ends = world->ends;
+    open_stream(world);
+    while (world->ends == ends)
+        uv_run(loop_uv(world->loop), UV_RUN_ONCE);
+    assert_int_equal(world->end_count, 6);
+    world_close(world);
+}
+
+static void words_that_are_not_the_platforms_end_the_stream(void **state)
+{
+    (void)state;
+    struct world *world = world_open(0);
+    world->compares = true;
+    open_stream(world);
+    wait_word(world, DIGEST_ROOT, 1);
+    answer_digest(world, &(struct digest){.kind = DIGEST_PROBE});
+    assert_true(world->failed);
+    world_close(world);
+}
+
 static void forbidden_kinds_do_not_hold_the_snapshot(void **state)
 {
     (void)state;
@@ -495,6 +662,10 @@ int main(void)
         cmocka_unit_test(resync_is_a_new_snapshot),
         cmocka_unit_test(refused_records_are_not_counted),
         cmocka_unit_test(next_stream_begins_anew),
+        cmocka_unit_test(unchanged_is_not_told_again),
+        cmocka_unit_test(wanted_objects_are_told),
+        cmocka_unit_test(the_platform_may_want_everything),
+        cmocka_unit_test(words_that_are_not_the_platforms_end_the_stream),
         cmocka_unit_test(forbidden_kinds_do_not_hold_the_snapshot),
         cmocka_unit_test(failing_kinds_hold_the_snapshot_but_nothing_else),
         cmocka_unit_test(slow_platform_is_waited_for),
