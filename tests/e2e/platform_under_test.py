@@ -191,6 +191,10 @@ class Platform:
         words = ["pg_dump", "-h", "127.0.0.1", "-p", ports["PORT_POSTGRES"], "-U", "culvert_super", "culvert"]
         return subprocess.run(words, env=dict(os.environ, PGPASSWORD=password), stdout=subprocess.PIPE, check=True, timeout=120).stdout
 
+    def restore(self, dump):
+        """The database becomes what dump() gave. Nobody else may be using it."""
+        self.psql("drop schema culvert cascade;" + dump.decode())
+
     # ---- the demo cluster ------------------------------------------------------------------------------------------------
 
     def cluster(self, method, path, body=None, content_type="application/json"):

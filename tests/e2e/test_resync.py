@@ -9,7 +9,7 @@ import pytest
 
 from platform_under_test import settled, wait_until
 
-ROLLOUTS = "/apis/argoproj.io/v1alpha1/namespaces/{}/analysisruns"
+RUNS = "/apis/argoproj.io/v1alpha1/namespaces/{}/analysisruns"
 
 
 def metrics(text):
@@ -59,11 +59,11 @@ def run_of(name, value="a"):
 
 
 def make(platform, name, value="a"):
-    return platform.cluster("POST", ROLLOUTS.format("argocd"), run_of(name, value))["metadata"]["uid"]
+    return platform.cluster("POST", RUNS.format("argocd"), run_of(name, value))["metadata"]["uid"]
 
 
 def remove(platform, name):
-    platform.cluster("DELETE", f"{ROLLOUTS.format('argocd')}/{name}")
+    platform.cluster("DELETE", f"{RUNS.format('argocd')}/{name}")
 
 
 def row(platform, name):
@@ -98,7 +98,7 @@ def runs(platform):
 
 def change_all(platform):
     """One changed, one gone, one made anew, one new."""
-    platform.cluster("PATCH", f"{ROLLOUTS.format('argocd')}/resync-changed", {"metadata": {"labels": {"test": "b"}}}, "application/merge-patch+json")
+    platform.cluster("PATCH", f"{RUNS.format('argocd')}/resync-changed", {"metadata": {"labels": {"test": "b"}}}, "application/merge-patch+json")
     remove(platform, "resync-gone")
     remove(platform, "resync-anew")
     return make(platform, "resync-anew"), make(platform, "resync-new")
@@ -154,3 +154,28 @@ def test_changes_while_the_agent_was_away(platform, runs):
         before = results(platform)
         platform.kill("agent")
         assert compared(platform, before) == ["unchanged"]
+
+
+# ---- a platform of its own -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("own_platform", ["asan"], indirect=True)
+def test_restored_from_an_older_backup(own_platform):
+    """Rows are missing, older, or of objects that are gone since; epochs are lower than those that agents have seen."""
+    platform = own_platform
+    names = ["resync-kept", "resync-changed", "resync-gone", "resync-anew"]
+    uids = {name: make(platform, name) for name in names}
+    for name in names:
+        wait_until(lambda: row(platform, name), what=f"{name} is reported")
+    with still(platform):
+        dump = platform.dump()
+    for _ in range(3):  # sessions that the backup knows nothing of
+        platform.kill("agent")
+        wait_until(platform.online, what="the runtime is online")
+    anew, new = change_all(platform)
+    check_all(platform, uids, anew, new)
+    with still(platform):
+        frozen_kill(platform, "culvertd", lambda: platform.restore(dump))
+        wait_until(platform.online, what="the runtime is online")
+        check_all(platform, uids, anew, new)
+        assert compared(platform) == ["differences"]
