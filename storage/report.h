@@ -14,6 +14,7 @@ enum report_type {
     REPORT_SNAPSHOT_BEGIN, // tunnel only: (epoch, sequence) is the mark
     REPORT_SNAPSHOT_END,   // what is older than the mark is deleted if `count` objects are not
     REPORT_CLUSTER,        // a managed cluster and its connection state (manifest)
+    REPORT_KEPT_OUT,       // tunnel only: an object that is refused as it came (errors says why): only noted as said
 };
 enum report_source { REPORT_FROM_TUNNEL, REPORT_FROM_HTTP };
 

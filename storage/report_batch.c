@@ -67,6 +67,10 @@ static int plan_snapshot(struct report_plan *plan, const struct report *report)
 static enum error_code plan_report(struct report_plan *plan, const struct report *report, int *out_deciding,
                                    struct error *err)
 {
+    if (report->type == REPORT_KEPT_OUT) {
+        report_refused_plan(plan, report);
+        return error_set(err, ERROR_INVALID, "%.*s", STR_ARG(report->errors));
+    }
     if (report->type == REPORT_SNAPSHOT_BEGIN || report->type == REPORT_SNAPSHOT_END) {
         *out_deciding = plan_snapshot(plan, report);
         return ERROR_NONE;

@@ -391,12 +391,10 @@ static struct source *source_get(struct intake *intake, const struct tunnel_sess
     return source;
 }
 
-// What the record says of its object, as one entry of the digest tree. The manifest's own digest is ours, not the
-// agent's word.
-static void make_entry(const struct wire_report *record, struct str manifest, uint8_t out[DIGEST_ENTRY_BYTES])
+// What the record says of its object, as one entry of the digest tree.
+static void make_entry(const struct wire_report *record, const uint8_t sha256[ID_SHA256_BYTES],
+                       uint8_t out[DIGEST_ENTRY_BYTES])
 {
-    uint8_t sha256[ID_SHA256_BYTES];
-    id_sha256(manifest.at, manifest.len, sha256);
     digest_entry_make(&(struct digest_object){.cluster = record->cluster,
                                               .group = record->group,
                                               .kind = record->kind,
@@ -422,12 +420,22 @@ bool intake_take_tunnel(struct intake *intake, const struct tunnel_session_info 
     (void)source_get(intake, session);
     struct error err;
     char *owned;
-    if (unpack(intake, record, &report.manifest, &owned, &err) != ERROR_NONE) {
+    bool good = unpack(intake, record, &report.manifest, &owned, &err) == ERROR_NONE;
+    if (!good && record->type != WIRE_REPORT_OBJECT) {
         reject(intake, session->ref, &report, err.text);
         return true;
     }
     if (owned) report.packed_manifest = record->manifest;
-    if (record->type == WIRE_REPORT_OBJECT) make_entry(record, report.manifest, report.content_hash);
+    if (record->type == WIRE_REPORT_OBJECT) {
+        // The manifest's own digest is ours, not the agent's word, but where there is no more than its word.
+        uint8_t sha256[ID_SHA256_BYTES];
+        if (good) id_sha256(report.manifest.at, report.manifest.len, sha256);
+        make_entry(record, good ? sha256 : record->hash, report.content_hash);
+    }
+    if (!good) {
+        report.type = REPORT_KEPT_OUT; // noted, so that no comparison asks for it again
+        report.errors = str_c(err.text);
+    }
     struct passage *passage = mem_alloc(sizeof *passage);
     *passage = (struct passage){.intake = intake, .ref = session->ref};
     enum error_code code = event_handler_submit(intake->handler, &report, true, on_tunnel_done, passage, &err);

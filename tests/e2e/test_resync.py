@@ -2,12 +2,16 @@
 
 import contextlib
 import os
+import pathlib
 import re
 import signal
+import tempfile
 
 import pytest
 
-from platform_under_test import settled, wait_until
+from conftest import build_folder
+from platform_under_test import Platform, settled, wait_until
+from static_cluster import StaticCluster
 
 RUNS = "/apis/argoproj.io/v1alpha1/namespaces/{}/analysisruns"
 
@@ -170,8 +174,9 @@ def test_restored_from_an_older_backup(own_platform):
     with still(platform):
         dump = platform.dump()
     for _ in range(3):  # sessions that the backup knows nothing of
-        platform.kill("agent")
-        wait_until(platform.online, what="the runtime is online")
+        before = results(platform)
+        frozen_kill(platform, "agent", lambda: None)
+        compared(platform, before)
     anew, new = change_all(platform)
     check_all(platform, uids, anew, new)
     with still(platform):
@@ -179,3 +184,60 @@ def test_restored_from_an_older_backup(own_platform):
         wait_until(platform.online, what="the runtime is online")
         check_all(platform, uids, anew, new)
         assert compared(platform) == ["differences"]
+
+
+OBJECTS = int(os.environ.get("CULVERT_RESYNC_OBJECTS", "50000"))
+
+
+@pytest.fixture()
+def crowded():
+    """A platform whose agent watches a cluster of very many objects."""
+    with tempfile.TemporaryDirectory(prefix="culvert-e2e.", dir="/var/tmp") as folder:
+        folder = pathlib.Path(folder)
+        folder.chmod(0o755)
+        cluster = StaticCluster(folder, OBJECTS)
+        platform = Platform(folder / "home", build_folder("asan"), cluster.kubeconfig)
+        try:
+            yield platform.start(), cluster
+        finally:
+            platform.reset()
+            cluster.stop()
+
+
+def exchanged(platform):
+    return sum(platform_metric(platform, f'culvert_resync_bytes_total{{dir="{way}"}}') for way in ("in", "out"))
+
+
+def value_of(platform, i):
+    return platform.psql(f"select labels ->> 'test' from resources where kind = 'ApplicationSet' and name = 'many-{i}' and not is_deleted")[0][0]
+
+
+def test_fifty_thousand(crowded):
+    """Unchanged they cost 32 KiB at most, both ways and with all else that a session begins with; a change costs a change."""
+    platform, cluster = crowded
+    held = "select count(*) from resources where kind = 'ApplicationSet' and not is_deleted"
+    wait_until(lambda: platform.psql(held) == [[str(OBJECTS)]], 240, "all are reported")
+    wait_until(lambda: platform.psql("select snapshot_end_sequence > 0 from report_positions") == [["t"]], 60, "the first snapshot is complete")
+
+    platform.kill("culvertd")
+    wait_until(platform.online, what="the runtime is online")
+    assert compared(platform) == ["unchanged"]
+    tunnel = sum(platform_metric(platform, f'culvert_tunnel_bytes_total{{dir="{way}"}}') for way in ("in", "out"))
+    seconds = platform_metric(platform, "culvert_resync_seconds_sum")
+    print(f"{OBJECTS} unchanged: {exchanged(platform):.0f} bytes of digests, {tunnel:.0f} of the whole tunnel, {seconds * 1000:.0f} ms")
+    assert tunnel <= 32 * 1024
+
+    # One among many, while the agent was away and forgot all; and the same for one that watched on.
+    for name, value in (("agent", "b"), ("culvertd", "c")):
+        fresh = name == "culvertd"
+        before = {} if fresh else {"bytes": exchanged(platform), "results": results(platform)}
+        i = OBJECTS // 2
+        frozen_kill(platform, name, lambda: cluster.change(i, value))
+        wait_until(platform.online, 60, "the runtime is online")
+        wait_until(lambda: value_of(platform, i) == value, 120, "the change")
+        result = compared(platform, before.get("results"))
+        assert result in (["differences"], ["unchanged"] if fresh else None)  # one that watched on tells it first
+        spent = exchanged(platform) - before.get("bytes", 0)
+        print(f"one of them changed while {name} was away: {spent:.0f} bytes of digests")
+        assert spent <= 8 * 1024
+    assert platform.psql(held) == [[str(OBJECTS)]]

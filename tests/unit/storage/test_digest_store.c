@@ -212,18 +212,24 @@ static void what_was_refused_counts_as_said(void **state)
                   never = object_report(database, "x", 1, 3, "[]");
     assert_int_equal(apply(database, worse), REPORT_REFUSED);
     assert_int_equal(apply(database, never), REPORT_REFUSED);
+    struct report kept_out = object_report(database, "huge", 1, 4, "");
+    kept_out.type = REPORT_KEPT_OUT; // it never came whole
+    kept_out.errors = STR("too large");
+    assert_int_equal(apply(database, kept_out), REPORT_REFUSED);
     add(expected, &worse);
     add(expected, &never);
+    add(expected, &kept_out);
     assert_memory_equal(tree_of(database, 1), expected, sizeof *expected);
     database_query(database->account, "SELECT string_agg(name, ' ') FROM resources WHERE NOT is_deleted", text,
                    sizeof text);
     assert_string_equal(text, "web"); // as it was, and nothing of the other
     // Its agent deletes it: it is said no more.
     never.type = REPORT_DELETED;
-    never.sequence = 4;
+    never.sequence = 5;
     apply(database, never);
     memset(expected, 0, sizeof *expected);
     add(expected, &worse);
+    add(expected, &kept_out);
     assert_memory_equal(tree_of(database, 1), expected, sizeof *expected);
     mem_free(expected);
 }
