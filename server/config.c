@@ -489,11 +489,10 @@ static const struct config_entry entries[] = {
     {.name = "reports.transactions",
      .type = CONFIG_INT,
      .offset = AT(reports_transactions),
-     .def = "2",
-     .min = 1,
+     .def = "0",
      .max = 64,
      .help = "Transactions of reports in flight on a loop. When one may go, it is that of the account that was given "
-             "least so far; as many as database.connections keep all of them busy."},
+             "least so far. 0: as many as database.connections."},
     {.name = "reports.account_share",
      .type = CONFIG_INT,
      .offset = AT(reports_account_share),

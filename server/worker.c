@@ -124,6 +124,7 @@ static void open_services(struct worker *worker)
                                                          .may_open = &worker->server->sessions_may_open,
                                                      });
     worker->traffic = traffic_create(worker->loop, worker->redis);
+    int64_t transactions = config->reports_transactions ? config->reports_transactions : config->database_connections;
     worker->intake = intake_create(worker->loop, &(struct intake_options){
                                                      .pg = worker->pg,
                                                      .redis = worker->redis,
@@ -132,7 +133,7 @@ static void open_services(struct worker *worker)
                                                      .batch_bytes = (uint64_t)config->reports_batch_bytes,
                                                      .batch_delay_ms = (uint64_t)config->reports_batch_delay_ms,
                                                      .queue_bytes_max = (uint64_t)config->reports_queue_bytes_max,
-                                                     .transactions_max = (uint64_t)config->reports_transactions,
+                                                     .transactions_max = (uint64_t)transactions,
                                                      .account_share = (uint64_t)config->reports_account_share,
                                                      .runtime_share = (uint64_t)config->reports_runtime_share,
                                                      .noise_burst = (uint64_t)config->reports_noise_burst,

@@ -249,7 +249,10 @@ def test_many_bombs_at_once(bad):
     def throw(case):
         _, make, headers = REFUSED[case]
         for _ in range(3):
-            statuses.append(bad.post(make(fresh()), **headers).status)
+            try:
+                statuses.append(bad.post(make(fresh()), **headers).status)
+            except OSError:  # took longer than a request may
+                statuses.append("closed")
 
     bombs = ["gzip of 200 MiB in 200 KiB", "a flood of {}", "nested 200 000 deep", "a flood of {} in gzip"] * 2
     threads = [threading.Thread(target=throw, args=(case,)) for case in bombs]
@@ -257,7 +260,7 @@ def test_many_bombs_at_once(bad):
         thread.start()
     for thread in threads:
         thread.join(120)
-    assert len(statuses) == 24 and set(statuses) <= {413, 429, 503}, statuses
+    assert len(statuses) == 24 and set(statuses) <= {413, 429, 503, "closed"} and 413 in statuses, statuses
 
 
 # ---- HTTP: kept ---------------------------------------------------------------------------------------------------------------
