@@ -6,6 +6,7 @@ the process when that write began; and nothing that follows from a read can stan
 
 import codecs
 import collections
+import ctypes
 import re
 
 CALLS = "read,readv,recvfrom,recvmsg,write,writev,sendto,sendmsg"
@@ -30,9 +31,9 @@ class Call:
         """The bytes that moved."""
         if self.result <= 0:
             return b""
-        found = TEXT.search(self.text)
-        assert found and not found.group(2), f"the trace does not show what {self.name} moved"
-        data = codecs.escape_decode(found.group(1))[0]
+        found = list(TEXT.finditer(self.text))
+        assert found and not any(each.group(2) for each in found), f"the trace does not show what {self.name} moved"
+        data = b"".join(codecs.escape_decode(each.group(1))[0] for each in found)
         assert len(data) >= self.result, f"{self.name} moved {self.result} bytes, the trace shows {len(data)}"
         return data[: self.result]
 
@@ -138,18 +139,97 @@ class Transactions:
         del self.got[:at]
 
 
-class Trace:
-    """commits: {mark: line at which the answer of the first transaction with it was read}. Writes to clients by their port."""
+def unpacked(data):
+    """What zstd made of it before, of each frame that is in it; and the data itself."""
+    library = ctypes.CDLL("libzstd.so.1")
+    library.ZSTD_getFrameContentSize.restype = ctypes.c_ulonglong
+    library.ZSTD_decompress.restype = ctypes.c_size_t
+    found, at = data, 0
+    while (at := data.find(b"\x28\xb5\x2f\xfd", at)) >= 0:
+        frame = data[at:]
+        size = library.ZSTD_getFrameContentSize(frame, ctypes.c_size_t(len(frame)))
+        used = library.ZSTD_findFrameCompressedSize(frame, ctypes.c_size_t(len(frame)))
+        if size < 1 << 30 and 0 < used <= len(frame):
+            out = ctypes.create_string_buffer(size)
+            if library.ZSTD_decompress(out, ctypes.c_size_t(size), frame, ctypes.c_size_t(used)) == size:
+                found += b"\0" + out.raw
+        at += 4
+    return found
 
-    def __init__(self, path, postgres_port, mark, statement):
-        self.commits, self.transactions, self.writes = {}, 0, collections.defaultdict(list)
+
+class Publications:
+    """AMQP 0-9-1 on one connection, both ways: which marks were in which published message, and at which line RabbitMQ's confirm
+    of it was read. Messages of a channel are counted from one; basic.ack names the last of those it confirms."""
+
+    PUBLISH, RETURN, ACK, NACK = (60, 40), (60, 50), (60, 80), (60, 120)
+    METHOD, HEADER, BODY = 1, 2, 3
+    GREETING = b"AMQP\0\0\x09\x01"
+
+    def __init__(self, mark, on_confirm):
+        self.mark, self.on_confirm = mark, on_confirm
+        self.sent, self.got = bytearray(), bytearray()
+        self.tags = collections.Counter()  # of the messages, by channel
+        self.open, self.body = {}, {}  # by channel: bytes that a message lacks; what there is of it
+        self.waiting = collections.defaultdict(dict)  # channel: {tag: marks}
+
+    def _frames(self, buffer):
+        at = len(self.GREETING) if buffer[:4] == b"AMQP" and len(buffer) >= 8 else 0
+        while len(buffer) - at >= 7:
+            size = int.from_bytes(buffer[at + 3 : at + 7], "big")
+            if len(buffer) - at < size + 8:
+                break
+            assert buffer[at + 7 + size] == 0xCE, "what was taken for AMQP is not"
+            yield buffer[at], int.from_bytes(buffer[at + 1 : at + 3], "big"), bytes(buffer[at + 7 : at + 7 + size])
+            at += size + 8
+        del buffer[:at]
+
+    @staticmethod
+    def _method(payload):
+        return int.from_bytes(payload[:2], "big"), int.from_bytes(payload[2:4], "big")
+
+    def wrote(self, data):
+        self.sent += data
+        for kind, channel, payload in self._frames(self.sent):
+            if kind == self.METHOD and self._method(payload) == self.PUBLISH:
+                self.tags[channel] += 1
+                self.body[channel] = b""
+            elif kind == self.HEADER and channel in self.body:
+                self.open[channel] = int.from_bytes(payload[4:12], "big")
+            elif kind == self.BODY and channel in self.body:
+                self.body[channel] += payload
+                self.open[channel] -= len(payload)
+                if self.open[channel] == 0:
+                    self.waiting[channel][self.tags[channel]] = set(self.mark.findall(unpacked(self.body.pop(channel))))
+
+    def read(self, data, line):
+        self.got += data
+        for kind, channel, payload in self._frames(self.got):
+            method = self._method(payload) if kind == self.METHOD else None
+            assert method not in (self.RETURN, self.NACK), "RabbitMQ took a message not, which this proof does not follow"
+            if method != self.ACK:
+                continue
+            last, is_multiple = int.from_bytes(payload[4:12], "big"), payload[12] & 1
+            waiting = self.waiting[channel]
+            for tag in [tag for tag in waiting if tag == last or (is_multiple and (tag <= last or not last))]:
+                if marks := waiting.pop(tag):
+                    self.on_confirm(marks, line)
+
+
+class Trace:
+    """commits: {mark: line at which the answer of the first transaction or message with it was read}. Writes to clients by their
+    port. rabbitmq_port: 0 for none."""
+
+    def __init__(self, path, postgres_port, rabbitmq_port, mark, statement):
+        self.commits, self.transactions, self.messages, self.writes = {}, 0, 0, collections.defaultdict(list)
         connections = {}
         sent = collections.Counter()
         for call in calls(path):
-            if call.remote == postgres_port:
+            if call.remote in (postgres_port, rabbitmq_port):
                 connection = connections.get(call.local)
                 if not connection:
-                    connection = connections[call.local] = Transactions(mark, statement, self._on_commit)
+                    is_postgres = call.remote == postgres_port
+                    made = Transactions(mark, statement, self._on_commit) if is_postgres else Publications(mark, self._on_confirm)
+                    connection = connections[call.local] = made
                 if call.name in WRITES:
                     connection.wrote(call.data())
                 else:
@@ -161,6 +241,11 @@ class Trace:
 
     def _on_commit(self, marks, line):
         self.transactions += 1
+        for mark in marks:
+            self.commits.setdefault(mark, line)
+
+    def _on_confirm(self, marks, line):
+        self.messages += 1
         for mark in marks:
             self.commits.setdefault(mark, line)
 
