@@ -13,7 +13,7 @@ enum {
     SUPERSEDED_GRACE_MS = 10000, // for calls in flight on a tunnel that a newer one took over from
     GOAWAY_GRACE_MS = 60000,     // for calls in flight when the agent goes
     BUSY_PING_MS = 5000,         // a tunnel that carries calls is measured, too: windows go by the round trip
-    CHATTY_PING_MS = 30000,      // and so is one that is never silent
+    QUIET_PING_MS = 120000,      // and others now and then: agents that speak first are never silent here
     DRAIN_SETTLE_MS = 500,       // after the agent's part of the spread, before an unused tunnel is closed
 };
 
@@ -409,7 +409,7 @@ static bool session_tick_liveness(struct tunnel_session *session, uint64_t now_m
         return false;
     }
     uint64_t pinged_ms = now_ms - session->ping_at_ms;
-    bool due = pinged_ms >= (session->stream_count ? BUSY_PING_MS : CHATTY_PING_MS);
+    bool due = pinged_ms >= (session->stream_count ? BUSY_PING_MS : QUIET_PING_MS);
     if (!session->ping_sent_us && (due || silent_ms >= options->ping_after_ms))
         session_ping(session, now_ms - (session->node->tick_ms - 1));
     return true;
@@ -424,8 +424,8 @@ static uint64_t session_due_ms(const struct tunnel_session *session)
                 tunnel_reports_want_tick(session->reports);
     if (busy) return 0;
     uint64_t ping_ms = session->received_at_ms + options->ping_after_ms;
-    uint64_t chatty_ms = session->ping_at_ms + CHATTY_PING_MS;
-    uint64_t due_ms = ping_ms < chatty_ms ? ping_ms : chatty_ms;
+    uint64_t quiet_ms = session->ping_at_ms + QUIET_PING_MS;
+    uint64_t due_ms = ping_ms < quiet_ms ? ping_ms : quiet_ms;
     if (session->ping_sent_us) due_ms = session->ping_at_ms + options->dead_after_ms;
     return due_ms - (session->node->tick_ms - 1);
 }

@@ -93,6 +93,7 @@ bool agent_link_flush(struct agent_link *link)
             return false;
         }
         link->sent_bytes += (uint64_t)n;
+        agent_life_said(&link->life, clock_mono_ms());
         if ((size_t)n < byte_queue_len(wire))
             byte_queue_drop(wire, (size_t)n);
         else
@@ -270,8 +271,10 @@ void agent_link_opened(struct agent_link *link)
     link->out = mem_alloc(OUT_BYTES);
     ws_frame_decoder_init(&link->decoder, false);
     ws_frame_masks_init(&link->masks);
-    uv_timer_start(&link->timer, on_liveness, AGENT_LINK_PING_AFTER_MS, 0);
+    agent_life_init(&link->life, clock_mono_ms());
+    agent_life_asked(&link->life, clock_mono_ms());
     send_ping(link); // the first round-trip time
+    uv_timer_start(&link->timer, on_liveness, AGENT_LIFE_DEAD_AFTER_MS, 0);
     link->events.on_open(link->arg);
     link->dirty = true;
 }
@@ -305,7 +308,7 @@ void agent_link_read(struct agent_link *link)
         size_t len;
         more = read_records(link, &len);
         if (!len) continue;
-        link->last_in_ms = clock_mono_ms();
+        agent_life_heard(&link->life, clock_mono_ms());
         if (link->phase == PHASE_OPEN)
             agent_link_decode(link, link->in, len);
         else if (link->phase == PHASE_UPGRADE)
@@ -313,39 +316,40 @@ void agent_link_read(struct agent_link *link)
     }
 }
 
-// Does the other end still take bytes? A ping behind a long backlog is answered late, and that is no death.
-static bool bytes_flow_out(struct agent_link *link)
+static struct agent_life_socket look_at_socket(const struct agent_link *link)
 {
-    int waiting = 0; // sent and not acknowledged
-    if (ioctl(link->fd, SIOCOUTQ, &waiting) < 0) return false;
-    uint64_t acked_bytes = link->sent_bytes - (uint64_t)waiting;
-    bool flow = acked_bytes > link->acked_bytes;
-    link->acked_bytes = acked_bytes;
-    return flow;
+    int waiting = 0, unsent = 0; // not acknowledged; of them, not even sent
+    bool known = ioctl(link->fd, SIOCOUTQ, &waiting) == 0 && ioctl(link->fd, SIOCOUTQNSD, &unsent) == 0;
+    return (struct agent_life_socket){
+        .sent_bytes = link->sent_bytes,
+        .taken_bytes = link->sent_bytes - (known ? (uint64_t)waiting : 0),
+        .backlog = unsent > 0 || byte_queue_len(&link->pipe.out) || (link->poll_events & UV_WRITABLE),
+    };
+}
+
+static void give_up(struct agent_link *link, const char *why, uint64_t since_ms)
+{
+    struct error err = {0};
+    error_set(&err, ERROR_TIMEOUT, "the platform %s for %llu ms", why,
+              (unsigned long long)(clock_mono_ms() - since_ms));
+    agent_link_end_error(link, &err);
 }
 
 static void check_life(struct agent_link *link)
 {
-    uint64_t now = clock_mono_ms(), silent = now - link->last_in_ms;
-    // A ping alone is acknowledged by any kernel or proxy: only what waits besides counts.
-    bool backlog = byte_queue_len(&link->pipe.out) || (link->poll_events & UV_WRITABLE);
-    bool flow = bytes_flow_out(link) && backlog;
-    if (silent >= AGENT_LINK_PING_AFTER_MS + AGENT_LINK_DEAD_AFTER_MS && flow) {
-        uv_timer_start(&link->timer, on_liveness, AGENT_LINK_DEAD_AFTER_MS, 0);
-    } else if (silent >= AGENT_LINK_PING_AFTER_MS + AGENT_LINK_DEAD_AFTER_MS) {
-        struct error err = {0};
-        error_set(&err, ERROR_TIMEOUT, "the platform was silent for %llu ms", (unsigned long long)silent);
-        agent_link_end_error(link, &err);
-    } else if (silent >= AGENT_LINK_PING_AFTER_MS) {
-        send_ping(link);
-        uv_timer_start(&link->timer, on_liveness, AGENT_LINK_PING_AFTER_MS + AGENT_LINK_DEAD_AFTER_MS - silent, 0);
-    } else {
-        uv_timer_start(&link->timer, on_liveness, AGENT_LINK_PING_AFTER_MS - silent, 0);
+    struct agent_life_socket socket = look_at_socket(link);
+    uint64_t now_ms = clock_mono_ms(), next_ms = now_ms;
+    switch (agent_life_look(&link->life, &socket, now_ms, &next_ms)) {
+    case AGENT_LIFE_SILENT: give_up(link, "was silent", link->life.in_ms); return;
+    case AGENT_LIFE_CUT: give_up(link, "acknowledged nothing", link->life.out_ms); return;
+    case AGENT_LIFE_ASK: send_ping(link); break;
+    case AGENT_LIFE_SAY: add_control(link, WS_FRAME_PONG, NULL, 0); break;
+    case AGENT_LIFE_WAIT: break;
     }
+    uv_timer_start(&link->timer, on_liveness, next_ms - now_ms, 0);
 }
 
-// Any byte that came in is life; a ping after ten seconds of silence, the end five seconds later. What waits in the
-// socket counts: it may be this process that stood still.
+// What waits in the socket counts first: it may be this process that stood still.
 static void on_liveness(uv_timer_t *timer)
 {
     struct agent_link *link = timer->data;

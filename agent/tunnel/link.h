@@ -20,8 +20,6 @@ struct agent_link;
 enum {
     AGENT_LINK_FILL_BYTES = 65522,
     AGENT_LINK_OPEN_TIMEOUT_MS = 15000,
-    AGENT_LINK_PING_AFTER_MS = 10000, // of silence
-    AGENT_LINK_DEAD_AFTER_MS = 5000,  // more
 };
 
 struct agent_link_target { // read during agent_link_start() only

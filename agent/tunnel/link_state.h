@@ -4,6 +4,7 @@
 #define CULVERT_AGENT_LINK_STATE_H
 
 #include "agent/tunnel/dialer.h"
+#include "agent/tunnel/life.h"
 #include "agent/tunnel/link.h"
 #include "base/strbuf.h"
 #include "tunnel/wire/ws_frame.h"
@@ -54,8 +55,8 @@ struct agent_link {
     struct tls_pipe pipe; // out: TLS records that wait for the socket
     uint8_t in[READ_BYTES];
 
-    uint64_t last_in_ms, ping_at_us;
-    uint64_t sent_bytes, acked_bytes; // the latter when it was last looked at
+    struct agent_life life;
+    uint64_t sent_bytes, ping_at_us;
     bool ping_waits;
 };
 

@@ -14,7 +14,8 @@
 #include "storage/session_store.h"
 
 enum {
-    TICK_MS = 50,
+    FIRST_TICK_MS = 50, // until agents may come
+    TICK_MS = 250,
     MOVE_TTLS = 2,         // after so many more lifetimes of a lease without a database, agents are sent elsewhere
     ENDED_EVERY_MS = 1000, // a session that another replica took over from is told within two of these
     SINCE_BYTES = 64,
@@ -46,6 +47,9 @@ static void on_forgotten(void *arg, const struct error *err, uint64_t count)
     sessions->forgetting = false;
     if (err) return; // the next tick tries again
     sessions->forgot = true;
+    // From here on nothing is urgent: the broker keeps to the lease's end by itself.
+    uint64_t tick_ms = sessions->options.lease_ttl_ms / 20;
+    uv_timer_set_repeat(sessions->timer, tick_ms < TICK_MS ? tick_ms + 1 : TICK_MS);
     if (count) log_info("sessions", "earlier_sessions_ended", log_uint("sessions", count));
 }
 
@@ -177,7 +181,7 @@ static void watch_lease(struct sessions *sessions)
     sessions->timer = mem_zalloc(sizeof *sessions->timer);
     sessions->timer->data = sessions;
     uv_timer_init(loop_uv(sessions->loop), sessions->timer);
-    uv_timer_start(sessions->timer, on_tick, 0, TICK_MS);
+    uv_timer_start(sessions->timer, on_tick, 0, FIRST_TICK_MS);
 }
 
 static void on_opened(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session,

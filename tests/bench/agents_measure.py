@@ -134,9 +134,9 @@ class TlsFloor:
     def pid(self):
         return self._server.pid
 
-    def open(self, count):
-        """So many more connections."""
-        client = subprocess.Popen([self._program, "client", str(self._port), str(count)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def open(self, count, interval_ms):
+        """So many more connections, each of which says something once in the interval and hears it echoed."""
+        client = subprocess.Popen([self._program, "client", str(self._port), str(count), str(interval_ms)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._clients.append(client)
         if client.stdout.readline() != f"open {count}\n":
             raise AssertionError("tls_floor could not open its connections")

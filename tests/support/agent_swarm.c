@@ -32,7 +32,7 @@
 
 enum {
     TICK_MS = 10,
-    LINK_TICK_MS = 250,
+    LINK_TICK_MS = 50,
     EVENTS_MAX = 512,
     SOURCES_DEFAULT = 8,
     AGENTS_MAX = 200000,

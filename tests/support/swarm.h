@@ -97,7 +97,7 @@ struct swarm_link {
     struct swarm_http2 http2;
     uint64_t epoch;
     uint64_t deadline_ms; // until HELLO_ACK; of a retirement
-    uint64_t received_at_ms, pinged_at_ms;
+    uint64_t received_at_ms, pinged_at_ms, said_at_ms;
     char boot_id[ID_UUID_BYTES];
 };
 

@@ -15,8 +15,10 @@
 enum {
     OPEN_TIMEOUT_MS = 15000,
     HELLO_TIMEOUT_MS = 15000,
-    PING_AFTER_MS = 10000, // the agent's side of liveness: agent/tunnel/link.c
-    DEAD_AFTER_MS = 5000,
+    SAY_AFTER_MS = 9500, // the agent's side of liveness: agent/tunnel/life.h
+    ASK_AFTER_MS = 19000,
+    SOON_MS = 3000,
+    DEAD_AFTER_MS = 5500,
     PLAIN_BYTES_MAX = 1024 * 1024,
 };
 
@@ -147,7 +149,7 @@ static void take_bytes(struct swarm_link *link, uint8_t *at, size_t len)
 
 static void ping(struct swarm_link *link)
 {
-    link->pinged_at_ms = clock_mono_ms();
+    link->pinged_at_ms = link->said_at_ms = clock_mono_ms();
     add_frame(link, WS_FRAME_PING, &link->pinged_at_ms, sizeof(link->pinged_at_ms));
 }
 
@@ -365,12 +367,18 @@ void swarm_link_tick(struct swarm_link *link, uint64_t now_ms)
         return;
     }
     uint64_t silent_ms = now_ms - link->received_at_ms;
-    if (silent_ms >= PING_AFTER_MS + DEAD_AFTER_MS) {
+    bool asked = link->pinged_at_ms > link->received_at_ms;
+    if (asked && now_ms - link->pinged_at_ms >= DEAD_AFTER_MS) {
         fail(link);
         return;
     }
-    if (silent_ms >= PING_AFTER_MS && link->pinged_at_ms < link->received_at_ms) {
+    bool say = now_ms - link->said_at_ms >= SAY_AFTER_MS;
+    if (!asked && silent_ms + (say ? SOON_MS : 0) >= ASK_AFTER_MS) {
         ping(link);
+        swarm_link_flush(link);
+    } else if (say) {
+        link->said_at_ms = now_ms;
+        add_frame(link, WS_FRAME_PONG, NULL, 0);
         swarm_link_flush(link);
     }
     swarm_http2_tick(link, now_ms);

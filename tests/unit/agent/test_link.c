@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent/tunnel/life.h"
 #include "agent/tunnel/link.h"
 #include "agent/tunnel/platform_url.h"
 #include "base/clock.h"
@@ -271,7 +272,7 @@ static void test_pipe(void **state)
     run(&s, NULL, "localhost", PIPE_BYTES, &c);
     assert_true(c.opened);
     // Nothing waited for the liveness timer to get it going again.
-    assert_true(clock_mono_ms() - start < AGENT_LINK_PING_AFTER_MS - 1000);
+    assert_true(clock_mono_ms() - start < AGENT_LIFE_DEAD_AFTER_MS - 1000);
     assert_int_equal(c.got, PIPE_BYTES);
     assert_false(c.mismatch);
     assert_true(c.rtt_us > 0);

@@ -1,0 +1,45 @@
+// life: when a link says that it lives, when it asks whether the platform does, and when it gives the platform up.
+// Pure: the clock and what the socket says are given. A word without an answer (RFC 6455 section 5.5.3, an unsolicited
+// Pong) costs the platform half of an exchange, and with thousands of tunnels that is nearly all that idling costs.
+// What the kernel says of it stands for the answer: bytes that nobody acknowledges are a path that is gone. One loop.
+#ifndef CULVERT_AGENT_LIFE_H
+#define CULVERT_AGENT_LIFE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    AGENT_LIFE_SAY_AFTER_MS = 9500,  // without a byte to the platform, which asks after 10 s
+    AGENT_LIFE_ASK_AFTER_MS = 19000, // without a byte from the platform
+    AGENT_LIFE_DEAD_AFTER_MS = 5500, // without an answer, or without an acknowledgement of anything
+};
+
+struct agent_life {
+    uint64_t in_ms, out_ms; // when a byte came in, and when one was given to the socket
+    uint64_t asked_ms;      // 0: never
+    uint64_t taken_bytes;   // acknowledged at the last look
+};
+
+struct agent_life_socket {
+    uint64_t sent_bytes;  // ever given to the socket
+    uint64_t taken_bytes; // of them, acknowledged
+    bool backlog;         // more than that waits, here or in the kernel
+};
+
+enum agent_life_step {
+    AGENT_LIFE_WAIT,
+    AGENT_LIFE_SAY,
+    AGENT_LIFE_ASK,
+    AGENT_LIFE_SILENT, // asked, and not a byte came: give up
+    AGENT_LIFE_CUT,    // what was said is not acknowledged: give up
+};
+
+void agent_life_init(struct agent_life *life, uint64_t now_ms);
+void agent_life_heard(struct agent_life *life, uint64_t now_ms);
+void agent_life_said(struct agent_life *life, uint64_t now_ms);
+void agent_life_asked(struct agent_life *life, uint64_t now_ms);
+// What is due now; *out_next_ms: when to look again (after it was done, and if nothing happens before).
+enum agent_life_step agent_life_look(struct agent_life *life, const struct agent_life_socket *socket, uint64_t now_ms,
+                                     uint64_t *out_next_ms);
+
+#endif
