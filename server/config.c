@@ -524,6 +524,132 @@ static const struct config_entry entries[] = {
      .max = 60 * MINUTE,
      .help = "How often an object may change for ever without being noisy."},
 
+    {.section = "Bus of reports; RabbitMQ 3.10 or newer",
+     .name = "bus",
+     .type = CONFIG_CHOICE,
+     .offset = AT(bus),
+     .def = "local",
+     .choices = "local|rabbitmq",
+     .help = "Between intake and event handler: local (nothing), or rabbitmq, where reports are durable and shared by "
+             "all replicas."},
+    {.name = "rabbitmq.url",
+     .type = CONFIG_STRING,
+     .offset = AT(rabbitmq_url),
+     .def = "",
+     .secret = true,
+     .help = "amqps://user:password@host:port[,host:port...]/vhost; file:/path reads it from a file."},
+    {.name = "rabbitmq.password_file",
+     .type = CONFIG_PATH,
+     .offset = AT(rabbitmq_password_file),
+     .def = "",
+     .help = "File with the password, in place of the one in the URL."},
+    {.name = "rabbitmq.tls.ca_file",
+     .type = CONFIG_PATH,
+     .offset = AT(rabbitmq_tls_ca_file),
+     .def = "",
+     .help = "The CA of RabbitMQ's certificate (amqps); empty: the system's."},
+    {.name = "rabbitmq.tls.certificate_file",
+     .type = CONFIG_PATH,
+     .offset = AT(rabbitmq_tls_certificate_file),
+     .def = "",
+     .help = "Certificate chain that culvertd shows to RabbitMQ, if it asks for one."},
+    {.name = "rabbitmq.tls.key_file",
+     .type = CONFIG_PATH,
+     .offset = AT(rabbitmq_tls_key_file),
+     .def = "",
+     .help = "Private key to it."},
+    {.name = "rabbitmq.prefix",
+     .type = CONFIG_STRING,
+     .offset = AT(rabbitmq_prefix),
+     .def = "culvert",
+     .help = "How the names of exchanges and queues begin; one an installation."},
+    {.name = "rabbitmq.shards",
+     .type = CONFIG_INT,
+     .offset = AT(rabbitmq_shards),
+     .def = "8",
+     .min = 1,
+     .max = 64,
+     .help = "Queues among which runtimes are divided. Before making it smaller, let the queues run empty."},
+    {.name = "rabbitmq.window",
+     .type = CONFIG_INT,
+     .offset = AT(rabbitmq_window),
+     .def = "256",
+     .min = 1,
+     .max = 65536,
+     .help = "Messages that may be without RabbitMQ's confirm; beyond it reports take the local way."},
+    {.name = "rabbitmq.window_bytes",
+     .type = CONFIG_BYTES,
+     .offset = AT(rabbitmq_window_bytes),
+     .def = "32MiB",
+     .min = MIB,
+     .max = 4 * GIB,
+     .help = "Bytes of these messages."},
+    {.name = "rabbitmq.message_count",
+     .type = CONFIG_INT,
+     .offset = AT(rabbitmq_message_count),
+     .def = "64",
+     .min = 1,
+     .max = 1024,
+     .help = "Reports of one runtime in one message, when they come at once."},
+    {.name = "rabbitmq.message_max",
+     .type = CONFIG_BYTES,
+     .offset = AT(rabbitmq_message_bytes),
+     .def = "256KiB",
+     .min = 4 * KIB,
+     .max = 16 * MIB,
+     .help = "A message is sent at this size; a single report that is larger takes the local way."},
+    {.name = "rabbitmq.prefetch",
+     .type = CONFIG_INT,
+     .offset = AT(rabbitmq_prefetch),
+     .def = "16",
+     .min = 1,
+     .max = 1024,
+     .help = "Messages of a shard that may be in work here."},
+    {.name = "rabbitmq.confirm_timeout",
+     .type = CONFIG_DURATION,
+     .offset = AT(rabbitmq_confirm_timeout_ms),
+     .def = "2s",
+     .min = 100,
+     .max = MINUTE,
+     .help = "A report that is not confirmed in this time takes the local way, and so do all until RabbitMQ answers "
+             "again."},
+    {.name = "rabbitmq.connect_timeout",
+     .type = CONFIG_DURATION,
+     .offset = AT(rabbitmq_connect_timeout_ms),
+     .def = "5s",
+     .min = 100,
+     .max = MINUTE,
+     .help = "Each step of connecting: TCP, TLS, login, declarations."},
+    {.name = "rabbitmq.heartbeat",
+     .type = CONFIG_DURATION,
+     .offset = AT(rabbitmq_heartbeat_ms),
+     .def = "10s",
+     .min = 2 * SECOND,
+     .max = 10 * MINUTE,
+     .help = "RabbitMQ is asked for a sign of life this often; after twice as long without one it counts as away."},
+    {.name = "rabbitmq.delivery_limit",
+     .type = CONFIG_INT,
+     .offset = AT(rabbitmq_delivery_limit),
+     .def = "20",
+     .min = 1,
+     .max = 1000000,
+     .help =
+         "A message at the head of its queue that came back this often, as replicas ended, goes to the dead letters."},
+    {.name = "rabbitmq.queue_max",
+     .type = CONFIG_BYTES,
+     .offset = AT(rabbitmq_queue_bytes_max),
+     .def = "1GiB",
+     .min = MIB,
+     .max = 1024 * GIB,
+     .help = "Bytes of a shard's queue; beyond it reports take the local way."},
+    {.name = "rabbitmq.dead_letters_max",
+     .type = CONFIG_INT,
+     .offset = AT(rabbitmq_dead_letters_max),
+     .def = "10000",
+     .min = 1,
+     .max = 10000000,
+     .help = "Dead letters that are kept; the oldest go first."},
+
     {.name = "reports.sweep_interval",
      .type = CONFIG_DURATION,
      .offset = AT(sweep_interval_ms),
@@ -609,6 +735,16 @@ static void check_peer(const struct server_config *config, struct strbuf *proble
         strbuf_add_c(problems, "node.name: has a space\n");
 }
 
+static void check_bus(const struct server_config *config, struct strbuf *problems)
+{
+    if (strcmp(config->bus, "rabbitmq") != 0) return;
+    if (!config->rabbitmq_url[0]) strbuf_add_c(problems, "bus: rabbitmq needs rabbitmq.url\n");
+    check_pair("rabbitmq.tls", config->rabbitmq_tls_certificate_file, config->rabbitmq_tls_key_file, problems);
+    if (!config->rabbitmq_prefix[0] || strlen(config->rabbitmq_prefix) > 64 ||
+        !str_is_utf8(str_c(config->rabbitmq_prefix)) || str_starts(str_c(config->rabbitmq_prefix), STR("amq.")))
+        strbuf_add_c(problems, "rabbitmq.prefix: is empty, longer than 64 bytes, or begins with amq.\n");
+}
+
 bool server_config_check(const struct server_config *config, struct strbuf *problems)
 {
     size_t before = problems->len;
@@ -628,6 +764,7 @@ bool server_config_check(const struct server_config *config, struct strbuf *prob
     if (!str_starts(str_c(config->platform_url), STR("https://")) || !config->platform_url[8])
         strbuf_add_c(problems, "platform.url: is not https:// and a host\n");
     check_peer(config, problems);
+    check_bus(config, problems);
     if (config->api_body_bytes_max > config->api_events_bytes_max)
         strbuf_add_c(problems, "api.body_max: is larger than api.events_body_max\n");
     if (config->reports_batch_bytes > config->reports_queue_bytes_max)

@@ -26,6 +26,13 @@ struct server_config {
 
     char *database_url, *database_migrate_url;
     int64_t database_connections, database_queue_max, database_statement_timeout_ms, database_deadline_ms;
+    char *bus;
+    char *rabbitmq_url, *rabbitmq_password_file, *rabbitmq_prefix;
+    char *rabbitmq_tls_ca_file, *rabbitmq_tls_certificate_file, *rabbitmq_tls_key_file;
+    int64_t rabbitmq_shards, rabbitmq_window, rabbitmq_window_bytes, rabbitmq_prefetch;
+    int64_t rabbitmq_message_count, rabbitmq_message_bytes;
+    int64_t rabbitmq_confirm_timeout_ms, rabbitmq_connect_timeout_ms, rabbitmq_heartbeat_ms;
+    int64_t rabbitmq_delivery_limit, rabbitmq_queue_bytes_max, rabbitmq_dead_letters_max;
     char *redis_url, *redis_password_file;
     int64_t redis_timeout_ms;
     int64_t cache_answer_bytes_max, cache_slower_than_ms, cache_ttl_ms, cache_patience_ms;

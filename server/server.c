@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/parse.h"
 #include "migrations/migrations.h"
+#include "server/bus/rabbitmq.h"
 #include "server/reports/intake.h"
 #include "server/sessions/sessions.h"
 #include "server/worker.h"
@@ -98,6 +99,40 @@ static struct tunnel_broker *create_broker(struct server *server, struct error *
     return tunnel_broker_create(&options, err);
 }
 
+static enum error_code create_rabbitmq(struct server *server, struct error *err)
+{
+    const struct server_config *config = server->config;
+    if (strcmp(config->bus, "rabbitmq") != 0) return ERROR_NONE;
+    char *url;
+    enum error_code code = server_config_secret(config->rabbitmq_url, &url, err);
+    if (code != ERROR_NONE) return code;
+    server->rabbitmq = rabbitmq_create(
+        &(struct rabbitmq_options){
+            .replica = config->node_name,
+            .url = url,
+            .password_file = config->rabbitmq_password_file,
+            .ca_file = config->rabbitmq_tls_ca_file,
+            .certificate_file = config->rabbitmq_tls_certificate_file,
+            .key_file = config->rabbitmq_tls_key_file,
+            .prefix = config->rabbitmq_prefix,
+            .shards = (uint64_t)config->rabbitmq_shards,
+            .window = (uint64_t)config->rabbitmq_window,
+            .window_bytes = (uint64_t)config->rabbitmq_window_bytes,
+            .message_count = (uint64_t)config->rabbitmq_message_count,
+            .message_bytes = (uint64_t)config->rabbitmq_message_bytes,
+            .prefetch = (uint64_t)config->rabbitmq_prefetch,
+            .confirm_timeout_ms = (uint64_t)config->rabbitmq_confirm_timeout_ms,
+            .connect_timeout_ms = (uint64_t)config->rabbitmq_connect_timeout_ms,
+            .heartbeat_ms = (uint64_t)config->rabbitmq_heartbeat_ms,
+            .delivery_limit = (uint64_t)config->rabbitmq_delivery_limit,
+            .queue_bytes_max = (uint64_t)config->rabbitmq_queue_bytes_max,
+            .dead_letters_max = (uint64_t)config->rabbitmq_dead_letters_max,
+        },
+        err);
+    mem_free_secret(url, strlen(url));
+    return server->rabbitmq ? ERROR_NONE : err->code;
+}
+
 // ---- start ---------------------------------------------------------------------------------------------------------
 
 static enum error_code load_secrets(struct server *server, struct error *err)
@@ -182,11 +217,15 @@ static enum error_code start(struct server *server, struct error *err)
     if (!server->schema) return err->code;
     server->broker = create_broker(server, err);
     if (!server->broker) return err->code;
+    code = create_rabbitmq(server, err);
+    if (code != ERROR_NONE) return code;
     unsigned wanted = loops_wanted(server->config);
     for (unsigned i = 0; i < wanted; i++) {
         if (!worker_create(server, i, err)) return err->code;
         server->worker_count++;
     }
+    if (server->rabbitmq) code = rabbitmq_start(server->rabbitmq, err);
+    if (code != ERROR_NONE) return code;
     server->is_up = true;
     return ERROR_NONE;
 }
@@ -206,10 +245,12 @@ struct server *server_create(const struct server_config *config, struct error *e
 void server_drain(struct server *server)
 {
     atomic_store(&server->draining, true);
+    rabbitmq_retire(server->rabbitmq); // another replica goes on with what is in the queues
     for (unsigned i = 0; i < server->worker_count; i++)
         worker_drain(server->workers[i], server->is_up ? (uint64_t)server->config->drain_lame_duck_ms : 0);
     for (unsigned i = 0; i < server->worker_count; i++)
         worker_join(server->workers[i]);
+    rabbitmq_stop(server->rabbitmq);
 }
 
 static void free_secret(char *secret)
@@ -222,6 +263,7 @@ void server_destroy(struct server *server)
     if (!server) return;
     for (unsigned i = server->worker_count; i-- > 0;)
         worker_destroy(server->workers[i]);
+    rabbitmq_destroy(server->rabbitmq);
     tunnel_broker_destroy(server->broker);
     gql_schema_destroy(server->schema);
     runtime_tokens_destroy(server->tokens);

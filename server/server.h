@@ -15,12 +15,14 @@
 
 enum { SERVER_WORKERS_MAX = 16 };
 
+struct rabbitmq;
 struct worker;
 
 struct server {
     const struct server_config *config;
     char *database_conninfo; // secrets resolved
     char *redis_url;
+    struct rabbitmq *rabbitmq; // NULL: the bus is local
     struct gql_schema *schema;
     struct runtime_tokens *tokens;
     struct tunnel_broker *broker;

@@ -129,6 +129,7 @@ static void open_services(struct worker *worker)
                                                      .pg = worker->pg,
                                                      .redis = worker->redis,
                                                      .traffic = worker->traffic,
+                                                     .rabbitmq = worker->server->rabbitmq,
                                                      .batch_count = (uint64_t)config->reports_batch_count,
                                                      .batch_bytes = (uint64_t)config->reports_batch_bytes,
                                                      .batch_delay_ms = (uint64_t)config->reports_batch_delay_ms,

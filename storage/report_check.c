@@ -74,3 +74,9 @@ enum error_code report_check_contents(const struct report *report, struct error 
     }
     return ERROR_NONE;
 }
+
+enum error_code report_store_check(const struct report *report, struct error *err)
+{
+    enum error_code code = report_check_identity(report, err);
+    return code == ERROR_NONE ? report_check_contents(report, err) : code;
+}

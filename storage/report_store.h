@@ -26,6 +26,9 @@ struct report_outcome {
 typedef void (*report_store_done)(void *arg, const struct error *err, const struct report_outcome *outcomes,
                                   size_t count);
 
+// The checks that need nothing but the report: what fails here is refused by report_store_prepare(), too.
+MUST_CHECK enum error_code report_store_check(const struct report *report, struct error *err);
+
 // A transaction in two steps, so that the next one is made ready while PostgreSQL works on the one before. All reports
 // of it belong to one account. One bad record never sinks its batch. The texts stay the caller's and are needed until
 // this returns. Large batches are parsed and compressed on libuv's thread pool, so that the loop goes on. on_ready may

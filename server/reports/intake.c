@@ -8,33 +8,25 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metrics.h"
+#include "server/bus/rabbitmq.h"
 #include "server/reports/live_updates.h"
 #include "server/reports/noise.h"
 #include "server/reports/resyncs.h"
+#include "server/reports/source.h"
 #include "server/traffic.h"
 #include "storage/manifest_blob.h"
 #include "storage/manifest_known.h"
+#include "storage/snapshot_verdict_store.h"
 #include "tunnel/wire/digest_tree.h"
 
-enum { BUCKETS = 4096, NOISE_OBJECTS_MAX = 8192, NOISE_FLUSH_MS = 5000, RESUMES_MAX = 256 };
-
-struct source;
-
-// A place in one of the lists of sources; linked to itself: in none.
-struct hook {
-    struct hook *next, *prev;
-    struct source *source;
-};
-
-// A session of ours that has sent reports. Named by its reference in items, so that it may vanish at any time.
-struct source {
-    struct source *next; // in its bucket
-    struct tunnel_session_ref ref;
-    char account_id[128], runtime[128];
-    uint64_t acknowledge; // highest sequence that is durable
-    uint64_t told;
-    bool resync;
-    struct hook untold, paused;
+enum {
+    BUCKETS = 4096,
+    NOISE_OBJECTS_MAX = 8192,
+    NOISE_FLUSH_MS = 5000,
+    RESUMES_MAX = 256,
+    VERDICTS_MS = 1000,
+    VERDICTS_AT_ONCE = 64,
+    END_AGAIN_MS = 60000,
 };
 
 struct intake {
@@ -42,20 +34,17 @@ struct intake {
     struct redis *redis;
     struct traffic *traffic;
     struct tunnel_node *node;
+    struct pg *pg;
     struct event_handler *handler;
+    struct bus *bus;
     ZSTD_DCtx *unpacker;
     struct noise *noise; // NULL: nobody listens
     struct manifest_known *known;
     struct metric *lag;
     struct resyncs *resyncs;
-    struct source *buckets[BUCKETS]; // by the session's id, which counts up
-    struct hook untold, paused;      // heads; the paused ones in the order of their pausing
-};
-
-// One report of a session on its way through the handler.
-struct passage {
-    struct intake *intake;
-    struct tunnel_session_ref ref;
+    struct source *buckets[BUCKETS];     // by the session's id, which counts up
+    struct hook untold, paused, awaited; // heads; the paused ones in the order of their pausing
+    uv_timer_t *timer;                   // of a remote bus: looks for verdicts
 };
 
 struct http_group {
@@ -66,29 +55,6 @@ struct http_group {
     intake_http_done on_done;
     void *arg;
 };
-
-static void hook_init(struct hook *hook, struct source *source)
-{
-    hook->next = hook->prev = hook;
-    hook->source = source;
-}
-
-static void hook_remove(struct hook *hook)
-{
-    hook->prev->next = hook->next;
-    hook->next->prev = hook->prev;
-    hook->next = hook->prev = hook;
-}
-
-// At the end, unless it is in the list already.
-static void hook_add(struct hook *head, struct hook *hook)
-{
-    if (hook->next != hook) return;
-    hook->prev = head->prev;
-    hook->next = head;
-    head->prev->next = hook;
-    head->prev = hook;
-}
 
 static bool same_ref(struct tunnel_session_ref a, struct tunnel_session_ref b)
 {
@@ -102,13 +68,6 @@ static struct source **source_link(struct intake *intake, struct tunnel_session_
     while (*link && !same_ref((*link)->ref, ref))
         link = &(*link)->next;
     return link;
-}
-
-static void source_free(struct source *source)
-{
-    hook_remove(&source->untold);
-    hook_remove(&source->paused);
-    mem_free(source);
 }
 
 // From what the agent's clock said when it saw the change to now: clocks that differ by more are none of our business.
@@ -139,6 +98,134 @@ static void on_committed(void *ctx, const struct report *reports, const struct r
     if (intake->noise) noise_take(intake->noise, reports, outcomes, count, clock_mono_ms());
 }
 
+// ---- one report ----------------------------------------------------------------------------------------------------
+
+static void reject(struct intake *intake, struct tunnel_session_ref ref, const struct report *report,
+                   const char *reason)
+{
+    log_warn("intake", "report_rejected", log_str("account", report->account_id), log_str("runtime", report->runtime),
+             log_uint("sequence", report->sequence), log_c("error", reason));
+    tunnel_reports_ack(
+        intake->node, ref,
+        &(struct wire_ack){.type = WIRE_ACK_REJECT, .sequence = report->sequence, .reason = str_c(reason)});
+}
+
+static void await_verdict(struct intake *intake, struct source *source)
+{
+    source->end.state = SOURCE_END_AWAITED;
+    source->end.since_ms = clock_mono_ms();
+    hook_add(&intake->awaited, &source->awaited);
+}
+
+static void on_tunnel_done(void *arg, const struct error *err, const struct report *report,
+                           const struct report_outcome *outcome)
+{
+    struct passage *passage = arg;
+    struct intake *intake = passage->owner;
+    bool is_awaited = !err && !report && passage->is_end;
+    struct source *source = passage_leave(passage, !err);
+    if (!source || err || !intake->node) return;
+    if (outcome->result == REPORT_RESYNC) source->resync = true;
+    if (is_awaited) await_verdict(intake, source);
+    hook_add(&intake->untold, &source->untold);
+    if (outcome->result == REPORT_REFUSED) reject(intake, source->ref, report, outcome->detail ? outcome->detail : "");
+}
+
+static void submit(struct intake *intake, struct source *source, const struct report *report)
+{
+    struct tunnel_session_ref ref = source->ref;
+    struct passage *passage = source_enter(source, intake, report->sequence, report->type == REPORT_SNAPSHOT_END);
+    struct error err;
+    if (bus_submit(intake->bus, report, true, on_tunnel_done, passage, &err) == ERROR_NONE) return;
+    passage_withdraw(passage);
+    reject(intake, ref, report, err.text);
+}
+
+// ---- ends of snapshots, when a broker lies between -----------------------------------------------------------------
+
+static void submit_end(struct intake *intake, struct source *source)
+{
+    struct report end = {
+        .type = REPORT_SNAPSHOT_END,
+        .source = REPORT_FROM_TUNNEL,
+        .account_id = str_c(source->account_id),
+        .runtime = str_c(source->runtime),
+        .epoch = source->epoch,
+        .sequence = source->end.sequence,
+        .observed_at_ms = source->end.observed_at_ms,
+        .count = source->end.count,
+    };
+    source->end.state = SOURCE_END_NONE;
+    submit(intake, source, &end);
+}
+
+// False: the end must wait for what came before it, and the session with it.
+static bool note_snapshot(struct intake *intake, struct source *source, const struct report *report)
+{
+    bool is_end = report->type == REPORT_SNAPSHOT_END;
+    if (!bus_is_remote(intake->bus) || (!is_end && report->type != REPORT_SNAPSHOT_BEGIN)) return true;
+    hook_remove(&source->awaited); // an older one's verdict is of no interest any more
+    source->end = (struct source_end){.state = SOURCE_END_NONE,
+                                      .sequence = report->sequence,
+                                      .count = report->count,
+                                      .observed_at_ms = report->observed_at_ms};
+    if (!is_end || !source->first) return true;
+    source->end.state = SOURCE_END_HELD;
+    return false;
+}
+
+struct question {
+    struct intake *intake;
+    struct tunnel_session_ref ref;
+    uint64_t sequence;
+};
+
+static void on_progress(void *ctx);
+
+static void on_verdict(void *arg, const struct error *err, enum snapshot_verdict verdict)
+{
+    struct question *question = arg;
+    struct intake *intake = question->intake;
+    struct source *source = *source_link(intake, question->ref);
+    bool is_ours = source && source->end.state == SOURCE_END_AWAITED && source->end.sequence == question->sequence;
+    mem_free(question);
+    if (!is_ours || !intake->node) return;
+    source->end.is_asking = false;
+    if (err) return;
+    if (verdict == SNAPSHOT_UNDECIDED) {
+        // It may have been lost with whoever applied it, or lie behind much else. Applying it twice changes nothing.
+        if (clock_mono_ms() - source->end.since_ms < END_AGAIN_MS) return;
+        hook_remove(&source->awaited);
+        submit_end(intake, source);
+        return;
+    }
+    hook_remove(&source->awaited);
+    source->end.state = SOURCE_END_NONE;
+    if (verdict != SNAPSHOT_NEEDS_RESYNC) return;
+    source->resync = true;
+    hook_add(&intake->untold, &source->untold);
+    on_progress(intake);
+}
+
+// Some of those that wait, in turns.
+static void on_timer(uv_timer_t *timer)
+{
+    struct intake *intake = timer->data;
+    for (unsigned i = 0; i < VERDICTS_AT_ONCE && intake->awaited.next != &intake->awaited; i++) {
+        struct source *source = intake->awaited.next->source;
+        hook_remove(&source->awaited);
+        hook_add(&intake->awaited, &source->awaited);
+        if (source->end.is_asking) break; // all others are, too
+        source->end.is_asking = true;
+        struct question *question = mem_alloc(sizeof *question);
+        *question = (struct question){intake, source->ref, source->end.sequence};
+        snapshot_verdict_find(intake->pg, str_c(source->account_id), str_c(source->runtime), source->epoch,
+                              source->end.sequence, on_verdict, question);
+    }
+}
+
+// ---- acknowledging -------------------------------------------------------------------------------------------------
+
 // The session may end inside these calls, and the source with it.
 static void tell(struct intake *intake, struct source *source)
 {
@@ -152,18 +239,28 @@ static void tell(struct intake *intake, struct source *source)
         tunnel_reports_ack(intake->node, ref, &(struct wire_ack){.type = WIRE_ACK_RESYNC, .sequence = sequence});
 }
 
+static bool has_room(const struct intake *intake, const struct source *source)
+{
+    return bus_has_room(intake->bus, str_c(source->account_id), str_c(source->runtime));
+}
+
+static void resume(struct intake *intake, struct source *source)
+{
+    if (has_room(intake, source))
+        tunnel_reports_resume(intake->node, source->ref);
+    else
+        hook_add(&intake->paused, &source->paused);
+}
+
 // Who has waited longest goes on first; whose share is used up goes to the end. Resuming may deliver reports, and those
 // may pause it again, at the end.
 static void resume_paused(struct intake *intake)
 {
     for (unsigned looks = 0; looks < RESUMES_MAX && intake->node; looks++) {
-        if (intake->paused.next == &intake->paused || event_handler_is_full(intake->handler)) return;
+        if (intake->paused.next == &intake->paused) return;
         struct source *source = intake->paused.next->source;
         hook_remove(&source->paused);
-        if (event_handler_has_room(intake->handler, str_c(source->account_id), str_c(source->runtime)))
-            tunnel_reports_resume(intake->node, source->ref);
-        else
-            hook_add(&intake->paused, &source->paused);
+        resume(intake, source);
     }
 }
 
@@ -172,8 +269,14 @@ static void on_progress(void *ctx)
     struct intake *intake = ctx;
     while (intake->node && intake->untold.next != &intake->untold) {
         struct source *source = intake->untold.next->source;
+        struct tunnel_session_ref ref = source->ref;
         hook_remove(&source->untold);
         tell(intake, source);
+        source = *source_link(intake, ref);
+        if (!source || source->end.state != SOURCE_END_HELD || source->first) continue;
+        submit_end(intake, source);
+        source = *source_link(intake, ref);
+        if (source) resume(intake, source);
     }
     resume_paused(intake);
 }
@@ -202,18 +305,41 @@ static void on_gone(void *ctx, const struct report *tombstone)
         log_warn("intake", "tombstone_not_taken", log_str("runtime", tombstone->runtime), log_err(&err));
 }
 
+static void start_timer(struct intake *intake)
+{
+    intake->timer = mem_zalloc(sizeof *intake->timer);
+    uv_timer_init(loop_uv(intake->loop), intake->timer);
+    intake->timer->data = intake;
+    uv_timer_start(intake->timer, on_timer, VERDICTS_MS, VERDICTS_MS);
+}
+
+static void free_timer(uv_handle_t *timer)
+{
+    mem_free(timer);
+}
+
+static struct bus *create_bus(struct intake *intake, struct rabbitmq *rabbitmq)
+{
+    if (!rabbitmq) return bus_local_create(intake->handler);
+    return bus_rabbitmq_create(intake->loop, intake->handler,
+                               &(struct bus_rabbitmq_options){
+                                   .rabbitmq = rabbitmq, .pg = intake->pg, .on_progress = on_progress, .ctx = intake});
+}
+
 struct intake *intake_create(struct loop *loop, const struct intake_options *options)
 {
     struct intake *intake = mem_zalloc(sizeof *intake);
     intake->loop = loop;
     intake->redis = options->redis;
     intake->traffic = options->traffic;
+    intake->pg = options->pg;
     intake->lag = metric_with(metrics_histogram("culvert_reports_lag_seconds",
                                                 "From the change as the agent saw it to its COMMIT here.", NULL));
     intake->unpacker = ZSTD_createDCtx();
     intake->known = manifest_known_create();
     hook_init(&intake->untold, NULL);
     hook_init(&intake->paused, NULL);
+    hook_init(&intake->awaited, NULL);
     intake->handler =
         event_handler_create(loop, &(struct event_handler_options){
                                        .pg = options->pg,
@@ -239,6 +365,8 @@ struct intake *intake_create(struct loop *loop, const struct intake_options *opt
                                                                    .objects_max = NOISE_OBJECTS_MAX,
                                                                    .flush_ms = NOISE_FLUSH_MS,
                                                                    .put = noise_store_put});
+    intake->bus = create_bus(intake, options->rabbitmq);
+    if (bus_is_remote(intake->bus)) start_timer(intake);
     intake->resyncs = resyncs_create(
         &(struct resyncs_options){.pg = options->pg, .ctx = intake, .answer = on_resync_answer, .on_gone = on_gone});
     return intake;
@@ -253,6 +381,8 @@ void intake_stop(struct intake *intake)
 {
     if (!intake) return;
     if (intake->noise) noise_stop(intake->noise);
+    if (intake->timer) uv_timer_stop(intake->timer);
+    bus_stop(intake->bus);
     event_handler_stop(intake->handler);
 }
 
@@ -262,13 +392,15 @@ void intake_destroy(struct intake *intake)
     intake->node = NULL;
     resyncs_destroy(intake->resyncs);
     event_handler_destroy(intake->handler);
+    bus_destroy(intake->bus);
+    if (intake->timer) uv_close((uv_handle_t *)intake->timer, free_timer);
     ZSTD_freeDCtx(intake->unpacker);
     noise_destroy(intake->noise);
     manifest_known_destroy(intake->known);
     for (size_t i = 0; i < BUCKETS; i++) {
         for (struct source *source = intake->buckets[i], *next; source; source = next) {
             next = source->next;
-            source_free(source);
+            source_destroy(source);
         }
     }
     mem_free(intake);
@@ -280,41 +412,15 @@ void intake_forget_session(struct intake *intake, struct tunnel_session_ref ref)
     resyncs_forget(intake->resyncs, ref);
     if (!source) return;
     *link = source->next;
-    source_free(source);
+    source_destroy(source);
 }
 
 bool intake_is_idle(const struct intake *intake)
 {
-    return event_handler_is_idle(intake->handler);
+    return bus_is_idle(intake->bus);
 }
 
 // ---- tunnel --------------------------------------------------------------------------------------------------------
-
-static void reject(struct intake *intake, struct tunnel_session_ref ref, const struct report *report,
-                   const char *reason)
-{
-    log_warn("intake", "report_rejected", log_str("account", report->account_id), log_str("runtime", report->runtime),
-             log_uint("sequence", report->sequence), log_c("error", reason));
-    tunnel_reports_ack(
-        intake->node, ref,
-        &(struct wire_ack){.type = WIRE_ACK_REJECT, .sequence = report->sequence, .reason = str_c(reason)});
-}
-
-static void on_tunnel_done(void *arg, const struct error *err, const struct report *report,
-                           const struct report_outcome *outcome)
-{
-    struct passage *passage = arg;
-    struct intake *intake = passage->intake;
-    struct source *source = intake->node ? *source_link(intake, passage->ref) : NULL;
-    if (source && !err) {
-        if (outcome->result == REPORT_RESYNC) source->resync = true;
-        if (report->sequence > source->acknowledge) source->acknowledge = report->sequence;
-        hook_add(&intake->untold, &source->untold);
-        if (outcome->result == REPORT_REFUSED)
-            reject(intake, passage->ref, report, outcome->detail ? outcome->detail : "");
-    }
-    mem_free(passage);
-}
 
 // The manifest as plain JSON: a view of the record, or *out_owned. Counted before it is unpacked.
 static enum error_code unpack(struct intake *intake, const struct wire_report *record, struct str *out,
@@ -381,14 +487,8 @@ static bool to_report(const struct tunnel_session_info *session, const struct wi
 static struct source *source_get(struct intake *intake, const struct tunnel_session_info *session)
 {
     struct source **link = source_link(intake, session->ref);
-    if (*link) return *link;
-    struct source *source = *link = mem_zalloc(sizeof *source);
-    source->ref = session->ref;
-    snprintf(source->account_id, sizeof source->account_id, "%s", session->identity.account_id);
-    snprintf(source->runtime, sizeof source->runtime, "%s", session->identity.runtime);
-    hook_init(&source->untold, source);
-    hook_init(&source->paused, source);
-    return source;
+    if (!*link) *link = source_create(session);
+    return *link;
 }
 
 // What the record says of its object, as one entry of the digest tree.
@@ -417,7 +517,8 @@ bool intake_take_tunnel(struct intake *intake, const struct tunnel_session_info 
     if (record->type == WIRE_REPORT_DIGEST) resyncs_take(intake->resyncs, session, record);
     if (record->type == WIRE_REPORT_SNAPSHOT_BEGIN) resyncs_count_snapshot(intake->resyncs);
     if (!to_report(session, record, &report)) return true; // HELLO names the boot, which the session already told
-    (void)source_get(intake, session);
+    struct source *source = source_get(intake, session);
+    if (!note_snapshot(intake, source, &report)) return false;
     struct error err;
     char *owned;
     bool good = unpack(intake, record, &report.manifest, &owned, &err) == ERROR_NONE;
@@ -436,17 +537,11 @@ bool intake_take_tunnel(struct intake *intake, const struct tunnel_session_info 
         report.type = REPORT_KEPT_OUT; // noted, so that no comparison asks for it again
         report.errors = str_c(err.text);
     }
-    struct passage *passage = mem_alloc(sizeof *passage);
-    *passage = (struct passage){.intake = intake, .ref = session->ref};
-    enum error_code code = event_handler_submit(intake->handler, &report, true, on_tunnel_done, passage, &err);
-    if (code != ERROR_NONE) {
-        mem_free(passage);
-        reject(intake, session->ref, &report, err.text);
-    }
+    submit(intake, source, &report);
     mem_free(owned);
-    if (event_handler_has_room(intake->handler, report.account_id, report.runtime)) return true;
+    if (bus_has_room(intake->bus, report.account_id, report.runtime)) return true;
     // Looked up again: what was submitted may have been answered at once.
-    struct source *source = *source_link(intake, session->ref);
+    source = *source_link(intake, session->ref);
     if (source) hook_add(&intake->paused, &source->paused);
     return false;
 }
@@ -478,8 +573,7 @@ void intake_take_http(struct intake *intake, const struct report *reports, size_
     *group = (struct http_group){.intake = intake, .left = count + 1, .on_done = on_done, .arg = arg};
     for (size_t i = 0; i < count; i++) {
         struct error err;
-        if (event_handler_submit(intake->handler, &reports[i], false, on_http_done, group, &err) == ERROR_NONE)
-            continue;
+        if (bus_submit(intake->bus, &reports[i], false, on_http_done, group, &err) == ERROR_NONE) continue;
         if (group->err.code == ERROR_NONE) group->err = err;
         group->left--;
     }

@@ -1,7 +1,7 @@
 // intake: where every report enters, one a loop: from tunnels (on_report of the broker) and over HTTP (the API's event
-// routes). It unpacks and checks, hands over to the event handler, and acknowledges after COMMIT only: cumulative
-// acknowledgements to the agent, the answer to the HTTP caller. While the handler's queue is full,
-// or a runtime's share of it, tunnels are paused.
+// routes). It unpacks and checks, hands over to the bus, and acknowledges what the bus calls durable only: cumulative
+// acknowledgements to the agent, the answer to the HTTP caller. While the bus has no
+// room for more of a runtime, its tunnel is paused.
 #ifndef CULVERT_SERVER_INTAKE_H
 #define CULVERT_SERVER_INTAKE_H
 
@@ -11,12 +11,14 @@
 #include "tunnel/broker.h"
 
 struct intake;
+struct rabbitmq;
 struct traffic;
 
 struct intake_options {
     struct pg *pg;
-    struct redis *redis;     // may be NULL
-    struct traffic *traffic; // NULL: reports are not counted
+    struct redis *redis;       // may be NULL
+    struct rabbitmq *rabbitmq; // NULL: the bus is local
+    struct traffic *traffic;   // NULL: reports are not counted
     uint64_t batch_count, batch_bytes, batch_delay_ms, queue_bytes_max;
     uint64_t account_share, runtime_share;   // of the queue, in percent; 0: no limit
     uint64_t transactions_max;               // in flight; 0: no limit

@@ -46,11 +46,12 @@ class Platform:
     def __init__(self, home, build, kubeconfig=None, replicas=1):
         self.home, self.build, self.kubeconfig, self.replicas = pathlib.Path(home), pathlib.Path(build), kubeconfig, replicas
         self.env = {}
+        self.settings = {}  # environment of whatever quickstart starts, besides ours
 
     # ---- life --------------------------------------------------------------------------------------------------------
 
     def quickstart(self, *words, check=True):
-        environment = dict(os.environ, CULVERT_HOME=str(self.home), CULVERT_BUILD=str(self.build))
+        environment = dict(os.environ, CULVERT_HOME=str(self.home), CULVERT_BUILD=str(self.build), **self.settings)
         done = subprocess.run(
             [TOP / "deploy/quickstart", "--no-install", *words],
             env=environment,
@@ -194,6 +195,25 @@ class Platform:
     def restore(self, dump):
         """The database becomes what dump() gave. Nobody else may be using it."""
         self.psql("drop schema culvert cascade;" + dump.decode())
+
+    def use_rabbitmq(self, rabbitmq, **settings):
+        """Before start(): reports go through this server (tests/support/servers.py), over TLS."""
+        url = self.home.parent / "rabbitmq.url"
+        url.touch(mode=0o600)
+        url.write_text(rabbitmq.tls_url + "\n")
+        self.settings.update(CULVERT_BUS="rabbitmq", CULVERT_RABBITMQ_URL=f"file:{url}", CULVERT_RABBITMQ_TLS_CA_FILE=str(rabbitmq.ca_file))
+        self.settings.update({f"CULVERT_RABBITMQ_{name.upper()}": str(value) for name, value in settings.items()})
+        return self
+
+    def metric(self, name, **labels):
+        """The sum of a family's series with these labels; 0 when there is none."""
+        total = 0
+        for line in self.admin("/metrics").text().splitlines():
+            series, _, value = line.rpartition(" ")
+            wanted = all(f'{key}="{text}"' in series for key, text in labels.items())
+            if series.split("{")[0] == name and wanted:
+                total += float(value)
+        return total
 
     # ---- the demo cluster ------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,189 @@
+#include "server/bus/bus_consignment.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/metrics.h"
+#include "server/bus/bus_message.h"
+#include "storage/snapshot_verdict_store.h"
+
+struct consignment {
+    struct bus_consignee *consignee;
+    struct amqp_delivery *delivery;
+    size_t left; // what must end before it is settled
+    enum amqp_settlement settlement;
+};
+
+// A copy of what was kept out, on its way to the dead letters.
+struct dead_letter {
+    struct amqp_publication publication; // first
+    struct consignment *consignment;
+    struct strbuf bytes;
+};
+
+void bus_consignee_init(struct bus_consignee *consignee)
+{
+    struct metric_family *dead =
+        metrics_counter("culvert_bus_dead_letters_total", "Messages that went to the dead letters.", "cause", NULL);
+    consignee->dead_refused = metric_with(dead, "refused");
+    consignee->dead_unreadable = metric_with(dead, "unreadable");
+    consignee->dead_returned = metric_with(dead, "returned");
+    consignee->reports =
+        metric_with(metrics_counter("culvert_bus_consumed_reports_total", "Reports in messages from RabbitMQ.", NULL));
+}
+
+static void part_ends(struct consignment *consignment)
+{
+    if (--consignment->left > 0) return;
+    consignment->consignee->count--;
+    amqp_delivery_settle(consignment->delivery, consignment->settlement);
+    mem_free(consignment);
+}
+
+// ---- dead letters --------------------------------------------------------------------------------------------------
+
+static void dead_letter_end(struct dead_letter *letter, bool is_kept)
+{
+    struct consignment *consignment = letter->consignment;
+    strbuf_finish(&letter->bytes);
+    mem_free(letter);
+    // Not by us, then: RabbitMQ moves the whole message. What was applied of it stays applied.
+    if (!is_kept && consignment->settlement == AMQP_APPLIED) consignment->settlement = AMQP_DEAD;
+    part_ends(consignment);
+}
+
+static void on_dead_verdict(struct bus_letter *letter, void *ctx)
+{
+    struct dead_letter *dead = (struct dead_letter *)letter; // its first member's first
+    (void)ctx;
+    amqp_publisher_release(dead->consignment->consignee->publisher, dead->bytes.len);
+    dead_letter_end(dead, dead->publication.verdict == AMQP_CONFIRMED);
+}
+
+// The loop has ended, and its consignee is gone; the message comes again.
+static void on_dead_dropped(struct bus_letter *letter)
+{
+    struct dead_letter *dead = (struct dead_letter *)letter;
+    struct consignment *consignment = dead->consignment;
+    strbuf_finish(&dead->bytes);
+    mem_free(dead);
+    if (--consignment->left > 0) return;
+    amqp_delivery_settle(consignment->delivery, AMQP_KEPT);
+    mem_free(consignment);
+}
+
+// Takes bytes.
+static void bury(struct consignment *consignment, struct strbuf *bytes, const char *reason)
+{
+    struct bus_consignee *consignee = consignment->consignee;
+    if (!amqp_publisher_reserve(consignee->publisher)) {
+        strbuf_finish(bytes);
+        if (consignment->settlement == AMQP_APPLIED) consignment->settlement = AMQP_DEAD;
+        return;
+    }
+    struct dead_letter *letter = mem_zalloc(sizeof *letter);
+    letter->consignment = consignment;
+    letter->bytes = *bytes;
+    letter->publication = (struct amqp_publication){
+        .letter = {.open = on_dead_verdict, .drop = on_dead_dropped},
+        .port = consignee->port,
+        .body = strbuf_str(bytes),
+        .shard = amqp_delivery_shard(consignment->delivery),
+        .is_dead = true,
+    };
+    snprintf(letter->publication.reason, sizeof letter->publication.reason, "%s", reason);
+    consignment->left++;
+    amqp_publisher_send(consignee->publisher, &letter->publication);
+}
+
+static void bury_report(struct consignment *consignment, const struct report *report, const char *reason)
+{
+    struct bus_message_writer writer;
+    struct strbuf bytes;
+    struct error err;
+    metric_add(consignment->consignee->dead_refused, 1);
+    bus_message_begin(&writer, report, clock_wall_ms());
+    if (bus_message_add(&writer, report, &err) != ERROR_NONE) { // it came in such a message
+        bus_message_abandon(&writer);
+        return;
+    }
+    bus_message_end(&writer, &bytes);
+    bury(consignment, &bytes, reason);
+}
+
+static void bury_message(struct consignment *consignment, const char *reason)
+{
+    struct str body = amqp_delivery_body(consignment->delivery);
+    struct strbuf bytes;
+    log_error("bus", "message_is_dead", log_uint("shard", amqp_delivery_shard(consignment->delivery)),
+              log_uint("bytes", body.len), log_c("error", reason));
+    strbuf_init(&bytes, body.len + 1);
+    strbuf_add_str(&bytes, body);
+    bury(consignment, &bytes, reason);
+}
+
+// ---- applying ------------------------------------------------------------------------------------------------------
+
+static void on_verdict_noted(void *arg, const struct error *err, uint64_t count)
+{
+    (void)count;
+    // Whoever waits for it sends the end of the snapshot again.
+    if (err) log_warn("bus", "snapshot_verdict_lost", log_err(err));
+    part_ends(arg);
+}
+
+static void on_report_done(void *arg, const struct error *err, const struct report *report,
+                           const struct report_outcome *outcome)
+{
+    struct consignment *consignment = arg;
+    if (err) {
+        consignment->settlement = AMQP_KEPT;
+    } else if (outcome->result == REPORT_REFUSED) {
+        bury_report(consignment, report, outcome->detail ? outcome->detail : "refused");
+    } else if (report->type == REPORT_SNAPSHOT_END) {
+        consignment->left++;
+        snapshot_verdict_put(consignment->consignee->pg, report, outcome->result == REPORT_RESYNC, on_verdict_noted,
+                             consignment);
+    }
+    part_ends(consignment);
+}
+
+static void apply(struct consignment *consignment, const struct bus_message *message)
+{
+    struct bus_consignee *consignee = consignment->consignee;
+    metric_add(consignee->reports, message->count);
+    for (size_t i = 0; i < message->count; i++) {
+        struct error err;
+        consignment->left++;
+        // A report that cannot even be queued has an account that nobody has.
+        if (event_handler_submit(consignee->handler, &message->reports[i], true, on_report_done, consignment, &err) ==
+            ERROR_NONE)
+            continue;
+        bury_report(consignment, &message->reports[i], err.text);
+        consignment->left--;
+    }
+}
+
+void bus_consignment_take(struct bus_consignee *consignee, struct amqp_delivery *delivery)
+{
+    struct consignment *consignment = mem_alloc(sizeof *consignment);
+    struct str body = amqp_delivery_body(delivery);
+    struct bus_message message;
+    struct error err;
+    *consignment =
+        (struct consignment){.consignee = consignee, .delivery = delivery, .left = 1, .settlement = AMQP_APPLIED};
+    consignee->count++;
+    if (amqp_delivery_is_doomed(delivery)) {
+        metric_add(consignee->dead_returned, 1);
+        bury_message(consignment, "came back too often: replicas ended while they applied it");
+    } else if (bus_message_open(&message, body.at, body.len, &err) == ERROR_NONE) {
+        apply(consignment, &message);
+        bus_message_close(&message);
+    } else {
+        metric_add(consignee->dead_unreadable, 1);
+        bury_message(consignment, err.text);
+    }
+    part_ends(consignment);
+}

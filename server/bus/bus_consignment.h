@@ -1,0 +1,23 @@
+// bus_consignment: one message from the broker while its reports are being applied. It is settled once all of them are:
+// applied, or kept out and among the dead letters with the reason. One loop's.
+#ifndef CULVERT_SERVER_BUS_BUS_CONSIGNMENT_H
+#define CULVERT_SERVER_BUS_BUS_CONSIGNMENT_H
+
+#include "server/bus/amqp_consumer.h"
+#include "server/bus/amqp_publisher.h"
+#include "server/reports/event_handler.h"
+
+// What a loop's consignments have in common; its bus's, and outlives the handler's last callbacks.
+struct bus_consignee {
+    struct event_handler *handler;
+    struct pg *pg;
+    struct amqp_publisher *publisher;
+    struct bus_port *port;
+    size_t count; // of consignments that are not settled
+    struct metric *reports, *dead_refused, *dead_unreadable, *dead_returned;
+};
+
+void bus_consignee_init(struct bus_consignee *consignee);
+void bus_consignment_take(struct bus_consignee *consignee, struct amqp_delivery *delivery);
+
+#endif

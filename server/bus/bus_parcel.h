@@ -1,0 +1,42 @@
+// bus_parcel: reports of one runtime and session on their way into the broker in one message, and who wants to know how
+// that ends. One loop's; the publisher reads its bytes meanwhile.
+#ifndef CULVERT_SERVER_BUS_BUS_PARCEL_H
+#define CULVERT_SERVER_BUS_BUS_PARCEL_H
+
+#include "server/bus/amqp_publisher.h"
+#include "server/bus/bus_message.h"
+#include "server/reports/event_handler.h"
+
+struct bus_parcel {
+    struct amqp_publication publication; // first
+    struct bus_parcel *next, *prev;      // its loop's list
+    struct bus_message_writer writer;    // while it is open
+    struct strbuf bytes;                 // afterwards
+    uint64_t sent_ms, deadline_ms;
+    bool is_late;
+    size_t count, capacity; // 0 once they are told
+    struct bus_parcel_entry {
+        event_item_done on_done;
+        void *arg;
+        bool patient;
+    } * entries;
+    // What all of them have in common.
+    char account_id[64], runtime[128];
+    uint64_t epoch;
+    enum report_source source;
+};
+
+struct bus_parcel *bus_parcel_create(const struct report *first, size_t capacity);
+void bus_parcel_destroy(struct bus_parcel *parcel);
+bool bus_parcel_fits(const struct bus_parcel *parcel, const struct report *report);
+// ERROR_TOO_LARGE: it was not taken.
+MUST_CHECK enum error_code bus_parcel_add(struct bus_parcel *parcel, const struct report *report, bool patient,
+                                          event_item_done on_done, void *arg, struct error *err);
+// No more is added: writes the message.
+void bus_parcel_seal(struct bus_parcel *parcel);
+// Tells everybody, once.
+void bus_parcel_tell(struct bus_parcel *parcel, const struct error *err, const struct report_outcome *outcome);
+// The other way: all reports go to the handler, and it tells.
+void bus_parcel_divert(struct bus_parcel *parcel, struct event_handler *handler);
+
+#endif

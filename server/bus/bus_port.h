@@ -1,0 +1,26 @@
+// bus_port: the way of letters from the threads of a broker to one loop. Counted: the loop's bus holds one reference,
+// so does every letter on its way and whoever may send one. When the bus is gone, letters are dropped. Sending is
+// thread-safe, all else happens on the loop.
+#ifndef CULVERT_SERVER_BUS_BUS_PORT_H
+#define CULVERT_SERVER_BUS_BUS_PORT_H
+
+#include "base/loop.h"
+
+struct bus_port;
+
+// Embedded in what is sent. drop: the letter came to a port that is closed.
+struct bus_letter {
+    struct bus_letter *next;
+    void (*open)(struct bus_letter *letter, void *ctx);
+    void (*drop)(struct bus_letter *letter);
+};
+
+struct bus_port *bus_port_create(struct loop *loop, void *ctx); // one reference
+struct bus_port *bus_port_ref(struct bus_port *port);
+void bus_port_unref(struct bus_port *port);
+// On its loop: from now on letters are dropped. The reference stays the caller's.
+void bus_port_close(struct bus_port *port);
+// Any thread. Letters of one sender are opened in the order in which they were sent.
+void bus_port_send(struct bus_port *port, struct bus_letter *letter);
+
+#endif

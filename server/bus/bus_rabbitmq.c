@@ -1,0 +1,340 @@
+// bus_rabbitmq: one loop's half of the form `rabbitmq`. Reports of one turn of the loop and one runtime share a
+// message. Whatever the broker does not take at once, or does not confirm in time, goes to the handler of this loop, as
+// with the form `local`; what it confirms after that is applied twice, which changes nothing.
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/metrics.h"
+#include "server/bus/bus_consignment.h"
+#include "server/bus/bus_parcel.h"
+#include "server/bus/rabbitmq.h"
+
+enum { TICK_MS = 100, DATABASE_AWAY_MS = 5000 };
+
+struct bus_rabbitmq {
+    struct bus bus;
+    struct loop *loop;
+    struct event_handler *handler;
+    struct pg *pg;
+    struct rabbitmq *rabbitmq;
+    const struct rabbitmq_options *options;
+    struct amqp_publisher *publisher;
+    struct bus_port *port;
+    void (*on_progress)(void *ctx);
+    void *ctx;
+    struct bus_consignee consignee;
+    struct bus_parcel *open;                   // being filled, singly linked
+    struct bus_parcel *sent_first, *sent_last; // in the order of their deadlines
+    uv_timer_t *timer;
+    uint64_t database_seen_ms;
+    bool has_database, stopped, will_seal;
+    struct metric_family *diverted;
+    struct metric *reports, *confirm_seconds;
+};
+
+static struct bus_rabbitmq *rabbitmq_of(struct bus *bus)
+{
+    return (struct bus_rabbitmq *)bus; // its first member
+}
+
+// ---- parcels -------------------------------------------------------------------------------------------------------
+
+static void sent_add(struct bus_rabbitmq *bus, struct bus_parcel *parcel)
+{
+    parcel->next = NULL;
+    parcel->prev = bus->sent_last;
+    if (bus->sent_last)
+        bus->sent_last->next = parcel;
+    else
+        bus->sent_first = parcel;
+    bus->sent_last = parcel;
+}
+
+static void sent_remove(struct bus_rabbitmq *bus, struct bus_parcel *parcel)
+{
+    if (parcel->prev)
+        parcel->prev->next = parcel->next;
+    else
+        bus->sent_first = parcel->next;
+    if (parcel->next)
+        parcel->next->prev = parcel->prev;
+    else
+        bus->sent_last = parcel->prev;
+}
+
+static void divert(struct bus_rabbitmq *bus, struct bus_parcel *parcel, const char *cause)
+{
+    metric_add(metric_with(bus->diverted, cause), parcel->count);
+    bus_parcel_divert(parcel, bus->handler);
+}
+
+static void on_verdict(struct bus_letter *letter, void *ctx)
+{
+    static const char *const causes[] = {[AMQP_RETURNED] = "returned", [AMQP_NACKED] = "nacked", [AMQP_LOST] = "lost"};
+    static const struct report_outcome taken = {REPORT_UNCHANGED, ""};
+    struct bus_rabbitmq *bus = ctx;
+    struct bus_parcel *parcel = (struct bus_parcel *)letter; // its first member's first
+    sent_remove(bus, parcel);
+    amqp_publisher_release(bus->publisher, parcel->bytes.len);
+    if (parcel->is_late) amqp_publisher_note_late(bus->publisher, -1);
+    metric_observe(bus->confirm_seconds, (double)(clock_mono_ms() - parcel->sent_ms) / 1e3);
+    if (parcel->publication.verdict != AMQP_CONFIRMED) {
+        divert(bus, parcel, causes[parcel->publication.verdict]);
+    } else {
+        metric_add(bus->reports, parcel->count);
+        bus_parcel_tell(parcel, NULL, &taken);
+    }
+    bus_parcel_destroy(parcel);
+    bus->on_progress(bus->ctx);
+}
+
+static void on_verdict_dropped(struct bus_letter *letter)
+{
+    bus_parcel_destroy((struct bus_parcel *)letter);
+}
+
+static void seal(struct bus_rabbitmq *bus, struct bus_parcel *parcel)
+{
+    bus_parcel_seal(parcel);
+    parcel->sent_ms = clock_mono_ms();
+    parcel->deadline_ms = parcel->sent_ms + bus->options->confirm_timeout_ms;
+    parcel->publication.letter = (struct bus_letter){.open = on_verdict, .drop = on_verdict_dropped};
+    parcel->publication.port = bus->port;
+    parcel->publication.shard = rabbitmq_shard(bus->rabbitmq, str_c(parcel->account_id), str_c(parcel->runtime));
+    sent_add(bus, parcel);
+    amqp_publisher_send(bus->publisher, &parcel->publication);
+}
+
+static void seal_all(struct bus_rabbitmq *bus)
+{
+    while (bus->open) {
+        struct bus_parcel *parcel = bus->open;
+        bus->open = parcel->next;
+        seal(bus, parcel);
+    }
+}
+
+// ---- the end of a turn ---------------------------------------------------------------------------------------------
+
+static void on_turn_end(struct bus_letter *letter, void *ctx)
+{
+    struct bus_rabbitmq *bus = ctx;
+    mem_free(letter);
+    bus->will_seal = false;
+    seal_all(bus);
+}
+
+static void on_turn_dropped(struct bus_letter *letter)
+{
+    mem_free(letter);
+}
+
+// A letter to ourselves comes after what the loop has at hand.
+static void seal_soon(struct bus_rabbitmq *bus)
+{
+    if (bus->will_seal) return;
+    struct bus_letter *letter = mem_alloc(sizeof *letter);
+    *letter = (struct bus_letter){.open = on_turn_end, .drop = on_turn_dropped};
+    bus->will_seal = true;
+    bus_port_send(bus->port, letter);
+}
+
+// ---- taking --------------------------------------------------------------------------------------------------------
+
+static struct bus_parcel **find_open(struct bus_rabbitmq *bus, const struct report *report)
+{
+    struct bus_parcel **link = &bus->open;
+    while (*link && !bus_parcel_fits(*link, report))
+        link = &(*link)->next;
+    return link;
+}
+
+static size_t bytes_of(const struct report *report)
+{
+    return report_text_bytes(report) - (report->packed_manifest.len ? report->manifest.len : 0);
+}
+
+// Why the report cannot go to the broker, or NULL.
+static const char *refusal_of(const struct bus_rabbitmq *bus, const struct report *report)
+{
+    if (bus->stopped) return "stopping";
+    if (bytes_of(report) > bus->options->message_bytes) return "large";
+    if (report->account_id.len >= sizeof((struct bus_parcel *)NULL)->account_id ||
+        report->runtime.len >= sizeof((struct bus_parcel *)NULL)->runtime)
+        return "name";
+    // Nobody could tell the agent what another replica refuses later.
+    struct error ignored;
+    if (report->type == REPORT_KEPT_OUT || report_store_check(report, &ignored) != ERROR_NONE) return "invalid";
+    const char *refusal = amqp_publisher_refusal(bus->publisher);
+    // The end of a snapshot follows what belongs to it: through the broker, and past the window, one a session.
+    if (refusal && str_eq(str_c(refusal), STR("full")) && report->type == REPORT_SNAPSHOT_END) return NULL;
+    return refusal;
+}
+
+// A parcel with room for the report, or NULL with the cause.
+static struct bus_parcel **room_for(struct bus_rabbitmq *bus, const struct report *report, const char **out_cause)
+{
+    *out_cause = refusal_of(bus, report);
+    if (*out_cause && !str_eq(str_c(*out_cause), STR("full"))) return NULL;
+    struct bus_parcel **link = find_open(bus, report);
+    if (*link) return link;
+    if (*out_cause) return NULL;
+    if (!amqp_publisher_reserve(bus->publisher)) {
+        *out_cause = "full";
+        if (report->type != REPORT_SNAPSHOT_END) return NULL;
+        amqp_publisher_reserve_past(bus->publisher);
+    }
+    struct bus_parcel *parcel = bus_parcel_create(report, (size_t)bus->options->message_count);
+    parcel->next = bus->open;
+    bus->open = parcel;
+    seal_soon(bus);
+    return &bus->open;
+}
+
+static enum error_code submit(struct bus *of, const struct report *report, bool patient, event_item_done on_done,
+                              void *arg, struct error *err)
+{
+    struct bus_rabbitmq *bus = rabbitmq_of(of);
+    const char *cause;
+    struct bus_parcel **link = room_for(bus, report, &cause);
+    if (link) {
+        struct bus_parcel *parcel = *link;
+        enum error_code code = bus_parcel_add(parcel, report, patient, on_done, arg, err);
+        if (code != ERROR_NONE) return code;
+        if (parcel->count == parcel->capacity || parcel->writer.body.len >= bus->options->message_bytes) {
+            *link = parcel->next;
+            seal(bus, parcel);
+        }
+        return ERROR_NONE;
+    }
+    metric_add(metric_with(bus->diverted, cause), 1);
+    return event_handler_submit(bus->handler, report, patient, on_done, arg, err);
+}
+
+static bool has_room(const struct bus *of, struct str account_id, struct str runtime)
+{
+    const struct bus_rabbitmq *bus = (const struct bus_rabbitmq *)of;
+    return !amqp_publisher_refusal(bus->publisher) || event_handler_has_room(bus->handler, account_id, runtime);
+}
+
+static bool is_idle(const struct bus *of)
+{
+    const struct bus_rabbitmq *bus = (const struct bus_rabbitmq *)of;
+    return !bus->open && !bus->sent_first && bus->consignee.count == 0 && event_handler_is_idle(bus->handler);
+}
+
+// ---- from the broker -----------------------------------------------------------------------------------------------
+
+void bus_rabbitmq_on_delivery(void *ctx, struct amqp_delivery *delivery)
+{
+    struct bus_rabbitmq *bus = ctx;
+    if (bus->stopped)
+        amqp_delivery_settle(delivery, AMQP_KEPT);
+    else
+        bus_consignment_take(&bus->consignee, delivery);
+}
+
+// ---- time ----------------------------------------------------------------------------------------------------------
+
+static void note_database(struct bus_rabbitmq *bus, uint64_t now)
+{
+    if (pg_is_ready(bus->pg)) bus->database_seen_ms = now;
+    bool is_there = !bus->stopped && bus->database_seen_ms && now - bus->database_seen_ms < DATABASE_AWAY_MS;
+    if (is_there == bus->has_database) return;
+    bus->has_database = is_there;
+    rabbitmq_note_database(bus->rabbitmq, is_there);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct bus_rabbitmq *bus = timer->data;
+    uint64_t now = clock_mono_ms();
+    bool late = false;
+    note_database(bus, now);
+    for (struct bus_parcel *parcel = bus->sent_first; parcel && parcel->deadline_ms <= now; parcel = parcel->next) {
+        late = true;
+        if (parcel->is_late) continue;
+        parcel->is_late = true;
+        amqp_publisher_note_late(bus->publisher, 1);
+        divert(bus, parcel, "timeout");
+    }
+    if (late) amqp_publisher_check_progress(bus->publisher);
+}
+
+// ---- life ----------------------------------------------------------------------------------------------------------
+
+static void free_timer(uv_handle_t *timer)
+{
+    mem_free(timer);
+}
+
+static void stop(struct bus *of)
+{
+    struct bus_rabbitmq *bus = rabbitmq_of(of);
+    if (bus->stopped) return;
+    bus->stopped = true;
+    note_database(bus, clock_mono_ms());
+    uv_timer_stop(bus->timer);
+}
+
+// What the publisher holds is freed when it comes back to the closed port.
+static void destroy(struct bus *of)
+{
+    struct bus_rabbitmq *bus = rabbitmq_of(of);
+    struct error err;
+    stop(of);
+    error_set(&err, ERROR_CANCELLED, "the server is shutting down");
+    for (struct bus_parcel *parcel = bus->open, *next; parcel; parcel = next) {
+        next = parcel->next;
+        bus_parcel_tell(parcel, &err, NULL);
+        bus_parcel_destroy(parcel);
+    }
+    for (struct bus_parcel *parcel = bus->sent_first; parcel; parcel = parcel->next)
+        bus_parcel_tell(parcel, &err, NULL);
+    bus_port_close(bus->port);
+    bus_port_unref(bus->port);
+    uv_close((uv_handle_t *)bus->timer, free_timer);
+    mem_free(bus);
+}
+
+static void make_metrics(struct bus_rabbitmq *bus)
+{
+    bus->diverted =
+        metrics_counter("culvert_bus_diverted_total",
+                        "Reports that went to the event handler without RabbitMQ, by cause.", "cause", NULL);
+    bus->reports = metric_with(
+        metrics_counter("culvert_bus_confirmed_reports_total", "Reports that became durable in RabbitMQ.", NULL));
+    bus->confirm_seconds = metric_with(
+        metrics_histogram("culvert_bus_confirm_seconds", "From hand-over of a message to RabbitMQ's answer.", NULL));
+}
+
+struct bus *bus_rabbitmq_create(struct loop *loop, struct event_handler *handler, const struct bus_rabbitmq_options *of)
+{
+    static const struct bus_form form = {.submit = submit,
+                                         .has_room = has_room,
+                                         .is_idle = is_idle,
+                                         .stop = stop,
+                                         .destroy = destroy,
+                                         .is_remote = true};
+    struct bus_rabbitmq *bus = mem_zalloc(sizeof *bus);
+    bus->bus.form = &form;
+    bus->loop = loop;
+    bus->handler = handler;
+    bus->pg = of->pg;
+    bus->rabbitmq = of->rabbitmq;
+    bus->options = rabbitmq_options(of->rabbitmq);
+    bus->publisher = rabbitmq_publisher(of->rabbitmq);
+    bus->on_progress = of->on_progress;
+    bus->ctx = of->ctx;
+    bus->port = bus_port_create(loop, bus);
+    bus->consignee =
+        (struct bus_consignee){.handler = handler, .pg = of->pg, .publisher = bus->publisher, .port = bus->port};
+    bus_consignee_init(&bus->consignee);
+    make_metrics(bus);
+    bus->timer = mem_zalloc(sizeof *bus->timer);
+    uv_timer_init(loop_uv(loop), bus->timer);
+    bus->timer->data = bus;
+    uv_timer_start(bus->timer, on_tick, 0, TICK_MS);
+    rabbitmq_attach(of->rabbitmq, bus->port);
+    return &bus->bus;
+}
