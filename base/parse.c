@@ -106,6 +106,9 @@ enum error_code parse_address(struct str s, struct str *out_host, uint16_t *out_
         host = str_of(host.at + 1, host.len - 2);
     else if (str_has_byte(host, ':'))
         return error_set(err, ERROR_INVALID, "\"%.*s\": an IPv6 address needs brackets", STR_ARG(str_first(s, 80)));
+    if (str_has_byte(host, '[') || str_has_byte(host, ']'))
+        return error_set(err, ERROR_INVALID, "\"%.*s\": brackets belong around an IPv6 address only",
+                         STR_ARG(str_first(s, 80)));
     uint64_t port;
     struct error inner;
     if (parse_u64(str_from(s, (size_t)(colon - s.at) + 1), 0, 65535, &port, &inner) != ERROR_NONE)

@@ -113,6 +113,9 @@ static void test_address(void **state)
     assert_int_equal(parse_address(STR("::1:80"), &host, &port, NULL), ERROR_INVALID);
     assert_int_equal(parse_address(STR("host:65536"), &host, &port, NULL), ERROR_INVALID);
     assert_int_equal(parse_address(STR("host"), &host, &port, NULL), ERROR_INVALID);
+    assert_int_equal(parse_address(STR("[[]]:80"), &host, &port, NULL), ERROR_INVALID);
+    assert_int_equal(parse_address(STR("[[a]]:80"), &host, &port, NULL), ERROR_INVALID);
+    assert_int_equal(parse_address(STR("a]:80"), &host, &port, NULL), ERROR_INVALID);
 }
 
 static void test_base64(void **state)
