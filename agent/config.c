@@ -4,24 +4,21 @@
 
 #define FIELD(name) offsetof(struct agent_config, name)
 
-static const struct config_entry entries[] = {
+static const struct config_entry platform_entries[] = {
     {.name = "platform.url",
      .type = CONFIG_STRING,
      .offset = FIELD(platform_url),
-     .section = "platform",
      .help = "Where the platform's tunnel door is: wss://host[:port][/prefix]."},
     {.name = "platform.ca_file",
      .type = CONFIG_PATH,
      .offset = FIELD(platform_ca_file),
      .def = "",
      .reloadable = true,
-     .section = "platform",
      .help = "PEM file with the CAs that the platform's certificate is checked against; empty: the system's."},
     {.name = "platform.pin",
      .type = CONFIG_STRING,
      .offset = FIELD(platform_pin),
      .def = "",
-     .section = "platform",
      .help =
          "Keys of which one must be in the platform's certificate chain, besides its being trusted: sha256/<base64 "
          "of the SHA-256 of a public key>, comma-separated, so that a new key can be added before the old one goes; "
@@ -31,69 +28,64 @@ static const struct config_entry entries[] = {
      .offset = FIELD(proxy_url),
      .def = "",
      .secret = true,
-     .section = "platform",
      .help = "HTTP CONNECT proxy on the way to the platform, http://[user:password@]host:port, or file:/path of a file "
              "that holds it; empty: the variable HTTPS_PROXY."},
     {.name = "proxy.exclude",
      .type = CONFIG_STRING,
      .offset = FIELD(proxy_exclude),
      .def = "",
-     .section = "platform",
      .help =
          "Hosts that are reached without the proxy: names (and those below them), addresses, networks as 10.0.0.0/8, "
          "each with an optional :port, or *; comma-separated; empty: the variable NO_PROXY."},
+};
+
+static const struct config_entry runtime_entries[] = {
     {.name = "runtime.name",
      .type = CONFIG_STRING,
      .offset = FIELD(runtime_name),
-     .section = "runtime",
      .help = "Name of this runtime; it must be the one that the token was issued for."},
     {.name = "runtime.token_file",
      .type = CONFIG_PATH,
      .offset = FIELD(runtime_token_file),
      .reloadable = true,
-     .section = "runtime",
      .help = "File that holds the runtime token and nothing else."},
     {.name = "instance.id",
      .type = CONFIG_STRING,
      .offset = FIELD(instance_id),
      .def = "",
-     .section = "runtime",
      .help = "Tells agents of one runtime apart and stays the same over restarts; empty: the host's name."},
+};
+
+static const struct config_entry reporter_entries[] = {
     {.name = "kubeconfig",
      .type = CONFIG_PATH,
      .offset = FIELD(kubeconfig),
      .def = "",
-     .section = "reporter",
      .help = "kubeconfig file of the cluster to report; empty: the pod's service account."},
     {.name = "reporter.enabled",
      .type = CONFIG_BOOL,
      .offset = FIELD(reporter_enabled),
      .def = "true",
-     .section = "reporter",
      .help = "Watch the cluster and report what is there."},
     {.name = "reporter.cluster_name",
      .type = CONFIG_STRING,
      .offset = FIELD(reporter_cluster_name),
      .def = "in-cluster",
-     .section = "reporter",
      .help = "What reports call the cluster; Argo CD's own name for it fits best."},
     {.name = "reporter.namespaces",
      .type = CONFIG_STRING,
      .offset = FIELD(reporter_namespaces),
      .def = "",
-     .section = "reporter",
      .help = "Comma-separated namespaces to watch; empty: all."},
     {.name = "reporter.state_dir",
      .type = CONFIG_STRING,
      .offset = FIELD(reporter_state_dir),
      .def = "",
-     .section = "reporter",
      .help = "Folder for the key of redacted values, so that it outlives restarts; empty: a new key every start."},
     {.name = "reporter.clusters",
      .type = CONFIG_BOOL,
      .offset = FIELD(reporter_clusters),
      .def = "false",
-     .section = "reporter",
      .help = "Read Argo CD's cluster Secrets for the names and addresses of its clusters."},
     {.name = "reporter.object_burst",
      .type = CONFIG_INT,
@@ -101,7 +93,6 @@ static const struct config_entry entries[] = {
      .def = "10",
      .min = 1,
      .max = 1000000,
-     .section = "reporter",
      .help = "Changes of one object that are told at once; beyond that the newest state is told once an interval."},
     {.name = "reporter.object_interval",
      .type = CONFIG_DURATION,
@@ -109,22 +100,22 @@ static const struct config_entry entries[] = {
      .def = "1s",
      .min = 10,
      .max = 60 * 60 * 1000,
-     .section = "reporter",
      .help = "The interval of a noisy object."},
     {.name = "reporter.changes_per_second",
      .type = CONFIG_INT,
      .offset = FIELD(reporter_changes_per_second),
      .def = "5000",
      .max = 1000000,
-     .section = "reporter",
      .help =
          "Changes of all objects together that are told in a second; a first snapshot is not counted. What waits is "
          "told as it then is. 0: no limit."},
+};
+
+static const struct config_entry router_entries[] = {
     {.name = "router.services",
      .type = CONFIG_STRING,
      .offset = FIELD(router_services),
      .def = "",
-     .section = "router",
      .help =
          "Services that calls may reach, and no others: name=http://host:port (or https://, h2c:// for gRPC, tcp://), "
          "comma-separated."},
@@ -132,25 +123,21 @@ static const struct config_entry entries[] = {
      .type = CONFIG_STRING,
      .offset = FIELD(router_webhooks),
      .def = "",
-     .section = "router",
      .help = "Event sources open to webhooks: namespace/eventsource[=http://host:port], comma-separated."},
     {.name = "router.workflows",
      .type = CONFIG_STRING,
      .offset = FIELD(router_workflows),
      .def = "",
-     .section = "router",
      .help = "Argo Workflows server behind /workflows/: http://host:port; empty: none."},
     {.name = "router.ca_file",
      .type = CONFIG_PATH,
      .offset = FIELD(router_ca_file),
      .def = "",
-     .section = "router",
      .help = "PEM file with the CAs that certificates of https:// services are checked against; empty: the system's."},
     {.name = "tcp.allow",
      .type = CONFIG_STRING,
      .offset = FIELD(tcp_allow),
      .def = "",
-     .section = "router",
      .help = "Raw TCP services behind /tcp/<name> (:protocol connect-tcp): name=host:port, comma-separated."},
     {.name = "router.streams_max",
      .type = CONFIG_INT,
@@ -158,7 +145,6 @@ static const struct config_entry entries[] = {
      .def = "1000",
      .min = 1,
      .max = 100000,
-     .section = "router",
      .help = "How many calls may be under way at once."},
     {.name = "router.connect_timeout",
      .type = CONFIG_DURATION,
@@ -166,13 +152,14 @@ static const struct config_entry entries[] = {
      .def = "5s",
      .min = 100,
      .max = 60000,
-     .section = "router",
      .help = "How long to try to connect to a service."},
+};
+
+static const struct config_entry process_entries[] = {
     {.name = "admin.listen",
      .type = CONFIG_STRING,
      .offset = FIELD(admin_listen),
      .def = "127.0.0.1:8086",
-     .section = "process",
      .help = "Listener for /livez, /readyz, /metrics and /version; empty: none."},
     {.name = "shutdown.deadline",
      .type = CONFIG_DURATION,
@@ -180,20 +167,25 @@ static const struct config_entry entries[] = {
      .def = "20s",
      .min = 0,
      .max = 3600000,
-     .section = "process",
      .help = "How long calls may go on after SIGTERM."},
     {.name = "log.level",
      .type = CONFIG_CHOICE,
      .offset = FIELD(log_level),
      .def = "info",
      .choices = "debug|info|warn|error",
-     .section = "process",
      .help = "The least severe lines that are logged."},
 };
 
+static const struct config_section platform = {.title = "platform", CONFIG_ENTRIES(platform_entries)};
+static const struct config_section runtime = {.title = "runtime", CONFIG_ENTRIES(runtime_entries)};
+static const struct config_section reporter = {.title = "reporter", CONFIG_ENTRIES(reporter_entries)};
+static const struct config_section router = {.title = "router", CONFIG_ENTRIES(router_entries)};
+static const struct config_section process = {.title = "process", CONFIG_ENTRIES(process_entries)};
+static const struct config_section *const sections[] = {&platform, &runtime, &reporter, &router, &process};
+
 const struct config_table agent_config_table = {
-    .entries = entries,
-    .count = sizeof(entries) / sizeof(entries[0]),
+    .sections = sections,
+    .section_count = sizeof sections / sizeof *sections,
     .program = "culvert-agent",
     .env_prefix = "CULVERT_",
 };

@@ -33,13 +33,25 @@ struct config_entry {
     const char *choices; // "debug|info|warn|error"
     bool reloadable;     // takes effect on SIGHUP
     bool secret;         // never printed (connection strings with passwords); value may be "file:/path"
-    const char *section; // heading in the example file
     const char *help;    // one sentence
 };
 
-struct config_table {
+// Settings of one noun, under one heading.
+struct config_section {
+    const char *title;
     const struct config_entry *entries;
     size_t count;
+    // What several settings must be together: adds a line a complaint. Called once each value by itself is right, so
+    // that no text is NULL. May be NULL.
+    void (*check)(const void *values, struct strbuf *problems);
+};
+
+// In the initializer of a section: the entries of an array and how many they are.
+#define CONFIG_ENTRIES(array) .entries = (array), .count = sizeof(array) / sizeof *(array)
+
+struct config_table {
+    const struct config_section *const *sections;
+    size_t section_count;
     const char *program;    // "culvertd"
     const char *env_prefix; // "CULVERT_"
 };

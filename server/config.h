@@ -1,5 +1,6 @@
-// server_config: every setting of culvertd, in one table (see base/config.h for where values come from). Filled once at
-// start, read-only afterwards, shared by all threads; on SIGHUP main reads it again and takes over what is reloadable.
+// server_config: every setting of culvertd. The table is made of sections, one noun a file (server/config/); see
+// base/config.h for where values come from. Filled once at start, read-only afterwards, shared by all threads; on
+// SIGHUP main reads it again and takes over what is reloadable.
 #ifndef CULVERT_SERVER_CONFIG_H
 #define CULVERT_SERVER_CONFIG_H
 
@@ -65,8 +66,6 @@ struct server_config {
 
 extern const struct config_table server_config_table;
 
-// The checks that span several settings; appends to problems. False when there was one.
-bool server_config_check(const struct server_config *config, struct strbuf *problems);
 // Text of a secret setting: as it is, or the content of the file behind "file:". The caller frees it (mem_free_secret).
 MUST_CHECK enum error_code server_config_secret(const char *value, char **out, struct error *err);
 

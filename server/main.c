@@ -98,20 +98,23 @@ static int print_help(void)
     return EXIT_DONE;
 }
 
-// All problems at once, on standard error.
-static bool load(struct process *process)
+// Takes words that are no settings for problems, too; `problems` holds all at once.
+static enum error_code load(struct arguments *arguments, struct server_config *config, struct strbuf *problems)
+{
+    const char *words[WORDS_MAX];
+    int word_count = 0;
+    enum error_code code = config_load(&server_config_table, arguments->file, arguments->setting_count,
+                                       arguments->settings, config, problems, words, &word_count);
+    for (int i = 0; i < word_count; i++)
+        strbuf_addf(problems, "%s: is neither a setting nor a command\n", words[i]);
+    return word_count ? ERROR_INVALID : code;
+}
+
+static bool load_or_say_why(struct process *process)
 {
     struct strbuf problems;
     strbuf_init(&problems, PROBLEMS_BYTES_MAX);
-    struct arguments *arguments = &process->arguments;
-    const char *words[WORDS_MAX];
-    int word_count = 0;
-    bool fine = config_load(&server_config_table, arguments->file, arguments->setting_count, arguments->settings,
-                            process->config, &problems, words, &word_count) == ERROR_NONE;
-    for (int i = 0; i < word_count; i++)
-        strbuf_addf(&problems, "%s: is neither a setting nor a command\n", words[i]);
-    if (word_count) fine = false;
-    if (fine) fine = server_config_check(process->config, &problems);
+    bool fine = load(&process->arguments, process->config, &problems) == ERROR_NONE;
     if (!fine) fprintf(stderr, "culvertd: the configuration is refused:\n%s", problems.at ? problems.at : "");
     strbuf_finish(&problems);
     return fine;
@@ -133,34 +136,15 @@ static void on_terminate(void *arg)
     loop_stop(process->loop);
 }
 
-// What SIGHUP changes besides certificates: the settings are read again, and of them the log level is taken.
-static void reload_log_level(struct process *process)
-{
-    struct server_config *again = mem_zalloc(sizeof *again);
-    struct process copy = {.config = again, .arguments = process->arguments};
-    enum log_level level;
-    if (!load(&copy))
-        log_error("main", "settings_refused_the_old_ones_stay");
-    else if (log_parse_level(str_c(again->log_level), &level, NULL) == ERROR_NONE)
-        log_set_level(level);
-    config_release(&server_config_table, again);
-    mem_free(again);
-}
-
-// The settings as they are now; those that may change while serving are taken over. Names of settings never hold
-// secrets, so that the complaints can be logged.
+// The settings as they are now; the one that may change while serving, the log level, is taken over. Names of settings
+// never hold secrets, so that the complaints can be logged.
 static enum error_code reload_settings(struct process *process, struct error *err)
 {
     struct server_config *config = mem_zalloc(sizeof *config);
-    struct arguments *arguments = &process->arguments;
     struct strbuf problems;
-    strbuf_init(&problems, PROBLEMS_BYTES_MAX);
-    const char *words[WORDS_MAX];
-    int word_count = 0;
-    enum error_code code = config_load(&server_config_table, arguments->file, arguments->setting_count,
-                                       arguments->settings, config, &problems, words, &word_count);
-    if (code == ERROR_NONE && !server_config_check(config, &problems)) code = ERROR_INVALID;
     enum log_level level;
+    strbuf_init(&problems, PROBLEMS_BYTES_MAX);
+    enum error_code code = load(&process->arguments, config, &problems);
     if (code != ERROR_NONE)
         (void)error_set(err, code, "%s", problems.at ? problems.at : "the configuration is refused");
     else if ((code = log_parse_level(str_c(config->log_level), &level, err)) == ERROR_NONE)
@@ -179,7 +163,6 @@ static void on_reload(void *arg)
         log_error("main", "reload_refused", log_err(&err));
         return;
     }
-    reload_log_level(process);
     if (server_reload(process->server, &err) != ERROR_NONE)
         log_error("main", "reload_refused", log_err(&err));
     else
@@ -214,7 +197,7 @@ static int run(struct process *process)
     if (arguments->help) return print_help();
     if (arguments->version) return puts("culvertd " CULVERT_VERSION) < 0;
     if (arguments->example) return print_table(config_print_example), EXIT_DONE;
-    if (!load(process)) return EXIT_USAGE;
+    if (!load_or_say_why(process)) return EXIT_USAGE;
     enum log_level level;
     if (log_parse_level(str_c(process->config->log_level), &level, NULL) == ERROR_NONE) log_set_level(level);
     if (arguments->print) return print_config(process);

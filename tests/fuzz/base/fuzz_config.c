@@ -34,7 +34,9 @@ static const struct config_entry entries[] = {
     {.name = "body_max", .type = CONFIG_BYTES, .offset = AT(bytes), .def = "1MiB", .max = 1 << 30, .help = "Bytes."},
     {.name = "wait", .type = CONFIG_DURATION, .offset = AT(wait_ms), .def = "1s", .help = "Time."},
 };
-static const struct config_table table = {entries, sizeof entries / sizeof *entries, "sample", "CULVERT_FUZZ_"};
+static const struct config_section section = {.title = "Sample", CONFIG_ENTRIES(entries)};
+static const struct config_section *const sections[] = {&section};
+static const struct config_table table = {sections, 1, "sample", "CULVERT_FUZZ_"};
 
 static enum error_code load(const void *at, size_t len, struct sample_config *config, struct strbuf *problems)
 {

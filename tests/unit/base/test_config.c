@@ -19,13 +19,8 @@ struct sample_config {
 
 #define AT(field) offsetof(struct sample_config, field)
 
-static const struct config_entry entries[] = {
-    {.section = "Doors",
-     .name = "api.listen",
-     .type = CONFIG_ADDRESS,
-     .offset = AT(listen),
-     .def = ":8443",
-     .help = "Where to listen."},
+static const struct config_entry door_entries[] = {
+    {.name = "api.listen", .type = CONFIG_ADDRESS, .offset = AT(listen), .def = ":8443", .help = "Where to listen."},
     {.name = "log.level",
      .type = CONFIG_CHOICE,
      .offset = AT(level),
@@ -39,8 +34,9 @@ static const struct config_entry entries[] = {
      .def = "",
      .help = "A certificate."},
     {.name = "title", .type = CONFIG_STRING, .offset = AT(title), .def = NULL, .help = "Something that must be given."},
-    {.section = "Limits",
-     .name = "database.url",
+};
+static const struct config_entry limit_entries[] = {
+    {.name = "database.url",
      .type = CONFIG_STRING,
      .offset = AT(password),
      .def = "",
@@ -62,7 +58,17 @@ static const struct config_entry entries[] = {
      .max = 3600000,
      .help = "How long to wait."},
 };
-static const struct config_table table = {entries, sizeof entries / sizeof *entries, "sample", "SAMPLE_"};
+
+static void check_limits(const void *values, struct strbuf *problems)
+{
+    const struct sample_config *config = values;
+    if (config->loops > 8 && !config->enabled) strbuf_add_c(problems, "loops: more than 8 want enabled\n");
+}
+
+static const struct config_section doors = {.title = "Doors", CONFIG_ENTRIES(door_entries)};
+static const struct config_section limits = {.title = "Limits", CONFIG_ENTRIES(limit_entries), .check = check_limits};
+static const struct config_section *const sections[] = {&doors, &limits};
+static const struct config_table table = {sections, 2, "sample", "SAMPLE_"};
 
 struct fixture {
     char path[64];
@@ -171,6 +177,18 @@ static void test_all_errors_at_once(void **state)
         assert_non_null(strstr(f->problems.at, wanted[i]));
     }
     assert_null(f->config.listen);
+}
+
+// Checks of a section see values that are right each by itself, and no others.
+static void test_sections_are_checked(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(load(f, NULL, (const char *[]){"--title=x", "--loops=9", NULL}), ERROR_INVALID);
+    assert_string_equal(f->problems.at, "loops: more than 8 want enabled\n");
+    assert_null(f->config.title);
+    assert_int_equal(load(f, NULL, (const char *[]){"--loops=9", NULL}), ERROR_INVALID);
+    assert_null(strstr(f->problems.at, "want enabled"));
+    assert_int_equal(load(f, NULL, (const char *[]){"--title=x", "--loops=9", "--enabled", NULL}), ERROR_NONE);
 }
 
 static void test_required_must_not_be_empty(void **state)
@@ -288,6 +306,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_defaults, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_later_sources_win, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_all_errors_at_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_sections_are_checked, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_required_must_not_be_empty, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_misspelt_variables_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_secrets_are_not_shown, set_up, tear_down),

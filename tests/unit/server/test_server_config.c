@@ -1,4 +1,4 @@
-// server_config: the table's defaults hold, the checks that span settings complain, secrets come from files.
+// server_config: the defaults hold, the checks that span settings complain, secrets come from files.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,9 +44,8 @@ static bool load(struct files *files, const char *const *flags)
         argv[argc++] = (char *)(uintptr_t)*flags;
     const char *words[FLAGS_MAX];
     int word_count = 0;
-    bool fine = config_load(&server_config_table, NULL, argc, argv, &files->config, &files->problems, words,
-                            &word_count) == ERROR_NONE;
-    return fine && server_config_check(&files->config, &files->problems);
+    return config_load(&server_config_table, NULL, argc, argv, &files->config, &files->problems, words, &word_count) ==
+           ERROR_NONE;
 }
 
 static void finish(struct files *files)

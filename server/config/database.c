@@ -1,0 +1,54 @@
+// Settings: PostgreSQL.
+#include "server/config/sections.h"
+
+static const struct config_entry entries[] = {
+    {.name = "database.url",
+     .type = CONFIG_STRING,
+     .offset = AT(database_url),
+     .def = NULL,
+     .secret = true,
+     .help = "libpq connection string of the application role; file:/path reads it from a file."},
+    {.name = "database.migrate_url",
+     .type = CONFIG_STRING,
+     .offset = AT(database_migrate_url),
+     .def = "",
+     .secret = true,
+     .help = "Connection string of the owner role, for `culvertd migrate`; empty: database.url."},
+    {.name = "database.connections",
+     .type = CONFIG_INT,
+     .offset = AT(database_connections),
+     .def = "2",
+     .min = 1,
+     .max = 16,
+     .help = "Pipelined connections a loop."},
+    {.name = "database.queue_max",
+     .type = CONFIG_INT,
+     .offset = AT(database_queue_max),
+     .def = "1024",
+     .min = 16,
+     .max = 65536,
+     .help = "Transactions that may wait on a loop; more are refused at once."},
+    {.name = "database.statement_timeout",
+     .type = CONFIG_DURATION,
+     .offset = AT(database_statement_timeout_ms),
+     .def = "10s",
+     .min = 100,
+     .max = 10 * MINUTE,
+     .help = "PostgreSQL ends a statement that runs longer."},
+    {.name = "database.deadline",
+     .type = CONFIG_DURATION,
+     .offset = AT(database_deadline_ms),
+     .def = "15s",
+     .min = 100,
+     .max = 10 * MINUTE,
+     .help = "How long a request waits for its transaction, queueing and reconnects included."},
+};
+
+static void check(const void *values, struct strbuf *problems)
+{
+    const struct server_config *config = values;
+    if (config->database_url[0] == '\0') strbuf_add_c(problems, "database.url: is empty\n");
+}
+
+const struct config_section server_config_database = {
+    .title = "PostgreSQL 15 (required)", CONFIG_ENTRIES(entries), .check = check};

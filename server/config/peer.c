@@ -1,0 +1,35 @@
+// Settings: the hop between replicas.
+#include "server/config/sections.h"
+
+static const struct config_entry entries[] = {
+    {.name = "peer.connections_max",
+     .type = CONFIG_INT,
+     .offset = AT(peer_connections_max),
+     .def = "256",
+     .min = 1,
+     .max = 65536,
+     .help = "Connections of other replicas to the peer door, a loop."},
+    {.name = "peer.streams_max",
+     .type = CONFIG_INT,
+     .offset = AT(peer_streams_max),
+     .def = "4096",
+     .min = 1,
+     .max = 1000000,
+     .help = "Calls at once on one connection between two replicas."},
+    {.name = "peer.idle_timeout",
+     .type = CONFIG_DURATION,
+     .offset = AT(peer_idle_timeout_ms),
+     .def = "1m",
+     .min = SECOND,
+     .max = 60 * MINUTE,
+     .help = "A connection to another replica that carries no call is closed after this time."},
+    {.name = "registry.entries_max",
+     .type = CONFIG_INT,
+     .offset = AT(registry_entries_max),
+     .def = "16384",
+     .min = 16,
+     .max = 1000000,
+     .help = "Runtimes whose replica a loop remembers."},
+};
+
+const struct config_section server_config_peer = {.title = "Other replicas", CONFIG_ENTRIES(entries)};

@@ -1,0 +1,78 @@
+// Settings: from intake to the transaction.
+#include "server/config/sections.h"
+
+static const struct config_entry entries[] = {
+    {.name = "reports.batch_count",
+     .type = CONFIG_INT,
+     .offset = AT(reports_batch_count),
+     .def = "256",
+     .min = 1,
+     .max = 256,
+     .help = "Reports in one transaction."},
+    {.name = "reports.batch_bytes",
+     .type = CONFIG_BYTES,
+     .offset = AT(reports_batch_bytes),
+     .def = "4MiB",
+     .min = 64 * KIB,
+     .max = 32 * MIB,
+     .help = "Bytes in one transaction (a single larger report makes one of its own)."},
+    {.name = "reports.batch_delay",
+     .type = CONFIG_DURATION,
+     .offset = AT(reports_batch_delay_ms),
+     .def = "5ms",
+     .max = SECOND,
+     .help = "How long a report waits for others to share its transaction."},
+    {.name = "reports.queue_max",
+     .type = CONFIG_BYTES,
+     .offset = AT(reports_queue_bytes_max),
+     .def = "64MiB",
+     .min = 16 * MIB,
+     .max = 16 * GIB,
+     .help = "Reports that wait on a loop; beyond it tunnels are paused and HTTP gets 503."},
+    {.name = "reports.transactions",
+     .type = CONFIG_INT,
+     .offset = AT(reports_transactions),
+     .def = "0",
+     .max = 64,
+     .help = "Transactions of reports in flight on a loop. When one may go, it is that of the account that was given "
+             "least so far. 0: as many as database.connections."},
+    {.name = "reports.account_share",
+     .type = CONFIG_INT,
+     .offset = AT(reports_account_share),
+     .def = "25",
+     .min = 1,
+     .max = 100,
+     .help = "Percent of reports.queue_max that one account may hold; beyond it its tunnels are paused and HTTP gets "
+             "429."},
+    {.name = "reports.runtime_share",
+     .type = CONFIG_INT,
+     .offset = AT(reports_runtime_share),
+     .def = "12",
+     .min = 1,
+     .max = 100,
+     .help = "The same for one runtime."},
+    {.name = "reports.noise_burst",
+     .type = CONFIG_INT,
+     .offset = AT(reports_noise_burst),
+     .def = "30",
+     .max = 1000000,
+     .help =
+         "Changes of one object at once that are still no noise. Who goes on like that is shown as a noisy object of "
+         "its runtime; nothing is refused. 0: nobody is shown."},
+    {.name = "reports.noise_interval",
+     .type = CONFIG_DURATION,
+     .offset = AT(reports_noise_interval_ms),
+     .def = "2s",
+     .min = 1,
+     .max = 60 * MINUTE,
+     .help = "How often an object may change for ever without being noisy."},
+};
+
+static void check(const void *values, struct strbuf *problems)
+{
+    const struct server_config *config = values;
+    if (config->reports_batch_bytes > config->reports_queue_bytes_max)
+        strbuf_add_c(problems, "reports.batch_bytes: is larger than reports.queue_max\n");
+}
+
+const struct config_section server_config_reports = {.title = "Reports", CONFIG_ENTRIES(entries), .check = check};

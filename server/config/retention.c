@@ -1,0 +1,29 @@
+// Settings: how long things are kept, and how often what is not kept is looked for.
+#include "server/config/sections.h"
+
+static const struct config_entry entries[] = {
+    {.name = "reports.sweep_interval",
+     .type = CONFIG_DURATION,
+     .offset = AT(sweep_interval_ms),
+     .def = "10m",
+     .min = SECOND,
+     .max = DAY,
+     .help = "How often manifests that no row names any more, and old tombstones, are removed."},
+    {.name = "events.keep",
+     .type = CONFIG_DURATION,
+     .offset = AT(events_keep_ms),
+     .def = "90d",
+     .min = 7 * DAY,
+     .max = 3650 * DAY,
+     .help = "How long events of event sources (POST /2.0/api/events/event-payload) are kept, in whole weeks."},
+    {.name = "history.keep",
+     .type = CONFIG_DURATION,
+     .offset = AT(history_keep_ms),
+     .def = "400d",
+     .min = 7 * DAY,
+     .max = 36500 * DAY,
+     .help = "How long deployments, sync operations and workflows are kept, in whole days; an account may have its own "
+             "(culvertd admin set-retention). What runs now stays, however old."},
+};
+
+const struct config_section server_config_retention = {.title = "What is kept", CONFIG_ENTRIES(entries)};

@@ -1,0 +1,70 @@
+// Settings: certificates and keys of the doors.
+#include "server/config/sections.h"
+
+static const struct config_entry entries[] = {
+    {.name = "tls.certificate_file",
+     .type = CONFIG_PATH,
+     .offset = AT(tls_certificate_file),
+     .def = NULL,
+     .help = "Certificate chain (PEM) of the API door, and of the other doors unless they name their own."},
+    {.name = "tls.key_file",
+     .type = CONFIG_PATH,
+     .offset = AT(tls_key_file),
+     .def = NULL,
+     .help = "Private key (PEM) to it."},
+    {.name = "tunnel.tls.certificate_file",
+     .type = CONFIG_PATH,
+     .offset = AT(tunnel_tls_certificate_file),
+     .def = "",
+     .help = "Certificate chain of the tunnel door."},
+    {.name = "tunnel.tls.key_file",
+     .type = CONFIG_PATH,
+     .offset = AT(tunnel_tls_key_file),
+     .def = "",
+     .help = "Private key to it."},
+    {.name = "ingress.tls.certificate_file",
+     .type = CONFIG_PATH,
+     .offset = AT(ingress_tls_certificate_file),
+     .def = "",
+     .help = "Certificate chain of the ingress door (wildcard of tunnel.domain)."},
+    {.name = "ingress.tls.key_file",
+     .type = CONFIG_PATH,
+     .offset = AT(ingress_tls_key_file),
+     .def = "",
+     .help = "Private key to it."},
+    {.name = "peer.tls.certificate_file",
+     .type = CONFIG_PATH,
+     .offset = AT(peer_tls_certificate_file),
+     .def = "",
+     .help = "Certificate chain that this replica shows to others; its subjectAltName has the DNS name or the URI "
+             "culvert-replica."},
+    {.name = "peer.tls.key_file",
+     .type = CONFIG_PATH,
+     .offset = AT(peer_tls_key_file),
+     .def = "",
+     .help = "Private key to it."},
+    {.name = "peer.tls.ca_file",
+     .type = CONFIG_PATH,
+     .offset = AT(peer_tls_ca_file),
+     .def = "",
+     .help = "The CA of all replicas' certificates; no other is trusted on the peer door."},
+};
+
+void server_config_check_pair(const char *what, const char *certificate, const char *key, struct strbuf *problems)
+{
+    if ((certificate[0] == '\0') != (key[0] == '\0'))
+        strbuf_addf(problems, "%s.certificate_file and %s.key_file: give both or none\n", what, what);
+}
+
+static void check(const void *values, struct strbuf *problems)
+{
+    const struct server_config *config = values;
+    if (config->tls_certificate_file[0] == '\0' || config->tls_key_file[0] == '\0')
+        strbuf_add_c(problems, "tls.certificate_file and tls.key_file: are needed; culvertd serves no plain HTTP\n");
+    server_config_check_pair("tunnel.tls", config->tunnel_tls_certificate_file, config->tunnel_tls_key_file, problems);
+    server_config_check_pair("ingress.tls", config->ingress_tls_certificate_file, config->ingress_tls_key_file,
+                             problems);
+}
+
+const struct config_section server_config_tls = {
+    .title = "TLS (1.2 and 1.3); on SIGHUP the same files are read again", CONFIG_ENTRIES(entries), .check = check};
