@@ -1,0 +1,293 @@
+#include "server/reports/lane.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+enum { RETRY_BASE_MS = 50, RETRY_CAP_MS = 2000, CONFLICTS_MAX = 3, DEFECTS_MAX = 8 };
+
+struct lane *lane_create(const struct lane_options *options, struct str account_id)
+{
+    uint64_t slots = options->handler->batch_count;
+    struct lane *lane = mem_zalloc(sizeof *lane);
+    lane->options = options;
+    snprintf(lane->account_id, sizeof lane->account_id, "%.*s", STR_ARG(account_id));
+    lane->in_flight = mem_array(slots, sizeof *lane->in_flight);
+    lane->ended = mem_array(slots, sizeof *lane->ended);
+    lane->ahead = mem_array(slots, sizeof *lane->ahead);
+    backoff_init(&lane->backoff, RETRY_BASE_MS, RETRY_CAP_MS);
+    return lane;
+}
+
+void lane_destroy(struct lane *lane)
+{
+    mem_free(lane->in_flight);
+    mem_free(lane->ended);
+    mem_free(lane->ahead);
+    mem_free(lane);
+}
+
+static void end(struct lane *lane, struct event_item *item, const struct error *err,
+                const struct report_outcome *outcome)
+{
+    lane->options->end(lane->options->ctx, item, err, outcome);
+}
+
+static void discard_next(struct lane *lane)
+{
+    lane->options->handler->discard(lane->next_transaction);
+    lane->next_transaction = NULL;
+    lane->is_ready = false;
+}
+
+void lane_end_all(struct lane *lane, const struct error *err)
+{
+    if (lane->aside) end(lane, lane->aside, err, NULL);
+    lane->aside = NULL;
+    for (size_t i = 0; i < lane->in_flight_count; i++)
+        end(lane, lane->in_flight[i], err, NULL);
+    lane->in_flight_count = 0;
+    discard_next(lane);
+    for (size_t i = 0; i < lane->ahead_count; i++)
+        end(lane, lane->ahead[i], err, NULL);
+    lane->ahead_count = 0;
+    for (struct event_item *item; (item = event_line_take(&lane->waiting));)
+        end(lane, item, err, NULL);
+}
+
+// ---- waiting -------------------------------------------------------------------------------------------------------
+
+void lane_add(struct lane *lane, struct event_item *item)
+{
+    if (lane->waiting.count == 0) lane->since_ms = clock_mono_ms();
+    event_line_add(&lane->waiting, item);
+}
+
+bool lane_is_empty(const struct lane *lane)
+{
+    return lane->waiting.count == 0 && lane->in_flight_count == 0 && lane->ahead_count == 0 && !lane->busy;
+}
+
+// What waits will find out when the database is back; without that, the first report after a while does.
+bool lane_is_away(const struct lane *lane)
+{
+    bool waits = lane->waiting.count > 0 || lane->in_flight_count > 0 || lane->ahead_count > 0;
+    return (lane->away && waits) || lane->not_before_ms > clock_mono_ms();
+}
+
+// While one is in flight only a full one is made ready: what comes until then shares it.
+uint64_t lane_wait_ms(const struct lane *lane, uint64_t now_ms)
+{
+    const struct event_handler_options *options = lane->options->handler;
+    if (lane->waiting.count == 0 || lane->ahead_count || lane->busy) return UINT64_MAX;
+    if (lane->not_before_ms > now_ms) return lane->in_flight_count ? UINT64_MAX : lane->not_before_ms - now_ms;
+    bool is_full = lane->waiting.count >= options->batch_count || lane->waiting.bytes >= options->batch_bytes;
+    if (lane->in_flight_count) return is_full && !lane->alone ? 0 : UINT64_MAX;
+    if (is_full || lane->alone) return 0;
+    uint64_t due = lane->since_ms + options->batch_delay_ms;
+    return due > now_ms ? due - now_ms : 0;
+}
+
+// ---- going ---------------------------------------------------------------------------------------------------------
+
+static void on_ready(void *arg)
+{
+    struct lane *lane = arg;
+    lane->is_ready = true;
+    lane->options->on_ready(lane->options->ctx);
+}
+
+void lane_prepare(struct lane *lane)
+{
+    const struct event_handler_options *options = lane->options->handler;
+    size_t most = lane->alone ? 1 : options->batch_count;
+    size_t bytes = 0;
+    if (lane->defects >= DEFECTS_MAX && lane->defects % 2 == 0 && lane->waiting.count > 1) {
+        lane->aside = event_line_take(&lane->waiting);
+        most = 1;
+    }
+    while (lane->waiting.first && lane->ahead_count < most) {
+        if (lane->ahead_count && bytes + lane->waiting.first->bytes > options->batch_bytes) break;
+        struct event_item *item = event_line_take(&lane->waiting);
+        bytes += item->bytes;
+        lane->ahead[lane->ahead_count++] = item;
+    }
+    lane->since_ms = clock_mono_ms();
+    struct report *reports = mem_array(lane->ahead_count, sizeof *reports);
+    for (size_t i = 0; i < lane->ahead_count; i++)
+        reports[i] = lane->ahead[i]->report;
+    lane->next_transaction = options->prepare(options->pg, options->known, reports, lane->ahead_count, on_ready, lane);
+    mem_free(reports);
+}
+
+bool lane_may_go(const struct lane *lane)
+{
+    return lane->is_ready && lane->next_transaction && !lane->in_flight_count;
+}
+
+size_t lane_bytes_ahead(const struct lane *lane)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < lane->ahead_count; i++)
+        bytes += lane->ahead[i]->bytes;
+    return bytes;
+}
+
+static void on_applied(void *arg, const struct error *err, const struct report_outcome *outcomes, size_t count)
+{
+    struct lane *lane = arg;
+    lane->options->on_applied(lane->options->ctx, lane, err, outcomes, count);
+}
+
+void lane_submit(struct lane *lane)
+{
+    struct report_transaction *transaction = lane->next_transaction;
+    struct event_item **free_slots = lane->in_flight;
+    lane->in_flight = lane->ahead;
+    lane->in_flight_count = lane->ahead_count;
+    lane->ahead = free_slots;
+    lane->ahead_count = 0;
+    lane->next_transaction = NULL;
+    lane->is_ready = false;
+    lane->started_us = clock_mono_us();
+    lane->options->handler->submit(transaction, on_applied, lane);
+}
+
+// ---- success -------------------------------------------------------------------------------------------------------
+
+static void refuse(struct lane *lane, struct event_item *item, const struct error *err)
+{
+    if (lane->alone) lane->alone--;
+    lane->defects = 0;
+    struct report_outcome refused = {.result = REPORT_REFUSED, .detail = err->text};
+    log_warn("event_handler", "report_refused", log_str("account", item->report.account_id),
+             log_str("runtime", item->report.runtime), log_str("kind", item->report.kind),
+             log_str("name", item->report.name), log_err(err));
+    end(lane, item, NULL, &refused);
+}
+
+// The one behind it was answered: so it is the report that cannot be applied, not the database that cannot apply.
+static void refuse_aside(struct lane *lane)
+{
+    struct event_item *item = lane->aside;
+    struct error err;
+    if (!item) return;
+    lane->aside = NULL;
+    error_set(&err, ERROR_INTERNAL, "%u tries met an internal error, others did not", lane->defects);
+    refuse(lane, item, &err);
+}
+
+struct event_item **lane_succeeded(struct lane *lane, size_t count)
+{
+    refuse_aside(lane);
+    backoff_reset(&lane->backoff);
+    lane->away = false;
+    lane->not_before_ms = 0;
+    lane->conflicts = lane->defects = 0;
+    if (lane->alone) lane->alone -= count < lane->alone ? count : lane->alone;
+    struct event_item **items = lane->in_flight;
+    lane->in_flight = lane->ended;
+    lane->ended = items;
+    lane->in_flight_count = 0;
+    return items;
+}
+
+// ---- failure -------------------------------------------------------------------------------------------------------
+
+static void put_all_back(struct lane *lane)
+{
+    discard_next(lane);
+    while (lane->ahead_count)
+        event_line_add_head(&lane->waiting, lane->ahead[--lane->ahead_count]);
+    while (lane->in_flight_count)
+        event_line_add_head(&lane->waiting, lane->in_flight[--lane->in_flight_count]);
+    if (lane->aside) event_line_add_head(&lane->waiting, lane->aside);
+    lane->aside = NULL;
+}
+
+// The patient ones wait in their order; the others are told, also those that were not yet tried: they would be too.
+static void put_back(struct lane *lane, const struct error *err)
+{
+    put_all_back(lane);
+    struct event_line all = lane->waiting, told = {0};
+    lane->waiting = (struct event_line){0};
+    for (struct event_item *item; (item = event_line_take(&all));)
+        event_line_add(item->patient ? &lane->waiting : &told, item);
+    for (struct event_item *item; (item = event_line_take(&told));)
+        end(lane, item, err, NULL);
+}
+
+static bool is_about_the_data(enum error_code code)
+{
+    return code == ERROR_INVALID || code == ERROR_TOO_LARGE || code == ERROR_NOT_FOUND;
+}
+
+// The one report that cannot be applied: it is kept out, the others go on.
+static void refuse_the_one(struct lane *lane, const struct error *err)
+{
+    struct event_item *item = lane->in_flight[0];
+    lane->in_flight_count = 0;
+    refuse(lane, item, err);
+}
+
+static void back_off(struct lane *lane)
+{
+    lane->not_before_ms = clock_mono_ms() + backoff_next_ms(&lane->backoff) + 1;
+}
+
+// A defect of ours or of the database, met by one report: it is nobody's fault who sent it, so nothing is refused for
+// it. It is tried again, and after some tries in turns with the one behind it (lane_prepare).
+static void hold(struct lane *lane, const struct error *err)
+{
+    struct event_item *item = lane->in_flight[0];
+    lane->defects++;
+    if (lane->aside) { // so it is not the report: those who can come again are told to
+        struct error told;
+        error_set(&told, ERROR_UNAVAILABLE, "%.*s", ERROR_TEXT_BYTES - 1, err->text);
+        put_back(lane, &told);
+    } else if (item->patient) {
+        put_all_back(lane);
+    } else {
+        lane->in_flight_count = lane->defects = 0;
+        if (lane->alone) lane->alone--;
+        end(lane, item, err, NULL);
+        return;
+    }
+    if (!lane->alone) lane->alone = 1;
+    back_off(lane);
+}
+
+void lane_failed(struct lane *lane, const struct error *err)
+{
+    size_t count = lane->in_flight_count;
+    if (is_about_the_data(err->code)) refuse_aside(lane); // the database does answer
+    if (is_about_the_data(err->code) && count == 1) {
+        refuse_the_one(lane, err);
+        return;
+    }
+    if (err->code != ERROR_CANCELLED)
+        log_warn("event_handler", "transaction_failed", log_c("account", lane->account_id), log_uint("reports", count),
+                 log_c("code", error_code_name(err->code)), log_err(err));
+    if (err->code == ERROR_INTERNAL && count == 1) {
+        hold(lane, err);
+        return;
+    }
+    bool split = is_about_the_data(err->code) || err->code == ERROR_INTERNAL || err->code == ERROR_TIMEOUT;
+    if (split && count > lane->alone) lane->alone = count;
+    if (is_about_the_data(err->code) || err->code == ERROR_INTERNAL) {
+        put_all_back(lane);
+        return;
+    }
+    // Somebody else was faster: nothing of the caller's, so that all are tried again, for a while.
+    if (err->code == ERROR_CONFLICT && lane->conflicts++ < CONFLICTS_MAX) {
+        put_all_back(lane);
+    } else {
+        struct error told = *err;
+        if (told.code == ERROR_CONFLICT) told.code = ERROR_UNAVAILABLE;
+        lane->away = true;
+        put_back(lane, &told);
+    }
+    back_off(lane);
+}
