@@ -4,6 +4,12 @@
 
 #include "base/mem.h"
 
+enum { BUCKETS = 4096 };
+
+struct source_table {
+    struct source *buckets[BUCKETS]; // by the session's id, which counts up
+};
+
 void hook_init(struct hook *hook, struct source *source)
 {
     hook->next = hook->prev = hook;
@@ -88,4 +94,59 @@ struct source *passage_leave(struct passage *passage, bool done)
 void passage_withdraw(struct passage *passage)
 {
     (void)passage_leave(passage, true);
+}
+
+// ---- all of them ---------------------------------------------------------------------------------------------------
+
+struct source_table *source_table_create(void)
+{
+    return mem_zalloc(sizeof(struct source_table));
+}
+
+void source_table_destroy(struct source_table *table)
+{
+    for (size_t i = 0; i < BUCKETS; i++) {
+        for (struct source *source = table->buckets[i], *next; source; source = next) {
+            next = source->next;
+            source_destroy(source);
+        }
+    }
+    mem_free(table);
+}
+
+static bool same_ref(struct tunnel_session_ref a, struct tunnel_session_ref b)
+{
+    return a.node == b.node && a.id == b.id;
+}
+
+// The link that points to it, or the one at the end of its bucket.
+static struct source **find_link(struct source_table *table, struct tunnel_session_ref ref)
+{
+    struct source **link = &table->buckets[ref.id % BUCKETS];
+    while (*link && !same_ref((*link)->ref, ref))
+        link = &(*link)->next;
+    return link;
+}
+
+struct source *source_table_find(const struct source_table *table, struct tunnel_session_ref ref)
+{
+    struct source *source = table->buckets[ref.id % BUCKETS];
+    while (source && !same_ref(source->ref, ref))
+        source = source->next;
+    return source;
+}
+
+struct source *source_table_get(struct source_table *table, const struct tunnel_session_info *session)
+{
+    struct source **link = find_link(table, session->ref);
+    if (!*link) *link = source_create(session);
+    return *link;
+}
+
+void source_table_remove(struct source_table *table, struct tunnel_session_ref ref)
+{
+    struct source **link = find_link(table, ref), *source = *link;
+    if (!source) return;
+    *link = source->next;
+    source_destroy(source);
 }

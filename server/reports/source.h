@@ -67,4 +67,13 @@ struct source *passage_leave(struct passage *passage, bool done);
 // It was never sent.
 void passage_withdraw(struct passage *passage);
 
+// Those of a loop, by session.
+struct source_table;
+struct source_table *source_table_create(void);
+void source_table_destroy(struct source_table *table);                                             // and all in it
+struct source *source_table_find(const struct source_table *table, struct tunnel_session_ref ref); // NULL: none
+// Finds or makes it.
+struct source *source_table_get(struct source_table *table, const struct tunnel_session_info *session);
+void source_table_remove(struct source_table *table, struct tunnel_session_ref ref); // and ends it, if there is one
+
 #endif
