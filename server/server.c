@@ -43,6 +43,11 @@ static void on_session_open(void *ctx, struct tunnel_node *node, const struct tu
     sessions_on_open(worker_of(ctx, node)->sessions, session);
 }
 
+static void on_session_retired(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session)
+{
+    sessions_on_retired(worker_of(ctx, node)->sessions, session);
+}
+
 static void on_session_closed(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session,
                               const char *reason)
 {
@@ -91,6 +96,7 @@ static struct tunnel_broker *create_broker(struct server *server, struct error *
         .authenticate = authenticate,
         .on_session_opening = on_session_opening,
         .on_session_open = on_session_open,
+        .on_session_retired = on_session_retired,
         .on_session_closed = on_session_closed,
         .on_session_lag = on_session_lag,
         .on_report = on_report,

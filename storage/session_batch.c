@@ -34,7 +34,7 @@ struct open_call {
     void *arg;
     size_t count, group_count;
     struct open_group groups[SESSION_BATCH_MAX];
-    uint64_t epochs[SESSION_BATCH_MAX];
+    struct session_grant grants[SESSION_BATCH_MAX];
     char *names[SESSION_BATCH_MAX]; // runtimes, owned
 };
 
@@ -51,7 +51,8 @@ static void take_epochs(struct open_call *call, const struct open_group *group, 
         }
         uint64_t epoch;
         if (tried < group->count && parse_u64(pg_rows_get(rows, row, 1), 1, INT64_MAX, &epoch, NULL) == ERROR_NONE)
-            call->epochs[at] = epoch;
+            call->grants[at] =
+                (struct session_grant){.epoch = epoch, .stands_by = str_eq(pg_rows_get(rows, row, 2), STR("t"))};
     }
 }
 
@@ -61,7 +62,7 @@ static void on_open(void *arg, const struct error *err, const struct pg_rows *re
     struct open_call *call = arg;
     for (size_t i = 0; i < call->group_count && !err; i++)
         take_epochs(call, &call->groups[i], &results[call->groups[i].answer]);
-    call->on_done(call->arg, err, err ? NULL : call->epochs);
+    call->on_done(call->arg, err, err ? NULL : call->grants);
     for (size_t i = 0; i < call->count; i++)
         mem_free(call->names[i]);
     mem_free(call);
@@ -77,6 +78,7 @@ static void add_session(struct strbuf *text, const struct session_new *session)
     add_member(text, "b", session->boot_id);
     add_member(text, "v", session->agent_version);
     add_member(text, "a", session->remote);
+    if (session->waits) strbuf_add_c(text, ",\"w\":true");
     strbuf_add_byte(text, '}');
 }
 
@@ -93,6 +95,7 @@ static void add_group(struct pg_batch *batch, struct open_call *call, struct str
     if (group.first) pg_batch_switch_account(batch, sessions[group.first].account_id);
     const struct pg_param params[] = {pg_text(str_c(sessions[group.first].account_id)), pg_text(strbuf_str(&text)),
                                       pg_text(replica)};
+    pg_batch_add(batch, &statement_sessions_lock, 2, params);
     group.answer = pg_batch_count(batch);
     pg_batch_add(batch, &statement_sessions_epochs, 2, params);
     pg_batch_add(batch, &statement_sessions_supersede, 2, params);

@@ -11,11 +11,18 @@ enum { SESSION_BATCH_MAX = 256 };
 struct session_new {
     const char *account_id;
     struct str runtime, runtime_id, session_id, instance_id, boot_id, agent_version, remote;
+    bool waits; // it was told to stand by before
 };
-// epochs[i] belongs to sessions[i]; 0: the runtime was deleted or made anew. NULL with err: none was opened.
-typedef void (*session_batch_opened)(void *arg, const struct error *err, const uint64_t *epochs);
-// Takes the next epoch of each runtime and records the sessions. 1 <= count <= SESSION_BATCH_MAX, ordered by account
-// and runtime (session_batch_compare), no runtime twice. All is copied.
+// epoch 0: the runtime was deleted or made anew. stands_by: another instance has that epoch and keeps it.
+struct session_grant {
+    uint64_t epoch;
+    bool stands_by;
+};
+// grants[i] belongs to sessions[i]. NULL with err: none was opened.
+typedef void (*session_batch_opened)(void *arg, const struct error *err, const struct session_grant *grants);
+// Takes the next epoch of each runtime and records the sessions; instances of one runtime that keep replacing each
+// other are told to stand by instead (storage/session_batch.sql has the rule). 1 <= count <= SESSION_BATCH_MAX, ordered
+// by account and runtime (session_batch_compare), no runtime twice. All is copied.
 void session_batch_open(struct pg *pg, struct str replica, const struct session_new *sessions, size_t count,
                         session_batch_opened on_done, void *arg);
 

@@ -1,6 +1,6 @@
 -- Many sessions at once, one transaction for any number of accounts; $1 is the account, $2 a JSON array of its sessions
--- [{"r": runtime, "i": runtime id, "s": session id, "n": instance, "b": boot, "v": agent version, "a": remote}], each runtime once,
--- in the order of runtimes. Several statements, not one: what a rival transaction has committed while the epoch's row was
+-- [{"r": runtime, "i": runtime id, "s": session id, "n": instance, "b": boot, "v": agent version, "a": remote, "w": it has
+-- stood by}], each runtime once, in the order of runtimes. Several statements, not one: what a rival transaction has committed while the epoch's row was
 -- waited for must be seen by those that follow.
 --
 -- Each is written as the loop that it must be: the array outside, a look at one key inside (LATERAL, with OFFSET 0 or a
@@ -11,19 +11,60 @@
 -- name: sessions_by_key
 SELECT set_config('enable_seqscan', 'off', true)
 
+-- Whoever asks for the same runtime waits here, so that what is decided next sees all that was decided before.
+-- name: sessions_lock
+SELECT e.epoch
+  FROM json_to_recordset($2::json) AS x (r text)
+ CROSS JOIN LATERAL (
+       SELECT epoch FROM runtime_epochs WHERE account_id = $1 AND runtime = x.r
+          FOR UPDATE) e
+
 -- The epoch outlives session and runtime. After a restore of an older backup sessions from before it may still have
 -- reported: the next epoch is above theirs, too. Nothing happens for a runtime that was deleted or made anew meanwhile.
+--
+-- Newest wins, unless the runtime's agents are rivals: this would be the third take-over from a living instance within a
+-- minute, and whoever asks has served within it (an update brings instances that have not). They stay rivals for ten
+-- minutes after the last sign of it. Of rivals the one with the lower id serves; the others stand by and keep asking ("w"),
+-- and who has stood by takes over from nobody that lives. Then the epoch stays, and stood_by_at is this moment.
 -- name: sessions_epochs
-INSERT INTO runtime_epochs (account_id, runtime, epoch)
-SELECT t.account_id, t.runtime, 1 + coalesce((SELECT greatest(p.epoch, p.fence_epoch) FROM report_positions p
-                                               WHERE p.account_id = t.account_id AND p.runtime = t.runtime), 0)
-  FROM json_to_recordset($2::json) AS x (r text, i text)
- CROSS JOIN LATERAL (
-       SELECT account_id, runtime FROM runtimes
-        WHERE account_id = $1 AND runtime = x.r AND runtime_id = x.i
-          FOR KEY SHARE) t
-ON CONFLICT (account_id, runtime) DO UPDATE SET epoch = greatest(runtime_epochs.epoch + 1, excluded.epoch)
-RETURNING runtime, epoch
+WITH asked AS MATERIALIZED (
+    SELECT t.account_id, t.runtime, x.n, coalesce(x.w, false) AS waits, s.instance_id AS serving,
+           s.instance_id IS NOT NULL
+           AND (coalesce(e.rivals_until > now(), false) OR (h.take_overs >= 2 AND h.has_served)) AS rivals
+      FROM json_to_recordset($2::json) AS x (r text, i text, n text, w boolean)
+     CROSS JOIN LATERAL (
+           SELECT account_id, runtime FROM runtimes
+            WHERE account_id = $1 AND runtime = x.r AND runtime_id = x.i
+              FOR KEY SHARE) t
+      LEFT JOIN LATERAL (
+           SELECT epoch, rivals_until FROM runtime_epochs WHERE account_id = $1 AND runtime = t.runtime
+           OFFSET 0) e ON true
+      LEFT JOIN LATERAL (
+           SELECT o.instance_id
+             FROM tunnel_sessions o
+             JOIN replica_leases l ON l.replica = o.replica AND l.expires_at > now()
+            WHERE o.account_id = $1 AND o.runtime = t.runtime AND o.epoch = e.epoch AND o.closed_at IS NULL
+              AND o.instance_id <> x.n
+           OFFSET 0) s ON true
+      LEFT JOIN LATERAL (
+           SELECT count(*) FILTER (WHERE p.close_reason = 'superseded' AND p.instance_id <> q.instance_id) AS take_overs,
+                  bool_or(p.instance_id = x.n) AS has_served
+             FROM tunnel_sessions p
+             LEFT JOIN tunnel_sessions q ON q.account_id = $1 AND q.runtime = p.runtime AND q.epoch = p.epoch + 1
+            WHERE p.account_id = $1 AND p.runtime = t.runtime AND p.epoch > e.epoch - 20
+              AND p.closed_at > now() - interval '1 minute') h ON s.instance_id IS NOT NULL)
+INSERT INTO runtime_epochs AS own (account_id, runtime, epoch, rivals_until, stood_by_at)
+SELECT a.account_id, a.runtime,
+       1 + coalesce((SELECT greatest(p.epoch, p.fence_epoch) FROM report_positions p
+                      WHERE p.account_id = a.account_id AND p.runtime = a.runtime), 0),
+       CASE WHEN a.rivals THEN now() + interval '10 minutes' END,
+       CASE WHEN a.serving IS NOT NULL AND (a.waits OR (a.rivals AND a.serving < a.n)) THEN now() END
+  FROM asked a
+ON CONFLICT (account_id, runtime) DO UPDATE
+   SET epoch = CASE WHEN excluded.stood_by_at IS NULL THEN greatest(own.epoch + 1, excluded.epoch) ELSE own.epoch END,
+       rivals_until = greatest(own.rivals_until, excluded.rivals_until),
+       stood_by_at = excluded.stood_by_at
+RETURNING runtime, epoch, stood_by_at IS NOT NULL
 
 -- name: sessions_supersede
 WITH stale AS MATERIALIZED (
@@ -31,6 +72,8 @@ WITH stale AS MATERIALIZED (
       FROM json_to_recordset($2::json) AS x (r text, i text)
      CROSS JOIN LATERAL (
            SELECT runtime FROM runtimes WHERE account_id = $1 AND runtime = x.r AND runtime_id = x.i OFFSET 0) t
+     CROSS JOIN LATERAL (
+           SELECT FROM runtime_epochs WHERE account_id = $1 AND runtime = t.runtime AND stood_by_at IS NULL OFFSET 0) e
      CROSS JOIN LATERAL (
            SELECT ctid AS place FROM tunnel_sessions
             WHERE account_id = $1 AND runtime = t.runtime AND closed_at IS NULL
@@ -48,7 +91,8 @@ WITH wanted AS MATERIALIZED (
             WHERE account_id = $1 AND runtime = x.r AND runtime_id = x.i
            OFFSET 0) t
      CROSS JOIN LATERAL (
-           SELECT account_id, runtime, epoch FROM runtime_epochs WHERE account_id = $1 AND runtime = t.runtime
+           SELECT account_id, runtime, epoch FROM runtime_epochs
+            WHERE account_id = $1 AND runtime = t.runtime AND stood_by_at IS NULL
            OFFSET 0) e),
 first AS (
     UPDATE runtimes t SET first_session_at = now(), updated_at = now()

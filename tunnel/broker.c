@@ -98,6 +98,27 @@ void tunnel_broker_supersede(struct tunnel_broker *broker, const char *account_i
                                  &pattern);
 }
 
+static void broker_on_wake(struct tunnel_node *node, void *arg)
+{
+    struct broker_order *order = arg;
+    struct tunnel_session *session = node->closed ? NULL : id_map_get(&node->sessions, order->id);
+    if (session) tunnel_session_wake_spare(session);
+    mem_free(order);
+}
+
+static void broker_on_spare(void *arg, struct tunnel_session_ref ref)
+{
+    struct tunnel_broker *broker = arg;
+    struct broker_order *order = mem_zalloc(sizeof(*order));
+    order->id = ref.id;
+    if (!tunnel_node_post(broker, ref.node, broker_on_wake, order)) mem_free(order);
+}
+
+void tunnel_broker_wake_spares(struct tunnel_broker *broker, struct str account_id, struct str runtime)
+{
+    tunnel_directory_match_spares(broker->directory, account_id, runtime, broker_on_spare, broker);
+}
+
 static void broker_on_older(void *arg, struct tunnel_session_ref ref)
 {
     (void)ref;

@@ -53,6 +53,7 @@ struct tunnel_session_info {
     struct tunnel_session_ref ref;
     struct tunnel_identity identity;
     uint64_t epoch; // 0 until on_session_opening was answered
+    bool stands_by; // it was told to before, and asks again
     char instance_id[128], boot_id[64], agent_version[64];
     char remote[64];
     int64_t connected_at_ms; // wall
@@ -82,10 +83,14 @@ struct tunnel_options {
     // ERROR_UNAVAILABLE -> 503 with Retry-After: 1 (not known yet: ask again).
     enum error_code (*authenticate)(void *ctx, struct tunnel_node *node, struct str token, struct tunnel_identity *out,
                                     struct error *err);
-    // A new session wants its epoch: answer later with tunnel_session_opened() or tunnel_session_refused().
+    // A new session, or one that stands by, wants an epoch: answer later with tunnel_session_opened(),
+    // tunnel_session_stands_by() or tunnel_session_refused().
     void (*on_session_opening)(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session);
     // Carries calls from now on.
     void (*on_session_open)(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session);
+    // Gets no calls any more because its agent leaves; on_session_closed follows when those in flight are done. May be
+    // NULL. Not for one that a newer session took over from.
+    void (*on_session_retired)(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session);
     void (*on_session_closed)(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session,
                               const char *reason);
     // How far the agent is behind its cluster (tunnel/wire/control.h). May be NULL.
@@ -115,6 +120,10 @@ MUST_CHECK enum error_code tunnel_node_reload_tls(struct tunnel_node *node, stru
 // Answers to on_session_opening. A session that is gone by then is ignored. opened: any older session of the same
 // runtime (any node) is told SUPERSEDED and closed.
 void tunnel_session_opened(struct tunnel_node *node, struct tunnel_session_ref ref, uint64_t epoch);
+// stands_by: another instance serves the runtime, and instances of it keep replacing each other. The session stays as a
+// warm spare without an epoch and asks again every few seconds, and at once when the one that serves seems to have
+// gone.
+void tunnel_session_stands_by(struct tunnel_node *node, struct tunnel_session_ref ref);
 void tunnel_session_refused(struct tunnel_node *node, struct tunnel_session_ref ref, const char *reason);
 // Thread-safe. Closes every session, with its streams, that was authenticated with this token (revocation), or
 // that belongs to this runtime when token_id is NULL (deletion).
@@ -124,6 +133,8 @@ void tunnel_broker_revoke(struct tunnel_broker *broker, const char *account_id, 
 void tunnel_broker_supersede(struct tunnel_broker *broker, const char *account_id, const char *runtime,
                              uint64_t newer_epoch);
 
+// Thread-safe. Whoever served the runtime, here or elsewhere, may have gone: its spares here ask for an epoch now.
+void tunnel_broker_wake_spares(struct tunnel_broker *broker, struct str account_id, struct str runtime);
 // Thread-safe. Is there a session that tunnel_broker_supersede() would end?
 bool tunnel_broker_has_older(struct tunnel_broker *broker, struct str account_id, struct str runtime,
                              uint64_t newer_epoch);

@@ -13,7 +13,6 @@ struct directory_route {
     struct tunnel_entry *entries; // all sessions of the runtime
     struct tunnel_entry *entry;   // the one that gets the calls; NULL: none
     uint64_t gone_at_ms;
-    struct tunnel_rivals rivals;
     char account_id[64];
     char runtime[128];
 };
@@ -149,24 +148,26 @@ struct tunnel_entry *tunnel_directory_add(struct tunnel_directory *directory, co
     return entry;
 }
 
-static void directory_unroute(const struct tunnel_directory *directory, struct tunnel_entry *entry)
+static bool directory_unroute(const struct tunnel_directory *directory, struct tunnel_entry *entry)
 {
-    if (entry->route->entry != entry) return;
+    if (entry->route->entry != entry) return false;
     entry->route->entry = NULL;
     entry->route->gone_at_ms = directory->now_ms();
+    return true;
 }
 
-void tunnel_directory_retire(struct tunnel_directory *directory, struct tunnel_entry *entry)
+bool tunnel_directory_retire(struct tunnel_directory *directory, struct tunnel_entry *entry)
 {
     pthread_mutex_lock(&directory->mutex);
-    directory_unroute(directory, entry);
+    bool was_routed = directory_unroute(directory, entry);
     pthread_mutex_unlock(&directory->mutex);
+    return was_routed;
 }
 
 void tunnel_directory_remove(struct tunnel_directory *directory, struct tunnel_entry *entry)
 {
     pthread_mutex_lock(&directory->mutex);
-    directory_unroute(directory, entry);
+    (void)directory_unroute(directory, entry);
     *entry->link = entry->next;
     if (entry->next) entry->next->link = entry->link;
     directory->entry_count--;
@@ -190,7 +191,6 @@ enum error_code tunnel_directory_open(struct tunnel_directory *directory, struct
         const struct tunnel_entry *before = route->entry;
         entry->info.epoch = epoch;
         entry->took_over = before && before != entry && strcmp(before->info.instance_id, entry->info.instance_id) != 0;
-        entry->made_rivals = entry->took_over && tunnel_rivals_took_over(&route->rivals, directory->now_ms());
         route->entry = entry;
         for (struct tunnel_entry *other = route->entries; other; other = other->next)
             if (other != entry && other->info.epoch) on_older(arg, other->info.ref);
@@ -199,32 +199,21 @@ enum error_code tunnel_directory_open(struct tunnel_directory *directory, struct
     return code;
 }
 
-bool tunnel_directory_stands_by(struct tunnel_directory *directory, struct tunnel_entry *entry)
+void tunnel_directory_stand_by(struct tunnel_directory *directory, struct tunnel_entry *entry, bool stands_by)
 {
     pthread_mutex_lock(&directory->mutex);
-    struct directory_route *route = entry->route;
-    entry->standby = route->entry && tunnel_rivals_stands_by(&route->rivals, entry->info.instance_id,
-                                                             route->entry->info.instance_id, directory->now_ms());
-    bool standby = entry->standby;
+    entry->standby = stands_by;
     pthread_mutex_unlock(&directory->mutex);
-    return standby;
 }
 
-bool tunnel_directory_next(struct tunnel_directory *directory, const struct tunnel_entry *entry,
-                           struct tunnel_session_ref *out)
+void tunnel_directory_match_spares(struct tunnel_directory *directory, struct str account_id, struct str runtime,
+                                   tunnel_directory_fn on_match, void *arg)
 {
     pthread_mutex_lock(&directory->mutex);
-    struct tunnel_entry *lowest = NULL;
-    for (struct tunnel_entry *other = entry->route->entry ? NULL : entry->route->entries; other; other = other->next)
-        if (other != entry && other->standby &&
-            (!lowest || strcmp(other->info.instance_id, lowest->info.instance_id) < 0))
-            lowest = other;
-    if (lowest) {
-        lowest->standby = false;
-        *out = lowest->info.ref;
-    }
+    struct directory_route *route = directory_route_find(directory, account_id, runtime);
+    for (struct tunnel_entry *entry = route ? route->entries : NULL; entry; entry = entry->next)
+        if (entry->standby) on_match(arg, entry->info.ref);
     pthread_mutex_unlock(&directory->mutex);
-    return lowest != NULL;
 }
 
 bool tunnel_directory_find(struct tunnel_directory *directory, struct str account_id, struct str runtime,
@@ -237,16 +226,6 @@ bool tunnel_directory_find(struct tunnel_directory *directory, struct str accoun
     if (found) *out = route->entry->info.ref;
     pthread_mutex_unlock(&directory->mutex);
     return found;
-}
-
-bool tunnel_directory_has_lower(struct tunnel_directory *directory, struct str account_id, struct str runtime,
-                                struct str instance_id)
-{
-    pthread_mutex_lock(&directory->mutex);
-    struct directory_route *route = directory_route_find(directory, account_id, runtime);
-    bool lower = route && route->entry && str_compare(str_c(route->entry->info.instance_id), instance_id) < 0;
-    pthread_mutex_unlock(&directory->mutex);
-    return lower;
 }
 
 void tunnel_directory_route_until(struct tunnel_directory *directory, uint64_t mono_ms)

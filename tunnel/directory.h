@@ -13,7 +13,6 @@
 #include <stdbool.h>
 
 #include "tunnel/broker.h"
-#include "tunnel/rivals.h"
 
 struct tunnel_directory;
 
@@ -21,7 +20,7 @@ struct tunnel_entry {
     struct tunnel_session_info info; // fixed after tunnel_directory_add(), but epoch, which the directory guards
     atomic_uint_fast64_t rtt_us, bytes_in, bytes_out;
     atomic_uint streams_open;
-    bool took_over, made_rivals;   // told by tunnel_directory_open(), for the session
+    bool took_over;                // from another instance: told by tunnel_directory_open(), for the session
     struct directory_route *route; // guarded by the directory, as are the rest
     bool standby;
     struct tunnel_entry *next, **link; // of the same runtime
@@ -41,19 +40,15 @@ void tunnel_directory_remove(struct tunnel_directory *directory, struct tunnel_e
 MUST_CHECK enum error_code tunnel_directory_open(struct tunnel_directory *directory, struct tunnel_entry *entry,
                                                  uint64_t epoch, tunnel_directory_fn on_older, void *arg,
                                                  uint64_t *out_newer);
-// For a new session, before it asks for an epoch: true when it has to stand by (tunnel/rivals.h), and is listed so.
-MUST_CHECK bool tunnel_directory_stands_by(struct tunnel_directory *directory, struct tunnel_entry *entry);
-// The entry's session was retired. True: nobody serves its runtime now, and *out, which stood by, is to ask for an
-// epoch.
-MUST_CHECK bool tunnel_directory_next(struct tunnel_directory *directory, const struct tunnel_entry *entry,
-                                      struct tunnel_session_ref *out);
-void tunnel_directory_retire(struct tunnel_directory *directory, struct tunnel_entry *entry); // no calls any more
+void tunnel_directory_stand_by(struct tunnel_directory *directory, struct tunnel_entry *entry, bool stands_by);
+// Every session of the runtime that stands by.
+void tunnel_directory_match_spares(struct tunnel_directory *directory, struct str account_id, struct str runtime,
+                                   tunnel_directory_fn on_match, void *arg);
+// No calls any more. True: it got them until now.
+bool tunnel_directory_retire(struct tunnel_directory *directory, struct tunnel_entry *entry);
 // epoch: 0, or the only one that will do.
 MUST_CHECK bool tunnel_directory_find(struct tunnel_directory *directory, struct str account_id, struct str runtime,
                                       uint64_t epoch, struct tunnel_session_ref *out);
-// Does an instance with a lower id than this one carry the runtime's calls?
-bool tunnel_directory_has_lower(struct tunnel_directory *directory, struct str account_id, struct str runtime,
-                                struct str instance_id);
 // Nothing is found from this moment on (clock_mono_ms); looked at in each find, so that a process that was stopped for
 // a while routes nothing by what it knew before.
 void tunnel_directory_route_until(struct tunnel_directory *directory, uint64_t mono_ms);

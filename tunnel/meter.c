@@ -12,8 +12,8 @@ void tunnel_meter_init(struct tunnel_meter *m)
     m->handshakes = metrics_counter("culvert_tunnel_handshakes_total", "Upgrade requests by answer.", "result", NULL);
     m->epoch_changes =
         metrics_counter("culvert_tunnel_epoch_changes_total", "Sessions that took over.", "reason", NULL);
-    m->flaps = metric_with(metrics_counter("culvert_tunnel_flaps_total",
-                                           "Runtimes whose agents began to replace each other time and again.", NULL));
+    m->flaps = metric_with(metrics_counter(
+        "culvert_tunnel_flaps_total", "Sessions told to stand by: agents replace each other time and again.", NULL));
     m->session_ends = metrics_counter("culvert_tunnel_session_ends_total", "Sessions that ended.", "reason", NULL);
     m->streams = metrics_counter("culvert_tunnel_streams_total", "Calls by what answered, and answer or cause.",
                                  "service", "code", NULL);

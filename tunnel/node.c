@@ -128,12 +128,6 @@ static int node_decide(struct tunnel_node *node, const struct tunnel_upgrade *up
     }
     status = node_authenticate(node, upgrade, token, info, err);
     if (status != 101) return status;
-    // Agents that replaced each other again and again: the lower instance id stays, the other is a warm spare.
-    if (upgrade->standby.len && tunnel_directory_has_lower(node->broker->directory, str_c(info->identity.account_id),
-                                                           str_c(info->identity.runtime), upgrade->instance_id)) {
-        error_set(err, ERROR_CONFLICT, "another agent serves this runtime");
-        return 409;
-    }
     node_copy(info->instance_id, sizeof(info->instance_id), upgrade->instance_id);
     node_copy(info->boot_id, sizeof(info->boot_id), upgrade->boot_id);
     node_copy(info->agent_version, sizeof(info->agent_version), upgrade->agent_version);
@@ -388,6 +382,12 @@ void tunnel_session_opened(struct tunnel_node *node, struct tunnel_session_ref r
 {
     struct tunnel_session *session = node_session(node, ref);
     if (session) tunnel_session_accept(session, epoch);
+}
+
+void tunnel_session_stands_by(struct tunnel_node *node, struct tunnel_session_ref ref)
+{
+    struct tunnel_session *session = node_session(node, ref);
+    if (session) tunnel_session_stand_by(session);
 }
 
 void tunnel_session_refused(struct tunnel_node *node, struct tunnel_session_ref ref, const char *reason)

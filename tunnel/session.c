@@ -14,6 +14,9 @@ enum {
     GOAWAY_GRACE_MS = 60000,     // for calls in flight when the agent goes
     BUSY_PING_MS = 5000,         // a tunnel that carries calls is measured, too: windows go by the round trip
     QUIET_PING_MS = 120000,      // and others now and then: agents that speak first are never silent here
+    SPARE_ASK_MS = 3000,         // a spare asks for an epoch after one to two of these,
+    SPARE_SOON_MS = 100,         // and when who served has gone after this, twice, four times... it:
+    SPARE_ASKS_SOON = 6,         // PostgreSQL may not have been told yet
     DRAIN_SETTLE_MS = 500,       // after the agent's part of the spread, before an unused tunnel is closed
 };
 
@@ -87,47 +90,63 @@ static void session_ask_epoch(struct tunnel_session *session)
     const struct tunnel_options *options = &session->node->broker->options;
     struct tunnel_session_info info;
     tunnel_entry_snapshot(session->entry, &info);
+    info.stands_by = session->state == TUNNEL_SESSION_STANDBY;
     options->on_session_opening(options->ctx, session->node, &info);
     explicit_bzero(&info, sizeof(info));
 }
 
 // ---- standing by ---------------------------------------------------------------------------------------------
 
-static void session_stand_by(struct tunnel_session *session)
+static uint64_t session_spare_wait_ms(struct tunnel_session *session)
 {
-    session_set_state(session, TUNNEL_SESSION_STANDBY);
-    log_warn("tunnel", "session_stands_by", log_c("account", session->entry->info.identity.account_id),
-             log_c("runtime", session->entry->info.identity.runtime),
-             log_c("instance", session->entry->info.instance_id),
-             log_c("hint", "two agents with one token keep replacing each other"));
-    tunnel_session_send_control(session, &(struct wire_control){.type = WIRE_CONTROL_STANDBY,
-                                                                .reason = STR("another agent serves this runtime")});
+    if (!session->asks_soon) return SPARE_ASK_MS + id_random_below(SPARE_ASK_MS);
+    return (uint64_t)SPARE_SOON_MS << (SPARE_ASKS_SOON - session->asks_soon--);
 }
 
-struct session_letter {
-    uint64_t id;
-};
-
-static void session_on_promote_letter(struct tunnel_node *node, void *arg)
+void tunnel_session_stand_by(struct tunnel_session *session)
 {
-    struct session_letter *letter = arg;
-    struct tunnel_session *session = node->closed || node->draining ? NULL : id_map_get(&node->sessions, letter->id);
-    mem_free(letter);
-    if (!session || session->state != TUNNEL_SESSION_STANDBY) return;
-    session_set_state(session, TUNNEL_SESSION_OPENING);
+    bool is_new = session->state == TUNNEL_SESSION_OPENING;
+    if (!is_new && session->state != TUNNEL_SESSION_STANDBY) return;
+    session->asking = false;
+    session->ask_at_ms = clock_mono_ms() + session_spare_wait_ms(session);
+    if (is_new) {
+        session_set_state(session, TUNNEL_SESSION_STANDBY);
+        tunnel_directory_stand_by(session->node->broker->directory, session->entry, true);
+        metric_add(session_meter(session)->flaps, 1);
+        log_warn(
+            "tunnel", "session_stands_by", log_c("account", session->entry->info.identity.account_id),
+            log_c("runtime", session->entry->info.identity.runtime),
+            log_c("instance", session->entry->info.instance_id),
+            log_c("hint", "agents with one token keep replacing each other: one serves, the others are its spares"));
+        tunnel_session_send_control(
+            session,
+            &(struct wire_control){.type = WIRE_CONTROL_STANDBY, .reason = STR("another agent serves this runtime")});
+    }
+    tunnel_session_wake(session);
+}
+
+static void session_ask_again(struct tunnel_session *session)
+{
+    if (session->asking || session->node->draining) return;
+    session->asking = true;
     session_ask_epoch(session);
 }
 
-// No calls come here any more. Whoever stood by for this session is asked to serve.
+void tunnel_session_wake_spare(struct tunnel_session *session)
+{
+    if (session->state != TUNNEL_SESSION_STANDBY) return;
+    session->asks_soon = SPARE_ASKS_SOON;
+    session_ask_again(session);
+}
+
+// No calls come here any more. Whoever stands by for this session is asked to serve.
 static void session_retire(struct tunnel_session *session)
 {
     struct tunnel_broker *broker = session->node->broker;
-    struct tunnel_session_ref next;
-    tunnel_directory_retire(broker->directory, session->entry);
-    if (!tunnel_directory_next(broker->directory, session->entry, &next)) return;
-    struct session_letter *letter = mem_alloc(sizeof(*letter));
-    letter->id = next.id;
-    if (!tunnel_node_post(broker, next.node, session_on_promote_letter, letter)) mem_free(letter);
+    const struct tunnel_identity *identity = &session->entry->info.identity;
+    bool served = tunnel_directory_retire(broker->directory, session->entry);
+    if (served && !session->superseded)
+        tunnel_broker_wake_spares(broker, str_c(identity->account_id), str_c(identity->runtime));
 }
 
 // ---- opening -------------------------------------------------------------------------------------------------
@@ -159,10 +178,7 @@ void tunnel_session_start(struct tunnel_node *node, const struct tunnel_session_
     tunnel_ws_set_user(ws, session);
     tunnel_session_wants_write(session); // HTTP/2's preface
     explicit_bzero(&copy, sizeof(copy));
-    if (tunnel_directory_stands_by(node->broker->directory, session->entry))
-        session_stand_by(session);
-    else
-        session_ask_epoch(session);
+    session_ask_epoch(session);
 }
 
 struct session_older {
@@ -192,8 +208,10 @@ static void session_on_older(void *arg, struct tunnel_session_ref ref)
 
 void tunnel_session_accept(struct tunnel_session *session, uint64_t epoch)
 {
-    if (session->state != TUNNEL_SESSION_OPENING) return;
+    if (session->state != TUNNEL_SESSION_OPENING && !session->asking) return;
     struct tunnel_broker *broker = session->node->broker;
+    session->asking = false;
+    tunnel_directory_stand_by(broker->directory, session->entry, false);
     struct session_older older = {.broker = broker, .newer_epoch = epoch};
     uint64_t newer = 0;
     if (tunnel_directory_open(broker->directory, session->entry, epoch, session_on_older, &older, &newer)) {
@@ -215,12 +233,6 @@ void tunnel_session_accept(struct tunnel_session *session, uint64_t epoch)
              log_c("runtime", info.identity.runtime), log_uint("epoch", epoch), log_c("instance", info.instance_id),
              log_c("boot", info.boot_id), log_c("agent_version", info.agent_version), log_c("remote", info.remote),
              log_uint("node", info.ref.node), log_uint("session", info.ref.id));
-    if (session->entry->made_rivals) {
-        metric_add(broker->meter.flaps, 1);
-        log_warn("tunnel", "agents_replace_each_other", log_c("account", info.identity.account_id),
-                 log_c("runtime", info.identity.runtime), log_c("instance", info.instance_id),
-                 log_c("hint", "two agents use one runtime token; the one with the lower id will serve"));
-    }
     broker->options.on_session_open(broker->options.ctx, session->node, &info);
     explicit_bzero(&info, sizeof(info));
 }
@@ -230,6 +242,15 @@ void tunnel_session_accept(struct tunnel_session *session, uint64_t epoch)
 // No new calls; those in flight may finish for grace_ms. Safe inside nghttp2's callbacks.
 static void session_begin_close(struct tunnel_session *session, uint64_t grace_ms)
 {
+    const struct tunnel_options *options = &session->node->broker->options;
+    if (!session->superseded && options->on_session_retired) {
+        struct tunnel_session_info info;
+        tunnel_entry_snapshot(session->entry, &info);
+        info.ending = TUNNEL_ENDING_CLOSED;
+        info.silent_ms = clock_mono_ms() - session->received_at_ms;
+        options->on_session_retired(options->ctx, session->node, &info);
+        explicit_bzero(&info, sizeof(info));
+    }
     session_retire(session);
     session->close_at_ms = clock_mono_ms() + grace_ms;
     tunnel_session_wake(session);
@@ -420,13 +441,15 @@ static bool session_tick_liveness(struct tunnel_session *session, uint64_t now_m
 static uint64_t session_due_ms(const struct tunnel_session *session)
 {
     const struct tunnel_options *options = &session->node->broker->options;
-    bool busy = session->state != TUNNEL_SESSION_OPEN || session->stream_count || session->drain_at_ms ||
+    bool is_spare = session->state == TUNNEL_SESSION_STANDBY;
+    bool busy = (session->state != TUNNEL_SESSION_OPEN && !is_spare) || session->stream_count || session->drain_at_ms ||
                 tunnel_reports_want_tick(session->reports);
     if (busy) return 0;
     uint64_t ping_ms = session->received_at_ms + options->ping_after_ms;
     uint64_t quiet_ms = session->ping_at_ms + QUIET_PING_MS;
     uint64_t due_ms = ping_ms < quiet_ms ? ping_ms : quiet_ms;
     if (session->ping_sent_us) due_ms = session->ping_at_ms + options->dead_after_ms;
+    if (is_spare && !session->asking && session->ask_at_ms < due_ms) due_ms = session->ask_at_ms;
     return due_ms - (session->node->tick_ms - 1);
 }
 
@@ -442,6 +465,7 @@ void tunnel_session_tick(struct tunnel_session *session, uint64_t now_ms)
         tunnel_stream_tick(stream, now_ms);
         if (session->state == TUNNEL_SESSION_ENDED) return;
     }
+    if (session->state == TUNNEL_SESSION_STANDBY && now_ms >= session->ask_at_ms) session_ask_again(session);
     if (session->reports && session->state == TUNNEL_SESSION_OPEN) tunnel_reports_tick(session->reports, now_ms);
     if (session->drain_at_ms) session_tick_drain(session, now_ms);
     if (session->state != TUNNEL_SESSION_ENDED)

@@ -2,8 +2,8 @@
 // life cycle, epoch, liveness and drain. Private to tunnel/. Owned by its node, on the node's loop; named from outside
 // by id. Ends once, by tunnel_session_end(); its memory goes when the WebSocket is gone.
 //
-//   STANDBY --the one that served has gone--> OPENING
-//   OPENING --opened--> OPEN --superseded, drained--> CLOSING --no more calls, deadline--> ENDED
+//   OPENING --told to stand by--> STANDBY, which asks now and then
+//   OPENING, STANDBY --opened--> OPEN --superseded, drained--> CLOSING --no more calls, deadline--> ENDED
 //   any state --lost, revoked, refused, protocol error--> ENDED
 //
 // Control messages out of state end it: from an agent only STATS is allowed, and only while OPEN or CLOSING.
@@ -18,8 +18,8 @@
 #include "tunnel/wire/window.h"
 
 enum tunnel_session_state {
-    TUNNEL_SESSION_STANDBY, // authenticated; another instance serves the runtime, and they keep replacing each other
     TUNNEL_SESSION_OPENING, // authenticated, waits for its epoch
+    TUNNEL_SESSION_STANDBY, // another instance serves the runtime, and they keep replacing each other
     TUNNEL_SESSION_OPEN,
     TUNNEL_SESSION_CLOSING, // no new calls; ends with the last one or at close_at_ms
     TUNNEL_SESSION_ENDED,
@@ -58,6 +58,9 @@ struct tunnel_session {
     uint64_t ping_sent_us; // 0: none under way
     bool ping_quiet;       // sent while there was no stream
     struct wire_rtt rtt;
+    bool asking;            // STANDBY: for an epoch, and was not answered yet
+    unsigned asks_soon;     // STANDBY: the next so many questions come soon: who served seems to have gone
+    uint64_t ask_at_ms;     // STANDBY: the next question
     uint64_t drain_at_ms;   // when DRAIN is to be sent, 0: not draining
     uint64_t drained_at_ms; // when it was sent, 0: not yet
     uint64_t drain_spread_ms;
@@ -69,6 +72,8 @@ struct tunnel_session {
 // After the 101: lists it and asks for its epoch. info is copied.
 void tunnel_session_start(struct tunnel_node *node, const struct tunnel_session_info *info, struct tunnel_ws *ws);
 void tunnel_session_accept(struct tunnel_session *session, uint64_t epoch); // tunnel_session_opened()
+void tunnel_session_stand_by(struct tunnel_session *session);               // tunnel_session_stands_by()
+void tunnel_session_wake_spare(struct tunnel_session *session);             // if it stands by, it asks now
 void tunnel_session_supersede(struct tunnel_session *session, uint64_t newer_epoch);
 void tunnel_session_begin_drain(struct tunnel_session *session, uint64_t after_ms, uint64_t spread_ms);
 // Streams fail with TUNNEL_LOST, the owner is told, the WebSocket is closed with ws_status (RFC 6455) or, when 0, cut.

@@ -56,7 +56,6 @@ static void upgrade_read(struct tunnel_upgrade *u, const struct http1_head *head
     u->boot_id = upgrade_header(u, head, STR(WIRE_HEADER_BOOT_ID));
     u->agent_version = upgrade_header(u, head, STR(WIRE_HEADER_AGENT_VERSION));
     u->runtime = upgrade_header(u, head, STR(WIRE_HEADER_RUNTIME));
-    u->standby = upgrade_header(u, head, STR(WIRE_HEADER_STANDBY));
 }
 
 enum error_code tunnel_upgrade_parse(const char *at, size_t len, size_t head_bytes_max, struct tunnel_upgrade *out,
@@ -180,7 +179,6 @@ static const char *upgrade_reason(int status)
     case 400: return "Bad Request";
     case 401: return "Unauthorized";
     case 403: return "Forbidden";
-    case 409: return "Conflict";
     case 404: return "Not Found";
     case 408: return "Request Timeout";
     case 426: return "Upgrade Required";

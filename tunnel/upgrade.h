@@ -21,7 +21,6 @@ struct tunnel_upgrade {
     struct str upgrade, websocket_version, websocket_key, subprotocols;
     struct str authorization;
     struct str instance_id, boot_id, agent_version, runtime;
-    struct str standby; // not empty: it steps back for an instance with a lower id that serves the runtime
     const char *remote;
 };
 

@@ -8,12 +8,10 @@ enum {
     REFUSED_BASE_MS = 5 * 1000, // 401 and 403: somebody has to do something
     REFUSED_CAP_MS = 5 * 60 * 1000,
     TAKEOVER_WAIT_MS = 5 * 1000,
-    SPARE_WAIT_MS = 3 * 1000,
 };
 
 void redial_init(struct redial *redial)
 {
-    *redial = (struct redial){.takeovers = 0};
     backoff_init(&redial->retry, RETRY_BASE_MS, RETRY_CAP_MS);
     backoff_init(&redial->refused, REFUSED_BASE_MS, REFUSED_CAP_MS);
 }
@@ -24,7 +22,6 @@ uint64_t redial_after_failure(struct redial *redial, int status, int64_t retry_a
         uint64_t wait_ms = REFUSED_BASE_MS / 2 + backoff_next_ms(&redial->refused);
         return wait_ms < REFUSED_CAP_MS ? wait_ms : REFUSED_CAP_MS;
     }
-    if (status == 409) return SPARE_WAIT_MS + id_random_below(SPARE_WAIT_MS);
     if ((status == 503 || status == 429) && retry_after_ms >= 0) {
         uint64_t asked_ms = (uint64_t)retry_after_ms;
         if (asked_ms > REDIAL_RETRY_AFTER_MS_MAX) asked_ms = REDIAL_RETRY_AFTER_MS_MAX;
@@ -49,14 +46,7 @@ uint64_t redial_after_drain(uint64_t spread_ms)
     return id_random_below((spread_ms < REDIAL_SPREAD_MS_MAX ? spread_ms : REDIAL_SPREAD_MS_MAX) + 1);
 }
 
-uint64_t redial_after_takeover(struct redial *redial, uint64_t now_ms)
+uint64_t redial_after_takeover(void)
 {
-    for (unsigned i = REDIAL_TAKEOVERS - 1; i > 0; i--)
-        redial->takeover_at_ms[i] = redial->takeover_at_ms[i - 1];
-    redial->takeover_at_ms[0] = now_ms;
-    if (redial->takeovers < REDIAL_TAKEOVERS) redial->takeovers++;
-    bool often = redial->takeovers == REDIAL_TAKEOVERS &&
-                 now_ms - redial->takeover_at_ms[REDIAL_TAKEOVERS - 1] <= REDIAL_TAKEOVER_WINDOW_MS;
-    if (often) redial->standby = true;
     return TAKEOVER_WAIT_MS + id_random_below(TAKEOVER_WAIT_MS);
 }

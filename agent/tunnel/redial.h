@@ -1,33 +1,26 @@
-// redial: how long an agent waits before it dials again, and whether it should step back for another agent of the same
-// runtime. Pure: time comes from the caller. Owned by the tunnel client; one thread.
+// redial: how long an agent waits before it dials again. Pure: time comes from the caller. Owned by the tunnel client;
+// one thread.
 //
 // Full jitter, rand(0, min(30 s, 0.5 s * 2^n)); a platform that says when to come back is obeyed; a refused token waits
 // up to five minutes. A minute of good life forgets all failures.
 //
-// Two agents of one runtime replace each other each time they dial. Whoever was replaced three times within a minute
-// says so from then on (WIRE_HEADER_STANDBY): the platform then keeps the one whose instance id is lower, and refuses
-// the other while that one lives. The refused one is a warm spare: it asks again every few seconds.
+// Two agents of one runtime replace each other each time they dial, until the platform tells one of them to stand by
+// (WIRE_CONTROL_STANDBY).
 #ifndef CULVERT_AGENT_REDIAL_H
 #define CULVERT_AGENT_REDIAL_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/backoff.h"
 
 enum {
     REDIAL_GOOD_LIFE_MS = 60 * 1000,
-    REDIAL_TAKEOVERS = 3,
-    REDIAL_TAKEOVER_WINDOW_MS = 60 * 1000,
     REDIAL_SPREAD_MS_MAX = 5 * 60 * 1000, // what a platform may ask for
     REDIAL_RETRY_AFTER_MS_MAX = 10 * 60 * 1000,
 };
 
 struct redial {
     struct backoff retry, refused;
-    uint64_t takeover_at_ms[REDIAL_TAKEOVERS]; // the latest ones, newest first
-    unsigned takeovers;
-    bool standby; // says that it may be a spare
 };
 
 void redial_init(struct redial *redial);
@@ -38,7 +31,7 @@ void redial_lived(struct redial *redial, uint64_t served_ms);
 // The platform asks to move.
 uint64_t redial_after_drain(uint64_t spread_ms);
 // Another agent took over.
-uint64_t redial_after_takeover(struct redial *redial, uint64_t now_ms);
+uint64_t redial_after_takeover(void);
 void redial_forget_failures(struct redial *redial); // the settings changed
 
 #endif

@@ -120,8 +120,9 @@ static void on_session_control(void *arg, const uint8_t *at, size_t len)
         tunnel->events.on_drain(tunnel->arg, tunnel, control.spread_ms, control.deadline_ms, control.reason);
         break;
     case WIRE_CONTROL_STANDBY: // HELLO_ACK may be a long way off
-        log_warn("tunnel", "standing_by", log_str("reason", control.reason));
+        if (tunnel->state != AGENT_TUNNEL_OPENING) break;
         uv_timer_stop(&tunnel->timer);
+        tunnel->events.on_standby(tunnel->arg, tunnel, control.reason);
         break;
     case WIRE_CONTROL_SUPERSEDED:
         tunnel->events.on_superseded(tunnel->arg, tunnel, control.epoch, control.reason);

@@ -14,7 +14,7 @@
 struct agent_tunnel;
 
 enum agent_tunnel_state {
-    AGENT_TUNNEL_OPENING,  // until the platform's HELLO_ACK
+    AGENT_TUNNEL_OPENING,  // until the platform's HELLO_ACK, which a spare waits long for
     AGENT_TUNNEL_SERVING,  // carries calls
     AGENT_TUNNEL_RETIRING, // GOAWAY sent: calls in flight finish
 };
@@ -26,6 +26,8 @@ struct agent_tunnel_events {
     void (*on_drain)(void *arg, struct agent_tunnel *tunnel, uint64_t spread_ms, uint64_t deadline_ms,
                      struct str reason);
     void (*on_superseded)(void *arg, struct agent_tunnel *tunnel, uint64_t epoch, struct str reason);
+    // Another agent serves; this tunnel, still opening, waits for its turn.
+    void (*on_standby)(void *arg, struct agent_tunnel *tunnel, struct str reason);
     void (*on_token)(void *arg, struct agent_tunnel *tunnel, struct str token); // for the next dial
     // The last event; the tunnel is freed when it returns.
     void (*on_end)(void *arg, struct agent_tunnel *tunnel, const struct agent_link_end *end);

@@ -50,7 +50,7 @@ struct tunnel_client {
     uint64_t stats_at_ms; // the last that were sent
     bool lag_told;        // they said that what was reported is old
     unsigned handles;
-    bool is_spare;                     // the platform keeps another agent of this runtime and said so last
+    bool is_spare;                     // another agent of this runtime serves: the tunnel that opens is a spare
     bool destroyed, draining, replace; // replace: dial although one is serving
     struct redial redial;
     uint8_t file_token[ID_SHA256_BYTES]; // digest of what the token file held last: a refreshed token is newer
@@ -150,18 +150,13 @@ static uint64_t wait_after(struct tunnel_client *client, const struct agent_link
                    ? "the runtime token is not valid: issue a new one, write it to runtime.token_file and "
                      "send SIGHUP"
                    : "the runtime token does not belong to runtime.name, or the runtime is disabled";
-    } else if (end->status == 409) {
-        event = "spare";
-        hint = "another agent serves this runtime; this one takes over when that one is gone";
     } else if (end->status == 503 || end->status == 429) {
         event = "platform_busy";
     }
     metric_add(metric_with(client->dials, end->status ? "refused" : "failed"), 1);
-    bool known = end->status == 409 && client->is_spare; // said once, not every few seconds
-    if (!known)
-        log_warn(COMPONENT, event, log_err(&end->error), log_int("status", end->status), log_c("hint", hint),
-                 log_uint("retry_in_ms", wait_ms));
-    set_spare(client, end->status == 409);
+    log_warn(COMPONENT, event, log_err(&end->error), log_int("status", end->status), log_c("hint", hint),
+             log_uint("retry_in_ms", wait_ms));
+    set_spare(client, false);
     snprintf(client->reason, sizeof(client->reason), "%.*s", (int)sizeof(client->reason) - 1, end->error.text);
     return wait_ms;
 }
@@ -219,12 +214,7 @@ static void on_superseded(void *arg, struct agent_tunnel *tunnel, uint64_t epoch
         agent_tunnel_retire(tunnel, REPLACED_DEADLINE_MS);
         return;
     }
-    bool before = client->redial.standby;
-    uint64_t wait_ms = redial_after_takeover(&client->redial, clock_mono_ms());
-    if (client->redial.standby && !before)
-        log_warn(COMPONENT, "agents_replace_each_other",
-                 log_c("hint", "two agents serve this runtime: the one with the lower instance.id stays, the other is "
-                               "its spare"));
+    uint64_t wait_ms = redial_after_takeover();
     metric_add(client->takeovers, 1);
     log_warn(COMPONENT, "superseded", log_uint("newer_epoch", epoch), log_str("reason", reason),
              log_c("hint", "another agent serves this runtime"), log_uint("retry_in_ms", wait_ms));
@@ -232,6 +222,17 @@ static void on_superseded(void *arg, struct agent_tunnel *tunnel, uint64_t epoch
     agent_tunnel_retire(tunnel, REPLACED_DEADLINE_MS);
     set_online(client);
     dial_after(client, wait_ms);
+}
+
+static void on_standby(void *arg, struct agent_tunnel *tunnel, struct str reason)
+{
+    struct tunnel_client *client = arg;
+    (void)tunnel;
+    log_warn(
+        COMPONENT, "standing_by", log_str("reason", reason),
+        log_c("hint", "several agents use this runtime's token: one serves, the others take over when it is gone"));
+    snprintf(client->reason, sizeof(client->reason), "another agent serves this runtime");
+    set_spare(client, true);
 }
 
 static void on_token(void *arg, struct agent_tunnel *tunnel, struct str token)
@@ -270,6 +271,7 @@ static void dial(struct tunnel_client *client)
         .on_request = on_request,
         .on_drain = on_drain,
         .on_superseded = on_superseded,
+        .on_standby = on_standby,
         .on_token = on_token,
         .on_end = on_end,
     };
@@ -285,9 +287,7 @@ static void dial(struct tunnel_client *client)
         {STR(WIRE_HEADER_BOOT_ID), str_c(client->boot_id)},
         {STR(WIRE_HEADER_AGENT_VERSION), STR(CULVERT_VERSION)},
         {STR("User-Agent"), STR("culvert-agent/" CULVERT_VERSION)},
-        {STR(WIRE_HEADER_STANDBY), STR("yes")}, // the last: only when it is said
     };
-    const size_t header_count = sizeof(headers) / sizeof(headers[0]) - !client->redial.standby;
     const struct agent_link_target target = {
         .host = str_c(client->url.host),
         .port = client->url.port,
@@ -296,7 +296,7 @@ static void dial(struct tunnel_client *client)
         .proxy_credential = str_c(client->url.proxy_credential),
         .path = str_c(client->url.path),
         .headers = headers,
-        .header_count = header_count,
+        .header_count = sizeof(headers) / sizeof(headers[0]),
     };
     const struct agent_session_options options = {
         .streams_max = (unsigned)client->config->router_streams_max,
@@ -435,6 +435,17 @@ void tunnel_client_start(struct tunnel_client *client)
     uv_timer_start(&client->stats_timer, on_stats, LAG_LOOK_MS, LAG_LOOK_MS);
 }
 
+// It was opened with the token from before.
+static void drop_spare(struct tunnel_client *client)
+{
+    struct agent_tunnel **spare = find_state(client, AGENT_TUNNEL_OPENING);
+    if (spare) {
+        agent_tunnel_destroy(*spare, STR("the token changed"));
+        *spare = NULL;
+    }
+    set_spare(client, false);
+}
+
 enum error_code tunnel_client_reload(struct tunnel_client *client, struct error *err)
 {
     bool changed = false;
@@ -449,6 +460,7 @@ enum error_code tunnel_client_reload(struct tunnel_client *client, struct error 
     client->tls = tls;
     redial_forget_failures(&client->redial);
     client->replace = changed && find_state(client, AGENT_TUNNEL_SERVING);
+    if (changed && client->is_spare) drop_spare(client);
     dial_after(client, 0); // does nothing when a tunnel with the same token serves
     return ERROR_NONE;
 }

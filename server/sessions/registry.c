@@ -229,6 +229,9 @@ static void on_message(void *arg, struct str channel, struct str message)
     uint64_t now_ms = clock_mono_ms();
     if (line.kind == REGISTRY_LINE_OVER) {
         (void)registry_table_over(registry->table, line.account_id, line.runtime, line.place.epoch, now_ms);
+        // PostgreSQL decides whether one of ours takes its place: news may be anybody's.
+        if (registry->options.supersedes)
+            tunnel_broker_wake_spares(registry->options.broker, line.account_id, line.runtime);
         return;
     }
     (void)registry_table_held(registry->table, line.account_id, line.runtime, &line.place, now_ms);

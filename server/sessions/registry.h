@@ -25,7 +25,7 @@ struct registry_options {
     struct tunnel_broker *broker; // whose older sessions end when a newer one is elsewhere
     const char *replica;
     const char *address; // of our peer door, empty: none
-    bool supersedes;     // one loop of the replica acts upon news of newer sessions
+    bool supersedes;     // one loop of the replica acts upon news of newer and ended sessions
     size_t entries_max;
 };
 

@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metrics.h"
-#include "storage/session_batch.h"
 
 enum { HELD_POLL_MS = 50, RETRY_MS = 1000, REASON_BYTES = 64 };
 
@@ -163,13 +162,13 @@ static void take_openings(struct session_queue *queue)
 }
 
 static void finish_opening(struct session_queue *queue, struct opening *opening, const struct error *err,
-                           uint64_t epoch)
+                           struct session_grant grant)
 {
     const struct session_queue_options *options = &queue->options;
     if (opening->node)
-        options->on_opened(options->ctx, opening->node, &opening->session, err, epoch);
-    else if (!err && epoch) // it left while it waited: without this its row would say that it is alive
-        session_queue_close(queue, &opening->session, epoch, "gone before it was open");
+        options->on_opened(options->ctx, opening->node, &opening->session, err, grant);
+    else if (!err && grant.epoch && !grant.stands_by) // it left while it waited, and its row says that it is alive
+        session_queue_close(queue, &opening->session, grant.epoch, "gone before it was open");
     mem_free_secret(opening, sizeof *opening);
 }
 
@@ -181,7 +180,7 @@ static void fail_openings(struct session_queue *queue, const struct error *err)
     queue->openings_last = &queue->openings;
     for (struct opening *next; waiting; waiting = next) {
         next = waiting->next;
-        finish_opening(queue, waiting, err, 0);
+        finish_opening(queue, waiting, err, (struct session_grant){0});
     }
 }
 
@@ -190,7 +189,7 @@ static bool is_away(const struct error *err)
     return err->code == ERROR_UNAVAILABLE || err->code == ERROR_TIMEOUT || err->code == ERROR_CANCELLED;
 }
 
-static void on_opened(void *arg, const struct error *err, const uint64_t *epochs)
+static void on_opened(void *arg, const struct error *err, const struct session_grant *grants)
 {
     struct session_queue *queue = arg;
     struct opening *done[SESSION_BATCH_MAX];
@@ -204,7 +203,7 @@ static void on_opened(void *arg, const struct error *err, const uint64_t *epochs
         if (again)
             push_opening(queue, done[i]);
         else
-            finish_opening(queue, done[i], err, err ? 0 : epochs[i]);
+            finish_opening(queue, done[i], err, err ? (struct session_grant){0} : grants[i]);
     }
     if (err && is_away(err)) fail_openings(queue, err);
     send_openings(queue);
@@ -234,6 +233,7 @@ static void send_openings(struct session_queue *queue)
             .boot_id = str_c(session->boot_id),
             .agent_version = str_c(session->agent_version),
             .remote = str_c(session->remote),
+            .waits = session->stands_by,
         };
     }
     session_batch_open(queue->options.pg, str_c(queue->options.replica), rows, queue->opening_count, on_opened, queue);

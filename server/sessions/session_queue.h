@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 
 #include "base/loop.h"
-#include "storage/pg/pg.h"
+#include "storage/session_batch.h"
 #include "tunnel/broker.h"
 
 struct session_queue;
@@ -19,9 +19,10 @@ struct session_queue_options {
     atomic_bool *may_open; // until it is set, openings wait here
     size_t ends_max;       // that may wait; over that the oldest is dropped (its lease will end it)
     void *ctx;
-    // epoch 0 with err NULL: the runtime was deleted. err: the database is away, or refuses.
+    // Without err: epoch 0: the runtime was deleted; stands_by: another instance serves on with that epoch. err: the
+    // database is away, or refuses.
     void (*on_opened)(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session,
-                      const struct error *err, uint64_t epoch);
+                      const struct error *err, struct session_grant grant);
 };
 
 struct session_queue *session_queue_create(struct loop *loop, const struct session_queue_options *options);

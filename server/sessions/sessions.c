@@ -185,11 +185,16 @@ static void watch_lease(struct sessions *sessions)
 }
 
 static void on_opened(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session,
-                      const struct error *err, uint64_t epoch)
+                      const struct error *err, struct session_grant grant)
 {
     (void)ctx;
-    if (!err && epoch) {
-        tunnel_session_opened(node, session->ref, epoch);
+    // A spare carries nothing: while the database is away it may as well stay.
+    if (err ? session->stands_by : grant.stands_by) {
+        tunnel_session_stands_by(node, session->ref);
+        return;
+    }
+    if (!err && grant.epoch) {
+        tunnel_session_opened(node, session->ref, grant.epoch);
         return;
     }
     const char *reason = err ? "no epoch: the database is away" : "the runtime was deleted";
@@ -252,6 +257,12 @@ void sessions_on_lag(struct sessions *sessions, const struct tunnel_session_info
                      uint64_t blind_ms)
 {
     session_lags_take(sessions->lags, session, behind_ms, blind_ms);
+}
+
+void sessions_on_retired(struct sessions *sessions, const struct tunnel_session_info *session)
+{
+    session_queue_close(sessions->queue, session, session->epoch, "the agent leaves");
+    registry_tell_over(sessions->options.registry, session);
 }
 
 void sessions_on_closed(struct sessions *sessions, const struct tunnel_session_info *session, const char *reason)

@@ -36,6 +36,7 @@ void sessions_destroy(struct sessions *sessions); // after pg was closed
 void sessions_on_opening(struct sessions *sessions, struct tunnel_node *node,
                          const struct tunnel_session_info *session);
 void sessions_on_open(struct sessions *sessions, const struct tunnel_session_info *session);
+void sessions_on_retired(struct sessions *sessions, const struct tunnel_session_info *session);
 void sessions_on_lag(struct sessions *sessions, const struct tunnel_session_info *session, uint64_t behind_ms,
                      uint64_t blind_ms);
 void sessions_on_closed(struct sessions *sessions, const struct tunnel_session_info *session, const char *reason);

@@ -10,9 +10,6 @@
 #define WIRE_HEADER_BOOT_ID       "culvert-boot-id"     // UUIDv7, new with every start of the agent
 #define WIRE_HEADER_AGENT_VERSION "culvert-agent-version"
 #define WIRE_HEADER_RUNTIME       "culvert-runtime" // the name the agent believes in: must equal the token's
-// "yes": agents of this runtime have replaced each other. While one with a lower instance id serves, this one is
-// refused with 409 and asks again: a warm spare.
-#define WIRE_HEADER_STANDBY "culvert-standby"
 // Inside streams
 #define WIRE_HEADER_IDENTITY "culvert-identity"
 #define WIRE_HEADER_CAUSE    "culvert-cause" // agent -> platform with 403/404/502/504 it made itself

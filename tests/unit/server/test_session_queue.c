@@ -73,13 +73,13 @@ void session_batch_close(struct pg *pg, const struct session_over *sessions, siz
 
 static void answer_opened(const struct error *err)
 {
-    uint64_t epochs[SESSION_BATCH_MAX];
+    struct session_grant grants[SESSION_BATCH_MAX];
     session_batch_opened on_opened = asked.on_opened;
     assert_non_null(on_opened);
     asked.on_opened = NULL;
     for (size_t i = 0; i < asked.count; i++)
-        epochs[i] = 7;
-    on_opened(asked.arg, err, err ? NULL : epochs);
+        grants[i] = (struct session_grant){.epoch = 7};
+    on_opened(asked.arg, err, err ? NULL : grants);
 }
 
 static void answer_closed(const struct error *err)
@@ -91,7 +91,7 @@ static void answer_closed(const struct error *err)
 }
 
 static void on_opened(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session,
-                      const struct error *err, uint64_t epoch)
+                      const struct error *err, struct session_grant grant)
 {
     assert_null(ctx);
     assert_non_null(node);
@@ -99,7 +99,7 @@ static void on_opened(void *ctx, struct tunnel_node *node, const struct tunnel_s
         told.refused++;
     else
         told.opened++;
-    told.last_epoch = epoch;
+    told.last_epoch = grant.epoch;
     snprintf(told.last, sizeof told.last, "%.15s", session->identity.runtime);
 }
 

@@ -186,9 +186,9 @@ void database_make_runtime(struct database *database, const char *name, char out
     answer_finish(&answer);
 }
 
-static void on_opened(void *arg, const struct error *err, const uint64_t *epochs)
+static void on_opened(void *arg, const struct error *err, const struct session_grant *grants)
 {
-    answer_on_count(arg, err, err ? 0 : epochs[0]);
+    answer_on_count(arg, err, err ? 0 : grants[0].epoch);
 }
 
 uint64_t database_open_session(struct database *database, const char *runtime, const char *runtime_id,

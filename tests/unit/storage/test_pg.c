@@ -122,9 +122,9 @@ static void set_done(void *arg)
     ((struct outcome *)arg)->is_done = true;
 }
 
-static void on_opened(void *arg, const struct error *err, const uint64_t *epochs)
+static void on_opened(void *arg, const struct error *err, const struct session_grant *grants)
 {
-    answer_on_count(arg, err, err ? 0 : epochs[0]);
+    answer_on_count(arg, err, err ? 0 : grants[0].epoch);
 }
 
 static void a_wait_for_a_lock_ends(void **state)

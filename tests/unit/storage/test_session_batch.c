@@ -14,14 +14,14 @@
 
 struct opened {
     struct answer answer;
-    uint64_t epochs[SESSION_BATCH_MAX];
+    struct session_grant grants[SESSION_BATCH_MAX];
     size_t count;
 };
 
-static void on_opened(void *arg, const struct error *err, const uint64_t *epochs)
+static void on_opened(void *arg, const struct error *err, const struct session_grant *grants)
 {
     struct opened *opened = arg;
-    if (!err) memcpy(opened->epochs, epochs, opened->count * sizeof *epochs);
+    if (!err) memcpy(opened->grants, grants, opened->count * sizeof *grants);
     answer_on_count(&opened->answer, err, 0);
 }
 
@@ -32,7 +32,8 @@ static void open_all(struct database *database, const struct session_new *sessio
     session_batch_open(database->pg, STR("replica"), sessions, count, on_opened, &opened);
     answer_wait(&opened.answer);
     if (opened.answer.code != ERROR_NONE) fail_msg("%s", opened.answer.text);
-    memcpy(out_epochs, opened.epochs, count * sizeof *out_epochs);
+    for (size_t i = 0; i < count; i++)
+        out_epochs[i] = opened.grants[i].epoch;
     answer_finish(&opened.answer);
 }
 
@@ -189,12 +190,128 @@ static void only_the_last_sessions_are_kept(void **state)
     check(database->account, "SELECT min(epoch) || '-' || max(epoch) FROM tunnel_sessions", "4-203");
 }
 
+// ---- rivals --------------------------------------------------------------------------------------------------------
+
+struct rivalry {
+    struct database *database;
+    struct runtime_made made;
+};
+
+static void begin_rivalry(struct rivalry *rivalry, void **state)
+{
+    rivalry->database = database_of(state);
+    snprintf(rivalry->made.name, sizeof rivalry->made.name, "prod");
+    database_make_runtime(rivalry->database, rivalry->made.name, rivalry->made.id);
+}
+
+// The epoch that the instance got; negative: it has to stand by for that one.
+static int ask(const struct rivalry *rivalry, const char *instance, bool waits)
+{
+    struct session_new session = session_of(rivalry->database->account, rivalry->made.name, rivalry->made.id);
+    session.instance_id = str_c(instance);
+    session.waits = waits;
+    struct opened opened = {.count = 1};
+    answer_init(&opened.answer, rivalry->database);
+    session_batch_open(rivalry->database->pg, STR("replica"), &session, 1, on_opened, &opened);
+    answer_wait(&opened.answer);
+    if (opened.answer.code != ERROR_NONE) fail_msg("%s", opened.answer.text);
+    answer_finish(&opened.answer);
+    int epoch = (int)opened.grants[0].epoch;
+    return opened.grants[0].stands_by ? -epoch : epoch;
+}
+
+static void close_epoch(const struct rivalry *rivalry, uint64_t epoch)
+{
+    database_close_session(rivalry->database, rivalry->made.name, epoch, "closed");
+}
+
+static void the_third_take_over_makes_rivals(void **state)
+{
+    struct rivalry r;
+    begin_rivalry(&r, state);
+    assert_int_equal(ask(&r, "pod-a", false), 1);
+    assert_int_equal(ask(&r, "pod-b", false), 2);
+    assert_int_equal(ask(&r, "pod-a", false), 3);
+    assert_int_equal(ask(&r, "pod-b", false), -3); // the lower id stays
+    assert_int_equal(ask(&r, "pod-b", true), -3);
+    assert_int_equal(ask(&r, "pod-a", false), 4);  // itself again, as ever
+    assert_int_equal(ask(&r, "pod-c", false), -4); // whoever comes while they are rivals
+    assert_int_equal(ask(&r, "pod-A", false), 5);  // and a lower one serves
+    assert_int_equal(ask(&r, "pod-a", false), -5);
+    check(r.database->account, "SELECT count(*) FROM tunnel_sessions WHERE closed_at IS NULL", "1");
+    check(r.database->account, "SELECT count(*) FROM tunnel_sessions", "5");
+    // It has gone: the first spare that asks serves, and no other spare takes that from it, whatever its id.
+    close_epoch(&r, 5);
+    assert_int_equal(ask(&r, "pod-c", true), 6);
+    assert_int_equal(ask(&r, "pod-a", true), -6);
+    // Those whose replica is not alive count for nothing.
+    char nothing[8];
+    database_query(r.database->account, "UPDATE tunnel_sessions SET replica = 'gone' WHERE epoch = 6 RETURNING 1",
+                   nothing, sizeof nothing);
+    assert_int_equal(ask(&r, "pod-a", true), 7);
+}
+
+static void the_higher_one_that_serves_gives_way(void **state)
+{
+    struct rivalry r;
+    begin_rivalry(&r, state);
+    assert_int_equal(ask(&r, "pod-b", false), 1);
+    assert_int_equal(ask(&r, "pod-a", false), 2);
+    assert_int_equal(ask(&r, "pod-b", false), 3);
+    assert_int_equal(ask(&r, "pod-a", false), 4);
+    assert_int_equal(ask(&r, "pod-b", false), -4);
+}
+
+// New pods take over from old ones, however often; so does whoever comes when nobody lives.
+static void updates_make_no_rivals(void **state)
+{
+    struct rivalry r;
+    begin_rivalry(&r, state);
+    for (int i = 0; i < 6; i++) {
+        char instance[16];
+        snprintf(instance, sizeof instance, "pod-%d", i);
+        assert_int_equal(ask(&r, instance, false), i + 1);
+    }
+    for (int i = 6; i < 12; i++) {
+        close_epoch(&r, (uint64_t)i);
+        assert_int_equal(ask(&r, i % 2 ? "pod-0" : "pod-1", false), i + 1);
+    }
+}
+
+static void slow_take_overs_make_no_rivals_and_rivals_are_forgotten(void **state)
+{
+    struct rivalry r;
+    char nothing[8];
+    begin_rivalry(&r, state);
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(ask(&r, i % 2 ? "pod-b" : "pod-a", false), i + 1);
+        database_query(r.database->account,
+                       "WITH old AS (UPDATE tunnel_sessions SET closed_at = closed_at - interval '31 seconds' "
+                       "RETURNING 1) SELECT 1",
+                       nothing, sizeof nothing);
+    }
+    assert_int_equal(ask(&r, "pod-a", false), 7);
+    assert_int_equal(ask(&r, "pod-b", false), -7);
+    database_query(r.database->account,
+                   "WITH o AS (UPDATE runtime_epochs SET rivals_until = now() RETURNING 1), "
+                   "s AS (UPDATE tunnel_sessions SET closed_at = closed_at - interval '1 minute' RETURNING 1) SELECT 1",
+                   nothing, sizeof nothing);
+    assert_int_equal(ask(&r, "pod-b", true), -7); // who waits, waits
+    assert_int_equal(ask(&r, "pod-b", false), 8);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(accounts_share_a_transaction),    cmocka_unit_test(runtimes_that_are_gone_get_none),
-        cmocka_unit_test(ends_are_of_their_epoch_alone),   cmocka_unit_test(lags_are_of_their_epoch_alone),
+        cmocka_unit_test(accounts_share_a_transaction),
+        cmocka_unit_test(runtimes_that_are_gone_get_none),
+        cmocka_unit_test(ends_are_of_their_epoch_alone),
+        cmocka_unit_test(lags_are_of_their_epoch_alone),
         cmocka_unit_test(only_the_last_sessions_are_kept),
+        cmocka_unit_test(the_third_take_over_makes_rivals),
+        cmocka_unit_test(the_higher_one_that_serves_gives_way),
+        cmocka_unit_test(updates_make_no_rivals),
+        cmocka_unit_test(slow_take_overs_make_no_rivals_and_rivals_are_forgotten),
     };
     return cmocka_run_group_tests(tests, database_setup, database_teardown);
 }

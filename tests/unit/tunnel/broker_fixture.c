@@ -1,6 +1,7 @@
 #include "tests/unit/tunnel/broker_fixture.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
@@ -47,6 +48,11 @@ struct opening {
 static void answer_opening(void *arg)
 {
     struct opening *opening = arg;
+    if (atomic_load(&opening->fixture->stand_by)) {
+        tunnel_session_stands_by(opening->node, opening->ref);
+        mem_free(opening);
+        return;
+    }
     uint64_t epoch = atomic_fetch_add(&opening->fixture->epoch, 1) + 1;
     if (atomic_load(&opening->fixture->stale_epochs)) epoch = 1000 - epoch;
     tunnel_session_opened(opening->node, opening->ref, epoch);
@@ -71,6 +77,14 @@ static void on_open(void *ctx, struct tunnel_node *node, const struct tunnel_ses
     pthread_mutex_unlock(&fixture->mutex);
     atomic_store(&fixture->opened_node, tunnel_node_index(node));
     atomic_fetch_add(&fixture->opened, 1);
+}
+
+static void on_retired(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session)
+{
+    struct fixture *fixture = ctx;
+    (void)node;
+    assert(session->epoch && session->ending == TUNNEL_ENDING_CLOSED);
+    atomic_fetch_add(&fixture->retired, 1);
 }
 
 static void on_closed(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session,
@@ -162,6 +176,7 @@ void fixture_start(struct fixture *fixture, void (*tune)(struct tunnel_options *
                                      .authenticate = on_authenticate,
                                      .on_session_opening = on_opening,
                                      .on_session_open = on_open,
+                                     .on_session_retired = on_retired,
                                      .on_session_closed = on_closed,
                                      .on_report = on_report};
     if (tune) tune(&options);

@@ -27,7 +27,9 @@ struct fixture {
     atomic_uint openings, opened, closed, drained;
     atomic_bool hold_opening; // answers nothing
     atomic_bool stale_epochs; // gives epochs out in falling order
-    atomic_uint opened_node;  // of the last session that opened
+    atomic_bool stand_by;     // whoever asks is told to
+    atomic_uint retired;
+    atomic_uint opened_node; // of the last session that opened
     atomic_uint reports, report_errors, reloads, reloads_failed;
     atomic_uint reports_pause_every; // 0: never
     pthread_mutex_t mutex;

@@ -363,13 +363,12 @@ static bool agent_upgrade(struct fake_agent *agent, char *in, size_t *in_len)
                                            {STR(WIRE_HEADER_INSTANCE_ID), str_c(agent->options.instance_id)},
                                            {STR(WIRE_HEADER_BOOT_ID), STR("boot-1")},
                                            {STR(WIRE_HEADER_AGENT_VERSION), STR("0.0")},
-                                           {STR(WIRE_HEADER_RUNTIME), str_c(agent->options.runtime)},
-                                           {STR(WIRE_HEADER_STANDBY), STR("yes")}}; // the last: only when it is said
+                                           {STR(WIRE_HEADER_RUNTIME), str_c(agent->options.runtime)}};
     const struct ws_handshake_request request = {.host = STR("localhost"),
                                                  .path = STR(WIRE_TUNNEL_PATH),
                                                  .subprotocol = STR(WIRE_TUNNEL_SUBPROTOCOL),
                                                  .headers = headers,
-                                                 .header_count = 5 + agent->options.standby};
+                                                 .header_count = 5};
     struct strbuf text;
     strbuf_init(&text, 4096);
     if (ws_handshake_write(&request, str_c(key), &text, NULL)) abort();

@@ -17,7 +17,6 @@ struct fake_agent_options {
     int port;
     const char *token;
     const char *runtime, *instance_id;
-    bool standby;         // says that it may be a spare
     unsigned reports;     // records sent after HELLO
     size_t report_bytes;  // one more record with so long a manifest
     bool report_cut;      // whose last byte never comes

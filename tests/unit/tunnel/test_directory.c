@@ -159,7 +159,7 @@ static uint64_t model_clock(void)
     return model_now_ms;
 }
 
-enum { RUNTIMES = 3, SLOTS = 16, TAKEOVERS_MAX = 4096 };
+enum { RUNTIMES = 3, SLOTS = 16 };
 
 struct model {
     struct {
@@ -170,9 +170,7 @@ struct model {
     } sessions[SLOTS];
     struct {
         uint64_t serving; // a session's id
-        uint64_t gone_ms, rivals_until_ms;
-        uint64_t took_over_ms[TAKEOVERS_MAX];
-        unsigned took_over;
+        uint64_t gone_ms;
     } runtimes[RUNTIMES];
     uint64_t last_id, last_epoch, route_until_ms;
 };
@@ -210,11 +208,8 @@ static void model_add(struct model *m, struct tunnel_directory *directory, int s
     m->sessions[slot].epoch = 0;
     m->sessions[slot].runtime = r;
     m->sessions[slot].instance = instance;
-    int serving = model_slot(m, m->runtimes[r].serving);
-    m->sessions[slot].standby = m->runtimes[r].serving && model_now_ms < m->runtimes[r].rivals_until_ms &&
-                                instance > m->sessions[serving].instance;
-    if (m->sessions[slot].standby) m->runtimes[r].rivals_until_ms = model_now_ms + 600000;
-    assert_int_equal(tunnel_directory_stands_by(directory, m->sessions[slot].entry), m->sessions[slot].standby);
+    m->sessions[slot].standby = random_below(4) == 0;
+    tunnel_directory_stand_by(directory, m->sessions[slot].entry, m->sessions[slot].standby);
 }
 
 static void model_open(struct model *m, struct tunnel_directory *directory, int slot)
@@ -235,41 +230,18 @@ static void model_open(struct model *m, struct tunnel_directory *directory, int 
     if (code) return;
     int before = model_slot(m, m->runtimes[r].serving);
     bool took_over = m->runtimes[r].serving && m->sessions[before].instance != m->sessions[slot].instance;
-    bool were = model_now_ms < m->runtimes[r].rivals_until_ms, made = false;
-    if (took_over) {
-        unsigned within = 0;
-        m->runtimes[r].took_over_ms[m->runtimes[r].took_over++ % TAKEOVERS_MAX] = model_now_ms;
-        for (unsigned i = 0; i < m->runtimes[r].took_over && i < TAKEOVERS_MAX; i++)
-            within += model_now_ms - m->runtimes[r].took_over_ms[i] <= 60000;
-        made = !were && within >= 3;
-        if (were || made) m->runtimes[r].rivals_until_ms = model_now_ms + 600000;
-    }
     assert_int_equal(m->sessions[slot].entry->took_over, took_over);
-    assert_int_equal(m->sessions[slot].entry->made_rivals, made);
     m->sessions[slot].epoch = epoch;
     m->runtimes[r].serving = m->sessions[slot].id;
 }
 
-// Retires it and, mostly, takes it out; whoever stood by is named.
+// Retires it and, mostly, takes it out.
 static void model_leave(struct model *m, struct tunnel_directory *directory, int slot)
 {
     unsigned r = m->sessions[slot].runtime;
-    int next = -1;
-    struct tunnel_session_ref ref;
+    bool served = m->runtimes[r].serving == m->sessions[slot].id;
     model_unroute(m, slot);
-    tunnel_directory_retire(directory, m->sessions[slot].entry);
-    for (int i = 0; i < SLOTS && !m->runtimes[r].serving; i++)
-        if (m->sessions[i].entry && i != slot && m->sessions[i].runtime == r && m->sessions[i].standby &&
-            (next < 0 || m->sessions[i].instance < m->sessions[next].instance))
-            next = i;
-    bool found = tunnel_directory_next(directory, m->sessions[slot].entry, &ref);
-    assert_int_equal(found, next >= 0);
-    if (found) {
-        int chosen = model_slot(m, ref.id); // of several of one instance any
-        assert_true(chosen >= 0 && m->sessions[chosen].standby && m->sessions[chosen].runtime == r);
-        assert_int_equal(m->sessions[chosen].instance, m->sessions[next].instance);
-        m->sessions[chosen].standby = false;
-    }
+    assert_int_equal(tunnel_directory_retire(directory, m->sessions[slot].entry), served);
     if (random_below(4) == 0) return;
     tunnel_directory_remove(directory, m->sessions[slot].entry);
     m->sessions[slot].entry = NULL;
@@ -296,6 +268,12 @@ static void model_check(const struct model *m, struct tunnel_directory *director
                         m->sessions[i].epoch < m->last_epoch;
         tunnel_directory_match_older(directory, STR("acc"), str_c(model_runtime(r)), m->last_epoch, on_match, &older);
         assert_int_equal(older.count, expected);
+        struct matches spares = {0};
+        expected = 0;
+        for (int i = 0; i < SLOTS; i++)
+            expected += m->sessions[i].entry && m->sessions[i].runtime == r && m->sessions[i].standby;
+        tunnel_directory_match_spares(directory, STR("acc"), str_c(model_runtime(r)), on_match, &spares);
+        assert_int_equal(spares.count, expected);
     }
 }
 

@@ -62,22 +62,19 @@ static size_t control_frame(uint8_t *out, enum wire_control_type type)
 // In the state that the moment stands for. Ends all it began.
 static void say_in_state(enum fake_agent_moment moment, const uint8_t *at, size_t len, bool ends)
 {
-    struct fake_agent *others[4] = {0}, *agent = NULL;
+    struct fake_agent *other = NULL, *agent = NULL;
     struct fake_agent_options options = {.instance_id = "pod-2", .says = at, .says_len = len, .says_when = moment};
     struct fixture_call call = {.fixture = &fixture, .path = "/hang"};
     fixture_start(&fixture, NULL);
     atomic_store(&fixture.hold_opening, moment == FAKE_AGENT_AT_ONCE);
-    for (unsigned i = 0; moment == FAKE_AGENT_STANDBY && i < 4; i++) {
-        others[i] = fixture_agent_up_as(&fixture, i % 2 ? "pod-1" : "pod-2");
-        if (i) WAIT_UNTIL(atomic_load(&fake_agent_seen(others[i - 1])->closed));
-    }
+    atomic_store(&fixture.stand_by, moment == FAKE_AGENT_STANDBY);
     unsigned closed = atomic_load(&fixture.closed);
     agent = fixture_agent(&fixture, &options);
     if (moment == FAKE_AGENT_SUPERSEDED) { // CLOSING, for as long as the call takes
         WAIT_UNTIL(atomic_load(&fake_agent_seen(agent)->requests) == 1);
         fixture_call_start(&call);
         WAIT_UNTIL(atomic_load(&fake_agent_seen(agent)->requests) == 2);
-        others[0] = fixture_agent_up(&fixture);
+        other = fixture_agent_up(&fixture);
     }
     WAIT_UNTIL(atomic_load(&fake_agent_seen(agent)->said));
     if (ends) {
@@ -91,8 +88,7 @@ static void say_in_state(enum fake_agent_moment moment, const uint8_t *at, size_
     }
     if (!ends) assert_int_equal(atomic_load(&fixture.closed), closed);
     fake_agent_stop(agent);
-    for (unsigned i = 0; i < 4; i++)
-        if (others[i]) fake_agent_stop(others[i]);
+    if (other) fake_agent_stop(other);
     if (moment == FAKE_AGENT_SUPERSEDED) WAIT_UNTIL(atomic_load(&call.done));
     fixture_stop(&fixture);
 }
