@@ -1,5 +1,5 @@
 // header_block: header fields that own their texts, in one block of memory: for what outlives the callback it came in.
-// Private to tunnel/. A value; its owner frees it.
+// A value; its owner frees it.
 #ifndef CULVERT_TUNNEL_HEADER_BLOCK_H
 #define CULVERT_TUNNEL_HEADER_BLOCK_H
 

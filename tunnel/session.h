@@ -40,7 +40,7 @@ struct tunnel_session {
     struct tunnel_stream *streams;
     unsigned stream_count; // of calls
     struct tunnel_reports *reports;
-    struct session_head *head;        // a header block being received; they never interleave (RFC 9113 section 4.3)
+    struct header_intake *head;       // a header block being received; they never interleave (RFC 9113 section 4.3)
     struct session_payload *controls; // payloads that nghttp2 still points to
     uint8_t *control;                 // a control message being received, else NULL: sessions are many and mostly idle
     size_t control_len;

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "tunnel/header_intake.h"
 #include "tunnel/session.h"
 #include "tunnel/stream.h"
 
@@ -16,16 +17,6 @@ enum {
     DATA_BYTES_MAX = 16 * 1024, // of a frame; as much as a quantum of the scheduler
 };
 
-// A header block on its way in: texts in one buffer, by offset, because the buffer moves while it grows.
-struct session_head {
-    struct strbuf text;
-    struct {
-        size_t name, name_len, value, value_len;
-    } fields[TUNNEL_HEADERS_MAX];
-    size_t count;
-    int status;
-};
-
 // A control message that nghttp2 has not serialised yet.
 struct session_payload {
     struct session_payload *next;
@@ -35,22 +26,13 @@ struct session_payload {
 
 // ---- frames that arrive --------------------------------------------------------------------------------------
 
-static void head_drop(struct tunnel_session *session)
-{
-    if (!session->head) return;
-    strbuf_finish(&session->head->text);
-    mem_free(session->head);
-    session->head = NULL;
-}
-
 static int on_begin_headers(nghttp2_session *h2, const nghttp2_frame *frame, void *arg)
 {
     (void)h2;
     (void)frame;
     struct tunnel_session *session = arg;
-    head_drop(session);
-    session->head = mem_zalloc(sizeof(*session->head));
-    strbuf_init(&session->head->text, TUNNEL_HEADER_BYTES_MAX);
+    header_intake_destroy(session->head);
+    session->head = header_intake_create(TUNNEL_HEADERS_MAX, TUNNEL_HEADER_BYTES_MAX);
     return 0;
 }
 
@@ -60,42 +42,23 @@ static int on_header(nghttp2_session *h2, const nghttp2_frame *frame, const uint
     (void)h2;
     (void)frame;
     (void)flags;
-    struct tunnel_session *session = arg;
-    struct session_head *head = session->head;
-    if (!head) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-    if (str_eq(str_of((const char *)name, name_len), STR(":status"))) {
-        head->status = 0;
-        for (size_t i = 0; i < value_len; i++) // nghttp2 has checked that it is three digits
-            head->status = head->status * 10 + (value[i] - '0');
-        return 0;
-    }
-    if (name_len && name[0] == ':') return 0;
-    size_t at = head->text.len;
-    if (head->count == TUNNEL_HEADERS_MAX || !strbuf_add(&head->text, name, name_len) ||
-        !strbuf_add(&head->text, value, value_len))
-        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; // resets the stream
-    head->fields[head->count].name = at;
-    head->fields[head->count].name_len = name_len;
-    head->fields[head->count].value = at + name_len;
-    head->fields[head->count].value_len = value_len;
-    head->count++;
-    return 0;
+    const struct tunnel_session *session = arg;
+    bool fits = session->head && header_intake_add(session->head, str_of((const char *)name, name_len),
+                                                   str_of((const char *)value, value_len));
+    return fits ? 0 : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; // resets the stream
 }
 
 static void take_head(struct tunnel_session *session, struct tunnel_stream *stream)
 {
-    struct session_head *head = session->head;
+    struct header_intake *head = session->head;
     if (!head) return;
     session->head = NULL;
-    struct tunnel_header *headers = mem_array(head->count, sizeof(*headers));
-    for (size_t i = 0; i < head->count; i++) {
-        headers[i].name = str_of(head->text.at + head->fields[i].name, head->fields[i].name_len);
-        headers[i].value = str_of(head->text.at + head->fields[i].value, head->fields[i].value_len);
+    if (stream) {
+        struct header_block fields = header_intake_fields(head);
+        tunnel_stream_take_head(stream, header_intake_status(head), fields.at, fields.count);
+        header_block_finish(&fields);
     }
-    if (stream) tunnel_stream_take_head(stream, head->status, headers, head->count);
-    mem_free(headers);
-    strbuf_finish(&head->text);
-    mem_free(head);
+    header_intake_destroy(head);
 }
 
 static int on_extension_chunk(nghttp2_session *h2, const nghttp2_frame_hd *hd, const uint8_t *at, size_t len, void *arg)
@@ -373,7 +336,7 @@ nghttp2_session *tunnel_session_frames_create(struct tunnel_session *session)
 
 void tunnel_session_frames_finish(struct tunnel_session *session)
 {
-    head_drop(session);
+    header_intake_destroy(session->head);
     mem_free(session->control);
     nghttp2_session_del(session->h2);
     session_memory_destroy(session->memory);

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metrics.h"
+#include "server/peer/peer_stream.h"
 #include "server/peer/peer_wire.h"
 #include "server/tls/tcp_listener.h"
 
