@@ -35,27 +35,22 @@ enum error_code event_document_decode(struct str text, const char *place, json_t
     return ERROR_NONE;
 }
 
-static enum error_code decode_base64(struct str text, const char *place, json_t **out, struct error *err)
+static enum error_code open_base64(struct str text, const char *place, struct event_text *out, struct error *err)
 {
     if (text.len / 4 > EVENT_DOCUMENT_BYTES_MAX / 3)
         return error_set(err, ERROR_TOO_LARGE, "%s: %zu bytes of base64", place, text.len);
     size_t cap = text.len / 4 * 3 + 3, len = 0;
-    uint8_t *bytes = mem_alloc(cap);
-    enum error_code code = parse_base64(text, bytes, cap, &len, NULL);
-    if (code != ERROR_NONE)
-        code = error_set(err, ERROR_INVALID, "%s: is neither JSON nor base64 of JSON", place);
-    else
-        code = event_document_decode(str_of((const char *)bytes, len), place, out, err);
-    mem_free_secret(bytes, len);
-    return code;
+    out->owned = mem_alloc(cap);
+    out->owned_bytes = cap;
+    if (parse_base64(text, out->owned, cap, &len, NULL) != ERROR_NONE)
+        return error_set(err, ERROR_INVALID, "%s: is neither JSON nor base64 of JSON", place);
+    out->json = str_of((const char *)out->owned, len);
+    return ERROR_NONE;
 }
 
-enum error_code event_document_unwrap(json_t *value, const char *place, json_t **out, struct error *err)
+enum error_code event_text_open(const json_t *value, const char *place, struct event_text *out, struct error *err)
 {
-    if (json_is_object(value)) {
-        *out = json_incref(value);
-        return ERROR_NONE;
-    }
+    *out = (struct event_text){0};
     struct str text = json_str(value);
     while (text.len && strchr(" \t\r\n", text.at[0]))
         text = str_from(text, 1);
@@ -66,8 +61,28 @@ enum error_code event_document_unwrap(json_t *value, const char *place, json_t *
     if (!json_is_string(value))
         return error_set(err, ERROR_INVALID, "%s: must be an object or a string that holds one", place);
     // No base64 begins with a brace or a bracket.
-    bool is_json = text.at[0] == '{' || text.at[0] == '[';
-    return is_json ? event_document_decode(text, place, out, err) : decode_base64(text, place, out, err);
+    if (text.at[0] != '{' && text.at[0] != '[') return open_base64(text, place, out, err);
+    out->json = text;
+    return ERROR_NONE;
+}
+
+void event_text_close(struct event_text *text)
+{
+    if (text->owned) mem_free_secret(text->owned, text->owned_bytes);
+    *text = (struct event_text){0};
+}
+
+enum error_code event_document_unwrap(json_t *value, const char *place, json_t **out, struct error *err)
+{
+    if (json_is_object(value)) {
+        *out = json_incref(value);
+        return ERROR_NONE;
+    }
+    struct event_text text;
+    enum error_code code = event_text_open(value, place, &text, err);
+    if (code == ERROR_NONE) code = event_document_decode(text.json, place, out, err);
+    event_text_close(&text);
+    return code;
 }
 
 struct str event_document_text(const json_t *object, const char *member, size_t bytes_max)

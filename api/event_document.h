@@ -3,6 +3,8 @@
 #ifndef CULVERT_API_EVENT_DOCUMENT_H
 #define CULVERT_API_EVENT_DOCUMENT_H
 
+#include <stdint.h>
+
 #include "base/json.h"
 #include "storage/manifest_blob.h"
 
@@ -18,6 +20,16 @@ enum {
 MUST_CHECK enum error_code event_document_decode(struct str text, const char *place, json_t **out, struct error *err);
 // The JSON object that value is or holds; a new reference in *out. NULL, null and "" are ERROR_INVALID "missing".
 MUST_CHECK enum error_code event_document_unwrap(json_t *value, const char *place, json_t **out, struct error *err);
+
+// The same in two steps, for who wants the text: JSON, as far as it goes before it is decoded.
+struct event_text {
+    struct str json;
+    uint8_t *owned; // when it was base64
+    size_t owned_bytes;
+};
+MUST_CHECK enum error_code event_text_open(const json_t *value, const char *place, struct event_text *out,
+                                           struct error *err);
+void event_text_close(struct event_text *text); // also after an error
 
 // The text of object's member, cut to bytes_max at the edge of a character; empty when it is missing or no string.
 struct str event_document_text(const json_t *object, const char *member, size_t bytes_max);

@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/json_canonical.h"
 
 // In place. is_secret: treat the outermost object as a Secret, whatever it calls itself.
 void event_manifest_redact(json_t *manifest, bool is_secret);
@@ -17,8 +18,8 @@ MUST_CHECK enum error_code event_manifest_text(const json_t *manifest, const cha
                                                struct str *out, struct error *err);
 
 // True: the text is what the three functions around this one would make of it: canonical JSON with nothing to take out.
-// Nobody has to take it apart.
-bool event_manifest_is_clean(struct str text);
+// Nobody has to take it apart. parts (may be NULL): members of it that are looked for on the way.
+bool event_manifest_is_clean(struct str text, struct json_canonical_part *parts, size_t part_count);
 
 // The manifest that `value` (string or object) should have, redacted and canonical; empty when there is none, when it
 // is a Secret, or when it cannot be read and therefore not be redacted.

@@ -3,6 +3,7 @@
 #include "api/event_document.h"
 #include "api/event_errors.h"
 #include "api/event_manifest.h"
+#include "api/event_object.h"
 #include "api/event_source.h"
 #include "base/clock.h"
 #include "base/id.h"
@@ -115,20 +116,24 @@ static enum error_code take_time(struct report *report, const json_t *payload, i
 
 // ---- manifests -----------------------------------------------------------------------------------------------------
 
-static enum error_code take_live_manifest(struct report *report, const struct event_source *source, json_t *object,
-                                          struct arena *arena, struct error *err)
+static enum error_code take_live_manifest(struct report *report, const struct event_source *source,
+                                          const struct event_object *object, struct arena *arena, struct error *err)
 {
     const char *place = source->actual_manifest ? source->actual_place : "data.object";
     // What the object's identity calls a Secret is one, also if its manifest has forgotten its kind.
     bool is_secret = str_eq(report->kind, STR("Secret"));
-    struct str text = json_str(source->actual_manifest);
-    if (!is_secret && event_manifest_is_clean(text)) {
+    struct str text = source->actual_manifest ? json_str(source->actual_manifest) : object->text;
+    if (!is_secret && object->text.len && str_eq(text, object->text)) { // most send it twice
+        report->manifest = object->text;
+        return ERROR_NONE;
+    }
+    if (!is_secret && event_manifest_is_clean(text, NULL, 0)) {
         report->manifest = arena_str(arena, text);
         return ERROR_NONE;
     }
     json_t *manifest = NULL;
     enum error_code code =
-        event_document_unwrap(source->actual_manifest ? source->actual_manifest : object, place, &manifest, err);
+        event_document_unwrap(source->actual_manifest ? source->actual_manifest : object->json, place, &manifest, err);
     if (code != ERROR_NONE) return code;
     event_manifest_redact(manifest, is_secret);
     code = event_manifest_text(manifest, place, arena, &report->manifest, err);
@@ -136,8 +141,21 @@ static enum error_code take_live_manifest(struct report *report, const struct ev
     return code;
 }
 
-static enum error_code take_manifests(struct report *report, const struct event_source *source, json_t *object,
-                                      struct arena *arena, struct error *err)
+// Where what Git holds is JSON, it is mostly what is desired, word for word.
+static enum error_code take_git_manifest(struct report *report, const struct event_source *source, struct arena *arena,
+                                         struct error *err)
+{
+    struct str desired = json_str(source->desired_manifest);
+    bool is_kept = desired.len && str_eq(report->desired_manifest, desired);
+    if (is_kept && str_eq(source->git_manifest, desired)) {
+        report->git_manifest = report->desired_manifest;
+        return ERROR_NONE;
+    }
+    return event_manifest_git(source->git_manifest, "data.source.gitManifest", arena, &report->git_manifest, err);
+}
+
+static enum error_code take_manifests(struct report *report, const struct event_source *source,
+                                      const struct event_object *object, struct arena *arena, struct error *err)
 {
     enum error_code code = ERROR_NONE;
     if (report->type == REPORT_OBJECT) code = take_live_manifest(report, source, object, arena, err);
@@ -145,8 +163,7 @@ static enum error_code take_manifests(struct report *report, const struct event_
     if (code == ERROR_NONE && is_open)
         code = event_manifest_desired(source->desired_manifest, source->desired_place, arena, &report->desired_manifest,
                                       err);
-    if (code == ERROR_NONE && is_open)
-        code = event_manifest_git(source->git_manifest, "data.source.gitManifest", arena, &report->git_manifest, err);
+    if (code == ERROR_NONE && is_open) code = take_git_manifest(report, source, arena, err);
     return code;
 }
 
@@ -183,16 +200,17 @@ static void settle(struct report *report, struct arena *arena)
 }
 
 static enum error_code read_payload(struct report *report, const json_t *payload, const struct event_source *source,
-                                    json_t *object, int64_t received_at_ms, struct arena *arena, struct error *err)
+                                    const struct event_object *object, int64_t received_at_ms, struct arena *arena,
+                                    struct error *err)
 {
-    enum error_code code = take_identity(report, object, err);
+    enum error_code code = take_identity(report, object->json, err);
     if (code == ERROR_NONE) {
-        take_source(report, source, object);
+        take_source(report, source, object->json);
         code = check_identities(report, err);
     }
     if (code == ERROR_NONE) code = take_time(report, payload, received_at_ms, err);
     if (code != ERROR_NONE) return code;
-    bool is_going = json_str(json_path(object, "metadata", "deletionTimestamp", NULL)).len > 0;
+    bool is_going = json_str(json_path(object->json, "metadata", "deletionTimestamp", NULL)).len > 0;
     bool is_deleted = source->has_manifests ? source->is_deleted : is_going;
     report->type = is_deleted ? REPORT_DELETED : REPORT_OBJECT;
     report->errors = event_errors_text(payload, arena);
@@ -201,19 +219,28 @@ static enum error_code read_payload(struct report *report, const json_t *payload
     return code;
 }
 
+// `value` says what it is about. Only without a source the object itself is asked how it is.
+static enum error_code read_object(struct report *report, const json_t *payload, const struct event_source *source,
+                                   json_t *value, const char *place, int64_t received_at_ms, struct arena *arena,
+                                   struct error *err)
+{
+    struct event_object object;
+    enum error_code code = event_object_read(value, place, !source->is_present, arena, &object, err);
+    if (code == ERROR_NONE) code = read_payload(report, payload, source, &object, received_at_ms, arena, err);
+    event_object_finish(&object);
+    return code;
+}
+
 static enum error_code read_wrapped(struct report *report, const json_t *body, int64_t received_at_ms,
                                     struct arena *arena, struct error *err)
 {
-    json_t *payload = NULL, *object = NULL;
+    json_t *payload = NULL;
+    struct event_source source;
     enum error_code code = event_document_unwrap(json_object_get(body, "data"), "data", &payload, err);
-    if (code == ERROR_NONE)
-        code = event_document_unwrap(json_object_get(payload, "object"), "data.object", &object, err);
-    if (code == ERROR_NONE) {
-        struct event_source source;
-        event_source_read(payload, &source);
-        code = read_payload(report, payload, &source, object, received_at_ms, arena, err);
-    }
-    json_decref(object);
+    if (code != ERROR_NONE) return code;
+    event_source_read(payload, &source);
+    code = read_object(report, payload, &source, json_object_get(payload, "object"), "data.object", received_at_ms,
+                       arena, err);
     json_decref(payload);
     return code;
 }
@@ -224,13 +251,9 @@ static enum error_code read_draft(struct report *report, const json_t *body, int
 {
     struct event_source source;
     event_source_read_draft(body, &source);
-    json_t *object = NULL;
-    enum error_code code =
-        event_document_unwrap(source.actual_manifest ? source.actual_manifest : source.desired_manifest,
-                              source.actual_manifest ? "actualManifest" : "desiredManifest", &object, err);
-    if (code == ERROR_NONE) code = read_payload(report, body, &source, object, received_at_ms, arena, err);
-    json_decref(object);
-    return code;
+    json_t *value = source.actual_manifest ? source.actual_manifest : source.desired_manifest;
+    const char *place = source.actual_manifest ? "actualManifest" : "desiredManifest";
+    return read_object(report, body, &source, value, place, received_at_ms, arena, err);
 }
 
 enum error_code events_parse(enum events_form form, struct str json, struct str account_id, struct str runtime,

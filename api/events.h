@@ -18,7 +18,7 @@ enum events_form { EVENTS_WRAPPED, EVENTS_DRAFT };
 
 enum {
     EVENTS_BODY_BYTES_MAX = 10 * 1024 * 1024,
-    EVENTS_ARENA_BYTES = 32 * 1024 * 1024, // room the arena must still have
+    EVENTS_ARENA_BYTES = 40 * 1024 * 1024, // room the arena must still have
     EVENTS_IDENTITY_BYTES_MAX = 512,
 };
 

@@ -6,7 +6,13 @@
 
 #include "base/mem.h"
 
-enum { STEP_BYTES = 16 * 1024, GZIP_WINDOW_BITS = 15 + 16, GZIP_MAGIC_0 = 0x1f, GZIP_MAGIC_1 = 0x8b };
+enum {
+    STEP_BYTES = 16 * 1024,
+    GZIP_WINDOW_BITS = 15 + 16,
+    GZIP_MAGIC_0 = 0x1f,
+    GZIP_MAGIC_1 = 0x8b,
+    TRAILER_BYTES = 8
+};
 
 static voidpf take_memory(voidpf opaque, uInt count, uInt size)
 {
@@ -50,6 +56,31 @@ static enum error_code check_end(struct str rest, size_t body_offset, struct err
     return error_set(err, ERROR_INVALID, "gzip at byte %zu: %zu bytes behind the end", body_offset, rest.len);
 }
 
+// What the body says of its own size (RFC 1952, 2.3.1: ISIZE), where it may be so much; 0: not worth a try.
+static size_t told_size(const struct budget *budget, const struct strbuf *out)
+{
+    struct str body = budget->body;
+    if (body.len < TRAILER_BYTES) return 0;
+    const unsigned char *at = (const unsigned char *)body.at + body.len - 4;
+    size_t told = at[0] | (size_t)at[1] << 8 | (size_t)at[2] << 16 | (size_t)at[3] << 24;
+    size_t most = budget->bytes_max < out->max - out->len ? budget->bytes_max : out->max - out->len;
+    if (told > INFLATE_FREE_BYTES && told / budget->ratio_max >= body.len) return 0;
+    return told <= most ? told : 0;
+}
+
+// In one go into the place where it stays: zlib then needs no window. False, and nothing is changed, when the body is
+// not what it says; the slower way finds out what is wrong with it.
+static bool inflate_at_once(z_stream *stream, const struct budget *budget, struct strbuf *out)
+{
+    size_t told = told_size(budget, out);
+    if (!told) return false;
+    stream->next_out = (Bytef *)strbuf_reserve(out, told);
+    stream->avail_out = (uInt)told;
+    bool is_good = inflate(stream, Z_FINISH) == Z_STREAM_END && stream->avail_out == 0 && stream->avail_in == 0;
+    if (is_good) strbuf_commit(out, told);
+    return is_good;
+}
+
 static enum error_code pump(z_stream *stream, struct budget *budget, struct strbuf *out, struct error *err)
 {
     unsigned char step[STEP_BYTES];
@@ -72,6 +103,13 @@ static enum error_code pump(z_stream *stream, struct budget *budget, struct strb
     }
 }
 
+static void start(z_stream *stream, struct str body)
+{
+    // zlib's input is not const for historical reasons only.
+    stream->next_in = (Bytef *)(uintptr_t)body.at;
+    stream->avail_in = (uInt)body.len;
+}
+
 enum error_code inflate_gzip(struct str body, size_t bytes_max, unsigned ratio_max, struct strbuf *out,
                              struct error *err)
 {
@@ -80,13 +118,16 @@ enum error_code inflate_gzip(struct str body, size_t bytes_max, unsigned ratio_m
     z_stream stream = {.zalloc = take_memory, .zfree = give_memory};
     if (inflateInit2(&stream, GZIP_WINDOW_BITS) != Z_OK)
         return error_set(err, ERROR_INTERNAL, "zlib: %s", stream.msg ? stream.msg : "does not start");
-    // zlib's input is not const for historical reasons only.
-    stream.next_in = (Bytef *)(uintptr_t)body.at;
-    stream.avail_in = (uInt)body.len;
+    start(&stream, body);
     struct budget budget = {.body = body, .bytes_max = bytes_max, .ratio_max = ratio_max ? ratio_max : 1};
     size_t before = out->len;
     bool was_over = out->overflow;
-    enum error_code code = pump(&stream, &budget, out, err);
+    enum error_code code = ERROR_NONE;
+    if (!inflate_at_once(&stream, &budget, out)) {
+        start(&stream, body);
+        code = inflateReset(&stream) == Z_OK ? pump(&stream, &budget, out, err)
+                                             : error_set(err, ERROR_INTERNAL, "zlib: does not start again");
+    }
     inflateEnd(&stream);
     if (code != ERROR_NONE) {
         out->len = before;

@@ -62,7 +62,8 @@ void arena_reset(struct arena *arena)
     arena->used = 0;
 }
 
-void *arena_alloc(struct arena *arena, size_t bytes)
+// Not zeroed.
+static void *take(struct arena *arena, size_t bytes)
 {
     if (bytes > arena->max || arena->used > arena->max - bytes) {
         fprintf(stderr, "arena: %zu bytes over its maximum of %zu\n", bytes, arena->max);
@@ -77,7 +78,13 @@ void *arena_alloc(struct arena *arena, size_t bytes)
     void *at = block->bytes + block->used;
     block->used += size;
     arena->used += size;
-    memset(at, 0, size);
+    return at;
+}
+
+void *arena_alloc(struct arena *arena, size_t bytes)
+{
+    void *at = take(arena, bytes);
+    memset(at, 0, bytes);
     return at;
 }
 
@@ -90,15 +97,16 @@ void *arena_array(struct arena *arena, size_t count, size_t size)
 
 void *arena_dup(struct arena *arena, const void *at, size_t bytes)
 {
-    void *copy = arena_alloc(arena, bytes);
+    void *copy = take(arena, bytes);
     if (bytes) memcpy(copy, at, bytes);
     return copy;
 }
 
 char *arena_cstr(struct arena *arena, struct str s)
 {
-    char *copy = arena_alloc(arena, s.len + 1);
+    char *copy = take(arena, s.len + 1);
     if (s.len) memcpy(copy, s.at, s.len);
+    copy[s.len] = '\0';
     return copy;
 }
 

@@ -1,10 +1,13 @@
 #include "base/json_canonical.h"
 
-#include <string.h>
+#include "base/json_text.h"
 
 struct canonical {
     const char *at, *end;
     size_t depth_left, tokens_left;
+    size_t outermost; // what depth_left is within the outermost object
+    unsigned char all;
+    const struct json_canonical_look *look;
 };
 
 static bool check_value(struct canonical *c);
@@ -16,19 +19,24 @@ static bool take(struct canonical *c, char byte)
     return true;
 }
 
+static bool is_word(const struct canonical *c, struct str text)
+{
+    for (size_t i = 0; c->look && i < c->look->word_count; i++)
+        if (text.len == c->look->words[i].len && memcmp(text.at, c->look->words[i].at, text.len) == 0) return true;
+    return false;
+}
+
 // Behind the opening quote; with is_key also without any escape, so that keys can be compared as they stand.
 static bool check_string(struct canonical *c, bool is_key)
 {
-    for (; c->at < c->end; c->at++) {
-        if (*c->at == '"') {
-            c->at++;
-            return true;
-        }
-        if ((unsigned char)*c->at < 0x20) return false;
-        if (*c->at != '\\') continue;
-        if (is_key || ++c->at == c->end || !memchr("\"\\bfnrt", *c->at, 7)) return false;
+    const char *begin = c->at;
+    for (;;) {
+        c->at = json_text_plain_end(c->at, c->end, &c->all);
+        if (c->at == c->end) return false;
+        if (*c->at == '"') return !is_word(c, str_of(begin, (size_t)(c->at++ - begin)));
+        if (*c->at != '\\' || is_key || ++c->at == c->end || !memchr("\"\\bfnrt", *c->at, 7)) return false;
+        c->at++;
     }
-    return false;
 }
 
 static bool check_integer(struct canonical *c)
@@ -51,6 +59,13 @@ static bool check_word(struct canonical *c, const char *word, size_t len)
     return true;
 }
 
+static void note_part(struct canonical *c, struct str key, const char *value)
+{
+    if (c->depth_left != c->outermost || !c->look) return;
+    for (size_t i = 0; i < c->look->part_count; i++)
+        if (str_eq(c->look->parts[i].key, key)) c->look->parts[i].value = str_of(value, (size_t)(c->at - value));
+}
+
 static bool check_members(struct canonical *c)
 {
     struct str before = STR_EMPTY;
@@ -62,7 +77,9 @@ static bool check_members(struct canonical *c)
         struct str key = str_of(begin, (size_t)(c->at - 1 - begin));
         if (!is_first && str_compare(before, key) >= 0) return false;
         before = key;
+        const char *value = c->at + 1;
         if (!take(c, ':') || !check_value(c)) return false;
+        note_part(c, key, value);
         if (take(c, '}')) return true;
         if (!take(c, ',')) return false;
     }
@@ -101,8 +118,15 @@ static bool check_value(struct canonical *c)
     }
 }
 
-bool json_canonical_check(struct str text, size_t depth_max, size_t tokens_max)
+bool json_canonical_check(struct str text, size_t depth_max, size_t tokens_max, const struct json_canonical_look *look)
 {
-    struct canonical c = {.at = text.at, .end = text.at + text.len, .depth_left = depth_max, .tokens_left = tokens_max};
-    return text.len && text.at[0] == '{' && check_value(&c) && c.at == c.end && str_is_utf8(text);
+    struct canonical c = {.at = text.at,
+                          .end = text.at + text.len,
+                          .depth_left = depth_max,
+                          .tokens_left = tokens_max,
+                          .outermost = depth_max - 1,
+                          .look = look};
+    for (size_t i = 0; look && i < look->part_count; i++)
+        look->parts[i].value = STR_EMPTY;
+    return text.len && text.at[0] == '{' && check_value(&c) && c.at == c.end && (c.all < 0x80 || str_is_utf8(text));
 }

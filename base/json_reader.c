@@ -1,5 +1,6 @@
 #include "base/json_reader.h"
 
+#include "base/json_text.h"
 #include "base/mem.h"
 
 struct json_reader {
@@ -97,22 +98,12 @@ static char *read_escape(struct json_reader *r, char *to)
     }
 }
 
-// Where plain text ends: at a quote, a backslash, a control character or the end. *all collects the bits of its bytes.
-static const char *plain_end(const char *at, const char *end, unsigned char *all)
-{
-    unsigned char bits = 0;
-    for (; at < end && *at != '"' && *at != '\\' && (unsigned char)*at >= 0x20; at++)
-        bits |= (unsigned char)*at;
-    *all |= bits;
-    return at;
-}
-
 // Behind the opening quote. The text is a view of the input, or of *out_owned when there were escapes.
 static bool read_string(struct json_reader *r, struct str *out)
 {
     unsigned char all = 0;
     const char *begin = r->at;
-    r->at = plain_end(r->at, r->end, &all);
+    r->at = json_text_plain_end(r->at, r->end, &all);
     if (r->at < r->end && *r->at == '"') {
         *out = str_of(begin, (size_t)(r->at - begin));
         r->at++;
@@ -125,7 +116,7 @@ static bool read_string(struct json_reader *r, struct str *out)
         to += r->at - begin;
         if (*r->at++ != '\\' || !(to = read_escape(r, to))) return false;
         begin = r->at;
-        r->at = plain_end(r->at, r->end, &all);
+        r->at = json_text_plain_end(r->at, r->end, &all);
     }
     if (r->at == r->end) return false;
     memcpy(to, begin, (size_t)(r->at - begin));

@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "base/json_text.h"
 #include "base/mem.h"
 
 enum { KEYS_INLINE = 32 };
@@ -16,11 +17,11 @@ static void write_string(struct strbuf *out, const char *at, size_t len)
 {
     static const char hex[] = "0123456789ABCDEF";
     const char *end = at + len;
+    unsigned char all = 0; // of no interest: json_t holds UTF-8
     strbuf_add_byte(out, '"');
     for (;;) {
         const char *begin = at;
-        while (at < end && *at != '"' && *at != '\\' && (unsigned char)*at >= 0x20)
-            at++;
+        at = json_text_plain_end(at, end, &all);
         strbuf_add(out, begin, (size_t)(at - begin));
         if (at == end) break;
         char c = *at++;

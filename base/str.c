@@ -91,10 +91,25 @@ bool str_eq_secret(struct str a, struct str b)
     return difference == 0;
 }
 
+// How many bytes, in eights, are ASCII without NUL: nearly all text is nothing else.
+static size_t plain_bytes(const unsigned char *at, size_t len)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101), highs = UINT64_C(0x8080808080808080);
+    size_t i = 0;
+    for (; len - i >= 8; i += 8) {
+        uint64_t eight;
+        memcpy(&eight, at + i, sizeof eight);
+        if (((eight - ones) | eight) & highs) break;
+    }
+    return i;
+}
+
 bool str_is_utf8(struct str s)
 {
     const unsigned char *at = (const unsigned char *)s.at;
     for (size_t i = 0; i < s.len;) {
+        i += plain_bytes(at + i, s.len - i);
+        if (i == s.len) break;
         unsigned char c = at[i];
         if (c == 0) return false;
         if (c < 0x80) {

@@ -38,9 +38,17 @@ static void check_canonical(const json_t *value)
     size_t len;
     char *text = json_canonical(value, &len);
     bool is_plain = !memmem(text, len, "\\", 1) && json_is_object(value);
-    bool is_canonical = json_canonical_check(str_of(text, len), DEPTH_MAX, TOKENS_MAX);
+    bool is_canonical = json_canonical_check(str_of(text, len), DEPTH_MAX, TOKENS_MAX, NULL);
     assert(!is_plain || is_canonical);
     mem_free(text);
+}
+
+static void check_part(struct str text, const json_t *value)
+{
+    size_t len = 0;
+    char *expected = value ? json_canonical(value, &len) : NULL;
+    assert(text.len == len && (!len || memcmp(text.at, expected, len) == 0));
+    mem_free(expected);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len)
@@ -52,8 +60,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len)
     json_t *fast = json_reader_read(text, DEPTH_MAX, TOKENS_MAX);
     json_t *slow = json_loadb(text.at, text.len, JSON_REJECT_DUPLICATES, &why), *decoded = NULL;
     enum error_code code = json_decode(text, &limits, &decoded, NULL);
-    if (json_canonical_check(text, DEPTH_MAX, TOKENS_MAX)) {
+    struct json_canonical_part part = {.key = STR("a")};
+    const struct json_canonical_look look = {.parts = &part, .part_count = 1};
+    if (json_canonical_check(text, DEPTH_MAX, TOKENS_MAX, &look)) {
         assert(fast);
+        check_part(part.value, json_object_get(fast, "a"));
         size_t canonical_len;
         char *canonical = json_canonical(fast, &canonical_len);
         assert(canonical_len == len && memcmp(canonical, at, len) == 0);

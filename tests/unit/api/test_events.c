@@ -165,6 +165,65 @@ static void test_managed_resource(void **state)
     assert_memory_equal(report.content_hash, hash, sizeof hash);
 }
 
+// The object names it; what is kept is the live manifest, also when both are as canonical as can be.
+static void test_object_and_manifest_differ(void **state)
+{
+    (void)state;
+    const char *other = "{\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\",\"metadata\":{\"name\":\"other\"},"
+                        "\"spec\":{\"replicas\":3}}";
+    assert_int_equal(parse(event_of(deployment, other, other, "\"gitManifest\":\"\"")), ERROR_NONE);
+    expect_str(report.name, "web");
+    expect_str(report.uid, "u-1");
+    expect_str(report.manifest, other);
+    expect_str(report.desired_manifest, other);
+    expect_str(report.git_manifest, "");
+    assert_int_equal(parse(event_of(deployment, deployment, other, "\"gitManifest\":\"{}\"")), ERROR_NONE);
+    expect_str(report.manifest, deployment_canonical);
+    expect_str(report.desired_manifest, other);
+    expect_str(report.git_manifest, "{}");
+}
+
+static void test_git_and_desired_are_one(void **state)
+{
+    (void)state;
+    const char *source = arena_printf(arena, "\"gitManifest\":%s", quoted(deployment));
+    assert_int_equal(parse(event_of(deployment, deployment, deployment, source)), ERROR_NONE);
+    expect_str(report.desired_manifest, deployment_canonical);
+    expect_str(report.git_manifest, deployment_canonical);
+    // A Secret is in neither, however alike they are.
+    const char *secret = "{\"apiVersion\":\"v1\",\"data\":{\"k\":\"dg==\"},\"kind\":\"Secret\",\"metadata\":{\"name\":"
+                         "\"s\"}}";
+    source = arena_printf(arena, "\"gitManifest\":%s", quoted(secret));
+    assert_int_equal(parse(event_of(deployment, deployment, secret, source)), ERROR_NONE);
+    expect_str(report.desired_manifest, "");
+    expect_str(report.git_manifest, "");
+}
+
+static void test_canonical_object_keeps_no_secret(void **state)
+{
+    (void)state;
+    const char *list = "{\"apiVersion\":\"v1\",\"items\":[{\"data\":{\"k\":\"dg==\"},\"kind\":\"Secret\"}],\"kind\":"
+                       "\"List\",\"metadata\":{\"managedFields\":[1],\"name\":\"l\"}}";
+    assert_int_equal(parse(arena_printf(arena, "{\"data\":{\"object\":\"%s\"}}", base64(list))), ERROR_NONE);
+    expect_str(report.manifest,
+               "{\"apiVersion\":\"v1\",\"items\":[{\"data\":{\"k\":null},\"kind\":\"Secret\"}],\"kind\":"
+               "\"List\",\"metadata\":{\"name\":\"l\"}}");
+}
+
+// Nothing of the object but what names it is taken apart, and its status only where nobody else tells it.
+static void test_canonical_object_tells_its_status(void **state)
+{
+    (void)state;
+    const char *object = "{\"apiVersion\":\"argoproj.io/v1alpha1\",\"kind\":\"Application\",\"metadata\":{"
+                         "\"deletionTimestamp\":\"2026-01-01T00:00:00Z\",\"name\":\"shop\"},\"status\":{\"health\":{"
+                         "\"message\":\"pods fail\",\"status\":\"Degraded\"},\"sync\":{\"status\":\"OutOfSync\"}}}";
+    assert_int_equal(parse(arena_printf(arena, "{\"data\":{\"object\":%s}}", quoted(object))), ERROR_NONE);
+    assert_int_equal(report.type, REPORT_DELETED);
+    expect_str(report.sync_status, "OutOfSync");
+    expect_str(report.health_status, "Degraded");
+    expect_str(report.health_message, "pods fail");
+}
+
 static void test_root_application(void **state)
 {
     (void)state;
@@ -701,6 +760,10 @@ int main(void)
 #define CASE(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         CASE(test_managed_resource),
+        CASE(test_object_and_manifest_differ),
+        CASE(test_git_and_desired_are_one),
+        CASE(test_canonical_object_keeps_no_secret),
+        CASE(test_canonical_object_tells_its_status),
         CASE(test_root_application),
         CASE(test_child_application),
         CASE(test_missing_resource_is_not_deleted),

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/json.h"
+#include "base/json_canonical.h"
 #include "base/mem.h"
 
 static enum error_code decode(struct str text, const struct json_limits *limits, struct error *err)
@@ -62,6 +63,64 @@ static void test_canonical(void **state)
     json_decref(value);
 }
 
+static bool is_canonical(const char *text, const struct json_canonical_look *look)
+{
+    return json_canonical_check(str_c(text), 64, 1000, look);
+}
+
+// Strings longer and shorter than the eight bytes that are looked at at once, with what ends them at each place.
+static void test_canonical_check(void **state)
+{
+    (void)state;
+    const char *const good[] = {
+        "{}",
+        "{\"a\":\"\",\"b\":\"1234567\",\"c\":\"12345678\",\"d\":\"123456789 and more\"}",
+        "{\"a\":\"1234567\\n12345678\\\"\",\"b\":[true,false,null,-1,0,\"\xc3\xa9\"]}",
+    };
+    const char *const bad[] = {
+        "",
+        "[]",
+        "{\"b\":1,\"a\":1}",
+        "{\"a\":1,\"a\":1}",
+        "{\"a\":1} ",
+        "{\"a\": 1}",
+        "{\"a\":01}",
+        "{\"a\":1.0}",
+        "{\"a\":\"\\u00e9\"}",
+        "{\"a\\n\":1}",
+        "{\"a\":\"1234567\n\"}",
+        "{\"a\":\"12345678",
+        "{\"a\":\"1234567\xc3\"}",
+        "{\"a\":\"\xff 123456789\"}",
+    };
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        assert_true(is_canonical(good[i], NULL));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_false(is_canonical(bad[i], NULL));
+    assert_false(json_canonical_check(STR("{\"a\":{\"b\":{}}}"), 2, 1000, NULL));
+    assert_true(json_canonical_check(STR("{\"a\":{\"b\":{}}}"), 3, 1000, NULL));
+    assert_false(json_canonical_check(STR("{\"a\":[1,2]}"), 64, 4, NULL));
+    assert_true(json_canonical_check(STR("{\"a\":[1,2]}"), 64, 5, NULL));
+}
+
+static void test_canonical_look(void **state)
+{
+    (void)state;
+    const struct str words[] = {STR("secret")};
+    struct json_canonical_part parts[] = {{.key = STR("b")}, {.key = STR("c")}, {.key = STR("d")}};
+    const struct json_canonical_look look = {.words = words, .word_count = 1, .parts = parts, .part_count = 3};
+    assert_true(is_canonical("{\"a\":{\"b\":1},\"b\":[\"x\",{\"d\":2}],\"c\":\"secrets\",\"e\":{\"d\":3}}", &look));
+    assert_true(str_eq(parts[0].value, STR("[\"x\",{\"d\":2}]"))); // the outermost alone
+    assert_true(str_eq(parts[1].value, STR("\"secrets\"")));
+    assert_int_equal(parts[2].value.len, 0);
+    assert_true(is_canonical("{\"d\":{}}", &look));
+    assert_int_equal(parts[0].value.len, 0); // nothing is left of the text before
+    assert_true(str_eq(parts[2].value, STR("{}")));
+    assert_false(is_canonical("{\"a\":[{\"b\":\"secret\"}]}", &look));
+    assert_false(is_canonical("{\"a\":{\"secret\":1}}", &look));
+    assert_true(is_canonical("{\"a\":\"a secret\",\"b\":\"\\\"secret\\\"\"}", &look));
+}
+
 static void test_invalid_utf8_is_replaced(void **state)
 {
     (void)state;
@@ -73,10 +132,9 @@ static void test_invalid_utf8_is_replaced(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_canonical),
-        cmocka_unit_test(test_invalid_utf8_is_replaced),
+        cmocka_unit_test(test_limits),         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_canonical),      cmocka_unit_test(test_canonical_check),
+        cmocka_unit_test(test_canonical_look), cmocka_unit_test(test_invalid_utf8_is_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
