@@ -67,7 +67,7 @@ d.runtime || '/' || d.namespace || '/' || d.name || '/' || d.uid || '/' || lpad(
 
 -- Empty texts are no filter. $6 runtime, $7 name, $8 namespace, $9 historyId, $10 and $11 times, $12 committers.
 -- fragment: deployment_filter
-d.account_id = $1
+d.account_id = $1 AND d.filed_at > '-infinity'
    AND d.filed_at <= coalesce(nullif($2, '')::timestamptz, 'infinity')
    AND d.filed_at >= coalesce(nullif($4, '')::timestamptz, '-infinity')
    AND (nullif($2, '') IS NULL OR (d.filed_at, :{deployment_tie}) < (nullif($2, '')::timestamptz, $3))

@@ -23,7 +23,7 @@ jsonb_build_object(
                FROM (SELECT u.*, a.application_name, a.application_namespace
                        FROM image_uses u
                        JOIN :{image_use_resource}
-                      WHERE u.account_id = $1 AND u.image = x.image AND :{image_use_filter}
+                      WHERE u.account_id = $1 AND u.image = x.image AND u.image <> '' AND :{image_use_filter}
                       ORDER BY u.since, u.runtime, u.cluster, u.namespace, u.name
                       LIMIT 500) u),
     'binary', :{image_use_binary})
@@ -41,7 +41,8 @@ resources a ON a.account_id = u.account_id AND a.runtime = u.runtime AND a.clust
 SELECT u.image, min(u.since) AS since, count(*) AS uses
   FROM image_uses u
   JOIN :{image_use_resource}
- WHERE u.account_id = $1 AND u.image > $2 AND u.image < $3 AND ($4 = '' OR strpos(lower(u.image), lower($4)) > 0)
+ WHERE u.account_id = $1 AND u.image <> '' AND u.image > $2 AND u.image < $3
+   AND ($4 = '' OR strpos(lower(u.image), lower($4)) > 0)
    AND :{image_use_filter}
  GROUP BY u.image
 

@@ -21,16 +21,24 @@ ON CONFLICT (account_id, runtime) DO UPDATE
        http_received_at = coalesce(excluded.http_received_at, p.http_received_at)
 RETURNING 1
 
+-- Plans are kept that were made when the tables were empty: all that follows goes by keys (migrations/0016).
+-- name: report_by_key
+SELECT set_config('enable_seqscan', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)
+
 -- name: report_blob
 INSERT INTO manifests (account_id, sha256, encoding, plain_bytes, content)
-SELECT account_id, $2, $3::smallint, $4::integer, $5 FROM accounts WHERE account_id = $1
+VALUES ($1, $2, $3::smallint, $4::integer, $5)
 ON CONFLICT (account_id, sha256) DO UPDATE SET touched_at = now()
  WHERE manifests.touched_at < now() - interval '30 minutes'
 
 -- fragment: runtime_is_there
 EXISTS (SELECT FROM report_positions WHERE account_id = $1 AND runtime = $2)
 
--- Sessions before the fence were compared or sent whole by a newer one: what of them comes late is dropped.
+-- Of such a row (p). Sessions before the fence were compared or sent whole by a newer one: what of them comes late is
+-- dropped.
+-- fragment: runtime_row
+report_positions p WHERE p.account_id = $1 AND p.runtime = $2
+
 -- fragment: fence_epoch
 (SELECT fence_epoch FROM report_positions WHERE account_id = $1 AND runtime = $2)
 
@@ -44,69 +52,60 @@ EXISTS (SELECT FROM report_positions WHERE account_id = $1 AND runtime = $2)
 
 -- Answers: no row = older than what is there; t = something changed, f = only said again.
 -- name: application_upsert
-WITH old AS (
-    SELECT manifest_sha256, sync_status, health_status, is_deleted
-      FROM applications
-     WHERE account_id = $1 AND runtime = $2 AND namespace = $3 AND name = $4),
-new AS (
-    INSERT INTO applications AS t (
-        account_id, runtime, namespace, name, cluster, version, uid, is_deleted, sync_status, health_status,
-        health_message, sync_revision, sync_revisions, operation_phase, operation_message, operation_started_at,
-        operation_finished_at, operation_revision, operation_retry_count, operation, operation_resources, history_id,
-        history_id_min, resources_count, project, destination_server, destination_name, destination_namespace,
-        repo_url, path, target_revision, chart, sources, is_multi_source, is_git_source, include_pattern,
-        exclude_pattern, sync_policy, labels, annotations, errors, application_created_at, manifest_sha256,
-        content_hash, epoch, sequence, observed_at, parent_namespace, parent_name)
-    SELECT $1, $2, $3, $4, $5, $6, $7, false, $8, $9, $10, $11, $12::jsonb, $13, $14, $15::timestamptz,
-           $16::timestamptz, $17, $18::bigint, $19::jsonb, $20::jsonb, $21::bigint, $22::bigint, $23::integer, $24,
-           $25, $26, $27, $28, $29, $30, $31, $32::jsonb, $33::boolean, $34::boolean, $35, $36, $37, $38::jsonb,
-           $39::jsonb, $40::jsonb, $41::timestamptz, $42::bytea, $43::bytea, $44::bigint, $45::bigint,
-           $46::timestamptz, $47, $48
-     WHERE :{runtime_is_there} AND ($44::bigint = 0 OR $44::bigint >= :{fence_epoch})
-    ON CONFLICT (account_id, runtime, namespace, name) DO UPDATE
-       SET cluster = excluded.cluster, version = excluded.version, uid = excluded.uid, is_deleted = false,
-           sync_status = excluded.sync_status, health_status = excluded.health_status,
-           health_message = excluded.health_message, sync_revision = excluded.sync_revision,
-           sync_revisions = excluded.sync_revisions, operation_phase = excluded.operation_phase,
-           operation_message = excluded.operation_message, operation_started_at = excluded.operation_started_at,
-           operation_finished_at = excluded.operation_finished_at, operation_revision = excluded.operation_revision,
-           operation_retry_count = excluded.operation_retry_count, operation = excluded.operation,
-           operation_resources = excluded.operation_resources, history_id = excluded.history_id,
-           history_id_min = excluded.history_id_min, resources_count = excluded.resources_count,
-           project = excluded.project, destination_server = excluded.destination_server,
-           destination_name = excluded.destination_name, destination_namespace = excluded.destination_namespace,
-           repo_url = excluded.repo_url, path = excluded.path, target_revision = excluded.target_revision,
-           chart = excluded.chart, sources = excluded.sources, is_multi_source = excluded.is_multi_source,
-           is_git_source = excluded.is_git_source, include_pattern = excluded.include_pattern,
-           exclude_pattern = excluded.exclude_pattern, sync_policy = excluded.sync_policy, labels = excluded.labels,
-           annotations = excluded.annotations, errors = excluded.errors,
-           application_created_at = excluded.application_created_at, manifest_sha256 = excluded.manifest_sha256,
-           content_hash = excluded.content_hash, epoch = excluded.epoch, sequence = excluded.sequence,
-           observed_at = excluded.observed_at, received_at = now(),
-           parent_namespace = excluded.parent_namespace, parent_name = excluded.parent_name
-     WHERE :{is_newer}
-    RETURNING manifest_sha256, sync_status, health_status)
-SELECT old.is_deleted IS DISTINCT FROM false OR old.manifest_sha256 IS DISTINCT FROM new.manifest_sha256
-       OR old.sync_status IS DISTINCT FROM new.sync_status OR old.health_status IS DISTINCT FROM new.health_status
-  FROM new LEFT JOIN old ON true
+INSERT INTO applications AS t (
+    account_id, runtime, namespace, name, cluster, version, uid, is_deleted, sync_status, health_status,
+    health_message, sync_revision, sync_revisions, operation_phase, operation_message, operation_started_at,
+    operation_finished_at, operation_revision, operation_retry_count, operation, operation_resources, history_id,
+    history_id_min, resources_count, project, destination_server, destination_name, destination_namespace,
+    repo_url, path, target_revision, chart, sources, is_multi_source, is_git_source, include_pattern,
+    exclude_pattern, sync_policy, labels, annotations, errors, application_created_at, manifest_sha256,
+    content_hash, epoch, sequence, observed_at, parent_namespace, parent_name)
+SELECT $1, $2, $3, $4, $5, $6, $7, false, $8, $9, $10, $11, $12::jsonb, $13, $14, $15::timestamptz,
+       $16::timestamptz, $17, $18::bigint, $19::jsonb, $20::jsonb, $21::bigint, $22::bigint, $23::integer, $24,
+       $25, $26, $27, $28, $29, $30, $31, $32::jsonb, $33::boolean, $34::boolean, $35, $36, $37, $38::jsonb,
+       $39::jsonb, $40::jsonb, $41::timestamptz, $42::bytea, $43::bytea, $44::bigint, $45::bigint,
+       $46::timestamptz, $47, $48
+  FROM :{runtime_row} AND ($44::bigint = 0 OR $44::bigint >= p.fence_epoch)
+ON CONFLICT (account_id, runtime, namespace, name) DO UPDATE
+   SET cluster = excluded.cluster, version = excluded.version, uid = excluded.uid, is_deleted = false,
+       sync_status = excluded.sync_status, health_status = excluded.health_status,
+       health_message = excluded.health_message, sync_revision = excluded.sync_revision,
+       sync_revisions = excluded.sync_revisions, operation_phase = excluded.operation_phase,
+       operation_message = excluded.operation_message, operation_started_at = excluded.operation_started_at,
+       operation_finished_at = excluded.operation_finished_at, operation_revision = excluded.operation_revision,
+       operation_retry_count = excluded.operation_retry_count, operation = excluded.operation,
+       operation_resources = excluded.operation_resources, history_id = excluded.history_id,
+       history_id_min = excluded.history_id_min, resources_count = excluded.resources_count,
+       project = excluded.project, destination_server = excluded.destination_server,
+       destination_name = excluded.destination_name, destination_namespace = excluded.destination_namespace,
+       repo_url = excluded.repo_url, path = excluded.path, target_revision = excluded.target_revision,
+       chart = excluded.chart, sources = excluded.sources, is_multi_source = excluded.is_multi_source,
+       is_git_source = excluded.is_git_source, include_pattern = excluded.include_pattern,
+       exclude_pattern = excluded.exclude_pattern, sync_policy = excluded.sync_policy, labels = excluded.labels,
+       annotations = excluded.annotations, errors = excluded.errors,
+       application_created_at = excluded.application_created_at, manifest_sha256 = excluded.manifest_sha256,
+       content_hash = excluded.content_hash, epoch = excluded.epoch, sequence = excluded.sequence,
+       observed_at = excluded.observed_at, received_at = now(),
+       parent_namespace = excluded.parent_namespace, parent_name = excluded.parent_name,
+       is_changed = t.is_deleted OR t.manifest_sha256 IS DISTINCT FROM excluded.manifest_sha256
+                    OR t.sync_status IS DISTINCT FROM excluded.sync_status
+                    OR t.health_status IS DISTINCT FROM excluded.health_status
+ WHERE :{is_newer}
+RETURNING is_changed
 
 -- name: application_tombstone
-WITH old AS (
-    SELECT is_deleted FROM applications WHERE account_id = $1 AND runtime = $2 AND namespace = $3 AND name = $4),
-new AS (
-    INSERT INTO applications AS t (account_id, runtime, namespace, name, cluster, version, uid, is_deleted,
-                                   sync_status, sync_policy, epoch, sequence, observed_at)
-    SELECT $1, $2, $3, $4, $5, $6, $7, true, 'UNKNOWN', 'Unknown', $8::bigint, $9::bigint, $10::timestamptz
-     WHERE :{runtime_is_there} AND ($8::bigint = 0 OR $8::bigint >= :{fence_epoch})
-    ON CONFLICT (account_id, runtime, namespace, name) DO UPDATE
-       SET is_deleted = true, manifest_sha256 = NULL, content_hash = NULL, desired_sha256 = NULL, git_sha256 = NULL,
-           source_repo_url = NULL, source_path = NULL, source_revision = NULL, commit_message = NULL,
-           commit_author = NULL, commit_date = NULL, source_errors = '[]', source_observed_at = NULL, errors = '[]',
-           epoch = excluded.epoch, sequence = excluded.sequence, observed_at = excluded.observed_at,
-           received_at = now()
-     WHERE :{is_newer}
-    RETURNING 1)
-SELECT coalesce(NOT old.is_deleted, false) FROM new LEFT JOIN old ON true
+INSERT INTO applications AS t (account_id, runtime, namespace, name, cluster, version, uid, is_deleted, is_changed,
+                               sync_status, sync_policy, epoch, sequence, observed_at)
+SELECT $1, $2, $3, $4, $5, $6, $7, true, false, 'UNKNOWN', 'Unknown', $8::bigint, $9::bigint, $10::timestamptz
+  FROM :{runtime_row} AND ($8::bigint = 0 OR $8::bigint >= p.fence_epoch)
+ON CONFLICT (account_id, runtime, namespace, name) DO UPDATE
+   SET is_deleted = true, manifest_sha256 = NULL, content_hash = NULL, desired_sha256 = NULL, git_sha256 = NULL,
+       source_repo_url = NULL, source_path = NULL, source_revision = NULL, commit_message = NULL,
+       commit_author = NULL, commit_date = NULL, source_errors = '[]', source_observed_at = NULL, errors = '[]',
+       epoch = excluded.epoch, sequence = excluded.sequence, observed_at = excluded.observed_at,
+       received_at = now(), is_changed = NOT t.is_deleted
+ WHERE :{is_newer}
+RETURNING is_changed
 
 -- What only reports over HTTP know, beside a state that may come from a tunnel. Not "NOT is_deleted": on tables that were
 -- never analyzed the planner would take a partial index for that and read all rows of the runtime.
@@ -119,55 +118,43 @@ UPDATE applications
    AND (source_observed_at IS NULL OR source_observed_at < $14::timestamptz)
 
 -- name: resource_upsert
-WITH old AS (
-    SELECT manifest_sha256, sync_status, health_status, application_namespace, application_name, is_deleted
-      FROM resources
-     WHERE account_id = $1 AND runtime = $2 AND cluster = $3 AND api_group = $4 AND kind = $5 AND namespace = $6
-       AND name = $7),
-new AS (
-    INSERT INTO resources AS t (
-        account_id, runtime, cluster, api_group, kind, namespace, name, version, uid, is_deleted,
-        application_namespace, application_name, sync_status, health_status, health_message, owners, labels, images,
-        resource_created_at, manifest_sha256, content_hash, epoch, sequence, observed_at)
-    SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, false, $10, $11, $12, $13, $14, $15::jsonb, $16::jsonb, $17::jsonb,
-           $18::timestamptz, $19::bytea, $20::bytea, $21::bigint, $22::bigint, $23::timestamptz
-     WHERE :{runtime_is_there} AND ($21::bigint = 0 OR $21::bigint >= :{fence_epoch})
-    ON CONFLICT (account_id, runtime, cluster, api_group, kind, namespace, name) DO UPDATE
-       SET version = excluded.version, uid = excluded.uid, is_deleted = false,
-           application_namespace = excluded.application_namespace, application_name = excluded.application_name,
-           sync_status = excluded.sync_status, health_status = excluded.health_status,
-           health_message = excluded.health_message, owners = excluded.owners, labels = excluded.labels,
-           images = excluded.images, resource_created_at = excluded.resource_created_at,
-           manifest_sha256 = excluded.manifest_sha256, content_hash = excluded.content_hash, epoch = excluded.epoch,
-           sequence = excluded.sequence, observed_at = excluded.observed_at, received_at = now()
-     WHERE :{is_newer}
-    RETURNING manifest_sha256, sync_status, health_status, application_namespace, application_name)
-SELECT old.is_deleted IS DISTINCT FROM false
-       OR (old.manifest_sha256, old.sync_status, old.health_status, old.application_namespace, old.application_name)
-          IS DISTINCT FROM
-          (new.manifest_sha256, new.sync_status, new.health_status, new.application_namespace, new.application_name)
-  FROM new LEFT JOIN old ON true
+INSERT INTO resources AS t (
+    account_id, runtime, cluster, api_group, kind, namespace, name, version, uid, is_deleted,
+    application_namespace, application_name, sync_status, health_status, health_message, owners, labels, images,
+    resource_created_at, manifest_sha256, content_hash, epoch, sequence, observed_at)
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, false, $10, $11, $12, $13, $14, $15::jsonb, $16::jsonb, $17::jsonb,
+       $18::timestamptz, $19::bytea, $20::bytea, $21::bigint, $22::bigint, $23::timestamptz
+  FROM :{runtime_row} AND ($21::bigint = 0 OR $21::bigint >= p.fence_epoch)
+ON CONFLICT (account_id, runtime, cluster, api_group, kind, namespace, name) DO UPDATE
+   SET version = excluded.version, uid = excluded.uid, is_deleted = false,
+       application_namespace = excluded.application_namespace, application_name = excluded.application_name,
+       sync_status = excluded.sync_status, health_status = excluded.health_status,
+       health_message = excluded.health_message, owners = excluded.owners, labels = excluded.labels,
+       images = excluded.images, resource_created_at = excluded.resource_created_at,
+       manifest_sha256 = excluded.manifest_sha256, content_hash = excluded.content_hash, epoch = excluded.epoch,
+       sequence = excluded.sequence, observed_at = excluded.observed_at, received_at = now(),
+       is_changed = t.is_deleted OR
+                    (t.manifest_sha256, t.sync_status, t.health_status, t.application_namespace, t.application_name)
+                    IS DISTINCT FROM (excluded.manifest_sha256, excluded.sync_status, excluded.health_status,
+                                      excluded.application_namespace, excluded.application_name),
+       has_new_images = t.manifest_sha256 IS NULL OR t.uid <> excluded.uid OR t.images <> excluded.images
+                        OR t.owners <> excluded.owners
+ WHERE :{is_newer}
+RETURNING is_changed
 
 -- name: resource_tombstone
-WITH old AS (
-    SELECT is_deleted
-      FROM resources
-     WHERE account_id = $1 AND runtime = $2 AND cluster = $3 AND api_group = $4 AND kind = $5 AND namespace = $6
-       AND name = $7),
-new AS (
-    INSERT INTO resources AS t (account_id, runtime, cluster, api_group, kind, namespace, name, version, uid,
-                                is_deleted, epoch, sequence, observed_at)
-    SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, true, $10::bigint, $11::bigint, $12::timestamptz
-     WHERE :{runtime_is_there} AND ($10::bigint = 0 OR $10::bigint >= :{fence_epoch})
-    ON CONFLICT (account_id, runtime, cluster, api_group, kind, namespace, name) DO UPDATE
-       SET is_deleted = true, manifest_sha256 = NULL, content_hash = NULL, desired_sha256 = NULL, git_sha256 = NULL,
-           source_repo_url = NULL, source_path = NULL, source_revision = NULL, commit_message = NULL,
-           commit_author = NULL, commit_date = NULL, source_errors = '[]', source_observed_at = NULL,
-           epoch = excluded.epoch, sequence = excluded.sequence, observed_at = excluded.observed_at,
-           received_at = now()
-     WHERE :{is_newer}
-    RETURNING 1)
-SELECT coalesce(NOT old.is_deleted, false) FROM new LEFT JOIN old ON true
+INSERT INTO resources AS t (account_id, runtime, cluster, api_group, kind, namespace, name, version, uid,
+                            is_deleted, is_changed, epoch, sequence, observed_at)
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, true, false, $10::bigint, $11::bigint, $12::timestamptz
+  FROM :{runtime_row} AND ($10::bigint = 0 OR $10::bigint >= p.fence_epoch)
+ON CONFLICT (account_id, runtime, cluster, api_group, kind, namespace, name) DO UPDATE
+   SET is_deleted = true, manifest_sha256 = NULL, content_hash = NULL, desired_sha256 = NULL, git_sha256 = NULL,
+       source_repo_url = NULL, source_path = NULL, source_revision = NULL, commit_message = NULL,
+       commit_author = NULL, commit_date = NULL, source_errors = '[]', source_observed_at = NULL,
+       epoch = excluded.epoch, sequence = excluded.sequence, observed_at = excluded.observed_at,
+       received_at = now(), is_changed = NOT t.is_deleted
+ WHERE :{is_newer}
+RETURNING is_changed
 
 -- name: resource_enrich
 UPDATE resources
@@ -189,7 +176,7 @@ new AS (
                                last_cache_sync_at, api_versions, namespaces, labels, epoch, sequence, observed_at)
     SELECT $1, $2, $3, $4, $5, $6, $7, $8::timestamptz, $9::bigint, $10::bigint, $11::timestamptz, $12::jsonb,
            $13::jsonb, $14::jsonb, $15::bigint, $16::bigint, $17::timestamptz
-     WHERE :{runtime_is_there} AND ($15::bigint = 0 OR $15::bigint >= :{fence_epoch})
+      FROM :{runtime_row} AND ($15::bigint = 0 OR $15::bigint >= p.fence_epoch)
     ON CONFLICT (account_id, runtime, name) DO UPDATE
        SET server = excluded.server, server_version = excluded.server_version,
            connection_status = excluded.connection_status, connection_message = excluded.connection_message,
@@ -240,7 +227,7 @@ UPDATE report_positions
 INSERT INTO applications AS t (account_id, runtime, namespace, name, cluster, version, uid, is_deleted, sync_status,
                                sync_policy, content_hash, epoch, sequence, observed_at)
 SELECT $1, $2, $3, $4, $5, $6, $7, true, 'UNKNOWN', 'Unknown', $8::bytea, $9::bigint, $10::bigint, $11::timestamptz
- WHERE :{runtime_is_there} AND $9::bigint >= :{fence_epoch}
+  FROM :{runtime_row} AND $9::bigint >= p.fence_epoch
 ON CONFLICT (account_id, runtime, namespace, name) DO UPDATE
    SET content_hash = excluded.content_hash, epoch = excluded.epoch, sequence = excluded.sequence
  WHERE (excluded.epoch, excluded.sequence) > (t.epoch, t.sequence)
@@ -249,7 +236,7 @@ ON CONFLICT (account_id, runtime, namespace, name) DO UPDATE
 INSERT INTO resources AS t (account_id, runtime, cluster, api_group, kind, namespace, name, version, uid, is_deleted,
                             content_hash, epoch, sequence, observed_at)
 SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, true, $10::bytea, $11::bigint, $12::bigint, $13::timestamptz
- WHERE :{runtime_is_there} AND $11::bigint >= :{fence_epoch}
+  FROM :{runtime_row} AND $11::bigint >= p.fence_epoch
 ON CONFLICT (account_id, runtime, cluster, api_group, kind, namespace, name) DO UPDATE
    SET content_hash = excluded.content_hash, epoch = excluded.epoch, sequence = excluded.sequence
  WHERE (excluded.epoch, excluded.sequence) > (t.epoch, t.sequence)
