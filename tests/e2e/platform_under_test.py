@@ -169,7 +169,7 @@ class Platform:
         nodes = [edge["node"] for edge in self.graphql(query, {"f": filters})["applications"]["edges"]]
         return {(n["metadata"]["namespace"], n["metadata"]["name"]): (n["syncStatus"], n["healthStatus"]) for n in nodes}
 
-    def psql(self, sql):
+    def psql(self, sql, timeout=60):
         """Rows as lists of text, asked by the database's superuser (who sees all accounts)."""
         ports = dict(line.split("=") for line in (self.home / "ports").read_text().split())
         password = (self.home / "pg-super.secret").read_text().strip()
@@ -180,7 +180,7 @@ class Platform:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=60,
+            timeout=timeout,
         )
         assert done.returncode == 0, done.stderr
         return [line.split("\t") for line in done.stdout.splitlines()]
