@@ -415,6 +415,14 @@ static void session_ping(struct tunnel_session *session, uint64_t now_ms)
     tunnel_session_wants_write(session);
 }
 
+// What was not read yet is life, too.
+static void session_hear_words(struct tunnel_session *session)
+{
+    uint64_t silent_ms = 0, now_ms = clock_mono_ms();
+    if (!session->ws || !tunnel_ws_silent_ms(session->ws, &silent_ms) || silent_ms > now_ms) return;
+    if (now_ms - silent_ms > session->received_at_ms) session->received_at_ms = now_ms - silent_ms;
+}
+
 // Any byte is life: never dead while bytes flow. False: it was ended. A tick that comes before the time is taken for
 // it when the next one would come after: users see a dead agent within the time that was promised, and an agent that
 // pings at the same interval hears ours first and is spared its own.
@@ -422,6 +430,7 @@ static bool session_tick_liveness(struct tunnel_session *session, uint64_t now_m
 {
     const struct tunnel_options *options = &session->node->broker->options;
     now_ms += session->node->tick_ms - 1;
+    if (now_ms - session->received_at_ms >= options->ping_after_ms) session_hear_words(session);
     uint64_t silent_ms = now_ms - session->received_at_ms;
     if (silent_ms >= options->ping_after_ms + options->dead_after_ms && session->ping_sent_us &&
         now_ms - session->ping_at_ms >= options->dead_after_ms) {

@@ -2,7 +2,10 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <openssl/err.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -173,4 +176,20 @@ enum tls_pipe_result tls_pipe_flush(struct tls_pipe *pipe)
     strbuf_clear(leaving);
     if (sent < 0 || !kept) return TLS_PIPE_FAILED;
     return byte_queue_len(&pipe->unsent) ? TLS_PIPE_AGAIN : TLS_PIPE_OK;
+}
+
+void tls_pipe_wake_at(struct tls_pipe *pipe, int bytes)
+{
+    (void)setsockopt(pipe->fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes)); // without it there is only more to do
+}
+
+bool tls_pipe_silent_ms(const struct tls_pipe *pipe, uint64_t *out_ms)
+{
+    struct tcp_info info = {0};
+    socklen_t len = sizeof(info);
+    if (getsockopt(pipe->fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0 ||
+        len < offsetof(struct tcp_info, tcpi_last_data_recv) + sizeof(info.tcpi_last_data_recv))
+        return false;
+    *out_ms = info.tcpi_last_data_recv;
+    return true;
 }

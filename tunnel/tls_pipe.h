@@ -61,4 +61,9 @@ void tls_pipe_write_plain(struct tls_pipe *pipe, const void *at, size_t len);
 // Hands to the kernel what it takes, in one write(). AGAIN: the rest waits; call again when the socket is writable.
 enum tls_pipe_result tls_pipe_flush(struct tls_pipe *pipe);
 
+// From now on the socket counts as readable when that many bytes are there, or the peer's end (SO_RCVLOWAT, socket(7)).
+void tls_pipe_wake_at(struct tls_pipe *pipe, int bytes);
+// Milliseconds since bytes of the peer last reached the kernel, read or not (TCP_INFO, tcp(7)). False: it does not say.
+MUST_CHECK bool tls_pipe_silent_ms(const struct tls_pipe *pipe, uint64_t *out_ms);
+
 #endif

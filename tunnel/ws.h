@@ -58,5 +58,9 @@ void tunnel_ws_want_write(struct tunnel_ws *ws);
 // Sends what on_writable still gives, then a Close frame with the status (RFC 6455 section 7.4.1) and waits a little
 // for the peer's. now: the transport is given up without a word. on_closed follows in a later turn either way.
 void tunnel_ws_close(struct tunnel_ws *ws, uint16_t status, bool now);
+// Milliseconds since the peer's last byte. A word of life that stands alone, an empty Pong (RFC 6455 section 5.5.3), is
+// left in the kernel until more comes: on_bytes does not tell of it in time, this does. False: the kernel does not
+// know.
+MUST_CHECK bool tunnel_ws_silent_ms(const struct tunnel_ws *ws, uint64_t *out_ms);
 
 #endif

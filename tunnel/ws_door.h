@@ -63,6 +63,7 @@ struct tunnel_ws {
     bool writing;           // inside on_writable
     bool wants_room;        // on_writable goes on when the socket is writable
     bool closing;           // tunnel_ws_close() was called
+    bool says_words;        // the peer says that it lives without being asked
     bool shut_wanted, shut; // FIN when everything has left
     char remote[LISTENER_REMOTE_BYTES];
 };

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "tunnel/wire/control.h"
 #include "tunnel/wire/handshake.h"
@@ -45,6 +46,7 @@ struct fake_agent {
     uint8_t control[WIRE_CONTROL_BYTES_MAX];
     size_t control_len;
     bool says_now;
+    uint64_t word_at_ms;
 };
 
 static ssize_t agent_read_body(nghttp2_session *h2, int32_t id, uint8_t *out, size_t cap, uint32_t *flags,
@@ -224,6 +226,8 @@ static int agent_on_frame(nghttp2_session *h2, const nghttp2_frame *frame, void 
     struct answer *answer = nghttp2_session_get_stream_user_data(h2, frame->hd.stream_id);
     if (frame->hd.type == WIRE_CONTROL_FRAME) agent_take_control(agent);
     if (frame->hd.type == NGHTTP2_GOAWAY) atomic_fetch_add(&agent->seen.goaways, 1);
+    if (frame->hd.type == NGHTTP2_PING)
+        atomic_fetch_add(frame->hd.flags & NGHTTP2_FLAG_ACK ? &agent->seen.pongs : &agent->seen.pings, 1);
     if (frame->hd.type == NGHTTP2_RST_STREAM) atomic_fetch_add(&agent->seen.resets, 1);
     if (!answer) return 0;
     if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
@@ -399,7 +403,7 @@ static void agent_queue_frame(struct fake_agent *agent, enum ws_frame_opcode opc
     ws_frame_masks_next(&agent->masks, mask);
     strbuf_add(&agent->out, header, ws_frame_header(header, opcode, len, mask));
     char *payload = strbuf_reserve(&agent->out, len);
-    memcpy(payload, at, len);
+    if (len) memcpy(payload, at, len);
     ws_frame_apply_mask((uint8_t *)payload, len, mask, 0);
     strbuf_commit(&agent->out, len);
 }
@@ -435,8 +439,23 @@ static bool agent_flush(struct fake_agent *agent)
     return true;
 }
 
+static void agent_say_word(struct fake_agent *agent)
+{
+    uint64_t now_ms = clock_mono_ms();
+    unsigned said = atomic_load(&agent->seen.words);
+    if (!agent->options.words_each_ms || said > agent->options.words_max) return;
+    if (now_ms < agent->word_at_ms + agent->options.words_each_ms) return;
+    agent->word_at_ms = now_ms;
+    if (said < agent->options.words_max)
+        agent_queue_frame(agent, WS_FRAME_PONG, NULL, 0);
+    else
+        nghttp2_submit_ping(agent->h2, NGHTTP2_FLAG_NONE, NULL);
+    atomic_store(&agent->seen.words, said + 1);
+}
+
 static bool agent_turn(struct fake_agent *agent, char *in)
 {
+    agent_say_word(agent);
     if (!agent_flush(agent)) return false;
     struct pollfd poller = {.fd = agent->fd, .events = POLLIN};
     if (agent->out.len) poller.events |= POLLOUT;

@@ -17,14 +17,16 @@ struct fake_agent_options {
     int port;
     const char *token;
     const char *runtime, *instance_id;
-    unsigned reports;     // records sent after HELLO
-    size_t report_bytes;  // one more record with so long a manifest
-    bool report_cut;      // whose last byte never comes
-    bool reports_refused; // 404 for the stream
-    bool reports_broken;  // the first record is no HELLO
-    bool mute;            // reads nothing after the handshake
-    bool bad_control;     // sends a HELLO_ACK, which is the platform's to say
-    bool text_frames;     // sends WebSocket text messages
+    unsigned reports;       // records sent after HELLO
+    size_t report_bytes;    // one more record with so long a manifest
+    bool report_cut;        // whose last byte never comes
+    bool reports_refused;   // 404 for the stream
+    bool reports_broken;    // the first record is no HELLO
+    bool mute;              // reads nothing after the handshake
+    bool bad_control;       // sends a HELLO_ACK, which is the platform's to say
+    bool text_frames;       // sends WebSocket text messages
+    unsigned words_each_ms; // 0: none; else says so often, by an empty Pong, that it lives,
+    unsigned words_max;     // and so many times, then asks by a PING of HTTP/2
     // Bytes that it says once, among its HTTP/2 frames, at that moment. They must outlive it.
     const uint8_t *says;
     size_t says_len;
@@ -35,7 +37,7 @@ struct fake_agent_options {
 struct fake_agent_seen {
     atomic_int status; // of the upgrade; 0: not yet, -1: no answer
     atomic_uint_fast64_t epoch, superseded_by, acked;
-    atomic_uint drains, standbys, resets, requests, goaways, identities, trailers;
+    atomic_uint drains, standbys, resets, requests, goaways, identities, trailers, words, pings, pongs;
     atomic_bool closed, said;
 };
 

@@ -316,6 +316,26 @@ static void test_silence_is_noticed(void **state)
     fixture_stop(&fixture);
 }
 
+static void tune_words(struct tunnel_options *options)
+{
+    options->ping_after_ms = 3000;
+    options->dead_after_ms = 3000;
+}
+
+// Words that nobody read count, and what comes behind one is read at once.
+static void test_words_of_life(void **state)
+{
+    (void)state;
+    fixture_start(&fixture, tune_words);
+    struct fake_agent_options options = {.words_each_ms = 1600, .words_max = 2};
+    struct fake_agent *agent = fixture_agent(&fixture, &options);
+    WAIT_UNTIL(atomic_load(&fake_agent_seen(agent)->pongs) == 1);
+    assert_int_equal(atomic_load(&fake_agent_seen(agent)->pings), 1); // the one that measures, when it opened
+    assert_false(atomic_load(&fake_agent_seen(agent)->closed));
+    fake_agent_stop(agent);
+    fixture_stop(&fixture);
+}
+
 static void test_protocol_violations(void **state)
 {
     (void)state;
@@ -430,6 +450,7 @@ int main(void)
         cmocka_unit_test(test_revocation_cuts_streams),
         cmocka_unit_test(test_revoked_before_its_epoch),
         cmocka_unit_test(test_silence_is_noticed),
+        cmocka_unit_test(test_words_of_life),
         cmocka_unit_test(test_protocol_violations),
         cmocka_unit_test(test_drain),
         cmocka_unit_test(test_drain_deadline),
