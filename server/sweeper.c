@@ -16,6 +16,8 @@ struct sweeper {
     uv_timer_t *timer;
     bool busy;
     bool has_more;      // a step of this round was full
+    bool is_sweeping;   // manifests, slice by slice
+    unsigned slice;     // the one that is next
     uint64_t due_in_ms; // until the next round
     struct metric *removed, *dropped, *settled;
     struct metric_family *history;
@@ -50,8 +52,19 @@ static void on_swept(void *arg, const struct error *err, uint64_t count)
     struct sweeper *sweeper = arg;
     if (!goes_on(sweeper, err, "sweep_failed")) return;
     if (!err) metric_add(sweeper->removed, count);
-    if (!err && count >= STEP_ROWS) sweeper->has_more = true;
+    if (err || count < STEP_ROWS) sweeper->slice = (sweeper->slice + 1) % REPORT_SWEEP_SLICES;
+    if (sweeper->slice || (!err && count >= STEP_ROWS)) {
+        sweeper->busy = false;
+        uv_timer_start(sweeper->timer, on_timer, NEXT_STEP_MS, 0);
+        return;
+    }
+    sweeper->is_sweeping = false;
     wait(sweeper, true);
+}
+
+static void sweep_slice(struct sweeper *sweeper)
+{
+    report_store_sweep(sweeper->options.pg, STEP_ROWS, sweeper->slice, on_swept, sweeper);
 }
 
 static void on_history(void *arg, const struct error *err, struct str node)
@@ -69,7 +82,8 @@ static void on_history(void *arg, const struct error *err, struct str node)
         }
         json_decref(counts);
     }
-    report_store_sweep(sweeper->options.pg, STEP_ROWS, on_swept, sweeper);
+    sweeper->is_sweeping = true;
+    sweep_slice(sweeper);
 }
 
 static void on_months(void *arg, const struct error *err, uint64_t count)
@@ -106,7 +120,10 @@ static void on_timer(uv_timer_t *timer)
     struct sweeper *sweeper = timer->data;
     if (sweeper->busy) return;
     sweeper->busy = true;
-    deployment_store_settle(sweeper->options.pg, SETTLE_ROWS, on_settled, sweeper);
+    if (sweeper->is_sweeping)
+        sweep_slice(sweeper);
+    else
+        deployment_store_settle(sweeper->options.pg, SETTLE_ROWS, on_settled, sweeper);
 }
 
 // ---- life ----------------------------------------------------------------------------------------------------------

@@ -186,13 +186,15 @@ static void on_swept(void *arg, const struct error *err, const struct pg_rows *r
     mem_free(call);
 }
 
-void report_store_sweep(struct pg *pg, unsigned limit, report_store_swept on_done, void *arg)
+void report_store_sweep(struct pg *pg, unsigned limit, unsigned slice, report_store_swept on_done, void *arg)
 {
-    char number[16];
+    char number[16], slice_number[16];
     snprintf(number, sizeof number, "%u", limit);
+    snprintf(slice_number, sizeof slice_number, "%u", slice);
     struct sweep_call *call = mem_alloc(sizeof *call);
     *call = (struct sweep_call){on_done, arg};
     struct pg_batch *batch = pg_batch_create(pg, NULL);
-    pg_batch_add(batch, &statement_report_sweep, 1, (struct pg_param[]){pg_text(str_c(number))});
+    pg_batch_add(batch, &statement_report_sweep, 2,
+                 (struct pg_param[]){pg_text(str_c(number)), pg_text(str_c(slice_number))});
     pg_batch_submit(batch, APPLY_MS, on_swept, call);
 }

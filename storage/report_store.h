@@ -50,9 +50,11 @@ void report_transaction_destroy(struct report_transaction *transaction);
 void report_store_apply(struct pg *pg, const struct report *reports, size_t count, report_store_done on_done,
                         void *arg);
 
-// Housekeeping for all accounts, now and then, by one replica or several: manifests that no row names any more and old
-// tombstones. count: the manifests removed; `limit` of them means that there may be more.
+// Housekeeping for all accounts, now and then, by one replica or several: manifests of a slice, below
+// REPORT_SWEEP_SLICES, that no row names any more, and old tombstones with the first. count: the manifests removed;
+// `limit` of them means that there may be more in that slice.
+enum { REPORT_SWEEP_SLICES = 16 };
 typedef void (*report_store_swept)(void *arg, const struct error *err, uint64_t count);
-void report_store_sweep(struct pg *pg, unsigned limit, report_store_swept on_done, void *arg);
+void report_store_sweep(struct pg *pg, unsigned limit, unsigned slice, report_store_swept on_done, void *arg);
 
 #endif

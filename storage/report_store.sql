@@ -305,4 +305,4 @@ DELETE FROM resources t
    AND t.epoch < $3::bigint AND t.received_at < now() - interval '1 hour'
 
 -- name: report_sweep
-SELECT reports_sweep($1::integer)
+SELECT reports_sweep($1::integer, $2::integer)
