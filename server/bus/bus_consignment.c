@@ -10,6 +10,7 @@
 #include "storage/snapshot_verdict_store.h"
 
 struct consignment {
+    struct consignment *next; // while it waits
     struct bus_consignee *consignee;
     struct amqp_delivery *delivery;
     size_t left; // what must end before it is settled
@@ -34,12 +35,19 @@ void bus_consignee_init(struct bus_consignee *consignee)
         metric_with(metrics_counter("culvert_bus_consumed_reports_total", "Reports in messages from RabbitMQ.", NULL));
 }
 
+static void settle(struct consignment *consignment, enum amqp_settlement settlement)
+{
+    amqp_delivery_settle(consignment->delivery, settlement);
+    mem_free(consignment);
+}
+
 static void part_ends(struct consignment *consignment)
 {
+    struct bus_consignee *consignee = consignment->consignee;
     if (--consignment->left > 0) return;
-    consignment->consignee->count--;
-    amqp_delivery_settle(consignment->delivery, consignment->settlement);
-    mem_free(consignment);
+    consignee->count--;
+    settle(consignment, consignment->settlement);
+    bus_consignee_pump(consignee);
 }
 
 // ---- dead letters --------------------------------------------------------------------------------------------------
@@ -69,9 +77,7 @@ static void on_dead_dropped(struct bus_letter *letter)
     struct consignment *consignment = dead->consignment;
     strbuf_finish(&dead->bytes);
     mem_free(dead);
-    if (--consignment->left > 0) return;
-    amqp_delivery_settle(consignment->delivery, AMQP_KEPT);
-    mem_free(consignment);
+    if (--consignment->left == 0) settle(consignment, AMQP_KEPT);
 }
 
 // Takes bytes.
@@ -166,16 +172,14 @@ static void apply(struct consignment *consignment, const struct bus_message *mes
     }
 }
 
-void bus_consignment_take(struct bus_consignee *consignee, struct amqp_delivery *delivery)
+static void open_consignment(struct consignment *consignment)
 {
-    struct consignment *consignment = mem_alloc(sizeof *consignment);
-    struct str body = amqp_delivery_body(delivery);
+    struct bus_consignee *consignee = consignment->consignee;
+    struct str body = amqp_delivery_body(consignment->delivery);
     struct bus_message message;
     struct error err;
-    *consignment =
-        (struct consignment){.consignee = consignee, .delivery = delivery, .left = 1, .settlement = AMQP_APPLIED};
     consignee->count++;
-    if (amqp_delivery_is_doomed(delivery)) {
+    if (amqp_delivery_is_doomed(consignment->delivery)) {
         metric_add(consignee->dead_returned, 1);
         bury_message(consignment, "came back too often: replicas ended while they applied it");
     } else if (bus_message_open(&message, body.at, body.len, &err) == ERROR_NONE) {
@@ -186,4 +190,52 @@ void bus_consignment_take(struct bus_consignee *consignee, struct amqp_delivery 
         bury_message(consignment, err.text);
     }
     part_ends(consignment);
+}
+
+// ---- waiting -------------------------------------------------------------------------------------------------------
+
+static struct consignment *take_waiting(struct bus_consignee *consignee)
+{
+    struct consignment *consignment = consignee->first_waiting;
+    consignee->first_waiting = consignment->next;
+    if (!consignee->first_waiting) consignee->last_waiting = NULL;
+    return consignment;
+}
+
+void bus_consignee_pump(struct bus_consignee *consignee)
+{
+    if (consignee->pumping) return; // one that ended at once
+    consignee->pumping = true;
+    while (consignee->first_waiting && !consignee->stopped && !event_handler_is_full(consignee->handler))
+        open_consignment(take_waiting(consignee));
+    consignee->pumping = false;
+}
+
+void bus_consignee_stop(struct bus_consignee *consignee)
+{
+    consignee->stopped = true;
+    while (consignee->first_waiting)
+        settle(take_waiting(consignee), AMQP_KEPT);
+}
+
+bool bus_consignee_is_idle(const struct bus_consignee *consignee)
+{
+    return !consignee->count && !consignee->first_waiting;
+}
+
+void bus_consignment_take(struct bus_consignee *consignee, struct amqp_delivery *delivery)
+{
+    struct consignment *consignment = mem_alloc(sizeof *consignment);
+    *consignment =
+        (struct consignment){.consignee = consignee, .delivery = delivery, .left = 1, .settlement = AMQP_APPLIED};
+    if (consignee->stopped) {
+        settle(consignment, AMQP_KEPT);
+        return;
+    }
+    if (consignee->last_waiting)
+        consignee->last_waiting->next = consignment;
+    else
+        consignee->first_waiting = consignment;
+    consignee->last_waiting = consignment;
+    bus_consignee_pump(consignee);
 }

@@ -1,5 +1,6 @@
 // bus_consignment: one message from the broker while its reports are being applied. It is settled once all of them are:
-// applied, or kept out and among the dead letters with the reason. One loop's.
+// applied, or kept out and among the dead letters with the reason. While the handler's queue is full messages stay as
+// they came, packed and in their order. One loop's.
 #ifndef CULVERT_SERVER_BUS_BUS_CONSIGNMENT_H
 #define CULVERT_SERVER_BUS_BUS_CONSIGNMENT_H
 
@@ -7,17 +8,26 @@
 #include "server/bus/amqp_publisher.h"
 #include "server/reports/event_handler.h"
 
+struct consignment;
+
 // What a loop's consignments have in common; its bus's, and outlives the handler's last callbacks.
 struct bus_consignee {
     struct event_handler *handler;
     struct pg *pg;
     struct amqp_publisher *publisher;
     struct bus_port *port;
-    size_t count; // of consignments that are not settled
+    size_t count;                                     // of consignments that are being applied
+    struct consignment *first_waiting, *last_waiting; // not yet unpacked
+    bool stopped, pumping;
     struct metric *reports, *dead_refused, *dead_unreadable, *dead_returned;
 };
 
 void bus_consignee_init(struct bus_consignee *consignee);
+// What waits goes on, as far as there is room.
+void bus_consignee_pump(struct bus_consignee *consignee);
+// What waits goes back, and so does what comes from now on.
+void bus_consignee_stop(struct bus_consignee *consignee);
+bool bus_consignee_is_idle(const struct bus_consignee *consignee);
 void bus_consignment_take(struct bus_consignee *consignee, struct amqp_delivery *delivery);
 
 #endif

@@ -13,8 +13,13 @@ enum {
     MANIFEST_BYTES_MAX = 10 * 1024 * 1024,
     COMPRESS_FROM_BYTES = 512,
     COMPRESSION_LEVEL = 1,
-    ARENA_SPARE_BYTES = 4 * 1024 * 1024, // for the reports themselves, and alignment
+    // For the reports themselves, and what alignment takes of each manifest.
+    ARENA_SPARE_BYTES = 4 * 1024 * 1024,
 };
+
+_Static_assert(BUS_MESSAGE_BYTES_MAX + BUS_MESSAGE_UNPACKED_BYTES_MAX <= BUS_MESSAGE_PLAIN_BYTES_MAX,
+               "what is written can be read");
+_Static_assert(BUS_MESSAGE_COUNT_MAX *(sizeof(struct report) + 64) < ARENA_SPARE_BYTES / 2, "the spare part is enough");
 
 enum { TAG_MANIFEST = 1, TAG_MANIFEST_ZSTD = 2 };
 
@@ -103,15 +108,22 @@ static size_t record_bytes(const struct report *report)
     return bytes;
 }
 
+bool bus_message_fits(const struct bus_message_writer *writer, const struct report *report)
+{
+    size_t body_bytes = writer->body.len + record_bytes(report);
+    size_t unpacked_bytes = writer->unpacked_bytes + (report->packed_manifest.len ? report->manifest.len : 0);
+    return body_bytes <= BUS_MESSAGE_BYTES_MAX && unpacked_bytes <= BUS_MESSAGE_UNPACKED_BYTES_MAX &&
+           writer->count < BUS_MESSAGE_COUNT_MAX && report->account_id.len <= UINT8_MAX &&
+           report->runtime.len <= UINT8_MAX;
+}
+
 enum error_code bus_message_add(struct bus_message_writer *writer, const struct report *report, struct error *err)
 {
     struct strbuf *out = &writer->body;
     struct str packed = report->packed_manifest;
-    size_t bytes = record_bytes(report);
-    if (bytes > out->max - out->len || writer->count == BUS_MESSAGE_COUNT_MAX || report->account_id.len > UINT8_MAX ||
-        report->runtime.len > UINT8_MAX)
-        return error_set(err, ERROR_TOO_LARGE, "a message of %zu bytes and %zu more", out->len, bytes);
-    put(out, bytes, 4);
+    if (!bus_message_fits(writer, report))
+        return error_set(err, ERROR_TOO_LARGE, "a message of %zu bytes and %zu more", out->len, record_bytes(report));
+    put(out, record_bytes(report), 4);
     put(out, (uint64_t)report->type, 1);
     put(out, report->sequence, 8);
     put(out, (uint64_t)report->observed_at_ms, 8);
@@ -121,6 +133,7 @@ enum error_code bus_message_add(struct bus_message_writer *writer, const struct 
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         put_field(out, fields[i].tag, *field_of(report, i));
     writer->count++;
+    if (packed.len) writer->unpacked_bytes += report->manifest.len;
     writer->has_plain |= !packed.len && report->manifest.len;
     return ERROR_NONE;
 }
@@ -199,8 +212,9 @@ static enum error_code unzip(struct bus_message *message, struct str packed, siz
 {
     if (ZSTD_getFrameContentSize(packed.at, packed.len) != bytes)
         return error_set(err, ERROR_INVALID, "compressed bytes that do not say their size");
-    if (bytes > BUS_MESSAGE_PLAIN_BYTES_MAX - arena_used(message->arena))
+    if (bytes > BUS_MESSAGE_PLAIN_BYTES_MAX - message->unpacked_bytes)
         return error_set(err, ERROR_TOO_LARGE, "more than %d bytes, unpacked", BUS_MESSAGE_PLAIN_BYTES_MAX);
+    message->unpacked_bytes += bytes;
     char *plain = arena_alloc(message->arena, bytes + 1);
     size_t n = ZSTD_decompress(plain, bytes, packed.at, packed.len);
     if (ZSTD_isError(n) || n != bytes) return error_set(err, ERROR_INVALID, "compressed bytes that cannot be unpacked");

@@ -17,18 +17,22 @@
 
 enum {
     BUS_MESSAGE_COUNT_MAX = 1024,
-    BUS_MESSAGE_BYTES_MAX = 64 * 1024 * 1024,        // of the plain body
-    BUS_MESSAGE_PLAIN_BYTES_MAX = 128 * 1024 * 1024, // of the body and its manifests, unpacked
+    BUS_MESSAGE_BYTES_MAX = 64 * 1024 * 1024,          // of the plain body
+    BUS_MESSAGE_UNPACKED_BYTES_MAX = 32 * 1024 * 1024, // of packed manifests, together, unpacked
+    BUS_MESSAGE_PLAIN_BYTES_MAX = 128 * 1024 * 1024,   // of the body and its manifests; more is not read
 };
 
 // A message being written. Records are of the account, runtime, epoch and source of the first.
 struct bus_message_writer {
     struct strbuf body;
     size_t count;
-    bool has_plain; // manifests that are not packed: worth compressing
+    size_t unpacked_bytes; // what packed manifests will be for who reads it
+    bool has_plain;        // manifests that are not packed: worth compressing
 };
 
 void bus_message_begin(struct bus_message_writer *writer, const struct report *first, int64_t received_at_ms);
+// Whether one more can be added: who reads the message unpacks all of it at once.
+bool bus_message_fits(const struct bus_message_writer *writer, const struct report *report);
 // A packed manifest travels as it is, in place of the plain one. ERROR_TOO_LARGE: the message is as it was.
 MUST_CHECK enum error_code bus_message_add(struct bus_message_writer *writer, const struct report *report,
                                            struct error *err);
@@ -39,7 +43,7 @@ void bus_message_abandon(struct bus_message_writer *writer);
 // A message that was read, manifests unpacked. The texts lie in it or in at..len, which must outlive it.
 struct bus_message {
     struct report *reports;
-    size_t count;
+    size_t count, unpacked_bytes;
     int64_t received_at_ms;
     struct arena *arena;
 };

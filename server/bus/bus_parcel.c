@@ -28,10 +28,15 @@ void bus_parcel_destroy(struct bus_parcel *parcel)
     mem_free(parcel);
 }
 
-bool bus_parcel_fits(const struct bus_parcel *parcel, const struct report *report)
+bool bus_parcel_is_for(const struct bus_parcel *parcel, const struct report *report)
 {
-    return parcel->count < parcel->capacity && parcel->epoch == report->epoch && parcel->source == report->source &&
+    return parcel->epoch == report->epoch && parcel->source == report->source &&
            str_eq(str_c(parcel->runtime), report->runtime) && str_eq(str_c(parcel->account_id), report->account_id);
+}
+
+bool bus_parcel_has_room(const struct bus_parcel *parcel, const struct report *report)
+{
+    return parcel->count < parcel->capacity && bus_message_fits(&parcel->writer, report);
 }
 
 enum error_code bus_parcel_add(struct bus_parcel *parcel, const struct report *report, bool patient,

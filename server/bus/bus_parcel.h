@@ -28,7 +28,9 @@ struct bus_parcel {
 
 struct bus_parcel *bus_parcel_create(const struct report *first, size_t capacity);
 void bus_parcel_destroy(struct bus_parcel *parcel);
-bool bus_parcel_fits(const struct bus_parcel *parcel, const struct report *report);
+// Whether the report is of the same runtime, session and source.
+bool bus_parcel_is_for(const struct bus_parcel *parcel, const struct report *report);
+bool bus_parcel_has_room(const struct bus_parcel *parcel, const struct report *report);
 // ERROR_TOO_LARGE: it was not taken.
 MUST_CHECK enum error_code bus_parcel_add(struct bus_parcel *parcel, const struct report *report, bool patient,
                                           event_item_done on_done, void *arg, struct error *err);

@@ -105,13 +105,17 @@ static void seal(struct bus_rabbitmq *bus, struct bus_parcel *parcel)
     amqp_publisher_send(bus->publisher, &parcel->publication);
 }
 
+static void seal_one(struct bus_rabbitmq *bus, struct bus_parcel **link)
+{
+    struct bus_parcel *parcel = *link;
+    *link = parcel->next;
+    seal(bus, parcel);
+}
+
 static void seal_all(struct bus_rabbitmq *bus)
 {
-    while (bus->open) {
-        struct bus_parcel *parcel = bus->open;
-        bus->open = parcel->next;
-        seal(bus, parcel);
-    }
+    while (bus->open)
+        seal_one(bus, &bus->open);
 }
 
 // ---- the end of a turn ---------------------------------------------------------------------------------------------
@@ -144,7 +148,7 @@ static void seal_soon(struct bus_rabbitmq *bus)
 static struct bus_parcel **find_open(struct bus_rabbitmq *bus, const struct report *report)
 {
     struct bus_parcel **link = &bus->open;
-    while (*link && !bus_parcel_fits(*link, report))
+    while (*link && !bus_parcel_is_for(*link, report))
         link = &(*link)->next;
     return link;
 }
@@ -177,7 +181,8 @@ static struct bus_parcel **room_for(struct bus_rabbitmq *bus, const struct repor
     *out_cause = refusal_of(bus, report);
     if (*out_cause && !str_eq(str_c(*out_cause), STR("full"))) return NULL;
     struct bus_parcel **link = find_open(bus, report);
-    if (*link) return link;
+    if (*link && bus_parcel_has_room(*link, report)) return link;
+    if (*link) seal_one(bus, link); // so that what is older goes first
     if (*out_cause) return NULL;
     if (!amqp_publisher_reserve(bus->publisher)) {
         *out_cause = "full";
@@ -201,10 +206,8 @@ static enum error_code submit(struct bus *of, const struct report *report, bool 
         struct bus_parcel *parcel = *link;
         enum error_code code = bus_parcel_add(parcel, report, patient, on_done, arg, err);
         if (code != ERROR_NONE) return code;
-        if (parcel->count == parcel->capacity || parcel->writer.body.len >= bus->options->message_bytes) {
-            *link = parcel->next;
-            seal(bus, parcel);
-        }
+        if (parcel->count == parcel->capacity || parcel->writer.body.len >= bus->options->message_bytes)
+            seal_one(bus, link);
         return ERROR_NONE;
     }
     metric_add(metric_with(bus->diverted, cause), 1);
@@ -220,7 +223,8 @@ static bool has_room(const struct bus *of, struct str account_id, struct str run
 static bool is_idle(const struct bus *of)
 {
     const struct bus_rabbitmq *bus = (const struct bus_rabbitmq *)of;
-    return !bus->open && !bus->sent_first && bus->consignee.count == 0 && event_handler_is_idle(bus->handler);
+    return !bus->open && !bus->sent_first && bus_consignee_is_idle(&bus->consignee) &&
+           event_handler_is_idle(bus->handler);
 }
 
 // ---- from the broker -----------------------------------------------------------------------------------------------
@@ -228,10 +232,7 @@ static bool is_idle(const struct bus *of)
 void bus_rabbitmq_on_delivery(void *ctx, struct amqp_delivery *delivery)
 {
     struct bus_rabbitmq *bus = ctx;
-    if (bus->stopped)
-        amqp_delivery_settle(delivery, AMQP_KEPT);
-    else
-        bus_consignment_take(&bus->consignee, delivery);
+    bus_consignment_take(&bus->consignee, delivery);
 }
 
 // ---- time ----------------------------------------------------------------------------------------------------------
@@ -259,6 +260,7 @@ static void on_tick(uv_timer_t *timer)
         divert(bus, parcel, "timeout");
     }
     if (late) amqp_publisher_check_progress(bus->publisher);
+    bus_consignee_pump(&bus->consignee);
 }
 
 // ---- life ----------------------------------------------------------------------------------------------------------
@@ -275,6 +277,7 @@ static void stop(struct bus *of)
     bus->stopped = true;
     note_database(bus, clock_mono_ms());
     uv_timer_stop(bus->timer);
+    bus_consignee_stop(&bus->consignee);
 }
 
 // What the publisher holds is freed when it comes back to the closed port.

@@ -194,12 +194,70 @@ static void bounds_hold(void **state)
     strbuf_finish(&bytes);
 }
 
+// What is small on the way may be large for whoever reads it: only as much goes into one message as can be read.
+static void what_is_written_can_be_read(void **state)
+{
+    (void)state;
+    enum { MANIFEST_BYTES = 10 * 1024 * 1024, PACKED_BYTES = 64 * 1024 };
+    char *plain = mem_zalloc(MANIFEST_BYTES), *packed = mem_alloc(PACKED_BYTES);
+    size_t len = ZSTD_compress(packed, PACKED_BYTES, plain, MANIFEST_BYTES, 1);
+    assert_false(ZSTD_isError(len));
+    struct report report = full_report(REPORT_FROM_TUNNEL);
+    report.manifest = str_of(plain, MANIFEST_BYTES);
+    report.packed_manifest = str_of(packed, len);
+    struct bus_message_writer writer;
+    struct strbuf bytes;
+    struct bus_message message;
+    size_t count = 0;
+    bus_message_begin(&writer, &report, 0);
+    while (bus_message_fits(&writer, &report) && count++ < 100)
+        assert_int_equal(bus_message_add(&writer, &report, NULL), ERROR_NONE);
+    assert_int_equal(bus_message_add(&writer, &report, NULL), ERROR_TOO_LARGE);
+    assert_int_equal(count, BUS_MESSAGE_UNPACKED_BYTES_MAX / MANIFEST_BYTES);
+    bus_message_end(&writer, &bytes);
+    assert_int_equal(bus_message_open(&message, bytes.at, bytes.len, NULL), ERROR_NONE);
+    assert_int_equal(message.count, count);
+    bus_message_close(&message);
+    strbuf_finish(&bytes);
+    mem_free(plain);
+    mem_free(packed);
+}
+
+// Somebody else's message, with more in it: refused, whatever the sizes of its parts.
+static void more_than_may_be_unpacked(void **state)
+{
+    (void)state;
+    enum { EACH = 8 * 1024 * 1024, PACKED_BYTES = 64 * 1024 };
+    static const size_t odds[] = {0, 1, 15, 16, 17, 100};
+    char *plain = mem_zalloc(EACH), *packed = mem_alloc(PACKED_BYTES);
+    for (size_t i = 0; i < sizeof odds / sizeof *odds; i++) {
+        struct report report = full_report(REPORT_FROM_TUNNEL);
+        struct bus_message_writer writer;
+        struct strbuf bytes;
+        struct bus_message message;
+        size_t of = EACH - odds[i], len = ZSTD_compress(packed, PACKED_BYTES, plain, of, 1);
+        report.packed_manifest = str_of(packed, len);
+        bus_message_begin(&writer, &report, 0);
+        for (size_t k = 0; k < 20; k++)
+            assert_int_equal(bus_message_add(&writer, &report, NULL), ERROR_NONE); // it does not know how large
+        bus_message_end(&writer, &bytes);
+        assert_int_equal(bus_message_open(&message, bytes.at, bytes.len, NULL), ERROR_TOO_LARGE);
+        strbuf_finish(&bytes);
+    }
+    mem_free(plain);
+    mem_free(packed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(everything_arrives), cmocka_unit_test(a_manifest_travels_as_it_came),
-        cmocka_unit_test(damage_is_noticed),  cmocka_unit_test(unknown_fields_are_skipped),
+        cmocka_unit_test(everything_arrives),
+        cmocka_unit_test(a_manifest_travels_as_it_came),
+        cmocka_unit_test(damage_is_noticed),
+        cmocka_unit_test(unknown_fields_are_skipped),
         cmocka_unit_test(bounds_hold),
+        cmocka_unit_test(what_is_written_can_be_read),
+        cmocka_unit_test(more_than_may_be_unpacked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
