@@ -6,6 +6,8 @@
 #include "server/reports/lane.h"
 #include "server/reports/share.h"
 
+enum { LANES_RESTING_MAX = 64 };
+
 struct event_handler {
     struct loop *loop;
     struct event_handler_options options;
@@ -256,6 +258,14 @@ static void submit_in_turn(struct event_handler *handler)
     }
 }
 
+// A lane that was given more than others stays for a while when it is empty: whoever says little at a time but often
+// would else begin anew each time where the others are, and those would wait for ever.
+static bool may_be_forgotten(const struct event_handler *handler, const struct lane *lane, size_t *resting)
+{
+    if (lane->turn <= handler->clock || handler->bytes == 0) return true;
+    return ++*resting > LANES_RESTING_MAX;
+}
+
 static void drop_lane(struct lane **link)
 {
     struct lane *lane = *link;
@@ -268,6 +278,7 @@ static void drop_lane(struct lane **link)
 static uint64_t pump_once(struct event_handler *handler)
 {
     uint64_t now = clock_mono_ms(), soonest = UINT64_MAX;
+    size_t resting = 0;
     for (struct lane **link = &handler->lanes; *link;) {
         struct lane *lane = *link;
         uint64_t wait = lane_wait_ms(lane, now);
@@ -278,7 +289,7 @@ static uint64_t pump_once(struct event_handler *handler)
         // A callback may have put lanes in front.
         while (*link != lane)
             link = &(*link)->next;
-        if (lane_is_empty(lane))
+        if (lane_is_empty(lane) && may_be_forgotten(handler, lane, &resting))
             drop_lane(link);
         else
             link = &lane->next;

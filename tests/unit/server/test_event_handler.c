@@ -607,6 +607,39 @@ static void the_least_served_goes_first(void **state)
     tear_down();
 }
 
+// Two that always have one more to say, one at a time: each time their lanes are empty between. Somebody with much to
+// say gets his turns all the same.
+static void who_says_little_often_starves_nobody(void **state)
+{
+    (void)state;
+    transactions = 1;
+    set_up(0);
+    transactions = 0;
+    size_t given[256] = {0};
+    submit("b", "first", 1000, true, ERROR_NONE);
+    for (int i = 0; i < 40; i++)
+        submit("b", "much", 1000, true, ERROR_NONE);
+    submit("x", "1", 1000, true, ERROR_NONE);
+    submit("y", "1", 1000, true, ERROR_NONE);
+    for (int i = 0; i < 30; i++) {
+        assert_int_equal(bench->apply_count, (size_t)i + 1);
+        char account[2] = {accounts_of_applies((size_t)i)};
+        given[(unsigned char)account[0]]++;
+        // The other one of the two is in line, and this one will be, before the next transaction ends.
+        answer((size_t)i, ERROR_NONE);
+        if (account[0] != 'b') submit(account, "again", 1000, true, ERROR_NONE);
+        bench->told_count = 0;
+    }
+    assert_true(given['b'] >= 4); // of four reports each
+    assert_true(given['x'] >= 8 && given['y'] >= 8);
+    while (bench->answered < bench->apply_count) {
+        answer(bench->answered, ERROR_NONE);
+        bench->told_count = 0;
+    }
+    assert_true(event_handler_is_idle(bench->handler));
+    tear_down();
+}
+
 static void turns_are_counted_in_bytes(void **state)
 {
     (void)state;
@@ -718,6 +751,7 @@ int main(void)
         cmocka_unit_test(full_queue),
         cmocka_unit_test(shares_of_the_queue),
         cmocka_unit_test(the_least_served_goes_first),
+        cmocka_unit_test(who_says_little_often_starves_nobody),
         cmocka_unit_test(turns_are_counted_in_bytes),
         cmocka_unit_test(so_many_are_in_flight),
         cmocka_unit_test(callback_may_submit),
