@@ -123,23 +123,27 @@ static bool has_room(const struct intake *intake, const struct source *source)
     return bus_has_room(intake->bus, str_c(source->account_id), str_c(source->runtime));
 }
 
-static void resume(struct intake *intake, struct source *source)
+// False: there is no room for it.
+static bool resume(struct intake *intake, struct source *source)
 {
-    if (has_room(intake, source))
+    bool room = has_room(intake, source);
+    if (room)
         tunnel_reports_resume(intake->node, source->ref);
     else
         hook_add(&intake->paused, &source->paused);
+    return room;
 }
 
 // Who has waited longest goes on first; whose share is used up goes to the end. Resuming may deliver reports, and those
-// may pause it again, at the end.
+// may pause it again, at the end. Some at a time, unless nothing is under way: then nobody would come here again.
 static void resume_paused(struct intake *intake)
 {
-    for (unsigned looks = 0; looks < RESUMES_MAX && intake->node; looks++) {
-        if (intake->paused.next == &intake->paused) return;
+    bool all_went = true;
+    for (unsigned looks = 0; intake->node && intake->paused.next != &intake->paused; looks++) {
+        if (looks >= RESUMES_MAX && !(all_went && bus_is_idle(intake->bus))) return;
         struct source *source = intake->paused.next->source;
         hook_remove(&source->paused);
-        resume(intake, source);
+        if (!resume(intake, source)) all_went = false;
     }
 }
 
@@ -155,7 +159,7 @@ static void on_progress(void *ctx)
         if (!source || source->end.state != SOURCE_END_HELD || source->first) continue;
         snapshot_ends_release(intake->ends, source);
         source = source_table_find(intake->sources, ref);
-        if (source) resume(intake, source);
+        if (source) (void)resume(intake, source);
     }
     resume_paused(intake);
 }

@@ -26,7 +26,7 @@ struct bench {
     size_t count;
     char manifest[64]; // of its first report
     struct report_outcome outcomes[BATCH_COUNT];
-    char told[4096]; // "1:ack 3;1:reject 4;2:resync 7;1:resume;"
+    char told[16384]; // "1:ack 3;1:reject 4;2:resync 7;1:resume;"
     // On resume this session ends: its source must not be touched any more.
     bool forget_on_ack;
     // HTTP
@@ -248,6 +248,28 @@ static void full_queue_pauses_and_resumes_in_turn(void **state)
     tear_down();
 }
 
+// When nothing is under way any more nothing would come by to resume the rest.
+static void everybody_is_resumed_at_the_end(void **state)
+{
+    enum { SESSIONS = 600 };
+    (void)state;
+    set_up();
+    char *large = mem_zalloc(QUEUE_BYTES);
+    size_t resumed = 0;
+    memset(large, ' ', QUEUE_BYTES);
+    for (uint64_t id = 1; id <= SESSIONS; id++)
+        assert_false(take(id, 1, str_of(large, QUEUE_BYTES)));
+    while (bench->on_done) {
+        bench->told[0] = '\0';
+        answer(ERROR_NONE);
+    }
+    for (const char *at = bench->told; (at = strstr(at, "resume;")); at++)
+        resumed++;
+    assert_int_equal(resumed, SESSIONS);
+    mem_free(large);
+    tear_down();
+}
+
 static void compressed_manifests(void **state)
 {
     (void)state;
@@ -358,6 +380,7 @@ int main(void)
         cmocka_unit_test(refused_and_resync),
         cmocka_unit_test(session_gone_meanwhile),
         cmocka_unit_test(full_queue_pauses_and_resumes_in_turn),
+        cmocka_unit_test(everybody_is_resumed_at_the_end),
         cmocka_unit_test(compressed_manifests),
         cmocka_unit_test(http_answers_once),
         cmocka_unit_test(http_is_told_when_full),
