@@ -2,14 +2,14 @@
 
 #include <string.h>
 
-#include "agent/kube/kube_fetch.h"
 #include "agent/reports/discovery.h"
+#include "agent/reports/fetches.h"
 #include "agent/reports/watch.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 
-enum { TIERS = 4, TIER_NAMED = 1, FETCH_ATTEMPTS_MAX = 5, PATIENCE_RESTARTS = 3 };
+enum { TIERS = 4, TIER_NAMED = 1, PATIENCE_RESTARTS = 3 };
 
 // Kinds that need no discovery and no application that names them.
 static const struct {
@@ -46,12 +46,6 @@ struct kind_watch {
     struct kind_watch *next;
 };
 
-struct fetch {
-    struct collector *collector;
-    struct kube_fetch *request;
-    struct inventory_resource *resource; // NULL: forgotten meanwhile
-};
-
 struct collector {
     struct collector_options options;
     char *namespaces[COLLECTOR_NAMESPACES_MAX];
@@ -59,103 +53,46 @@ struct collector {
     struct inventory *inventory;
     struct discovery *discovery;
     struct kind_watch *kinds;
-    struct fetch fetches[COLLECTOR_FETCHES_MAX];
-    struct inventory_resource **stale; // a ring of those whose content is to be fetched
-    size_t stale_head, stale_count, stale_room;
-    uint64_t stale_pushed, stale_done; // how many ever
-    uint64_t stale_barrier;            // what was pushed when all lists were complete; 0: they are not
-    uint64_t restarts;                 // of watches that are gone
+    struct fetches *fetches;
+    uint64_t fetch_barrier; // how many there had been when all lists were complete, and 1; 0: they are not
+    uint64_t restarts;      // of watches that are gone
 };
 
 // ---- contents that are fetched one by one ---------------------------------------------------------------------
 
-static void stale_push(struct collector *collector, struct inventory_resource *resource)
-{
-    if (collector->stale_count == collector->stale_room) {
-        size_t room = collector->stale_room ? collector->stale_room * 2 : 64;
-        struct inventory_resource **ring = mem_array(room, sizeof *ring);
-        for (size_t i = 0; i < collector->stale_count; i++)
-            ring[i] = collector->stale[(collector->stale_head + i) % collector->stale_room];
-        mem_free(collector->stale);
-        collector->stale = ring;
-        collector->stale_room = room;
-        collector->stale_head = 0;
-    }
-    collector->stale[(collector->stale_head + collector->stale_count++) % collector->stale_room] = resource;
-    collector->stale_pushed++;
-}
-
-static struct inventory_resource *stale_pop(struct collector *collector)
-{
-    struct inventory_resource *resource = collector->stale[collector->stale_head];
-    collector->stale_head = (collector->stale_head + 1) % collector->stale_room;
-    collector->stale_count--;
-    return resource;
-}
-
 static void on_stale(void *arg, struct inventory_resource *resource)
 {
-    if (resource->fetching) return;
-    resource->fetching = true;
-    resource->attempts = 0;
-    stale_push(arg, resource);
+    fetches_add(((struct collector *)arg)->fetches, resource);
 }
 
 static void on_forget(void *arg, struct inventory_resource *resource)
 {
+    fetches_forget(((struct collector *)arg)->fetches, resource);
+}
+
+static void on_fetched(void *arg, struct inventory_resource *resource, json_t *object)
+{
     struct collector *collector = arg;
-    if (!resource->fetching) return;
-    for (size_t i = 0; i < COLLECTOR_FETCHES_MAX; i++)
-        if (collector->fetches[i].resource == resource) collector->fetches[i].resource = NULL;
-    for (size_t i = 0; i < collector->stale_count; i++) {
-        struct inventory_resource **entry = &collector->stale[(collector->stale_head + i) % collector->stale_room];
-        if (*entry == resource) *entry = NULL;
-    }
+    // Straight from the object's own address: its type is as certain as a watch's.
+    struct inventory_kind *kind = resource->kind;
+    AUTO_FREE char *api = *kind->group ? mem_printf("%s/%s", kind->group, kind->version) : mem_strdup(kind->version);
+    json_object_set_new(object, "kind", json_string(kind->kind));
+    json_object_set_new(object, "apiVersion", json_string(api));
+    inventory_seen(collector->inventory, kind, 0, object);
 }
 
-// Its content has come another way: what is queued is skipped, what is under way is not taken.
-static void drop_fetch(struct collector *collector, struct inventory_resource *resource)
+static void on_fetch_failed(void *arg, const struct inventory_resource *resource)
 {
-    resource->fetching = false;
-    for (size_t i = 0; i < COLLECTOR_FETCHES_MAX; i++) {
-        struct fetch *fetch = &collector->fetches[i];
-        if (fetch->resource == resource) fetch->resource = NULL;
-    }
+    struct kind_watch *kind_watch = resource->kind->user;
+    (void)arg;
+    // A list that is under way tells all the same.
+    for (size_t i = 0; kind_watch && i < kind_watch->source_count; i++)
+        if (watch_is_listed(kind_watch->sources[i].watch)) watch_relist(kind_watch->sources[i].watch);
 }
 
-static void on_fetched(void *arg, int status, json_t *value, const struct error *err)
+static char *path_of(void *arg, const struct inventory_resource *resource)
 {
-    struct fetch *fetch = arg;
-    struct inventory_resource *resource = fetch->resource;
-    fetch->request = NULL;
-    fetch->resource = NULL;
-    fetch->collector->stale_done++;
-    if (!resource) return;
-    resource->fetching = false;
-    // Deleted while it was asked for: an old answer must not bring it back.
-    if (value && !resource->uid) return;
-    if (value) {
-        // Straight from the object's own address: its type is as certain as a watch's.
-        struct inventory_kind *kind = resource->kind;
-        AUTO_FREE char *api =
-            *kind->group ? mem_printf("%s/%s", kind->group, kind->version) : mem_strdup(kind->version);
-        json_object_set_new(value, "kind", json_string(kind->kind));
-        json_object_set_new(value, "apiVersion", json_string(api));
-        inventory_seen(fetch->collector->inventory, kind, 0, value);
-        return;
-    }
-    // 404: the watch will say so, too. 403: there is a watch without the right to get; nothing can be done.
-    if (status == 404 || status == 403 || resource->attempts >= FETCH_ATTEMPTS_MAX) {
-        log_debug("collector", "not_fetched", log_int("status", status), log_c("error", err ? err->text : ""));
-        return;
-    }
-    unsigned attempts = resource->attempts + 1;
-    on_stale(fetch->collector, resource);
-    resource->attempts = attempts;
-}
-
-static char *object_path(const struct inventory_resource *resource)
-{
+    (void)arg;
     const struct inventory_kind *kind = resource->kind;
     const struct kind_watch *watch = kind->user;
     if (!watch || !watch->plural) return NULL;
@@ -164,33 +101,6 @@ static char *object_path(const struct inventory_resource *resource)
     if (watch->namespaced)
         return mem_printf("%s/namespaces/%s/%s/%s", root, resource->ns, watch->plural, resource->name);
     return mem_printf("%s/%s/%s", root, watch->plural, resource->name);
-}
-
-static void start_fetches(struct collector *collector)
-{
-    for (size_t i = 0; i < COLLECTOR_FETCHES_MAX; i++) {
-        struct fetch *fetch = &collector->fetches[i];
-        while (!fetch->request && collector->stale_count) {
-            struct inventory_resource *resource = stale_pop(collector);
-            if (!resource) { // forgotten
-                collector->stale_done++;
-                continue;
-            }
-            AUTO_FREE char *path = object_path(resource);
-            if (!path || !resource->reported || !resource->fetching) {
-                resource->fetching = false;
-                collector->stale_done++;
-                continue;
-            }
-            *fetch = (struct fetch){.collector = collector, .resource = resource};
-            fetch->request = kube_fetch_start(collector->options.client, path, on_fetched, fetch);
-            if (fetch->request) continue;
-            fetch->resource = NULL;
-            collector->stale_done++;
-            stale_push(collector, resource);
-            return;
-        }
-    }
 }
 
 // ---- watches -------------------------------------------------------------------------------------------------
@@ -369,9 +279,9 @@ void collector_tick(struct collector *collector, uint64_t now_ms)
         // What applications name is only known when they are listed.
         if (tier == 0 && !held) follow_kinds(collector);
     }
-    start_fetches(collector);
-    if (!collector->stale_barrier && lists_are_complete(collector))
-        collector->stale_barrier = collector->stale_pushed + 1;
+    fetches_tick(collector->fetches);
+    if (!collector->fetch_barrier && lists_are_complete(collector))
+        collector->fetch_barrier = fetches_added(collector->fetches) + 1;
 }
 
 // ---- the whole -----------------------------------------------------------------------------------------------
@@ -380,7 +290,7 @@ static void on_report(void *arg, struct inventory_resource *resource, json_t *ob
 {
     struct collector *collector = arg;
     // What is being fetched may be older than what a watch tells now.
-    if (resource->fetching) drop_fetch(collector, resource);
+    fetches_drop(collector->fetches, resource);
     collector->options.events->on_report(collector->options.arg, resource, object);
 }
 
@@ -422,6 +332,11 @@ struct collector *collector_create(const struct collector_options *options, stru
     collector->options.namespaces = NULL;
     collector->inventory = inventory_create(&inventory_events, collector);
     collector->discovery = discovery_create(options->client);
+    collector->fetches = fetches_create(&(struct fetches_options){.client = options->client,
+                                                                  .path_of = path_of,
+                                                                  .on_fetched = on_fetched,
+                                                                  .on_failed = on_fetch_failed,
+                                                                  .arg = collector});
     if (take_namespaces(collector, str_c(options->namespaces), err) != ERROR_NONE) {
         collector_destroy(collector);
         return NULL;
@@ -440,8 +355,7 @@ struct collector *collector_create(const struct collector_options *options, stru
 void collector_destroy(struct collector *collector)
 {
     if (!collector) return;
-    for (size_t i = 0; i < COLLECTOR_FETCHES_MAX; i++)
-        kube_fetch_cancel(collector->fetches[i].request);
+    fetches_destroy(collector->fetches);
     while (collector->kinds) {
         struct kind_watch *next = collector->kinds->next;
         kind_watch_free(collector->kinds);
@@ -451,7 +365,6 @@ void collector_destroy(struct collector *collector)
     inventory_destroy(collector->inventory);
     for (size_t i = 0; i < collector->namespace_count; i++)
         mem_free(collector->namespaces[i]);
-    mem_free(collector->stale);
     mem_free(collector);
 }
 
@@ -464,7 +377,7 @@ void collector_relist(struct collector *collector)
             watch_relist(source->watch);
         }
     }
-    collector->stale_barrier = 0;
+    collector->fetch_barrier = 0;
 }
 
 void collector_fetch(struct collector *collector, struct str group, struct str kind, struct str ns, struct str name)
@@ -483,7 +396,7 @@ void collector_resume(struct collector *collector)
 // In a busy cluster something is always being fetched: what matters is what the lists themselves called for.
 bool collector_is_complete(const struct collector *collector)
 {
-    return collector->stale_barrier && collector->stale_done >= collector->stale_barrier - 1;
+    return collector->fetch_barrier && fetches_ended(collector->fetches) >= collector->fetch_barrier - 1;
 }
 
 size_t collector_application_count(const struct collector *collector)

@@ -31,7 +31,7 @@ struct collector_options {
     unsigned page_limit;
 };
 
-enum { COLLECTOR_NAMESPACES_MAX = 64, COLLECTOR_FETCHES_MAX = 4 };
+enum { COLLECTOR_NAMESPACES_MAX = 64 };
 
 // NULL with *err when the list of namespaces is wrong.
 struct collector *collector_create(const struct collector_options *options, struct error *err);

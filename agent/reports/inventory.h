@@ -35,9 +35,9 @@ struct inventory_resource {
     size_t claims;                     // entries of all applications that name it
     uint64_t round;                    // the inventory's own: which reading of an application last named it
     bool reported;
-    bool fetching;       // the collector's: its content is being asked for
-    unsigned attempts;   // the collector's
-    uint64_t generation; // of the list that last held it
+    bool fetching, in_line; // the fetches': its content is wanted; it has a place in their line
+    unsigned attempts;      // theirs, too
+    uint64_t generation;    // of the list that last held it
     char *key;
     struct inventory_resource *next, *previous;            // of the same kind
     struct inventory_resource *sibling, *sibling_previous; // of the same owner
