@@ -209,11 +209,13 @@ UPDATE clusters
  WHERE account_id = $1 AND runtime = $2 AND name <> $3 AND NOT is_deleted AND epoch > 0
    AND ($4::bigint, $5::bigint) > (epoch, sequence) AND NOT $7::jsonb ? name
 
+-- One that a newer session's inventory was compared or sent after says nothing any more.
 -- name: report_snapshot_begin
 UPDATE report_positions
    SET snapshot_epoch = $3::bigint, snapshot_sequence = $4::bigint, snapshot_refused = 0,
        fence_epoch = greatest(fence_epoch, $3::bigint)
  WHERE account_id = $1 AND runtime = $2 AND ($3::bigint, $4::bigint) > (snapshot_epoch, snapshot_sequence)
+   AND $3::bigint >= fence_epoch
 RETURNING false
 
 -- name: report_snapshot_refused
@@ -242,14 +244,15 @@ ON CONFLICT (account_id, runtime, cluster, api_group, kind, namespace, name) DO 
  WHERE (excluded.epoch, excluded.sequence) > (t.epoch, t.sequence)
 
 -- The end of a snapshot that began at a mark of the same session. What it named carries a newer (epoch, sequence) than
--- the mark; when that is as much as the agent counted (some may have been refused), the rest is gone. Rows that only
+-- the mark; when that is as much as the agent counted, the rest is gone. What was refused may be in the count or not (the
+-- agent hears of it sooner or later), and may be a row or not (of an older state, that stays). Rows that only
 -- HTTP reported (epoch 0) are not the agent's to delete. Clusters are no part of snapshots.
 -- Answers: "repeated" (was done before), "matched", or "resync"; then how many rows went.
 -- name: report_snapshot_end
 WITH mark AS (
     SELECT snapshot_epoch AS epoch, snapshot_sequence AS sequence, snapshot_refused AS refused,
            (snapshot_end_epoch, snapshot_end_sequence) >= ($3::bigint, $4::bigint) AS is_repeated,
-           snapshot_epoch = $3::bigint AND snapshot_sequence < $4::bigint AS is_open
+           snapshot_epoch = $3::bigint AND snapshot_sequence < $4::bigint AND $3::bigint >= fence_epoch AS is_open
       FROM report_positions
      WHERE account_id = $1 AND runtime = $2),
 found AS (
@@ -261,7 +264,7 @@ found AS (
                AND (a.epoch, a.sequence) > (m.epoch, m.sequence)) AS rows),
 matched AS (
     SELECT m.* FROM mark m, found f
-     WHERE m.is_open AND NOT m.is_repeated AND f.rows <= $5::bigint AND f.rows + m.refused >= $5::bigint),
+     WHERE m.is_open AND NOT m.is_repeated AND abs(f.rows - $5::bigint) <= m.refused),
 done AS (
     UPDATE report_positions p
        SET snapshot_end_epoch = $3::bigint, snapshot_end_sequence = $4::bigint

@@ -228,6 +228,57 @@ static void nothing_is_deleted_until_a_snapshot_matches(void **state)
         query(database, "SELECT string_agg(name, ' ' ORDER BY name) FROM resources WHERE NOT is_deleted"), "a");
 }
 
+// The agent heard that an object was refused before it counted: its older row is still no reason for another snapshot.
+static void what_is_refused_makes_no_second_snapshot(void **state)
+{
+    struct database *database = database_of(state);
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+    struct answer answer;
+    struct report reports[] = {
+        object_report(database, "a", 1, 1, "{}"),
+        object_report(database, "b", 1, 2, "{}"),
+        object_report(database, "gone", 1, 3, "{}"),
+        snapshot_report(database, REPORT_SNAPSHOT_BEGIN, 2, 1, 0),
+        object_report(database, "a", 2, 2, "broken"),
+        object_report(database, "b", 2, 3, "{}"),
+        snapshot_report(database, REPORT_SNAPSHOT_END, 2, 4, 1),
+    };
+    apply(database, reports, 7, &answer);
+    assert_int_equal(answer.outcomes[4].result, REPORT_REFUSED);
+    assert_int_equal(answer.outcomes[6].result, REPORT_APPLIED);
+    assert_string_equal(
+        query(database, "SELECT string_agg(name, ' ' ORDER BY name) FROM resources WHERE NOT is_deleted"), "a b");
+}
+
+// A snapshot of a session that is over comes late, as it may from a broker: a newer session's inventory was compared
+// meanwhile, and what it told since happens to be as much as the old one counted.
+static void an_old_sessions_snapshot_deletes_nothing(void **state)
+{
+    struct database *database = database_of(state);
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+    struct answer answer;
+    struct report before[] = {object_report(database, "a", 1, 1, "{}"), object_report(database, "b", 1, 2, "{}")};
+    apply(database, before, 2, &answer);
+    query(database, "WITH p AS (UPDATE report_positions SET fence_epoch = 3 RETURNING 1) SELECT count(*) FROM p");
+    assert_int_equal(apply_one(database, object_report(database, "c", 3, 1, "{}")), REPORT_APPLIED);
+    struct report late[] = {
+        snapshot_report(database, REPORT_SNAPSHOT_BEGIN, 2, 1, 0),
+        object_report(database, "d", 2, 2, "{}"),
+        snapshot_report(database, REPORT_SNAPSHOT_END, 2, 3, 1),
+    };
+    apply(database, late, 3, &answer);
+    assert_int_equal(answer.outcomes[2].result, REPORT_RESYNC);
+    assert_string_equal(
+        query(database, "SELECT string_agg(name, ' ' ORDER BY name) FROM resources WHERE NOT is_deleted"), "a b c");
+    // Also when it had begun before.
+    query(database, "WITH p AS (UPDATE report_positions SET snapshot_epoch = 2, snapshot_sequence = 1 RETURNING 1)"
+                    " SELECT count(*) FROM p");
+    assert_int_equal(apply_one(database, late[2]), REPORT_RESYNC);
+    assert_string_equal(query(database, "SELECT count(*) FROM resources WHERE NOT is_deleted"), "3");
+}
+
 // A report over HTTP at a time, in milliseconds after some start.
 static struct report http_report(const struct database *database, const char *name, int64_t at_ms, const char *manifest)
 {
@@ -654,6 +705,8 @@ int main(void)
         cmocka_unit_test(resources_have_their_columns),
         cmocka_unit_test(a_bad_record_does_not_sink_its_batch),
         cmocka_unit_test(nothing_is_deleted_until_a_snapshot_matches),
+        cmocka_unit_test(what_is_refused_makes_no_second_snapshot),
+        cmocka_unit_test(an_old_sessions_snapshot_deletes_nothing),
         cmocka_unit_test(http_yields_to_tunnels),
         cmocka_unit_test(a_clock_that_runs_ahead_blocks_nobody),
         cmocka_unit_test(large_batches_leave_the_loop_and_come_back),
