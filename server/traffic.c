@@ -18,6 +18,7 @@ enum {
     FLUSH_MS = 1000,
     KEEP_SECONDS = (TRAFFIC_MINUTES_MAX + 1) * 60,
     LINES_BYTES_MAX = 16 * 1024 * 1024,
+    MINUTE_MAX = INT32_MAX, // some time in the year 6053
 };
 
 struct slot {
@@ -169,6 +170,7 @@ static void add_line(struct strbuf *out, const json_t *entry)
         json_object_set_new(field[0] == 'r' ? reports : calls, field + 2, value);
     }
     char at[32];
+    if (minute > MINUTE_MAX) minute = 0; // Redis may say anything
     time_t seconds = (time_t)(minute * 60);
     struct tm utc;
     gmtime_r(&seconds, &utc);

@@ -7,32 +7,9 @@
 #include "base/mem.h"
 #include "base/metrics.h"
 #include "server/bus/amqp_link.h"
+#include "server/bus/amqp_shard.h"
 
-enum { CHANNEL = 1, IDLE_MS = 500, RETIRED_MS = 50, SUSPECT_FROM = 2 };
-
-enum delivery_state { WAITS, WITH_A_LOOP, APPLIED, DEAD };
-
-struct amqp_delivery {
-    struct bus_letter letter;
-    struct amqp_consumer *consumer;
-    struct amqp_delivery *next_settled; // the settled list
-    struct amqp_delivery *next;         // of its shard, in order of the tags
-    enum delivery_state state;
-    enum amqp_settlement settlement;
-    bool is_stale; // of a connection that is over
-    bool is_head;  // nothing of its shard came before it on this connection
-    unsigned shard;
-    uint64_t tag, returns;
-    size_t len;
-    char body[];
-};
-
-// One queue, one channel.
-struct shard {
-    struct amqp_delivery *first, **last; // not yet acknowledged
-    struct amqp_delivery *waits;         // the first of them that no loop has yet
-    bool has_seen;                       // something came on this connection
-};
+enum { CHANNEL = 1, IDLE_MS = 500, RETIRED_MS = 50 };
 
 struct amqp_consumer {
     struct amqp_link link;
@@ -44,7 +21,7 @@ struct amqp_consumer {
     pthread_mutex_t mutex; // guards settled
     struct amqp_delivery *settled, **settled_last;
     atomic_bool retiring, stopping;
-    struct shard shards[AMQP_SHARDS_MAX];
+    struct amqp_shard shards[AMQP_SHARDS_MAX];
     struct metric *consumed, *redelivered, *acknowledged, *rejected, *unsettled;
 };
 
@@ -71,7 +48,7 @@ struct amqp_consumer *amqp_consumer_create(const struct amqp_consumer_options *o
     pthread_mutex_init(&consumer->mutex, NULL);
     make_metrics(consumer);
     for (unsigned i = 0; i < AMQP_SHARDS_MAX; i++)
-        consumer->shards[i].last = &consumer->shards[i].first;
+        amqp_shard_init(&consumer->shards[i]);
     return consumer;
 }
 
@@ -140,50 +117,10 @@ static void on_letter_dropped(struct bus_letter *letter)
 
 // ---- deliveries ----------------------------------------------------------------------------------------------------
 
-static uint64_t integer_of(const amqp_field_value_t *value)
-{
-    switch (value->kind) {
-    case AMQP_FIELD_KIND_I64: return value->value.i64 > 0 ? (uint64_t)value->value.i64 : 0;
-    case AMQP_FIELD_KIND_U64: return value->value.u64;
-    case AMQP_FIELD_KIND_I32: return value->value.i32 > 0 ? (uint64_t)value->value.i32 : 0;
-    case AMQP_FIELD_KIND_U32: return value->value.u32;
-    case AMQP_FIELD_KIND_I16: return value->value.i16 > 0 ? (uint64_t)value->value.i16 : 0;
-    case AMQP_FIELD_KIND_U16: return value->value.u16;
-    case AMQP_FIELD_KIND_I8: return value->value.i8 > 0 ? (uint64_t)value->value.i8 : 0;
-    case AMQP_FIELD_KIND_U8: return value->value.u8;
-    default: return 0;
-    }
-}
-
-static uint64_t returns_of(const amqp_basic_properties_t *properties)
-{
-    if (!(properties->_flags & AMQP_BASIC_HEADERS_FLAG)) return 0;
-    for (int i = 0; i < properties->headers.num_entries; i++) {
-        const amqp_table_entry_t *entry = &properties->headers.entries[i];
-        if (str_eq(str_of(entry->key.bytes, entry->key.len), STR("x-delivery-count"))) return integer_of(&entry->value);
-    }
-    return 0;
-}
-
-// Came back so often that it may be what ended the replicas that had it.
-static bool is_suspect(const struct amqp_delivery *delivery)
-{
-    return delivery->returns >= SUSPECT_FROM;
-}
-
-// In their order. A suspect goes when it is the only one at work, so that what it ends hits nobody else: then whatever
-// stands at the head of a queue and came back too often is the cause itself, and not its neighbour.
 static void hand_over(struct amqp_consumer *consumer, unsigned index)
 {
-    struct shard *shard = &consumer->shards[index];
-    while (shard->waits) {
-        struct amqp_delivery *delivery = shard->waits;
-        bool is_alone = delivery == shard->first;
-        if (!is_alone && (is_suspect(delivery) || is_suspect(shard->first))) return;
-        shard->waits = delivery->next;
-        delivery->state = WITH_A_LOOP;
+    for (struct amqp_delivery *delivery; (delivery = amqp_shard_hand_over(&consumer->shards[index]));)
         bus_port_send(consumer->ports[index % consumer->port_count], &delivery->letter);
-    }
 }
 
 static enum error_code take_delivery(struct amqp_consumer *consumer, amqp_channel_t channel, uint64_t tag,
@@ -193,21 +130,13 @@ static enum error_code take_delivery(struct amqp_consumer *consumer, amqp_channe
     amqp_rpc_reply_t reply = amqp_read_message(consumer->link.connection, channel, &message, 0);
     if (reply.reply_type != AMQP_RESPONSE_NORMAL) return error_set(err, ERROR_UNAVAILABLE, "a message ended early");
     unsigned index = (unsigned)channel - 1;
-    struct shard *shard = &consumer->shards[index];
-    struct amqp_delivery *delivery = mem_alloc(sizeof *delivery + message.body.len);
-    *delivery = (struct amqp_delivery){.letter = {.open = on_letter, .drop = on_letter_dropped},
-                                       .consumer = consumer,
-                                       .shard = index,
-                                       .tag = tag,
-                                       .returns = returns_of(&message.properties),
-                                       .len = message.body.len};
-    if (message.body.len) memcpy(delivery->body, message.body.bytes, message.body.len);
+    struct amqp_delivery *delivery = amqp_delivery_create(&message);
     amqp_destroy_message(&message);
-    delivery->is_head = !shard->has_seen;
-    shard->has_seen = true;
-    *shard->last = delivery;
-    shard->last = &delivery->next;
-    if (!shard->waits) shard->waits = delivery;
+    delivery->letter = (struct bus_letter){.open = on_letter, .drop = on_letter_dropped};
+    delivery->consumer = consumer;
+    delivery->shard = index;
+    delivery->tag = tag;
+    amqp_shard_add(&consumer->shards[index], delivery);
     metric_add(is_again ? consumer->redelivered : consumer->consumed, 1);
     metric_move(consumer->unsettled, 1);
     hand_over(consumer, index);
@@ -249,29 +178,21 @@ static void note_settled(struct amqp_consumer *consumer)
         if (delivery->is_stale)
             delivery_free(delivery);
         else if (delivery->settlement != AMQP_KEPT)
-            delivery->state = delivery->settlement == AMQP_APPLIED ? APPLIED : DEAD;
+            delivery->state = delivery->settlement == AMQP_APPLIED ? AMQP_DELIVERY_APPLIED : AMQP_DELIVERY_DEAD;
     }
-}
-
-static struct amqp_delivery *shard_pop(struct shard *shard)
-{
-    struct amqp_delivery *delivery = shard->first;
-    shard->first = delivery->next;
-    if (!shard->first) shard->last = &shard->first;
-    return delivery;
 }
 
 // All that is done at the head, with as few frames as possible.
 static enum error_code acknowledge(struct amqp_consumer *consumer, unsigned index, struct error *err)
 {
-    struct shard *shard = &consumer->shards[index];
+    struct amqp_shard *shard = &consumer->shards[index];
     amqp_connection_state_t connection = consumer->link.connection;
     amqp_channel_t channel = (amqp_channel_t)(index + 1);
     uint64_t up_to = 0;
     int status = AMQP_STATUS_OK;
-    while (shard->first && shard->first->state >= APPLIED && status == AMQP_STATUS_OK) {
-        struct amqp_delivery *delivery = shard_pop(shard);
-        if (delivery->state == APPLIED) {
+    while (amqp_shard_has_done(shard) && status == AMQP_STATUS_OK) {
+        struct amqp_delivery *delivery = amqp_shard_pop(shard);
+        if (delivery->state == AMQP_DELIVERY_APPLIED) {
             up_to = delivery->tag;
             metric_add(consumer->acknowledged, 1);
         } else {
@@ -301,12 +222,8 @@ static enum error_code acknowledge_all(struct amqp_consumer *consumer, struct er
 static void forget_all(struct amqp_consumer *consumer)
 {
     for (unsigned i = 0; i < AMQP_SHARDS_MAX; i++) {
-        struct shard *shard = &consumer->shards[i];
-        shard->waits = NULL;
-        shard->has_seen = false;
-        while (shard->first) {
-            struct amqp_delivery *delivery = shard_pop(shard);
-            if (delivery->state == WITH_A_LOOP)
+        for (struct amqp_delivery *delivery; (delivery = amqp_shard_forget(&consumer->shards[i]));) {
+            if (delivery->state == AMQP_DELIVERY_WITH_A_LOOP)
                 delivery->is_stale = true;
             else
                 delivery_free(delivery);
@@ -350,7 +267,7 @@ static enum error_code open_all(struct amqp_consumer *consumer, struct error *er
 static bool is_waiting(const struct amqp_consumer *consumer)
 {
     for (unsigned i = 0; i < consumer->options.topology->shards; i++)
-        if (consumer->shards[i].first && consumer->shards[i].first->state != WAITS) return true;
+        if (amqp_shard_is_at_work(&consumer->shards[i])) return true;
     return false;
 }
 

@@ -1,0 +1,100 @@
+#include "server/bus/amqp_shard.h"
+
+#include "base/mem.h"
+
+enum { SUSPECT_FROM = 2 };
+
+// ---- deliveries ----------------------------------------------------------------------------------------------------
+
+static uint64_t integer_of(const amqp_field_value_t *value)
+{
+    switch (value->kind) {
+    case AMQP_FIELD_KIND_I64: return value->value.i64 > 0 ? (uint64_t)value->value.i64 : 0;
+    case AMQP_FIELD_KIND_U64: return value->value.u64;
+    case AMQP_FIELD_KIND_I32: return value->value.i32 > 0 ? (uint64_t)value->value.i32 : 0;
+    case AMQP_FIELD_KIND_U32: return value->value.u32;
+    case AMQP_FIELD_KIND_I16: return value->value.i16 > 0 ? (uint64_t)value->value.i16 : 0;
+    case AMQP_FIELD_KIND_U16: return value->value.u16;
+    case AMQP_FIELD_KIND_I8: return value->value.i8 > 0 ? (uint64_t)value->value.i8 : 0;
+    case AMQP_FIELD_KIND_U8: return value->value.u8;
+    default: return 0;
+    }
+}
+
+static uint64_t returns_of(const amqp_basic_properties_t *properties)
+{
+    if (!(properties->_flags & AMQP_BASIC_HEADERS_FLAG)) return 0;
+    for (int i = 0; i < properties->headers.num_entries; i++) {
+        const amqp_table_entry_t *entry = &properties->headers.entries[i];
+        if (str_eq(str_of(entry->key.bytes, entry->key.len), STR("x-delivery-count"))) return integer_of(&entry->value);
+    }
+    return 0;
+}
+
+struct amqp_delivery *amqp_delivery_create(const amqp_message_t *message)
+{
+    struct amqp_delivery *delivery = mem_alloc(sizeof *delivery + message->body.len);
+    *delivery = (struct amqp_delivery){.returns = returns_of(&message->properties), .len = message->body.len};
+    if (message->body.len) memcpy(delivery->body, message->body.bytes, message->body.len);
+    return delivery;
+}
+
+// Came back so often that it may be what ended the replicas that had it.
+static bool is_suspect(const struct amqp_delivery *delivery)
+{
+    return delivery->returns >= SUSPECT_FROM;
+}
+
+// ---- the shard -----------------------------------------------------------------------------------------------------
+
+void amqp_shard_init(struct amqp_shard *shard)
+{
+    *shard = (struct amqp_shard){.last = &shard->first};
+}
+
+void amqp_shard_add(struct amqp_shard *shard, struct amqp_delivery *delivery)
+{
+    delivery->is_head = !shard->has_seen;
+    shard->has_seen = true;
+    *shard->last = delivery;
+    shard->last = &delivery->next;
+    if (!shard->waits) shard->waits = delivery;
+}
+
+// In their order. A suspect goes when it is the only one at work, so that what it ends hits nobody else: then whatever
+// stands at the head of a queue and came back too often is the cause itself, and not its neighbour.
+struct amqp_delivery *amqp_shard_hand_over(struct amqp_shard *shard)
+{
+    struct amqp_delivery *delivery = shard->waits;
+    if (!delivery) return NULL;
+    bool is_alone = delivery == shard->first;
+    if (!is_alone && (is_suspect(delivery) || is_suspect(shard->first))) return NULL;
+    shard->waits = delivery->next;
+    delivery->state = AMQP_DELIVERY_WITH_A_LOOP;
+    return delivery;
+}
+
+struct amqp_delivery *amqp_shard_pop(struct amqp_shard *shard)
+{
+    struct amqp_delivery *delivery = shard->first;
+    shard->first = delivery->next;
+    if (!shard->first) shard->last = &shard->first;
+    return delivery;
+}
+
+bool amqp_shard_has_done(const struct amqp_shard *shard)
+{
+    return shard->first && shard->first->state >= AMQP_DELIVERY_APPLIED;
+}
+
+bool amqp_shard_is_at_work(const struct amqp_shard *shard)
+{
+    return shard->first && shard->first->state != AMQP_DELIVERY_WAITS;
+}
+
+struct amqp_delivery *amqp_shard_forget(struct amqp_shard *shard)
+{
+    shard->waits = NULL;
+    shard->has_seen = false;
+    return shard->first ? amqp_shard_pop(shard) : NULL;
+}
