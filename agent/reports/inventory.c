@@ -9,8 +9,11 @@
 
 enum { CLAIMS_MAX = 20000, DEPTH_MAX = 8 };
 
+// It outlives its object for as long as a resource takes itself for its own: owners may go round in circles.
 struct inventory_application {
     char *ns, *name;
+    size_t references; // of resources
+    bool gone;
     struct inventory_resource **claims;
     size_t claim_count;
 };
@@ -42,21 +45,30 @@ struct inventory *inventory_create(const struct inventory_events *events, void *
     return inventory;
 }
 
-static void resource_free(struct inventory_resource *resource)
-{
-    char *texts[] = {resource->ns,          resource->name,          resource->uid, resource->owner_uid,
-                     resource->sync_status, resource->health_status, resource->key};
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
-        mem_free(texts[i]);
-    mem_free(resource);
-}
-
 static void application_free(struct inventory_application *application)
 {
     mem_free(application->ns);
     mem_free(application->name);
     mem_free(application->claims);
     mem_free(application);
+}
+
+static void set_application(struct inventory_resource *resource, struct inventory_application *application)
+{
+    struct inventory_application *old = resource->application;
+    if (application) application->references++;
+    resource->application = application;
+    if (old && --old->references == 0 && old->gone) application_free(old);
+}
+
+static void resource_free(struct inventory_resource *resource)
+{
+    set_application(resource, NULL);
+    char *texts[] = {resource->ns,          resource->name,          resource->uid, resource->owner_uid,
+                     resource->sync_status, resource->health_status, resource->key};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        mem_free(texts[i]);
+    mem_free(resource);
 }
 
 void inventory_destroy(struct inventory *inventory)
@@ -228,7 +240,7 @@ static bool inherit(const struct inventory *inventory, struct inventory_resource
     const struct inventory_resource *owner = owner_of(inventory, resource);
     struct inventory_application *application = owner && owner->reported ? owner->application : NULL;
     bool changed = resource->application != application;
-    resource->application = application;
+    set_application(resource, application);
     set_text(&resource->sync_status, STR_EMPTY, &changed);
     set_text(&resource->health_status, STR_EMPTY, &changed);
     return changed;
@@ -290,7 +302,7 @@ static void let_go(struct inventory *inventory, struct inventory_application *ap
     bool changed = false;
     bool claimed_again = resource->round == inventory->round && resource->claims;
     if (resource->application == application && !claimed_again) {
-        resource->application = resource->claims ? other_claimant(inventory, resource) : NULL;
+        set_application(resource, resource->claims ? other_claimant(inventory, resource) : NULL);
         changed = true;
     }
     if (resource->uid)
@@ -325,7 +337,7 @@ static void take_entry(struct inventory *inventory, struct inventory_application
     if (!resource) return;
     claim(application, resource, inventory->round);
     bool changed = !resource->application || resource->claims == 1;
-    if (changed) resource->application = application;
+    if (changed) set_application(resource, application);
     if (resource->application != application) return; // another one's first
     set_text(&resource->sync_status, json_get_str(entry, "status"), &changed);
     set_text(&resource->health_status, json_str(json_path(entry, "health", "status", NULL)), &changed);
@@ -377,7 +389,8 @@ static void application_gone(struct inventory *inventory, struct str ns, struct 
     if (!application) return;
     set_claims(inventory, application, NULL);
     key_table_remove(inventory->applications, str_c(key));
-    application_free(application);
+    application->gone = true;
+    if (application->references == 0) application_free(application);
 }
 
 static bool is_application(const struct inventory_kind *kind)

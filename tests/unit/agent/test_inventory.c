@@ -195,11 +195,42 @@ static void remote_and_odd_entries_are_passed_over(void **state)
     world_close(world);
 }
 
+// Owners that go round in circles, or further than anybody follows them, when the application that named one is gone.
+static void owners_without_end(void **state)
+{
+    enum { DEPTH = 14 };
+    (void)state;
+    struct world *world = world_open();
+    see_application(world, "app", LOCAL, NAMES("web:Healthy"));
+    see(world, world->deployments, 1, "web", "loop");
+    see(world, world->pods, 1, "loop", "web");
+    char names[DEPTH][16];
+    for (int i = 0; i < DEPTH; i++) {
+        snprintf(names[i], sizeof names[i], "deep-%d", i);
+        see(world, world->pods, 1, names[i], i ? names[i - 1] : "web");
+    }
+    inventory_deleted(world->inventory, world->applications, STR("argocd"), STR("app"));
+    world->told[0] = '\0';
+    see(world, world->pods, 1, "loop", "web");
+    see(world, world->deployments, 1, "web", "loop");
+    for (int i = DEPTH - 1; i >= 0; i--)
+        see(world, world->pods, 1, names[i], i ? names[i - 1] : "web");
+    // The application comes back, and is another one.
+    see_application(world, "app", LOCAL, NAMES("web:Healthy"));
+    world->told[0] = '\0';
+    see(world, world->deployments, 1, "web", "");
+    assert_non_null(strstr(world->told, "web:app:Healthy"));
+    world_close(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(named_objects_and_their_children),       cmocka_unit_test(changed_health_makes_stale),
-        cmocka_unit_test(shared_objects_belong_to_the_first),     cmocka_unit_test(sweep_removes_what_was_not_listed),
+        cmocka_unit_test(owners_without_end),
+        cmocka_unit_test(named_objects_and_their_children),
+        cmocka_unit_test(changed_health_makes_stale),
+        cmocka_unit_test(shared_objects_belong_to_the_first),
+        cmocka_unit_test(sweep_removes_what_was_not_listed),
         cmocka_unit_test(remote_and_odd_entries_are_passed_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
