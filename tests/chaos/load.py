@@ -1,4 +1,7 @@
-"""Clients that report as fast as they are answered, and write down every acknowledgement."""
+"""Clients that report as fast as they are answered, and write down every acknowledgement.
+
+They do what reporters do on a bad day as well: send again what was not acknowledged, give up waiting and send something newer
+by another connection, repeat what is long outdated, and dial again while the tunnel before is still open."""
 
 import contextlib
 import datetime
@@ -9,74 +12,147 @@ import time
 import uuid
 
 import report_tunnel
+from release_history import ReleaseHistory
 
 EVENTS = "/2.0/api/events"
 PAYLOAD = "/2.0/api/events/event-payload"
-NAMESPACE = "chaos"
+NAMESPACE, NAMESPACE_ONCE = "chaos", "chaos-once"
+ABANDONED_MAX = 4
 
 
 def rfc3339(wall):
     return datetime.datetime.fromtimestamp(wall, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
 
 
-class Writer(threading.Thread):
-    """States of its own objects, each with a number that only grows; objects that are told of once and never again, so that
-    nothing later covers a loss; and now and then an event with an id of its own. What is not acknowledged is sent again,
-    the same, until it is."""
+def make_runtime(platform, name):
+    """Its token."""
+    query = "mutation($a: RuntimeInstallationArgs!) { createRuntime(installationArgs: $a) { newAccessToken } }"
+    args = {"runtimeName": name, "cluster": "in-cluster", "runtimeVersion": "0.1.0", "componentNames": []}
+    return platform.graphql(query, {"a": args})["createRuntime"]["newAccessToken"]
 
-    def __init__(self, index, platform, connect, ledger, objects, seed):
-        super().__init__(name=f"writer-{index}", daemon=True)
-        self.platform, self.connect, self.ledger = platform, connect, ledger
-        self.names = [f"object-{index}-{i}" for i in range(objects)]
-        self.numbers = dict.fromkeys(self.names, 0)
+
+class Client(threading.Thread):
+    """Tells of its own objects: states with a number that only grows, deletions among them; objects that are told of once
+    and never again, so that nothing later covers a loss; an Application whose history grows."""
+
+    def __init__(self, name, platform, token, ledger, objects, seed):
+        super().__init__(name=name, daemon=True)
+        self.platform, self.token, self.ledger = platform, token, ledger
+        self.numbers = {f"{name}-{i}": 0 for i in range(objects)}
+        self.names = sorted(self.numbers)
         self.once = 0
         self.random = random.Random(seed)
+        self.history = ReleaseHistory(f"{name}-application", NAMESPACE)
         self.stopping = threading.Event()
-        self.connection, self.last_ms = None, 0
-        self.refused, self.retries, self.failure = 0, 0, None
+        self.failure = None
 
     def run(self):
         try:
-            while not self.stopping.is_set():
-                self.tell_event() if self.random.random() < 0.1 else self.tell_state()
+            self.talk()
         except Exception as error:  # the run fails with it
-            self.failure = error
+            self.failure = f"{self.name}: {error!r}"
 
-    def tell_state(self):
-        if self.random.random() < 0.5:
+    def next_state(self, name=None):
+        """(manifest, whether it is deleted, what to call when it is acknowledged)"""
+        if name is None and self.random.random() < 0.1:
+            return self.next_release()
+        if name is None and self.random.random() < 0.5:
             self.once += 1
-            name, number = f"{self.name}-once-{self.once}", 1
+            namespace, name, number = NAMESPACE_ONCE, f"{self.name}-once-{self.once}", 1
         else:
-            name = self.random.choice(self.names)
+            namespace = NAMESPACE
+            name = name or self.random.choice(self.names)
             self.numbers[name] += 1
             number = self.numbers[name]
-        self.ledger.send(name, number)
-        # Reporters' order is that of their timestamps, in milliseconds.
-        self.last_ms = max(self.last_ms + 1, int(time.time() * 1000))
+        is_deletion = number > 1 and self.random.random() < 0.05
+        self.ledger.send(name, number, is_deletion)
         manifest = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": {"name": name, "namespace": NAMESPACE, "uid": name, "labels": {"number": str(number)}},
-            "data": {"text": "x" * self.random.randrange(200, 4000)},
+            "metadata": {"name": name, "namespace": namespace, "uid": name, "labels": {"number": str(number)}},
+            "data": {"text": self.random.randbytes(self.random.randrange(100, 1500)).hex()},
         }
-        body = {"data": {"timestamp": rfc3339(self.last_ms / 1000), "object": manifest}}
-        if self.post(EVENTS, body):
+        return manifest, is_deletion, lambda: self.ledger.ack(name, number)
+
+    def next_release(self):
+        manifest, number, told = self.history.next()
+        self.ledger.send(self.history.name, number)
+        self.ledger.send_history(*told)
+
+        def on_ack(name=self.history.name):
             self.ledger.ack(name, number)
+            self.ledger.ack_history(*told)
+
+        return manifest, False, on_ack
+
+
+class Writer(Client):
+    """Over HTTP. What is not acknowledged is sent again, the same, until it is."""
+
+    def __init__(self, index, platform, connect, token, ledger, objects, seed):
+        super().__init__(f"writer-{index}", platform, token, ledger, objects, seed)
+        self.connect = connect
+        self.connection, self.abandoned, self.last_ms, self.outdated = None, [], 0, None
+        self.refused, self.retries = 0, 0
+
+    def talk(self):
+        while not self.stopping.is_set():
+            chance = self.random.random()
+            if chance < 0.1:
+                self.tell_event()
+            elif chance < 0.15:
+                self.overtake()
+            elif chance < 0.2 and self.outdated:
+                self.post(EVENTS, self.outdated)
+            else:
+                self.tell_state()
+
+    def body_of(self, manifest, is_deletion):
+        # Reporters' order is that of their timestamps, in milliseconds.
+        self.last_ms = max(self.last_ms + 1, int(time.time() * 1000))
+        if is_deletion:
+            manifest["metadata"]["deletionTimestamp"] = rfc3339(self.last_ms / 1000)
+        return json.dumps({"data": {"timestamp": rfc3339(self.last_ms / 1000), "object": manifest}})
+
+    def tell_state(self, name=None):
+        manifest, is_deletion, on_ack = self.next_state(name)
+        body = self.body_of(manifest, is_deletion)
+        if self.post(EVENTS, body):
+            on_ack()
+        if self.random.random() < 0.1 and not is_deletion and manifest["metadata"]["namespace"] == NAMESPACE:
+            self.outdated = body
+            self.tell_state(manifest["metadata"]["name"] if manifest["kind"] == "ConfigMap" else None)
+
+    def overtake(self):
+        """A state whose answer is not waited for, and the next one by another connection: they may arrive in any order."""
+        name = self.random.choice(self.names)
+        manifest, is_deletion, _ = self.next_state(name)
+        with contextlib.suppress(OSError, EOFError):
+            connection = self.connect()
+            self.abandoned.append(connection)
+            self.send(connection, EVENTS, self.body_of(manifest, is_deletion))
+        while len(self.abandoned) > ABANDONED_MAX:
+            self.abandoned.pop(0).close()
+        self.tell_state(name)
 
     def tell_event(self):
         event = {"specversion": "1.0", "id": str(uuid.UUID(int=self.random.getrandbits(128))), "source": self.name, "type": "push", "time": rfc3339(time.time()), "data": {"k": 1}}
-        if self.post(PAYLOAD, event):
-            self.ledger.ack_event(event["id"])
+        self.ledger.send_event(event["id"])
+        for _ in range(1 if self.random.random() < 0.8 else 2):
+            if self.post(PAYLOAD, json.dumps(event)):
+                self.ledger.ack_event(event["id"])
+
+    def send(self, connection, path, body):
+        headers = {"Content-Type": "application/json", "Authorization": self.token}
+        connection.request("POST", path, body=body, headers=headers)
 
     def post(self, path, body):
         """True once it is acknowledged; False when the run ends before that."""
-        text = json.dumps(body)
-        headers = {"Content-Type": "application/json", "Authorization": self.platform.env["CULVERT_RUNTIME_TOKEN"]}
         while not self.stopping.is_set():
             try:
                 if not self.connection:
                     self.connection = self.connect()
-                self.connection.request("POST", path, body=text, headers=headers)
+                self.send(self.connection, path, body)
                 answer = self.connection.getresponse()
                 detail = answer.read()
                 if 200 <= answer.status < 300:
@@ -84,11 +160,9 @@ class Writer(threading.Thread):
                 if answer.status < 500 and answer.status not in (401, 429):
                     raise AssertionError(f"{path} answered {answer.status}: {detail[:300]}")
                 self.on_refused(answer)
-            except (OSError, EOFError) as error:
-                self.drop(error)
-            except Exception as error:
-                if isinstance(error, AssertionError):
-                    raise
+            except AssertionError:
+                raise
+            except Exception as error:  # of the connection, at any level of it
                 self.drop(error)
             self.retries += 1
             self.stopping.wait(self.random.uniform(0.02, 0.2))
@@ -103,52 +177,71 @@ class Writer(threading.Thread):
         self.connection = None
 
 
-class TunnelWriter(threading.Thread):
-    """The same over a tunnel of its own: states of its own objects, a few at a time, told again after a reconnect."""
+class TunnelWriter(Client):
+    """Over tunnels of a runtime of its own, a few reports at a time. What a tunnel did not acknowledge before it ended is told
+    no more: something newer is."""
 
     def __init__(self, index, platform, runtime, token, ledger, objects, seed):
-        super().__init__(name=f"tunnel-{index}", daemon=True)
-        self.platform, self.runtime, self.token, self.ledger = platform, runtime, token, ledger
-        self.numbers = {f"{self.name}-{i}": 0 for i in range(objects)}
-        self.random, self.stopping, self.failure, self.tunnels, self.rejected = random.Random(seed), threading.Event(), None, 0, []
+        super().__init__(f"tunnel-{index}", platform, token, ledger, objects, seed)
+        self.runtime, self.tunnels, self.rejected = runtime, 0, []
+        self.old = None  # a tunnel that is superseded, not closed
 
-    def run(self):
+    def talk(self):
+        while not self.stopping.is_set():
+            try:
+                self.use(report_tunnel.ReportTunnel(self.platform, self.runtime, self.token))
+            # An AssertionError is the platform's silence: the tunnel is of no use any more.
+            except (OSError, EOFError, report_tunnel.Refused, AssertionError):
+                self.stopping.wait(self.random.uniform(0.1, 0.5))
+            except Exception as error:
+                if not type(error).__module__.startswith("h2."):
+                    raise
+
+    def use(self, tunnel):
+        self.tunnels += 1
+        keeps = False
         try:
-            while not self.stopping.is_set():
-                try:
-                    with report_tunnel.ReportTunnel(self.platform, self.runtime, self.token) as tunnel:
-                        self.tunnels += 1
-                        while not self.stopping.is_set():
-                            self.tell(tunnel)
-                except (OSError, EOFError, report_tunnel.Refused):
-                    self.stopping.wait(self.random.uniform(0.1, 0.5))
-        except Exception as error:  # the run fails with it
-            self.failure = error
+            while not self.stopping.is_set() and not keeps:
+                told = self.tell(tunnel)
+                keeps = self.random.random() < 0.03
+                if not keeps:
+                    self.wait(tunnel, told)
+                if self.old:
+                    self.old.close()
+                    self.old = None
+        finally:
+            if keeps:
+                self.old = tunnel
+            else:
+                tunnel.close()
 
     def tell(self, tunnel):
-        told = []
-        for name in self.random.sample(sorted(self.numbers), min(4, len(self.numbers))):
-            self.numbers[name] += 1
-            number = self.numbers[name]
-            self.ledger.send(name, number)
-            manifest = json.dumps({
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": {"name": name, "namespace": NAMESPACE, "uid": name, "labels": {"number": str(number)}},
-                "data": {"text": self.random.randbytes(1500).hex()},
-            }).encode()
-            fields = {"version": "v1", "kind": "ConfigMap", "ns": NAMESPACE, "name": name, "uid": name, "cluster": "in-cluster"}
-            sequence = tunnel.tell(report_tunnel.OBJECT, **fields, observed_at=int(time.time() * 1000), manifest=manifest)
-            told.append((sequence, name, number))
+        """[(sequence, what to call when it is acknowledged)]"""
+        told, names = [], self.random.sample(self.names, min(2, len(self.names)))
+        for name in [*names, None, None]:
+            manifest, is_deletion, on_ack = self.next_state(name)
+            metadata = manifest["metadata"]
+            group, _, version = manifest["apiVersion"].rpartition("/")
+            fields = {"version": version, "kind": manifest["kind"], "ns": metadata["namespace"], "name": metadata["name"], "uid": metadata["uid"], "cluster": "in-cluster"}
+            if group:
+                fields = {"group": group, **fields}
+            fields["observed_at"] = int(time.time() * 1000)
+            if not is_deletion:
+                fields["manifest"] = json.dumps(manifest).encode()
+            sequence = tunnel.tell(report_tunnel.DELETED if is_deletion else report_tunnel.OBJECT, **fields)
+            told.append((sequence, on_ack))
+        return told
+
+    def wait(self, tunnel, told):
         while told and not self.stopping.is_set():
-            with contextlib.suppress(AssertionError):
+            with contextlib.suppress(AssertionError):  # none came yet
                 tunnel.until(lambda: tunnel.acks, 1)
             for kind, sequence, reason, _ in tunnel.acks:
                 if kind == report_tunnel.REJECT:
-                    self.rejected.append(reason)
+                    self.rejected.append(f"{self.name}: {reason}")
                 if kind == report_tunnel.ACK:
-                    for number in [each for each in told if each[0] <= sequence]:
-                        self.ledger.ack(number[1], number[2])
+                    for _, on_ack in [each for each in told if each[0] <= sequence]:
+                        on_ack()
                     told = [each for each in told if each[0] > sequence]
             tunnel.acks.clear()
 
@@ -162,7 +255,7 @@ class OrderWatch(threading.Thread):
         self.seen, self.wrong, self.reads = {}, [], 0
 
     def run(self):
-        while not self.stopping.wait(0.1):
+        while not self.stopping.wait(0.2):
             try:
                 found = self.read()
             except Exception:  # the database is being killed
@@ -170,5 +263,5 @@ class OrderWatch(threading.Thread):
             self.reads += 1
             for name, number in found.items():
                 if number < self.seen.get(name, 0):
-                    self.wrong.append((name, self.seen[name], number))
+                    self.wrong.append(f"{name}: {self.seen[name]}, then {number}")
                 self.seen[name] = number

@@ -18,8 +18,9 @@ from platform_under_test import TOP, Connection, Platform, wait_until
 
 sys.path.append(str(TOP / "tests/chaos"))
 
+from evidence import ledger_faults  # noqa: E402
 from ledger import Ledger  # noqa: E402
-from load import NAMESPACE, TunnelWriter, Writer  # noqa: E402
+from load import TunnelWriter, Writer, make_runtime  # noqa: E402
 
 DISK = "320m"
 RECOVERY_SECONDS = 10  # what is promised, from the moment there is room
@@ -96,18 +97,13 @@ def small_disk():
             under_test.reset()
 
 
-def create_runtime(platform, name):
-    query = "mutation($a: RuntimeInstallationArgs!) { createRuntime(installationArgs: $a) { newAccessToken } }"
-    args = {"runtimeName": name, "cluster": "in-cluster", "runtimeVersion": "0.1.0", "componentNames": []}
-    return platform.graphql(query, {"a": args})["createRuntime"]["newAccessToken"]
-
-
 def test_full_and_failing_disk(small_disk, tmp_path):
     platform = small_disk
     ledger = Ledger(tmp_path / "ledger.jsonl")
     port = int(platform.env["CULVERT_URL"].rsplit(":", 1)[1])
-    writers = [Strict(i, platform, lambda: Connection(platform, port, "localhost", True, 60), ledger, 20, i) for i in range(3)]
-    tunnel = TunnelWriter(0, platform, "full-disk", create_runtime(platform, "full-disk"), ledger, 20, 1)
+    token = make_runtime(platform, "full-disk-http")
+    writers = [Strict(i, platform, lambda: Connection(platform, port, "localhost", True, 60), token, ledger, 20, i) for i in range(3)]
+    tunnel = TunnelWriter(0, platform, "full-disk", make_runtime(platform, "full-disk"), ledger, 20, 1)
     everybody = [*writers, tunnel]
     culvertd = platform.pid("culvertd")
 
@@ -118,7 +114,7 @@ def test_full_and_failing_disk(small_disk, tmp_path):
         def came():
             with ledger.lock:
                 news = [name for name, number in ledger.acked.items() if number > had.get(name, 0)]
-            return any(n.startswith("object") for n in news) and any(n.startswith("tunnel") for n in news)
+            return any(n.startswith("writer") for n in news) and any(n.startswith("tunnel") for n in news)
         wait_until(came, seconds, what)
 
     def refusals():
@@ -156,7 +152,5 @@ def test_full_and_failing_disk(small_disk, tmp_path):
     assert not [each.failure for each in everybody if each.failure]
     assert not tunnel.rejected and not [w.wrong for w in writers if w.wrong]
     assert platform.pid("culvertd") == culvertd
-    rows = platform.psql(f"select name, labels ->> 'number' from resources where namespace = '{NAMESPACE}' and not is_deleted")
-    assert not ledger.lost_states({name: int(number) for name, number in rows})
-    events = [row[0] for row in platform.psql("select event_id from cloud_events where source like 'writer-%'")]
-    assert not ledger.events - set(events) and len(events) == len(set(events))
+    faults = ledger_faults(platform, ledger)
+    assert not any(faults.values()), {what: found[:10] for what, found in faults.items() if found}
