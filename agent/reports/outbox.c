@@ -335,8 +335,8 @@ static void delete_slot(struct outbox *outbox, struct outbox_slot *slot, uint64_
     if (slot->deleted) return;
     drop_manifest(outbox, slot);
     set_counted(outbox, slot, false);
-    bool heard_of = slot->sequence || slot->told || slot->unsure || slot->refused;
-    slot->unsure = slot->refused = false;
+    bool heard_of = slot->sequence || slot->told || slot->unsure || slot->refused || slot->wanted;
+    slot->unsure = slot->refused = slot->wanted = false;
     if (!heard_of) {
         slot_forget(outbox, slot);
         return;
@@ -458,6 +458,7 @@ size_t outbox_settle(struct outbox *outbox, const uint8_t (*keys)[DIGEST_KEY_BYT
         bool on_its_way = slot->state != OUTBOX_IDLE || slot->told || !slot->counted;
         if (!on_its_way && count && bsearch(slot->entry, keys, count, sizeof *keys, compare_keys)) {
             slot->refused = false;
+            slot->wanted = true;
             on_wanted(arg, slot);
             wanted++;
         } else if (!on_its_way) {

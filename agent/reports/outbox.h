@@ -26,7 +26,7 @@ enum outbox_state {
 // What becomes of a change.
 enum outbox_mode {
     OUTBOX_TELLS,  // it is queued
-    OUTBOX_ASKS,   // an object seen for the first time is unsure: the platform is being asked what it has
+    OUTBOX_ASKS,   // an object seen for the first time is unsure: the platform will be asked what it has
     OUTBOX_CLOSED, // there is no stream: the same, and beyond a quarter of bytes_max for every change
 };
 
@@ -59,6 +59,7 @@ struct outbox_slot {
     bool told;         // the platform holds the object: an OBJECT was written since the mark
     bool refused;      // the platform refused this very hash
     bool unsure;       // the platform may have it: nothing is queued, the next exchange of digests will tell
+    bool wanted;       // the platform lacks this state, and may have an older one
     bool counted;      // its entry is in the tree
     uint8_t entry[DIGEST_ENTRY_BYTES];
     bool listed;           // seen by the running snapshot
@@ -109,8 +110,9 @@ void outbox_refuse(struct outbox *outbox, uint64_t sequence);
 
 const struct digest_tree *outbox_tree(const struct outbox *outbox);
 void outbox_each_entry(const struct outbox *outbox, void (*on_each)(void *arg, const uint8_t *entry), void *arg);
-// The exchange is over: the platform lacks the objects of these keys (sorted) and has all others. on_wanted is called
-// for each whose content is not on its way already; it must not call back in. Mode: TELLS. Returns how many.
+// The exchange, which began in mode TELLS, is over: the platform lacks the objects of these keys (sorted) and has all
+// others. on_wanted is called for each whose content is not on its way already; it must not call back in. Mode: TELLS.
+// Returns how many.
 size_t outbox_settle(struct outbox *outbox, const uint8_t (*keys)[DIGEST_KEY_BYTES], size_t count,
                      void (*on_wanted)(void *arg, const struct outbox_slot *slot), void *arg);
 

@@ -70,6 +70,8 @@ static bool put(const struct digest *digest, struct strbuf *out)
 static bool put_root(struct resync *resync, struct strbuf *out)
 {
     uint8_t nodes[DIGEST_BRANCHES][DIGEST_NODE_BYTES];
+    // What is seen from here on is in no answer: it is told at once.
+    outbox_set_mode(resync->outbox, OUTBOX_TELLS);
     for (unsigned branch = 0; branch < DIGEST_BRANCHES; branch++)
         digest_tree_branch(outbox_tree(resync->outbox), branch, nodes[branch]);
     resync->root_due = false;

@@ -348,6 +348,46 @@ static void without_a_stream_little_is_kept(void **state)
     outbox_destroy(outbox);
 }
 
+static void on_wanted_ignored(void *arg, const struct outbox_slot *slot)
+{
+    (void)arg;
+    (void)slot;
+}
+
+// The platform has an older state of it, which must not stay.
+static void wanted_and_gone_before_it_is_told(void **state)
+{
+    (void)state;
+    struct outbox *outbox = outbox_create(NULL);
+    outbox_set_mode(outbox, OUTBOX_ASKS);
+    assert_int_equal(put(outbox, "a", "{1}"), OUTBOX_PUT_UNSURE);
+    const struct outbox_slot *slot = outbox_find(outbox, STR_EMPTY, STR("Pod"), STR("ns"), STR("a"));
+    assert_non_null(slot);
+    uint8_t key[1][DIGEST_KEY_BYTES];
+    memcpy(key[0], slot->entry, DIGEST_KEY_BYTES);
+    assert_int_equal(outbox_settle(outbox, (const uint8_t(*)[DIGEST_KEY_BYTES])key, 1, on_wanted_ignored, NULL), 1);
+    erase(outbox, "a");
+    slot = next(outbox);
+    assert_non_null(slot);
+    assert_true(slot->deleted);
+    outbox_destroy(outbox);
+}
+
+// The platform was asked before it was there, so the answer says nothing of it.
+static void new_after_the_question(void **state)
+{
+    (void)state;
+    struct outbox *outbox = outbox_create(NULL);
+    outbox_set_mode(outbox, OUTBOX_ASKS);
+    assert_int_equal(put(outbox, "a", "{1}"), OUTBOX_PUT_UNSURE);
+    outbox_set_mode(outbox, OUTBOX_TELLS);
+    assert_int_equal(put(outbox, "b", "{1}"), OUTBOX_PUT_QUEUED);
+    assert_int_equal(outbox_settle(outbox, NULL, 0, on_wanted_ignored, NULL), 0);
+    assert_int_equal(outbox_queued(outbox), 1);
+    assert_int_equal(put(outbox, "a", "{1}"), OUTBOX_PUT_UNCHANGED);
+    outbox_destroy(outbox);
+}
+
 enum { MODEL_NAMES = 20 };
 
 struct model {
@@ -426,13 +466,24 @@ static int compare_keys(const void *a, const void *b)
     return memcmp(a, b, DIGEST_KEY_BYTES);
 }
 
-// What the platform and resync.h make of it, in short.
+static void model_change(struct model *model, int changes)
+{
+    for (; changes > 0; changes--) {
+        int i = rand() % MODEL_NAMES;
+        model->cluster[i] = rand() % 4;
+        model_put(model, i);
+    }
+}
+
+// What the platform and resync.h make of it, in short. The cluster changes meanwhile.
 static void model_compare(struct model *model)
 {
     uint8_t wanted[MODEL_NAMES][DIGEST_KEY_BYTES];
     size_t count = 0;
     model->told_count = model->fetch_count = 0;
+    outbox_set_mode(model->outbox, OUTBOX_TELLS);
     outbox_each_entry(model->outbox, on_entry, model);
+    model_change(model, rand() % 3);
     for (size_t t = 0; t < model->told_count; t++) {
         bool held = false;
         for (int i = 0; i < MODEL_NAMES; i++)
@@ -448,6 +499,7 @@ static void model_compare(struct model *model)
     }
     qsort(wanted, count, sizeof *wanted, compare_keys);
     outbox_settle(model->outbox, (const uint8_t(*)[DIGEST_KEY_BYTES])wanted, count, on_wanted, model);
+    model_change(model, rand() % 3);
     for (size_t i = 0; i < model->fetch_count; i++)
         if (model->cluster[model->fetch[i]]) model_put(model, model->fetch[i]);
 }
@@ -460,11 +512,7 @@ static void model_reconnect(struct model *model)
         model_land(model, f);
     model->flying_count = 0;
     outbox_pause(model->outbox);
-    for (int n = rand() % 10; n > 0; n--) {
-        int i = rand() % MODEL_NAMES;
-        model->cluster[i] = rand() % 4;
-        model_put(model, i);
-    }
+    model_change(model, rand() % 10);
     // The platform comes back from an older backup, or the agent's memory is lost.
     if (rand() % 4 == 0) model->platform[rand() % MODEL_NAMES].there = false;
     if (rand() % 4 == 0) {
@@ -538,6 +586,8 @@ int main(void)
         cmocka_unit_test(counts_agree_with_a_model),
         cmocka_unit_test(what_was_on_its_way_is_unsure),
         cmocka_unit_test(without_a_stream_little_is_kept),
+        cmocka_unit_test(wanted_and_gone_before_it_is_told),
+        cmocka_unit_test(new_after_the_question),
         cmocka_unit_test(platform_equals_cluster_in_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
