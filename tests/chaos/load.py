@@ -18,6 +18,7 @@ EVENTS = "/2.0/api/events"
 PAYLOAD = "/2.0/api/events/event-payload"
 NAMESPACE, NAMESPACE_ONCE = "chaos", "chaos-once"
 ABANDONED_MAX = 4
+REPEAT_SECONDS_MAX = 40
 
 
 def rfc3339(wall):
@@ -92,8 +93,9 @@ class Writer(Client):
     def __init__(self, index, platform, connect, token, ledger, objects, seed):
         super().__init__(f"writer-{index}", platform, token, ledger, objects, seed)
         self.connect = connect
-        self.connection, self.abandoned, self.last_ms, self.outdated = None, [], 0, None
-        self.refused, self.retries = 0, 0
+        self.connection, self.abandoned, self.last_ms = None, [], 0
+        self.outdated = {}  # object -> a body that newer ones followed
+        self.refused, self.retries, self.deadline = 0, 0, 0
 
     def talk(self):
         while not self.stopping.is_set():
@@ -102,10 +104,13 @@ class Writer(Client):
                 self.tell_event()
             elif chance < 0.15:
                 self.overtake()
-            elif chance < 0.2 and self.outdated:
-                self.post(EVENTS, self.outdated)
+            elif chance < 0.25 and self.outdated:
+                self.post(EVENTS, self.random.choice(list(self.outdated.values())))
             else:
                 self.tell_state()
+        self.deadline = time.monotonic() + REPEAT_SECONDS_MAX
+        for body in self.outdated.values():  # once more at the end, when nothing newer covers it
+            self.post(EVENTS, body)
 
     def body_of(self, manifest, is_deletion):
         # Reporters' order is that of their timestamps, in milliseconds.
@@ -119,9 +124,9 @@ class Writer(Client):
         body = self.body_of(manifest, is_deletion)
         if self.post(EVENTS, body):
             on_ack()
-        if self.random.random() < 0.1 and not is_deletion and manifest["metadata"]["namespace"] == NAMESPACE:
-            self.outdated = body
-            self.tell_state(manifest["metadata"]["name"] if manifest["kind"] == "ConfigMap" else None)
+            if self.random.random() < 0.2 and manifest["kind"] == "ConfigMap" and manifest["metadata"]["namespace"] == NAMESPACE:
+                self.tell_state(manifest["metadata"]["name"])
+                self.outdated[manifest["metadata"]["name"]] = body
 
     def overtake(self):
         """A state whose answer is not waited for, and the next one by another connection: they may arrive in any order."""
@@ -148,7 +153,7 @@ class Writer(Client):
 
     def post(self, path, body):
         """True once it is acknowledged; False when the run ends before that."""
-        while not self.stopping.is_set():
+        while not self.stopping.is_set() or time.monotonic() < self.deadline:
             try:
                 if not self.connection:
                     self.connection = self.connect()
@@ -203,7 +208,7 @@ class TunnelWriter(Client):
         try:
             while not self.stopping.is_set() and not keeps:
                 told = self.tell(tunnel)
-                keeps = self.random.random() < 0.03
+                keeps = self.random.random() < 0.1
                 if not keeps:
                     self.wait(tunnel, told)
                 if self.old:
