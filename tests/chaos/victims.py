@@ -13,6 +13,7 @@ import time
 from platform_under_test import wait_until
 
 AGAIN_SECONDS = 60
+EVERYTHING = "everything"
 ABREAST = " and "
 BEHIND = " behind "
 
@@ -36,7 +37,7 @@ def tell(pids, number):
 
 class Victims:
     """names: of processes; and of those that are killed while others stand still, when whatever was acknowledged too early is
-    still in their memory: "A behind B", "A behind B and C"."""
+    still in their memory, or on its way to those: "A behind B", "A behind B and C"."""
 
     def __init__(self, platform, rabbitmq):
         self.platform, self.rabbitmq, self.starting, self.failure = platform, rabbitmq, None, None
@@ -46,6 +47,7 @@ class Victims:
         self.names += [] if one else ["balancer"]
         if rabbitmq:
             self.names += ["rabbitmq", f"culvertd{BEHIND}rabbitmq", f"culvertd{BEHIND}postgres{ABREAST}rabbitmq"]
+        self.names.append(f"{EVERYTHING}{BEHIND}postgres" + (f"{ABREAST}rabbitmq" if rabbitmq else ""))
 
     def only_killed(self, name):
         return BEHIND in name
@@ -70,6 +72,14 @@ class Victims:
             tell(self.pids(name) if is_whole else [old[name]], signal.SIGKILL)
         for name in names:
             wait_until(lambda: self.platform.pid(name) != old[name], AGAIN_SECONDS, f"{name} is started again")
+
+    def kill_everything(self):
+        """As when the machine ends: what was on its way from one to the other has not arrived."""
+        if self.rabbitmq:
+            tell([self.platform.pid(name) for name in self.culvertds], signal.SIGKILL)
+            self.rabbitmq.kill()
+            self.start_rabbitmq()
+        self.kill_all([*self.culvertds, "agent", "redis", "postgres"], True)
 
     @contextlib.contextmanager
     def standing_still(self, name):
@@ -107,7 +117,7 @@ class Victims:
                 for other in others.split(ABREAST):
                     stack.enter_context(self.standing_still(other))
                 time.sleep(seconds)
-                self.kill_all(self.culvertds)
+                self.kill_all(self.culvertds) if victim != EVERYTHING else self.kill_everything()
 
     # ---- RabbitMQ ----------------------------------------------------------------------------------------------------------
 

@@ -114,8 +114,9 @@ class Server:
 
     def _signal_all(self, signal_number):
         pid = self._pid()
-        for each in [pid, *_children(pid)]:
-            os.kill(each, signal_number)
+        for each in [pid, *_children(pid)] if pid is not None else []:
+            with contextlib.suppress(ProcessLookupError):  # it just ended
+                os.kill(each, signal_number)
 
     def pause(self):
         self._signal_all(signal.SIGSTOP)
