@@ -59,7 +59,11 @@ enum error_code json_decode(struct str text, const struct json_limits *limits, j
     if (text.len == 0) return error_set(err, ERROR_INVALID, "no JSON: the text is empty");
     if (text.len > bytes_max)
         return error_set(err, ERROR_TOO_LARGE, "%zu bytes of JSON, the limit is %zu", text.len, bytes_max);
-    json_t *value = json_reader_read(text, depth_max, tokens_max);
+    const struct json_limits all = {.depth_max = depth_max,
+                                    .tokens_max = tokens_max,
+                                    .skip = limits ? limits->skip : NULL,
+                                    .skip_count = limits ? limits->skip_count : 0};
+    json_t *value = json_reader_read(text, &all);
     if (value) {
         *out = value;
         return ERROR_NONE;

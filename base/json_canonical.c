@@ -130,3 +130,11 @@ bool json_canonical_check(struct str text, size_t depth_max, size_t tokens_max, 
         look->parts[i].value = STR_EMPTY;
     return text.len && text.at[0] == '{' && check_value(&c) && c.at == c.end && (c.all < 0x80 || str_is_utf8(text));
 }
+
+const char *json_canonical_skip(const char *at, const char *end, size_t depth_max, size_t *tokens_left)
+{
+    struct canonical c = {.at = at, .end = end, .depth_left = depth_max, .tokens_left = *tokens_left};
+    if (!check_value(&c) || (c.all >= 0x80 && !str_is_utf8(str_of(at, (size_t)(c.at - at))))) return NULL;
+    *tokens_left = c.tokens_left;
+    return c.at;
+}

@@ -26,4 +26,8 @@ struct json_canonical_look {
 // look may be NULL.
 bool json_canonical_check(struct str text, size_t depth_max, size_t tokens_max, const struct json_canonical_look *look);
 
+// Where the object or array at `at` ends, or NULL: it is not canonical. tokens_left is counted down for what was
+// passed.
+const char *json_canonical_skip(const char *at, const char *end, size_t depth_max, size_t *tokens_left);
+
 #endif

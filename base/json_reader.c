@@ -1,14 +1,18 @@
 #include "base/json_reader.h"
 
+#include "base/json_canonical.h"
 #include "base/json_text.h"
 #include "base/mem.h"
 
 struct json_reader {
     const char *at, *end;
     size_t depth_left, tokens_left;
-    char *scratch; // for strings with escapes; as long as the text
+    char *scratch; // for strings with escapes; as long as the text, and some
     size_t text_len;
+    const struct json_limits *limits;
 };
+
+enum { SCRATCH_SPARE = 8 };
 
 static json_t *read_value(struct json_reader *r);
 
@@ -109,18 +113,15 @@ static bool read_string(struct json_reader *r, struct str *out)
         r->at++;
         return all < 0x80 || str_is_utf8(*out);
     }
-    if (!r->scratch) r->scratch = mem_alloc(r->text_len);
+    if (!r->scratch) r->scratch = mem_alloc(r->text_len + SCRATCH_SPARE);
     char *to = r->scratch;
-    while (r->at < r->end && *r->at != '"') {
-        memcpy(to, begin, (size_t)(r->at - begin));
-        to += r->at - begin;
-        if (*r->at++ != '\\' || !(to = read_escape(r, to))) return false;
-        begin = r->at;
-        r->at = json_text_plain_end(r->at, r->end, &all);
-    }
-    if (r->at == r->end) return false;
     memcpy(to, begin, (size_t)(r->at - begin));
     to += r->at - begin;
+    while (r->at < r->end && *r->at != '"') {
+        if (*r->at++ != '\\' || !(to = read_escape(r, to))) return false;
+        r->at = json_text_plain_copy(r->at, r->end, &to, &all);
+    }
+    if (r->at == r->end) return false;
     r->at++;
     *out = str_of(r->scratch, (size_t)(to - r->scratch));
     return all < 0x80 || str_is_utf8(*out);
@@ -153,6 +154,24 @@ static json_t *read_word(struct json_reader *r, const char *word, json_t *value)
     return value;
 }
 
+static bool may_skip(const struct json_reader *r, struct str key)
+{
+    for (size_t i = 0; i < r->limits->skip_count; i++)
+        if (str_eq(r->limits->skip[i], key)) return true;
+    return false;
+}
+
+// What nobody wants is looked at and not built: null stands in its place, so that the key is there.
+static json_t *skip_value(struct json_reader *r)
+{
+    skip_space(r);
+    if (r->at == r->end || (*r->at != '{' && *r->at != '[')) return NULL;
+    const char *behind = json_canonical_skip(r->at, r->end, r->depth_left, &r->tokens_left);
+    if (!behind) return NULL;
+    r->at = behind;
+    return json_null();
+}
+
 static bool read_members(struct json_reader *r, json_t *object)
 {
     if (take(r, '}')) return true;
@@ -162,7 +181,11 @@ static bool read_members(struct json_reader *r, json_t *object)
         if (!read_string(r, &key)) return false;
         // A key with escapes lies in the scratch, which the value may need.
         char *kept = key.at == r->scratch && key.len ? mem_strndup(key.at, key.len) : NULL;
-        json_t *value = take(r, ':') ? read_value(r) : NULL;
+        json_t *value = NULL;
+        if (take(r, ':')) {
+            if (may_skip(r, key)) value = skip_value(r);
+            if (!value) value = read_value(r);
+        }
         bool good = value && json_object_setn_new_nocheck(object, kept ? kept : key.at, key.len, value) == 0;
         mem_free(kept);
         if (!good || json_object_size(object) != count) return false; // a key that was there already
@@ -210,13 +233,14 @@ static json_t *read_value(struct json_reader *r)
     }
 }
 
-json_t *json_reader_read(struct str text, size_t depth_max, size_t tokens_max)
+json_t *json_reader_read(struct str text, const struct json_limits *limits)
 {
     struct json_reader r = {.at = text.at,
                             .end = text.at + text.len,
-                            .depth_left = depth_max,
-                            .tokens_left = tokens_max,
-                            .text_len = text.len};
+                            .depth_left = limits->depth_max,
+                            .tokens_left = limits->tokens_max,
+                            .text_len = text.len,
+                            .limits = limits};
     skip_space(&r);
     json_t *value = r.at < r.end && (*r.at == '{' || *r.at == '[') ? read_value(&r) : NULL;
     skip_space(&r);

@@ -6,10 +6,9 @@
 
 #include <jansson.h>
 
-#include "base/str.h"
+#include "base/json.h"
 
-// An object or array (new reference), or NULL: ask jansson. No more than depth_max levels and tokens_max values and
-// keys.
-json_t *json_reader_read(struct str text, size_t depth_max, size_t tokens_max);
+// An object or array (new reference), or NULL: ask jansson. Limits as in json.h, but none of them 0.
+json_t *json_reader_read(struct str text, const struct json_limits *limits);
 
 #endif

@@ -46,4 +46,27 @@ static inline const char *json_text_plain_end(const char *at, const char *end, u
     return at;
 }
 
+// The same, with what is passed copied to *to, which is moved; there must be room for as much as is left of the text
+// and for eight bytes more.
+static inline const char *json_text_plain_copy(const char *at, const char *end, char **to, unsigned char *all)
+{
+    for (;;) {
+        uint64_t eight;
+        if (end - at < 8) break;
+        memcpy(&eight, at, sizeof eight);
+        if (json_text_ends(eight)) break;
+        memcpy(*to, &eight, sizeof eight);
+        if (eight & JSON_TEXT_HIGHS) *all |= 0x80;
+        *to += 8;
+        at += 8;
+    }
+    const char *stop = json_text_plain_end(at, end, all);
+    if (end - at >= 8)
+        memcpy(*to, at, 8); // it ends among these
+    else
+        memcpy(*to, at, (size_t)(stop - at));
+    *to += stop - at;
+    return stop;
+}
+
 #endif

@@ -13,6 +13,7 @@
 #include "server/sessions/sessions.h"
 #include "server/worker.h"
 #include "server/worker_peers.h"
+#include "storage/manifest_known.h"
 
 enum { TOKENS_REFRESH_MS = 1000 };
 
@@ -225,6 +226,7 @@ static enum error_code start(struct server *server, struct error *err)
     if (!server->broker) return err->code;
     code = create_rabbitmq(server, err);
     if (code != ERROR_NONE) return code;
+    server->manifests = manifest_known_create();
     unsigned wanted = loops_wanted(server->config);
     for (unsigned i = 0; i < wanted; i++) {
         if (!worker_create(server, i, err)) return err->code;
@@ -270,6 +272,7 @@ void server_destroy(struct server *server)
     for (unsigned i = server->worker_count; i-- > 0;)
         worker_destroy(server->workers[i]);
     rabbitmq_destroy(server->rabbitmq);
+    manifest_known_destroy(server->manifests);
     tunnel_broker_destroy(server->broker);
     gql_schema_destroy(server->schema);
     runtime_tokens_destroy(server->tokens);

@@ -15,6 +15,7 @@
 
 enum { SERVER_WORKERS_MAX = 16 };
 
+struct manifest_known;
 struct rabbitmq;
 struct worker;
 
@@ -22,7 +23,9 @@ struct server {
     const struct server_config *config;
     char *database_conninfo; // secrets resolved
     char *redis_url;
-    struct rabbitmq *rabbitmq; // NULL: the bus is local
+    struct rabbitmq *rabbitmq;        // NULL: the bus is local
+    struct manifest_known *manifests; // which of them PostgreSQL has; all loops ask and tell
+    _Atomic uint64_t database_losses; // of connections, of all loops
     struct gql_schema *schema;
     struct runtime_tokens *tokens;
     struct tunnel_broker *broker;

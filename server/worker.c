@@ -69,6 +69,7 @@ static enum error_code open_storage(struct worker *worker, struct error *err)
                                              .connections = (unsigned)config->database_connections,
                                              .queue_max = (size_t)config->database_queue_max,
                                              .statement_timeout_ms = (uint64_t)config->database_statement_timeout_ms,
+                                             .losses = &worker->server->database_losses,
                                          });
     worker->redis = redis_create(worker->loop,
                                  &(struct redis_options){
@@ -130,6 +131,7 @@ static void open_services(struct worker *worker)
                                                      .redis = worker->redis,
                                                      .traffic = worker->traffic,
                                                      .rabbitmq = worker->server->rabbitmq,
+                                                     .known = worker->server->manifests,
                                                      .batch_count = (uint64_t)config->reports_batch_count,
                                                      .batch_bytes = (uint64_t)config->reports_batch_bytes,
                                                      .batch_delay_ms = (uint64_t)config->reports_batch_delay_ms,

@@ -1,4 +1,4 @@
-// manifest_known: which manifests this loop has written, or found written, a moment ago, so that they need not be
+// manifest_known: which manifests this process has written, or found written, a moment ago, so that they need not be
 // packed and sent again. A bounded memory: what it has forgotten is written again, which changes nothing. Nothing is
 // known of a server to which a connection was lost since (it may be another one by now, restored from an older backup),
 // and nothing for longer than MANIFEST_KNOWN_MS: manifests that no row names are taken away an hour after they were
@@ -12,7 +12,7 @@
 #include "base/id.h"
 #include "base/str.h"
 
-enum { MANIFEST_KNOWN_MS = 10 * 60 * 1000, MANIFEST_KNOWN_ENTRIES = 16384 };
+enum { MANIFEST_KNOWN_MS = 10 * 60 * 1000, MANIFEST_KNOWN_ENTRIES = 128 * 1024 };
 
 struct manifest_known;
 

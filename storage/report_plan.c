@@ -209,8 +209,21 @@ void params_order(struct report_params *p, const struct report *report)
 
 enum error_code report_decode(const struct report *report, json_t **out, struct error *err)
 {
-    static const struct json_limits limits = {
-        .bytes_max = MANIFEST_BYTES_MAX, .depth_max = MANIFEST_DEPTH_MAX, .tokens_max = MANIFEST_TOKENS_MAX};
+    // Of pods, of what makes pods, and of configuration: the most of what they are. Argo's own kinds use such words for
+    // things that are looked at.
+    static const struct str unread[] = {
+        {"env", 3},           {"envFrom", 7},       {"args", 4},           {"command", 7},
+        {"volumes", 7},       {"volumeMounts", 12}, {"livenessProbe", 13}, {"readinessProbe", 14},
+        {"startupProbe", 12}, {"affinity", 8},      {"tolerations", 11},   {"securityContext", 15},
+        {"data", 4},          {"binaryData", 10},   {"managedFields", 13},
+    };
+    bool is_argo = str_eq(report->group, STR("argoproj.io"));
+    const struct json_limits limits = {.bytes_max = MANIFEST_BYTES_MAX,
+                                       .depth_max = MANIFEST_DEPTH_MAX,
+                                       .tokens_max = MANIFEST_TOKENS_MAX,
+                                       .skip = unread,
+                                       .skip_count =
+                                           is_argo || report_is_cluster(report) ? 0 : sizeof unread / sizeof *unread};
     json_t *manifest = NULL;
     if (report->manifest.len) {
         enum error_code code = json_decode(report->manifest, &limits, &manifest, err);
@@ -275,8 +288,10 @@ void report_enrich_params(struct report_params *p, const struct report *report)
     params_cut(p, report->commit_message, TEXT_MAX);
     params_cut(p, report->commit_author, TEXT_MAX);
     params_cut(p, report->commit_date, TEXT_MAX);
-    params_bytes_or_null(p, report_plan_blob(p->plan, report->desired_manifest, STR_EMPTY));
-    params_bytes_or_null(p, report_plan_blob(p->plan, report->git_manifest, STR_EMPTY));
+    struct str desired = report_plan_blob(p->plan, report->desired_manifest, STR_EMPTY);
+    bool is_one = str_eq(report->git_manifest, report->desired_manifest);
+    params_bytes_or_null(p, desired);
+    params_bytes_or_null(p, is_one ? desired : report_plan_blob(p->plan, report->git_manifest, STR_EMPTY));
     json_t *errors = NULL;
     if (report->errors.len && json_decode(report->errors, NULL, &errors, NULL) != ERROR_NONE) errors = NULL;
     json_t *list = contract_errors(errors);

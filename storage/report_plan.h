@@ -95,7 +95,7 @@ void report_refused_plan(struct report_plan *plan, const struct report *report);
 // The commits that a report over HTTP tells of (report_commit.c).
 void report_commit_plan(struct report_plan *plan, const struct report *report, const json_t *manifest);
 
-// The manifest as JSON; NULL without one. The caller decrefs.
+// The manifest as JSON, without what no plan looks at; NULL without one. The caller decrefs.
 MUST_CHECK enum error_code report_decode(const struct report *report, json_t **out, struct error *err);
 // String members only, without those that are too long or of no use.
 json_t *report_string_map(const json_t *object, size_t value_bytes_max);

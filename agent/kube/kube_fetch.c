@@ -28,7 +28,8 @@ static void fetch_free(struct kube_fetch *fetch)
 static void on_done(void *arg, int status, const struct error *err)
 {
     struct kube_fetch *fetch = arg;
-    static const struct json_limits limits = {KUBE_FETCH_BYTES_MAX, DEPTH_MAX, TOKENS_MAX};
+    static const struct json_limits limits = {
+        .bytes_max = KUBE_FETCH_BYTES_MAX, .depth_max = DEPTH_MAX, .tokens_max = TOKENS_MAX};
     json_t *value = NULL;
     struct error unreadable;
     // The decoder's message may quote the document: it is replaced.

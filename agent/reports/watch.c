@@ -51,7 +51,8 @@ struct watch {
     uint64_t restarts;
 };
 
-static const struct json_limits object_limits = {JSON_SPLITTER_OBJECT_BYTES_MAX, OBJECT_DEPTH_MAX, OBJECT_TOKENS_MAX};
+static const struct json_limits object_limits = {
+    .bytes_max = JSON_SPLITTER_OBJECT_BYTES_MAX, .depth_max = OBJECT_DEPTH_MAX, .tokens_max = OBJECT_TOKENS_MAX};
 
 // ---- life ----------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,6 @@
 #include "server/reports/source.h"
 #include "server/reports/tunnel_report.h"
 #include "server/traffic.h"
-#include "storage/manifest_known.h"
 
 enum {
     NOISE_OBJECTS_MAX = 8192,
@@ -31,7 +30,6 @@ struct intake {
     struct bus *bus;
     ZSTD_DCtx *unpacker;
     struct noise *noise; // NULL: nobody listens
-    struct manifest_known *known;
     struct metric *lag;
     struct resyncs *resyncs;
     struct source_table *sources;
@@ -219,14 +217,13 @@ struct intake *intake_create(struct loop *loop, const struct intake_options *opt
     intake->lag = metric_with(metrics_histogram("culvert_reports_lag_seconds",
                                                 "From the change as the agent saw it to its COMMIT here.", NULL));
     intake->unpacker = ZSTD_createDCtx();
-    intake->known = manifest_known_create();
     hook_init(&intake->untold, NULL);
     hook_init(&intake->paused, NULL);
     intake->sources = source_table_create();
     intake->handler =
         event_handler_create(loop, &(struct event_handler_options){
                                        .pg = options->pg,
-                                       .known = intake->known,
+                                       .known = options->known,
                                        .batch_count = options->batch_count,
                                        .batch_bytes = options->batch_bytes,
                                        .batch_delay_ms = options->batch_delay_ms,
@@ -283,7 +280,6 @@ void intake_destroy(struct intake *intake)
     bus_destroy(intake->bus);
     ZSTD_freeDCtx(intake->unpacker);
     noise_destroy(intake->noise);
-    manifest_known_destroy(intake->known);
     source_table_destroy(intake->sources);
     snapshot_ends_destroy(intake->ends);
     mem_free(intake);

@@ -11,14 +11,16 @@
 #include "tunnel/broker.h"
 
 struct intake;
+struct manifest_known;
 struct rabbitmq;
 struct traffic;
 
 struct intake_options {
     struct pg *pg;
-    struct redis *redis;       // may be NULL
-    struct rabbitmq *rabbitmq; // NULL: the bus is local
-    struct traffic *traffic;   // NULL: reports are not counted
+    struct redis *redis;          // may be NULL
+    struct rabbitmq *rabbitmq;    // NULL: the bus is local
+    struct traffic *traffic;      // NULL: reports are not counted
+    struct manifest_known *known; // may be NULL; of all loops whose pools count their losses together
     uint64_t batch_count, batch_bytes, batch_delay_ms, queue_bytes_max;
     uint64_t account_share, runtime_share;   // of the queue, in percent; 0: no limit
     uint64_t transactions_max;               // in flight; 0: no limit

@@ -1,6 +1,7 @@
 #include "storage/pg/pg.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -22,7 +23,7 @@ struct pg {
     uv_timer_t tick;                       // deadlines, while anything is under way
     uv_timer_t kick;                       // the next turn
     unsigned open_handles;
-    uint64_t losses;
+    _Atomic uint64_t own_losses, *losses;
     bool is_closing, is_torn_down, told_bypass;
     enum error_code last_complaint;
     loop_fn on_closed;
@@ -179,7 +180,7 @@ static void on_lost(void *ctx, struct pg_connection *connection, bool was_ready,
     if (was_ready) {
         count_ready(pg, -1);
         metric_add(pg->lost, 1);
-        pg->losses++;
+        atomic_fetch_add(pg->losses, 1);
     }
     // Each connection tries again every few seconds: the log hears of a change, not of every try.
     if (pg->last_complaint == err->code && !was_ready) return;
@@ -236,6 +237,7 @@ struct pg *pg_create(struct loop *loop, const struct pg_options *options)
     struct pg *pg = mem_zalloc(sizeof *pg);
     pg->loop = loop;
     pg->options = *options;
+    pg->losses = options->losses ? options->losses : &pg->own_losses;
     pg->conninfo = mem_strdup(options->conninfo);
     pg->connection_count = options->connections;
     make_metrics(pg);
@@ -265,7 +267,7 @@ bool pg_is_ready(const struct pg *pg)
 
 uint64_t pg_losses(const struct pg *pg)
 {
-    return pg->losses;
+    return atomic_load(pg->losses);
 }
 
 struct loop *pg_loop(const struct pg *pg)

@@ -27,6 +27,7 @@ struct pg_options {
     unsigned connections; // per loop, 1..16
     size_t queue_max;     // batches waiting, then ERROR_UNAVAILABLE at once
     uint64_t statement_timeout_ms;
+    _Atomic uint64_t *losses; // counted here for all pools of one server; NULL: this one counts for itself
 };
 
 struct pg_param {
@@ -80,8 +81,8 @@ void pg_release(struct pg *pg);
 struct loop *pg_loop(const struct pg *pg);
 bool pg_is_ready(const struct pg *pg); // at least one connection is up and its server passed the durability check
 
-// How many connections were lost while in use: after a change another server may answer, or the same one with other
-// data.
+// How many connections were lost while in use, here and wherever else options.losses counts: after a change another
+// server may answer, or the same one with other data.
 uint64_t pg_losses(const struct pg *pg);
 
 // account_id: sets app.account_id for the transaction (row-level security); NULL: none is visible but through the

@@ -121,6 +121,34 @@ static void test_canonical_look(void **state)
     assert_true(is_canonical("{\"a\":\"a secret\",\"b\":\"\\\"secret\\\"\"}", &look));
 }
 
+// What nobody wants is checked all the same.
+static void test_skip(void **state)
+{
+    (void)state;
+    const struct str skip[] = {STR("env")};
+    const struct json_limits limits = {.skip = skip, .skip_count = 1, .depth_max = 5, .tokens_max = 20};
+    json_t *value;
+    assert_int_equal(json_decode(STR("{\"a\":[{\"env\":[1,{\"x\":\"\xc3\xa9\"}],\"z\":2}],\"env\":\"test\"}"), &limits,
+                                 &value, NULL),
+                     ERROR_NONE);
+    const json_t *inner = json_array_get(json_object_get(value, "a"), 0);
+    assert_true(json_is_null(json_object_get(inner, "env")));
+    assert_int_equal(json_get_int(inner, "z", 0), 2);
+    assert_string_equal(json_string_value(json_object_get(value, "env")), "test"); // no object and no array
+    json_decref(value);
+    const char *const bad[] = {
+        "{\"env\":[],\"env\":[]}",
+        "{\"env\":[1,]}",
+        "{\"env\":{\"b\":1,\"b\":1}}",
+        "{\"env\":[\"\xff 234567890\"]}",
+        "{\"env\":[[[[[]]]]]}",
+        "{\"env\":[1",
+        "{\"env\":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19]}",
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_not_equal(json_decode(str_c(bad[i]), &limits, &value, NULL), ERROR_NONE);
+}
+
 static void test_invalid_utf8_is_replaced(void **state)
 {
     (void)state;
@@ -132,9 +160,13 @@ static void test_invalid_utf8_is_replaced(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_limits),         cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_canonical),      cmocka_unit_test(test_canonical_check),
-        cmocka_unit_test(test_canonical_look), cmocka_unit_test(test_invalid_utf8_is_replaced),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_canonical),
+        cmocka_unit_test(test_canonical_check),
+        cmocka_unit_test(test_canonical_look),
+        cmocka_unit_test(test_skip),
+        cmocka_unit_test(test_invalid_utf8_is_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
