@@ -5,40 +5,18 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "base/loop.h"
 #include "base/mem.h"
 #include "base/parse.h"
 #include "base/token.h"
 #include "migrations/migrations.h"
+#include "server/command_query.h"
+#include "server/command_words.h"
 #include "server/traffic.h"
 #include "server/traffic_report.h"
 #include "server/tunnel_table.h"
 #include "storage/deployment_store.h"
 #include "storage/identity_store.h"
 #include "storage/session_store.h"
-
-enum { OPTIONS_MAX = 8, WORDS_MAX = 8, QUEUE_MAX = 16 };
-
-// The words of one command, sorted: what stands alone, and --name value pairs.
-struct words {
-    const char *plain[WORDS_MAX];
-    int plain_count;
-    struct {
-        const char *name, *value;
-    } options[OPTIONS_MAX];
-    int option_count;
-};
-
-// One command's talk with the database, on a loop of its own that ends with the answer.
-struct session {
-    struct loop *loop;
-    struct pg *pg;
-    struct error err;
-    char *node; // JSON of the entity, owned
-    uint64_t count;
-    uint64_t deadline_ms;
-    uv_timer_t timer;
-};
 
 void commands_print_usage(void)
 {
@@ -70,116 +48,6 @@ static int failed(const struct error *err)
     return err->code == ERROR_CONFLICT || err->code == ERROR_NOT_FOUND ? EXIT_STATE : EXIT_FAILED;
 }
 
-// ---- words ---------------------------------------------------------------------------------------------------------
-
-static bool is_switch(const char *word)
-{
-    return strcmp(word, "--admin") == 0 || strcmp(word, "--if-absent") == 0 || strcmp(word, "--json") == 0;
-}
-
-static bool sort_words(int argc, const char **argv, struct words *out)
-{
-    *out = (struct words){0};
-    for (int i = 0; i < argc; i++) {
-        if (strncmp(argv[i], "--", 2) != 0) {
-            if (out->plain_count == WORDS_MAX) return false;
-            out->plain[out->plain_count++] = argv[i];
-            continue;
-        }
-        bool alone = is_switch(argv[i]);
-        if (out->option_count == OPTIONS_MAX || (!alone && i + 1 == argc)) return false;
-        out->options[out->option_count].name = argv[i] + 2;
-        out->options[out->option_count++].value = alone ? "" : argv[++i];
-    }
-    return true;
-}
-
-static const char *option(const struct words *words, const char *name)
-{
-    for (int i = 0; i < words->option_count; i++)
-        if (strcmp(words->options[i].name, name) == 0) return words->options[i].value;
-    return NULL;
-}
-
-static bool only_options(const struct words *words, const char *allowed)
-{
-    for (int i = 0; i < words->option_count; i++) {
-        char needle[64];
-        snprintf(needle, sizeof needle, "|%s|", words->options[i].name);
-        if (!strstr(allowed, needle)) return false;
-    }
-    return true;
-}
-
-// ---- one question to the database ----------------------------------------------------------------------------------
-
-static void on_closed(void *arg)
-{
-    struct session *session = arg;
-    loop_stop(session->loop);
-}
-
-static void end(struct session *session)
-{
-    if (!uv_is_closing((uv_handle_t *)&session->timer)) uv_close((uv_handle_t *)&session->timer, NULL);
-    pg_close(session->pg, on_closed, session);
-}
-
-static void end_posted(void *arg)
-{
-    end(arg);
-}
-
-static void on_node(void *arg, const struct error *err, struct str node)
-{
-    struct session *session = arg;
-    if (err)
-        session->err = *err;
-    else
-        session->node = mem_strndup(node.at, node.len);
-    loop_post(session->loop, end_posted, session);
-}
-
-static void on_count(void *arg, const struct error *err, uint64_t count)
-{
-    struct session *session = arg;
-    if (err) session->err = *err;
-    session->count = count;
-    loop_post(session->loop, end_posted, session);
-}
-
-// The pool waits for its database while it reconnects; a command gives up after a while and says so.
-static void on_deadline(uv_timer_t *timer)
-{
-    struct session *session = timer->data;
-    error_set(&session->err, ERROR_UNAVAILABLE, "the database does not answer");
-    end(session);
-}
-
-typedef void (*ask_fn)(struct session *session, void *arg);
-
-static enum error_code ask(const struct server_config *config, struct session *session, ask_fn fn, void *arg)
-{
-    char *conninfo;
-    *session = (struct session){.deadline_ms = (uint64_t)config->database_deadline_ms};
-    if (server_config_secret(config->database_url, &conninfo, &session->err) != ERROR_NONE) return session->err.code;
-    session->loop = loop_create("command", 0);
-    session->pg = pg_create(session->loop, &(struct pg_options){
-                                               .conninfo = conninfo,
-                                               .connections = 1,
-                                               .queue_max = QUEUE_MAX,
-                                               .statement_timeout_ms = (uint64_t)config->database_statement_timeout_ms,
-                                           });
-    uv_timer_init(loop_uv(session->loop), &session->timer);
-    session->timer.data = session;
-    uv_timer_start(&session->timer, on_deadline, session->deadline_ms + 1000, 0);
-    fn(session, arg);
-    loop_run(session->loop);
-    loop_destroy(session->loop);
-    mem_free_secret(conninfo, strlen(conninfo));
-    return session->err.code;
-}
-
 // ---- the commands --------------------------------------------------------------------------------------------------
 
 struct subject {
@@ -191,92 +59,95 @@ struct subject {
     unsigned keep_days;
 };
 
-static void ask_find_account(struct session *session, void *arg)
+static void ask_find_account(struct command_query *query, void *arg)
 {
     struct subject *subject = arg;
-    identity_store_find_account(session->pg, subject->account, on_node, session);
+    identity_store_find_account(query->pg, subject->account, command_query_on_node, query);
 }
 
 // Fills subject->account_id from the account's name.
 static int resolve_account(const struct server_config *config, struct subject *subject)
 {
-    struct session session;
-    if (ask(config, &session, ask_find_account, subject) != ERROR_NONE) return failed(&session.err);
+    struct command_query query;
+    if (command_query_run(config, &query, ask_find_account, subject) != ERROR_NONE) return failed(&query.err);
     json_t *node = NULL;
     int status = EXIT_DONE;
-    if (!session.node[0] || json_decode(str_c(session.node), NULL, &node, NULL) != ERROR_NONE) {
+    if (!query.node[0] || json_decode(str_c(query.node), NULL, &node, NULL) != ERROR_NONE) {
         fprintf(stderr, "culvertd: there is no account \"%.*s\"\n", STR_ARG(subject->account));
         status = EXIT_STATE;
     } else {
         snprintf(subject->account_id, sizeof subject->account_id, "%.*s", STR_ARG(json_get_str(node, "id")));
     }
     json_decref(node);
-    mem_free(session.node);
+    mem_free(query.node);
     return status;
 }
 
-static void ask_create_account(struct session *session, void *arg)
+static void ask_create_account(struct command_query *query, void *arg)
 {
     struct subject *subject = arg;
-    identity_store_create_account(session->pg, subject->account_id, subject->account, on_node, session);
+    identity_store_create_account(query->pg, subject->account_id, subject->account, command_query_on_node, query);
 }
 
-static int create_account(const struct server_config *config, const struct words *words)
+static int create_account(const struct server_config *config, const struct command_words *words)
 {
-    if (words->plain_count != 1 || !only_options(words, "|if-absent|"))
+    if (words->plain_count != 1 || !command_words_only(words, "|if-absent|"))
         return usage("admin create-account NAME [--if-absent]");
     struct subject subject = {.account = str_c(words->plain[0])};
     id_account(subject.account_id);
-    struct session session;
-    enum error_code code = ask(config, &session, ask_create_account, &subject);
-    if (code == ERROR_CONFLICT && option(words, "if-absent")) code = ask(config, &session, ask_find_account, &subject);
-    if (code != ERROR_NONE) return failed(&session.err);
-    puts(session.node);
-    mem_free(session.node);
+    struct command_query query;
+    enum error_code code = command_query_run(config, &query, ask_create_account, &subject);
+    if (code == ERROR_CONFLICT && command_words_option(words, "if-absent"))
+        code = command_query_run(config, &query, ask_find_account, &subject);
+    if (code != ERROR_NONE) return failed(&query.err);
+    puts(query.node);
+    mem_free(query.node);
     return EXIT_DONE;
 }
 
-static void ask_create_user(struct session *session, void *arg)
+static void ask_create_user(struct command_query *query, void *arg)
 {
     struct subject *subject = arg;
-    identity_store_create_user(session->pg, subject->account_id, subject->name, subject->email, subject->is_admin,
-                               on_node, session);
+    identity_store_create_user(query->pg, subject->account_id, subject->name, subject->email, subject->is_admin,
+                               command_query_on_node, query);
 }
 
-static int create_user(const struct server_config *config, const struct words *words)
+static int create_user(const struct server_config *config, const struct command_words *words)
 {
-    const char *account = option(words, "account");
-    if (words->plain_count != 2 || !account || !only_options(words, "|account|admin|if-absent|"))
+    const char *account = command_words_option(words, "account");
+    if (words->plain_count != 2 || !account || !command_words_only(words, "|account|admin|if-absent|"))
         return usage("admin create-user --account ACCOUNT NAME EMAIL [--admin] [--if-absent]");
     struct subject subject = {.account = str_c(account),
                               .name = str_c(words->plain[0]),
                               .email = str_c(words->plain[1]),
-                              .is_admin = option(words, "admin") != NULL};
+                              .is_admin = command_words_option(words, "admin") != NULL};
     int status = resolve_account(config, &subject);
     if (status != EXIT_DONE) return status;
-    struct session session;
-    enum error_code code = ask(config, &session, ask_create_user, &subject);
-    if (code == ERROR_CONFLICT && option(words, "if-absent")) {
+    struct command_query query;
+    enum error_code code = command_query_run(config, &query, ask_create_user, &subject);
+    if (code == ERROR_CONFLICT && command_words_option(words, "if-absent")) {
         fprintf(stderr, "culvertd: the user exists already\n");
         return EXIT_DONE;
     }
-    if (code != ERROR_NONE) return failed(&session.err);
-    puts(session.node);
-    mem_free(session.node);
+    if (code != ERROR_NONE) return failed(&query.err);
+    puts(query.node);
+    mem_free(query.node);
     return EXIT_DONE;
 }
 
-static void ask_create_key(struct session *session, void *arg)
+static void ask_create_key(struct command_query *query, void *arg)
 {
     struct subject *subject = arg;
-    identity_store_create_key(session->pg, subject->account_id, subject->user, subject->name, subject->token.id,
-                              subject->token.secret_sha256, STR("[]"), subject->expires_at_ms, on_node, session);
+    identity_store_create_key(query->pg, subject->account_id, subject->user, subject->name, subject->token.id,
+                              subject->token.secret_sha256, STR("[]"), subject->expires_at_ms, command_query_on_node,
+                              query);
 }
 
-static int create_key(const struct server_config *config, const struct words *words)
+static int create_key(const struct server_config *config, const struct command_words *words)
 {
-    const char *account = option(words, "account"), *user = option(words, "user"), *expires = option(words, "expires");
-    if (words->plain_count != 1 || !account || !user || !only_options(words, "|account|user|expires|"))
+    const char *account = command_words_option(words, "account"), *user = command_words_option(words, "user"),
+               *expires = command_words_option(words, "expires");
+    if (words->plain_count != 1 || !account || !user || !command_words_only(words, "|account|user|expires|"))
         return usage("admin create-key --account ACCOUNT --user USER NAME [--expires 90d]");
     struct subject subject = {.account = str_c(account), .user = str_c(user), .name = str_c(words->plain[0])};
     if (expires) {
@@ -289,35 +160,35 @@ static int create_key(const struct server_config *config, const struct words *wo
     if (status != EXIT_DONE) return status;
     char text[TOKEN_TEXT_BYTES];
     token_generate(&subject.token, text);
-    struct session session;
-    if (ask(config, &session, ask_create_key, &subject) != ERROR_NONE) {
-        status = failed(&session.err);
+    struct command_query query;
+    if (command_query_run(config, &query, ask_create_key, &subject) != ERROR_NONE) {
+        status = failed(&query.err);
     } else {
         // The only time that the key is seen.
         printf("{\"id\":\"%s\",\"token\":\"%s\"}\n", subject.token.id, text);
-        mem_free(session.node);
+        mem_free(query.node);
     }
     explicit_bzero(text, sizeof text);
     return status;
 }
 
-static void ask_revoke_key(struct session *session, void *arg)
+static void ask_revoke_key(struct command_query *query, void *arg)
 {
     struct subject *subject = arg;
-    identity_store_revoke_key(session->pg, subject->account_id, subject->token_id, on_count, session);
+    identity_store_revoke_key(query->pg, subject->account_id, subject->token_id, command_query_on_count, query);
 }
 
-static int revoke_key(const struct server_config *config, const struct words *words)
+static int revoke_key(const struct server_config *config, const struct command_words *words)
 {
-    const char *account = option(words, "account");
-    if (words->plain_count != 1 || !account || !only_options(words, "|account|"))
+    const char *account = command_words_option(words, "account");
+    if (words->plain_count != 1 || !account || !command_words_only(words, "|account|"))
         return usage("admin revoke-key --account ACCOUNT ID");
     struct subject subject = {.account = str_c(account), .token_id = str_c(words->plain[0])};
     int status = resolve_account(config, &subject);
     if (status != EXIT_DONE) return status;
-    struct session session;
-    if (ask(config, &session, ask_revoke_key, &subject) != ERROR_NONE) return failed(&session.err);
-    if (session.count == 0) {
+    struct command_query query;
+    if (command_query_run(config, &query, ask_revoke_key, &subject) != ERROR_NONE) return failed(&query.err);
+    if (query.count == 0) {
         fprintf(stderr, "culvertd: there is no such key\n");
         return EXIT_STATE;
     }
@@ -329,17 +200,17 @@ static int revoke_key(const struct server_config *config, const struct words *wo
 
 enum { KEEP_DAYS_MIN = 7, KEEP_DAYS_MAX = 36500 };
 
-static void ask_set_retention(struct session *session, void *arg)
+static void ask_set_retention(struct command_query *query, void *arg)
 {
     struct subject *subject = arg;
-    deployment_store_set_keep(session->pg, subject->account_id, subject->keep_days, on_node, session);
+    deployment_store_set_keep(query->pg, subject->account_id, subject->keep_days, command_query_on_node, query);
 }
 
-static int set_retention(const struct server_config *config, const struct words *words)
+static int set_retention(const struct server_config *config, const struct command_words *words)
 {
-    const char *account = option(words, "account");
+    const char *account = command_words_option(words, "account");
     uint64_t days = 0;
-    if (words->plain_count != 1 || !account || !only_options(words, "|account|"))
+    if (words->plain_count != 1 || !account || !command_words_only(words, "|account|"))
         return usage("admin set-retention --account ACCOUNT DAYS|default");
     if (strcmp(words->plain[0], "default") != 0 &&
         parse_u64(str_c(words->plain[0]), KEEP_DAYS_MIN, KEEP_DAYS_MAX, &days, NULL) != ERROR_NONE)
@@ -347,48 +218,48 @@ static int set_retention(const struct server_config *config, const struct words 
     struct subject subject = {.account = str_c(account), .keep_days = (unsigned)days};
     int status = resolve_account(config, &subject);
     if (status != EXIT_DONE) return status;
-    struct session session;
-    if (ask(config, &session, ask_set_retention, &subject) != ERROR_NONE) return failed(&session.err);
-    puts(session.node);
-    mem_free(session.node);
+    struct command_query query;
+    if (command_query_run(config, &query, ask_set_retention, &subject) != ERROR_NONE) return failed(&query.err);
+    puts(query.node);
+    mem_free(query.node);
     return EXIT_DONE;
 }
 
 // ---- tunnels -------------------------------------------------------------------------------------------------------
 
-static void ask_tunnels(struct session *session, void *arg)
+static void ask_tunnels(struct command_query *query, void *arg)
 {
     struct subject *subject = arg;
-    session_store_list(session->pg, str_c(subject->account_id), TUNNEL_TABLE_ROWS_MAX, on_node, session);
+    session_store_list(query->pg, str_c(subject->account_id), TUNNEL_TABLE_ROWS_MAX, command_query_on_node, query);
 }
 
-static int tunnels(const struct server_config *config, const struct words *words)
+static int tunnels(const struct server_config *config, const struct command_words *words)
 {
-    const char *account = option(words, "account");
-    if (words->plain_count != 0 || !only_options(words, "|account|json|"))
+    const char *account = command_words_option(words, "account");
+    if (words->plain_count != 0 || !command_words_only(words, "|account|json|"))
         return usage("admin tunnels [--account ACCOUNT] [--json]");
     struct subject subject = {.account = str_c(account)};
     int status = account ? resolve_account(config, &subject) : EXIT_DONE;
     if (status != EXIT_DONE) return status;
-    struct session session;
-    if (ask(config, &session, ask_tunnels, &subject) != ERROR_NONE) return failed(&session.err);
-    if (option(words, "json"))
-        puts(session.node);
-    else if (tunnel_table_print(str_c(session.node), &session.err) != ERROR_NONE)
-        status = failed(&session.err);
-    mem_free(session.node);
+    struct command_query query;
+    if (command_query_run(config, &query, ask_tunnels, &subject) != ERROR_NONE) return failed(&query.err);
+    if (command_words_option(words, "json"))
+        puts(query.node);
+    else if (tunnel_table_print(str_c(query.node), &query.err) != ERROR_NONE)
+        status = failed(&query.err);
+    mem_free(query.node);
     return status;
 }
 
 // ---- traffic -------------------------------------------------------------------------------------------------------
 
-static int traffic(const struct server_config *config, const struct words *words)
+static int traffic(const struct server_config *config, const struct command_words *words)
 {
-    const char *text = option(words, "minutes");
+    const char *text = command_words_option(words, "minutes");
     uint64_t minutes = 5;
     struct error err;
     bool fits = !text || parse_u64(str_c(text), 1, TRAFFIC_MINUTES_MAX, &minutes, NULL) == ERROR_NONE;
-    if (words->plain_count != 0 || !only_options(words, "|minutes|") || !fits)
+    if (words->plain_count != 0 || !command_words_only(words, "|minutes|") || !fits)
         return usage("admin traffic [--minutes 1..20]");
     return traffic_report_print(config, (unsigned)minutes, &err) == ERROR_NONE ? EXIT_DONE : failed(&err);
 }
@@ -417,7 +288,7 @@ int commands_run(const struct server_config *config, int argc, const char **argv
 {
     static const struct {
         const char *name;
-        int (*run)(const struct server_config *, const struct words *);
+        int (*run)(const struct server_config *, const struct command_words *);
     } commands[] = {
         {"create-account", create_account},
         {"create-user", create_user},
@@ -429,8 +300,8 @@ int commands_run(const struct server_config *config, int argc, const char **argv
     };
     if (strcmp(argv[0], "migrate") == 0) return argc == 1 ? migrate(config) : usage("migrate takes no words");
     if (strcmp(argv[0], "admin") != 0 || argc < 2) return usage("the command is unknown");
-    struct words words;
-    if (!sort_words(argc - 2, argv + 2, &words)) return usage("the words do not fit the command");
+    struct command_words words;
+    if (!command_words_sort(argc - 2, argv + 2, &words)) return usage("the words do not fit the command");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(config, &words);
     return usage("the admin command is unknown");

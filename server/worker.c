@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "api/api.h"
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "server/h2o/admin_door.h"
@@ -18,7 +17,6 @@
 #include "server/worker_peers.h"
 
 enum {
-    IDLE_POLL_MS = 20,
     REDIS_PENDING_MAX = 4096,
     ANSWER_BYTES_MAX = 64 * 1024 * 1024,
     GRAPHQL_ALIASES_MAX = 30,
@@ -26,15 +24,11 @@ enum {
     GRAPHQL_ROOT_FIELDS_MAX = 20,
 };
 
-// The parts that run only while a worker starts or ends.
-struct worker_life {
+// While a worker starts: the main thread waits for its loop.
+struct worker_start {
     struct worker *worker;
     uv_sem_t opened;
     struct error err;
-    uv_timer_t idle_poll;
-    uint64_t deadline_ms, lame_duck_ms;
-    bool node_drained, peers_retired, told_late;
-    unsigned doors_open;
 };
 
 // ---- start ---------------------------------------------------------------------------------------------------------
@@ -100,7 +94,8 @@ static void on_tokens_changed(void *ctx)
     runtime_tokens_refresh(worker->server->tokens);
 }
 
-static void open_services(struct worker *worker)
+// Who carries which runtime's calls, and the hop to other replicas.
+static void open_sessions(struct worker *worker)
 {
     const struct server_config *config = worker->server->config;
     worker->registry = registry_create(&(struct registry_options){
@@ -124,7 +119,11 @@ static void open_services(struct worker *worker)
                                                          .renews = loop_index(worker->loop) == 0,
                                                          .may_open = &worker->server->sessions_may_open,
                                                      });
-    worker->traffic = traffic_create(worker->loop, worker->redis);
+}
+
+static void open_intake(struct worker *worker)
+{
+    const struct server_config *config = worker->server->config;
     int64_t transactions = config->reports_transactions ? config->reports_transactions : config->database_connections;
     worker->intake = intake_create(worker->loop, &(struct intake_options){
                                                      .pg = worker->pg,
@@ -142,6 +141,11 @@ static void open_services(struct worker *worker)
                                                      .noise_burst = (uint64_t)config->reports_noise_burst,
                                                      .noise_interval_ms = (uint64_t)config->reports_noise_interval_ms,
                                                  });
+}
+
+static void open_api(struct worker *worker)
+{
+    const struct server_config *config = worker->server->config;
     worker->auth = api_auth_create(worker->pg, NULL);
     worker->api_core = api_create(&(struct api_options){
         .loop = worker->loop,
@@ -166,15 +170,30 @@ static void open_services(struct worker *worker)
         .on_tokens_changed = on_tokens_changed,
         .ctx = worker,
     });
-    if (loop_index(worker->loop) != 0) return;
+}
+
+// What one loop does for all.
+static void open_chores(struct worker *worker)
+{
+    const int64_t day_ms = 24 * 60 * 60 * INT64_C(1000);
+    const struct server_config *config = worker->server->config;
     runtime_tokens_start(worker->server->tokens, worker->loop, worker->pg);
-    worker->sweeper = sweeper_create(
-        worker->loop, &(struct sweeper_options){
-                          .pg = worker->pg,
-                          .interval_ms = (uint64_t)config->sweep_interval_ms,
-                          .events_keep_days = (unsigned)(config->events_keep_ms / (24 * 60 * 60 * INT64_C(1000))),
-                          .history_keep_days = (unsigned)(config->history_keep_ms / (24 * 60 * 60 * INT64_C(1000))),
-                      });
+    worker->sweeper =
+        sweeper_create(worker->loop, &(struct sweeper_options){
+                                         .pg = worker->pg,
+                                         .interval_ms = (uint64_t)config->sweep_interval_ms,
+                                         .events_keep_days = (unsigned)(config->events_keep_ms / day_ms),
+                                         .history_keep_days = (unsigned)(config->history_keep_ms / day_ms),
+                                     });
+}
+
+static void open_services(struct worker *worker)
+{
+    open_sessions(worker);
+    worker->traffic = traffic_create(worker->loop, worker->redis);
+    open_intake(worker);
+    open_api(worker);
+    if (loop_index(worker->loop) == 0) open_chores(worker);
 }
 
 static enum error_code open_doors(struct worker *worker, struct error *err)
@@ -202,13 +221,13 @@ static enum error_code open_doors(struct worker *worker, struct error *err)
 
 static void open_all(void *arg)
 {
-    struct worker_life *life = arg;
-    struct worker *worker = life->worker;
-    if (open_storage(worker, &life->err) == ERROR_NONE) {
+    struct worker_start *start = arg;
+    struct worker *worker = start->worker;
+    if (open_storage(worker, &start->err) == ERROR_NONE) {
         open_services(worker);
-        if (open_doors(worker, &life->err) == ERROR_NONE) life->err.code = ERROR_NONE;
+        if (open_doors(worker, &start->err) == ERROR_NONE) start->err.code = ERROR_NONE;
     }
-    uv_sem_post(&life->opened);
+    uv_sem_post(&start->opened);
 }
 
 struct worker *worker_create(struct server *server, unsigned index, struct error *err)
@@ -224,13 +243,13 @@ struct worker *worker_create(struct server *server, unsigned index, struct error
         return NULL;
     }
     server->workers[index] = worker; // its node's callbacks look it up there
-    struct worker_life life = {.worker = worker};
-    uv_sem_init(&life.opened, 0);
-    loop_post(worker->loop, open_all, &life);
-    uv_sem_wait(&life.opened);
-    uv_sem_destroy(&life.opened);
-    if (life.err.code == ERROR_NONE) return worker;
-    *err = life.err;
+    struct worker_start start = {.worker = worker};
+    uv_sem_init(&start.opened, 0);
+    loop_post(worker->loop, open_all, &start);
+    uv_sem_wait(&start.opened);
+    uv_sem_destroy(&start.opened);
+    if (start.err.code == ERROR_NONE) return worker;
+    *err = start.err;
     worker_drain(worker, 0);
     worker_join(worker);
     worker_destroy(worker);
@@ -238,166 +257,7 @@ struct worker *worker_create(struct server *server, unsigned index, struct error
     return NULL;
 }
 
-// ---- end: each step waits for the one before -----------------------------------------------------------------------
-
-static void end_loop(void *arg)
-{
-    struct worker_life *life = arg;
-    struct loop *loop = life->worker->loop;
-    mem_free(life);
-    loop_stop(loop);
-}
-
-static void on_redis_closed(void *arg)
-{
-    struct worker_life *life = arg;
-    life->worker->redis = NULL;
-    end_loop(life);
-}
-
-static void on_pg_closed(void *arg)
-{
-    struct worker_life *life = arg;
-    struct worker *worker = life->worker;
-    worker->pg = NULL;
-    // What still waits is told now; the API takes those answers, so it goes last.
-    intake_destroy(worker->intake);
-    api_auth_destroy(worker->auth);
-    sweeper_destroy(worker->sweeper);
-    api_destroy(worker->api_core);
-    sessions_destroy(worker->sessions);
-    registry_destroy(worker->registry);
-    traffic_destroy(worker->traffic);
-    if (worker->redis)
-        redis_close(worker->redis, on_redis_closed, life);
-    else
-        end_loop(life);
-}
-
-static void on_peers_closed(void *arg)
-{
-    struct worker_life *life = arg;
-    struct worker *worker = life->worker;
-    worker->peers = NULL;
-    if (loop_index(worker->loop) == 0) runtime_tokens_stop(worker->server->tokens);
-    if (worker->pg)
-        pg_close(worker->pg, on_pg_closed, life);
-    else
-        on_pg_closed(life);
-}
-
-static void close_storage(struct worker_life *life)
-{
-    struct worker *worker = life->worker;
-    if (worker->intake) intake_stop(worker->intake);
-    sessions_stop(worker->sessions);
-    if (worker->peers) worker_peers_close_door(worker->peers); // its calls are the node's
-    if (worker->node) {
-        intake_set_node(worker->intake, NULL);
-        tunnel_node_destroy(worker->node);
-        worker->node = NULL;
-    }
-    registry_stop(worker->registry);
-    if (worker->peers)
-        worker_peers_close(worker->peers, on_peers_closed, life);
-    else
-        on_peers_closed(life);
-}
-
-static void on_door_closed(void *arg)
-{
-    struct worker_life *life = arg;
-    if (--life->doors_open == 0) close_storage(life);
-}
-
-static void close_doors(struct worker_life *life)
-{
-    struct worker *worker = life->worker;
-    life->doors_open = 1;
-    if (worker->api) {
-        life->doors_open++;
-        api_door_close(worker->api, on_door_closed, life);
-    }
-    if (worker->ingress) {
-        life->doors_open++;
-        ingress_close(worker->ingress, on_door_closed, life);
-    }
-    if (worker->admin) {
-        life->doors_open++;
-        admin_door_close(worker->admin, on_door_closed, life);
-    }
-    on_door_closed(life);
-}
-
-static void on_idle_poll_closed(uv_handle_t *handle)
-{
-    close_doors(handle->data);
-}
-
-static bool is_idle(const struct worker *worker)
-{
-    return (!worker->api || api_door_is_idle(worker->api)) && (!worker->ingress || ingress_is_idle(worker->ingress)) &&
-           (!worker->intake || intake_is_idle(worker->intake)) &&
-           (!worker->peers || worker_peers_is_idle(worker->peers));
-}
-
-// Other replicas hand calls over for as long as there is a session here; then they are told to go elsewhere.
-static void on_idle_poll(uv_timer_t *timer)
-{
-    struct worker_life *life = timer->data;
-    struct worker *worker = life->worker;
-    bool late = clock_mono_ms() >= life->deadline_ms;
-    if (life->node_drained && !life->peers_retired && worker->peers) {
-        life->peers_retired = true;
-        worker_peers_retire(worker->peers);
-        if (!late) return; // the word must leave
-    }
-    if (!late && !(life->node_drained && is_idle(worker))) return;
-    if (late && !life->told_late && !is_idle(worker)) log_warn("worker", "drain_deadline_passed");
-    life->told_late |= late;
-    if (!life->node_drained) return; // the node keeps to the same deadline by itself
-    uv_close((uv_handle_t *)timer, on_idle_poll_closed);
-}
-
-static void on_node_drained(void *arg)
-{
-    ((struct worker_life *)arg)->node_drained = true;
-}
-
-static void on_lame_duck_over(uv_timer_t *timer)
-{
-    struct worker_life *life = timer->data;
-    struct worker *worker = life->worker;
-    const struct server_config *config = worker->server->config;
-    life->deadline_ms = clock_mono_ms() + (uint64_t)config->drain_deadline_ms;
-    if (worker->api) api_door_stop_accepting(worker->api);
-    if (worker->ingress) ingress_stop_accepting(worker->ingress);
-    uv_timer_start(&life->idle_poll, on_idle_poll, 0, IDLE_POLL_MS);
-    if (worker->node)
-        tunnel_node_drain(worker->node, (uint64_t)config->drain_spread_ms, (uint64_t)config->drain_deadline_ms,
-                          on_node_drained, life);
-    else
-        life->node_drained = true;
-}
-
-static void drain(void *arg)
-{
-    struct worker_life *life = arg;
-    struct worker *worker = life->worker;
-    uv_timer_init(loop_uv(worker->loop), &life->idle_poll);
-    life->idle_poll.data = life;
-    if (life->lame_duck_ms && worker->api) api_door_wind_down(worker->api);
-    if (life->lame_duck_ms && worker->ingress) ingress_wind_down(worker->ingress);
-    uv_timer_start(&life->idle_poll, on_lame_duck_over, life->lame_duck_ms, 0);
-}
-
-void worker_drain(struct worker *worker, uint64_t lame_duck_ms)
-{
-    struct worker_life *life = mem_zalloc(sizeof *life);
-    life->worker = worker;
-    life->lame_duck_ms = lame_duck_ms;
-    loop_post(worker->loop, drain, life);
-}
+// ---- end -----------------------------------------------------------------------------------------------------------
 
 void worker_join(struct worker *worker)
 {

@@ -7,8 +7,6 @@
 #include "base/mem.h"
 #include "tunnel/relay.h"
 
-enum { CALL_REQUEST_BYTES_MAX = 2 * TUNNEL_HEADER_BYTES_MAX };
-
 enum call_place {
     CALL_WAITS,  // for a tunnel that was here a moment ago
     CALL_HERE,   // the session lives on this loop
@@ -43,48 +41,6 @@ struct tunnel_call {
     struct turn_item turn;
 };
 
-// ---- requests that own their content -------------------------------------------------------------------------
-
-static const char *call_copy_text(struct arena *arena, const char *text)
-{
-    return text ? arena_cstr(arena, str_c(text)) : NULL;
-}
-
-enum error_code call_request_copy(const struct tunnel_request *from, struct call_request *out, struct error *err)
-{
-    size_t bytes = from->account_id.len + from->runtime.len + from->method.len + from->path.len + from->authority.len +
-                   from->protocol.len;
-    if (from->header_count > TUNNEL_HEADERS_MAX)
-        return error_set(err, ERROR_TOO_LARGE, "%zu request headers", from->header_count);
-    for (size_t i = 0; i < from->header_count; i++)
-        bytes += from->headers[i].name.len + from->headers[i].value.len;
-    if (bytes > CALL_REQUEST_BYTES_MAX) return error_set(err, ERROR_TOO_LARGE, "request head of %zu bytes", bytes);
-
-    struct arena *arena = arena_create(0);
-    struct tunnel_header *headers = arena_array(arena, from->header_count + 1, sizeof(*headers));
-    for (size_t i = 0; i < from->header_count; i++)
-        headers[i] = (struct tunnel_header){.name = arena_str(arena, from->headers[i].name),
-                                            .value = arena_str(arena, from->headers[i].value)};
-    out->arena = arena;
-    out->request = *from;
-    out->request.account_id = arena_str(arena, from->account_id);
-    out->request.runtime = arena_str(arena, from->runtime);
-    out->request.method = arena_str(arena, from->method);
-    out->request.path = arena_str(arena, from->path);
-    out->request.authority = arena_str(arena, from->authority);
-    out->request.protocol = arena_str(arena, from->protocol);
-    out->request.user_id = call_copy_text(arena, from->user_id);
-    out->request.user_name = call_copy_text(arena, from->user_name);
-    out->request.headers = headers;
-    return ERROR_NONE;
-}
-
-void call_request_finish(struct call_request *request)
-{
-    arena_destroy(request->arena);
-    request->arena = NULL;
-}
-
 // ---- life ----------------------------------------------------------------------------------------------------
 
 static void call_free_outbox(struct tunnel_call *call)
@@ -97,17 +53,6 @@ static void call_free_kept(struct tunnel_call *call)
 {
     if (call->kept) relay_letter_free(call->kept);
     call->kept = NULL;
-}
-
-// What `from` holds of the request goes behind what `to` holds. False: it is more than a queue may hold.
-static bool letter_append(struct relay_letter *to, const struct relay_letter *from)
-{
-    if (!byte_queue_add(&to->data, byte_queue_front(&from->data), from->data.len)) return false;
-    if (!from->end) return true;
-    to->end = true;
-    header_block_finish(&to->trailers);
-    if (from->trailers.count) to->trailers = header_block_copy(from->trailers.at, from->trailers.count);
-    return true;
 }
 
 static void call_accept(struct tunnel_call *call)
@@ -178,7 +123,7 @@ static void call_on_turn(struct turn_item *item)
     call->outbox = NULL;
     if (call->letters++ && !call->accepted) { // the first may yet come back, and this would be lost
         if (!call->kept) call->kept = relay_letter_create(call->node->index, call->key);
-        if (!letter_append(call->kept, letter)) call_accept(call);
+        if (!relay_letter_append(call->kept, letter)) call_accept(call);
     }
     if (!relay_letter_post(call->node->broker, call->far, letter))
         call_fail(call, TUNNEL_CAUSE_TUNNEL_LOST, "the session's node stopped");
@@ -381,8 +326,8 @@ void tunnel_call_take_back(struct tunnel_call *call, struct relay_letter *letter
 {
     enum { RETURNS_MAX = 3 };
     bool lost = call->accepted || call->returns++ == RETURNS_MAX || letter->request->request.epoch;
-    if (!lost && call->kept) lost = !letter_append(letter, call->kept);
-    if (!lost && call->outbox) lost = !letter_append(letter, call->outbox); // not sent yet
+    if (!lost && call->kept) lost = !relay_letter_append(letter, call->kept);
+    if (!lost && call->outbox) lost = !relay_letter_append(letter, call->outbox); // not sent yet
     if (lost) { // something may be missing; or it is another replica's to look again
         relay_letter_free(letter);
         call_fail(call, TUNNEL_CAUSE_NO_TUNNEL, "the session has just ended");

@@ -4,21 +4,10 @@
 #ifndef CULVERT_TUNNEL_CALL_H
 #define CULVERT_TUNNEL_CALL_H
 
-#include "base/arena.h"
 #include "tunnel/node.h"
 #include "tunnel/stream.h"
 
 enum { TUNNEL_CALL_QUEUE_BYTES = 64 * 1024, TUNNEL_CALL_WAIT_MS = 3000 };
-
-// A request that owns all it points to.
-struct call_request {
-    struct arena *arena;
-    struct tunnel_request request;
-};
-// ERROR_TOO_LARGE: more than a head may be.
-MUST_CHECK enum error_code call_request_copy(const struct tunnel_request *from, struct call_request *out,
-                                             struct error *err);
-void call_request_finish(struct call_request *request);
 
 struct relay_letter;
 

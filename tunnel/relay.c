@@ -193,24 +193,6 @@ static const struct tunnel_stream_events relay_events = {.on_info = relay_on_inf
 
 // ---- from the caller -----------------------------------------------------------------------------------------
 
-struct relay_letter *relay_letter_create(unsigned caller, uint64_t key)
-{
-    struct relay_letter *letter = mem_zalloc(sizeof(*letter));
-    letter->caller = caller;
-    letter->key = key;
-    byte_queue_init(&letter->data, TUNNEL_STREAM_QUEUE_BYTES_MAX);
-    return letter;
-}
-
-void relay_letter_free(struct relay_letter *letter)
-{
-    if (letter->request) call_request_finish(letter->request);
-    mem_free(letter->request);
-    byte_queue_finish(&letter->data);
-    header_block_finish(&letter->trailers);
-    mem_free(letter);
-}
-
 // The node that should open the stream cannot: the only parcel the caller gets.
 // When the session has gone, the caller gets what it sent back and may try elsewhere.
 static void relay_refuse(struct tunnel_node *node, struct relay_letter *letter, enum tunnel_cause cause,

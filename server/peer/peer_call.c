@@ -7,10 +7,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 
-enum {
-    KEPT_BYTES_MAX = 1024 * 1024, // callers stop at 64 KiB
-    ARENA_BYTES_MAX = 1024 * 1024,
-};
+enum { KEPT_BYTES_MAX = 1024 * 1024 }; // callers stop at 64 KiB
 
 // ---- life ----------------------------------------------------------------------------------------------------------
 
@@ -36,7 +33,7 @@ void peer_call_leave(struct tunnel_carried *call)
     if (--call->depth > 0 || !call->over) return;
     byte_queue_finish(&call->kept);
     header_block_finish(&call->trailers);
-    arena_destroy(call->arena);
+    call_request_finish(&call->copy);
     mem_free(call);
 }
 
@@ -56,25 +53,6 @@ void peer_call_fail_later(struct tunnel_carried *call, enum tunnel_cause cause, 
     turn_add(&call->calls->turn, &call->turn);
 }
 
-static void copy_request(struct tunnel_carried *call, const struct tunnel_request *from)
-{
-    struct arena *arena = call->arena;
-    struct tunnel_header *headers = arena_array(arena, from->header_count + 1, sizeof *headers);
-    for (size_t i = 0; i < from->header_count; i++)
-        headers[i] = (struct tunnel_header){.name = arena_str(arena, from->headers[i].name),
-                                            .value = arena_str(arena, from->headers[i].value)};
-    call->request = *from;
-    call->request.account_id = arena_str(arena, from->account_id);
-    call->request.runtime = arena_str(arena, from->runtime);
-    call->request.method = arena_str(arena, from->method);
-    call->request.path = arena_str(arena, from->path);
-    call->request.authority = arena_str(arena, from->authority);
-    call->request.protocol = arena_str(arena, from->protocol);
-    call->request.user_id = from->user_id ? arena_cstr(arena, str_c(from->user_id)) : NULL;
-    call->request.user_name = from->user_name ? arena_cstr(arena, str_c(from->user_name)) : NULL;
-    call->request.headers = headers;
-}
-
 static bool is_bounded(const struct tunnel_request *request)
 {
     size_t bytes = request->method.len + request->path.len + request->authority.len + request->protocol.len;
@@ -92,30 +70,27 @@ struct tunnel_carried *peer_call_create(struct peer_calls *calls, struct tunnel_
     call->node = node;
     call->events = *events;
     call->arg = arg;
-    call->arena = arena_create(ARENA_BYTES_MAX);
     byte_queue_init(&call->kept, KEPT_BYTES_MAX);
     call->next = calls->first;
     call->link = &calls->first;
     if (call->next) call->next->link = &call->next;
     calls->first = call;
-    if (is_bounded(request)) {
-        copy_request(call, request);
-    } else {
+    call->request = &call->copy.request;
+    if (!is_bounded(request) || call_request_copy(request, &call->copy, NULL) != ERROR_NONE)
         peer_call_fail_later(call, TUNNEL_CAUSE_UPSTREAM_FAILED, "the request head is too long");
-    }
     return call;
 }
 
 bool peer_call_give_back(struct tunnel_carried *call)
 {
-    if (!tunnel_node_has_runtime(call->node, call->request.account_id, call->request.runtime)) return false;
+    if (!tunnel_node_has_runtime(call->node, call->request->account_id, call->request->runtime)) return false;
     const struct tunnel_carried_body body = {.at = byte_queue_front(&call->kept),
                                              .len = byte_queue_len(&call->kept),
                                              .trailers = call->trailers.at,
                                              .trailer_count = call->trailers.count};
     peer_call_enter(call);
     peer_call_unlist(call);
-    call->events.on_here(call->arg, &call->request, &body);
+    call->events.on_here(call->arg, call->request, &body);
     peer_call_leave(call);
     return true;
 }
@@ -139,7 +114,7 @@ static void call_again(struct tunnel_carried *call)
     bool first = call->refused_epoch != call->epoch;
     call->stream = NULL;
     call->taken = 0;
-    registry_doubt(call->calls->options.registry, call->request.account_id, call->request.runtime, call->epoch);
+    registry_doubt(call->calls->options.registry, call->request->account_id, call->request->runtime, call->epoch);
     metric_add(call->calls->retried, 1);
     call->same_epoch_hops = first ? 1 : call->same_epoch_hops + 1;
     call->refused_epoch = call->epoch;
@@ -269,12 +244,12 @@ void peer_call_send(struct tunnel_carried *call, const struct registry_place *pl
     struct tunnel_header fields[PEER_WIRE_FIELDS_MAX];
     size_t count = 0;
     struct error err;
-    if (peer_wire_request_encode(&call->request, place->epoch, call->arena, fields, &count, &err) != ERROR_NONE) {
+    if (peer_wire_request_encode(call->request, place->epoch, call->copy.arena, fields, &count, &err) != ERROR_NONE) {
         peer_call_fail(call, TUNNEL_CAUSE_UPSTREAM_FAILED, err.text);
         return;
     }
     struct peer_pipe *pipe = peer_links_get(call->calls->options.links, place->address);
-    bool no_body = call->request.end_stream;
+    bool no_body = call->request->end_stream;
     struct peer_stream *stream = pipe ? peer_stream_open(pipe, fields, count, no_body, &stream_events, call) : NULL;
     if (!stream) {
         metric_add(call->calls->failed, 1);

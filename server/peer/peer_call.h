@@ -6,13 +6,13 @@
 #ifndef CULVERT_SERVER_PEER_CALL_H
 #define CULVERT_SERVER_PEER_CALL_H
 
-#include "base/arena.h"
 #include "base/byte_queue.h"
 #include "base/metrics.h"
 #include "base/turn.h"
 #include "server/peer/peer_calls.h"
 #include "server/peer/peer_stream.h"
 #include "server/peer/peer_wire.h"
+#include "tunnel/call_request.h"
 #include "tunnel/header_block.h"
 
 enum peer_call_state { PEER_CALL_LOOKING, PEER_CALL_WAITING, PEER_CALL_SENDING, PEER_CALL_FAILED };
@@ -24,10 +24,10 @@ struct tunnel_carried {
     struct tunnel_carrier_events events;
     void *arg;
     enum peer_call_state state;
-    struct arena *arena;
-    struct tunnel_request request;
-    struct registry_query *query; // under way
-    struct peer_stream *stream;   // PEER_CALL_SENDING
+    struct call_request copy;
+    const struct tunnel_request *request; // in `copy`
+    struct registry_query *query;         // under way
+    struct peer_stream *stream;           // PEER_CALL_SENDING
     uint64_t wait_until_ms, ask_at_ms, opened_at_us;
     uint64_t epoch; // asked of the owner
     uint64_t refused_epoch, refused_at_ms;

@@ -1,0 +1,27 @@
+// relay_letter: what a caller says of its call to the loop of the session (tunnel/relay.h): all that one turn has
+// brought. Private to tunnel/. Owns what it holds; belongs to who made it until it is posted, and to the other loop
+// from then on.
+#ifndef CULVERT_TUNNEL_RELAY_LETTER_H
+#define CULVERT_TUNNEL_RELAY_LETTER_H
+
+#include "base/byte_queue.h"
+#include "tunnel/call_request.h"
+#include "tunnel/header_block.h"
+
+struct relay_letter {
+    unsigned caller; // the caller's node
+    uint64_t key;
+    uint64_t session;             // with `open`
+    struct call_request *request; // with `open`
+    bool open, end, cancel;
+    struct byte_queue data;
+    struct header_block trailers; // with `end`
+    size_t consumed;
+};
+
+struct relay_letter *relay_letter_create(unsigned caller, uint64_t key);
+void relay_letter_free(struct relay_letter *letter);
+// What `from` holds of the request goes behind what `to` holds. False: it is more than a queue may hold.
+bool relay_letter_append(struct relay_letter *to, const struct relay_letter *from);
+
+#endif
