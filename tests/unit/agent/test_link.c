@@ -7,9 +7,7 @@
 // cmocka.h wants the four above first.
 #include <arpa/inet.h>
 #include <cmocka.h>
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
-#include <openssl/x509v3.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +20,7 @@
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/mem.h"
+#include "tests/support/tls_endpoint.h"
 #include "tunnel/wire/handshake.h"
 #include "tunnel/wire/ws_frame.h"
 #include "tunnel/wire/ws_handshake.h"
@@ -31,11 +30,8 @@ enum { PIPE_BYTES = 3 * 1024 * 1024 };
 // ---- the server ------------------------------------------------------------------------------------------------
 
 struct server {
-    int listener;
-    uint16_t port;
+    struct tls_endpoint tls;
     pthread_t thread;
-    SSL_CTX *ctx;
-    char ca_file[64];
     const char *answer; // instead of 101
     const char *pins;   // that the agent asks for
     bool is_proxy;      // reads a CONNECT in front of TLS
@@ -47,49 +43,10 @@ struct server {
     struct ws_frame_event last;
 };
 
-static X509 *make_certificate(EVP_PKEY *key, const char *names)
-{
-    X509 *x = X509_new();
-    X509_set_version(x, 2);
-    ASN1_INTEGER_set(X509_get_serialNumber(x), 1);
-    X509_gmtime_adj(X509_getm_notBefore(x), -60);
-    X509_gmtime_adj(X509_getm_notAfter(x), 3600);
-    X509_set_pubkey(x, key);
-    X509_NAME_add_entry_by_txt(X509_get_subject_name(x), "CN", MBSTRING_ASC, (const unsigned char *)"test", -1, -1, 0);
-    X509_set_issuer_name(x, X509_get_subject_name(x));
-    X509_EXTENSION *san = X509V3_EXT_conf_nid(NULL, NULL, NID_subject_alt_name, names);
-    X509_add_ext(x, san, -1);
-    X509_EXTENSION_free(san);
-    X509_sign(x, key, EVP_sha256());
-    return x;
-}
-
-static void listen_on_loopback(struct server *s)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof(address);
-    s->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(s->listener, (const struct sockaddr *)&address, sizeof(address)), 0);
-    assert_int_equal(listen(s->listener, 4), 0);
-    getsockname(s->listener, (struct sockaddr *)&address, &len);
-    s->port = ntohs(address.sin_port);
-}
-
 static void server_init(struct server *s, const char *names)
 {
     memset(s, 0, sizeof(*s));
-    listen_on_loopback(s);
-    EVP_PKEY *key = EVP_EC_gen("P-256");
-    X509 *certificate = make_certificate(key, names);
-    s->ctx = SSL_CTX_new(TLS_server_method());
-    SSL_CTX_use_certificate(s->ctx, certificate);
-    SSL_CTX_use_PrivateKey(s->ctx, key);
-    snprintf(s->ca_file, sizeof(s->ca_file), "/tmp/culvert-test-ca-XXXXXX");
-    FILE *file = fdopen(mkstemp(s->ca_file), "w");
-    PEM_write_X509(file, certificate);
-    fclose(file);
-    X509_free(certificate);
-    EVP_PKEY_free(key);
+    tls_endpoint_init(&s->tls, names);
 }
 
 // Echoes what comes until CLOSE; answers a PING as it must.
@@ -151,14 +108,14 @@ static void serve_upgrade(struct server *s, SSL *ssl)
 static void *serve(void *arg)
 {
     struct server *s = arg;
-    int fd = accept(s->listener, NULL, NULL);
+    int fd = accept(s->tls.listener, NULL, NULL);
     if (fd < 0) return NULL;
     if (s->is_proxy) {
         static const char ok[] = "HTTP/1.1 200 Connected\r\n\r\n";
         ssize_t n = read(fd, s->connect, sizeof(s->connect) - 1);
         if (n < 0 || write(fd, ok, sizeof(ok) - 1) < 0) return NULL;
     }
-    SSL *ssl = SSL_new(s->ctx);
+    SSL *ssl = SSL_new(s->tls.ctx);
     SSL_set_fd(ssl, fd);
     if (SSL_accept(ssl) == 1) serve_upgrade(s, ssl);
     SSL_free(ssl);
@@ -231,13 +188,14 @@ static void run(struct server *s, const char *ca_file, const char *host, size_t 
     static const struct agent_link_events events = {on_open, on_bytes, on_fill, on_rtt, on_end};
     struct error err = {0};
     struct agent_tls *tls = agent_tls_create(
-        &(struct agent_tls_options){.ca_file = ca_file ? ca_file : s->ca_file, .pins = s->pins ? s->pins : ""}, &err);
+        &(struct agent_tls_options){.ca_file = ca_file ? ca_file : s->tls.ca_file, .pins = s->pins ? s->pins : ""},
+        &err);
     const struct http1_header headers[] = {{STR("Authorization"), STR("Bearer secret")}};
     struct agent_link_target target = {
-        .host = str_c(host), .port = s->port, .path = STR("/tunnel/v1"), .headers = headers, .header_count = 1};
+        .host = str_c(host), .port = s->tls.port, .path = STR("/tunnel/v1"), .headers = headers, .header_count = 1};
     if (s->is_proxy) {
         target.proxy_host = STR("127.0.0.1");
-        target.proxy_port = s->port;
+        target.proxy_port = s->tls.port;
     }
     memset(out, 0, sizeof(*out));
     out->to_send = to_send;
@@ -248,15 +206,13 @@ static void run(struct server *s, const char *ca_file, const char *host, size_t 
     loop_run(out->loop);
     assert_true(out->ended);
     loop_destroy(out->loop);
-    shutdown(s->listener, SHUT_RDWR); // if nobody came
+    tls_endpoint_wake(&s->tls); // if nobody came
     pthread_join(s->thread, NULL);
 }
 
 static void server_finish(struct server *s)
 {
-    close(s->listener);
-    unlink(s->ca_file);
-    SSL_CTX_free(s->ctx);
+    tls_endpoint_finish(&s->tls);
 }
 
 // ---- tests -----------------------------------------------------------------------------------------------------
@@ -293,7 +249,7 @@ static void test_through_a_proxy(void **state)
     s.is_proxy = s.echo = true;
     run(&s, NULL, "platform.example", PIPE_BYTES, &c);
     assert_int_equal(c.got, PIPE_BYTES);
-    snprintf(line, sizeof(line), "CONNECT platform.example:%u HTTP/1.1\r\n", s.port);
+    snprintf(line, sizeof(line), "CONNECT platform.example:%u HTTP/1.1\r\n", s.tls.port);
     assert_int_equal(strncmp(s.connect, line, strlen(line)), 0);
     assert_null(strstr(s.connect, "secret"));
     server_finish(&s);
@@ -306,7 +262,7 @@ static void test_certificates_that_are_not_trusted(void **state)
     struct client c;
     server_init(&other, "DNS:localhost,IP:127.0.0.1");
     server_init(&s, "DNS:localhost,IP:127.0.0.1");
-    run(&s, other.ca_file, "localhost", 0, &c);
+    run(&s, other.tls.ca_file, "localhost", 0, &c);
     assert_false(c.opened);
     assert_non_null(strstr(c.end.error.text, "not trusted"));
     assert_string_equal(s.request, ""); // the token was not sent
@@ -388,8 +344,8 @@ static void test_nobody_listens(void **state)
     static struct server s;
     struct client c;
     server_init(&s, "DNS:localhost");
-    close(s.listener);
-    s.listener = -1;
+    close(s.tls.listener);
+    s.tls.listener = -1;
     run(&s, NULL, "127.0.0.1", 0, &c);
     assert_non_null(strstr(c.end.error.text, "Connection refused"));
     server_finish(&s);

@@ -6,9 +6,7 @@
 // cmocka.h wants the four above first.
 #include <arpa/inet.h>
 #include <cmocka.h>
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
-#include <openssl/x509v3.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,13 +15,13 @@
 
 #include "agent/tunnel/tls.h"
 #include "base/mem.h"
+#include "tests/support/tls_endpoint.h"
 #include "tests/unit/agent/scripted_service.h"
 #include "tests/unit/agent/tunnel_pair.h"
 
 enum { BIG_BYTES = 4 * 1024 * 1024, CONNECTIONS_MAX = 4 };
 
-// ---- a TLS service on a thread: a script of reads and writes a connection
-// --------------------------------------------
+// ---- a TLS service on a thread: a script of reads and writes a connection ---------------------------------------
 
 enum behaviour {
     ANSWERS,       // keep-alive, two requests a connection
@@ -33,11 +31,8 @@ enum behaviour {
 };
 
 struct tls_service {
-    int listener;
-    uint16_t port;
+    struct tls_endpoint tls;
     pthread_t thread;
-    SSL_CTX *ctx;
-    char ca_file[64];
     enum behaviour behaviour;
     unsigned connections;
     size_t received;
@@ -92,8 +87,8 @@ static void serve_connection(struct tls_service *s, SSL *ssl)
 static void *serve(void *arg)
 {
     struct tls_service *s = arg;
-    for (int fd; s->connections < CONNECTIONS_MAX && (fd = accept(s->listener, NULL, NULL)) >= 0;) {
-        SSL *ssl = SSL_new(s->ctx);
+    for (int fd; s->connections < CONNECTIONS_MAX && (fd = accept(s->tls.listener, NULL, NULL)) >= 0;) {
+        SSL *ssl = SSL_new(s->tls.ctx);
         s->connections++;
         SSL_set_fd(ssl, fd);
         if (SSL_accept(ssl) == 1) serve_connection(s, ssl);
@@ -103,54 +98,19 @@ static void *serve(void *arg)
     return NULL;
 }
 
-static void make_certificate(struct tls_service *s, const char *names)
-{
-    EVP_PKEY *key = EVP_EC_gen("P-256");
-    X509 *x = X509_new();
-    X509_set_version(x, 2);
-    ASN1_INTEGER_set(X509_get_serialNumber(x), 1);
-    X509_gmtime_adj(X509_getm_notBefore(x), -60);
-    X509_gmtime_adj(X509_getm_notAfter(x), 3600);
-    X509_set_pubkey(x, key);
-    X509_NAME_add_entry_by_txt(X509_get_subject_name(x), "CN", MBSTRING_ASC, (const unsigned char *)"svc", -1, -1, 0);
-    X509_set_issuer_name(x, X509_get_subject_name(x));
-    X509_EXTENSION *san = X509V3_EXT_conf_nid(NULL, NULL, NID_subject_alt_name, names);
-    X509_add_ext(x, san, -1);
-    X509_EXTENSION_free(san);
-    X509_sign(x, key, EVP_sha256());
-    SSL_CTX_use_certificate(s->ctx, x);
-    SSL_CTX_use_PrivateKey(s->ctx, key);
-    snprintf(s->ca_file, sizeof(s->ca_file), "/tmp/culvert-test-ca-XXXXXX");
-    FILE *file = fdopen(mkstemp(s->ca_file), "w");
-    PEM_write_X509(file, x);
-    fclose(file);
-    X509_free(x);
-    EVP_PKEY_free(key);
-}
-
 static void service_start(struct tls_service *s, enum behaviour behaviour, const char *names)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof(address);
     memset(s, 0, sizeof(*s));
     s->behaviour = behaviour;
-    s->ctx = SSL_CTX_new(TLS_server_method());
-    make_certificate(s, names);
-    s->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(s->listener, (const struct sockaddr *)&address, sizeof(address)), 0);
-    assert_int_equal(listen(s->listener, 4), 0);
-    getsockname(s->listener, (struct sockaddr *)&address, &len);
-    s->port = ntohs(address.sin_port);
+    tls_endpoint_init(&s->tls, names);
     pthread_create(&s->thread, NULL, serve, s);
 }
 
 static void service_stop(struct tls_service *s)
 {
-    shutdown(s->listener, SHUT_RDWR);
+    tls_endpoint_wake(&s->tls);
     pthread_join(s->thread, NULL);
-    close(s->listener);
-    unlink(s->ca_file);
-    SSL_CTX_free(s->ctx);
+    tls_endpoint_finish(&s->tls);
 }
 
 // ---- the agent ---------------------------------------------------------------------------------------------------
@@ -160,9 +120,9 @@ static struct tunnel_pair *pair_to(const struct tls_service *s)
     struct tunnel_pair *pair = mem_zalloc(sizeof(*pair));
     char services[64];
     struct error err = {0};
-    snprintf(services, sizeof(services), "svc=https://127.0.0.1:%u", s->port);
+    snprintf(services, sizeof(services), "svc=https://127.0.0.1:%u", s->tls.port);
     tunnel_pair_init(pair);
-    pair->tls = agent_tls_create(&(struct agent_tls_options){.ca_file = s->ca_file, .pins = ""}, &err);
+    pair->tls = agent_tls_create(&(struct agent_tls_options){.ca_file = s->tls.ca_file, .pins = ""}, &err);
     if (!pair->tls) fail_msg("%s", err.text);
     tunnel_pair_open(pair, services, "");
     return pair;

@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,20 +19,19 @@
 
 #include "base/listener.h"
 #include "base/mem.h"
+#include "tests/support/listener_fixture.h"
 
 enum { TAKEN_MAX = 64 };
 
 struct fixture {
-    struct loop *loop;
+    struct listener_fixture base;
     struct listener *listener;
-    char address[64];
     size_t cap; // 0: none
     enum error_code code;
     struct error err;
     int taken[TAKEN_MAX];
     char remote[LISTENER_REMOTE_BYTES]; // of the last one
     size_t count;
-    sem_t done, accepted;
     double cpu_seconds;
 };
 
@@ -48,22 +46,21 @@ static void on_accept(void *ctx, int fd, const char *remote)
     struct fixture *f = ctx;
     f->taken[f->count++] = fd;
     snprintf(f->remote, sizeof f->remote, "%s", remote);
-    sem_post(&f->accepted);
+    listener_fixture_count(&f->base);
 }
 
 static void run_create(void *arg)
 {
     struct fixture *f = arg;
     const struct listener_options options = {
-        .address = str_c(f->address),
+        .address = str_c(f->base.address),
         .user_timeout_ms = 60 * 1000,
         .unsent_bytes = 64 * 1024,
         .ctx = f,
         .has_room = has_room,
         .on_accept = on_accept,
     };
-    f->code = listener_create(f->loop, &options, &f->listener, &f->err);
-    sem_post(&f->done);
+    f->code = listener_create(f->base.loop, &options, &f->listener, &f->err);
 }
 
 static void run_close_one(void *arg)
@@ -71,14 +68,12 @@ static void run_close_one(void *arg)
     struct fixture *f = arg;
     close(f->taken[--f->count]);
     listener_resume(f->listener);
-    sem_post(&f->done);
 }
 
 static void run_resume(void *arg)
 {
     struct fixture *f = arg;
     listener_resume(f->listener); // there is no room: nothing happens
-    sem_post(&f->done);
 }
 
 static void run_destroy(void *arg)
@@ -87,7 +82,6 @@ static void run_destroy(void *arg)
     while (f->count > 0)
         close(f->taken[--f->count]);
     listener_destroy(f->listener);
-    sem_post(&f->done);
 }
 
 static void run_measure(void *arg)
@@ -96,24 +90,18 @@ static void run_measure(void *arg)
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     f->cpu_seconds = (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-    sem_post(&f->done);
 }
 
 static void on_loop(struct fixture *f, loop_fn fn)
 {
-    loop_post(f->loop, fn, f);
-    sem_wait(&f->done);
+    listener_fixture_run(&f->base, fn, f);
 }
 
 static struct fixture *open_listener(const char *address, size_t cap)
 {
     struct fixture *f = mem_zalloc(sizeof *f);
-    sem_init(&f->done, 0, 0);
-    sem_init(&f->accepted, 0, 0);
-    snprintf(f->address, sizeof f->address, "%s", address);
     f->cap = cap;
-    f->loop = loop_create("listener-test", 0);
-    assert_int_equal(loop_start(f->loop, &f->err), ERROR_NONE);
+    listener_fixture_start(&f->base, address);
     on_loop(f, run_create);
     return f;
 }
@@ -121,30 +109,8 @@ static struct fixture *open_listener(const char *address, size_t cap)
 static void close_listener(struct fixture *f)
 {
     on_loop(f, run_destroy);
-    loop_stop(f->loop);
-    loop_join(f->loop);
-    loop_destroy(f->loop);
-    sem_destroy(&f->done);
-    sem_destroy(&f->accepted);
+    listener_fixture_stop(&f->base);
     mem_free(f);
-}
-
-static int dial(uint16_t port)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    assert_true(fd >= 0);
-    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
-    return fd;
-}
-
-static bool comes(struct fixture *f, int seconds)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += seconds;
-    return sem_timedwait(&f->accepted, &until) == 0;
 }
 
 static void test_cap(void **state)
@@ -154,14 +120,14 @@ static void test_cap(void **state)
     assert_non_null(f->listener);
     int fds[4];
     for (int i = 0; i < 4; i++)
-        fds[i] = dial(listener_port(f->listener));
-    assert_true(comes(f, 10) && comes(f, 10));
+        fds[i] = listener_fixture_dial(listener_port(f->listener));
+    assert_true(listener_fixture_comes(&f->base, 10) && listener_fixture_comes(&f->base, 10));
     // A turn of the loop later the others still wait in the kernel.
     on_loop(f, run_resume);
     on_loop(f, run_measure);
     assert_int_equal(f->count, 2);
     on_loop(f, run_close_one);
-    assert_true(comes(f, 10));
+    assert_true(listener_fixture_comes(&f->base, 10));
     on_loop(f, run_measure);
     assert_int_equal(f->count, 2);
     for (int i = 0; i < 4; i++)
@@ -175,10 +141,10 @@ static void test_no_descriptors(void **state)
     (void)state;
     struct fixture *f = open_listener("127.0.0.1:0", 0);
     struct rlimit old, tight;
-    int waiting = dial(listener_port(f->listener));
-    assert_true(comes(f, 10));
-    int next = dial(listener_port(f->listener)); // takes the last descriptor that the new limit leaves
-    assert_true(comes(f, 10));
+    int waiting = listener_fixture_dial(listener_port(f->listener));
+    assert_true(listener_fixture_comes(&f->base, 10));
+    int next = listener_fixture_dial(listener_port(f->listener)); // takes the last descriptor that the new limit leaves
+    assert_true(listener_fixture_comes(&f->base, 10));
     int third = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
     tight = old;
@@ -189,11 +155,11 @@ static void test_no_descriptors(void **state)
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(listener_port(f->listener))};
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     assert_int_equal(connect(third, (struct sockaddr *)&address, sizeof address), 0);
-    assert_false(comes(f, 1));
+    assert_false(listener_fixture_comes(&f->base, 1));
     on_loop(f, run_measure);
     assert_true(f->cpu_seconds - before < 0.2);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
-    assert_true(comes(f, 10));
+    assert_true(listener_fixture_comes(&f->base, 10));
     close(waiting);
     close(next);
     close(third);
@@ -205,8 +171,8 @@ static void test_handed_over(void **state)
 {
     (void)state;
     struct fixture *f = open_listener("127.0.0.1:0", 0);
-    int fd = dial(listener_port(f->listener));
-    assert_true(comes(f, 10));
+    int fd = listener_fixture_dial(listener_port(f->listener));
+    assert_true(listener_fixture_comes(&f->base, 10));
     on_loop(f, run_measure);
     assert_true(fcntl(f->taken[0], F_GETFL) & O_NONBLOCK);
     assert_true(fcntl(f->taken[0], F_GETFD) & FD_CLOEXEC);
@@ -236,9 +202,9 @@ static void test_two_share_an_address(void **state)
     assert_non_null(two->listener);
     int fds[TAKEN_MAX];
     for (int i = 0; i < TAKEN_MAX; i++)
-        fds[i] = dial(listener_port(one->listener));
+        fds[i] = listener_fixture_dial(listener_port(one->listener));
     for (int i = 0; i < TAKEN_MAX; i++)
-        while (sem_trywait(&one->accepted) != 0 && sem_trywait(&two->accepted) != 0)
+        while (sem_trywait(&one->base.accepted) != 0 && sem_trywait(&two->base.accepted) != 0)
             poll(NULL, 0, 1);
     on_loop(one, run_measure);
     on_loop(two, run_measure);
@@ -264,8 +230,8 @@ static void test_addresses(void **state)
     }
     struct fixture *f = open_listener(":0", 0);
     assert_non_null(f->listener);
-    int fd = dial(listener_port(f->listener));
-    assert_true(comes(f, 10));
+    int fd = listener_fixture_dial(listener_port(f->listener));
+    assert_true(listener_fixture_comes(&f->base, 10));
     close(fd);
     close_listener(f);
 }

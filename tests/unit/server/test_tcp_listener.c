@@ -4,30 +4,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <arpa/inet.h>
 #include <cmocka.h>
-#include <semaphore.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 #include "server/tls/tcp_listener.h"
+#include "tests/support/listener_fixture.h"
 
 enum { TAKEN_MAX = 64, OWNERS_BYTES = 3000 };
 
 struct fixture {
-    struct loop *loop;
+    struct listener_fixture base;
     struct tcp_listener *listener;
-    char address[64];
     size_t cap;
     struct error err;
     uv_tcp_t *taken[TAKEN_MAX];
     size_t count;
     bool own_not_zero;
-    sem_t done, accepted;
 };
 
 static void on_accepted(void *ctx, uv_tcp_t *tcp)
@@ -37,15 +30,14 @@ static void on_accepted(void *ctx, uv_tcp_t *tcp)
     for (size_t i = 0; i < OWNERS_BYTES; i++)
         if (own[i]) f->own_not_zero = true;
     f->taken[f->count++] = tcp;
-    sem_post(&f->accepted);
+    listener_fixture_count(&f->base);
 }
 
 static void run_create(void *arg)
 {
     struct fixture *f = arg;
-    f->listener = tcp_listener_create(f->loop, f->address, f->cap, on_accepted, f, &f->err);
+    f->listener = tcp_listener_create(f->base.loop, f->base.address, f->cap, on_accepted, f, &f->err);
     if (f->listener) tcp_listener_set_handle_bytes(f->listener, sizeof(uv_tcp_t) + OWNERS_BYTES);
-    sem_post(&f->done);
 }
 
 static void on_tcp_closed(uv_handle_t *handle)
@@ -60,7 +52,6 @@ static void run_close_one(void *arg)
     uv_tcp_t *tcp = f->taken[--f->count];
     tcp->data = f->listener;
     uv_close((uv_handle_t *)tcp, on_tcp_closed);
-    sem_post(&f->done);
 }
 
 static void drop(uv_handle_t *handle)
@@ -74,30 +65,23 @@ static void run_destroy(void *arg)
     while (f->count > 0)
         uv_close((uv_handle_t *)f->taken[--f->count], drop);
     tcp_listener_destroy(f->listener);
-    sem_post(&f->done);
 }
 
 static void run_nothing(void *arg)
 {
-    struct fixture *f = arg;
-    sem_post(&f->done);
+    (void)arg;
 }
 
 static void on_loop(struct fixture *f, loop_fn fn)
 {
-    loop_post(f->loop, fn, f);
-    sem_wait(&f->done);
+    listener_fixture_run(&f->base, fn, f);
 }
 
 static struct fixture *open_listener(const char *address, size_t cap)
 {
     struct fixture *f = mem_zalloc(sizeof *f);
-    sem_init(&f->done, 0, 0);
-    sem_init(&f->accepted, 0, 0);
-    snprintf(f->address, sizeof f->address, "%s", address);
     f->cap = cap;
-    f->loop = loop_create("listener-test", 0);
-    assert_int_equal(loop_start(f->loop, &f->err), ERROR_NONE);
+    listener_fixture_start(&f->base, address);
     on_loop(f, run_create);
     return f;
 }
@@ -105,30 +89,8 @@ static struct fixture *open_listener(const char *address, size_t cap)
 static void close_listener(struct fixture *f)
 {
     on_loop(f, run_destroy);
-    loop_stop(f->loop);
-    loop_join(f->loop);
-    loop_destroy(f->loop);
-    sem_destroy(&f->done);
-    sem_destroy(&f->accepted);
+    listener_fixture_stop(&f->base);
     mem_free(f);
-}
-
-static int dial(uint16_t port)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    assert_true(fd >= 0);
-    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
-    return fd;
-}
-
-static bool comes(struct fixture *f, int seconds)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += seconds;
-    return sem_timedwait(&f->accepted, &until) == 0;
 }
 
 static void test_cap(void **state)
@@ -138,13 +100,13 @@ static void test_cap(void **state)
     assert_non_null(f->listener);
     int fds[4];
     for (int i = 0; i < 4; i++)
-        fds[i] = dial(tcp_listener_port(f->listener));
-    assert_true(comes(f, 10) && comes(f, 10));
+        fds[i] = listener_fixture_dial(tcp_listener_port(f->listener));
+    assert_true(listener_fixture_comes(&f->base, 10) && listener_fixture_comes(&f->base, 10));
     // A turn of the loop later the others still wait in the kernel.
     on_loop(f, run_nothing);
     assert_int_equal(f->count, 2);
     on_loop(f, run_close_one);
-    assert_true(comes(f, 10));
+    assert_true(listener_fixture_comes(&f->base, 10));
     on_loop(f, run_nothing);
     assert_int_equal(f->count, 2);
     for (int i = 0; i < 4; i++)
