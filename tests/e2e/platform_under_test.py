@@ -205,6 +205,16 @@ class Platform:
         self.settings.update({f"CULVERT_RABBITMQ_{name.upper()}": str(value) for name, value in settings.items()})
         return self
 
+    def port(self, door="CULVERT_URL"):
+        """Of one of the platform's own URLs."""
+        return urllib.parse.urlsplit(self.env[door]).port
+
+    def create_runtime(self, name):
+        """Its token."""
+        query = "mutation($a: RuntimeInstallationArgs!) { createRuntime(installationArgs: $a) { newAccessToken } }"
+        args = {"runtimeName": name, "cluster": "in-cluster", "runtimeVersion": "0.1.0", "componentNames": []}
+        return self.graphql(query, {"a": args})["createRuntime"]["newAccessToken"]
+
     def metric(self, name, **labels):
         """The sum of a family's series with these labels; 0 when there is none."""
         total = 0
@@ -214,6 +224,11 @@ class Platform:
             if series.split("{")[0] == name and wanted:
                 total += float(value)
         return total
+
+    def connections(self, door):
+        """Open connections of a door, as it counts them."""
+        name = f'culvert_http_connections{{door="{door}"}} '
+        return next(float(line.removeprefix(name)) for line in self.admin("/metrics").text().splitlines() if line.startswith(name))
 
     # ---- the demo cluster ------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
-"""A client of the ingress door that says exactly what it is given, over TLS."""
+"""For tests that say exactly what they mean: a client of the ingress door, over TLS, and reading to the end."""
 
 import contextlib
+import socket
 import ssl
 
 
@@ -51,3 +52,17 @@ class RawClient:
             while data := self.sock.recv(1 << 16):
                 self.have += data
         return self.have
+
+
+def read_to_end(sock, seconds=15):
+    """What comes until the other side closes, and whether it did."""
+    sock.settimeout(seconds)
+    got = b""
+    try:
+        while piece := sock.recv(65536):
+            got += piece
+    except (socket.timeout, TimeoutError):
+        return got, False
+    except OSError:
+        pass
+    return got, True

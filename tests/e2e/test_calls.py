@@ -2,11 +2,11 @@
 
 import hashlib
 import json
-import socket
 
 import pytest
 
 from platform_under_test import Connection, wait_until
+from raw_client import read_to_end
 
 GIB = 1 << 30
 
@@ -99,16 +99,7 @@ def exchange(platform, head, host=None):
     """Sends raw bytes to the ingress door, gives back what came until it closed or 5 s passed."""
     with platform.raw(platform.env["CULVERT_INGRESS_URL"], host or platform.env["CULVERT_INGRESS_HOST"]) as sock:
         sock.sendall(head)
-        sock.settimeout(5)
-        got = b""
-        try:
-            while piece := sock.recv(65536):
-                got += piece
-        except (socket.timeout, TimeoutError):
-            return got, False
-        except OSError:
-            pass
-        return got, True
+        return read_to_end(sock, 5)
 
 
 MALFORMED = {

@@ -101,9 +101,9 @@ def test_full_and_failing_disk(small_disk, tmp_path):
     platform = small_disk
     ledger = Ledger(tmp_path / "ledger.jsonl")
     port = int(platform.env["CULVERT_URL"].rsplit(":", 1)[1])
-    token = make_runtime(platform, "full-disk-http")
+    token = platform.create_runtime("full-disk-http")
     writers = [Strict(i, platform, lambda: Connection(platform, port, "localhost", True, 60), token, ledger, 20, i) for i in range(3)]
-    tunnel = TunnelWriter(0, platform, "full-disk", make_runtime(platform, "full-disk"), ledger, 20, 1)
+    tunnel = TunnelWriter(0, platform, "full-disk", platform.create_runtime("full-disk"), ledger, 20, 1)
     everybody = [*writers, tunnel]
     culvertd = platform.pid("culvertd")
 

@@ -2,7 +2,6 @@
 
 import socket
 import ssl
-import urllib.parse
 
 import pytest
 
@@ -15,15 +14,11 @@ UPGRADES = ["h2c", "H2C", "h2", "h2c-14", "h2c-16", "HTTP/2.0", "HTTP/2", "h2c, 
 HTTP2_SETTINGS = "HTTP2-Settings: AAMAAABkAAQAAP__"
 
 
-def port_of(platform, door):
-    return urllib.parse.urlsplit(platform.env[door]).port
-
-
 def connect(platform, door, protocols=None):
     context = platform.context()
     if protocols:
         context.set_alpn_protocols(protocols)
-    sock = socket.create_connection(("127.0.0.1", port_of(platform, door)), timeout=20)
+    sock = socket.create_connection(("127.0.0.1", platform.port(door)), timeout=20)
     return context.wrap_socket(sock, server_hostname="localhost")
 
 
@@ -71,14 +66,14 @@ def test_preface_over_tls(platform, door, protocols, preface):
 @pytest.mark.parametrize("door", DOORS)
 def test_preface_over_plain_tcp(platform, door):
     """Nothing but, at most, TLS' own alert or word that TLS is spoken here."""
-    with socket.create_connection(("127.0.0.1", port_of(platform, door)), timeout=20) as sock:
+    with socket.create_connection(("127.0.0.1", platform.port(door)), timeout=20) as sock:
         got = exchange(sock, PREFACE)
     if got and not (got[0] == 0x15 and len(got) <= 7):
         check_refused(got)
 
 
 def test_preface_on_the_admin_door(platform):
-    with socket.create_connection(("127.0.0.1", port_of(platform, "CULVERT_ADMIN_URL")), timeout=20) as sock:
+    with socket.create_connection(("127.0.0.1", platform.port("CULVERT_ADMIN_URL")), timeout=20) as sock:
         check_refused(exchange(sock, PREFACE))
 
 
@@ -106,7 +101,7 @@ def test_upgrade_on_the_tunnel_door(platform, value):
 @pytest.mark.parametrize("value", UPGRADES)
 def test_upgrade_on_the_admin_door(platform, value):
     """It has no TLS, where h2c would be at home."""
-    with socket.create_connection(("127.0.0.1", port_of(platform, "CULVERT_ADMIN_URL")), timeout=20) as sock:
+    with socket.create_connection(("127.0.0.1", platform.port("CULVERT_ADMIN_URL")), timeout=20) as sock:
         sock.sendall(upgrade("/livez", value) + PREFACE)
         responses, closed, rest = read_responses(sock)
     assert closed and not rest and [status for status, _, _ in responses] in ([200, 400], [400])

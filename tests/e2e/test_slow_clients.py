@@ -13,14 +13,6 @@ from origin_under_test import read_responses
 from platform_under_test import wait_until
 
 CONNECTIONS = 300
-OPEN = 'culvert_http_connections{door="api"}'
-
-
-def metric(platform, name):
-    for line in platform.admin("/metrics").text().splitlines():
-        if line.split(" ")[0] == name:
-            return float(line.split()[-1])
-    raise AssertionError(f"no metric {name}")
 
 
 def head(platform, line, *lines):
@@ -74,7 +66,7 @@ def test_slowhttptest(platform, profile, tmp_path):
     most = max(int(row[name]) for row in rows for name in row if name.strip() in ("Connected", "Closed"))
     assert most >= CONNECTIONS // 2, f"there was an attack: {rows}"
     assert not others.failures and others.served >= 3, others.failures
-    wait_until(lambda: metric(platform, OPEN) < 20, 40, "the slow ones are gone")
+    wait_until(lambda: platform.connections("api") < 20, 40, "the slow ones are gone")
 
 
 @pytest.mark.parametrize("part", ["TLS", "head", "drip", "body", "idle"])
@@ -108,7 +100,7 @@ def test_the_door_ends_who_does_not_go_on(own_door, part):
         dripping.start()
     try:
         with Others(platform) as others:
-            wait_until(lambda: metric(platform, OPEN) < 10, 20, f"those whose {part} does not come are gone")
+            wait_until(lambda: platform.connections("api") < 10, 20, f"those whose {part} does not come are gone")
     finally:
         over.set()
         if part == "drip":
@@ -153,19 +145,19 @@ def test_one_address_cannot_take_it_all(own_door):
             socks.append(sock)
 
         def count():
-            return metric(platform, 'culvert_http_refused_connections_total{door="api"}')
+            return platform.metric("culvert_http_refused_connections_total", door="api")
 
         wait_until(lambda: count() >= 200 - 60 * loops, 10, "the rest is refused")
         refused = count()
-        assert metric(platform, OPEN) <= 60 * loops
+        assert platform.connections("api") <= 60 * loops
         for _ in range(10):
             assert platform.api("GET", "/api/user").status == 200
     finally:
         for sock in socks:
             sock.close()
-    wait_until(lambda: metric(platform, OPEN) < 5, 20, "they are gone")
+    wait_until(lambda: platform.connections("api") < 5, 20, "they are gone")
     with socket.create_connection(("127.0.0.1", port), timeout=30, source_address=("127.0.0.2", 0)) as plain:
         with platform.context().wrap_socket(plain, server_hostname="localhost") as sock:
             sock.sendall(head(platform, "GET /api/ping"))
             assert read_responses(sock, count=1)[0][0][0] == 200
-    assert metric(platform, 'culvert_http_refused_connections_total{door="api"}') == refused
+    assert platform.metric("culvert_http_refused_connections_total", door="api") == refused
