@@ -8,6 +8,7 @@ enum {
     CONTINUATIONS_MAX = 8,
     RESETS_BURST = 500, // of streams by the client; then so many a second
     RESETS_PER_SECOND = 50,
+    FRAME_TYPES_KNOWN = 10, // RFC 9113 section 6: 0x00 to 0x09
 };
 
 static struct ingress_http2_stream *find(nghttp2_session *session, int32_t id)
@@ -66,20 +67,30 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
         return 0;
     case NGHTTP2_DATA:
         stream = find(session, frame->hd.stream_id);
-        if (frame->hd.length == 0 && !end) ingress_http2_count_noise(http2);
+        if (frame->hd.length == frame->data.padlen && !end) ingress_http2_count_noise(http2); // nothing, or padding
         if (stream && end) ingress_http2_stream_take_end(stream);
         return 0;
     default: return 0;
     }
 }
 
-// Every frame that is none of a request: also those that nghttp2 skips without a word.
+// Every frame that is none of a request, of a known type or not.
 static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *head, void *arg)
 {
     (void)session;
     if (head->type != NGHTTP2_HEADERS && head->type != NGHTTP2_DATA && head->type != NGHTTP2_CONTINUATION)
         ingress_http2_count_noise(arg);
     return 0;
+}
+
+// Frames of unknown types are skipped (RFC 9113 section 5.5).
+static int unpack_extension(nghttp2_session *session, void **payload, const nghttp2_frame_hd *head, void *arg)
+{
+    (void)session;
+    (void)payload;
+    (void)head;
+    (void)arg;
+    return NGHTTP2_ERR_CANCEL;
 }
 
 static int on_data_chunk_recv(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *at, size_t len,
@@ -161,6 +172,7 @@ static void set_callbacks(nghttp2_session_callbacks *callbacks)
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data_chunk_recv);
     nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, on_invalid_frame_recv);
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
+    nghttp2_session_callbacks_set_unpack_extension_callback(callbacks, unpack_extension);
     nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_send);
     nghttp2_session_callbacks_set_send_data_callback(callbacks, on_send_data);
 }
@@ -172,6 +184,9 @@ static void set_options(nghttp2_option *option)
     nghttp2_option_set_max_outbound_ack(option, ACKS_QUEUED_MAX);
     nghttp2_option_set_max_settings(option, SETTINGS_MAX);
     nghttp2_option_set_max_continuations(option, CONTINUATIONS_MAX);
+    // Left alone, nghttp2 skips what it does not know without telling anybody, and there would be no end to it.
+    for (unsigned type = FRAME_TYPES_KNOWN; type <= UINT8_MAX; type++)
+        nghttp2_option_set_user_recv_extension_type(option, (uint8_t)type);
     nghttp2_option_set_stream_reset_rate_limit(option, RESETS_BURST, RESETS_PER_SECOND);
 }
 
