@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/census.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/parse.h"
@@ -16,7 +17,7 @@
 enum {
     BACKLOG = 1024,
     ACCEPTS_PER_TURN = 32, // connections that live get their share of the loop
-    RETRY_MS = 200,        // after the system ran out of descriptors
+    RETRY_MS = 200,        // after the system ran out of descriptors, or the owner of room
     KEEP_IDLE_S = 60,
     KEEP_INTERVAL_S = 15,
     KEEP_COUNT = 4,
@@ -30,6 +31,7 @@ struct listener {
     uint16_t port;
     unsigned handles_open;
     bool polling, destroyed;
+    bool starved;   // of descriptors: only time helps
     bool exhausted; // said so in the log; said again only after it was over
 };
 
@@ -69,37 +71,51 @@ static void format_remote(const struct sockaddr_storage *address, char out[LISTE
     }
 }
 
+void listener_network(const char *remote, char out[INET6_ADDRSTRLEN])
+{
+    char address[LISTENER_REMOTE_BYTES];
+    snprintf(address, sizeof address, "%s", remote[0] == '[' ? remote + 1 : remote);
+    char *end = strrchr(address, remote[0] == '[' ? ']' : ':');
+    if (end) *end = '\0';
+    census_network(address, out);
+}
+
 // ---- accepting -----------------------------------------------------------------------------------------------
+
+static void on_retry(uv_timer_t *timer);
 
 static void pause_accepting(struct listener *listener)
 {
-    if (!listener->polling) return;
-    uv_poll_stop(&listener->poll);
+    if (listener->polling) uv_poll_stop(&listener->poll);
     listener->polling = false;
+    uv_timer_start(&listener->retry, on_retry, RETRY_MS, 0);
 }
 
 static void on_readable(uv_poll_t *poll, int status, int events);
 
 void listener_resume(struct listener *listener)
 {
-    if (listener->polling || listener->fd < 0 || uv_is_active((uv_handle_t *)&listener->retry) ||
+    if (listener->polling || listener->fd < 0 || listener->starved ||
         !listener->options.has_room(listener->options.ctx))
         return;
+    uv_timer_stop(&listener->retry);
     listener->polling = uv_poll_start(&listener->poll, UV_READABLE, on_readable) == 0;
 }
 
 static void on_retry(uv_timer_t *timer)
 {
-    listener_resume(timer->data);
+    struct listener *listener = timer->data;
+    listener->starved = false;
+    listener_resume(listener);
+    if (!listener->polling && listener->fd >= 0) uv_timer_start(timer, on_retry, RETRY_MS, 0);
 }
 
 static void on_exhausted(struct listener *listener, int reason)
 {
     if (!listener->exhausted)
         log_warn("listener", "accept_paused", log_c("error", strerror(reason)), log_uint("port", listener->port));
-    listener->exhausted = true;
+    listener->exhausted = listener->starved = true;
     pause_accepting(listener);
-    uv_timer_start(&listener->retry, on_retry, RETRY_MS, 0);
 }
 
 static void on_readable(uv_poll_t *poll, int status, int events)

@@ -5,6 +5,7 @@
 #ifndef CULVERT_BASE_LISTENER_H
 #define CULVERT_BASE_LISTENER_H
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -21,7 +22,9 @@ struct listener_options {
     unsigned user_timeout_ms; // how long sent bytes may stay unacknowledged
     unsigned unsent_bytes;    // what the kernel may hold unsent (TCP_NOTSENT_LOWAT); 0: as much as it likes
     void *ctx;
-    bool (*has_room)(void *ctx); // asked before each accept; after false nothing is accepted until listener_resume()
+    // Asked before each accept. After false nothing is accepted until listener_resume(), or until it is asked again a
+    // moment later: what other loops of the process gave back is room, too.
+    bool (*has_room)(void *ctx);
     // Owns fd. remote: address:port of the peer, an IPv6 address in brackets. May stop and destroy the listener.
     void (*on_accept)(void *ctx, int fd, const char *remote);
 };
@@ -32,6 +35,8 @@ MUST_CHECK enum error_code listener_create(struct loop *loop, const struct liste
 // Could this process alone listen there? ERROR_CONFLICT: another one does. (SO_REUSEPORT would let both, and the kernel
 // would deal connections out to either.) A moment later it may be otherwise.
 MUST_CHECK enum error_code listener_probe(struct str address, struct error *err);
+// The census's key (base/census.h) of a peer as on_accept was told it.
+void listener_network(const char *remote, char out[INET6_ADDRSTRLEN]);
 uint16_t listener_port(const struct listener *listener);
 void listener_resume(struct listener *listener); // there is room again; harmless when there is none
 // Takes no more connections and gives the address free; what waits in the kernel's queue is reset.

@@ -76,6 +76,24 @@ static void on_token_revoked(void *ctx, const struct tunnel_identity *identity)
                          "the runtime token was revoked");
 }
 
+static bool is_proxy(void *ctx, struct str address)
+{
+    const struct server *server = ctx;
+    return ingress_proxies_have(&server->proxies, address);
+}
+
+// Caps that hold for all loops together.
+static enum error_code set_caps(struct server *server, struct error *err)
+{
+    const struct server_config *config = server->config;
+    server->api_connections.max = (size_t)config->api_connections_max;
+    server->ingress_connections.max = (size_t)config->ingress_connections_max;
+    server->api_addresses = census_create((size_t)config->api_connections_per_address_max);
+    server->ingress_addresses = census_create((size_t)config->ingress_connections_per_address_max);
+    server->ingress_accounts = census_create((size_t)config->ingress_connections_per_account_max);
+    return ingress_proxies_parse(str_c(config->ingress_trusted_proxies), &server->proxies, err);
+}
+
 static struct tunnel_broker *create_broker(struct server *server, struct error *err)
 {
     const struct server_config *config = server->config;
@@ -93,6 +111,8 @@ static struct tunnel_broker *create_broker(struct server *server, struct error *
         .node_buffered_bytes_max = (uint64_t)config->tunnel_node_buffered_bytes_max,
         .handshakes_per_second = (unsigned)config->tunnel_handshakes_per_second,
         .handshakes_per_address = (unsigned)config->tunnel_handshakes_per_address,
+        .sessions_per_address = (unsigned)config->tunnel_sessions_per_address,
+        .is_proxy = is_proxy,
         .ctx = server,
         .authenticate = authenticate,
         .on_session_opening = on_session_opening,
@@ -209,6 +229,7 @@ static unsigned loops_wanted(const struct server_config *config)
 static enum error_code start(struct server *server, struct error *err)
 {
     enum error_code code = load_secrets(server, err);
+    if (code == ERROR_NONE) code = set_caps(server, err);
     if (code == ERROR_NONE) code = load_tls(server->config, &server->api_tls, &server->ingress_tls, err);
     if (code == ERROR_NONE) code = load_peer_tls(server->config, &server->peer_tls, err);
     if (code == ERROR_NONE) code = check_addresses(server->config, err);
@@ -279,6 +300,9 @@ void server_destroy(struct server *server)
     tls_context_destroy(server->api_tls);
     tls_context_destroy(server->ingress_tls);
     peer_tls_finish(&server->peer_tls);
+    census_destroy(server->api_addresses);
+    census_destroy(server->ingress_addresses);
+    census_destroy(server->ingress_accounts);
     free_secret(server->database_conninfo);
     free_secret(server->redis_url);
     mem_free(server);

@@ -6,8 +6,11 @@
 #include <stdatomic.h>
 
 #include "api/graphql/schema.h"
+#include "base/census.h"
 #include "base/error.h"
+#include "base/quota.h"
 #include "server/config.h"
+#include "server/ingress/ingress_proxies.h"
 #include "server/peer/peer_tls.h"
 #include "server/runtime_tokens.h"
 #include "server/tls/tls_context.h"
@@ -29,6 +32,9 @@ struct server {
     struct gql_schema *schema;
     struct runtime_tokens *tokens;
     struct tunnel_broker *broker;
+    struct quota api_connections, ingress_connections; // of all loops together
+    struct ingress_proxies proxies;
+    struct census *api_addresses, *ingress_addresses, *ingress_accounts; // NULL: no cap
     struct peer_tls peer_tls;                  // of the hop; empty when this is the only replica
     struct tls_context *api_tls, *ingress_tls; // swapped on the main loop; workers get the new one by mailbox
     struct worker *workers[SERVER_WORKERS_MAX];

@@ -30,6 +30,9 @@ struct tunnel_broker *tunnel_broker_create(const struct tunnel_options *options,
     broker->options.tls_key_file = mem_strdup(options->tls_key_file);
     broker->directory = tunnel_directory_create(clock_mono_ms);
     tunnel_meter_init(&broker->meter);
+    broker->sessions.max = options->sessions_max;
+    broker->session_addresses = census_create(options->sessions_per_address);
+    broker->handshake_addresses = census_create(options->handshakes_per_address);
     pthread_rwlock_init(&broker->lock, NULL);
     atomic_init(&broker->refs, 1);
     return broker;
@@ -39,6 +42,8 @@ void tunnel_broker_unref(struct tunnel_broker *broker)
 {
     if (atomic_fetch_sub(&broker->refs, 1) != 1) return;
     tunnel_directory_destroy(broker->directory);
+    census_destroy(broker->session_addresses);
+    census_destroy(broker->handshake_addresses);
     pthread_rwlock_destroy(&broker->lock);
     mem_free(broker->options.listen);
     mem_free((char *)(uintptr_t)broker->options.tls_certificate_file);

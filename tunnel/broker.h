@@ -68,7 +68,8 @@ struct tunnel_carrier; // see "calls carried elsewhere"
 struct tunnel_options {
     char *listen; // host:port of the tunnel door; every node listens with SO_REUSEPORT
     const char *tls_certificate_file, *tls_key_file;
-    unsigned sessions_max;            // per node
+    unsigned sessions_max;            // of the process
+    unsigned sessions_per_address;    // of them, from one address (IPv6: a /64); 0: no cap of its own
     unsigned streams_max;             // per session
     uint64_t ping_after_ms;           // 10,000
     uint64_t dead_after_ms;           // 5,000 more
@@ -76,8 +77,10 @@ struct tunnel_options {
     uint64_t buffered_bytes_max;      // per session, 8 MiB: windows grow within it; refused at twice
     uint64_t node_buffered_bytes_max; // all sessions of a node
     unsigned handshakes_per_second;   // token bucket per node
-    unsigned handshakes_per_address;  // at once, of one client address, per node; 0: as many as there are places
-    void *ctx;                        // of the callbacks below; shared by all nodes
+    unsigned handshakes_per_address;  // at once, of one client address (as above); 0: as many as there are places
+    // Does this address (numeric) speak for many, so that sessions_per_address is not for it? NULL: none does.
+    bool (*is_proxy)(void *ctx, struct str address);
+    void *ctx; // of the callbacks below; shared by all nodes
 
     // Decides about a token before 101, at once, from memory. ERROR_UNAUTHENTICATED -> 401, ERROR_FORBIDDEN -> 403,
     // ERROR_UNAVAILABLE -> 503 with Retry-After: 1 (not known yet: ask again).

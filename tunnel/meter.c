@@ -10,6 +10,9 @@ void tunnel_meter_init(struct tunnel_meter *m)
     m->sessions_open = metric_with(family, "open");
     m->sessions_closing = metric_with(family, "closing");
     m->handshakes = metrics_counter("culvert_tunnel_handshakes_total", "Upgrade requests by answer.", "result", NULL);
+    family = metrics_counter("culvert_tunnel_refused_total", "Sessions refused for being too many.", "cap", NULL);
+    m->refused_process = metric_with(family, "process");
+    m->refused_address = metric_with(family, "address");
     m->epoch_changes =
         metrics_counter("culvert_tunnel_epoch_changes_total", "Sessions that took over.", "reason", NULL);
     m->flaps = metric_with(metrics_counter(

@@ -9,6 +9,7 @@
 enum tunnel_hop { TUNNEL_HOP_NONE, TUNNEL_HOP_LOOP, TUNNEL_HOP_REPLICA, TUNNEL_HOPS };
 
 struct tunnel_meter {
+    struct metric *refused_process, *refused_address; // sessions, for being too many
     struct metric *sessions_standby, *sessions_opening, *sessions_open, *sessions_closing; // gauges
     struct metric_family *handshakes;                                                      // result: a status
     struct metric_family *epoch_changes;                                                   // reason

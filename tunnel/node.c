@@ -105,9 +105,41 @@ static int node_authenticate(struct tunnel_node *node, const struct tunnel_upgra
     return 101;
 }
 
+// Is the address one with a cap of its own? A proxy in front of us speaks for many agents.
+static bool node_counts(const struct tunnel_node *node, const char *remote, char network[INET6_ADDRSTRLEN])
+{
+    const struct tunnel_options *options = &node->broker->options;
+    listener_network(remote, network);
+    return !options->is_proxy || !options->is_proxy(options->ctx, str_c(network));
+}
+
 static void node_copy(char *to, size_t cap, struct str from)
 {
     snprintf(to, cap, "%.*s", STR_ARG(from));
+}
+
+// A place among the sessions of the process, and of those of its address; tunnel_node_release() gives both back.
+static bool node_admit(struct tunnel_node *node, const char *remote, struct error *err)
+{
+    struct tunnel_broker *broker = node->broker;
+    char network[INET6_ADDRSTRLEN];
+    if (!quota_take(&broker->sessions)) {
+        metric_add(broker->meter.refused_process, 1);
+        (void)node_refuse(ERROR_UNAVAILABLE, err, "this replica holds as many sessions as it may");
+        return false;
+    }
+    if (!node_counts(node, remote, network) || census_enter(broker->session_addresses, str_c(network))) return true;
+    quota_give(&broker->sessions);
+    metric_add(broker->meter.refused_address, 1);
+    (void)node_refuse(ERROR_UNAVAILABLE, err, "this address has as many sessions here as it may");
+    return false;
+}
+
+void tunnel_node_release(struct tunnel_node *node, const char *remote)
+{
+    char network[INET6_ADDRSTRLEN];
+    quota_give(&node->broker->sessions);
+    if (node_counts(node, remote, network)) census_leave(node->broker->session_addresses, str_c(network));
 }
 
 static int node_decide(struct tunnel_node *node, const struct tunnel_upgrade *upgrade, struct tunnel_session_info *info,
@@ -122,12 +154,12 @@ static int node_decide(struct tunnel_node *node, const struct tunnel_upgrade *up
         *retry_after_s = 1 + (unsigned)id_random_below(RETRY_AFTER_S_MAX);
         return node_refuse(ERROR_UNAVAILABLE, err, "too many agents connect at once");
     }
-    if (node->session_count >= node->broker->options.sessions_max) {
-        *retry_after_s = RETRY_AFTER_S_MAX;
-        return node_refuse(ERROR_UNAVAILABLE, err, "this replica holds as many sessions as it may");
-    }
     status = node_authenticate(node, upgrade, token, info, err);
     if (status != 101) return status;
+    if (!node_admit(node, upgrade->remote, err)) {
+        *retry_after_s = RETRY_AFTER_S_MAX;
+        return 503;
+    }
     node_copy(info->instance_id, sizeof(info->instance_id), upgrade->instance_id);
     node_copy(info->boot_id, sizeof(info->boot_id), upgrade->boot_id);
     node_copy(info->agent_version, sizeof(info->agent_version), upgrade->agent_version);
@@ -190,7 +222,7 @@ static enum error_code node_open_door(struct tunnel_node *node, struct error *er
         .tls_key_file = options->tls_key_file,
         .connections_max = options->sessions_max,
         .handshakes_max = TUNNEL_HANDSHAKES_MAX,
-        .handshakes_per_address = options->handshakes_per_address,
+        .handshake_addresses = node->broker->handshake_addresses,
         .ctx = node,
         .on_upgrade = node_on_upgrade,
         .on_handshake_failed = node_on_handshake_failed,

@@ -7,7 +7,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/census.h"
 #include "base/listener.h"
+#include "base/quota.h"
 #include "base/turn.h"
 #include "tunnel/broker.h"
 #include "tunnel/directory.h"
@@ -23,7 +25,9 @@ struct tunnel_broker {
     struct tunnel_options options; // with copies of the strings
     struct tunnel_directory *directory;
     struct tunnel_meter meter;
-    pthread_rwlock_t lock; // guards nodes
+    struct quota sessions;
+    struct census *session_addresses, *handshake_addresses; // NULL: no cap
+    pthread_rwlock_t lock;                                  // guards nodes
     struct tunnel_node *nodes[TUNNEL_NODES_MAX];
     atomic_uint refs; // its nodes' and its own
 };
@@ -70,6 +74,8 @@ struct tunnel_node {
 // (any more) and fn will not run. fn must look at node->closed first and then only free arg.
 typedef void (*tunnel_node_fn)(struct tunnel_node *node, void *arg);
 bool tunnel_node_post(struct tunnel_broker *broker, unsigned index, tunnel_node_fn fn, void *arg);
+// A session that came from there is over: its place among those of the process and of the address is free.
+void tunnel_node_release(struct tunnel_node *node, const char *remote);
 // Sends DRAIN to the node's sessions, one after the other over that span.
 void tunnel_node_move_sessions(struct tunnel_node *node, uint64_t spread_ms);
 void tunnel_node_ref(struct tunnel_node *node);

@@ -348,6 +348,7 @@ void tunnel_session_end(struct tunnel_session *session, enum tunnel_ending endin
     session->reports = NULL;
     tunnel_directory_remove(broker->directory, session->entry);
     session->entry = NULL;
+    tunnel_node_release(session->node, info.remote);
     explicit_bzero(session->identity_key, sizeof(session->identity_key));
     metric_add(metric_with(broker->meter.session_ends, session_endings[ending].label), 1);
     if (session->drained_at_ms)

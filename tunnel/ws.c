@@ -47,7 +47,7 @@ static void finish(struct tunnel_ws *ws)
     struct tunnel_ws_server *server = ws->server;
     ws_unlink(ws);
     server->connections--;
-    if (ws->handshaking) server->handshakes--;
+    ws_end_handshake(ws);
     uv_close((uv_handle_t *)&ws->poll, ws_on_handle_closed);
     tls_pipe_finish(&ws->pipe);
     strbuf_finish(&ws->head);

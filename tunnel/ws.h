@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "base/census.h"
 #include "base/error.h"
 #include "tunnel/upgrade.h"
 
@@ -21,9 +22,9 @@ enum {
 
 struct tunnel_ws_options {
     const char *tls_certificate_file, *tls_key_file;
-    unsigned connections_max;        // established
-    unsigned handshakes_max;         // accepted and not yet established
-    unsigned handshakes_per_address; // of them, from one address; 0: no bound of its own
+    unsigned connections_max;           // established
+    unsigned handshakes_max;            // accepted and not yet established
+    struct census *handshake_addresses; // of the process: how many of them each address has; NULL: no bound of its own
     void *ctx;
     // Decides before 101, at once. 101: *out_user goes with the connection. Else a status with *err and, for 503,
     // *out_retry_after_s.

@@ -60,11 +60,18 @@ void ws_set_deadline(struct tunnel_ws *ws, uint64_t after_ms)
         uv_timer_start(&server->timer, on_timer, TIMER_MS, TIMER_MS);
 }
 
+void ws_end_handshake(struct tunnel_ws *ws)
+{
+    if (!ws->handshaking) return;
+    ws->handshaking = false;
+    ws->server->handshakes--;
+    census_leave(ws->server->options.handshake_addresses, str_c(ws->network));
+}
+
 void ws_opened(struct tunnel_ws *ws)
 {
     struct tunnel_ws_server *server = ws->server;
-    ws->handshaking = false;
-    server->handshakes--;
+    ws_end_handshake(ws);
     ws_set_deadline(ws, 0);
     server->options.on_room(server->options.ctx);
 }
@@ -77,25 +84,6 @@ bool tunnel_ws_server_has_room(const struct tunnel_ws_server *server)
            server->connections - server->handshakes < server->options.connections_max + server->options.handshakes_max;
 }
 
-// Address without the port.
-static struct str address_of(const char *remote)
-{
-    const char *colon = strrchr(remote, ':');
-    return colon ? str_of(remote, (size_t)(colon - remote)) : str_c(remote);
-}
-
-// One address must not hold all the places where others would say who they are. Handshakes are few, and all of them are
-// in the list of those with a deadline.
-static bool address_has_room(const struct tunnel_ws_server *server, const char *remote)
-{
-    unsigned count = 0;
-    struct str address = address_of(remote);
-    if (!server->options.handshakes_per_address) return true;
-    for (const struct tunnel_ws *ws = server->timed; ws; ws = ws->next)
-        if (ws->handshaking && str_eq(address_of(ws->remote), address)) count++;
-    return count < server->options.handshakes_per_address;
-}
-
 static void turn_tickets(struct tunnel_ws_server *server)
 {
     uint64_t day = (uint64_t)clock_wall_ms() / DAY_MS;
@@ -106,17 +94,22 @@ static void turn_tickets(struct tunnel_ws_server *server)
 
 void tunnel_ws_server_adopt(struct tunnel_ws_server *server, int fd, const char *remote)
 {
-    if (!address_has_room(server, remote)) {
+    // One address must not hold all the places where others would say who they are.
+    char network[INET6_ADDRSTRLEN];
+    listener_network(remote, network);
+    if (!census_enter(server->options.handshake_addresses, str_c(network))) {
         server->options.on_handshake_failed(server->options.ctx, "address");
         close(fd);
         return;
     }
     struct tunnel_ws *ws = mem_zalloc(sizeof(*ws));
     if (server->destroyed || uv_poll_init(server->loop, &ws->poll, fd) != 0) {
+        census_leave(server->options.handshake_addresses, str_c(network));
         close(fd);
         mem_free(ws);
         return;
     }
+    memcpy(ws->network, network, sizeof(ws->network));
     turn_tickets(server);
     ws->server = server;
     ws->poll.data = ws;

@@ -59,18 +59,20 @@ struct tunnel_ws {
     enum ws_state state;
     int polled; // events that are asked for
     uint16_t close_status;
-    bool handshaking;       // counted in server->handshakes
+    bool handshaking;       // counted in server->handshakes and in the census
     bool writing;           // inside on_writable
     bool wants_room;        // on_writable goes on when the socket is writable
     bool closing;           // tunnel_ws_close() was called
     bool says_words;        // the peer says that it lives without being asked
     bool shut_wanted, shut; // FIN when everything has left
     char remote[LISTENER_REMOTE_BYTES];
+    char network[INET6_ADDRSTRLEN]; // whose handshake it is, while it is one
 };
 
 // ws_door.c
 void ws_set_deadline(struct tunnel_ws *ws, uint64_t after_ms); // 0: none
-void ws_opened(struct tunnel_ws *ws);                          // it is no handshake any more
+void ws_opened(struct tunnel_ws *ws);
+void ws_end_handshake(struct tunnel_ws *ws); // it is none any more: established, or gone. More than once is fine
 void ws_unlink(struct tunnel_ws *ws);
 void ws_on_handle_closed(uv_handle_t *handle); // of a connection
 

@@ -18,7 +18,7 @@ static void on_handle_gone(void *arg)
     struct h2o_door *door = connection->door;
     if (--connection->handles_open > 0) return;
     h2o_gate_finish(&connection->gate);
-    if (connection->counted) ingress_census_leave(&door->addresses, str_c(connection->network));
+    if (connection->counted) census_leave(door->options.addresses, str_c(connection->network));
     *connection->link = connection->next;
     if (connection->next) connection->next->link = connection->link;
     door->connections--;
@@ -88,8 +88,8 @@ static bool count_address(struct door_connection *connection)
     if (uv_tcp_getpeername(&connection->tcp, (struct sockaddr *)&address, &len) != 0) return true;
     uv_ip_name((struct sockaddr *)&address, peer, sizeof peer);
     if (ingress_proxies_have(&door->proxies, str_c(peer))) return true;
-    ingress_census_network(peer, connection->network);
-    connection->counted = ingress_census_enter(&door->addresses, str_c(connection->network));
+    census_network(peer, connection->network);
+    connection->counted = census_enter(door->options.addresses, str_c(connection->network));
     return connection->counted;
 }
 
@@ -202,12 +202,13 @@ struct h2o_door *h2o_door_create(struct loop *loop, const struct h2o_door_option
     uv_timer_init(loop_uv(loop), door->sweep);
     uv_timer_start(door->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
     h2o_door_set_tls(door, options->tls);
-    ingress_census_init(&door->addresses, options->connections_per_address_max);
+    door->own_quota.max = options->connections_max;
+    struct quota *quota = options->connections ? options->connections : &door->own_quota;
     if (ingress_proxies_parse(str_c(options->trusted_proxies), &door->proxies, err) != ERROR_NONE) {
         h2o_door_destroy(door);
         return NULL;
     }
-    door->listener = tcp_listener_create(loop, options->listen, options->connections_max, on_accepted, door, err);
+    door->listener = tcp_listener_create(loop, options->listen, quota, on_accepted, door, err);
     if (door->listener) {
         tcp_listener_set_handle_bytes(door->listener, sizeof(struct door_connection));
         return door;
@@ -271,7 +272,6 @@ void h2o_door_destroy(struct h2o_door *door)
     uv_close((uv_handle_t *)door->sweep, free_timer);
     if (door->accept.ssl_ctx) SSL_CTX_free(door->accept.ssl_ctx);
     tcp_listener_destroy(door->listener);
-    ingress_census_finish(&door->addresses);
     h2o_context_dispose(&door->context);
     h2o_config_dispose(&door->config);
     mem_free(door);

@@ -25,10 +25,11 @@ struct h2o_door_options {
     SSL_CTX *tls;       // NULL: plain. Shared: reference counted
     uint64_t request_timeout_ms;
     size_t body_bytes_max;
-    size_t head_bytes_max; // 431 beyond it; 0: h2o's own limit
-    size_t connections_max;
-    size_t connections_per_address_max; // 0: no cap
-    const char *trusted_proxies;        // networks without that cap (see ingress_proxies.h); NULL: none
+    size_t head_bytes_max;       // 431 beyond it; 0: h2o's own limit
+    size_t connections_max;      // of this loop, when `connections` is NULL; 0: no cap
+    struct quota *connections;   // that the process may have open
+    struct census *addresses;    // of the process; NULL: no cap
+    const char *trusted_proxies; // networks without that cap (see ingress_proxies.h); NULL: none
     // A complete request. Answer now or later, exactly once, unless on_gone came first.
     void (*on_request)(void *ctx, struct door_request *request);
     void *ctx;

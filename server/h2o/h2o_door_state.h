@@ -2,10 +2,11 @@
 #ifndef CULVERT_SERVER_H2O_DOOR_STATE_H
 #define CULVERT_SERVER_H2O_DOOR_STATE_H
 
+#include "base/census.h"
+#include "base/quota.h"
 #include "server/h2o/farewell.h"
 #include "server/h2o/h2o_door.h"
 #include "server/h2o/h2o_gate.h"
-#include "server/ingress/ingress_census.h"
 #include "server/ingress/ingress_proxies.h"
 
 struct metric;
@@ -24,7 +25,7 @@ struct h2o_door {
     h2o_accept_ctx_t accept;
     struct tcp_listener *listener; // NULL once closed
     struct ingress_proxies proxies;
-    struct ingress_census addresses;
+    struct quota own_quota;
     struct door_connection *first;
     uv_timer_t *sweep;
     size_t connections, requests;

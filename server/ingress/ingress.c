@@ -75,11 +75,9 @@ struct ingress *ingress_create(struct loop *loop, const struct ingress_options *
         ingress_destroy(ingress);
         return NULL;
     }
-    ingress_census_init(&ingress->addresses, options->connections_per_address_max);
-    ingress_census_init(&ingress->accounts, options->connections_per_account_max);
     id_random(ingress->request_id_seed, sizeof ingress->request_id_seed);
-    ingress->listener =
-        tcp_listener_create(loop, ingress->options.listen, options->connections_max, on_accepted, ingress, err);
+    struct quota *quota = options->connections ? options->connections : &ingress->no_cap;
+    ingress->listener = tcp_listener_create(loop, ingress->options.listen, quota, on_accepted, ingress, err);
     if (!ingress->listener) {
         ingress_destroy(ingress);
         return NULL;
@@ -156,8 +154,6 @@ void ingress_destroy(struct ingress *ingress)
     if (!ingress) return;
     tcp_listener_destroy(ingress->listener);
     ingress_limiter_finish(&ingress->limiter);
-    ingress_census_finish(&ingress->addresses);
-    ingress_census_finish(&ingress->accounts);
     while (ingress->spare_arena_count > 0)
         arena_destroy(ingress->spare_arenas[--ingress->spare_arena_count]);
     SSL_CTX_free(ingress->tls);

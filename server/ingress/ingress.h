@@ -14,8 +14,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/census.h"
 #include "base/error.h"
 #include "base/loop.h"
+#include "base/quota.h"
 #include "base/str.h"
 #include "tunnel/broker.h"
 
@@ -27,19 +29,19 @@ typedef void (*ingress_authenticated)(void *arg, const struct error *err, struct
                                       struct str user_name);
 
 struct ingress_options {
-    const char *listen;        // host:port, numeric
-    const char *tunnel_domain; // lower case
-    const char *platform_host; // lower case, without port; NULL or empty: no proxy paths here
-    SSL_CTX *tls;              // NULL: plain, behind a proxy that ends TLS (and in tests)
-    struct tunnel_node *node;  // of the same loop
-    size_t connections_max;    // 0: no cap
-    size_t connections_per_address_max, connections_per_account_max; // 0: no cap
-    const char *trusted_proxies; // networks whose X-Forwarded-* are believed; NULL: none
-    unsigned http2_streams_max;  // at once on a connection; 0: 100
-    size_t buffered_bytes_max;   // request bytes that HTTP/2 clients may have waiting here; 0: 16 MiB
-    size_t head_bytes_max;       // 0: 32 KiB
-    uint64_t head_timeout_ms;    // a head, and a handshake, must have arrived; 0: 10,000
-    uint64_t idle_timeout_ms;    // between requests; 0: 60,000
+    const char *listen;                  // host:port, numeric
+    const char *tunnel_domain;           // lower case
+    const char *platform_host;           // lower case, without port; NULL or empty: no proxy paths here
+    SSL_CTX *tls;                        // NULL: plain, behind a proxy that ends TLS (and in tests)
+    struct tunnel_node *node;            // of the same loop
+    struct quota *connections;           // that the process may have open; NULL: no cap
+    struct census *addresses, *accounts; // of the process: connections of each; NULL: no cap
+    const char *trusted_proxies;         // networks whose X-Forwarded-* are believed; NULL: none
+    unsigned http2_streams_max;          // at once on a connection; 0: 100
+    size_t buffered_bytes_max;           // request bytes that HTTP/2 clients may have waiting here; 0: 16 MiB
+    size_t head_bytes_max;               // 0: 32 KiB
+    uint64_t head_timeout_ms;            // a head, and a handshake, must have arrived; 0: 10,000
+    uint64_t idle_timeout_ms;            // between requests; 0: 60,000
     uint64_t
         stall_timeout_ms; // a client that takes nothing of its answer, or stops in the middle of its body; 0: 60,000
     unsigned webhooks_per_second; // per runtime; 0: 20

@@ -184,10 +184,10 @@ void ingress_connection_linger(struct ingress_connection *connection)
 
 bool ingress_connection_take_account(struct ingress_connection *connection, struct str account_id)
 {
-    struct ingress_census *accounts = &connection->ingress->accounts;
+    struct census *accounts = connection->ingress->options.accounts;
     if (str_eq(account_id, str_c(connection->account))) return true;
-    if (account_id.len >= sizeof connection->account || !ingress_census_enter(accounts, account_id)) return false;
-    if (connection->account[0]) ingress_census_leave(accounts, str_c(connection->account));
+    if (account_id.len >= sizeof connection->account || !census_enter(accounts, account_id)) return false;
+    if (connection->account[0]) census_leave(accounts, str_c(connection->account));
     snprintf(connection->account, sizeof connection->account, "%.*s", STR_ARG(account_id));
     return true;
 }
@@ -205,8 +205,8 @@ static void on_handle_gone(struct ingress_connection *connection)
     if (--connection->handles_open > 0) return;
     *connection->link = connection->next;
     if (connection->next) connection->next->link = connection->link;
-    if (connection->counted) ingress_census_leave(&ingress->addresses, str_c(connection->network));
-    if (connection->account[0]) ingress_census_leave(&ingress->accounts, str_c(connection->account));
+    if (connection->counted) census_leave(ingress->options.addresses, str_c(connection->network));
+    if (connection->account[0]) census_leave(ingress->options.accounts, str_c(connection->account));
     ingress->connections--;
     metric_move(ingress->open_connections, -1);
     mem_free(connection);
@@ -264,8 +264,8 @@ void ingress_connection_create(struct ingress *ingress, uv_tcp_t *tcp)
     tls_stream_peer(connection->stream, connection->peer);
     // A proxy in front of us speaks for many clients.
     if (ingress_proxies_have(&ingress->proxies, str_c(connection->peer))) return;
-    ingress_census_network(connection->peer, connection->network);
-    connection->counted = ingress_census_enter(&ingress->addresses, str_c(connection->network));
+    census_network(connection->peer, connection->network);
+    connection->counted = census_enter(ingress->options.addresses, str_c(connection->network));
     if (connection->counted) return;
     // Before the handshake, which is what costs.
     metric_add(metric_with(ingress->refused, "address"), 1);

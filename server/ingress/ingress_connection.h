@@ -11,7 +11,6 @@
 #include "base/arena.h"
 #include "base/metrics.h"
 #include "server/ingress/ingress.h"
-#include "server/ingress/ingress_census.h"
 #include "server/ingress/ingress_limiter.h"
 #include "server/ingress/ingress_proxies.h"
 #include "server/tls/tcp_listener.h"
@@ -30,7 +29,7 @@ struct ingress {
     SSL_CTX *tls;
     struct tls_stream_pool pool;
     struct ingress_limiter limiter;
-    struct ingress_census addresses, accounts;
+    struct quota no_cap; // counted in when there is none
     struct ingress_proxies proxies;
     struct tcp_listener *listener;
     struct ingress_connection *first;

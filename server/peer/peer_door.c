@@ -32,6 +32,7 @@ struct peer_door {
     struct loop *loop;
     struct peer_door_options options;
     struct tcp_listener *listener;
+    struct quota connections;
     struct connection *first;
     unsigned calls;
     struct metric *taken, *malformed;
@@ -253,7 +254,8 @@ struct peer_door *peer_door_create(struct loop *loop, const struct peer_door_opt
     struct peer_door *door = mem_zalloc(sizeof *door);
     door->loop = loop;
     door->options = *options;
-    door->listener = tcp_listener_create(loop, options->listen, options->connections_max, on_accepted, door, err);
+    door->connections.max = options->connections_max;
+    door->listener = tcp_listener_create(loop, options->listen, &door->connections, on_accepted, door, err);
     if (!door->listener) {
         mem_free(door);
         return NULL;

@@ -11,7 +11,7 @@ struct tcp_listener {
     struct listener *listener;
     uv_loop_t *uv;
     size_t handle_bytes;
-    size_t connections, connections_max;
+    struct quota *quota;
     tcp_listener_accepted on_accepted;
     void *ctx;
 };
@@ -19,7 +19,7 @@ struct tcp_listener {
 static bool has_room(void *ctx)
 {
     const struct tcp_listener *listener = ctx;
-    return listener->connections_max == 0 || listener->connections < listener->connections_max;
+    return quota_has_room(listener->quota);
 }
 
 static void drop_handle(uv_handle_t *handle)
@@ -38,18 +38,18 @@ static void on_accept(void *ctx, int fd, const char *remote)
         uv_close((uv_handle_t *)tcp, drop_handle);
         return;
     }
-    listener->connections++;
+    quota_add(listener->quota);
     listener->on_accepted(listener->ctx, tcp);
 }
 
-struct tcp_listener *tcp_listener_create(struct loop *loop, const char *address, size_t connections_max,
+struct tcp_listener *tcp_listener_create(struct loop *loop, const char *address, struct quota *quota,
                                          tcp_listener_accepted on_accepted, void *ctx, struct error *err)
 {
     struct tcp_listener *listener = mem_alloc(sizeof *listener);
     *listener = (struct tcp_listener){
         .uv = loop_uv(loop),
         .handle_bytes = sizeof(uv_tcp_t),
-        .connections_max = connections_max,
+        .quota = quota,
         .on_accepted = on_accepted,
         .ctx = ctx,
     };
@@ -77,7 +77,7 @@ uint16_t tcp_listener_port(const struct tcp_listener *listener)
 
 void tcp_listener_connection_closed(struct tcp_listener *listener)
 {
-    listener->connections--;
+    quota_give(listener->quota);
     listener_resume(listener->listener);
 }
 

@@ -1,5 +1,5 @@
-// tcp_listener: a door's base/listener.h that counts the connections it handed over up to a cap, and hands each over
-// as a uv_tcp_t. Everything on its loop's thread.
+// tcp_listener: a door's base/listener.h that counts the connections it handed over, up to a cap that the doors of all
+// loops may share, and hands each over as a uv_tcp_t. Everything on its loop's thread.
 #ifndef CULVERT_SERVER_TCP_LISTENER_H
 #define CULVERT_SERVER_TCP_LISTENER_H
 
@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/loop.h"
+#include "base/quota.h"
 
 struct tcp_listener;
 
@@ -17,8 +18,8 @@ struct tcp_listener;
 typedef void (*tcp_listener_accepted)(void *ctx, uv_tcp_t *tcp);
 
 // address: host:port; an empty host means every address, IPv4 and IPv6; port 0 lets the system choose.
-// connections_max: 0 means no cap. NULL on error.
-struct tcp_listener *tcp_listener_create(struct loop *loop, const char *address, size_t connections_max,
+// quota outlives the listener and its connections. NULL on error.
+struct tcp_listener *tcp_listener_create(struct loop *loop, const char *address, struct quota *quota,
                                          tcp_listener_accepted on_accepted, void *ctx, struct error *err);
 // From now on the handle handed over has this many bytes (at least a uv_tcp_t's), zeroed: a struct of the callee's
 // whose first member it is.

@@ -43,6 +43,7 @@ struct tls_stream {
 };
 
 static struct tls_stream *stream; // the one of this input
+static bool framed;               // it sent whole frames only, so far
 
 void tls_stream_pool_init(struct tls_stream_pool *pool, uv_loop_t *loop)
 {
@@ -215,6 +216,13 @@ static void send_bytes(const uint8_t *at, size_t len)
     assert(ingress->buffered_bytes <= 2 * BUFFERED_MAX + SLACK_BYTES);
 }
 
+static bool is_given_up(void)
+{
+    const struct ingress_connection *connection = ingress->first;
+    if (!connection || connection->state != INGRESS_SERVING || connection->cut_reason) return true;
+    return !nghttp2_session_want_read(((const struct ingress_http2 *)connection->front)->session);
+}
+
 static void send_frame(struct steps *steps, bool repeated)
 {
     uint8_t frame[9 + UINT8_MAX] = {0};
@@ -228,6 +236,10 @@ static void send_frame(struct steps *steps, bool repeated)
     if (len) memcpy(frame + 9, payload, len);
     for (unsigned i = 0; i < times; i++)
         send_bytes(frame, 9 + len);
+    bool is_noise = frame[3] != NGHTTP2_DATA && frame[3] != NGHTTP2_HEADERS && frame[3] != NGHTTP2_CONTINUATION;
+    if (!is_noise || !framed || times <= INGRESS_HTTP2_NOISE_MAX) return;
+    turn_over(); // a last word may have to leave
+    assert(is_given_up());
 }
 
 static void take_nothing(bool nothing)
@@ -250,6 +262,7 @@ static void run_step(struct steps *steps)
     } else if (what < 0xe0) {
         size_t len = take(steps);
         const uint8_t *at = take_bytes(steps, &len);
+        framed = false;
         send_bytes(at, len);
     } else if (what < 0xf0) {
         take_nothing(what & 1);
@@ -281,6 +294,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len)
     uv_tcp_t *tcp = mem_zalloc(sizeof *tcp);
     uv_tcp_init(loop_uv(loop), tcp);
     ingress_connection_create(ingress, tcp);
+    framed = true;
     stream->events.on_open(stream->arg);
     send_bytes((const uint8_t *)preface, sizeof preface - 1);
     send_bytes(settings, sizeof settings);

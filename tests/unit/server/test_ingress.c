@@ -137,10 +137,8 @@ static int set_up_impatient(void **state)
 
 static int set_up_capped(void **state)
 {
-    struct ingress_options options = {.head_timeout_ms = 2000,
-                                      .stall_timeout_ms = 2000,
-                                      .connections_per_address_max = 6,
-                                      .connections_per_account_max = 2};
+    struct ingress_options options = {
+        .head_timeout_ms = 2000, .stall_timeout_ms = 2000, .addresses = census_create(6), .accounts = census_create(2)};
     *state = open_door(&options);
     return 0;
 }
@@ -149,7 +147,7 @@ static int set_up_behind_proxy(void **state)
 {
     struct ingress_options options = {.head_timeout_ms = 2000,
                                       .stall_timeout_ms = 2000,
-                                      .connections_per_address_max = 1,
+                                      .addresses = census_create(1),
                                       .trusted_proxies = "127.0.0.0/8"};
     *state = open_door(&options);
     return 0;
@@ -187,6 +185,8 @@ static int tear_down(void **state)
     loop_destroy(door->loop);
     fake_broker_stop();
     tls_context_destroy(door->tls);
+    census_destroy(door->options.addresses);
+    census_destroy(door->options.accounts);
     sem_destroy(&door->done);
     sem_destroy(&door->asked);
     mem_free(door);

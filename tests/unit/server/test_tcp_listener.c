@@ -16,7 +16,7 @@ enum { TAKEN_MAX = 64, OWNERS_BYTES = 3000 };
 struct fixture {
     struct listener_fixture base;
     struct tcp_listener *listener;
-    size_t cap;
+    struct quota own, *quota; // quota: its own, or another's
     struct error err;
     uv_tcp_t *taken[TAKEN_MAX];
     size_t count;
@@ -36,7 +36,7 @@ static void on_accepted(void *ctx, uv_tcp_t *tcp)
 static void run_create(void *arg)
 {
     struct fixture *f = arg;
-    f->listener = tcp_listener_create(f->base.loop, f->base.address, f->cap, on_accepted, f, &f->err);
+    f->listener = tcp_listener_create(f->base.loop, f->base.address, f->quota, on_accepted, f, &f->err);
     if (f->listener) tcp_listener_set_handle_bytes(f->listener, sizeof(uv_tcp_t) + OWNERS_BYTES);
 }
 
@@ -77,10 +77,11 @@ static void on_loop(struct fixture *f, loop_fn fn)
     listener_fixture_run(&f->base, fn, f);
 }
 
-static struct fixture *open_listener(const char *address, size_t cap)
+static struct fixture *open_listener(const char *address, size_t cap, struct quota *shared)
 {
     struct fixture *f = mem_zalloc(sizeof *f);
-    f->cap = cap;
+    f->own.max = cap;
+    f->quota = shared ? shared : &f->own;
     listener_fixture_start(&f->base, address);
     on_loop(f, run_create);
     return f;
@@ -96,7 +97,7 @@ static void close_listener(struct fixture *f)
 static void test_cap(void **state)
 {
     (void)state;
-    struct fixture *f = open_listener("127.0.0.1:0", 2);
+    struct fixture *f = open_listener("127.0.0.1:0", 2, NULL);
     assert_non_null(f->listener);
     int fds[4];
     for (int i = 0; i < 4; i++)
@@ -115,10 +116,30 @@ static void test_cap(void **state)
     close_listener(f);
 }
 
+// What one loop gives back another one takes, though nobody tells it.
+static void test_cap_of_two_loops(void **state)
+{
+    (void)state;
+    struct quota quota = {.max = 2};
+    struct fixture *a = open_listener("127.0.0.1:0", 0, &quota), *b = open_listener("127.0.0.1:0", 0, &quota);
+    int fds[3] = {dial(tcp_listener_port(a->listener)), dial(tcp_listener_port(a->listener)), -1};
+    assert_true(comes(a, 10) && comes(a, 10));
+    fds[2] = dial(tcp_listener_port(b->listener));
+    on_loop(b, run_nothing);
+    assert_int_equal(b->count, 0);
+    on_loop(a, run_close_one);
+    assert_true(comes(b, 10));
+    for (int i = 0; i < 3; i++)
+        close(fds[i]);
+    close_listener(a);
+    close_listener(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cap),
+        cmocka_unit_test(test_cap_of_two_loops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
