@@ -96,7 +96,7 @@ static void on_fail(void *arg, const struct error *err)
              log_int("stream", agent_stream_id(call->stream)));
     drop_upstream(call);
     if (call->answered) {
-        agent_stream_reset(call->stream, AGENT_STREAM_INTERNAL_ERROR);
+        agent_stream_break(call->stream, AGENT_STREAM_INTERNAL_ERROR);
         return;
     }
     call->answered = true;

@@ -185,6 +185,12 @@ static int send_data(nghttp2_session *h2, nghttp2_frame *frame, const uint8_t *h
     return 0;
 }
 
+static bool is_interim(const nghttp2_frame *frame)
+{
+    const nghttp2_nv *status = frame->headers.nva; // the pseudo-header is the first (RFC 9113 section 8.3)
+    return frame->headers.nvlen > 0 && status->valuelen > 0 && status->value[0] == '1' && status->name[0] == ':';
+}
+
 static int on_frame_send(nghttp2_session *h2, const nghttp2_frame *frame, void *arg)
 {
     (void)arg;
@@ -192,9 +198,11 @@ static int on_frame_send(nghttp2_session *h2, const nghttp2_frame *frame, void *
                (frame->hd.flags & NGHTTP2_FLAG_END_STREAM);
     // Answered before the request was complete: tell the platform to stop sending (RFC 9113 section 8.1). The two
     // halves of an upgraded connection end each on its own.
-    const struct agent_stream *stream = stream_of(h2, frame->hd.stream_id);
+    struct agent_stream *stream = stream_of(h2, frame->hd.stream_id);
     if (end && !(stream && stream->upgraded) && nghttp2_session_get_stream_remote_close(h2, frame->hd.stream_id) == 0)
         nghttp2_submit_rst_stream(h2, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_NO_ERROR);
+    bool head = frame->hd.type == NGHTTP2_HEADERS && !is_interim(frame);
+    if (stream && (head || frame->hd.type == NGHTTP2_DATA)) agent_stream_sent(stream, head);
     return 0;
 }
 

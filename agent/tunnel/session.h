@@ -111,6 +111,8 @@ void agent_stream_end(struct agent_stream *stream, const struct http1_header *tr
 void agent_stream_consumed(struct agent_stream *stream, size_t len);
 // RST_STREAM. Only on_close follows, in a later turn.
 void agent_stream_reset(struct agent_stream *stream, enum agent_stream_code code);
+// The same after the head, when the answer cannot go on: what was written of it leaves first.
+void agent_stream_break(struct agent_stream *stream, enum agent_stream_code code);
 size_t agent_stream_queued(const struct agent_stream *stream); // bytes waiting in the queue
 
 #endif

@@ -260,7 +260,7 @@ static size_t queue_limit(const struct agent_stream *stream)
 bool agent_stream_write(struct agent_stream *stream, const void *at, size_t len)
 {
     assert(len <= AGENT_STREAM_WRITE_BYTES_MAX);
-    if (stream->reset || stream->ended || !stream->responded) return true;
+    if (stream->reset || stream->breaking || stream->ended || !stream->responded) return true;
     byte_queue_add(&stream->queue, at, len);
     stream->session->buffered_bytes += len;
     stream->full = byte_queue_len(&stream->queue) >= queue_limit(stream);
@@ -270,7 +270,7 @@ bool agent_stream_write(struct agent_stream *stream, const void *at, size_t len)
 
 void agent_stream_end(struct agent_stream *stream, const struct http1_header *trailers, size_t count)
 {
-    if (stream->reset || stream->ended) return;
+    if (stream->reset || stream->breaking || stream->ended) return;
     assert(stream->responded && count <= HTTP1_HEADERS_MAX);
     stream->ended = true;
     if (count) {
@@ -281,6 +281,33 @@ void agent_stream_end(struct agent_stream *stream, const struct http1_header *tr
         stream->trailer_count = count;
     }
     resume(stream);
+}
+
+// nghttp2 would drop what it has not sent of a stream that is reset, the head, too.
+static bool has_unsent(const struct agent_stream *stream)
+{
+    return !stream->head_sent || byte_queue_len(&stream->queue) > 0;
+}
+
+void agent_stream_break(struct agent_stream *stream, enum agent_stream_code code)
+{
+    if (!stream->responded || stream->ended || !has_unsent(stream)) {
+        agent_stream_reset(stream, code);
+        return;
+    }
+    if (stream->breaking) return;
+    stream->breaking = true;
+    stream->break_code = (uint32_t)code;
+    forget_writable(stream);
+    agent_session_wants_write(stream->session);
+}
+
+void agent_stream_sent(struct agent_stream *stream, bool head)
+{
+    if (head) stream->head_sent = true;
+    if (!stream->breaking || stream->reset || has_unsent(stream)) return;
+    stream->reset = stream->ended = true; // its place among the answers goes with it: this may be inside of its turn
+    nghttp2_submit_rst_stream(stream->session->h2, NGHTTP2_FLAG_NONE, stream->id, stream->break_code);
 }
 
 void agent_stream_reset(struct agent_stream *stream, enum agent_stream_code code)
@@ -345,7 +372,8 @@ void agent_stream_take(struct agent_stream *stream, uint8_t *out, size_t len)
     if (len) memcpy(out, byte_queue_front(&stream->queue), len);
     byte_queue_drop(&stream->queue, len);
     stream->session->buffered_bytes -= len;
-    if (stream->full && byte_queue_len(&stream->queue) <= queue_limit(stream) / 2 && !stream->in_writable) {
+    if (stream->full && !stream->breaking && byte_queue_len(&stream->queue) <= queue_limit(stream) / 2 &&
+        !stream->in_writable) {
         stream->full = false;
         stream->in_writable = true;
         stream->next_writable = stream->session->writable;

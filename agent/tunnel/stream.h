@@ -56,6 +56,9 @@ struct agent_stream {
     bool request_ended;
     bool upgraded; // bytes both ways, each half with its own end
     bool responded, ended, deferred, reset, full, in_writable;
+    bool head_sent;
+    bool breaking; // reset with break_code once all that was written has left
+    uint32_t break_code;
     struct byte_queue queue;
     nghttp2_nv *trailers;
     size_t trailer_count;
@@ -74,6 +77,8 @@ void agent_stream_destroy(struct agent_stream *stream, uint32_t code);          
 bool agent_stream_add_header(struct agent_stream *stream, struct str name, struct str value); // false: over a limit
 // Moves len bytes from the queue into a frame.
 void agent_stream_take(struct agent_stream *stream, uint8_t *out, size_t len);
+// A frame of it has left: the head (the last one), or DATA. Inside nghttp2's on_frame_send.
+void agent_stream_sent(struct agent_stream *stream, bool head);
 // The head is complete: how urgent its answer is.
 void agent_stream_classify(struct agent_stream *stream);
 bool agent_stream_add_trailer(struct agent_stream *stream, struct str name, struct str value); // of the request

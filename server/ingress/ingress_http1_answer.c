@@ -159,7 +159,16 @@ static void on_end(void *front, const struct tunnel_header *trailers, size_t cou
 static void on_cut(void *front, const char *reason)
 {
     struct ingress_http1 *http1 = front;
-    ingress_connection_cut(http1->connection, reason);
+    struct ingress *ingress = http1->connection->ingress;
+    bool framed = http1->answer_body == HTTP1_BODY_LENGTH || http1->answer_body == HTTP1_BODY_CHUNKED;
+    if (http1->raw || !framed) { // only a broken connection tells that this was not the end
+        ingress_connection_cut(http1->connection, reason);
+        return;
+    }
+    // What came of it goes; the missing rest, or the missing last chunk, tells.
+    metric_add(metric_with(ingress->cuts, reason), 1);
+    http1->last = true;
+    ingress_connection_wake(http1->connection);
 }
 
 static void on_ready(void *front)

@@ -7,7 +7,10 @@
 #include "base/clock.h"
 #include "base/mem.h"
 
-enum { KEPT_BYTES_MAX = 1024 * 1024 }; // callers stop at 64 KiB
+enum {
+    WAITS_BYTES = 48 * 1024,      // so much may wait for the answer to begin; callers stop a little later
+    KEPT_BYTES_MAX = 1024 * 1024, // callers stop at 64 KiB
+};
 
 // ---- life ----------------------------------------------------------------------------------------------------------
 
@@ -114,6 +117,7 @@ static void call_again(struct tunnel_carried *call)
     bool first = call->refused_epoch != call->epoch;
     call->stream = NULL;
     call->taken = 0;
+    call->credited = false;
     registry_doubt(call->calls->options.registry, call->request->account_id, call->request->runtime, call->epoch);
     metric_add(call->calls->retried, 1);
     call->same_epoch_hops = first ? 1 : call->same_epoch_hops + 1;
@@ -200,11 +204,19 @@ static void on_taken(void *arg, size_t len)
     peer_call_leave(call);
 }
 
+// Credit says that the owner passed bytes on, not that the agent got them: the owner may still answer that it has no
+// such session. So a body that is whole is kept until the answer begins, and only one that must go on is let go of.
+void peer_call_let_go(struct tunnel_carried *call)
+{
+    if (call->credited && !call->ended && byte_queue_len(&call->kept) >= WAITS_BYTES) call_commit(call);
+}
+
 static void on_credit(void *arg)
 {
     struct tunnel_carried *call = arg;
     peer_call_enter(call);
-    call_commit(call);
+    call->credited = true;
+    peer_call_let_go(call);
     peer_call_leave(call);
 }
 

@@ -39,6 +39,7 @@ struct tunnel_carried {
     size_t taken;           // of it, that the stream has sent
     struct header_block trailers;
     bool ended, committed, answered;
+    bool credited;         // the owner has passed something of it on
     struct turn_item turn; // looks up, or fails, outside of open()
     enum tunnel_cause cause;
     char detail[PEER_WIRE_DETAIL_BYTES];
@@ -71,6 +72,8 @@ void peer_call_fail(struct tunnel_carried *call, enum tunnel_cause cause, const 
 void peer_call_fail_later(struct tunnel_carried *call, enum tunnel_cause cause, const char *detail);
 // Hands it to the session's owner. It may be over afterwards.
 void peer_call_send(struct tunnel_carried *call, const struct registry_place *place);
+// Keeps no longer what must make room for more. The call may be over afterwards.
+void peer_call_let_go(struct tunnel_carried *call);
 // The runtime has a session on this replica: the broker takes the call. False: it has none.
 bool peer_call_give_back(struct tunnel_carried *call);
 

@@ -70,6 +70,13 @@ static void look_up(struct tunnel_carried *call)
     if (!call->query) take_answer(call, &answer);
 }
 
+static void let_go(struct tunnel_carried *call)
+{
+    peer_call_enter(call);
+    peer_call_let_go(call);
+    peer_call_leave(call);
+}
+
 static void on_turn(struct turn_item *item)
 {
     struct tunnel_carried *call = (struct tunnel_carried *)((char *)item - offsetof(struct tunnel_carried, turn));
@@ -77,6 +84,8 @@ static void on_turn(struct turn_item *item)
         peer_call_fail(call, call->cause, call->detail);
     else if (call->state == PEER_CALL_LOOKING && !call->query)
         look_up(call);
+    else if (call->state == PEER_CALL_SENDING)
+        let_go(call);
 }
 
 // One call that waits. It may be freed.
@@ -135,6 +144,7 @@ void peer_calls_write(struct tunnel_carried *call, const void *at, size_t len)
         peer_call_fail_later(call, TUNNEL_CAUSE_UPSTREAM_FAILED, "the caller wrote on although the queue was full");
     } else if (call->stream) {
         peer_stream_write(call->stream, at, len);
+        if (call->credited && !call->committed) turn_add(&call->calls->turn, &call->turn); // not inside of the write
     }
 }
 

@@ -6,7 +6,8 @@
 //   LOOKING, WAITING --the runtime came here--> given back to the broker
 //
 // Safe means: the owner said that it did nothing (421, REFUSED_STREAM), or the stream never left. What was written is
-// kept for that until the owner has taken something or answered. A call that may have been processed is lost (502).
+// kept for that until the owner has answered, or has taken something of a body that must go on. A call that may have
+// been processed is lost (502).
 #ifndef CULVERT_SERVER_PEER_CALLS_H
 #define CULVERT_SERVER_PEER_CALLS_H
 

@@ -110,7 +110,7 @@ static void on_fail(void *arg, enum tunnel_cause cause, const char *detail)
         answer_failure(call->stream, cause, detail);
         return;
     }
-    peer_stream_reset(call->stream, peer_wire_reset_code(cause));
+    peer_stream_break(call->stream, peer_wire_reset_code(cause));
     call_free(call);
 }
 

@@ -93,12 +93,12 @@ static void submit_trailers(struct peer_stream *stream)
 static ssize_t read_body(nghttp2_session *h2, int32_t id, uint8_t *out, size_t cap, uint32_t *flags,
                          nghttp2_data_source *source, void *arg)
 {
-    (void)h2;
-    (void)id;
     (void)arg;
     struct peer_stream *stream = source->ptr;
     size_t len = stream->queue.len < cap ? stream->queue.len : cap;
-    if (!stream->events || (len == 0 && !stream->ended)) {
+    bool is_over = !stream->events && !stream->breaking;
+    if (stream->breaking && len == 0) (void)nghttp2_submit_rst_stream(h2, NGHTTP2_FLAG_NONE, id, stream->break_code);
+    if (is_over || (len == 0 && !stream->ended)) {
         stream->deferred = true;
         return NGHTTP2_ERR_DEFERRED;
     }
@@ -229,6 +229,14 @@ void peer_stream_consumed(struct peer_stream *stream, size_t len)
     if (!stream->remote_ended) nghttp2_session_consume_stream(stream->pipe->h2, stream->id, len);
     grow(stream, len);
     peer_pipe_wake(stream->pipe);
+}
+
+void peer_stream_break(struct peer_stream *stream, uint32_t code)
+{
+    stream->events = NULL;
+    stream->breaking = true;
+    stream->break_code = code;
+    resume(stream);
 }
 
 void peer_stream_reset(struct peer_stream *stream, uint32_t code)

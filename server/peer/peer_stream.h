@@ -43,6 +43,9 @@ void peer_stream_head(struct peer_stream *stream, int status, const struct tunne
 void peer_stream_write(struct peer_stream *stream, const void *at, size_t len); // copies
 void peer_stream_end(struct peer_stream *stream, const struct tunnel_header *trailers, size_t count);
 void peer_stream_consumed(struct peer_stream *stream, size_t len);
+// Door, after the head: nghttp2 would drop what it has not sent of an answer that is reset. Here all that was written
+// leaves first. No event follows; the pointer is dead.
+void peer_stream_break(struct peer_stream *stream, uint32_t code);
 void peer_stream_reset(struct peer_stream *stream, uint32_t code); // no event follows; the pointer is dead
 
 #endif

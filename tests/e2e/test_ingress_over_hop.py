@@ -58,14 +58,12 @@ def over_the_hop(ingress, request):
 
 
 def test_a_service_that_leaves_is_never_a_whole_answer(ingress):
-    """Where the end overtakes the head, nothing of the answer was shown, and 502 says so."""
-    with RawClient(ingress.platform) as client:
-        client.send("GET /services/probe/gone")
-        head = client.head()
-        if b" 502 " in head.splitlines()[0]:
-            assert b"culvert-cause: upstream-failed" in head
-        else:
-            assert b"content-length: 100" in head
+    """What came of it passes, and then the connection ends before its length is reached."""
+    for _ in range(10):
+        with RawClient(ingress.platform) as client:
+            client.send("GET /services/probe/gone")
+            head = client.head()
+            assert b" 200 " in head.splitlines()[0] and b"content-length: 100" in head
             assert len(client.to_the_end()) < 100
 
 
