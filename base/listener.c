@@ -15,7 +15,7 @@
 #include "base/parse.h"
 
 enum {
-    BACKLOG = 1024,
+    BACKLOG = 4096,        // the kernel may have a lower one
     ACCEPTS_PER_TURN = 32, // connections that live get their share of the loop
     RETRY_MS = 200,        // after the system ran out of descriptors, or the owner of room
     KEEP_IDLE_S = 60,
@@ -258,7 +258,7 @@ enum error_code listener_create(struct loop *loop, const struct listener_options
     listener->handles_open = 2;
     listener->fd = fd;
     listener->port = bound_port(fd);
-    listener_resume(listener);
+    on_retry(&listener->retry);
     *out = listener;
     return ERROR_NONE;
 }

@@ -1,6 +1,7 @@
 #include "server/runtime_tokens.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,7 +28,8 @@ struct runtime_tokens {
     uint64_t refreshes_begun, refreshed_begun; // counters: begun so far; begun number of the last one that ended well
     struct loop *loop;                         // NULL while stopped
 
-    struct pg *pg; // from here on: the refreshing loop's
+    atomic_bool known; // all were read once
+    struct pg *pg;     // from here on: the refreshing loop's
     uv_timer_t *timer;
     uint64_t change;
     bool busy, again, complained;
@@ -180,6 +182,7 @@ static void on_rows(void *arg, const struct error *err, const struct runtime_tok
     pthread_mutex_lock(&tokens->mutex);
     bool complete = count < REFRESH_ROWS;
     if (complete) tokens->refreshed_begun = tokens->refreshes_begun;
+    if (complete) atomic_store(&tokens->known, true);
     metric_set(tokens->count, (int64_t)tokens->used);
     pthread_mutex_unlock(&tokens->mutex);
     if (!complete || tokens->again) refresh(tokens);
@@ -208,6 +211,11 @@ static void on_timer(uv_timer_t *timer)
 static void refresh_posted(void *arg)
 {
     refresh(arg);
+}
+
+bool runtime_tokens_are_known(const struct runtime_tokens *tokens)
+{
+    return atomic_load(&tokens->known);
 }
 
 void runtime_tokens_refresh(struct runtime_tokens *tokens)

@@ -31,6 +31,8 @@ void runtime_tokens_stop(struct runtime_tokens *tokens);
 // that began after it was first asked for has ended, and ERROR_UNAUTHENTICATED from then on.
 MUST_CHECK enum error_code runtime_tokens_authenticate(struct runtime_tokens *tokens, struct str token,
                                                        struct tunnel_identity *out, struct error *err);
+// Thread-safe. Have all tokens been read once? Until then every agent would be told to come again.
+bool runtime_tokens_are_known(const struct runtime_tokens *tokens);
 // Thread-safe: refresh now (a token was made or revoked by this process).
 void runtime_tokens_refresh(struct runtime_tokens *tokens);
 

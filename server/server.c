@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/schema_sdl.h"
+#include "base/clock.h"
 #include "base/listener.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -15,7 +16,10 @@
 #include "server/worker_peers.h"
 #include "storage/manifest_known.h"
 
-enum { TOKENS_REFRESH_MS = 1000 };
+enum {
+    TOKENS_REFRESH_MS = 1000,
+    TOKENS_WAIT_MS = 10 * 1000, // so long agents wait for the first reading of the tokens
+};
 
 // ---- the broker's callbacks: each goes to the worker whose node asks
 // -------------------------------------------------
@@ -76,6 +80,14 @@ static void on_token_revoked(void *ctx, const struct tunnel_identity *identity)
                          "the runtime token was revoked");
 }
 
+// Agents that came back before their tokens were read would all be told to come again. A database that is away is not
+// waited for: then they are told so.
+static bool may_come(void *ctx)
+{
+    const struct server *server = ctx;
+    return runtime_tokens_are_known(server->tokens) || clock_mono_ms() - server->started_ms >= TOKENS_WAIT_MS;
+}
+
 static bool is_proxy(void *ctx, struct str address)
 {
     const struct server *server = ctx;
@@ -112,6 +124,7 @@ static struct tunnel_broker *create_broker(struct server *server, struct error *
         .handshakes_per_second = (unsigned)config->tunnel_handshakes_per_second,
         .handshakes_per_address = (unsigned)config->tunnel_handshakes_per_address,
         .sessions_per_address = (unsigned)config->tunnel_sessions_per_address,
+        .may_come = may_come,
         .is_proxy = is_proxy,
         .ctx = server,
         .authenticate = authenticate,
@@ -263,6 +276,7 @@ struct server *server_create(const struct server_config *config, struct error *e
 {
     struct server *server = mem_zalloc(sizeof *server);
     server->config = config;
+    server->started_ms = clock_mono_ms();
     if (start(server, err) == ERROR_NONE) return server;
     server_drain(server);
     server_destroy(server);

@@ -31,6 +31,7 @@ struct server {
     _Atomic uint64_t database_losses; // of connections, of all loops
     struct gql_schema *schema;
     struct runtime_tokens *tokens;
+    uint64_t started_ms;
     struct tunnel_broker *broker;
     struct quota api_connections, ingress_connections; // of all loops together
     struct ingress_proxies proxies;

@@ -78,6 +78,8 @@ struct tunnel_options {
     uint64_t node_buffered_bytes_max; // all sessions of a node
     unsigned handshakes_per_second;   // token bucket per node
     unsigned handshakes_per_address;  // at once, of one client address (as above); 0: as many as there are places
+    // May agents be let in yet? Until then they wait in the kernel's queue. Thread-safe; NULL: they may.
+    bool (*may_come)(void *ctx);
     // Does this address (numeric) speak for many, so that sessions_per_address is not for it? NULL: none does.
     bool (*is_proxy)(void *ctx, struct str address);
     void *ctx; // of the callbacks below; shared by all nodes

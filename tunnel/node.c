@@ -205,7 +205,8 @@ static void node_on_room(void *ctx)
 static bool node_has_room(void *ctx)
 {
     const struct tunnel_node *node = ctx;
-    return tunnel_ws_server_has_room(node->ws_server);
+    const struct tunnel_options *options = &node->broker->options;
+    return tunnel_ws_server_has_room(node->ws_server) && (!options->may_come || options->may_come(options->ctx));
 }
 
 static void node_on_accept(void *ctx, int fd, const char *remote)

@@ -105,6 +105,42 @@ static void test_sessions_of_one_address(void **state)
     assert_int_equal(count_admitted(tune_behind_a_proxy), 6);
 }
 
+static atomic_bool agents_may_come;
+
+static bool may_come(void *ctx)
+{
+    (void)ctx;
+    return atomic_load(&agents_may_come);
+}
+
+static void tune_not_yet(struct tunnel_options *options)
+{
+    options->may_come = may_come;
+}
+
+// Who dials before the broker can tell who is who waits, and is told nothing but yes.
+static void test_agents_wait_until_they_may_come(void **state)
+{
+    (void)state;
+    atomic_store(&agents_may_come, false);
+    fixture_start(&fixture, tune_not_yet);
+    struct fake_agent *agents[4];
+    for (int i = 0; i < 4; i++)
+        agents[i] = fixture_agent(&fixture, &(struct fake_agent_options){.mute = true});
+    struct fixture_call call = {.fixture = &fixture, .path = "/hello"}; // takes a while: nobody is there
+    fixture_call_start(&call);
+    WAIT_UNTIL(atomic_load(&call.done));
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(fake_agent_seen(agents[i])->status, 0);
+    assert_int_equal(fixture.openings, 0);
+    atomic_store(&agents_may_come, true);
+    for (int i = 0; i < 4; i++)
+        WAIT_UNTIL(atomic_load(&fake_agent_seen(agents[i])->status) == 101);
+    for (int i = 0; i < 4; i++)
+        fake_agent_stop(agents[i]);
+    fixture_stop(&fixture);
+}
+
 static void tune_slow_door(struct tunnel_options *options)
 {
     options->handshakes_per_second = 1;
@@ -483,6 +519,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_who_gets_in),
         cmocka_unit_test(test_session_limit),
+        cmocka_unit_test(test_agents_wait_until_they_may_come),
         cmocka_unit_test(test_sessions_of_one_address),
         cmocka_unit_test(test_handshake_rate),
         cmocka_unit_test(test_handshakes_of_one_address),
