@@ -67,6 +67,8 @@ struct ingress *worker_ingress_create(struct worker *worker, struct error *err)
                               .head_timeout_ms = (uint64_t)config->ingress_head_timeout_ms,
                               .idle_timeout_ms = (uint64_t)config->ingress_idle_timeout_ms,
                               .stall_timeout_ms = (uint64_t)config->ingress_stall_timeout_ms,
+                              .body_bytes_per_second_min = (uint64_t)config->ingress_body_bytes_per_second_min,
+                              .body_rate_window_ms = (uint64_t)config->ingress_body_rate_window_ms,
                               .webhooks_per_second = (unsigned)config->webhooks_per_second,
                               .authenticate = authenticate,
                               .ctx = worker,

@@ -28,6 +28,11 @@ bool h2o_gate_take_ticket(struct h2o_gate *gate)
     return ticket;
 }
 
+static void restart_clock(struct h2o_gate *gate)
+{
+    gate->since_ms = uv_now(h2o_socket_get_loop(gate->socket));
+}
+
 // ---- in h2o's place --------------------------------------------------------------------------------------------
 
 static void on_read(h2o_socket_t *socket, const char *err)
@@ -62,6 +67,7 @@ void h2o_gate_hold(struct h2o_gate *gate)
     socket->_cb.read = on_read; // h2o waits for the next request
     gate->state = H2O_GATE_HEAD;
     gate->looked_at = 0;
+    restart_clock(gate);
     if (gate->pending.len) advance(gate);
 }
 
@@ -234,6 +240,7 @@ static void take_head(struct h2o_gate *gate)
     size_t max = gate->options.head_bytes_max ? gate->options.head_bytes_max : HTTP1_HEAD_BYTES_MAX;
     // A head that comes in drops is read when a line is complete, not at every byte.
     if (input->size == 0) return;
+    if (gate->looked_at == 0) restart_clock(gate); // the first bytes of a request
     bool look = gate->looked_at < HEAD_LOOK_BYTES || input->size >= max ||
                 memchr(input->bytes + gate->looked_at, '\n', input->size - gate->looked_at);
     struct http1_head head;
@@ -294,6 +301,17 @@ static void take_body(struct h2o_gate *gate)
         take_chunks(gate);
     else if (gate->socket->input->size - gate->head_bytes >= gate->body_bytes)
         complete(gate, gate->head_bytes + gate->body_bytes);
+}
+
+void h2o_gate_expire(struct h2o_gate *gate, uint64_t now_ms, uint64_t limit_ms)
+{
+    if (!gate->socket || gate->continuing || now_ms - gate->since_ms < limit_ms) return;
+    if (gate->state == H2O_GATE_BODY || (gate->state == H2O_GATE_HEAD && gate->socket->input->size > 0)) {
+        refuse_with(gate, 408, "request-timeout", "the request did not come in time");
+    } else if (gate->state == H2O_GATE_HEAD) {
+        gate->h2o_read(gate->socket, "idle for too long");
+        h2o_gate_hold(gate);
+    }
 }
 
 static void advance(struct h2o_gate *gate)

@@ -40,6 +40,7 @@ struct h2o_gate {
     enum http1_body body;
     struct http1_chunked chunked;
     size_t head_bytes, body_bytes;
+    uint64_t since_ms;  // uv_now(): since when nothing, or a request that is not whole, is there
     size_t looked_at;   // bytes of the input that need no other look: of the head while it is incomplete
     struct strbuf head; // the head as h2o is to see it, without its end; empty: as it came
     bool has_body;
@@ -57,6 +58,8 @@ void h2o_gate_open(struct h2o_gate *gate, h2o_accept_ctx_t *accept, h2o_socket_t
 // After every call into h2o that may write or end a request. The gate lives on when h2o closed the socket in it.
 void h2o_gate_hold(struct h2o_gate *gate);
 void h2o_gate_finish(struct h2o_gate *gate);
+// A request that is not whole after that time is refused (408); a connection without one ends without a word.
+void h2o_gate_expire(struct h2o_gate *gate, uint64_t now_ms, uint64_t limit_ms);
 // The gate of a request of h2o's.
 struct h2o_gate *h2o_gate_of(h2o_req_t *req);
 // Did this request come through the gate? Once for each that was passed; without one nothing may be answered but 400.

@@ -33,6 +33,7 @@ static void take_options(struct ingress *ingress, const struct ingress_options *
     own->head_timeout_ms = or_default(options->head_timeout_ms, 10 * 1000);
     own->idle_timeout_ms = or_default(options->idle_timeout_ms, 60 * 1000);
     own->stall_timeout_ms = or_default(options->stall_timeout_ms, 60 * 1000);
+    own->body_rate_window_ms = or_default(options->body_rate_window_ms, 60 * 1000);
     own->webhooks_per_second = options->webhooks_per_second ? options->webhooks_per_second : 20;
 }
 

@@ -44,6 +44,8 @@ struct ingress_options {
     uint64_t idle_timeout_ms;            // between requests; 0: 60,000
     uint64_t
         stall_timeout_ms; // a client that takes nothing of its answer, or stops in the middle of its body; 0: 60,000
+    // What a client must send of a body that waits for nothing but it, over each window; 0: no least, and 60,000.
+    uint64_t body_bytes_per_second_min, body_rate_window_ms;
     unsigned webhooks_per_second; // per runtime; 0: 20
     // Whose credential is this? token: text without scheme, valid during the call.
     void (*authenticate)(void *ctx, unsigned loop_index, struct str token, ingress_authenticated done, void *arg);

@@ -10,6 +10,51 @@ enum {
     CONTINUE_MS = 1000, // so long the service has the first word on a body that waits for it
 };
 
+// ---- the body's pace -----------------------------------------------------------------------------------------
+
+void ingress_exchange_restart_pace(struct ingress_exchange *exchange)
+{
+    exchange->pace_since_ms = ingress_connection_now_ms(exchange->connection);
+    exchange->pace_bytes = 0;
+}
+
+// Messages of gRPC come when there is something to say, and what is switched is nobody's body.
+static bool may_be_slow(const struct ingress_request *request)
+{
+    for (size_t i = 0; i < request->header_count; i++)
+        if (str_eq_nocase(request->headers[i].name, STR("content-type")))
+            return str_starts_nocase(request->headers[i].value, STR("application/grpc"));
+    return request->protocol.len > 0;
+}
+
+static void begin_pace(struct ingress_exchange *exchange)
+{
+    const struct ingress_options *options = &exchange->ingress->options;
+    exchange->unpaced = options->body_bytes_per_second_min == 0 || may_be_slow(&exchange->request);
+    ingress_exchange_restart_pace(exchange);
+    if (!exchange->unpaced)
+        ingress_connection_arm(exchange->connection, exchange->pace_since_ms + options->body_rate_window_ms);
+}
+
+// Whoever sends a body in drops holds a connection, a stream of the tunnel and a place at the service. Counted is only
+// the time in which nobody but the client is waited for. Returns when to look again, 0: not.
+static uint64_t check_pace(struct ingress_exchange *exchange, uint64_t now_ms)
+{
+    const struct ingress_options *options = &exchange->ingress->options;
+    if (exchange->unpaced || !exchange->call || exchange->received || exchange->over) return 0;
+    if (!ingress_exchange_awaits_body(exchange)) ingress_exchange_restart_pace(exchange);
+    uint64_t took_ms = now_ms - exchange->pace_since_ms;
+    if (took_ms < options->body_rate_window_ms) return exchange->pace_since_ms + options->body_rate_window_ms;
+    if (exchange->pace_bytes >= options->body_bytes_per_second_min * took_ms / 1000) {
+        ingress_exchange_restart_pace(exchange);
+        return now_ms + options->body_rate_window_ms;
+    }
+    exchange->last = true;
+    if (exchange->status == 0) metric_add(metric_with(exchange->ingress->cuts, "body-too-slow"), 1);
+    ingress_exchange_answer_problem(exchange, 408, "body-too-slow", "the request body comes too slowly");
+    return 0;
+}
+
 // ---- the request ---------------------------------------------------------------------------------------------
 
 // user_id NULL: nobody (a webhook).
@@ -45,7 +90,9 @@ static void open_call(struct ingress_exchange *exchange, struct str account_id, 
         .user_name = user_name,
     };
     exchange->call = tunnel_call_open(exchange->ingress->options.node, &request, &ingress_exchange_events, exchange);
-    if (!exchange->received) exchange->front->on_ready(exchange->front_arg); // the body that has come already
+    if (exchange->received) return;
+    begin_pace(exchange);
+    exchange->front->on_ready(exchange->front_arg); // the body that has come already
 }
 
 static void refuse_credential(struct ingress_exchange *exchange, const struct error *err)
@@ -257,6 +304,7 @@ bool ingress_exchange_wants(const struct ingress_exchange *exchange)
 void ingress_exchange_feed(struct ingress_exchange *exchange, const char *at, size_t len)
 {
     exchange->continue_at_ms = 0;
+    exchange->pace_bytes += len;
     if (len > 0 && !tunnel_call_write(exchange->call, at, len)) exchange->call_blocked = true;
 }
 
@@ -280,7 +328,7 @@ void ingress_exchange_feed_broken(struct ingress_exchange *exchange, const char 
     if (!exchange->over) ingress_exchange_answer_problem(exchange, 400, "bad-request", detail);
 }
 
-uint64_t ingress_exchange_on_time(struct ingress_exchange *exchange, uint64_t now_ms)
+static uint64_t check_continue(struct ingress_exchange *exchange, uint64_t now_ms)
 {
     if (exchange->continue_at_ms == 0 || now_ms < exchange->continue_at_ms) return exchange->continue_at_ms;
     if (exchange->call)
@@ -288,6 +336,12 @@ uint64_t ingress_exchange_on_time(struct ingress_exchange *exchange, uint64_t no
     else
         exchange->continue_at_ms = now_ms + CONTINUE_MS; // nobody knows yet whether the body is wanted
     return exchange->continue_at_ms;
+}
+
+uint64_t ingress_exchange_on_time(struct ingress_exchange *exchange, uint64_t now_ms)
+{
+    uint64_t again = check_continue(exchange, now_ms), due = check_pace(exchange, now_ms);
+    return again == 0 || (due && due < again) ? due : again;
 }
 
 // ---- what the front asks -------------------------------------------------------------------------------------

@@ -65,7 +65,9 @@ void ingress_exchange_feed_end(struct ingress_exchange *exchange, const struct h
 void ingress_exchange_feed_broken(struct ingress_exchange *exchange, const char *detail);
 // The client took so many bytes of what on_data() handed over and said "no more" to; SIZE_MAX: all.
 void ingress_exchange_took(struct ingress_exchange *exchange, size_t len);
-// Looks at what waits (for a 100 Continue); returns when to come again, 0: not.
+// We were what held the client's bytes back: its pace is measured anew.
+void ingress_exchange_restart_pace(struct ingress_exchange *exchange);
+// Looks at what waits (for a 100 Continue, for a body that comes too slowly); returns when to come again, 0: not.
 uint64_t ingress_exchange_on_time(struct ingress_exchange *exchange, uint64_t now_ms);
 
 bool ingress_exchange_is_over(const struct ingress_exchange *exchange);     // answered whole

@@ -188,6 +188,7 @@ static void on_writable(void *arg)
 {
     struct ingress_exchange *exchange = arg;
     exchange->call_blocked = false;
+    ingress_exchange_restart_pace(exchange);
     exchange->front->on_ready(exchange->front_arg);
 }
 

@@ -30,9 +30,11 @@ struct ingress_exchange {
     char request_id[INGRESS_REQUEST_ID_BYTES];
 
     // The request's body.
-    bool received;           // nothing of the request is to come
-    bool call_blocked;       // the tunnel has no room
-    uint64_t continue_at_ms; // when a client that waits for 100 Continue gets ours; 0: it does not wait
+    bool received;                      // nothing of the request is to come
+    bool call_blocked;                  // the tunnel has no room
+    uint64_t pace_since_ms, pace_bytes; // the window in which the body's pace is measured, and what came in it
+    bool unpaced;                       // it may be as slow as it likes
+    uint64_t continue_at_ms;            // when a client that waits for 100 Continue gets ours; 0: it does not wait
 
     // The answer.
     int status;    // 0: not begun

@@ -28,17 +28,27 @@ void ingress_http2_count_noise(struct ingress_http2 *http2)
     ingress_connection_cut(http2->connection, "http2-flood");
 }
 
+// Without credit of the connection no client can send.
+static void restart_paces(const struct ingress_http2 *http2)
+{
+    for (struct ingress_http2_stream *stream = http2->first; stream; stream = stream->next)
+        if (stream->exchange) ingress_exchange_restart_pace(stream->exchange);
+}
+
 void ingress_http2_credit(struct ingress_http2 *http2, size_t len)
 {
     struct ingress *ingress = http2->connection->ingress;
     http2->withheld += len;
     if (http2->withheld == 0) return;
     if (ingress->buffered_bytes >= ingress->options.buffered_bytes_max) {
+        http2->held = true;
         ingress_connection_arm(http2->connection, now_ms(http2) + WITHHELD_MS);
         return;
     }
     (void)nghttp2_session_consume_connection(http2->session, http2->withheld);
     http2->withheld = 0;
+    if (http2->held) restart_paces(http2);
+    http2->held = false;
 }
 
 // ---- output --------------------------------------------------------------------------------------------------
@@ -154,6 +164,7 @@ static uint64_t on_time(void *front, uint64_t now)
         if (now - http2->idle_since_ms >= options->idle_timeout_ms) say_end(http2);
         soonest(&due, http2->idle_since_ms + options->idle_timeout_ms);
     }
+    if (http2->held) restart_paces(http2);
     for (struct ingress_http2_stream *stream = http2->first; stream; stream = stream->next)
         soonest(&due, ingress_http2_stream_on_time(stream, now));
     if (ingress_connection_has_stalled(http2->connection, options->stall_timeout_ms) && !has_patient_stream(http2))

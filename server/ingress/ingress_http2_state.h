@@ -29,6 +29,7 @@ struct ingress_http2 {
     bool said_end;          // and that no stream is taken any more
     bool pump_wanted;       // a stream's body can go on
     size_t withheld;        // credit of the connection that is not given back yet
+    bool held;              // because the door's buffers are full
     uint64_t noise, noise_at_ms;
 };
 

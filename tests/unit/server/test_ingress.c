@@ -135,6 +135,16 @@ static int set_up_impatient(void **state)
     return 0;
 }
 
+static int set_up_paced(void **state)
+{
+    struct ingress_options options = {.head_timeout_ms = 5000,
+                                      .stall_timeout_ms = 20000,
+                                      .body_bytes_per_second_min = 1000,
+                                      .body_rate_window_ms = 150};
+    *state = open_door(&options);
+    return 0;
+}
+
 static int set_up_capped(void **state)
 {
     struct ingress_options options = {
@@ -1017,6 +1027,60 @@ static void test_tls_streams(void **state)
 
 #define WITH(test, how) cmocka_unit_test_setup_teardown(test, how, tear_down)
 
+// A client that sends its body in drops is told 408, and its call is given up.
+static void send_too_slowly(struct door *door)
+{
+    struct client *client = dial(door);
+    unsigned cancelled = fake_broker_seen().cancelled;
+    client_send_text(client, "POST /sink" HEAD "Content-Length: 100000\r\n\r\nx");
+    assert_true(client_read_answer(client, "POST", &door->answer));
+    assert_problem(&door->answer, 408, "body-too-slow");
+    assert_false(door->answer.keep_alive);
+    assert_int_equal(client_read_end(client), 0);
+    client_close(client);
+    assert_true(fake_broker_seen().cancelled > cancelled);
+}
+
+static void test_bodies_in_drops_are_given_up(void **state)
+{
+    send_too_slowly(*state);
+}
+
+// While the tunnel takes nothing it is not the client that is slow. Each slow one beside them takes a window's time.
+static void test_a_body_that_waits_for_the_tunnel_has_its_time(void **state)
+{
+    struct door *door = *state;
+    struct client *client = dial(door);
+    fake_broker_toggle_sink();
+    client_send_text(client, "POST /sink" HEAD "Content-Length: 3\r\n\r\nx");
+    for (int i = 0; i < 3; i++)
+        (void)ask(door, "GET /hello" HEAD "\r\n");
+    struct client *drops = dial(door);
+    client_send_text(drops, "POST /echo" HEAD "Content-Length: 9\r\n\r\n");
+    assert_false(client_read_answer(drops, "POST", &door->answer)); // its answer has begun, and is cut short
+    client_close(drops);
+    fake_broker_toggle_sink();
+    client_send_text(client, "yz");
+    assert_true(client_read_answer(client, "POST", &door->answer));
+    assert_int_equal(door->answer.status, 200);
+    client_close(client);
+}
+
+static void test_what_may_be_slow(void **state)
+{
+    struct door *door = *state;
+    struct client *grpc = dial(door), *socket = dial(door);
+    client_send_text(grpc, "POST /sink" HEAD "Content-Type: application/grpc\r\nContent-Length: 1\r\n\r\n");
+    client_send_text(socket, "GET /socket" HEAD UPGRADE "\r\n");
+    for (int i = 0; i < 3; i++)
+        send_too_slowly(door);
+    client_send_text(grpc, "x");
+    assert_true(client_read_answer(grpc, "POST", &door->answer));
+    assert_int_equal(door->answer.status, 200);
+    client_close(grpc);
+    client_close(socket);
+}
+
 int main(void)
 {
     signal(SIGPIPE, SIG_IGN);
@@ -1044,6 +1108,9 @@ int main(void)
         WITH(test_stalled_reader_is_cut, set_up_impatient),
         WITH(test_event_streams_may_stall, set_up_impatient),
         WITH(test_timeouts, set_up_impatient),
+        WITH(test_bodies_in_drops_are_given_up, set_up_paced),
+        WITH(test_a_body_that_waits_for_the_tunnel_has_its_time, set_up_paced),
+        WITH(test_what_may_be_slow, set_up_paced),
         WITH(test_client_leaves_while_paused, set_up),
         WITH(test_full_tunnel_pauses_the_upload, set_up),
         WITH(test_early_answer, set_up),
