@@ -25,13 +25,6 @@ def rfc3339(wall):
     return datetime.datetime.fromtimestamp(wall, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
 
 
-def make_runtime(platform, name):
-    """Its token."""
-    query = "mutation($a: RuntimeInstallationArgs!) { createRuntime(installationArgs: $a) { newAccessToken } }"
-    args = {"runtimeName": name, "cluster": "in-cluster", "runtimeVersion": "0.1.0", "componentNames": []}
-    return platform.graphql(query, {"a": args})["createRuntime"]["newAccessToken"]
-
-
 class Client(threading.Thread):
     """Tells of its own objects: states with a number that only grows, deletions among them; objects that are told of once
     and never again, so that nothing later covers a loss; an Application whose history grows."""

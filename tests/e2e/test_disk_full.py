@@ -20,7 +20,7 @@ sys.path.append(str(TOP / "tests/chaos"))
 
 from evidence import ledger_faults  # noqa: E402
 from ledger import Ledger  # noqa: E402
-from load import TunnelWriter, Writer, make_runtime  # noqa: E402
+from load import TunnelWriter, Writer  # noqa: E402
 
 DISK = "320m"
 RECOVERY_SECONDS = 10  # what is promised, from the moment there is room

@@ -122,13 +122,14 @@ static void test_cap_of_two_loops(void **state)
     (void)state;
     struct quota quota = {.max = 2};
     struct fixture *a = open_listener("127.0.0.1:0", 0, &quota), *b = open_listener("127.0.0.1:0", 0, &quota);
-    int fds[3] = {dial(tcp_listener_port(a->listener)), dial(tcp_listener_port(a->listener)), -1};
-    assert_true(comes(a, 10) && comes(a, 10));
-    fds[2] = dial(tcp_listener_port(b->listener));
+    int fds[3] = {listener_fixture_dial(tcp_listener_port(a->listener)),
+                  listener_fixture_dial(tcp_listener_port(a->listener)), -1};
+    assert_true(listener_fixture_comes(&a->base, 10) && listener_fixture_comes(&a->base, 10));
+    fds[2] = listener_fixture_dial(tcp_listener_port(b->listener));
     on_loop(b, run_nothing);
     assert_int_equal(b->count, 0);
     on_loop(a, run_close_one);
-    assert_true(comes(b, 10));
+    assert_true(listener_fixture_comes(&b->base, 10));
     for (int i = 0; i < 3; i++)
         close(fds[i]);
     close_listener(a);
