@@ -76,6 +76,7 @@ static void set_state(struct outbox *outbox, struct outbox_slot *slot, enum outb
     slot->state = state;
     slot->deleted = deleted;
     slot->told = told;
+    slot->heard_of = slot->heard_of || told;
     outbox->told += slot->told;
     outbox->untold += is_untold(slot);
 }
@@ -318,6 +319,7 @@ enum outbox_put outbox_put(struct outbox *outbox, const struct outbox_object *ob
     bool known = slot->state == OUTBOX_QUEUED || slot->told || slot->refused || slot->unsure;
     if (known && !slot->deleted && memcmp(slot->entry, entry, sizeof entry) == 0) return OUTBOX_PUT_UNCHANGED;
     slot->unsure = may_be_unsure(outbox, slot);
+    slot->heard_of = slot->heard_of || slot->unsure;
     slot->refused = false;
     keep(outbox, slot, object, entry);
     if (slot->unsure) {
@@ -335,9 +337,8 @@ static void delete_slot(struct outbox *outbox, struct outbox_slot *slot, uint64_
     if (slot->deleted) return;
     drop_manifest(outbox, slot);
     set_counted(outbox, slot, false);
-    bool heard_of = slot->sequence || slot->told || slot->unsure || slot->refused || slot->wanted;
-    slot->unsure = slot->refused = slot->wanted = false;
-    if (!heard_of) {
+    slot->unsure = slot->refused = false;
+    if (!slot->heard_of) {
         slot_forget(outbox, slot);
         return;
     }
@@ -458,7 +459,7 @@ size_t outbox_settle(struct outbox *outbox, const uint8_t (*keys)[DIGEST_KEY_BYT
         bool on_its_way = slot->state != OUTBOX_IDLE || slot->told || !slot->counted;
         if (!on_its_way && count && bsearch(slot->entry, keys, count, sizeof *keys, compare_keys)) {
             slot->refused = false;
-            slot->wanted = true;
+            slot->heard_of = true;
             on_wanted(arg, slot);
             wanted++;
         } else if (!on_its_way) {

@@ -59,7 +59,7 @@ struct outbox_slot {
     bool told;         // the platform holds the object: an OBJECT was written since the mark
     bool refused;      // the platform refused this very hash
     bool unsure;       // the platform may have it: nothing is queued, the next exchange of digests will tell
-    bool wanted;       // the platform lacks this state, and may have an older one
+    bool heard_of;     // the platform may have some state of it: gone, it needs a tombstone
     bool counted;      // its entry is in the tree
     uint8_t entry[DIGEST_ENTRY_BYTES];
     bool listed;           // seen by the running snapshot
