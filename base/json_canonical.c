@@ -120,15 +120,16 @@ static bool check_value(struct canonical *c)
 
 bool json_canonical_check(struct str text, size_t depth_max, size_t tokens_max, const struct json_canonical_look *look)
 {
+    for (size_t i = 0; look && i < look->part_count; i++)
+        look->parts[i].value = STR_EMPTY;
+    if (!str_starts(text, STR("{"))) return false;
     struct canonical c = {.at = text.at,
                           .end = text.at + text.len,
                           .depth_left = depth_max,
                           .tokens_left = tokens_max,
                           .outermost = depth_max - 1,
                           .look = look};
-    for (size_t i = 0; look && i < look->part_count; i++)
-        look->parts[i].value = STR_EMPTY;
-    return text.len && text.at[0] == '{' && check_value(&c) && c.at == c.end && (c.all < 0x80 || str_is_utf8(text));
+    return check_value(&c) && c.at == c.end && (c.all < 0x80 || str_is_utf8(text));
 }
 
 const char *json_canonical_skip(const char *at, const char *end, size_t depth_max, size_t *tokens_left)

@@ -179,9 +179,10 @@ class TunnelWriter(Client):
     """Over tunnels of a runtime of its own, a few reports at a time. What a tunnel did not acknowledge before it ended is told
     no more: something newer is."""
 
-    def __init__(self, index, platform, runtime, token, ledger, objects, seed):
+    def __init__(self, index, platform, runtime, token, ledger, objects, seed, leaves=0.1):
+        """leaves: how likely it is, after each few reports, that it opens another tunnel beside the one that it has."""
         super().__init__(f"tunnel-{index}", platform, token, ledger, objects, seed)
-        self.runtime, self.tunnels, self.rejected = runtime, 0, []
+        self.runtime, self.leaves, self.tunnels, self.rejected = runtime, leaves, 0, []
         self.old = None  # a tunnel that is superseded, not closed
 
     def talk(self):
@@ -201,7 +202,7 @@ class TunnelWriter(Client):
         try:
             while not self.stopping.is_set() and not keeps:
                 told = self.tell(tunnel)
-                keeps = self.random.random() < 0.1
+                keeps = self.random.random() < self.leaves
                 if not keeps:
                     self.wait(tunnel, told)
                 if self.old:

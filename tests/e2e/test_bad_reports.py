@@ -23,8 +23,8 @@ from report_tunnel import ReportTunnel, record
 
 sys.path.append(str(TOP / "tests/chaos"))
 
+from evidence import ledger_faults  # noqa: E402
 from ledger import Ledger  # noqa: E402
-from load import NAMESPACE as GOOD  # noqa: E402
 from load import TunnelWriter, Writer  # noqa: E402
 
 EVENTS = "/2.0/api/events"
@@ -67,8 +67,8 @@ def neighbour(platform, tmp_path_factory):
     mine = copy.copy(platform)
     mine.env = {**platform.env, "CULVERT_RUNTIME_TOKEN": runtime.token}
     port = int(platform.env["CULVERT_URL"].rsplit(":", 1)[1])
-    http = Writer(0, mine, lambda: Connection(mine, port, "localhost", True, 60), ledger, 10, 1)
-    tunnel = TunnelWriter(0, platform, runtime.name, runtime.token, ledger, 10, 2)
+    http = Writer(0, mine, lambda: Connection(mine, port, "localhost", True, 60), runtime.token, ledger, 10, 1)
+    tunnel = TunnelWriter(0, platform, runtime.name, runtime.token, ledger, 10, 2, leaves=0)
     everybody = [http, tunnel]
     memory, culvertd = platform.rss_kib("culvertd"), platform.pid("culvertd")
     for each in everybody:
@@ -79,13 +79,12 @@ def neighbour(platform, tmp_path_factory):
     for each in everybody:
         each.join(60)
     ledger.close()
-    rows = platform.psql(f"select name, labels ->> 'number' from resources where runtime = '{runtime.name}' and namespace = '{GOOD}' and not is_deleted")
-    stored = {name: int(number) for name, number in rows}
+    faults = ledger_faults(platform, ledger)
     runtime.delete()
     assert platform.pid("culvertd") == culvertd
     assert not [each.failure for each in everybody if each.failure]
     assert http.refused == 0 and tunnel.tunnels == 1 and not tunnel.rejected
-    assert not ledger.lost_states(stored)
+    assert not any(faults.values()), {what: found[:10] for what, found in faults.items() if found}
     assert platform.rss_kib("culvertd") - memory < MEMORY_KIB_MAX
 
 
@@ -98,7 +97,7 @@ def neighbour_goes_on(neighbour):
     def goes_on():
         with neighbour.lock:
             news = [name for name, number in neighbour.acked.items() if number > had.get(name, 0)]
-        return any(n.startswith("object") for n in news) and any(n.startswith("tunnel") for n in news)
+        return any(n.startswith("writer") for n in news) and any(n.startswith("tunnel") for n in news)
 
     wait_until(goes_on, 30, "the neighbour's reports flow")
 
