@@ -69,9 +69,10 @@ class Load:
             size = (0, 1000, 1000, 200000)[kind]
             door.request("GET", f"{self.service}/bytes/{size}", headers=headers)
             answer = door.getresponse()
-            wrong = len(answer.read()) != size
+            told = answer.read()
+            wrong = len(told) != size
         if answer.status != 200:
-            return f"status {answer.status} {answer.headers.get('culvert-cause')}", True
+            return f"status {answer.status} {answer.headers.get('culvert-cause')}: {told[:300]}", True
         return ("another body" if wrong else None), answer.will_close
 
     def _run(self, number):
