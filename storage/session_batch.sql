@@ -41,10 +41,11 @@ WITH asked AS MATERIALIZED (
            OFFSET 0) e ON true
       LEFT JOIN LATERAL (
            SELECT o.instance_id
-             FROM tunnel_sessions o
-             JOIN replica_leases l ON l.replica = o.replica AND l.expires_at > now()
-            WHERE o.account_id = $1 AND o.runtime = t.runtime AND o.epoch = e.epoch AND o.closed_at IS NULL
-              AND o.instance_id <> x.n
+             FROM (SELECT instance_id, replica FROM tunnel_sessions
+                    WHERE account_id = $1 AND runtime = t.runtime AND epoch = e.epoch AND closed_at IS NULL
+                      AND instance_id <> x.n
+                   OFFSET 0) o
+            WHERE EXISTS (SELECT FROM replica_leases l WHERE l.replica = o.replica AND l.expires_at > now() OFFSET 0)
            OFFSET 0) s ON true
       LEFT JOIN LATERAL (
            SELECT count(*) FILTER (WHERE p.close_reason = 'superseded' AND p.instance_id <> q.instance_id) AS take_overs,
@@ -52,7 +53,7 @@ WITH asked AS MATERIALIZED (
              FROM tunnel_sessions p
              LEFT JOIN tunnel_sessions q ON q.account_id = $1 AND q.runtime = p.runtime AND q.epoch = p.epoch + 1
             WHERE p.account_id = $1 AND p.runtime = t.runtime AND p.epoch > e.epoch - 20
-              AND p.closed_at > now() - interval '1 minute') h ON s.instance_id IS NOT NULL)
+              AND p.closed_at > now() - interval '1 minute' AND s.instance_id IS NOT NULL) h ON true)
 INSERT INTO runtime_epochs AS own (account_id, runtime, epoch, rivals_until, stood_by_at)
 SELECT a.account_id, a.runtime,
        1 + coalesce((SELECT greatest(p.epoch, p.fence_epoch) FROM report_positions p

@@ -184,6 +184,11 @@ void tunnel_ws_want_write(struct tunnel_ws *ws)
     if (ws->state == WS_OPEN && !ws->writing && !(ws->polled & UV_WRITABLE)) wake(ws);
 }
 
+void tunnel_ws_speak_first(struct tunnel_ws *ws)
+{
+    ws->speaks_first = true;
+}
+
 void tunnel_ws_close(struct tunnel_ws *ws, uint16_t status, bool now)
 {
     if (now) {
@@ -300,6 +305,8 @@ static void on_socket_readable(struct tunnel_ws *ws)
 {
     const uint8_t *at;
     size_t len;
+    if (ws->speaks_first && ws->turn_item.link) write_turn(ws);
+    if (ws->state == WS_DEAD) return;
     enum tls_pipe_result result = tls_pipe_fill(&ws->pipe, &at, &len);
     if (result == TLS_PIPE_AGAIN) return;
     if (result != TLS_PIPE_OK) {

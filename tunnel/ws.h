@@ -56,6 +56,9 @@ void tunnel_ws_set_user(struct tunnel_ws *ws, void *user);
 const char *tunnel_ws_remote(const struct tunnel_ws *ws);
 // Asks for on_writable; cheap to repeat. Never calls back from inside.
 void tunnel_ws_want_write(struct tunnel_ws *ws);
+// From now on what waits to be sent leaves before anything is read. For peers that are about to say that nothing more
+// may be begun: what had been begun by then would else be refused.
+void tunnel_ws_speak_first(struct tunnel_ws *ws);
 // Sends what on_writable still gives, then a Close frame with the status (RFC 6455 section 7.4.1) and waits a little
 // for the peer's. now: the transport is given up without a word. on_closed follows in a later turn either way.
 void tunnel_ws_close(struct tunnel_ws *ws, uint16_t status, bool now);

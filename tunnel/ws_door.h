@@ -64,6 +64,7 @@ struct tunnel_ws {
     bool wants_room;        // on_writable goes on when the socket is writable
     bool closing;           // tunnel_ws_close() was called
     bool says_words;        // the peer says that it lives without being asked
+    bool speaks_first;      // what waits is written before anything is read
     bool shut_wanted, shut; // FIN when everything has left
     char remote[LISTENER_REMOTE_BYTES];
     char network[INET6_ADDRSTRLEN]; // whose handshake it is, while it is one

@@ -193,7 +193,10 @@ static bool is_interim(const nghttp2_frame *frame)
 
 static int on_frame_send(nghttp2_session *h2, const nghttp2_frame *frame, void *arg)
 {
-    (void)arg;
+    const struct agent_session *session = arg;
+    // Behind the notice and not beside it: nghttp2 would let the PING go first.
+    if (frame->hd.type == NGHTTP2_GOAWAY && session->draining && !session->drained)
+        nghttp2_submit_ping(h2, NGHTTP2_FLAG_NONE, drain_mark);
     bool end = (frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS) &&
                (frame->hd.flags & NGHTTP2_FLAG_END_STREAM);
     // Answered before the request was complete: tell the platform to stop sending (RFC 9113 section 8.1). The two
@@ -379,7 +382,6 @@ void agent_session_drain(struct agent_session *session)
     if (session->draining) return;
     session->draining = true;
     nghttp2_submit_shutdown_notice(session->h2);
-    nghttp2_submit_ping(session->h2, NGHTTP2_FLAG_NONE, drain_mark);
     agent_session_wants_write(session);
 }
 
