@@ -380,7 +380,8 @@ static void session_tick_drain(struct tunnel_session *session, uint64_t now_ms)
     if (!session->drained_at_ms) {
         if (now_ms < session->drain_at_ms) return;
         session->drained_at_ms = now_ms;
-        tunnel_ws_speak_first(session->ws); // calls that are on their way when the agent's GOAWAY comes
+        if (session->ws)
+            tunnel_ws_speak_first(session->ws); // calls that are on their way when the agent's GOAWAY comes
         uint64_t left_ms = node->drain_deadline_ms > now_ms ? node->drain_deadline_ms - now_ms : 0;
         tunnel_session_send_control(session, &(struct wire_control){.type = WIRE_CONTROL_DRAIN,
                                                                     .deadline_ms = left_ms,

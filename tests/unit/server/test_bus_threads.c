@@ -23,6 +23,7 @@
 #include "server/bus/amqp_consumer.h"
 #include "server/bus/amqp_link.h"
 #include "server/bus/amqp_publisher.h"
+#include "tests/support/tally.h"
 
 enum { LOOPS = 2, SHARDS = 3, EACH = 400, IDS = LOOPS * EACH, BREAKS = 6, LEFT_OVER = 20 };
 
@@ -344,30 +345,18 @@ static struct bench {
     struct amqp_publisher *publisher;
     struct amqp_consumer *consumer;
     struct side sides[LOOPS];
-    pthread_mutex_t mutex; // guards the rest
-    pthread_cond_t changed;
+    struct tally tally; // its mutex guards the rest
     unsigned delivered[IDS + LOOPS * LEFT_OVER], confirmed, lost, done, closed, dropped;
-} bench = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+} bench = {.tally = TALLY_INITIALIZER};
 
 static void note(unsigned *count)
 {
-    pthread_mutex_lock(&bench.mutex);
-    ++*count;
-    pthread_cond_signal(&bench.changed);
-    pthread_mutex_unlock(&bench.mutex);
+    tally_note(&bench.tally, count);
 }
 
-static unsigned wait_until(unsigned *count, unsigned wanted)
+static unsigned wait_until(const unsigned *count, unsigned wanted)
 {
-    struct timespec limit;
-    clock_gettime(CLOCK_REALTIME, &limit);
-    limit.tv_sec += 60;
-    pthread_mutex_lock(&bench.mutex);
-    while (*count < wanted && pthread_cond_timedwait(&bench.changed, &bench.mutex, &limit) == 0)
-        continue;
-    unsigned reached = *count;
-    pthread_mutex_unlock(&bench.mutex);
-    return reached;
+    return tally_wait(&bench.tally, count, wanted);
 }
 
 static void publish(struct side *side, unsigned id);
@@ -423,10 +412,10 @@ static void on_delivery(void *ctx, struct amqp_delivery *delivery)
     unsigned id = (unsigned)strtoul(text, NULL, 10);
     assert_true(id < sizeof bench.delivered / sizeof *bench.delivered);
     assert_int_equal(amqp_delivery_shard(delivery) % LOOPS, side->index);
-    pthread_mutex_lock(&bench.mutex);
+    pthread_mutex_lock(&bench.tally.mutex);
     if (bench.delivered[id]++ == 0) bench.done++;
-    pthread_cond_signal(&bench.changed);
-    pthread_mutex_unlock(&bench.mutex);
+    pthread_cond_signal(&bench.tally.changed);
+    pthread_mutex_unlock(&bench.tally.mutex);
     amqp_delivery_settle(delivery, side->closed ? AMQP_KEPT : AMQP_APPLIED);
 }
 

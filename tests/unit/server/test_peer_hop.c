@@ -21,6 +21,7 @@
 #include "server/peer/peer_links.h"
 #include "server/peer/peer_stream.h"
 #include "server/peer/peer_tls.h"
+#include "tests/support/tally.h"
 
 enum { LOOPS = 2, AT_ONCE = 8, EACH = 40, BODY_BYTES = 150 * 1000, RENEWALS = 10 };
 
@@ -45,30 +46,18 @@ static struct bench {
     struct side door, sides[LOOPS];
     char address[32];
     uint8_t body[BODY_BYTES];
-    pthread_mutex_t mutex; // guards the rest
-    pthread_cond_t changed;
+    struct tally tally; // its mutex guards the rest
     unsigned done, failed, ready, closed;
-} bench = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+} bench = {.tally = TALLY_INITIALIZER};
 
 static void note(unsigned *count)
 {
-    pthread_mutex_lock(&bench.mutex);
-    ++*count;
-    pthread_cond_signal(&bench.changed);
-    pthread_mutex_unlock(&bench.mutex);
+    tally_note(&bench.tally, count);
 }
 
-static void wait_until(unsigned *count, unsigned wanted)
+static void wait_until(const unsigned *count, unsigned wanted)
 {
-    struct timespec limit;
-    clock_gettime(CLOCK_REALTIME, &limit);
-    limit.tv_sec += 60;
-    pthread_mutex_lock(&bench.mutex);
-    while (*count < wanted && pthread_cond_timedwait(&bench.changed, &bench.mutex, &limit) == 0)
-        continue;
-    unsigned reached = *count;
-    pthread_mutex_unlock(&bench.mutex);
-    assert_int_equal(reached, wanted);
+    assert_int_equal(tally_wait(&bench.tally, count, wanted), wanted);
 }
 
 static void ignore_fields(void *arg, int status, const struct tunnel_header *fields, size_t count)
