@@ -376,7 +376,7 @@ static void on_verdict(struct bus_letter *letter, void *ctx)
 static void on_dropped(struct bus_letter *letter)
 {
     mem_free(letter);
-    bench.dropped++;
+    note(&bench.dropped);
 }
 
 static void publish(struct side *side, unsigned id)
