@@ -14,7 +14,7 @@ CREATE TABLE culvert.rollouts (
     uid text COLLATE "C" NOT NULL,
     phase text COLLATE "C" NOT NULL,
     message text COLLATE "C",
-    strategy text COLLATE "C" NOT NULL CHECK (strategy IN ('canary', 'blueGreen', '')),
+    strategy text COLLATE "C" NOT NULL,
     revision bigint,
     desired_replicas bigint NOT NULL,
     revision_history_limit bigint NOT NULL,
@@ -33,9 +33,7 @@ CREATE TABLE culvert.rollouts (
     stable_hash text COLLATE "C",        -- pod-template-hash of the replica set
     current_hash text COLLATE "C",
     analysis jsonb NOT NULL DEFAULT '{}', -- step, background, prePromotion, postPromotion: name, status, message
-    PRIMARY KEY (account_id, runtime, cluster, api_group, kind, namespace, name),
-    FOREIGN KEY (account_id, runtime, cluster, api_group, kind, namespace, name) REFERENCES culvert.resources
-        ON DELETE CASCADE
+    PRIMARY KEY (account_id, runtime, cluster, api_group, kind, namespace, name)
 ) WITH (fillfactor = 80);
 
 CREATE TABLE culvert.replica_sets (
@@ -56,9 +54,7 @@ CREATE TABLE culvert.replica_sets (
     current_replicas bigint,
     ready_replicas bigint,
     available_replicas bigint,
-    PRIMARY KEY (account_id, runtime, cluster, api_group, kind, namespace, name),
-    FOREIGN KEY (account_id, runtime, cluster, api_group, kind, namespace, name) REFERENCES culvert.resources
-        ON DELETE CASCADE
+    PRIMARY KEY (account_id, runtime, cluster, api_group, kind, namespace, name)
 ) WITH (fillfactor = 80);
 CREATE INDEX replica_sets_owner ON culvert.replica_sets (account_id, runtime, cluster, namespace, owner_kind, owner_name);
 
@@ -77,7 +73,7 @@ CREATE TABLE culvert.analysis_runs (
     revision bigint,
     run_type text COLLATE "C",           -- Step, Background, PrePromotion, PostPromotion
     step_index bigint,
-    phase text COLLATE "C" CHECK (phase IN ('Pending', 'Running', 'Successful', 'Failed', 'Error', 'Inconclusive')),
+    phase text COLLATE "C",
     message text COLLATE "C",
     started_at timestamptz,
     successful bigint NOT NULL,          -- measurements over all metrics
@@ -85,9 +81,7 @@ CREATE TABLE culvert.analysis_runs (
     inconclusive bigint NOT NULL,
     errored bigint NOT NULL,
     metrics jsonb NOT NULL DEFAULT '[]', -- one a metric: name, phase, message and its counts
-    PRIMARY KEY (account_id, runtime, cluster, api_group, kind, namespace, name),
-    FOREIGN KEY (account_id, runtime, cluster, api_group, kind, namespace, name) REFERENCES culvert.resources
-        ON DELETE CASCADE
+    PRIMARY KEY (account_id, runtime, cluster, api_group, kind, namespace, name)
 ) WITH (fillfactor = 80);
 CREATE INDEX analysis_runs_owner ON culvert.analysis_runs (account_id, runtime, cluster, namespace, owner_kind, owner_name);
 
@@ -101,7 +95,7 @@ CREATE TABLE culvert.workflows (
     name text COLLATE "C" NOT NULL,
     uid text COLLATE "C" NOT NULL,
     version text COLLATE "C" NOT NULL,   -- of its API
-    phase text COLLATE "C" NOT NULL CHECK (phase IN ('Pending', 'Running', 'Succeeded', 'Failed', 'Error', 'Unknown')),
+    phase text COLLATE "C" NOT NULL,
     message text COLLATE "C",
     progress text COLLATE "C",
     started_at timestamptz,
@@ -146,53 +140,19 @@ BEGIN
 END
 $$;
 
--- Blobs that workflows name stay, too.
-GRANT SELECT ON culvert.workflows TO culvert_lookup;
+-- Whoever sweeps sees them.
+GRANT SELECT ON culvert.rollouts, culvert.replica_sets, culvert.analysis_runs, culvert.workflows TO culvert_lookup;
+GRANT DELETE ON culvert.rollouts, culvert.replica_sets, culvert.analysis_runs TO culvert_lookup;
 CREATE POLICY lookup ON culvert.workflows FOR SELECT TO culvert_lookup USING (true);
-GRANT CREATE ON SCHEMA culvert TO culvert_lookup;
 DO $$
 DECLARE
-    is_superuser boolean := (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user);
+    relation text;
 BEGIN
-    IF NOT is_superuser THEN
-        EXECUTE format('GRANT culvert_lookup TO %I', current_user);
-    END IF;
+    FOREACH relation IN ARRAY ARRAY['rollouts', 'replica_sets', 'analysis_runs'] LOOP
+        EXECUTE format('CREATE POLICY lookup ON culvert.%I FOR ALL TO culvert_lookup USING (true) WITH CHECK (false)', relation);
+    END LOOP;
 END
 $$;
-CREATE OR REPLACE FUNCTION culvert.reports_sweep(row_limit integer) RETURNS bigint
-LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog AS $$
-    DELETE FROM culvert.applications WHERE is_deleted AND received_at < now() - interval '7 days';
-    DELETE FROM culvert.resources WHERE is_deleted AND received_at < now() - interval '7 days';
-    WITH used AS (
-        SELECT account_id, unnest(ARRAY[manifest_sha256, desired_sha256, git_sha256]) AS sha256
-          FROM culvert.applications
-        UNION
-        SELECT account_id, unnest(ARRAY[manifest_sha256, desired_sha256, git_sha256])
-          FROM culvert.resources
-        UNION
-        SELECT account_id, manifest_sha256
-          FROM culvert.workflows),
-    unused AS (
-        SELECT m.account_id, m.sha256
-          FROM culvert.manifests m
-          LEFT JOIN used u ON u.account_id = m.account_id AND u.sha256 = m.sha256
-         WHERE m.touched_at < now() - interval '1 hour' AND u.sha256 IS NULL
-         LIMIT row_limit),
-    gone AS (
-        DELETE FROM culvert.manifests m
-         USING unused u
-         WHERE m.account_id = u.account_id AND m.sha256 = u.sha256 AND m.touched_at < now() - interval '1 hour'
-        RETURNING 1)
-    SELECT count(*) FROM gone
-$$;
-DO $$
-BEGIN
-    IF NOT (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user) THEN
-        EXECUTE format('REVOKE culvert_lookup FROM %I', current_user);
-    END IF;
-END
-$$;
-REVOKE CREATE ON SCHEMA culvert FROM culvert_lookup;
 
 -- What was reported before has no such rows: without its hash it counts as changed, and is told again.
 ALTER TABLE culvert.resources NO FORCE ROW LEVEL SECURITY;

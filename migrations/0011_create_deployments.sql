@@ -28,10 +28,9 @@ CREATE TABLE culvert.deployments (
     manifests_digest bytea,              -- and their manifests, in manifest_sets
     is_settled boolean NOT NULL DEFAULT true, -- its resources have had time to be reported
     recorded_at timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (account_id, runtime, namespace, name, uid, history_id, filed_at),
-    FOREIGN KEY (account_id, runtime) REFERENCES culvert.runtimes ON DELETE CASCADE
+    PRIMARY KEY (account_id, runtime, namespace, name, uid, history_id, filed_at)
 ) PARTITION BY RANGE (filed_at);
-CREATE INDEX deployments_newest ON culvert.deployments (account_id, filed_at);
+CREATE INDEX deployments_newest ON culvert.deployments (account_id, filed_at) WHERE filed_at > '-infinity';
 CREATE INDEX deployments_unsettled ON culvert.deployments (recorded_at) WHERE NOT is_settled;
 
 -- Manifests that were live together, named by the SHA-256 of what they are; several deployments may share one.
@@ -80,8 +79,7 @@ CREATE TABLE culvert.application_operations (
     epoch bigint NOT NULL,
     sequence bigint NOT NULL,
     observed_at timestamptz NOT NULL,
-    PRIMARY KEY (account_id, runtime, namespace, name, uid, started_at),
-    FOREIGN KEY (account_id, runtime) REFERENCES culvert.runtimes ON DELETE CASCADE
+    PRIMARY KEY (account_id, runtime, namespace, name, uid, started_at)
 ) PARTITION BY RANGE (started_at);
 CREATE INDEX application_operations_started ON culvert.application_operations (account_id, started_at);
 
@@ -187,24 +185,17 @@ EXCEPTION WHEN lock_not_available THEN
 END
 $$;
 
--- What the resources of an application are made of now, written to a deployment of it.
-CREATE FUNCTION culvert.deployment_capture(account text, runtime_name text, app_namespace text, app_name text,
-                                           app_uid text, number bigint) RETURNS void
+-- What the resources of an application are made of now: their images, and the name of the set of their manifests, which
+-- is kept. Nothing where there are none.
+CREATE FUNCTION culvert.deployment_live(account text, runtime_name text, app_namespace text, app_name text,
+                                        OUT images jsonb, OUT manifests_digest bytea)
 LANGUAGE plpgsql SET search_path = pg_catalog AS $$
 DECLARE
     live record;
 BEGIN
-    SELECT coalesce(jsonb_agg(jsonb_build_array(r.api_group, r.kind, r.namespace, r.name, encode(r.sha256, 'hex'))
-                              ORDER BY r.api_group, r.kind, r.namespace, r.name, r.cluster), '[]') AS objects,
-           coalesce(array_agg(DISTINCT r.sha256), '{}') AS sha256s,
-           (SELECT coalesce(jsonb_agg(i ORDER BY i), '[]')
-              FROM (SELECT DISTINCT i
-                      FROM culvert.resources o, jsonb_array_elements_text(o.images) i
-                     WHERE o.account_id = account AND o.runtime = runtime_name
-                       AND o.application_namespace = app_namespace AND o.application_name = app_name
-                       AND o.application_name <> '' AND NOT o.is_deleted AND o.owners = '[]'
-                     ORDER BY i
-                     LIMIT 500) images) AS images
+    SELECT jsonb_agg(jsonb_build_array(r.api_group, r.kind, r.namespace, r.name, encode(r.sha256, 'hex'))
+                     ORDER BY r.api_group, r.kind, r.namespace, r.name, r.cluster) AS objects,
+           array_agg(DISTINCT r.sha256) AS sha256s
       INTO live
       FROM (SELECT o.*, coalesce(o.desired_sha256, o.manifest_sha256) AS sha256
               FROM culvert.resources o
@@ -213,15 +204,36 @@ BEGIN
                AND coalesce(o.desired_sha256, o.manifest_sha256) IS NOT NULL
              ORDER BY o.api_group, o.kind, o.namespace, o.name, o.cluster
              LIMIT 10000) r;
-    IF live.objects <> '[]' THEN
-        INSERT INTO culvert.manifest_sets (account_id, digest, objects, sha256s)
-        VALUES (account, sha256(convert_to(live.objects::text, 'UTF8')), live.objects, live.sha256s)
-        ON CONFLICT (account_id, digest) DO UPDATE SET touched_at = now();
-        UPDATE culvert.deployments d
-           SET images = live.images, manifests_digest = sha256(convert_to(live.objects::text, 'UTF8'))
-         WHERE d.account_id = account AND d.runtime = runtime_name AND d.namespace = app_namespace AND d.name = app_name
-           AND d.uid = app_uid AND d.history_id = number;
+    IF live.objects IS NULL THEN
+        RETURN;
     END IF;
+    SELECT coalesce(jsonb_agg(i ORDER BY i), '[]')
+      INTO images
+      FROM (SELECT DISTINCT i
+              FROM culvert.resources o, jsonb_array_elements_text(o.images) i
+             WHERE o.account_id = account AND o.runtime = runtime_name AND o.application_namespace = app_namespace
+               AND o.application_name = app_name AND o.application_name <> '' AND NOT o.is_deleted AND o.owners = '[]'
+             ORDER BY i
+             LIMIT 500) used;
+    manifests_digest := sha256(convert_to(live.objects::text, 'UTF8'));
+    INSERT INTO culvert.manifest_sets (account_id, digest, objects, sha256s)
+    VALUES (account, manifests_digest, live.objects, live.sha256s)
+    ON CONFLICT (account_id, digest) DO UPDATE SET touched_at = now();
+END
+$$;
+
+-- Writes it to a deployment that is there.
+CREATE FUNCTION culvert.deployment_capture(account text, runtime_name text, app_namespace text, app_name text,
+                                           app_uid text, number bigint) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog AS $$
+DECLARE
+    live record;
+BEGIN
+    SELECT * INTO live FROM culvert.deployment_live(account, runtime_name, app_namespace, app_name);
+    UPDATE culvert.deployments d
+       SET images = live.images, manifests_digest = live.manifests_digest
+     WHERE live.manifests_digest IS NOT NULL AND d.account_id = account AND d.runtime = runtime_name
+       AND d.namespace = app_namespace AND d.name = app_name AND d.uid = app_uid AND d.history_id = number;
 END
 $$;
 
@@ -235,39 +247,44 @@ DECLARE
     kept_from timestamptz;
     newest bigint;
     ids bigint[];
-    entry record;
+    known bigint[];
     added bigint := 0;
-    is_live boolean := false;
+    live record;
 BEGIN
-    SELECT * INTO bounds FROM culvert.ledger_bounds;
-    SELECT history_floor INTO kept_from FROM culvert.accounts WHERE account_id = account;
     SELECT max(id), array_agg(id ORDER BY id) INTO newest, ids FROM jsonb_to_recordset(entries) AS h (id bigint);
-    FOR entry IN
-        SELECT *
-          FROM jsonb_to_recordset(entries) AS h (id bigint, revision text, revisions jsonb, deployed_at timestamptz,
-                                                 deploy_started_at timestamptz, initiator text, automated boolean,
-                                                 sources jsonb)
-    LOOP
-        CONTINUE WHEN EXISTS (
-            SELECT FROM culvert.deployments d
-             WHERE d.account_id = account AND d.runtime = runtime_name AND d.namespace = app_namespace
-               AND d.name = app_name AND d.uid = app_uid AND d.history_id = entry.id);
-        CONTINUE WHEN entry.deployed_at < kept_from AND entry.id < newest;
+    SELECT coalesce(array_agg(d.history_id), '{}')
+      INTO known
+      FROM culvert.deployments d
+     WHERE d.account_id = account AND d.runtime = runtime_name AND d.namespace = app_namespace AND d.name = app_name
+       AND d.uid = app_uid AND d.history_id = ANY (ids);
+    IF NOT known @> ids THEN
+        SELECT * INTO bounds FROM culvert.ledger_bounds;
+        SELECT history_floor INTO kept_from FROM culvert.accounts WHERE account_id = account;
+        SELECT NULL::jsonb AS images, NULL::bytea AS manifests_digest INTO live;
+        IF NOT newest = ANY (known)
+           AND EXISTS (SELECT FROM culvert.applications a
+                        WHERE a.account_id = account AND a.runtime = runtime_name AND a.namespace = app_namespace
+                          AND a.name = app_name AND a.uid = app_uid AND a.history_id = newest) THEN
+            SELECT * INTO live FROM culvert.deployment_live(account, runtime_name, app_namespace, app_name);
+        END IF;
         INSERT INTO culvert.deployments (account_id, runtime, namespace, name, uid, history_id, filed_at, revision,
                                          revisions, deployed_at, deploy_started_at, initiator, is_automated, sources,
-                                         is_settled)
-        VALUES (account, runtime_name, app_namespace, app_name, app_uid, entry.id,
-                CASE WHEN entry.deployed_at >= bounds.oldest AND entry.deployed_at < bounds.newest
-                     THEN entry.deployed_at ELSE 'epoch' END,
-                coalesce(nullif(entry.revision, ''), entry.revisions ->> 0, ''), entry.revisions, entry.deployed_at, entry.deploy_started_at,
-                entry.initiator, entry.automated, entry.sources, entry.id < newest);
-        added := added + 1;
-        is_live := is_live OR entry.id = newest;
-    END LOOP;
-    IF is_live AND EXISTS (SELECT FROM culvert.applications a
-                            WHERE a.account_id = account AND a.runtime = runtime_name AND a.namespace = app_namespace
-                              AND a.name = app_name AND a.uid = app_uid AND a.history_id = newest) THEN
-        PERFORM culvert.deployment_capture(account, runtime_name, app_namespace, app_name, app_uid, newest);
+                                         images, manifests_digest, is_settled)
+        SELECT DISTINCT ON (h.id)
+               account, runtime_name, app_namespace, app_name, app_uid, h.id,
+               CASE WHEN h.deployed_at >= bounds.oldest AND h.deployed_at < bounds.newest
+                    THEN h.deployed_at ELSE 'epoch' END,
+               coalesce(nullif(h.revision, ''), h.revisions ->> 0, ''), h.revisions, h.deployed_at, h.deploy_started_at,
+               h.initiator, h.automated, h.sources, CASE WHEN h.id = newest THEN live.images END,
+               CASE WHEN h.id = newest THEN live.manifests_digest END, h.id < newest
+          FROM ROWS FROM (jsonb_to_recordset(entries)
+                          AS (id bigint, revision text, revisions jsonb, deployed_at timestamptz,
+                              deploy_started_at timestamptz, initiator text, automated boolean, sources jsonb))
+               WITH ORDINALITY AS h (id, revision, revisions, deployed_at, deploy_started_at, initiator, automated,
+                                     sources, place)
+         WHERE NOT h.id = ANY (known) AND NOT coalesce(h.id < newest AND h.deployed_at < kept_from, false)
+         ORDER BY h.id, h.place;
+        GET DIAGNOSTICS added = ROW_COUNT;
     END IF;
     UPDATE culvert.applications a
        SET ledger_uid = app_uid, ledger_ids = ids
@@ -330,7 +347,8 @@ BEGIN
     WITH old AS (
         SELECT d.account_id, d.runtime, d.namespace, d.name, d.uid, d.history_id, d.filed_at
           FROM culvert.accounts c
-          JOIN culvert.deployments d ON d.account_id = c.account_id AND d.filed_at < c.history_floor
+          JOIN culvert.deployments d
+            ON d.account_id = c.account_id AND d.filed_at > '-infinity' AND d.filed_at < c.history_floor
           LEFT JOIN culvert.applications a
                  ON a.account_id = d.account_id AND a.runtime = d.runtime AND a.namespace = d.namespace
                 AND a.name = d.name AND a.uid = d.uid AND a.history_id = d.history_id AND NOT a.is_deleted
@@ -464,63 +482,19 @@ GRANT CREATE ON SCHEMA culvert TO culvert_lookup;
 DO $$
 DECLARE
     is_superuser boolean := (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user);
+    function_name text;
 BEGIN
     IF NOT is_superuser THEN
         EXECUTE format('GRANT culvert_lookup TO %I', current_user);
     END IF;
-END
-$$;
--- Tombstones that are a week old, then blobs that nothing refers to: what rows, workflows and the ledger name stays.
-CREATE OR REPLACE FUNCTION culvert.reports_sweep(row_limit integer) RETURNS bigint
-LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog SET lock_timeout = '300ms' AS $$
-    DELETE FROM culvert.applications
-     WHERE ctid = ANY (ARRAY(SELECT ctid FROM culvert.applications
-                              WHERE is_deleted AND received_at < now() - interval '7 days'
-                              LIMIT row_limit))
-       AND is_deleted AND received_at < now() - interval '7 days';
-    DELETE FROM culvert.resources
-     WHERE ctid = ANY (ARRAY(SELECT ctid FROM culvert.resources
-                              WHERE is_deleted AND received_at < now() - interval '7 days'
-                              LIMIT row_limit))
-       AND is_deleted AND received_at < now() - interval '7 days';
-    WITH used AS (
-        SELECT account_id, unnest(ARRAY[manifest_sha256, desired_sha256, git_sha256]) AS sha256
-          FROM culvert.applications
-        UNION
-        SELECT account_id, unnest(ARRAY[manifest_sha256, desired_sha256, git_sha256])
-          FROM culvert.resources
-        UNION
-        SELECT account_id, manifest_sha256
-          FROM culvert.workflows
-        UNION
-        SELECT account_id, unnest(sha256s)
-          FROM culvert.manifest_sets),
-    unused AS (
-        SELECT m.account_id, m.sha256
-          FROM culvert.manifests m
-          LEFT JOIN used u ON u.account_id = m.account_id AND u.sha256 = m.sha256
-         WHERE m.touched_at < now() - interval '1 hour' AND u.sha256 IS NULL
-         LIMIT row_limit),
-    gone AS (
-        DELETE FROM culvert.manifests m
-         USING unused u
-         WHERE m.account_id = u.account_id AND m.sha256 = u.sha256 AND m.touched_at < now() - interval '1 hour'
-        RETURNING 1)
-    SELECT count(*) FROM gone
-$$;
-
-DO $$
-DECLARE
-    is_superuser boolean := (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user);
-    function_name text;
-BEGIN
     FOREACH function_name IN ARRAY ARRAY['ledger_is_empty(timestamptz, timestamptz)', 'ledger_floor()',
                                          'deployments_settle(integer)', 'history_sweep(integer, integer)'] LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION culvert.%s FROM PUBLIC', function_name);
         EXECUTE format('ALTER FUNCTION culvert.%s OWNER TO culvert_lookup', function_name);
         EXECUTE format('GRANT EXECUTE ON FUNCTION culvert.%s TO culvert_app, %I', function_name, current_user);
     END LOOP;
-    FOREACH function_name IN ARRAY ARRAY['deployment_capture(text, text, text, text, text, bigint)',
+    FOREACH function_name IN ARRAY ARRAY['deployment_live(text, text, text, text)',
+                                         'deployment_capture(text, text, text, text, text, bigint)',
                                          'deployments_add(text, text, text, text, text, jsonb)',
                                          'ledger_partitions()'] LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION culvert.%s FROM PUBLIC', function_name);

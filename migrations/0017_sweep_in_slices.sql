@@ -83,6 +83,12 @@ BEGIN
 END
 $$;
 
+-- Binaries that know of no slices, nor of what else refers to blobs by now, take one at random.
+CREATE OR REPLACE FUNCTION culvert.reports_sweep(row_limit integer) RETURNS bigint
+LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog AS $$
+    SELECT culvert.reports_sweep(row_limit, floor(random() * 16)::integer)
+$$;
+
 DO $$
 DECLARE
     is_superuser boolean := (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user);
