@@ -85,8 +85,12 @@ static void old_weeks_go(void **state)
     struct database *database = database_of(state);
     char text[256];
     database_query(NULL, "SELECT culvert.cloud_events_partitions(3650)", text, sizeof text);
+    // Made beside the table, as the product makes one: PARTITION OF shuts the events and then asks for the runtimes,
+    // against whoever deletes a runtime and with it its events.
+    database_query(NULL, "CREATE TABLE culvert.cloud_events_20200106 (LIKE culvert.cloud_events INCLUDING ALL)", text,
+                   sizeof text);
     database_query(NULL,
-                   "CREATE TABLE culvert.cloud_events_20200106 PARTITION OF culvert.cloud_events "
+                   "ALTER TABLE culvert.cloud_events ATTACH PARTITION culvert.cloud_events_20200106 "
                    "FOR VALUES FROM ('2020-01-06') TO ('2020-01-13')",
                    text, sizeof text);
     assert_int_equal(keep(database, 36500).count, 0);
