@@ -4,6 +4,9 @@ import tempfile
 
 import pytest
 
+# Before they are imported: so that their asserts show what was compared, as those of test files do.
+pytest.register_assert_rewrite(*(file.stem for file in pathlib.Path(__file__).parent.glob("*.py") if not file.stem.startswith("test_") and file.stem != "conftest"))
+
 from ingress_origin import IngressServices
 from platform_under_test import Platform
 

@@ -8,27 +8,12 @@ import signal
 import socket
 import ssl
 import subprocess
-import time
 import urllib.parse
+
+from waiting import wait_until
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 START_SECONDS_MAX = 240
-
-
-def wait_until(condition, seconds=30, what="the condition"):
-    """Polls until condition() is true (its value is returned); an exception counts as not yet."""
-    deadline = time.monotonic() + seconds
-    last = None
-    while time.monotonic() < deadline:
-        try:
-            value = condition()
-            if value:
-                return value
-            last = value
-        except Exception as error:  # the platform may be restarting under us
-            last = error
-        time.sleep(0.05)
-    raise AssertionError(f"{what} did not come true in {seconds} s; last: {last!r}")
 
 
 class Answer:
