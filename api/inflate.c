@@ -3,6 +3,9 @@
 #include <limits.h>
 #include <stdint.h>
 #include <zlib.h>
+#ifdef CULVERT_HAS_LIBDEFLATE
+#include <libdeflate.h>
+#endif
 
 #include "base/mem.h"
 
@@ -24,6 +27,13 @@ static void give_memory(voidpf opaque, voidpf at)
 {
     (void)opaque;
     mem_free(at);
+}
+
+static void start(z_stream *stream, struct str body)
+{
+    // zlib's input is not const for historical reasons only.
+    stream->next_in = (Bytef *)(uintptr_t)body.at;
+    stream->avail_in = (uInt)body.len;
 }
 
 struct budget {
@@ -68,17 +78,41 @@ static size_t told_size(const struct budget *budget, const struct strbuf *out)
     return told <= most ? told : 0;
 }
 
-// In one go into the place where it stays: zlib then needs no window. False, and nothing is changed, when the body is
-// not what it says; the slower way finds out what is wrong with it.
-static bool inflate_at_once(z_stream *stream, const struct budget *budget, struct strbuf *out)
+#ifdef CULVERT_HAS_LIBDEFLATE
+// Bodies that are whole and say how long they become are what it is made for: it takes a third of zlib's time.
+static bool inflate_whole(struct str body, char *to, size_t told)
+{
+    struct libdeflate_decompressor *decompressor = libdeflate_alloc_decompressor();
+    size_t used = 0, made = 0;
+    if (!decompressor) return false;
+    enum libdeflate_result result =
+        libdeflate_gzip_decompress_ex(decompressor, body.at, body.len, to, told, &used, &made);
+    libdeflate_free_decompressor(decompressor);
+    return result == LIBDEFLATE_SUCCESS && used == body.len && made == told;
+}
+#else
+// In one go zlib needs no window.
+static bool inflate_whole(struct str body, char *to, size_t told)
+{
+    z_stream stream = {.zalloc = take_memory, .zfree = give_memory};
+    if (inflateInit2(&stream, GZIP_WINDOW_BITS) != Z_OK) return false;
+    start(&stream, body);
+    stream.next_out = (Bytef *)to;
+    stream.avail_out = (uInt)told;
+    bool is_good = inflate(&stream, Z_FINISH) == Z_STREAM_END && stream.avail_out == 0 && stream.avail_in == 0;
+    inflateEnd(&stream);
+    return is_good;
+}
+#endif
+
+// Into the place where it stays. False, and nothing is changed, when the body is not what it says; the slower way finds
+// out what is wrong with it.
+static bool inflate_at_once(const struct budget *budget, struct strbuf *out)
 {
     size_t told = told_size(budget, out);
-    if (!told) return false;
-    stream->next_out = (Bytef *)strbuf_reserve(out, told);
-    stream->avail_out = (uInt)told;
-    bool is_good = inflate(stream, Z_FINISH) == Z_STREAM_END && stream->avail_out == 0 && stream->avail_in == 0;
-    if (is_good) strbuf_commit(out, told);
-    return is_good;
+    if (!told || !inflate_whole(budget->body, strbuf_reserve(out, told), told)) return false;
+    strbuf_commit(out, told);
+    return true;
 }
 
 static enum error_code pump(z_stream *stream, struct budget *budget, struct strbuf *out, struct error *err)
@@ -103,11 +137,15 @@ static enum error_code pump(z_stream *stream, struct budget *budget, struct strb
     }
 }
 
-static void start(z_stream *stream, struct str body)
+static enum error_code inflate_in_steps(struct budget *budget, struct strbuf *out, struct error *err)
 {
-    // zlib's input is not const for historical reasons only.
-    stream->next_in = (Bytef *)(uintptr_t)body.at;
-    stream->avail_in = (uInt)body.len;
+    z_stream stream = {.zalloc = take_memory, .zfree = give_memory};
+    if (inflateInit2(&stream, GZIP_WINDOW_BITS) != Z_OK)
+        return error_set(err, ERROR_INTERNAL, "zlib: %s", stream.msg ? stream.msg : "does not start");
+    start(&stream, budget->body);
+    enum error_code code = pump(&stream, budget, out, err);
+    inflateEnd(&stream);
+    return code;
 }
 
 enum error_code inflate_gzip(struct str body, size_t bytes_max, unsigned ratio_max, struct strbuf *out,
@@ -115,20 +153,11 @@ enum error_code inflate_gzip(struct str body, size_t bytes_max, unsigned ratio_m
 {
     if (body.len > INT_MAX) return error_set(err, ERROR_TOO_LARGE, "gzip of %zu bytes", body.len);
     if (body.len == 0) return error_set(err, ERROR_INVALID, "gzip at byte 0: the body is empty");
-    z_stream stream = {.zalloc = take_memory, .zfree = give_memory};
-    if (inflateInit2(&stream, GZIP_WINDOW_BITS) != Z_OK)
-        return error_set(err, ERROR_INTERNAL, "zlib: %s", stream.msg ? stream.msg : "does not start");
-    start(&stream, body);
     struct budget budget = {.body = body, .bytes_max = bytes_max, .ratio_max = ratio_max ? ratio_max : 1};
     size_t before = out->len;
     bool was_over = out->overflow;
-    enum error_code code = ERROR_NONE;
-    if (!inflate_at_once(&stream, &budget, out)) {
-        start(&stream, body);
-        code = inflateReset(&stream) == Z_OK ? pump(&stream, &budget, out, err)
-                                             : error_set(err, ERROR_INTERNAL, "zlib: does not start again");
-    }
-    inflateEnd(&stream);
+    if (inflate_at_once(&budget, out)) return ERROR_NONE;
+    enum error_code code = inflate_in_steps(&budget, out, err);
     if (code != ERROR_NONE) {
         out->len = before;
         out->overflow = was_over;

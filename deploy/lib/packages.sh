@@ -1,7 +1,7 @@
 # What Culvert needs from Debian 12, by purpose. Sourced by deploy/quickstart and tests/run.
 
 packages_build="build-essential cmake ninja-build pkg-config libh2o-dev libuv1-dev
- libnghttp2-dev libpq-dev libhiredis-dev librabbitmq-dev libssl-dev libjansson-dev libzstd-dev zlib1g-dev
+ libnghttp2-dev libpq-dev libhiredis-dev librabbitmq-dev libssl-dev libjansson-dev libzstd-dev zlib1g-dev libdeflate-dev
  libcurl4-openssl-dev libyaml-dev"
 packages_run="postgresql-15 redis-server openssl curl python3 ca-certificates"
 packages_replicas="haproxy"
