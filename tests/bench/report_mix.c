@@ -6,7 +6,14 @@
 #include "base/mem.h"
 #include "base/strbuf.h"
 
-enum { AGAIN_MAX = 256, AGAIN_SHARE = 10, TEXT_MAX = 4 * 1024 * 1024, APPLICATION_OBJECTS = 20, PROGRESS = 97 };
+enum {
+    AGAIN_MAX = 256,
+    AGAIN_SHARE = 10,
+    TEXT_MAX = 4 * 1024 * 1024,
+    APPLICATION_OBJECTS = 20,
+    PROGRESS = 97,
+    METADATA = 600
+};
 
 struct report_mix {
     char runtime[64];
@@ -138,7 +145,7 @@ static void add_data(struct strbuf *out, uint64_t *state, size_t bytes, uint32_t
 {
     strbuf_addf(out, "\"data\":{\"revision\":\"%u\",\"settings\":[", revision);
     add_variables(out, state, bytes);
-    strbuf_add_c(out, "]}}");
+    strbuf_add_c(out, "]},");
 }
 
 static void add_application(struct strbuf *out, uint64_t *state, size_t bytes, uint32_t revision)
@@ -208,12 +215,13 @@ static void show(struct report_mix *mix, size_t i, uint32_t revision, struct str
     strbuf_addf(m, "{\"apiVersion\":\"%s%s%s\",", kind->group, *kind->group ? "/" : "", kind->version);
     bool is_data = strcmp(kind->kind, "ConfigMap") == 0 || strcmp(kind->kind, "Service") == 0 ||
                    strcmp(kind->kind, "Ingress") == 0;
+    if (is_data) add_data(m, &state, bytes > METADATA ? bytes - METADATA : 0, revision);
     strbuf_addf(m, "\"kind\":\"%s\",", kind->kind);
     add_metadata(m, mix, out, revision);
     if (is_application)
         add_application(m, &state, bytes, revision);
     else if (is_data)
-        add_data(m, &state, bytes, revision);
+        m->at[m->len - 1] = '}'; // nothing comes behind the metadata
     else
         add_workload(m, &state, bytes, revision, strcmp(kind->kind, "Pod") != 0);
     out->manifest = strbuf_str(m);
