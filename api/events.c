@@ -7,6 +7,7 @@
 #include "api/event_source.h"
 #include "base/clock.h"
 #include "base/id.h"
+#include "base/json_region.h"
 
 static const int64_t ahead_ms_max = 24 * 3600 * INT64_C(1000);
 
@@ -261,11 +262,13 @@ enum error_code events_parse(enum events_form form, struct str json, struct str 
 {
     struct report report = {.source = REPORT_FROM_HTTP, .account_id = account_id, .runtime = runtime};
     json_t *body = NULL;
+    json_region_begin();
     enum error_code code = event_document_decode(json, "body", &body, err);
     if (code == ERROR_NONE)
         code = form == EVENTS_DRAFT ? read_draft(&report, body, received_at_ms, arena, err)
                                     : read_wrapped(&report, body, received_at_ms, arena, err);
     json_decref(body);
+    json_region_end();
     if (code == ERROR_NONE) *out = report;
     return code;
 }

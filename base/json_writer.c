@@ -1,12 +1,11 @@
 #include "base/json_writer.h"
 
 #include <stdint.h>
-#include <stdlib.h>
 
 #include "base/json_text.h"
 #include "base/mem.h"
 
-enum { KEYS_INLINE = 32 };
+enum { KEYS_INLINE = 32, REAL_BYTES_MAX = 128 };
 
 struct member {
     struct str key;
@@ -87,9 +86,12 @@ static void write_array(struct strbuf *out, const json_t *array, bool sorted)
 // As jansson writes it.
 static void write_real(struct strbuf *out, const json_t *value)
 {
-    char *text = json_dumps(value, JSON_ENCODE_ANY);
-    strbuf_add_c(out, text ? text : "null");
-    free(text);
+    char text[REAL_BYTES_MAX];
+    size_t len = json_dumpb(value, text, sizeof text, JSON_ENCODE_ANY);
+    if (len > 0 && len <= sizeof text)
+        strbuf_add(out, text, len);
+    else
+        strbuf_add_c(out, "null");
 }
 
 void json_writer_write(struct strbuf *out, const json_t *value, bool sorted)

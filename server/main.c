@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 
+#include "base/json_region.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
@@ -211,6 +212,7 @@ int main(int argc, char **argv)
 #ifndef __SANITIZE_ADDRESS__   // whose leak check has to read its own process
     prctl(PR_SET_DUMPABLE, 0); // tokens pass through this memory
 #endif
+    json_region_install();
     struct process process = {.config = mem_zalloc(sizeof *process.config)};
     int status = read_arguments(argc, argv, &process.arguments);
     if (status == EXIT_DONE) status = run(&process);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/json_region.h"
 #include "base/mem.h"
 #include "culvert_statements.h"
 #include "storage/report_plan.h"
@@ -218,7 +219,9 @@ void report_batch_fill(struct report_batch *batch, struct pg_batch *to, const st
     struct runtime_mark *marks = mark_runtimes(&plan, reports, batch->count, &runtime_count);
     for (size_t i = 0; i < batch->count; i++) {
         batch->items[i].runtime = find_runtime(marks, runtime_count, reports[i].runtime);
+        json_region_begin();
         plan_item(batch, &plan, &reports[i], i);
+        json_region_end();
     }
     pg_batch_add(to, &statement_report_by_key, 0, NULL);
     for (size_t i = 0; i < runtime_count; i++)
