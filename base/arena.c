@@ -31,12 +31,17 @@ static struct block *block_create(size_t cap, struct block *next)
     return block;
 }
 
-struct arena *arena_create(size_t bytes_max)
+struct arena *arena_create_sized(size_t first_bytes, size_t bytes_max)
 {
     struct arena *arena = mem_zalloc(sizeof *arena);
     arena->max = bytes_max ? bytes_max : default_bytes_max;
-    arena->newest = block_create(BLOCK_BYTES, NULL);
+    arena->newest = block_create(first_bytes, NULL);
     return arena;
+}
+
+struct arena *arena_create(size_t bytes_max)
+{
+    return arena_create_sized(BLOCK_BYTES, bytes_max);
 }
 
 void arena_destroy(struct arena *arena)

@@ -11,6 +11,8 @@ struct arena;
 
 // bytes_max: the most it may ever hold; 0 means 64 MiB.
 struct arena *arena_create(size_t bytes_max);
+// The same, with room for first_bytes at once and none beside them: for what is small, is kept and has a known size.
+struct arena *arena_create_sized(size_t first_bytes, size_t bytes_max);
 void arena_destroy(struct arena *arena); // NULL is fine
 void arena_reset(struct arena *arena);   // forgets the content, keeps the first block
 

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "tunnel/relay.h"
+#include "tunnel/stream_kept.h"
 
 enum call_place {
     CALL_WAITS,  // for a tunnel that was here a moment ago
@@ -35,8 +36,10 @@ struct tunnel_call {
     bool ended;                // its request is complete
     bool over;                 // unlisted; freed when the last callback has returned
     unsigned depth;            // callbacks running
-    unsigned letters, returns; // CALL_FAR: sent since it went there; how often the first came back
-    bool accepted;             // CALL_FAR: something came from there, so nothing comes back any more
+    unsigned returns;          // how often it came back
+    unsigned letters;          // CALL_FAR: sent since it went there
+    size_t first_bytes;        // CALL_FAR: of the body, in the first of them
+    bool accepted;             // nothing comes back any more, or could be put together again
     struct relay_letter *kept; // CALL_FAR: what was sent after the first letter, until then; NULL: nothing
     struct turn_item turn;
 };
@@ -111,6 +114,8 @@ static struct relay_letter *call_outbox(struct tunnel_call *call)
     return call->outbox;
 }
 
+static void call_go_on(struct tunnel_call *call);
+
 static void call_on_turn(struct turn_item *item)
 {
     struct tunnel_call *call = (struct tunnel_call *)((char *)item - offsetof(struct tunnel_call, turn));
@@ -118,12 +123,18 @@ static void call_on_turn(struct turn_item *item)
         call_fail(call, call->cause, call->detail);
         return;
     }
+    if (call->place == CALL_WAITS) {
+        call_go_on(call);
+        return;
+    }
     if (call->place != CALL_FAR || !call->outbox) return;
     struct relay_letter *letter = call->outbox;
     call->outbox = NULL;
-    if (call->letters++ && !call->accepted) { // the first may yet come back, and this would be lost
+    if (call->letters++ == 0) {
+        call->first_bytes = letter->data.len;
+    } else if (!call->accepted) { // the first may yet come back, and this would be lost
         if (!call->kept) call->kept = relay_letter_create(call->node->index, call->key);
-        if (!relay_letter_append(call->kept, letter)) call_accept(call);
+        if (!relay_letter_append(call->kept, letter, 0)) call_accept(call);
     }
     if (!relay_letter_post(call->node->broker, call->far, letter))
         call_fail(call, TUNNEL_CAUSE_TUNNEL_LOST, "the session's node stopped");
@@ -197,38 +208,25 @@ static void call_on_fail(void *arg, enum tunnel_cause cause, const char *detail)
     call_fail(arg, cause, detail);
 }
 
+static void call_on_back(void *arg, struct relay_letter *back, enum tunnel_cause cause, const char *detail)
+{
+    struct tunnel_call *call = arg;
+    call->stream = NULL;
+    tunnel_call_take_back(call, back, cause, detail);
+}
+
 const struct tunnel_stream_events tunnel_call_stream_events = {.on_info = call_on_info,
                                                                .on_head = call_on_head,
                                                                .on_data = call_on_data,
                                                                .on_trailers = call_on_trailers,
                                                                .on_taken = call_on_taken,
                                                                .on_end = call_on_end,
-                                                               .on_fail = call_on_fail};
+                                                               .on_fail = call_on_fail,
+                                                               .on_back = call_on_back};
 
 // ---- finding the session -------------------------------------------------------------------------------------
 
-static void call_go_here(struct tunnel_call *call, uint64_t session_id, const struct tunnel_request *request)
-{
-    struct tunnel_session *session = id_map_get(&call->node->sessions, session_id);
-    if (!session) {
-        call_fail_later(call, TUNNEL_CAUSE_NO_TUNNEL, "the session has just ended");
-        return;
-    }
-    enum tunnel_cause cause;
-    struct error err;
-    call->place = CALL_HERE;
-    call->stream = tunnel_stream_open(session, request, false, &tunnel_call_stream_events, call, &cause, &err);
-    if (!call->stream) {
-        call_fail_later(call, cause, err.text);
-        return;
-    }
-    // What the caller wrote while it waited.
-    if (call->outbox && call->outbox->data.len) tunnel_stream_write_queue(call->stream, &call->outbox->data);
-    if (call->outbox && call->outbox->end)
-        tunnel_stream_end(call->stream, call->outbox->trailers.at, call->outbox->trailers.count);
-    call_free_outbox(call);
-}
-
+// Into the outbox: from there it goes to the stream, which keeps it while it may have to be opened again.
 static bool call_keep_request(struct tunnel_call *call, const struct tunnel_request *request)
 {
     struct relay_letter *letter = call_outbox(call);
@@ -244,14 +242,33 @@ static bool call_keep_request(struct tunnel_call *call, const struct tunnel_requ
     return true;
 }
 
-static void call_go_far(struct tunnel_call *call, struct tunnel_session_ref ref, const struct tunnel_request *request)
+static void call_go_here(struct tunnel_call *call, uint64_t session_id)
 {
-    call->place = CALL_FAR;
+    struct tunnel_session *session = id_map_get(&call->node->sessions, session_id);
+    if (!session) {
+        call_fail_later(call, TUNNEL_CAUSE_NO_TUNNEL, "the session has just ended");
+        return;
+    }
+    enum tunnel_cause cause;
+    struct error err;
+    struct relay_letter *letter = call->outbox; // with what the caller wrote while it waited
+    call->stream =
+        tunnel_stream_open(session, &letter->request->request, false, &tunnel_call_stream_events, call, &cause, &err);
+    if (!call->stream) {
+        call_fail_later(call, cause, err.text);
+        return;
+    }
+    stream_kept_take(call->stream, letter->request);
+    letter->request = NULL;
+    if (letter->data.len) tunnel_stream_write_queue(call->stream, &letter->data);
+    if (letter->end) tunnel_stream_end(call->stream, letter->trailers.at, letter->trailers.count);
+    call_free_outbox(call);
+}
+
+static void call_go_far(struct tunnel_call *call, struct tunnel_session_ref ref)
+{
     call->far = ref.node;
     call->letters = 0;
-    call->accepted = false;
-    call_free_kept(call);
-    if (!call_keep_request(call, request)) return;
     call->outbox->open = true;
     call->outbox->session = ref.id;
 }
@@ -263,10 +280,15 @@ static bool call_go(struct tunnel_call *call, const struct tunnel_request *reque
     if (!tunnel_directory_find(call->node->broker->directory, request->account_id, request->runtime, request->epoch,
                                &ref))
         return false;
-    if (ref.node == call->node->index)
-        call_go_here(call, ref.id, request);
+    bool here = ref.node == call->node->index;
+    call->place = here ? CALL_HERE : CALL_FAR;
+    call->accepted = false;
+    call_free_kept(call);
+    if (!call_keep_request(call, request)) return true;
+    if (here)
+        call_go_here(call, ref.id);
     else
-        call_go_far(call, ref, request);
+        call_go_far(call, ref);
     return true;
 }
 
@@ -307,14 +329,19 @@ static bool call_go_away(struct tunnel_call *call, const struct tunnel_request *
     return true;
 }
 
-// Where a call goes whose runtime has no session in this process. What was written so far is in the outbox.
+// Where a call goes that waits, with what was written so far, or came back.
 static void call_go_on(struct tunnel_call *call)
 {
     const struct relay_letter *letter = call->outbox;
     const struct tunnel_request *request = &letter->request->request;
     if (call_go(call, request)) return;
-    if (!call_go_away(call, request)) {
-        call->wait_until_ms = clock_mono_ms() + TUNNEL_CALL_WAIT_MS; // and is looked for at each tick
+    if (request->epoch) { // another replica's, which will look where the runtime is now
+        call_fail_later(call, TUNNEL_CAUSE_NO_TUNNEL, "the session has just ended");
+        return;
+    }
+    if (!call_go_away(call, request)) { // it is looked for at each tick
+        if (clock_mono_ms() >= call->wait_until_ms)
+            call_fail_later(call, TUNNEL_CAUSE_NO_TUNNEL, "the runtime has no tunnel");
         return;
     }
     if (letter->data.len) call_carrier(call)->write(call->away, byte_queue_front(&letter->data), letter->data.len);
@@ -322,23 +349,36 @@ static void call_go_on(struct tunnel_call *call)
     call_free_outbox(call);
 }
 
-void tunnel_call_take_back(struct tunnel_call *call, struct relay_letter *letter)
+// Puts what was written together again: what came back, what the relay had not been told of yet, what was not sent.
+static bool call_collect(struct tunnel_call *call, struct relay_letter *letter)
+{
+    if (call->accepted) return false; // something may be missing
+    if (call->kept && !relay_letter_append(letter, call->kept, letter->data.len - call->first_bytes)) return false;
+    return !call->outbox || relay_letter_append(letter, call->outbox, 0);
+}
+
+void tunnel_call_take_back(struct tunnel_call *call, struct relay_letter *letter, enum tunnel_cause cause,
+                           const char *detail)
 {
     enum { RETURNS_MAX = 3 };
-    bool lost = call->accepted || call->returns++ == RETURNS_MAX || letter->request->request.epoch;
-    if (!lost && call->kept) lost = !relay_letter_append(letter, call->kept);
-    if (!lost && call->outbox) lost = !relay_letter_append(letter, call->outbox); // not sent yet
-    if (lost) { // something may be missing; or it is another replica's to look again
+    const struct tunnel_meter *meter = &call->node->broker->meter;
+    if (call->returns++ == RETURNS_MAX || !call_collect(call, letter)) {
+        metric_add(meter->given_up, 1);
         relay_letter_free(letter);
-        call_fail(call, TUNNEL_CAUSE_NO_TUNNEL, "the session has just ended");
+        call_fail(call, cause, detail);
         return;
     }
+    metric_add(meter->opened_again, 1);
     call_free_kept(call);
     call_free_outbox(call);
     turn_remove(&call->node->turn, &call->turn);
+    letter->caller = call->node->index;
+    letter->key = call->key;
     call->place = CALL_WAITS;
     call->outbox = letter;
-    call_go_on(call);
+    call->wait_until_ms = clock_mono_ms() + TUNNEL_CALL_WAIT_MS;
+    // An agent that has too much to do is asked again after a tick.
+    if (cause != TUNNEL_CAUSE_OVERLOADED) turn_add(&call->node->turn, &call->turn);
 }
 
 bool tunnel_call_waits(const struct tunnel_call *call)
@@ -353,9 +393,7 @@ struct tunnel_call *tunnel_call_next(const struct tunnel_call *call)
 
 void tunnel_call_tick(struct tunnel_call *call)
 {
-    if (call->place != CALL_WAITS || call_go(call, &call->outbox->request->request)) return;
-    if (clock_mono_ms() >= call->wait_until_ms)
-        call_fail_later(call, TUNNEL_CAUSE_NO_TUNNEL, "the runtime has no tunnel");
+    if (call->place == CALL_WAITS) call_go_on(call);
 }
 
 void tunnel_call_lose(struct tunnel_call *call)

@@ -16,8 +16,10 @@ extern const struct tunnel_stream_events tunnel_call_stream_events;
 void tunnel_call_tick(struct tunnel_call *call); // only for calls that wait for a tunnel; may free it
 bool tunnel_call_waits(const struct tunnel_call *call);
 struct tunnel_call *tunnel_call_next(const struct tunnel_call *call);
-// The session had gone before the call's first letter reached it: takes the letter, and goes where the runtime is now.
-void tunnel_call_take_back(struct tunnel_call *call, struct relay_letter *letter);
+// Nothing of the call has reached an agent: takes all of it that had got that far, and goes where the runtime is now,
+// or waits for it. After a few times it fails, with the cause.
+void tunnel_call_take_back(struct tunnel_call *call, struct relay_letter *letter, enum tunnel_cause cause,
+                           const char *detail);
 // The node is going: the call fails.
 void tunnel_call_lose(struct tunnel_call *call);
 

@@ -1,9 +1,31 @@
 #include "tunnel/call_request.h"
 
+#include <string.h>
+
 #include "base/arena.h"
 #include "tunnel/stream.h"
 
 enum { CALL_REQUEST_BYTES_MAX = 2 * TUNNEL_HEADER_BYTES_MAX };
+
+static size_t call_text_bytes(size_t len)
+{
+    return (len + 1 + 15) & ~(size_t)15; // as an arena lays it out
+}
+
+// Exactly what the copy below takes.
+static size_t call_copy_bytes(const struct tunnel_request *from)
+{
+    const size_t lens[] = {from->account_id.len, from->runtime.len,   from->method.len,
+                           from->path.len,       from->authority.len, from->protocol.len};
+    size_t bytes = (from->header_count + 1) * sizeof(struct tunnel_header);
+    for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++)
+        bytes += call_text_bytes(lens[i]);
+    if (from->user_id) bytes += call_text_bytes(strlen(from->user_id));
+    if (from->user_name) bytes += call_text_bytes(strlen(from->user_name));
+    for (size_t i = 0; i < from->header_count; i++)
+        bytes += call_text_bytes(from->headers[i].name.len) + call_text_bytes(from->headers[i].value.len);
+    return bytes;
+}
 
 static const char *call_copy_text(struct arena *arena, const char *text)
 {
@@ -20,7 +42,8 @@ enum error_code call_request_copy(const struct tunnel_request *from, struct call
         bytes += from->headers[i].name.len + from->headers[i].value.len;
     if (bytes > CALL_REQUEST_BYTES_MAX) return error_set(err, ERROR_TOO_LARGE, "request head of %zu bytes", bytes);
 
-    struct arena *arena = arena_create(0);
+    out->bytes = call_copy_bytes(from);
+    struct arena *arena = arena_create_sized(out->bytes, 0);
     struct tunnel_header *headers = arena_array(arena, from->header_count + 1, sizeof(*headers));
     for (size_t i = 0; i < from->header_count; i++)
         headers[i] = (struct tunnel_header){.name = arena_str(arena, from->headers[i].name),

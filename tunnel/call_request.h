@@ -7,7 +7,8 @@
 #include "tunnel/broker.h"
 
 struct call_request {
-    struct arena *arena; // has room for more: what is made of the request may lie there, too
+    struct arena *arena; // may grow: what is made of the request may lie there, too
+    size_t bytes;        // that the copy takes
     struct tunnel_request request;
 };
 

@@ -44,6 +44,12 @@ void tunnel_meter_init(struct tunnel_meter *m)
         metrics_counter("culvert_tunnel_stream_stalled_total", "Streams reset for lack of progress.", "side", NULL);
     m->stalled_platform = metric_with(family, "platform");
     m->stalled_agent = metric_with(family, "agent");
+    m->kept_bytes = metric_with(
+        metrics_gauge("culvert_tunnel_kept_bytes", "Heads of requests that may have to be opened again.", NULL));
+    family = metrics_counter("culvert_tunnel_reopened_total", "Calls that came back: nothing had reached the agent.",
+                             "result", NULL);
+    m->opened_again = metric_with(family, "opened");
+    m->given_up = metric_with(family, "given_up");
     m->budget_denied =
         metric_with(metrics_counter("culvert_tunnel_budget_denied_total", "Calls refused by a budget.", NULL));
     m->pings_missed =

@@ -22,6 +22,8 @@ struct tunnel_meter {
     struct metric *streams_open, *buffered_bytes, *buffered_reports; // gauges
     struct metric *stalled_platform, *stalled_agent;
     struct metric *flaps;
+    struct metric *kept_bytes;              // gauge
+    struct metric *opened_again, *given_up; // calls of which nothing had reached an agent
     struct metric *budget_denied, *pings_missed, *reports;
     struct metric *bytes_in, *bytes_out;
 };

@@ -60,6 +60,7 @@ struct tunnel_node {
     struct session_memory_pool memory; // of the sessions' nghttp2
     uint64_t buffered_bytes;           // received by sessions, not yet consumed
     uint64_t window_bytes;             // windows granted above a stream's first
+    uint64_t kept_bytes;               // of requests that may have to be opened again
     uint64_t record_bytes;             // promised to long report records that are being put together
     double handshake_tokens;
     uint64_t handshake_at_ms;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/mem.h"
+#include "tunnel/stream_kept.h"
 
 enum parcel_type { PARCEL_INFO, PARCEL_HEAD, PARCEL_DATA, PARCEL_TRAILERS, PARCEL_TAKEN, PARCEL_END, PARCEL_FAIL };
 
@@ -49,7 +50,7 @@ static void parcel_deliver_failure(struct parcel *parcel, struct tunnel_call *ca
     struct relay_letter *back = parcel->back;
     parcel->back = NULL;
     if (back)
-        tunnel_call_take_back(call, back);
+        tunnel_call_take_back(call, back, parcel->cause, parcel->detail);
     else
         tunnel_call_stream_events.on_fail(call, parcel->cause, parcel->detail);
 }
@@ -174,13 +175,19 @@ static void relay_on_end(void *arg)
     relay_add(relay, PARCEL_END);
 }
 
-static void relay_on_fail(void *arg, enum tunnel_cause cause, const char *detail)
+static void relay_on_back(void *arg, struct relay_letter *back, enum tunnel_cause cause, const char *detail)
 {
     struct tunnel_relay *relay = arg;
     relay->stream = NULL;
     struct parcel *parcel = relay_add(relay, PARCEL_FAIL);
     parcel->cause = cause;
+    parcel->back = back;
     snprintf(parcel->detail, sizeof(parcel->detail), "%.*s", (int)sizeof(parcel->detail) - 1, detail);
+}
+
+static void relay_on_fail(void *arg, enum tunnel_cause cause, const char *detail)
+{
+    relay_on_back(arg, NULL, cause, detail);
 }
 
 static const struct tunnel_stream_events relay_events = {.on_info = relay_on_info,
@@ -189,7 +196,8 @@ static const struct tunnel_stream_events relay_events = {.on_info = relay_on_inf
                                                          .on_trailers = relay_on_trailers,
                                                          .on_taken = relay_on_taken,
                                                          .on_end = relay_on_end,
-                                                         .on_fail = relay_on_fail};
+                                                         .on_fail = relay_on_fail,
+                                                         .on_back = relay_on_back};
 
 // ---- from the caller -----------------------------------------------------------------------------------------
 
@@ -236,7 +244,11 @@ static struct tunnel_relay *relay_open(struct tunnel_node *node, struct relay_le
     enum tunnel_cause cause;
     struct error err;
     relay->stream = tunnel_stream_open(session, &letter->request->request, false, &relay_events, relay, &cause, &err);
-    if (relay->stream) return relay;
+    if (relay->stream) {
+        stream_kept_take(relay->stream, letter->request);
+        letter->request = NULL;
+        return relay;
+    }
     relay_refuse(node, letter, cause, err.text);
     relay_free(relay);
     return NULL;

@@ -1,5 +1,7 @@
 #include "tunnel/relay_letter.h"
 
+#include <assert.h>
+
 #include "base/mem.h"
 #include "tunnel/stream.h"
 
@@ -21,9 +23,11 @@ void relay_letter_free(struct relay_letter *letter)
     mem_free(letter);
 }
 
-bool relay_letter_append(struct relay_letter *to, const struct relay_letter *from)
+bool relay_letter_append(struct relay_letter *to, const struct relay_letter *from, size_t skip_bytes)
 {
-    if (!byte_queue_add(&to->data, byte_queue_front(&from->data), from->data.len)) return false;
+    assert(skip_bytes <= from->data.len);
+    size_t len = from->data.len - skip_bytes;
+    if (len && !byte_queue_add(&to->data, byte_queue_front(&from->data) + skip_bytes, len)) return false;
     if (!from->end) return true;
     to->end = true;
     header_block_finish(&to->trailers);

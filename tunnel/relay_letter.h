@@ -21,7 +21,8 @@ struct relay_letter {
 
 struct relay_letter *relay_letter_create(unsigned caller, uint64_t key);
 void relay_letter_free(struct relay_letter *letter);
-// What `from` holds of the request goes behind what `to` holds. False: it is more than a queue may hold.
-bool relay_letter_append(struct relay_letter *to, const struct relay_letter *from);
+// What `from` holds of the request, but its first skip_bytes, goes behind what `to` holds. False: it is more than a
+// queue may hold.
+bool relay_letter_append(struct relay_letter *to, const struct relay_letter *from, size_t skip_bytes);
 
 #endif

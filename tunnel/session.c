@@ -75,10 +75,21 @@ static enum tunnel_ending session_closing_ending(const struct tunnel_session *se
 
 // ---- opening -------------------------------------------------------------------------------------------------
 
+// The agent takes no new calls. HEADERS that have not left would be dropped by nghttp2 when their turn came; a socket
+// that is full must not keep their calls from going elsewhere until then.
+static void session_drop_unsent(struct tunnel_session *session)
+{
+    for (struct tunnel_stream *stream = session->streams, *next; stream; stream = next) {
+        next = stream->next; // what is told may cancel other streams, which frees none
+        if (stream->events && !stream->is_reports && !stream->head_left) tunnel_stream_lose(stream);
+    }
+}
+
 // At the end of a turn, outside of every callback of this session.
 static void session_on_finish(struct turn_item *item)
 {
     struct tunnel_session *session = (struct tunnel_session *)((char *)item - offsetof(struct tunnel_session, finish));
+    if (!session->broken[0] && !nghttp2_session_check_request_allowed(session->h2)) session_drop_unsent(session);
     if (session->broken[0])
         tunnel_session_end(session, TUNNEL_ENDING_PROTOCOL, session->broken);
     else if (session->state == TUNNEL_SESSION_CLOSING && session->stream_count == 0)
@@ -283,9 +294,9 @@ void tunnel_session_check_finish(struct tunnel_session *session)
 {
     if (session->state == TUNNEL_SESSION_ENDED) return;
     // The agent's GOAWAY: it opens another tunnel and ends this one when it is idle.
-    if (session->state == TUNNEL_SESSION_OPEN && !nghttp2_session_check_request_allowed(session->h2))
-        session_begin_close(session, GOAWAY_GRACE_MS);
-    if (session->broken[0] || (session->state == TUNNEL_SESSION_CLOSING && session->stream_count == 0))
+    bool leaving = !nghttp2_session_check_request_allowed(session->h2);
+    if (session->state == TUNNEL_SESSION_OPEN && leaving) session_begin_close(session, GOAWAY_GRACE_MS);
+    if (session->broken[0] || (session->state == TUNNEL_SESSION_CLOSING && (leaving || session->stream_count == 0)))
         turn_add(&session->node->turn, &session->finish);
 }
 

@@ -176,6 +176,16 @@ static ssize_t pack_extension(nghttp2_session *h2, uint8_t *at, size_t cap, cons
     return (ssize_t)payload->len;
 }
 
+// From here on the frame may leave, and does unless the session ends.
+static int on_before_frame_send(nghttp2_session *h2, const nghttp2_frame *frame, void *arg)
+{
+    (void)arg;
+    if (frame->hd.type != NGHTTP2_HEADERS) return 0;
+    struct tunnel_stream *stream = nghttp2_session_get_stream_user_data(h2, frame->hd.stream_id);
+    if (stream) stream->head_left = true;
+    return 0;
+}
+
 static int on_frame_send(nghttp2_session *h2, const nghttp2_frame *frame, void *arg)
 {
     (void)h2;
@@ -291,6 +301,7 @@ static void frames_set_callbacks(nghttp2_session_callbacks *callbacks)
     nghttp2_session_callbacks_set_on_extension_chunk_recv_callback(callbacks, on_extension_chunk);
     nghttp2_session_callbacks_set_unpack_extension_callback(callbacks, unpack_extension);
     nghttp2_session_callbacks_set_pack_extension_callback(callbacks, pack_extension);
+    nghttp2_session_callbacks_set_before_frame_send_callback(callbacks, on_before_frame_send);
     nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_send);
     nghttp2_session_callbacks_set_on_frame_not_send_callback(callbacks, on_frame_not_send);
     nghttp2_session_callbacks_set_send_data_callback(callbacks, send_data);

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "tunnel/cause.h"
+#include "tunnel/stream_kept.h"
 #include "tunnel/stream_request.h"
 
 static void stream_account(struct tunnel_stream *stream, int64_t bytes)
@@ -48,6 +49,7 @@ static void stream_detach(struct tunnel_stream *stream)
     wire_window_init(&stream->window, 0);
     turn_remove(&session->node->turn, &stream->turn);
     tunnel_stream_stop_sending(stream);
+    stream_kept_drop(stream);
     stream_count(stream, -1);
     tunnel_session_check_finish(session);
 }
@@ -82,6 +84,19 @@ static void stream_tell_fail(struct tunnel_stream *stream, enum tunnel_cause cau
     stream_meter(stream, tunnel_cause_name(cause));
     stream_detach(stream);
     events->on_fail(stream->arg, cause, detail);
+}
+
+// The agent did nothing with it. What was sent of a body is not there to be sent again, so that such a call fails.
+static void stream_tell_untouched(struct tunnel_stream *stream, enum tunnel_cause cause, const char *detail)
+{
+    const struct tunnel_stream_events *events = stream->events;
+    struct relay_letter *back = stream_kept_give_back(stream);
+    if (!back) {
+        stream_tell_fail(stream, cause, detail);
+        return;
+    }
+    stream_detach(stream);
+    events->on_back(stream->arg, back, cause, detail);
 }
 
 // ---- credit --------------------------------------------------------------------------------------------------
@@ -220,6 +235,7 @@ void tunnel_stream_take_head(struct tunnel_stream *stream, int status, const str
                              size_t count)
 {
     if (!stream->events) return;
+    stream_kept_drop(stream);
     if (stream->head_done) {
         stream->events->on_trailers(stream->arg, headers, count);
         return;
@@ -259,9 +275,12 @@ void tunnel_stream_take_end(struct tunnel_stream *stream)
     stream->remote_ended = true;
 }
 
-static enum tunnel_cause stream_close_cause(uint32_t code)
+// RFC 9113 section 8.7: the agent did nothing with it. nghttp2 says so, too, of HEADERS that it did not send because of
+// a GOAWAY, and of streams above the last one that a GOAWAY names.
+static void stream_tell_refused(struct tunnel_stream *stream, const char *detail)
 {
-    return code == NGHTTP2_REFUSED_STREAM ? TUNNEL_CAUSE_OVERLOADED : TUNNEL_CAUSE_UPSTREAM_FAILED;
+    bool leaving = !nghttp2_session_check_request_allowed(stream->session->h2);
+    stream_tell_untouched(stream, leaving ? TUNNEL_CAUSE_NO_TUNNEL : TUNNEL_CAUSE_OVERLOADED, detail);
 }
 
 void tunnel_stream_take_close(struct tunnel_stream *stream, uint32_t code)
@@ -277,7 +296,10 @@ void tunnel_stream_take_close(struct tunnel_stream *stream, uint32_t code)
         char detail[96];
         snprintf(detail, sizeof(detail), "the agent reset the stream: %s", nghttp2_http2_strerror(code));
         metric_add(metric_with(stream->session->node->broker->meter.resets, nghttp2_http2_strerror(code), "agent"), 1);
-        stream_tell_fail(stream, stream_close_cause(code), detail);
+        if (code == NGHTTP2_REFUSED_STREAM && !stream->head_done)
+            stream_tell_refused(stream, detail);
+        else
+            stream_tell_fail(stream, TUNNEL_CAUSE_UPSTREAM_FAILED, detail);
     }
     stream_free(stream);
 }
@@ -289,7 +311,10 @@ void tunnel_stream_lose(struct tunnel_stream *stream)
         nghttp2_submit_rst_stream(stream->session->h2, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_CANCEL);
         nghttp2_session_set_stream_user_data(stream->session->h2, stream->id, NULL);
     }
-    if (stream->events) stream_tell_fail(stream, TUNNEL_CAUSE_TUNNEL_LOST, "the session ended under the call");
+    if (stream->events && stream->head_left)
+        stream_tell_fail(stream, TUNNEL_CAUSE_TUNNEL_LOST, "the session ended under the call");
+    else if (stream->events)
+        stream_tell_untouched(stream, TUNNEL_CAUSE_NO_TUNNEL, "the session ended before the call had left");
     stream_free(stream);
 }
 

@@ -23,6 +23,8 @@ enum {
     TUNNEL_SERVICE_BYTES = 48,
 };
 
+struct relay_letter;
+
 // Run inside nghttp2's callbacks: they may use the stream's functions, and those of other streams, and nothing that
 // feeds or frees the session.
 struct tunnel_stream_events {
@@ -32,7 +34,9 @@ struct tunnel_stream_events {
     void (*on_trailers)(void *arg, const struct tunnel_header *headers, size_t count);
     void (*on_taken)(void *arg, size_t len); // so many bytes of tunnel_stream_write() have left the queue
     void (*on_end)(void *arg);               // the last one, or
-    void (*on_fail)(void *arg, enum tunnel_cause cause, const char *detail);
+    void (*on_fail)(void *arg, enum tunnel_cause cause, const char *detail); // or, for who gave the stream its request:
+    // Nothing of it has reached the agent. `back` is all that was written, and the consumer's.
+    void (*on_back)(void *arg, struct relay_letter *back, enum tunnel_cause cause, const char *detail);
 };
 
 struct tunnel_stream {
@@ -44,10 +48,12 @@ struct tunnel_stream {
     bool is_reports; // the platform's own: no time-outs, not counted as a call
     bool is_long;    // CONNECT or event stream: may idle for ever
     bool head_done, remote_ended, queue_ended;
-    bool refused;  // by the agent, in place of the service
-    bool end_sent; // the last byte, or the trailers
+    bool refused;   // by the agent, in place of the service
+    bool end_sent;  // the last byte, or the trailers
+    bool head_left; // its HEADERS have been made: they may be on the wire
     int status;
     char service[TUNNEL_SERVICE_BYTES]; // for metrics
+    struct call_request *kept;          // tunnel/stream_kept.h; NULL: the agent may have begun it
     struct byte_queue queue;            // request data
     struct header_block trailers;       // go after the last byte of it
     size_t taken;                       // reported with `turn`
@@ -62,7 +68,8 @@ struct tunnel_stream {
     uint64_t agent_at_ms;    // last progress of our request data, or nothing to send
 };
 
-// NULL: *out_cause says why; nothing was sent. is_reports: see above; request's identity is not signed then.
+// NULL: *out_cause says why; nothing was sent. is_reports: see above; request's identity is not signed then. on_back
+// comes to those only that hand the request over, to stream_kept_take().
 struct tunnel_stream *tunnel_stream_open(struct tunnel_session *session, const struct tunnel_request *request,
                                          bool is_reports, const struct tunnel_stream_events *events, void *arg,
                                          enum tunnel_cause *out_cause, struct error *err);
@@ -89,7 +96,7 @@ void tunnel_stream_take_head(struct tunnel_stream *stream, int status, const str
 void tunnel_stream_take_data(struct tunnel_stream *stream, const uint8_t *at, size_t len);
 void tunnel_stream_take_end(struct tunnel_stream *stream);                  // END_STREAM of the response
 void tunnel_stream_take_close(struct tunnel_stream *stream, uint32_t code); // frees
-void tunnel_stream_lose(struct tunnel_stream *stream);                      // the session ends; frees
+void tunnel_stream_lose(struct tunnel_stream *stream);                      // the session takes it no further; frees
 void tunnel_stream_tick(struct tunnel_stream *stream, uint64_t now_ms);
 
 #endif

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "tunnel/stream.h"
+#include "tunnel/stream_kept.h"
 #include "tunnel/stream_request.h"
 
 static bool send_has_something(const struct tunnel_stream *stream)
@@ -88,6 +89,7 @@ void tunnel_stream_take_out(struct tunnel_stream *stream, uint8_t *out, size_t l
     session->granted = NULL;
     wire_scheduler_sent(&session->scheduler, &stream->sending, len, now_us);
     if (len) {
+        stream_kept_drop(stream);
         memcpy(out, byte_queue_front(&stream->queue), len);
         byte_queue_drop(&stream->queue, len);
         stream->taken += len;

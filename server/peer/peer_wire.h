@@ -13,7 +13,7 @@
 //
 // Answer: 1xx, head, data and trailers as the session's service sent them. A call that failed:
 //   before its head: a status with culvert-hop-cause (tunnel_cause_name) and culvert-hop-detail, no body; 421 when the
-//   session is not here or of another epoch (nothing was sent to any agent: the caller may look up once more);
+//   session is not here, of another epoch or about to go (no agent has done anything: the caller may look up again);
 //   later: RST_STREAM with PEER_WIRE_RESET + cause.
 // Cancelling is RST_STREAM(CANCEL) either way. REFUSED_STREAM, and streams above a GOAWAY's last id: not processed.
 #ifndef CULVERT_SERVER_PEER_WIRE_H

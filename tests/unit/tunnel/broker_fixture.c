@@ -59,14 +59,33 @@ static void answer_opening(void *arg)
     mem_free(opening);
 }
 
+static void post_opening(struct fixture *fixture, struct tunnel_session_ref ref)
+{
+    struct opening *opening = mem_alloc(sizeof(*opening));
+    *opening = (struct opening){.fixture = fixture, .node = fixture->nodes[ref.node], .ref = ref};
+    loop_post(fixture->loops[ref.node], answer_opening, opening);
+}
+
 static void on_opening(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session)
 {
     struct fixture *fixture = ctx;
+    if (atomic_load(&fixture->hold_opening)) {
+        pthread_mutex_lock(&fixture->mutex);
+        fixture->held = session->ref;
+        pthread_mutex_unlock(&fixture->mutex);
+    } else {
+        post_opening(fixture, session->ref);
+    }
+    (void)node;
     atomic_fetch_add(&fixture->openings, 1);
-    if (atomic_load(&fixture->hold_opening)) return;
-    struct opening *opening = mem_alloc(sizeof(*opening));
-    *opening = (struct opening){.fixture = fixture, .node = node, .ref = session->ref};
-    loop_post(tunnel_node_loop(node), answer_opening, opening);
+}
+
+void fixture_answer_held(struct fixture *fixture)
+{
+    pthread_mutex_lock(&fixture->mutex);
+    struct tunnel_session_ref ref = fixture->held;
+    pthread_mutex_unlock(&fixture->mutex);
+    post_opening(fixture, ref);
 }
 
 static void on_open(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session)
@@ -389,7 +408,7 @@ static void call_on_writable(void *arg)
         call->upload_left -= len;
         room = tunnel_call_write(call->call, chunk, len);
     }
-    if (call->upload_left) return;
+    if (call->upload_left || call->later_bytes) return;
     static const struct tunnel_header trailers[] = {{STR("x-checksum"), STR("abc")},
                                                     {STR("content-length"), STR("3")},
                                                     {STR("connection"), STR("close")},
@@ -439,8 +458,9 @@ static void call_start(void *arg)
                                            .end_stream = call->upload_bytes == 0 && !call->protocol,
                                            .user_id = "u-1",
                                            .user_name = "Somebody",
-                                           .head_timeout_ms = call->head_timeout_ms};
-    call->upload_left = call->upload_bytes;
+                                           .head_timeout_ms = call->head_timeout_ms,
+                                           .epoch = call->epoch};
+    call->upload_left = call->upload_bytes - call->later_bytes;
     call->call = tunnel_call_open(call->fixture->nodes[call->node], &request, &events, call);
     if (call->upload_bytes) call_on_writable(call);
     if (!call->cancels_at_once) return;
@@ -478,4 +498,17 @@ static void call_cancel(void *arg)
 void fixture_call_cancel(struct fixture_call *call)
 {
     loop_post(call->fixture->loops[call->node], call_cancel, call);
+}
+
+static void call_go_on(void *arg)
+{
+    struct fixture_call *call = arg;
+    call->upload_left += call->later_bytes;
+    call->later_bytes = 0;
+    if (call->call) call_on_writable(call);
+}
+
+void fixture_call_go_on(struct fixture_call *call)
+{
+    loop_post(call->fixture->loops[call->node], call_go_on, call);
 }

@@ -25,7 +25,7 @@ struct fixture {
     char folder[64], certificate[96], key[96];
     atomic_uint_fast64_t epoch;
     atomic_uint openings, opened, closed, drained;
-    atomic_bool hold_opening; // answers nothing
+    atomic_bool hold_opening; // answers nothing until fixture_answer_held()
     atomic_bool stale_epochs; // gives epochs out in falling order
     atomic_bool stand_by;     // whoever asks is told to
     atomic_uint retired;
@@ -34,6 +34,7 @@ struct fixture {
     atomic_uint reports_pause_every; // 0: never
     pthread_mutex_t mutex;
     struct tunnel_session_ref last; // guarded by mutex, as is the rest
+    struct tunnel_session_ref held; // the last opening that was not answered
     char close_reason[128];
 };
 
@@ -44,6 +45,7 @@ struct fake_agent *fixture_agent(struct fixture *fixture,
                                  const struct fake_agent_options *options); // port is filled in
 struct fake_agent *fixture_agent_up(struct fixture *fixture);               // and waits
 struct fake_agent *fixture_agent_up_as(struct fixture *fixture, const char *instance_id);
+void fixture_answer_held(struct fixture *fixture);
 void fixture_resume_reports(struct fixture *fixture); // on the last session
 void fixture_drain(struct fixture *fixture, uint64_t deadline_ms);
 void fixture_reload_tls(struct fixture *fixture); // node 0
@@ -68,7 +70,9 @@ struct fixture_call {
     unsigned node;
     const char *method, *path, *runtime, *protocol; // NULL: GET, -, the runtime, none
     uint64_t upload_bytes;
+    uint64_t later_bytes; // of them, written after fixture_call_go_on() only
     uint64_t head_timeout_ms;
+    uint64_t epoch;
     bool holds; // consumes nothing until fixture_call_release()
     bool cancels_on_head, cancels_on_data, cancels_at_once;
     bool sends_trailers; // behind its upload: one that goes, three that must not
@@ -82,5 +86,6 @@ struct fixture_call {
 void fixture_call_start(struct fixture_call *call);
 void fixture_call_release(struct fixture_call *call); // consumes what is held and goes on
 void fixture_call_cancel(struct fixture_call *call);
+void fixture_call_go_on(struct fixture_call *call);
 
 #endif

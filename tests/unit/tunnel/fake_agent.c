@@ -45,7 +45,9 @@ struct fake_agent {
     struct strbuf out; // frames for the socket
     uint8_t control[WIRE_CONTROL_BYTES_MAX];
     size_t control_len;
-    bool says_now;
+    atomic_bool says_now, mute;
+    bool saying; // it is on its way
+    int own_port;
     uint64_t word_at_ms;
 };
 
@@ -141,7 +143,11 @@ static void agent_serve(struct fake_agent *agent, int32_t id, struct answer *ans
         agent_serve_reports(agent, id, answer);
         return;
     }
-    if (!strcmp(path, "/hang")) return;
+    if (!strcmp(path, "/hang") || agent->options.answers_nothing) return;
+    if (sscanf(path, "/refuse/%llu", &bytes) == 1 && atomic_load(&agent->seen.requests) - 1 <= bytes) {
+        nghttp2_submit_rst_stream(agent->h2, NGHTTP2_FLAG_NONE, id, NGHTTP2_REFUSED_STREAM);
+        return;
+    }
     if (!strcmp(path, "/echo")) {
         agent_respond(agent, id, answer, "200", NULL);
         return;
@@ -203,7 +209,7 @@ static int agent_on_header(nghttp2_session *h2, const nghttp2_frame *frame, cons
 
 static void agent_at(struct fake_agent *agent, enum fake_agent_moment moment)
 {
-    if (agent->options.says_when == moment) agent->says_now = agent->options.says != NULL;
+    if (agent->options.says_when == moment) atomic_store(&agent->says_now, agent->options.says != NULL);
 }
 
 static void agent_take_control(struct fake_agent *agent)
@@ -259,6 +265,7 @@ static int agent_on_data(nghttp2_session *h2, uint8_t flags, int32_t id, const u
     struct fake_agent *agent = arg;
     struct answer *answer = nghttp2_session_get_stream_user_data(h2, id);
     if (!answer) return 0;
+    if (!answer->is_reports) atomic_fetch_add(&agent->seen.received, len);
     if (answer->is_reports) agent_take_acks(agent, answer, at, len);
     if (!strcmp(answer->path, "/echo")) {
         strbuf_add(&answer->body, at, len);
@@ -336,7 +343,9 @@ static void agent_make_h2(struct fake_agent *agent)
     const nghttp2_settings_entry settings[] = {{NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, 0},
                                                {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 200},
                                                {NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1},
-                                               {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, STREAM_WINDOW_BYTES}};
+                                               {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, agent->options.window_bytes
+                                                                                          ? agent->options.window_bytes
+                                                                                          : STREAM_WINDOW_BYTES}};
     nghttp2_submit_settings(agent->h2, NGHTTP2_FLAG_NONE, settings, 4);
     nghttp2_session_set_local_window_size(agent->h2, NGHTTP2_FLAG_NONE, 0, 1 << 30);
     if (agent->options.bad_control) nghttp2_submit_extension(agent->h2, WIRE_CONTROL_FRAME, 0, 0, NULL);
@@ -350,7 +359,12 @@ static bool agent_dial(struct fake_agent *agent)
                                   .sin_port = htons((uint16_t)agent->options.port),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     agent->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int receive_bytes = agent->options.receive_bytes;
+    if (receive_bytes) setsockopt(agent->fd, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof(receive_bytes));
     if (connect(agent->fd, (struct sockaddr *)&address, sizeof(address)) != 0) return false;
+    socklen_t len = sizeof(address);
+    if (getsockname(agent->fd, (struct sockaddr *)&address, &len) != 0) return false;
+    agent->own_port = ntohs(address.sin_port);
     agent->tls = SSL_CTX_new(TLS_client_method());
     agent->ssl = SSL_new(agent->tls);
     SSL_set_fd(agent->ssl, agent->fd);
@@ -429,13 +443,14 @@ static bool agent_flush(struct fake_agent *agent)
     ssize_t n;
     while (agent->out.len < BUFFER_BYTES && (n = nghttp2_session_mem_send(agent->h2, &frames)) > 0)
         agent_queue_frame(agent, agent->options.text_frames ? WS_FRAME_TEXT : WS_FRAME_BINARY, frames, (size_t)n);
-    if (agent->says_now) agent_queue_frame(agent, WS_FRAME_BINARY, agent->options.says, agent->options.says_len);
-    if (agent->says_now) atomic_store(&agent->seen.said, true);
-    agent->says_now = false;
+    bool says = atomic_exchange(&agent->says_now, false);
+    agent->saying = agent->saying || says;
+    if (says) agent_queue_frame(agent, WS_FRAME_BINARY, agent->options.says, agent->options.says_len);
     if (agent->out.len == 0) return true;
     int sent = SSL_write(agent->ssl, agent->out.at, (int)agent->out.len);
     if (sent <= 0) return SSL_get_error(agent->ssl, sent) == SSL_ERROR_WANT_WRITE;
     strbuf_drop_front(&agent->out, (size_t)sent);
+    if (agent->saying && agent->out.len == 0) atomic_store(&agent->seen.said, true);
     return true;
 }
 
@@ -460,7 +475,7 @@ static bool agent_turn(struct fake_agent *agent, char *in)
     struct pollfd poller = {.fd = agent->fd, .events = POLLIN};
     if (agent->out.len) poller.events |= POLLOUT;
     if (!SSL_pending(agent->ssl)) poll(&poller, 1, POLL_MS);
-    if (agent->options.mute) return true;
+    if (atomic_load(&agent->mute)) return true;
     int n = SSL_read(agent->ssl, in, BUFFER_BYTES);
     if (n > 0) return agent_feed(agent, (uint8_t *)in, (size_t)n);
     int why = SSL_get_error(agent->ssl, n);
@@ -493,6 +508,7 @@ struct fake_agent *fake_agent_start(const struct fake_agent_options *options)
     struct fake_agent *agent = mem_zalloc(sizeof(*agent));
     agent->options = *options;
     agent->fd = -1;
+    atomic_store(&agent->mute, options->mute);
     strbuf_init(&agent->out, 1 << 20);
     ws_frame_decoder_init(&agent->decoder, false);
     ws_frame_masks_init(&agent->masks);
@@ -503,6 +519,21 @@ struct fake_agent *fake_agent_start(const struct fake_agent_options *options)
 const struct fake_agent_seen *fake_agent_seen(const struct fake_agent *agent)
 {
     return &agent->seen;
+}
+
+void fake_agent_tell(struct fake_agent *agent)
+{
+    agent_at(agent, FAKE_AGENT_TOLD);
+}
+
+void fake_agent_mute(struct fake_agent *agent)
+{
+    atomic_store(&agent->mute, true);
+}
+
+int fake_agent_port(const struct fake_agent *agent)
+{
+    return agent->own_port;
 }
 
 static void agent_free_answers(nghttp2_session *h2)

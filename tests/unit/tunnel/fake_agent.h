@@ -1,6 +1,6 @@
 // fake_agent: an agent for tests of the broker: dials over TLS and WebSocket, serves HTTP/2 on a thread of its own and
 // does as it is told. Paths it knows: /hello, /echo, /bytes/N, /hang, /reset, /cause, /trailers, /info (a 103
-// first), and the reports stream.
+// first), /refuse/N (REFUSED_STREAM for the first N requests that an agent gets), and the reports stream.
 #ifndef CULVERT_TESTS_FAKE_AGENT_H
 #define CULVERT_TESTS_FAKE_AGENT_H
 
@@ -11,7 +11,13 @@
 
 struct fake_agent;
 
-enum fake_agent_moment { FAKE_AGENT_AT_ONCE, FAKE_AGENT_OPEN, FAKE_AGENT_STANDBY, FAKE_AGENT_SUPERSEDED };
+enum fake_agent_moment {
+    FAKE_AGENT_AT_ONCE,
+    FAKE_AGENT_OPEN,
+    FAKE_AGENT_STANDBY,
+    FAKE_AGENT_SUPERSEDED,
+    FAKE_AGENT_TOLD, // by fake_agent_tell()
+};
 
 struct fake_agent_options {
     int port;
@@ -23,6 +29,9 @@ struct fake_agent_options {
     bool reports_refused;   // 404 for the stream
     bool reports_broken;    // the first record is no HELLO
     bool mute;              // reads nothing after the handshake
+    bool answers_nothing;   // but the reports stream
+    unsigned window_bytes;  // of a stream; 0: 64 KiB
+    int receive_bytes;      // what its kernel may hold unread; 0: as it likes
     bool bad_control;       // sends a HELLO_ACK, which is the platform's to say
     bool text_frames;       // sends WebSocket text messages
     unsigned words_each_ms; // 0: none; else says so often, by an empty Pong, that it lives,
@@ -38,11 +47,16 @@ struct fake_agent_seen {
     atomic_int status; // of the upgrade; 0: not yet, -1: no answer
     atomic_uint_fast64_t epoch, superseded_by, acked;
     atomic_uint drains, standbys, resets, requests, goaways, identities, trailers, words, pings, pongs;
+    atomic_uint_fast64_t received; // bytes of requests' bodies
     atomic_bool closed, said;
 };
 
 struct fake_agent *fake_agent_start(const struct fake_agent_options *options);
 const struct fake_agent_seen *fake_agent_seen(const struct fake_agent *agent);
-void fake_agent_stop(struct fake_agent *agent); // closes and joins
+// From any thread.
+void fake_agent_tell(struct fake_agent *agent);      // `says` leaves now; seen.said when it is with the kernel
+void fake_agent_mute(struct fake_agent *agent);      // reads nothing from now on
+int fake_agent_port(const struct fake_agent *agent); // its own; once it was let in
+void fake_agent_stop(struct fake_agent *agent);      // closes and joins
 
 #endif
