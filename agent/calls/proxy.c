@@ -1,16 +1,20 @@
 #include "agent/calls/proxy.h"
 
+#include <stdio.h>
+
 #include "agent/calls/answer.h"
 #include "agent/calls/header_filter.h"
 #include "agent/calls/upstream.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "tunnel/wire/handshake.h"
 
 struct proxy_call {
     struct agent_stream *stream;
     struct upstream *upstream;         // one of the two, or neither once it failed
     struct upstream_http2_call *http2; // h2c
     size_t withheld;                   // bytes of the request body whose window was not given back
+    bool websocket;                    // the service is asked to switch
     bool answered;                     // the head is out
 };
 
@@ -57,9 +61,18 @@ static void on_head(void *arg, const struct http1_head *head)
     struct proxy_call *call = arg;
     struct http1_header headers[HTTP1_HEADERS_MAX];
     size_t count = header_filter_answer(head->headers, head->header_count, false, headers);
+    int status = head->status;
+    char said[12];
     call->answered = true;
-    // RFC 8441 section 5: 2xx to the extended CONNECT stands for 101.
-    agent_stream_respond(call->stream, head->status == 101 ? 200 : head->status, headers, count, false);
+    if (status == 101) {
+        status = 200; // RFC 8441 section 5: 2xx to the extended CONNECT stands for 101
+    } else if (call->websocket && status < 300) {
+        snprintf(said, sizeof said, "%d", status);
+        if (count == HTTP1_HEADERS_MAX) count--; // better one less of theirs
+        headers[count++] = (struct http1_header){STR(WIRE_HEADER_STATUS), str_c(said)};
+        status = WIRE_STATUS_DECLINED;
+    }
+    agent_stream_respond(call->stream, status, headers, count, false);
 }
 
 static bool on_data(void *arg, const char *at, size_t len)
@@ -190,6 +203,7 @@ void agent_proxy_start(struct upstream_pool *pool, struct upstream_http2 *http2,
         agent_answer_cause(stream, 403, "not-allowed", "this service is not open to this protocol");
         return;
     }
+    call->websocket = upstream_request.mode == UPSTREAM_WEBSOCKET;
     struct error err = {0};
     if (route->protocol == AGENT_ROUTE_H2C)
         call->http2 = upstream_http2_start(http2, &upstream_request, &events, call, &err);

@@ -199,6 +199,8 @@ static void on_final_head(struct upstream *u, const struct http1_head *head)
         u->state = STATE_BODY;
         u->body = head->body;
         u->body_left = head->body == HTTP1_BODY_LENGTH ? head->content_length : 0;
+        // Not switched: what the caller means for the other side of a 101 is no part of this HTTP connection.
+        if (u->mode == UPSTREAM_WEBSOCKET) u->request_done = true;
         u->keep_alive = head->keep_alive && head->body != HTTP1_BODY_UNTIL_CLOSE && u->mode == UPSTREAM_HTTP;
         http1_chunked_init(&u->decoder);
     }
@@ -434,6 +436,14 @@ struct upstream *upstream_start(struct upstream_pool *pool, const struct upstrea
 bool upstream_write(struct upstream *u, const void *at, size_t len)
 {
     if (!u->connection || u->request_done || !len) return true; // answered already: the rest is of no interest
+    if (u->mode == UPSTREAM_WEBSOCKET && u->state == STATE_HEAD) {
+        // To a service that has not switched they could be a request that passed no rule.
+        u->depth++;
+        fail_protocol(u, "bytes came before the service had switched to WebSocket");
+        u->depth--;
+        maybe_free(u);
+        return true;
+    }
     u->body_sent = true;
     if (!u->chunked) {
         struct str part = str_of(at, len);

@@ -16,7 +16,7 @@ struct upstream;
 
 enum upstream_mode {
     UPSTREAM_HTTP,
-    UPSTREAM_WEBSOCKET, // GET with an upgrade; bytes both ways after 101
+    UPSTREAM_WEBSOCKET, // GET with an upgrade; bytes both ways after 101, and none to the service without it
     UPSTREAM_RAW,       // no HTTP: bytes both ways once connected
 };
 
@@ -49,7 +49,7 @@ struct upstream *upstream_start(struct upstream_pool *pool, const struct upstrea
                                 const struct upstream_events *events, void *arg, struct error *err);
 // Aborts what is not finished, at once. No event follows.
 void upstream_destroy(struct upstream *upstream); // NULL is fine
-// Body bytes. False: full, stop until on_writable; the bytes were taken.
+// Body bytes. False: full, stop until on_writable; the bytes were taken. Of a WebSocket before its head: on_fail.
 bool upstream_write(struct upstream *upstream, const void *at, size_t len);
 // The request body is complete; trailers go with a chunked one and are dropped otherwise.
 void upstream_end(struct upstream *upstream, const struct http1_header *trailers, size_t count);

@@ -5,6 +5,7 @@
 #include "server/ingress/ingress_exchange_state.h"
 #include "server/ingress/ingress_headers.h"
 #include "server/ingress/ingress_problem.h"
+#include "tunnel/wire/handshake.h"
 
 // ---- the end -------------------------------------------------------------------------------------------------
 
@@ -102,6 +103,19 @@ static bool has_no_body(const struct ingress_exchange *exchange, int status)
     return str_eq(exchange->request.method, STR("HEAD")) || status == 204 || status == 304;
 }
 
+// The ordinary success that a service answered in place of switching protocols; 0: it did nothing of the kind.
+static int declined_status(int status, const struct tunnel_header *headers, size_t count)
+{
+    for (size_t i = 0; status == WIRE_STATUS_DECLINED && i < count; i++) {
+        struct str said = headers[i].value;
+        if (!str_eq(headers[i].name, STR(WIRE_HEADER_STATUS))) continue;
+        bool is_success = said.len == 3 && said.at[0] == '2' && said.at[1] >= '0' && said.at[1] <= '9' &&
+                          said.at[2] >= '0' && said.at[2] <= '9';
+        return is_success ? 200 + 10 * (said.at[1] - '0') + (said.at[2] - '0') : 0;
+    }
+    return 0;
+}
+
 static void on_head(void *arg, int status, const struct tunnel_header *headers, size_t count)
 {
     struct ingress_exchange *exchange = arg;
@@ -117,9 +131,16 @@ static void on_head(void *arg, int status, const struct tunnel_header *headers, 
         return;
     }
     bool upgrade = exchange->request.protocol.len > 0;
+    int declined = upgrade ? declined_status(status, headers, count) : 0;
+    if (declined && str_eq(exchange->request.method, STR("CONNECT"))) {
+        // Over HTTP/2 every 2xx would say that it is accepted; over HTTP/1.1 only 101 does (RFC 9110 section 7.8).
+        ingress_exchange_answer_problem(exchange, 502, "upstream-failed", "the service did not switch protocols");
+        return;
+    }
+    if (declined) status = declined;
     exchange->status = status;
     exchange->continue_at_ms = 0;
-    if (upgrade && status < 300) {
+    if (upgrade && !declined && status < 300) {
         switch_protocols(exchange);
         length = UINT64_MAX;
     } else {

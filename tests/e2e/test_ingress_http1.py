@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import hashlib
 import random
+import re
 
 import pytest
 import websockets
@@ -164,3 +165,17 @@ def test_websocket_without_a_key_is_refused(ingress):
         upgrade = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==")
         client.send("GET /services/socket/", *upgrade, key=False)
         assert client.head().startswith(b"HTTP/1.1 401")
+
+
+def test_a_websocket_that_is_not_switched(ingress):
+    """A service that answers the upgrade with 200 is heard as it spoke, and the connection stays one of HTTP."""
+    upgrade = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==")
+    with RawClient(ingress.platform) as client:
+        for path in ("plain", "trailers", "plain"):
+            client.send(f"GET /services/probe/{path}", *upgrade)
+            head = client.head()
+            assert head.startswith(b"HTTP/1.1 200 ") and b"upgrade" not in head.lower() and b"culvert-status" not in head
+            if path == "plain":
+                assert client.exactly(int(re.search(rb"content-length: (\d+)", head).group(1))).startswith(b"0 ")
+            else:
+                assert client.until(b"0\r\n\r\n") == b"4\r\nbody\r\n0\r\n\r\n"

@@ -302,3 +302,14 @@ def test_websocket_by_extended_connect(ingress):
         assert ingress.socket.closed[-1][0] == 4001
         refused = client.ask("CONNECT", "/services/socket/", headers=[("sec-websocket-version", "8")], protocol="websocket")
         assert refused.status == 426
+
+
+def test_websocket_that_is_not_switched_by_extended_connect(ingress):
+    """The service's 200 would say here that it switched: the client is told that it did not."""
+    for path in ("plain", "trailers"):
+        with Http2Client(ingress.platform) as client:
+            client.until(lambda: client.h2.remote_settings.enable_connect_protocol == 1)
+            stream = client.request("CONNECT", f"/services/probe/{path}", [("sec-websocket-version", "13")], end=False, protocol="websocket")
+            reply = client.reply(stream)
+            assert reply.status == 502 and reply.headers["culvert-cause"] == "upstream-failed"
+            assert client.ask("GET", "/services/probe/").status == 200

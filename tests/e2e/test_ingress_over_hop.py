@@ -17,9 +17,10 @@ from test_ingress_grpc import rpc  # noqa: F401
 from test_ingress_grpc import test_both_directions_take_turns, test_cancel_reaches_the_server, test_streams, test_unary  # noqa: F401
 from test_ingress_grpc import test_deadline_reaches_the_server, test_status_and_message_of_a_failure  # noqa: F401
 from test_ingress_http1 import test_a_client_that_leaves_ends_the_request_at_the_service, test_a_client_that_leaves_its_upload_ends_the_request  # noqa: F401
-from test_ingress_http1 import test_continue_comes_from_the_service  # noqa: F401
+from test_ingress_http1 import test_a_websocket_that_is_not_switched, test_continue_comes_from_the_service  # noqa: F401
 from test_ingress_http1 import test_early_hints_pass_without_links, test_trailers_of_answers_go_to_who_takes_them  # noqa: F401
 from test_ingress_http1 import test_trailers_of_requests_reach_the_service, test_websocket_carries_messages_of_any_size  # noqa: F401
+from test_ingress_http2 import test_websocket_that_is_not_switched_by_extended_connect  # noqa: F401
 from test_ingress_http1 import test_websocket_client_gone_is_seen_by_the_service, test_websocket_closes_both_ways_with_its_code  # noqa: F401
 
 

@@ -13,6 +13,11 @@
 // Inside streams
 #define WIRE_HEADER_IDENTITY "culvert-identity"
 #define WIRE_HEADER_CAUSE    "culvert-cause" // agent -> platform with 403/404/502/504 it made itself
+// Agent -> platform: a service answered the request to switch to WebSocket with an ordinary success. Beside a :status
+// of 2xx that would be an accepted extended CONNECT (RFC 9110 section 9.3.6), whose bytes nobody frames; so :status is
+// WIRE_STATUS_DECLINED, this is what the service said, and its headers and body follow.
+#define WIRE_HEADER_STATUS   "culvert-status"
+#define WIRE_STATUS_DECLINED 502
 // Platform -> agent with the reports stream: which exchange of digests (tunnel/wire/digest.h) it understands. Without
 // it the agent sends snapshots.
 #define WIRE_HEADER_DIGEST  "culvert-report-digest"

@@ -393,6 +393,11 @@ static void test_slow_reader_stops_the_service_not_the_others(void **state)
     rig_destroy(rig);
 }
 
+static bool has_head(void *arg)
+{
+    return ((const struct pair_call *)arg)->status != 0;
+}
+
 static void test_websocket(void **state)
 {
     (void)state;
@@ -404,6 +409,7 @@ static void test_websocket(void **state)
                                                                                  .path = "/services/svc/ws",
                                                                                  .headers = headers,
                                                                                  .body = true});
+    tunnel_pair_run(&rig->pair, has_head, call);
     tunnel_pair_write(call, "ping", 4, false);
     tunnel_pair_run(&rig->pair, service_done, rig);
     assert_non_null(strstr(scripted_service_received(rig->service), "GET /ws HTTP/1.1\r\n"));

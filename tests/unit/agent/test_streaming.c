@@ -44,6 +44,12 @@ static bool body_came(void *arg)
     return strcmp(pair_text(&rig->pair.call[0].body), rig->awaited) == 0;
 }
 
+static bool head_came(void *arg)
+{
+    const struct rig *rig = arg;
+    return rig->pair.call[0].status != 0;
+}
+
 static bool service_is_left(void *arg)
 {
     struct rig *rig = arg;
@@ -116,6 +122,8 @@ static void test_websocket_carries_big_messages_both_ways(void **state)
         &rig->pair,
         &(struct pair_request){.method = "CONNECT", .protocol = "websocket", .path = "/services/svc/ws", .body = true});
     char *bytes = mem_alloc(BIG_BYTES);
+    tunnel_pair_run(&rig->pair, head_came, rig);
+    assert_int_equal(call->status, 200);
     for (size_t i = 0; i < BIG_BYTES; i++)
         bytes[i] = (char)('a' + i / 997 % 26);
     for (size_t at = 0, piece = 1; at < BIG_BYTES; at += piece, piece = piece * 3 % 100003 + 1) // in odd pieces
@@ -130,12 +138,79 @@ static void test_websocket_carries_big_messages_both_ways(void **state)
     rig_destroy(rig);
 }
 
+#define SMUGGLED "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
+
+static struct pair_call *call_websocket(struct rig *rig)
+{
+    return tunnel_pair_call(
+        &rig->pair,
+        &(struct pair_request){.method = "CONNECT", .protocol = "websocket", .path = "/services/svc/ws", .body = true});
+}
+
+// A success that is no 101 is an ordinary answer: nobody may take it for an accepted CONNECT, and what the caller says
+// then is none of the service's business.
+static void test_websocket_that_is_not_switched(void **state)
+{
+    (void)state;
+    static const struct scripted_step steps[] = {
+        {.wait = "\r\n\r\n", .answer = "HTTP/1.1 203 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nplain\r\n"},
+        {.wait = "GET /after", .answer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"}};
+    struct rig *rig = rig_create(steps, 2);
+    struct pair_call *call = call_websocket(rig);
+    rig->awaited = "plain";
+    tunnel_pair_run(&rig->pair, body_came, rig);
+    assert_int_equal(call->status, 502);
+    assert_non_null(strstr(pair_text(&call->heads), "culvert-status: 203\n"));
+    tunnel_pair_write(call, SMUGGLED, strlen(SMUGGLED), false);
+    struct pair_call *after =
+        tunnel_pair_call(&rig->pair, &(struct pair_request){.method = "GET", .path = "/services/svc/after"});
+    tunnel_pair_run_to_close(after);
+    assert_int_equal(after->status, 200);
+    assert_null(strstr(scripted_service_received(rig->service), "/smuggled"));
+    rig_destroy(rig);
+}
+
+static void test_websocket_whose_caller_does_not_wait(void **state)
+{
+    (void)state;
+    static const struct scripted_step steps[] = {{.wait = "/never"}};
+    struct rig *rig = rig_create(steps, 1);
+    struct pair_call *call = call_websocket(rig);
+    tunnel_pair_write(call, SMUGGLED, strlen(SMUGGLED), true);
+    tunnel_pair_run_to_close(call);
+    assert_int_equal(call->status, 502);
+    assert_non_null(strstr(pair_text(&call->heads), "culvert-cause: upstream-failed\n"));
+    tunnel_pair_run(&rig->pair, service_is_left, rig);
+    assert_null(strstr(scripted_service_received(rig->service), "/smuggled"));
+    rig_destroy(rig);
+}
+
+static void test_websocket_that_is_not_switched_by_the_largest_head(void **state)
+{
+    (void)state;
+    char head[HTTP1_HEADERS_MAX * 6 + 64] = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n";
+    for (size_t i = 1; i < HTTP1_HEADERS_MAX; i++)
+        strcat(head, "a: b\r\n");
+    strcat(head, "\r\nplain");
+    const struct scripted_step steps[] = {{.wait = "\r\n\r\n", .answer = head}};
+    struct rig *rig = rig_create(steps, 1);
+    struct pair_call *call = call_websocket(rig);
+    tunnel_pair_run_to_close(call);
+    assert_int_equal(call->status, 502);
+    assert_non_null(strstr(pair_text(&call->heads), "culvert-status: 200\n"));
+    assert_string_equal(pair_text(&call->body), "plain");
+    rig_destroy(rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_events_come_one_by_one),
         cmocka_unit_test(test_early_hints_come_early),
         cmocka_unit_test(test_websocket_carries_big_messages_both_ways),
+        cmocka_unit_test(test_websocket_that_is_not_switched),
+        cmocka_unit_test(test_websocket_whose_caller_does_not_wait),
+        cmocka_unit_test(test_websocket_that_is_not_switched_by_the_largest_head),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

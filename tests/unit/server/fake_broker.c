@@ -157,6 +157,17 @@ static void answer_hostile(struct tunnel_call *call)
     send_head(call, 200, headers, sizeof headers / sizeof *headers);
 }
 
+// As an agent tells that the service did not switch: its own status beside.
+static void answer_declined(struct tunnel_call *call)
+{
+    const struct tunnel_header headers[] = {{STR("culvert-status"), str_c(call->path + strlen("/declined/"))},
+                                            {STR("content-length"), STR("5")}};
+    uint64_t id = call->id;
+    send_head(call, 502, headers, 2);
+    if (find(id)) send_data(call, STR("plain"));
+    if (find(id)) end_answer(call);
+}
+
 static void answer(struct tunnel_call *call, struct str none)
 {
     struct str path = str_c(call->path);
@@ -165,6 +176,10 @@ static void answer(struct tunnel_call *call, struct str none)
     if (call->websocket) {
         static const struct tunnel_header headers[] = {{STR("sec-websocket-protocol"), STR("chat")}};
         bool refused = str_eq(path, STR("/refuse"));
+        if (str_starts(path, STR("/declined/"))) {
+            answer_declined(call);
+            return;
+        }
         send_head(call, refused ? 403 : 200, headers, 1);
         if (refused && find(id)) end_answer(call);
     } else if (str_eq(path, STR("/hello")) || str_eq(path, STR("/early")) || str_starts(path, STR("/webhooks/"))) {

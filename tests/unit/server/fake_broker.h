@@ -16,7 +16,8 @@
 //   /interim          102, 103, then 200
 //   /events           text/event-stream, one event, then nothing
 //   /sse-flood        text/event-stream without end
-// Extended CONNECT: 200 and an echo; with the path /refuse: 403.
+// Extended CONNECT: 200 and an echo; with the path /refuse: 403; /declined/<status>: the service answered with that
+// status in place of switching, "plain".
 #ifndef CULVERT_TESTS_FAKE_BROKER_H
 #define CULVERT_TESTS_FAKE_BROKER_H
 

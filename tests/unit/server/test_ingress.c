@@ -858,6 +858,30 @@ static void test_websocket_refusals(void **state)
     assert_int_equal(answer->status, 200);
 }
 
+// A service that answers the upgrade with an ordinary success has not switched: the answer is framed, and what follows
+// is the next request.
+static void test_websocket_that_is_not_switched(void **state)
+{
+    struct door *door = *state;
+    struct client *client = dial(door);
+    client_send(client, STR("GET /declined/200" HEAD UPGRADE "\r\nGET /hello" HEAD "\r\n"));
+    assert_true(client_read_answer(client, "GET", &door->answer));
+    assert_int_equal(door->answer.status, 200);
+    assert_true(door->answer.keep_alive && body_is(&door->answer, "plain"));
+    assert_null(strstr(door->answer.head, "upgrade"));
+    assert_null(strstr(door->answer.head, "culvert-status"));
+    assert_true(client_read_answer(client, "GET", &door->answer));
+    assert_true(door->answer.status == 200 && body_is(&door->answer, "hello"));
+    client_close(client);
+    assert_int_equal(fake_broker_seen().body_bytes, 0);
+    // Only a success is told in this way.
+    static const char *const others[] = {"GET /declined/101" HEAD UPGRADE "\r\n",
+                                         "GET /declined/2000" HEAD UPGRADE "\r\n",
+                                         "GET /declined/404" HEAD UPGRADE "\r\n"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_int_equal(ask(door, others[i])->status, 502);
+}
+
 static void test_connect_tcp(void **state)
 {
     struct door *door = *state;
@@ -1116,6 +1140,7 @@ int main(void)
         WITH(test_early_answer, set_up),
         WITH(test_websocket, set_up),
         WITH(test_websocket_refusals, set_up),
+        WITH(test_websocket_that_is_not_switched, set_up),
         WITH(test_connect_tcp, set_up),
         WITH(test_connections_of_an_account_are_capped, set_up_capped),
         WITH(test_connections_of_an_address_are_capped, set_up_capped),
