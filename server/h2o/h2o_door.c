@@ -64,6 +64,7 @@ static void open_gate(struct door_connection *connection, h2o_socket_t *socket)
         .on_closed = on_gate_closed,
         .on_refused = on_gate_refused,
         .ctx = connection,
+        .stream = (uv_stream_t *)&connection->tcp,
     };
     h2o_gate_open(&connection->gate, &connection->door->accept, socket);
 }

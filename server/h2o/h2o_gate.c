@@ -35,9 +35,19 @@ static void restart_clock(struct h2o_gate *gate)
 
 // ---- in h2o's place --------------------------------------------------------------------------------------------
 
+// A read that filled the buffer to its last byte while nothing else had come: libuv tries again, finds nothing, says
+// so, and h2o's TLS takes that for a failure. The stream is alive; after a real failure it is not readable, after the
+// end of what the client sends it is not active.
+static bool was_nothing(const struct h2o_gate *gate, const char *err)
+{
+    return err == h2o_socket_error_io && gate->socket->bytes_read == 0 && uv_is_readable(gate->stream) &&
+           uv_is_active((uv_handle_t *)gate->stream);
+}
+
 static void on_read(h2o_socket_t *socket, const char *err)
 {
     struct h2o_gate *gate = gate_of(socket);
+    if (err && was_nothing(gate, err)) return;
     if (err) {
         gate->h2o_read(socket, err); // ends the connection
         h2o_gate_hold(gate);

@@ -29,6 +29,7 @@ enum h2o_gate_state {
 
 struct h2o_gate {
     struct h2o_gate_options options;
+    uv_stream_t *stream;  // of the socket; set before it is opened
     h2o_socket_t *socket; // NULL before it is opened and once h2o closed it
     h2o_socket_cb h2o_read, h2o_write;
     enum h2o_gate_state state;

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import pathlib
 import socket
 import threading
 import time
@@ -111,6 +112,29 @@ def test_bodies_too_large(platform):
     chunks = head(platform, f"POST {EVENTS}", "Content-Type: application/json", "Transfer-Encoding: chunked") + (b"%x\r\n" % mib + b" " * mib + b"\r\n") * 11
     got, closed = exchange(platform, chunks)
     assert got.startswith(b"HTTP/1.1 413") and closed
+
+
+def unread(port):
+    """Bytes that wait in the kernel for the program at the other end of our connection from this port."""
+    for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        _, _, remote, _, queues, *_ = line.split()
+        if int(remote.split(":")[1], 16) == port:
+            return int(queues.split(":")[1], 16)
+    return None
+
+
+def test_pieces_that_fill_what_is_read_at_once(platform):
+    """Each piece of the body ends where a read of the server does, and nothing follows until it has looked for more."""
+    record, pieces = 8192 - 22, 40  # with what TLS 1.3 puts around it: two pages
+    with platform.raw(platform.env["CULVERT_URL"]) as sock:
+        assert sock.version() == "TLSv1.3"
+        sock.sendall(head(platform, f"POST {GRAPHQL}", "Content-Type: application/json", f"Content-Length: {record * pieces}", "Connection: close"))
+        query = json.dumps({"query": "{ me { id } }"}).encode()
+        for piece in [query.ljust(record), *[b" " * record] * (pieces - 1)]:
+            wait_until(lambda: unread(sock.getsockname()[1]) == 0, what="the server reads")
+            sock.sendall(piece)
+        got, closed = read_to_end(sock)
+    assert got.startswith(b"HTTP/1.1 200") and closed
 
 
 def test_gzip(platform):
