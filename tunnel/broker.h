@@ -199,7 +199,8 @@ struct tunnel_request {
 // All on the loop that opened the call, never inside tunnel_call_open(). After on_end or on_fail the call is over and
 // freed as soon as that callback returns.
 struct tunnel_call_events {
-    void (*on_info)(void *arg, int status, const struct tunnel_header *headers, size_t count); // 1xx; may be NULL
+    // 1xx, without fields and 16 times at most. May be NULL.
+    void (*on_info)(void *arg, int status, const struct tunnel_header *headers, size_t count);
     void (*on_head)(void *arg, int status, const struct tunnel_header *headers, size_t count);
     // at..len is valid during the call only; every byte must be given back with tunnel_call_consumed() once the
     // consumer took it, that is what opens the stream's window again.

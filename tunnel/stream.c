@@ -231,6 +231,16 @@ static struct str stream_header(const struct tunnel_header *headers, size_t coun
     return STR_EMPTY;
 }
 
+static void stream_take_info(struct tunnel_stream *stream, int status)
+{
+    if (++stream->infos <= TUNNEL_INFOS_MAX) {
+        stream->events->on_info(stream->arg, status, NULL, 0);
+        return;
+    }
+    tunnel_stream_reset(stream, NGHTTP2_PROTOCOL_ERROR);
+    stream_tell_fail(stream, TUNNEL_CAUSE_UPSTREAM_FAILED, "too many informational answers");
+}
+
 void tunnel_stream_take_head(struct tunnel_stream *stream, int status, const struct tunnel_header *headers,
                              size_t count)
 {
@@ -241,7 +251,7 @@ void tunnel_stream_take_head(struct tunnel_stream *stream, int status, const str
         return;
     }
     if (status < 200) {
-        stream->events->on_info(stream->arg, status, headers, count);
+        stream_take_info(stream, status);
         return;
     }
     stream->head_done = true;

@@ -19,6 +19,7 @@ enum {
     TUNNEL_STREAM_QUEUE_BYTES_MAX = 8 * 1024 * 1024, // of request data; callers stop at 64 KiB
     TUNNEL_HEADERS_MAX = 128,
     TUNNEL_HEADER_BYTES_MAX = 64 * 1024, // of one head, names and values
+    TUNNEL_INFOS_MAX = 16, // interim answers before the head: they have no credit, so their number bounds them
     TUNNEL_STALL_MS = 60000,
     TUNNEL_SERVICE_BYTES = 48,
 };
@@ -28,6 +29,7 @@ struct relay_letter;
 // Run inside nghttp2's callbacks: they may use the stream's functions, and those of other streams, and nothing that
 // feeds or frees the session.
 struct tunnel_stream_events {
+    // At most TUNNEL_INFOS_MAX times, and without fields: on their way to a client that does not read they cost little.
     void (*on_info)(void *arg, int status, const struct tunnel_header *headers, size_t count);
     void (*on_head)(void *arg, int status, const struct tunnel_header *headers, size_t count);
     void (*on_data)(void *arg, const uint8_t *at, size_t len);
@@ -51,6 +53,7 @@ struct tunnel_stream {
     bool refused;   // by the agent, in place of the service
     bool end_sent;  // the last byte, or the trailers
     bool head_left; // its HEADERS have been made: they may be on the wire
+    unsigned infos;
     int status;
     char service[TUNNEL_SERVICE_BYTES]; // for metrics
     struct call_request *kept;          // tunnel/stream_kept.h; NULL: the agent may have begun it

@@ -60,6 +60,8 @@ static void on_info(void *front, int status)
     struct ingress_http1 *http1 = front;
     struct strbuf text;
     if (http1->head.minor == 0) return; // RFC 9110 section 15.2
+    // They have no credit: who takes nothing gets none, but the one that a client may wait for.
+    if (status != 100 && tls_stream_queued(http1->connection->stream) >= TLS_STREAM_QUEUE_HIGH) return;
     strbuf_init(&text, 64);
     strbuf_addf(&text, "HTTP/1.1 %d %s\r\n\r\n", status, ingress_problem_reason(status));
     write_text(http1, &text);

@@ -290,6 +290,8 @@ void ingress_http2_stream_submit_head(struct ingress_http2_stream *stream)
 static void on_info(void *front, int status)
 {
     struct ingress_http2_stream *stream = front;
+    // They have no credit: who takes nothing gets none, but the one that a client may wait for.
+    if (status != 100 && tls_stream_queued(stream->http2->connection->stream) >= TLS_STREAM_QUEUE_HIGH) return;
     char text[3] = {(char)('0' + status / 100), (char)('0' + status / 10 % 10), (char)('0' + status % 10)};
     const nghttp2_nv field = {
         .name = (uint8_t *)(uintptr_t) ":status", .namelen = 7, .value = (uint8_t *)text, .valuelen = 3};

@@ -153,7 +153,9 @@ static void agent_serve(struct fake_agent *agent, int32_t id, struct answer *ans
         return;
     }
     answer->whole = true;
-    if (!strcmp(path, "/info")) {
+    unsigned infos = !strcmp(path, "/info");
+    (void)sscanf(path, "/info/%u", &infos);
+    for (; infos > 0; infos--) {
         const nghttp2_nv early[2] = {
             {(uint8_t *)":status", (uint8_t *)"103", 7, 3, NGHTTP2_NV_FLAG_NONE},
             {(uint8_t *)"link", (uint8_t *)"</style.css>", 4, 12, NGHTTP2_NV_FLAG_NONE},

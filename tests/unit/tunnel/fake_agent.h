@@ -1,6 +1,7 @@
 // fake_agent: an agent for tests of the broker: dials over TLS and WebSocket, serves HTTP/2 on a thread of its own and
 // does as it is told. Paths it knows: /hello, /echo, /bytes/N, /hang, /reset, /cause, /trailers, /info (a 103
-// first), /refuse/N (REFUSED_STREAM for the first N requests that an agent gets), and the reports stream.
+// first), /info/N (N of them), /refuse/N (REFUSED_STREAM for the first N requests that an agent gets), and the reports
+// stream.
 #ifndef CULVERT_TESTS_FAKE_AGENT_H
 #define CULVERT_TESTS_FAKE_AGENT_H
 

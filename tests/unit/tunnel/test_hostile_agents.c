@@ -174,6 +174,35 @@ static void test_frames_that_must_not_be(void **state)
     fixture_stop(&fixture);
 }
 
+// Interim answers have no credit: only their number bounds what waits for a client that does not read.
+static void test_interim_answers_without_end(void **state)
+{
+    (void)state;
+    fixture_start(&fixture, NULL);
+    struct fake_agent *agent = fixture_agent_up(&fixture);
+    for (unsigned node = 0; node < FIXTURE_NODES; node++) { // on the session's loop and across
+        unsigned resets = atomic_load(&fake_agent_seen(agent)->resets);
+        struct fixture_call many = {.fixture = &fixture, .node = node, .path = "/info/16"};
+        fixture_call_start(&many);
+        WAIT_UNTIL(atomic_load(&many.done));
+        assert_int_equal(many.status, 200);
+        assert_int_equal(many.infos, 16);
+        struct fixture_call too_many = {.fixture = &fixture, .node = node, .path = "/info/5000"};
+        fixture_call_start(&too_many);
+        WAIT_UNTIL(atomic_load(&too_many.done));
+        assert_int_equal(too_many.cause, TUNNEL_CAUSE_UPSTREAM_FAILED);
+        assert_int_equal(too_many.status, 0);
+        assert_int_equal(too_many.infos, 16);
+        WAIT_UNTIL(atomic_load(&fake_agent_seen(agent)->resets) == resets + 1);
+        struct fixture_call after = {.fixture = &fixture, .node = node, .path = "/hello"};
+        fixture_call_start(&after);
+        WAIT_UNTIL(atomic_load(&after.done));
+        assert_int_equal(after.status, 200);
+    }
+    fake_agent_stop(agent);
+    fixture_stop(&fixture);
+}
+
 // Ten thousand of them; whatever becomes of the session, the broker stays well and serves the next one.
 static void test_random_frames(void **state)
 {
@@ -214,6 +243,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_message_in_every_state),
         cmocka_unit_test(test_frames_that_must_not_be),
+        cmocka_unit_test(test_interim_answers_without_end),
         cmocka_unit_test(test_random_frames),
     };
     return cmocka_run_group_tests(tests, seed, NULL);
