@@ -43,6 +43,7 @@ struct server_config {
     bool ingress_http2;
     char *ingress_trusted_proxies;
     int64_t ingress_connections_per_address_max, ingress_connections_per_account_max;
+    int64_t credentials_grace_ms;
     int64_t ingress_http2_streams_max, ingress_buffered_bytes_max;
     int64_t ingress_body_bytes_per_second_min, ingress_body_rate_window_ms;
     int64_t ingress_connections_max, ingress_head_timeout_ms, ingress_idle_timeout_ms, ingress_stall_timeout_ms;

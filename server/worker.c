@@ -5,6 +5,7 @@
 #include "api/api.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "server/grants.h"
 #include "server/h2o/admin_door.h"
 #include "server/h2o/api_door.h"
 #include "server/ingress/ingress.h"
@@ -147,6 +148,8 @@ static void open_api(struct worker *worker)
 {
     const struct server_config *config = worker->server->config;
     worker->auth = api_auth_create(worker->pg, NULL);
+    worker->grants = grants_create(
+        worker->loop, &(struct grants_options){.pg = worker->pg, .grace_ms = (uint64_t)config->credentials_grace_ms});
     worker->api_core = api_create(&(struct api_options){
         .loop = worker->loop,
         .pg = worker->pg,

@@ -13,6 +13,7 @@ struct api;
 struct api_auth;
 struct api_door;
 struct admin_door;
+struct grants;
 struct ingress;
 struct intake;
 struct sessions;
@@ -34,6 +35,7 @@ struct worker {
     struct sweeper *sweeper; // worker 0 only
     struct tunnel_node *node;
     struct api_auth *auth;
+    struct grants *grants;
     struct api *api_core;
     struct api_door *api;
     struct ingress *ingress;

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "server/grants.h"
 #include "server/h2o/admin_door.h"
 #include "server/h2o/api_door.h"
 #include "server/ingress/ingress.h"
@@ -47,6 +48,7 @@ static void on_pg_closed(void *arg)
     // What still waits is told now; the API takes those answers, so it goes last.
     intake_destroy(worker->intake);
     api_auth_destroy(worker->auth);
+    grants_destroy(worker->grants);
     sweeper_destroy(worker->sweeper);
     api_destroy(worker->api_core);
     sessions_destroy(worker->sessions);
@@ -75,6 +77,7 @@ static void close_storage(struct worker_drain *drain)
     struct worker *worker = drain->worker;
     if (worker->intake) intake_stop(worker->intake);
     sessions_stop(worker->sessions);
+    grants_stop(worker->grants);
     if (worker->peers) worker_peers_close_door(worker->peers); // its calls are the node's
     if (worker->node) {
         intake_set_node(worker->intake, NULL);

@@ -20,10 +20,13 @@ static void on_checked(void *arg, const struct error *err, const struct api_prin
         err = &forbidden;
     }
     if (err)
-        question->done(question->arg, err, STR_EMPTY, STR_EMPTY, STR_EMPTY);
+        question->done(question->arg, err, NULL);
     else
-        question->done(question->arg, NULL, str_c(principal->account_id), str_c(principal->user_id),
-                       str_c(principal->user_name));
+        question->done(question->arg, NULL,
+                       &(struct ingress_principal){.account_id = str_c(principal->account_id),
+                                                   .user_id = str_c(principal->user_id),
+                                                   .user_name = str_c(principal->user_name),
+                                                   .token_id = str_c(principal->token_id)});
     mem_free(question);
 }
 
@@ -71,6 +74,7 @@ struct ingress *worker_ingress_create(struct worker *worker, struct error *err)
                               .body_rate_window_ms = (uint64_t)config->ingress_body_rate_window_ms,
                               .webhooks_per_second = (unsigned)config->webhooks_per_second,
                               .authenticate = authenticate,
+                              .grants = worker->grants,
                               .ctx = worker,
                           },
                           err);

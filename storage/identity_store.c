@@ -5,6 +5,8 @@
 
 #include "base/mem.h"
 #include "base/parse.h"
+#include "base/strbuf.h"
+#include "base/token.h"
 #include "culvert_statements.h"
 #include "storage/store_call.h"
 
@@ -98,6 +100,38 @@ void identity_store_authenticate(struct pg *pg, const char *token_id, const uint
     struct pg_batch *batch = pg_batch_create(pg, NULL);
     pg_batch_add(batch, &statement_token_lookup, 1, (struct pg_param[]){pg_text(str_c(token_id))});
     pg_batch_submit(batch, STORE_READ_MS, on_lookup, call);
+}
+
+struct valid_call {
+    valid_tokens_done on_done;
+    void *arg;
+};
+
+static void on_valid(void *arg, const struct error *err, const struct pg_rows *results, size_t count)
+{
+    struct valid_call *call = arg;
+    size_t rows = err || count == 0 ? 0 : (size_t)pg_rows_count(results);
+    struct str *token_ids = mem_array(rows ? rows : 1, sizeof *token_ids);
+    for (size_t i = 0; i < rows; i++)
+        token_ids[i] = pg_rows_get(results, (int)i, 0);
+    call->on_done(call->arg, err, token_ids, rows);
+    mem_free(token_ids);
+    mem_free(call);
+}
+
+void identity_store_valid_tokens(struct pg *pg, const char *const *token_ids, size_t count, valid_tokens_done on_done,
+                                 void *arg)
+{
+    struct strbuf list;
+    strbuf_init(&list, count * TOKEN_ID_BYTES + 1);
+    for (size_t i = 0; i < count; i++)
+        strbuf_addf(&list, "%s%s", i ? " " : "", token_ids[i]);
+    struct valid_call *call = mem_alloc(sizeof *call);
+    *call = (struct valid_call){.on_done = on_done, .arg = arg};
+    struct pg_batch *batch = pg_batch_create(pg, NULL);
+    pg_batch_add(batch, &statement_tokens_valid, 1, (struct pg_param[]){pg_text(strbuf_str(&list))});
+    pg_batch_submit(batch, STORE_READ_MS, on_valid, call);
+    strbuf_finish(&list);
 }
 
 void identity_store_create_account(struct pg *pg, const char *account_id, struct str name, store_node_done on_done,

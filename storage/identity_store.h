@@ -23,6 +23,11 @@ typedef void (*principal_done)(void *arg, const struct error *err, const struct 
 void identity_store_authenticate(struct pg *pg, const char *token_id, const uint8_t sha256[ID_SHA256_BYTES],
                                  principal_done on_done, void *arg);
 
+// Which of these are valid now, in any order; views valid during the callback. No use is noted.
+typedef void (*valid_tokens_done)(void *arg, const struct error *err, const struct str *token_ids, size_t count);
+void identity_store_valid_tokens(struct pg *pg, const char *const *token_ids, size_t count, valid_tokens_done on_done,
+                                 void *arg);
+
 // node: {"id","name"}; ERROR_CONFLICT when the name is taken. account_id: 24 hex digits made by the caller.
 void identity_store_create_account(struct pg *pg, const char *account_id, struct str name, store_node_done on_done,
                                    void *arg);

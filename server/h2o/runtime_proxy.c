@@ -8,6 +8,7 @@
 #include "base/http1.h"
 #include "base/mem.h"
 #include "base/strbuf.h"
+#include "server/grants.h"
 #include "server/ingress/ingress_headers.h"
 #include "server/ingress/ingress_problem.h"
 #include "server/ingress/ingress_route.h"
@@ -21,6 +22,7 @@ struct proxy_call {
     struct worker *worker;
     struct door_request *request; // NULL: answered or gone
     struct tunnel_call *call;     // NULL: not open, over or cancelled
+    struct grant grant;           // of the credential
     struct arena *arena;
     struct ingress_route route;
     struct str body;                // the part not yet written
@@ -31,6 +33,7 @@ struct proxy_call {
 static void release(struct proxy_call *proxy)
 {
     if (proxy->request || proxy->call || proxy->authenticating) return;
+    grants_remove(&proxy->grant);
     strbuf_finish(&proxy->pending);
     strbuf_finish(&proxy->writing);
     arena_destroy(proxy->arena);
@@ -211,6 +214,20 @@ static size_t request_headers(struct proxy_call *proxy, struct tunnel_header **o
     return kept;
 }
 
+static void on_void(void *arg, bool is_unchecked)
+{
+    struct proxy_call *proxy = arg;
+    if (proxy->call) tunnel_call_cancel(proxy->call);
+    proxy->call = NULL;
+    if (proxy->request && proxy->started)
+        abort_answer(proxy);
+    else if (proxy->request && is_unchecked)
+        answer_problem(proxy, 503, "unavailable", "the credential could not be checked again");
+    else if (proxy->request)
+        answer_problem(proxy, 401, "unauthenticated", "the credential has expired or was revoked");
+    release(proxy);
+}
+
 static void on_authenticated(void *arg, const struct error *err, const struct api_principal *principal)
 {
     struct proxy_call *proxy = arg;
@@ -246,6 +263,7 @@ static void on_authenticated(void *arg, const struct error *err, const struct ap
         .user_id = principal->user_id,
         .user_name = principal->user_name,
     };
+    grants_add(proxy->worker->grants, &proxy->grant, str_c(principal->token_id), on_void, proxy);
     proxy->call = tunnel_call_open(proxy->worker->node, &request, &events, proxy);
     if (proxy->body.len) write_body(proxy);
 }

@@ -19,14 +19,21 @@
 #include "base/loop.h"
 #include "base/quota.h"
 #include "base/str.h"
+#include "server/grants.h"
 #include "tunnel/broker.h"
 
 struct ingress;
 
-// The answer to authenticate(), once, on the same loop, now or later. err NULL: the credential is good. Views are valid
-// during the call. ERROR_UNAUTHENTICATED -> 401, ERROR_FORBIDDEN -> 403, ERROR_UNAVAILABLE -> 503, others -> 500.
-typedef void (*ingress_authenticated)(void *arg, const struct error *err, struct str account_id, struct str user_id,
-                                      struct str user_name);
+// Whose credential it is.
+struct ingress_principal {
+    struct str account_id, user_id, user_name;
+    struct str token_id; // of the key, as struct grants knows it
+};
+
+// The answer to authenticate(), once, on the same loop, now or later. err NULL: the credential is good. Else principal
+// is NULL, and ERROR_UNAUTHENTICATED -> 401, ERROR_FORBIDDEN -> 403, ERROR_UNAVAILABLE -> 503, others -> 500. Views are
+// valid during the call.
+typedef void (*ingress_authenticated)(void *arg, const struct error *err, const struct ingress_principal *principal);
 
 struct ingress_options {
     const char *listen;                  // host:port, numeric
@@ -47,6 +54,8 @@ struct ingress_options {
     // What a client must send of a body that waits for nothing but it, over each window; 0: no least, and 60,000.
     uint64_t body_bytes_per_second_min, body_rate_window_ms;
     unsigned webhooks_per_second; // per runtime; 0: 20
+    // What ends when its credential is not valid any more: of the same loop. NULL: nothing does.
+    struct grants *grants;
     // Whose credential is this? token: text without scheme, valid during the call.
     void (*authenticate)(void *ctx, unsigned loop_index, struct str token, ingress_authenticated done, void *arg);
     void *ctx;

@@ -115,8 +115,21 @@ static void refuse_credential(struct ingress_exchange *exchange, const struct er
     }
 }
 
-static void on_authenticated(void *arg, const struct error *err, struct str account_id, struct str user_id,
-                             struct str user_name)
+// Nothing comes through from here on, in either direction.
+static void on_void(void *arg, bool is_unchecked)
+{
+    struct ingress_exchange *exchange = arg;
+    if (exchange->over) return;
+    if (exchange->call) tunnel_call_cancel(exchange->call);
+    exchange->call = NULL;
+    exchange->last = true;
+    if (is_unchecked)
+        ingress_exchange_answer_problem(exchange, 503, "unavailable", "the credential could not be checked again");
+    else
+        ingress_exchange_answer_problem(exchange, 401, "unauthenticated", "the credential has expired or was revoked");
+}
+
+static void on_authenticated(void *arg, const struct error *err, const struct ingress_principal *principal)
 {
     struct ingress_authentication *authentication = arg;
     struct ingress_exchange *exchange = authentication->exchange;
@@ -130,17 +143,19 @@ static void on_authenticated(void *arg, const struct error *err, struct str acco
     exchange->authentication = NULL;
     if (err) {
         refuse_credential(exchange, err);
-    } else if (!exchange->route.platform_host && !str_eq(account_id, str_c(exchange->route.account_id))) {
+    } else if (!exchange->route.platform_host && !str_eq(principal->account_id, str_c(exchange->route.account_id))) {
         // As if nobody lived there: a foreign runtime must not be told from a missing one.
         ingress_exchange_answer_problem(exchange, 404, "not-found", "no runtime has this host name");
-    } else if (!ingress_connection_take_account(exchange->connection, account_id)) {
+    } else if (!ingress_connection_take_account(exchange->connection, principal->account_id)) {
         metric_add(metric_with(ingress->refused, "account"), 1);
         exchange->last = true;
         ingress_exchange_answer_problem(exchange, 503, "too-many-connections",
                                         "the account has too many connections open");
     } else {
-        open_call(exchange, arena_str(exchange->arena, account_id), arena_cstr(exchange->arena, user_id),
-                  arena_cstr(exchange->arena, user_name));
+        if (ingress->options.grants)
+            grants_add(ingress->options.grants, &exchange->grant, principal->token_id, on_void, exchange);
+        open_call(exchange, arena_str(exchange->arena, principal->account_id),
+                  arena_cstr(exchange->arena, principal->user_id), arena_cstr(exchange->arena, principal->user_name));
     }
 }
 
@@ -286,6 +301,7 @@ void ingress_exchange_destroy(struct ingress_exchange *exchange)
     if (!exchange) return;
     struct ingress *ingress = exchange->ingress;
     if (exchange->authentication) exchange->authentication->exchange = NULL;
+    grants_remove(&exchange->grant);
     if (exchange->call) tunnel_call_cancel(exchange->call);
     ingress->exchanges--;
     metric_move(ingress->in_flight, -1);

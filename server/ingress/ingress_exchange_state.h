@@ -26,6 +26,7 @@ struct ingress_exchange {
     struct ingress_route route;
     struct ingress_authentication *authentication; // while it is pending
     struct tunnel_call *call;                      // while it runs
+    struct grant grant;                            // of the credential
     uint64_t since_us;
     char request_id[INGRESS_REQUEST_ID_BYTES];
 

@@ -152,10 +152,12 @@ static void authenticate(void *ctx, unsigned loop_index, struct str token, ingre
     (void)loop_index;
     struct error err;
     if (str_eq(token, STR("good"))) {
-        done(arg, NULL, STR("0123456789abcdef01234567"), STR("u"), STR("user"));
+        done(arg, NULL,
+             &(struct ingress_principal){
+                 .account_id = STR("0123456789abcdef01234567"), .user_id = STR("u"), .user_name = STR("user")});
     } else {
         (void)error_set(&err, ERROR_UNAUTHENTICATED, "no");
-        done(arg, &err, STR_EMPTY, STR_EMPTY, STR_EMPTY);
+        done(arg, &err, NULL);
     }
 }
 

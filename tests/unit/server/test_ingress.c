@@ -39,26 +39,31 @@ struct door {
     sem_t asked;
 };
 
+static const struct ingress_principal ada = {.account_id = {ACCOUNT, sizeof ACCOUNT - 1},
+                                             .user_id = {"user-1", 6},
+                                             .user_name = {"Ada", 3},
+                                             .token_id = {"key-1", 5}};
+
 static void authenticate(void *ctx, unsigned loop_index, struct str token, ingress_authenticated done, void *arg)
 {
     struct door *door = ctx;
     struct error err;
     (void)loop_index;
     if (str_eq(token, STR("good"))) {
-        done(arg, NULL, STR(ACCOUNT), STR("user-1"), STR("Ada"));
+        done(arg, NULL, &ada);
     } else if (str_eq(token, STR("late"))) {
         door->late = done;
         door->late_arg = arg;
         sem_post(&door->asked);
     } else if (str_eq(token, STR("weak"))) {
         (void)error_set(&err, ERROR_FORBIDDEN, "no right");
-        done(arg, &err, STR_EMPTY, STR_EMPTY, STR_EMPTY);
+        done(arg, &err, NULL);
     } else if (str_eq(token, STR("away"))) {
         (void)error_set(&err, ERROR_UNAVAILABLE, "database is away");
-        done(arg, &err, STR_EMPTY, STR_EMPTY, STR_EMPTY);
+        done(arg, &err, NULL);
     } else {
         (void)error_set(&err, ERROR_UNAUTHENTICATED, "unknown");
-        done(arg, &err, STR_EMPTY, STR_EMPTY, STR_EMPTY);
+        done(arg, &err, NULL);
     }
 }
 
@@ -93,7 +98,7 @@ static void run_stop(void *arg)
 static void run_late(void *arg)
 {
     struct door *door = arg;
-    door->late(door->late_arg, NULL, STR(ACCOUNT), STR("user-1"), STR("Ada"));
+    door->late(door->late_arg, NULL, &ada);
 }
 
 static void on_door(struct door *door, loop_fn fn)

@@ -93,6 +93,32 @@ static void a_key_logs_in_until_it_is_revoked(void **state)
     assert_int_equal(login_with(database, &token, &login), ERROR_UNAUTHENTICATED);
 }
 
+struct valid {
+    struct answer answer;
+    size_t count;
+    char id[TOKEN_ID_BYTES]; // of the last one
+};
+
+static void on_valid(void *arg, const struct error *err, const struct str *token_ids, size_t count)
+{
+    struct valid *valid = arg;
+    valid->count = count;
+    if (count) snprintf(valid->id, sizeof valid->id, "%.*s", STR_ARG(token_ids[count - 1]));
+    answer_on_count(&valid->answer, err, 0);
+}
+
+// Only this one of these is valid.
+static void check_valid(struct database *database, const char *const *ids, size_t count, const char *only)
+{
+    struct valid valid = {0};
+    answer_init(&valid.answer, database);
+    identity_store_valid_tokens(database->pg, ids, count, on_valid, &valid);
+    answer_wait(&valid.answer);
+    assert_int_equal(valid.answer.code, ERROR_NONE);
+    assert_int_equal(valid.count, 1);
+    assert_string_equal(valid.id, only);
+}
+
 static void a_key_expires(void **state)
 {
     struct database *database = database_of(state);
@@ -107,6 +133,16 @@ static void a_key_expires(void **state)
                               STR("[\"read\"]"), clock_wall_ms() - 1000, answer_on_node, &answer);
     json_decref(wait_node(&answer));
     assert_int_equal(login_with(database, &late, &login), ERROR_UNAUTHENTICATED);
+
+    struct token revoked, unknown;
+    make_user(database, "eve", &revoked);
+    token_generate(&unknown, text);
+    answer_init(&answer, database);
+    identity_store_revoke_key(database->pg, database->account, str_c(revoked.id), answer_on_count, &answer);
+    answer_wait(&answer);
+    answer_finish(&answer);
+    check_valid(database, (const char *const[]){late.id, token.id, revoked.id, unknown.id}, 4, token.id);
+    check_valid(database, (const char *const[]){token.id}, 1, token.id);
 }
 
 static void a_key_of_nobody_is_not_made(void **state)
