@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/metrics.h"
 #include "base/token.h"
+#include "server/runtime_names.h"
 
 enum { REFRESH_ROWS = 1000, ASKED_MAX = 1024, SLOTS_MIN = 64 };
 
@@ -23,6 +24,7 @@ struct runtime_tokens {
     pthread_mutex_t mutex;         // guards what follows up to the next blank line
     struct tunnel_identity *slots; // open addressing by token id; an empty token_id is a free slot
     size_t slot_count, used;       // slot_count is a power of two
+    struct runtime_names names;    // of those that have a token in the table
     struct asked asked[ASKED_MAX]; // a ring: the oldest is overwritten, which costs its asker one more try
     size_t asked_next;
     uint64_t refreshes_begun, refreshed_begun; // counters: begun so far; begun number of the last one that ended well
@@ -43,6 +45,7 @@ struct runtime_tokens *runtime_tokens_create(const struct runtime_tokens_options
     pthread_mutex_init(&tokens->mutex, NULL);
     tokens->slot_count = SLOTS_MIN;
     tokens->slots = mem_array(tokens->slot_count, sizeof *tokens->slots);
+    runtime_names_init(&tokens->names);
     tokens->count = metric_with(metrics_gauge("culvert_runtime_tokens", "Valid runtime tokens in memory.", NULL));
     return tokens;
 }
@@ -52,6 +55,7 @@ void runtime_tokens_destroy(struct runtime_tokens *tokens)
     if (!tokens) return;
     pthread_mutex_destroy(&tokens->mutex);
     mem_free_secret(tokens->slots, tokens->slot_count * sizeof *tokens->slots);
+    runtime_names_finish(&tokens->names);
     mem_free(tokens);
 }
 
@@ -92,12 +96,16 @@ static void table_put(struct runtime_tokens *tokens, const struct runtime_token_
     char id[sizeof((struct tunnel_identity *)0)->token_id];
     copy_text(id, sizeof id, row->token_id);
     struct tunnel_identity *slot = &tokens->slots[slot_of(tokens->slots, tokens->slot_count, id)];
-    if (!slot->token_id[0]) tokens->used++;
+    if (slot->token_id[0])
+        runtime_names_remove(&tokens->names, str_c(slot->account_id), str_c(slot->runtime));
+    else
+        tokens->used++;
     memcpy(slot->token_id, id, sizeof id);
     copy_text(slot->account_id, sizeof slot->account_id, row->account_id);
     copy_text(slot->runtime, sizeof slot->runtime, row->runtime);
     copy_text(slot->runtime_id, sizeof slot->runtime_id, row->runtime_id);
     memcpy(slot->token_sha256, row->token_sha256, sizeof slot->token_sha256);
+    runtime_names_add(&tokens->names, str_c(slot->account_id), str_c(slot->runtime));
 }
 
 // Removes and closes the gap, so that later entries of the run are still found.
@@ -108,6 +116,7 @@ static bool table_remove(struct runtime_tokens *tokens, struct str token_id, str
     size_t mask = tokens->slot_count - 1, slot = slot_of(tokens->slots, tokens->slot_count, id);
     if (!tokens->slots[slot].token_id[0]) return false;
     *out = tokens->slots[slot];
+    runtime_names_remove(&tokens->names, str_c(out->account_id), str_c(out->runtime));
     memset(&tokens->slots[slot], 0, sizeof tokens->slots[slot]);
     tokens->used--;
     for (size_t next = (slot + 1) & mask; tokens->slots[next].token_id[0]; next = (next + 1) & mask) {
@@ -154,6 +163,23 @@ enum error_code runtime_tokens_authenticate(struct runtime_tokens *tokens, struc
         return error_set(err, ERROR_UNAUTHENTICATED, "the runtime token is unknown, wrong or revoked");
     runtime_tokens_refresh(tokens);
     return error_set(err, ERROR_UNAVAILABLE, "the runtime token is being looked up");
+}
+
+bool runtime_tokens_has(struct runtime_tokens *tokens, const struct tunnel_identity *identity)
+{
+    pthread_mutex_lock(&tokens->mutex);
+    bool has = tokens->slots[slot_of(tokens->slots, tokens->slot_count, identity->token_id)].token_id[0] != '\0';
+    pthread_mutex_unlock(&tokens->mutex);
+    return has;
+}
+
+bool runtime_tokens_knows(struct runtime_tokens *tokens, struct str account_id, struct str runtime)
+{
+    if (!atomic_load(&tokens->known)) return true;
+    pthread_mutex_lock(&tokens->mutex);
+    bool knows = runtime_names_have(&tokens->names, account_id, runtime);
+    pthread_mutex_unlock(&tokens->mutex);
+    return knows;
 }
 
 // ---- refreshing ----------------------------------------------------------------------------------------------------

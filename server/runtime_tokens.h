@@ -31,6 +31,11 @@ void runtime_tokens_stop(struct runtime_tokens *tokens);
 // that began after it was first asked for has ended, and ERROR_UNAUTHENTICATED from then on.
 MUST_CHECK enum error_code runtime_tokens_authenticate(struct runtime_tokens *tokens, struct str token,
                                                        struct tunnel_identity *out, struct error *err);
+// Thread-safe. As tunnel_options.is_valid. A token is out of the table before on_revoked is called.
+bool runtime_tokens_has(struct runtime_tokens *tokens, const struct tunnel_identity *identity);
+// Thread-safe. Has the runtime a valid token, so that it may have a tunnel, here or elsewhere? Until all tokens were
+// read once it may.
+bool runtime_tokens_knows(struct runtime_tokens *tokens, struct str account_id, struct str runtime);
 // Thread-safe. Have all tokens been read once? Until then every agent would be told to come again.
 bool runtime_tokens_are_known(const struct runtime_tokens *tokens);
 // Thread-safe: refresh now (a token was made or revoked by this process).

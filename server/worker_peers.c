@@ -5,6 +5,7 @@
 #include "server/peer/peer_calls.h"
 #include "server/peer/peer_door.h"
 #include "server/peer/peer_links.h"
+#include "server/runtime_tokens.h"
 
 enum { TICK_MS = 1000 };
 
@@ -26,6 +27,8 @@ static struct tunnel_carried *carry(void *ctx, struct tunnel_node *node, const s
 {
     struct server *server = ctx;
     struct worker_peers *peers = server->workers[tunnel_node_index(node)]->peers;
+    // Hosts are made up for nothing, and webhooks need no credential: no name that nobody has reaches the registry.
+    if (!runtime_tokens_knows(server->tokens, request->account_id, request->runtime)) return NULL;
     return peers ? peer_calls_open(peers->calls, node, request, events, arg) : NULL;
 }
 

@@ -6,7 +6,8 @@
 
 struct entry {
     struct entry *next;          // of the same bucket
-    struct entry *newer, *older; // by use
+    struct entry *newer, *older; // by use, in its order
+    bool is_place;               // in which order: it is, or was when it came to be doubted, held by somebody
     enum registry_known known;
     uint64_t good_until_ms;
     struct registry_place place; // its epoch is the highest seen
@@ -14,12 +15,17 @@ struct entry {
     char names[]; // account, runtime
 };
 
+// Entries by use.
+struct order {
+    struct entry *newest, *oldest;
+};
+
 struct registry_table {
     struct registry_table_options options;
     struct entry **buckets;
     size_t cap; // a power of two, at least entries_max
     size_t count;
-    struct entry *newest, *oldest;
+    struct order places, others;
 };
 
 struct registry_table *registry_table_create(const struct registry_table_options *options)
@@ -33,13 +39,19 @@ struct registry_table *registry_table_create(const struct registry_table_options
     return table;
 }
 
-void registry_table_destroy(struct registry_table *table)
+static void free_all(const struct order *order)
 {
-    if (!table) return;
-    for (struct entry *entry = table->newest, *older; entry; entry = older) {
+    for (struct entry *entry = order->newest, *older; entry; entry = older) {
         older = entry->older;
         mem_free(entry);
     }
+}
+
+void registry_table_destroy(struct registry_table *table)
+{
+    if (!table) return;
+    free_all(&table->places);
+    free_all(&table->others);
     mem_free(table->buckets);
     mem_free(table);
 }
@@ -71,23 +83,29 @@ static struct entry *look_up(const struct registry_table *table, struct str acco
 
 // ---- order of use --------------------------------------------------------------------------------------------------
 
+static struct order *order_of(struct registry_table *table, const struct entry *entry)
+{
+    return entry->is_place ? &table->places : &table->others;
+}
+
 static void unlink_use(struct registry_table *table, struct entry *entry)
 {
-    *(entry->newer ? &entry->newer->older : &table->newest) = entry->older;
-    *(entry->older ? &entry->older->newer : &table->oldest) = entry->newer;
+    struct order *order = order_of(table, entry);
+    *(entry->newer ? &entry->newer->older : &order->newest) = entry->older;
+    *(entry->older ? &entry->older->newer : &order->oldest) = entry->newer;
 }
 
 static void link_newest(struct registry_table *table, struct entry *entry)
 {
+    struct order *order = order_of(table, entry);
     entry->newer = NULL;
-    entry->older = table->newest;
-    *(table->newest ? &table->newest->newer : &table->oldest) = entry;
-    table->newest = entry;
+    entry->older = order->newest;
+    *(order->newest ? &order->newest->newer : &order->oldest) = entry;
+    order->newest = entry;
 }
 
-static void drop_oldest(struct registry_table *table)
+static void drop(struct registry_table *table, struct entry *entry)
 {
-    struct entry *entry = table->oldest;
     struct entry **link = &table->buckets[bucket_of(table, str_of(entry->names, entry->account_len),
                                                     str_of(entry->names + entry->account_len, entry->runtime_len))];
     while (*link != entry)
@@ -98,14 +116,20 @@ static void drop_oldest(struct registry_table *table)
     mem_free(entry);
 }
 
-static struct entry *make(struct registry_table *table, struct str account_id, struct str runtime)
+// The entry of the runtime, as the newest of its order. NULL: there is no room for one that nobody holds.
+static struct entry *make(struct registry_table *table, struct str account_id, struct str runtime, bool is_place)
 {
     struct entry *entry = look_up(table, account_id, runtime);
     if (entry) {
         unlink_use(table, entry);
     } else {
-        if (table->count >= table->options.entries_max) drop_oldest(table);
+        if (table->count >= table->options.entries_max) {
+            struct entry *oldest = table->others.oldest ? table->others.oldest : table->places.oldest;
+            if (!is_place && oldest->is_place) return NULL;
+            drop(table, oldest);
+        }
         entry = mem_zalloc(sizeof *entry + account_id.len + runtime.len);
+        entry->is_place = is_place;
         entry->account_len = account_id.len;
         entry->runtime_len = runtime.len;
         if (account_id.len) memcpy(entry->names, account_id.at, account_id.len);
@@ -117,6 +141,14 @@ static struct entry *make(struct registry_table *table, struct str account_id, s
     }
     link_newest(table, entry);
     return entry;
+}
+
+static void set_known(struct registry_table *table, struct entry *entry, enum registry_known known)
+{
+    unlink_use(table, entry);
+    entry->known = known;
+    entry->is_place = known == REGISTRY_HELD;
+    link_newest(table, entry);
 }
 
 // ---- what is said --------------------------------------------------------------------------------------------------
@@ -135,10 +167,10 @@ enum registry_known registry_table_find(struct registry_table *table, struct str
 bool registry_table_held(struct registry_table *table, struct str account_id, struct str runtime,
                          const struct registry_place *place, uint64_t now_ms)
 {
-    struct entry *entry = make(table, account_id, runtime);
+    struct entry *entry = make(table, account_id, runtime, true);
     // The same epoch may come back: a lease that ran out can be renewed while nobody took over.
     if (place->epoch < entry->place.epoch) return false;
-    entry->known = REGISTRY_HELD;
+    set_known(table, entry, REGISTRY_HELD);
     entry->place = *place;
     entry->good_until_ms = now_ms + table->options.place_ms;
     return true;
@@ -147,9 +179,10 @@ bool registry_table_held(struct registry_table *table, struct str account_id, st
 bool registry_table_over(struct registry_table *table, struct str account_id, struct str runtime, uint64_t epoch,
                          uint64_t now_ms)
 {
-    struct entry *entry = make(table, account_id, runtime);
+    struct entry *entry = make(table, account_id, runtime, false);
+    if (!entry) return true;
     if (epoch && epoch < entry->place.epoch) return false;
-    entry->known = REGISTRY_NOBODY;
+    set_known(table, entry, REGISTRY_NOBODY);
     if (epoch) entry->place.epoch = epoch;
     entry->good_until_ms = now_ms + table->options.none_ms;
     return true;
@@ -163,7 +196,9 @@ void registry_table_doubt(struct registry_table *table, struct str account_id, s
 
 void registry_table_doubt_all(struct registry_table *table)
 {
-    for (struct entry *entry = table->newest; entry; entry = entry->older)
+    for (struct entry *entry = table->places.newest; entry; entry = entry->older)
+        entry->known = REGISTRY_UNKNOWN;
+    for (struct entry *entry = table->others.newest; entry; entry = entry->older)
         entry->known = REGISTRY_UNKNOWN;
 }
 

@@ -4,7 +4,7 @@
 // Rules: an entry carries its epoch, and what is older than anything seen for the runtime never replaces it, whatever
 // its source; the epoch is remembered while the entry is, also when the session is known to be over. A place is good
 // for a while (`place_ms`), the knowledge that there is none for a shorter one (`none_ms`). Bounded: the entry that was
-// used longest ago makes room.
+// used longest ago makes room, of runtimes that nobody holds first; for one that nobody holds no place is forgotten.
 #ifndef CULVERT_SERVER_REGISTRY_TABLE_H
 #define CULVERT_SERVER_REGISTRY_TABLE_H
 

@@ -95,6 +95,19 @@ def test_errors_say_why(platform):
     assert unknown.status in (404, 503)
 
 
+def test_names_that_are_made_up_cost_no_query(platform):
+    """Webhooks need no credential: whoever makes up hosts must not reach Redis, PostgreSQL, or what is remembered of real runtimes."""
+    looks = platform.metric("culvert_registry_lookup_total")
+    for number in range(25):
+        other = platform.env["CULVERT_INGRESS_HOST"].replace(platform.env["CULVERT_RUNTIME"], f"nobody-{number}")
+        for method, path, key in (("POST", "/webhooks/argo/hook", False), ("GET", "/services/demo/", True)):
+            answer = platform.ingress(method, path, b"{}", host=other, key=key)
+            assert (answer.status, answer.headers["culvert-cause"]) == (503, "no-tunnel")
+        foreign = platform.ingress("POST", "/webhooks/argo/hook", b"{}", host=f"{number:024x}-{other.partition('-')[2]}", key=False)
+        assert (foreign.status, foreign.headers["culvert-cause"]) == (503, "no-tunnel")
+    assert platform.metric("culvert_registry_lookup_total") == looks
+
+
 def exchange(platform, head, host=None):
     """Sends raw bytes to the ingress door, gives back what came until it closed or 5 s passed."""
     with platform.raw(platform.env["CULVERT_INGRESS_URL"], host or platform.env["CULVERT_INGRESS_HOST"]) as sock:

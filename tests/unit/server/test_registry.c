@@ -33,8 +33,9 @@ static void seed(void)
 
 // ---- the table -----------------------------------------------------------------------------------------------------
 
-// What the table may say of a runtime. An entry may have been forgotten: then it says UNKNOWN, never something else.
+// What the table says of a runtime; of one that is not in it, UNKNOWN.
 struct model {
+    bool is_in, is_place; // is_place: somebody holds it, or did when it came to be doubted
     enum registry_known known;
     uint64_t epoch, good_until_ms, used; // used: the order of use
 };
@@ -44,13 +45,50 @@ static struct str name_of(size_t i, char *out)
     return str_of(out, (size_t)snprintf(out, 16, "r%zu", i));
 }
 
-// The table forgets what was used longest ago; a table of ENTRIES_MAX remembers at least those used since.
-static bool is_remembered(const struct model *models, size_t i)
+// Puts it into the table: what was used longest ago makes room, those that nobody holds first. False: it does not get
+// in, because it would take the room of a place.
+static bool enter(struct model *models, size_t i, bool is_place)
 {
-    size_t newer = 0;
-    for (size_t k = 0; k < RUNTIMES; k++)
-        if (models[k].used > models[i].used) newer++;
-    return models[i].used > 0 && newer < ENTRIES_MAX;
+    size_t count = 0;
+    struct model *oldest = NULL;
+    if (models[i].is_in) return true;
+    for (size_t k = 0; k < RUNTIMES; k++) {
+        struct model *other = &models[k];
+        if (!other->is_in) continue;
+        count++;
+        if (!oldest || other->is_place < oldest->is_place ||
+            (other->is_place == oldest->is_place && other->used < oldest->used))
+            oldest = other;
+    }
+    if (count == ENTRIES_MAX) {
+        if (!is_place && oldest->is_place) return false;
+        oldest->is_in = false;
+    }
+    models[i] = (struct model){.is_in = true, .is_place = is_place};
+    return true;
+}
+
+// However many names are made up, the places of real runtimes stay.
+static void names_of_nobody_make_no_place_forgotten(void **state)
+{
+    (void)state;
+    struct registry_table *table = registry_table_create(
+        &(struct registry_table_options){.entries_max = ENTRIES_MAX, .place_ms = PLACE_MS, .none_ms = NONE_MS});
+    struct registry_place place = {.epoch = 1}, out;
+    char text[16];
+    for (size_t i = 0; i < 100; i++) {
+        if (i == 50) // in the midst of it
+            for (size_t k = 1000; k < 1000 + ENTRIES_MAX; k++)
+                assert_true(registry_table_held(table, STR("acc"), name_of(k, text), &place, 1));
+        assert_true(registry_table_over(table, STR("acc"), name_of(i, text), 0, 1));
+        assert_int_equal(registry_table_count(table), i < ENTRIES_MAX ? i + 1 : ENTRIES_MAX);
+    }
+    for (size_t k = 1000; k < 1000 + ENTRIES_MAX; k++)
+        assert_int_equal(registry_table_find(table, STR("acc"), name_of(k, text), 1, &out), REGISTRY_HELD);
+    assert_int_equal(registry_table_find(table, STR("acc"), STR("r99"), 1, &out), REGISTRY_UNKNOWN);
+    assert_true(registry_table_held(table, STR("acc"), STR("new"), &place, 1)); // places make room for each other
+    assert_int_equal(registry_table_find(table, STR("acc"), STR("new"), 1, &out), REGISTRY_HELD);
+    registry_table_destroy(table);
 }
 
 static void table_against_model(void **state)
@@ -66,7 +104,7 @@ static void table_against_model(void **state)
         size_t i = random_below(RUNTIMES);
         struct str runtime = name_of(i, text), account = STR("acc");
         struct model *model = &models[i];
-        bool known = is_remembered(models, i);
+        bool known = model->is_in;
         uint64_t floor = known ? model->epoch : 0;
         struct registry_place place = {.epoch = 1 + floor + random_below(5) - random_below(floor < 4 ? floor + 1 : 4)};
         now_ms += random_below(60);
@@ -75,16 +113,16 @@ static void table_against_model(void **state)
             snprintf(place.replica, sizeof place.replica, "replica-%llu", (unsigned long long)place.epoch);
             bool taken = registry_table_held(table, account, runtime, &place, now_ms);
             assert_int_equal(taken, place.epoch >= floor);
-            if (!known) *model = (struct model){0};
-            if (taken) *model = (struct model){REGISTRY_HELD, place.epoch, now_ms + PLACE_MS, 0};
+            (void)enter(models, i, true);
+            if (taken) *model = (struct model){true, true, REGISTRY_HELD, place.epoch, now_ms + PLACE_MS, 0};
             model->used = ++use;
             break;
         case 1: {
             uint64_t epoch = random_below(3) ? place.epoch : 0;
             bool over = registry_table_over(table, account, runtime, epoch, now_ms);
             assert_int_equal(over, epoch == 0 || epoch >= floor);
-            if (!known) *model = (struct model){0};
-            if (over) *model = (struct model){REGISTRY_NOBODY, epoch ? epoch : floor, now_ms + NONE_MS, 0};
+            if (!enter(models, i, false)) break;
+            if (over) *model = (struct model){true, false, REGISTRY_NOBODY, epoch ? epoch : floor, now_ms + NONE_MS, 0};
             model->used = ++use;
             break;
         }
@@ -216,6 +254,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(table_against_model),
+        cmocka_unit_test(names_of_nobody_make_no_place_forgotten),
         cmocka_unit_test(lease_is_never_believed_too_long),
         cmocka_unit_test(lines_come_back),
         cmocka_unit_test(lines_of_others_are_none),

@@ -229,6 +229,58 @@ static void revocation(void **state)
     tear_down();
 }
 
+static bool has(size_t i)
+{
+    struct tunnel_identity identity = {0};
+    snprintf(identity.token_id, sizeof identity.token_id, "%s", bench->known[i].token.id);
+    return runtime_tokens_has(bench->tokens, &identity);
+}
+
+static bool knows(const char *account_id, const char *runtime)
+{
+    return runtime_tokens_knows(bench->tokens, str_c(account_id), str_c(runtime));
+}
+
+static void refresh_and_answer(void)
+{
+    size_t asked = bench->asked;
+    runtime_tokens_refresh(bench->tokens);
+    run_until_asked(asked + 1);
+    answer(ERROR_NONE);
+}
+
+// A runtime is known while one of its tokens is valid.
+static void runtimes_are_known_by_their_tokens(void **state)
+{
+    (void)state;
+    set_up(3600 * 1000);
+    assert_true(knows("account", "runtime")); // nobody has looked yet
+    runtime_tokens_start(bench->tokens, bench->loop, NULL);
+    run_until_asked(1);
+    answer(ERROR_NONE);
+    assert_false(knows("account", "runtime"));
+    assert_false(has(0));
+    make_token(0);
+    make_token(1);
+    refresh_and_answer();
+    assert_true(has(0) && has(1) && !has(2));
+    assert_true(knows("account", "runtime"));
+    assert_false(knows("account", "runtim"));
+    assert_false(knows("accountr", "untime"));
+    assert_false(knows("runtime", "account"));
+    make_token(0); // told again
+    refresh_and_answer();
+    revoke_token(0);
+    refresh_and_answer();
+    assert_true(!has(0) && has(1));
+    assert_true(knows("account", "runtime"));
+    revoke_token(1);
+    refresh_and_answer();
+    assert_false(has(1));
+    assert_false(knows("account", "runtime"));
+    tear_down();
+}
+
 static void many_against_a_model(void **state)
 {
     (void)state;
@@ -338,6 +390,7 @@ int main(void)
         cmocka_unit_test(unknown_until_a_later_refresh),
         cmocka_unit_test(malformed_and_wrong),
         cmocka_unit_test(revocation),
+        cmocka_unit_test(runtimes_are_known_by_their_tokens),
         cmocka_unit_test(many_against_a_model),
         cmocka_unit_test(pages),
         cmocka_unit_test(asked_from_many_threads),
