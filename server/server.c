@@ -106,6 +106,12 @@ static enum error_code set_caps(struct server *server, struct error *err)
     return ingress_proxies_parse(str_c(config->ingress_trusted_proxies), &server->proxies, err);
 }
 
+static bool is_valid(void *ctx, const struct tunnel_identity *identity)
+{
+    struct server *server = ctx;
+    return runtime_tokens_has(server->tokens, identity);
+}
+
 static struct tunnel_broker *create_broker(struct server *server, struct error *err)
 {
     const struct server_config *config = server->config;
@@ -128,6 +134,7 @@ static struct tunnel_broker *create_broker(struct server *server, struct error *
         .is_proxy = is_proxy,
         .ctx = server,
         .authenticate = authenticate,
+        .is_valid = is_valid,
         .on_session_opening = on_session_opening,
         .on_session_open = on_session_open,
         .on_session_retired = on_session_retired,

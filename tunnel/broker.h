@@ -88,6 +88,10 @@ struct tunnel_options {
     // ERROR_UNAVAILABLE -> 503 with Retry-After: 1 (not known yet: ask again).
     enum error_code (*authenticate)(void *ctx, struct tunnel_node *node, struct str token, struct tunnel_identity *out,
                                     struct error *err);
+    // Is the token of a session that is listed now still valid? Thread-safe, at once, from the same memory: whoever
+    // takes a token out of that calls tunnel_broker_revoke() only then, so that one of the two finds the session. NULL:
+    // it is.
+    bool (*is_valid)(void *ctx, const struct tunnel_identity *identity);
     // A new session, or one that stands by, wants an epoch: answer later with tunnel_session_opened(),
     // tunnel_session_stands_by() or tunnel_session_refused().
     void (*on_session_opening)(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session);

@@ -162,6 +162,18 @@ static void session_retire(struct tunnel_session *session)
 
 // ---- opening -------------------------------------------------------------------------------------------------
 
+// The token was valid when the agent was let in. Who revokes one looks for its sessions once: one that was not listed
+// yet must look itself. It ends as the others do, with the next letter.
+static bool session_is_revoked(const struct tunnel_session *session)
+{
+    struct tunnel_broker *broker = session->node->broker;
+    const struct tunnel_identity *identity = &session->entry->info.identity;
+    if (!broker->options.is_valid || broker->options.is_valid(broker->options.ctx, identity)) return false;
+    tunnel_broker_revoke(broker, identity->account_id, identity->runtime, identity->token_id,
+                         "the runtime token was revoked");
+    return true;
+}
+
 void tunnel_session_start(struct tunnel_node *node, const struct tunnel_session_info *info, struct tunnel_ws *ws)
 {
     struct tunnel_session *session = mem_zalloc(sizeof(*session));
@@ -189,6 +201,7 @@ void tunnel_session_start(struct tunnel_node *node, const struct tunnel_session_
     tunnel_ws_set_user(ws, session);
     tunnel_session_wants_write(session); // HTTP/2's preface
     explicit_bzero(&copy, sizeof(copy));
+    if (session_is_revoked(session)) return;
     session_ask_epoch(session);
 }
 
@@ -220,6 +233,7 @@ static void session_on_older(void *arg, struct tunnel_session_ref ref)
 void tunnel_session_accept(struct tunnel_session *session, uint64_t epoch)
 {
     if (session->state != TUNNEL_SESSION_OPENING && !session->asking) return;
+    if (session_is_revoked(session)) return;
     struct tunnel_broker *broker = session->node->broker;
     session->asking = false;
     tunnel_directory_stand_by(broker->directory, session->entry, false);

@@ -24,7 +24,7 @@ enum { CHUNK_BYTES = 10000 };
 static enum error_code on_authenticate(void *ctx, struct tunnel_node *node, struct str text,
                                        struct tunnel_identity *out, struct error *err)
 {
-    (void)ctx;
+    struct fixture *fixture = ctx;
     (void)node;
     struct token token;
     if (str_eq(text, STR("later"))) return error_set(err, ERROR_UNAVAILABLE, "not known yet");
@@ -36,7 +36,18 @@ static enum error_code on_authenticate(void *ctx, struct tunnel_node *node, stru
     snprintf(out->runtime, sizeof(out->runtime), "%s", other ? "other" : "demo");
     snprintf(out->token_id, sizeof(out->token_id), "%s", token.id);
     memcpy(out->token_sha256, token.secret_sha256, sizeof(out->token_sha256));
+    if (atomic_load(&fixture->revoke_on_entry)) { // before anybody could find the session
+        atomic_store(&fixture->revoked, true);
+        tunnel_broker_revoke(fixture->broker, out->account_id, out->runtime, out->token_id, "told too early");
+    }
     return ERROR_NONE;
+}
+
+static bool on_is_valid(void *ctx, const struct tunnel_identity *identity)
+{
+    struct fixture *fixture = ctx;
+    assert(identity->token_id[0]);
+    return !atomic_load(&fixture->revoked);
 }
 
 struct opening {
@@ -193,6 +204,7 @@ void fixture_start(struct fixture *fixture, void (*tune)(struct tunnel_options *
                                      .handshakes_per_second = 1000,
                                      .ctx = fixture,
                                      .authenticate = on_authenticate,
+                                     .is_valid = on_is_valid,
                                      .on_session_opening = on_opening,
                                      .on_session_open = on_open,
                                      .on_session_retired = on_retired,

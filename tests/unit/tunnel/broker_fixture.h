@@ -25,9 +25,10 @@ struct fixture {
     char folder[64], certificate[96], key[96];
     atomic_uint_fast64_t epoch;
     atomic_uint openings, opened, closed, drained;
-    atomic_bool hold_opening; // answers nothing until fixture_answer_held()
-    atomic_bool stale_epochs; // gives epochs out in falling order
-    atomic_bool stand_by;     // whoever asks is told to
+    atomic_bool hold_opening;             // answers nothing until fixture_answer_held()
+    atomic_bool stale_epochs;             // gives epochs out in falling order
+    atomic_bool stand_by;                 // whoever asks is told to
+    atomic_bool revoke_on_entry, revoked; // the token, right after it was found valid; it is valid no more
     atomic_uint retired;
     atomic_uint opened_node; // of the last session that opened
     atomic_uint reports, report_errors, reloads, reloads_failed;

@@ -374,6 +374,27 @@ static void test_revoked_before_its_epoch(void **state)
     fixture_stop(&fixture);
 }
 
+// Its session is not listed yet when the one word about it is spoken.
+static void test_revoked_while_it_enters(void **state)
+{
+    (void)state;
+    fixture_start(&fixture, NULL);
+    for (int round = 0; round < 4; round++) {
+        atomic_store(&fixture.revoke_on_entry, true);
+        unsigned closed = atomic_load(&fixture.closed);
+        struct fake_agent *agent = fixture_agent(&fixture, &(struct fake_agent_options){0});
+        WAIT_UNTIL(atomic_load(&fake_agent_seen(agent)->closed));
+        WAIT_UNTIL(atomic_load(&fixture.closed) == closed + 1);
+        assert_int_equal(atomic_load(&fixture.openings), 0);
+        assert_int_equal(fake_agent_seen(agent)->epoch, 0);
+        fake_agent_stop(agent);
+    }
+    atomic_store(&fixture.revoke_on_entry, false);
+    atomic_store(&fixture.revoked, false);
+    fake_agent_stop(fixture_agent_up(&fixture));
+    fixture_stop(&fixture);
+}
+
 static void tune_impatient(struct tunnel_options *options)
 {
     options->ping_after_ms = 100;
@@ -531,6 +552,7 @@ int main(void)
         cmocka_unit_test(test_revocation),
         cmocka_unit_test(test_revocation_cuts_streams),
         cmocka_unit_test(test_revoked_before_its_epoch),
+        cmocka_unit_test(test_revoked_while_it_enters),
         cmocka_unit_test(test_silence_is_noticed),
         cmocka_unit_test(test_words_of_life),
         cmocka_unit_test(test_protocol_violations),
