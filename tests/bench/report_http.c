@@ -32,6 +32,12 @@ struct connection {
     char head[CLIENT_HEAD_BYTES_MAX + 1];
 };
 
+// All connections of a run; made anew for each, because those that are idle for long are closed.
+struct connections {
+    struct connection *at;
+    size_t count;
+};
+
 struct http {
     struct request *requests;
     size_t count, cap;
@@ -202,12 +208,13 @@ static bool is_done(const struct report_load *load)
     return true;
 }
 
-static void http_run(struct report_load *load)
+static void http_begin(struct report_load *load)
 {
     size_t each = load->window / load->running, count = each * load->running;
-    struct connection *connections = mem_array(count, sizeof *connections);
+    struct connections *all = load->begun = mem_alloc(sizeof *all);
+    *all = (struct connections){mem_array(count, sizeof *all->at), count};
     for (size_t i = 0; i < count; i++) {
-        struct connection *c = &connections[i];
+        struct connection *c = &all->at[i];
         c->lane = &load->lanes[i % load->running];
         client_open(&c->client, &load->client, load->tls);
         struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
@@ -215,11 +222,15 @@ static void http_run(struct report_load *load)
             epoll_ctl(load->epoll, EPOLL_CTL_ADD, c->client.fd, &event) != 0)
             client_die("epoll");
     }
-    load->started_ns = histogram_now_ns();
+}
+
+static void http_run(struct report_load *load)
+{
+    struct connections *all = load->begun;
     while (!is_done(load)) {
         struct epoll_event events[EVENTS_MAX];
-        for (size_t i = 0; i < count; i++)
-            start(&connections[i]);
+        for (size_t i = 0; i < all->count; i++)
+            start(&all->at[i]);
         int ready = epoll_wait(load->epoll, events, EVENTS_MAX, load->rate > 0 ? TICK_MS : 1000);
         for (int i = 0; i < ready; i++) {
             struct connection *c = events[i].data.ptr;
@@ -230,9 +241,10 @@ static void http_run(struct report_load *load)
             if (events[i].events & EPOLLIN) read_on(c);
         }
     }
-    for (size_t i = 0; i < count; i++)
-        client_close(&connections[i].client);
-    mem_free(connections);
+    for (size_t i = 0; i < all->count; i++)
+        client_close(&all->at[i].client);
+    mem_free(all->at);
+    mem_free(all);
     for (size_t i = 0; i < load->running; i++) {
         struct http *http = load->lanes[i].way;
         while (http->count)
@@ -251,4 +263,5 @@ static void http_close(struct report_load *load)
     }
 }
 
-const struct report_way report_way_http = {.open = http_open, .add = http_add, .run = http_run, .close = http_close};
+const struct report_way report_way_http = {
+    .open = http_open, .add = http_add, .begin = http_begin, .run = http_run, .close = http_close};

@@ -2,6 +2,7 @@
 //   objects FROM TO       every runtime tells its objects FROM (inclusive) to TO for the first time
 //   changes COUNT RUNTIMES RATE   the first so many runtimes tell COUNT changes each, RATE a second each (0: no limit)
 //   quit
+// When everything is made ready for a run it says so with a line of its own, and begins with the line that comes then.
 #include "report_load.h"
 
 #include <errno.h>
@@ -72,10 +73,22 @@ static double cpu_seconds(void)
            (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
 }
 
+// Whoever measures reads the clocks of all processes now: what was made ready is no part of the figures.
+static void await_start(void)
+{
+    char byte = '\0';
+    puts("{\"made\":true}");
+    fflush(stdout);
+    while (byte != '\n')
+        if (read(STDIN_FILENO, &byte, 1) != 1) exit(1);
+}
+
 static void run(const struct report_way *way, struct report_load *load)
 {
     size_t total = 0;
     uint64_t refused = 0;
+    if (way->begin) way->begin(load);
+    await_start();
     double cpu = cpu_seconds();
     load->started_ns = histogram_now_ns();
     load->is_going = true;

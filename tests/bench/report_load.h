@@ -32,6 +32,7 @@ struct report_load {
     struct report_lane *lanes;
     size_t lane_count, running; // the first so many take part in this run
     bool is_going;              // a run is: before that everything is made ready
+    void *begun;                // the way's own, between begin and the end of a run
     uint64_t started_ns;
     double rate; // reports a second and runtime; 0: as fast as they are taken
     SSL_CTX *tls;
@@ -42,6 +43,7 @@ struct report_way {
     void (*open)(struct report_load *load);
     // One report of the run that comes; called `count` times a lane.
     void (*add)(struct report_lane *lane, const struct report_mix_object *object);
+    void (*begin)(struct report_load *load); // what else is to be made ready before the clock starts; may be NULL
     // Tells all of it; returns when all is durable.
     void (*run)(struct report_load *load);
     void (*idle)(struct report_load *load); // something happened on load->epoll between runs; may be NULL
