@@ -29,6 +29,7 @@ static void take_events(struct api_request *request, enum events_form form)
         return;
     }
     const struct api_options *options = &request->api->options;
+    report.is_kept = true; // in the request's arena, which goes with the answer
     options->submit_reports(options->ctx, &report, 1, on_done, request);
 }
 

@@ -42,6 +42,7 @@ size_t report_text_bytes(const struct report *report)
 char *report_copy_into(struct report *out, const struct report *report, char *to)
 {
     *out = *report;
+    out->is_kept = false;
     for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
         struct str *view = (struct str *)(void *)((char *)out + views[i]);
         if (view->len) memcpy(to, view->at, view->len);

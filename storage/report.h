@@ -2,6 +2,7 @@
 #ifndef CULVERT_STORAGE_REPORT_H
 #define CULVERT_STORAGE_REPORT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -38,12 +39,13 @@ struct report {
     struct str repo_url, path, revision, commit_message, commit_author, commit_date; // HTTP source, may be empty
     struct str errors;                                                               // JSON array text or empty
     uint64_t count;                                                                  // SNAPSHOT_END
+    bool is_kept; // its memory stays as it is until whoever was handed the report has told how it ended
 };
 
 // Bytes of all its texts together.
 size_t report_text_bytes(const struct report *report);
 // *out becomes the report with its texts at `to`, which has room for report_text_bytes(); a text of no bytes is
-// STR_EMPTY. Returns the first byte after them.
+// STR_EMPTY. Returns the first byte after them. Nobody keeps the copy: is_kept is false.
 char *report_copy_into(struct report *out, const struct report *report, char *to);
 
 #endif

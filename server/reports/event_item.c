@@ -5,9 +5,12 @@
 struct event_item *event_item_create(const struct report *report, bool patient, event_item_done on_done, void *arg)
 {
     size_t bytes = sizeof(struct event_item) + report_text_bytes(report);
-    struct event_item *item = mem_alloc(bytes);
+    struct event_item *item = mem_alloc(report->is_kept ? sizeof *item : bytes);
     *item = (struct event_item){.bytes = bytes, .patient = patient, .on_done = on_done, .arg = arg};
-    report_copy_into(&item->report, report, (char *)(item + 1));
+    if (report->is_kept)
+        item->report = *report;
+    else
+        report_copy_into(&item->report, report, (char *)(item + 1));
     return item;
 }
 

@@ -7,7 +7,7 @@
 
 struct event_item {
     struct event_item *next;
-    struct report report; // its texts lie behind the item
+    struct report report; // its texts lie behind the item, or are kept by whoever submitted it
     size_t bytes;
     bool patient;
     event_item_done on_done;

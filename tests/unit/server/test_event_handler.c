@@ -41,7 +41,8 @@ struct bench {
     size_t committed, progress;
     const char *sick; // the fake answers at once: this name fails the transaction it is in
     size_t transactions, prepared, discarded;
-    bool slow; // the next transaction is ready only when the test says so
+    const char *prepared_name; // where the last report's name lay
+    bool slow;                 // the next transaction is ready only when the test says so
     struct report_transaction *slow_transaction;
     uv_timer_t limit;
     bool limit_passed;
@@ -75,6 +76,7 @@ static struct report_transaction *fake_prepare(struct pg *pg, struct manifest_kn
         snprintf(apply->names + len, sizeof apply->names - len, "%s%.*s", i ? " " : "", STR_ARG(reports[i].name));
     }
     bench->prepared++;
+    bench->prepared_name = reports[count - 1].name.at;
     if (bench->slow) {
         transaction->on_ready = on_ready;
         transaction->ready_arg = arg;
@@ -722,6 +724,34 @@ static void destroy_with_items_waiting(void **state)
     tear_down();
 }
 
+// Texts are copied, but those that stay where they are; these count no less for the queue.
+static void kept_texts_stay_where_they_are(void **state)
+{
+    (void)state;
+    set_up(0);
+    char name[] = "1", manifest[3000] = "";
+    struct error err;
+    struct report report = {.account_id = STR("a"),
+                            .runtime = STR("r"),
+                            .name = str_c(name),
+                            .manifest = str_of(manifest, sizeof manifest)};
+    assert_int_equal(event_handler_submit(bench->handler, &report, true, on_item, bench, &err), ERROR_NONE);
+    assert_ptr_not_equal(bench->prepared_name, name);
+    answer(0, ERROR_NONE);
+    report.is_kept = true;
+    size_t taken = 0;
+    while (!event_handler_is_full(bench->handler)) {
+        assert_int_equal(event_handler_submit(bench->handler, &report, false, on_item, bench, &err), ERROR_NONE);
+        taken++;
+    }
+    assert_true(taken <= QUEUE_BYTES / sizeof manifest + 1);
+    assert_ptr_equal(bench->prepared_name, name);
+    while (bench->answered < bench->apply_count)
+        answer(bench->answered, ERROR_NONE);
+    assert_true(event_handler_is_idle(bench->handler));
+    tear_down();
+}
+
 static void odd_account_is_refused(void **state)
 {
     (void)state;
@@ -756,6 +786,7 @@ int main(void)
         cmocka_unit_test(so_many_are_in_flight),
         cmocka_unit_test(callback_may_submit),
         cmocka_unit_test(destroy_with_items_waiting),
+        cmocka_unit_test(kept_texts_stay_where_they_are),
         cmocka_unit_test(odd_account_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
