@@ -7,19 +7,27 @@
 #include "base/mem.h"
 #include "base/token.h"
 
-// One question to the database. It outlives a destroyed auth (auth NULL then) until the database has let go of it.
+// A check that waits for an answer.
+struct waiter {
+    struct waiter *next;
+    api_auth_done done;
+    void *arg;
+};
+
+// One question to the database, and all who want to know: a reporter that sends many requests at once asks once. It
+// outlives a destroyed auth (auth NULL then) until the database has let go of it.
 struct lookup {
     struct api_auth *auth;
     struct lookup *next, **link;
     struct token token;
     uint64_t asked_ms;
-    api_auth_done done;
-    void *arg;
+    struct waiter *first, *last;
 };
 
 struct api_auth {
     struct pg *pg;
     uint64_t (*now_ms)(void);
+    uint64_t ttl_ms;
     struct api_auth_cache *cache;
     struct lookup *lookups;
 };
@@ -29,7 +37,8 @@ struct api_auth *api_auth_create(struct pg *pg, const struct api_auth_options *o
     struct api_auth *auth = mem_zalloc(sizeof *auth);
     auth->pg = pg;
     auth->now_ms = options && options->now_ms ? options->now_ms : clock_mono_ms;
-    auth->cache = api_auth_cache_create(options && options->ttl_ms ? options->ttl_ms : API_AUTH_TTL_MS);
+    auth->ttl_ms = options && options->ttl_ms ? options->ttl_ms : API_AUTH_TTL_MS;
+    auth->cache = api_auth_cache_create(auth->ttl_ms);
     return auth;
 }
 
@@ -40,6 +49,27 @@ static void lookup_unlink(struct lookup *lookup)
     lookup->auth = NULL;
 }
 
+static void add_waiter(struct lookup *lookup, api_auth_done done, void *arg)
+{
+    struct waiter *waiter = mem_alloc(sizeof *waiter);
+    *waiter = (struct waiter){.done = done, .arg = arg};
+    if (lookup->last)
+        lookup->last->next = waiter;
+    else
+        lookup->first = waiter;
+    lookup->last = waiter;
+}
+
+// Each takes its own: what a callback begins anew has nothing to do with those that are still to be told.
+static void tell_all(struct waiter *first, const struct error *err, const struct api_principal *principal)
+{
+    for (struct waiter *waiter = first, *next; waiter; waiter = next) {
+        next = waiter->next;
+        waiter->done(waiter->arg, err, principal);
+        mem_free(waiter);
+    }
+}
+
 void api_auth_destroy(struct api_auth *auth)
 {
     if (!auth) return;
@@ -47,8 +77,10 @@ void api_auth_destroy(struct api_auth *auth)
     error_set(&err, ERROR_CANCELLED, "the server is shutting down");
     while (auth->lookups) {
         struct lookup *lookup = auth->lookups;
+        struct waiter *first = lookup->first;
+        lookup->first = lookup->last = NULL;
         lookup_unlink(lookup);
-        lookup->done(lookup->arg, &err, NULL);
+        tell_all(first, &err, NULL);
     }
     api_auth_cache_destroy(auth->cache);
     mem_free(auth);
@@ -93,22 +125,34 @@ static void on_authenticated(void *arg, const struct error *cause, const struct 
     else if (code == ERROR_UNAUTHENTICATED)
         api_auth_cache_drop(auth->cache, &lookup->token);
     lookup_unlink(lookup);
-    api_auth_done done = lookup->done;
-    void *done_arg = lookup->arg;
+    struct waiter *first = lookup->first;
     mem_free_secret(lookup, sizeof *lookup);
-    done(done_arg, code == ERROR_NONE ? NULL : &err, code == ERROR_NONE ? &principal : NULL);
+    tell_all(first, code == ERROR_NONE ? NULL : &err, code == ERROR_NONE ? &principal : NULL);
+}
+
+// A question under way about exactly this credential, not older than an answer may be.
+static struct lookup *find_lookup(const struct api_auth *auth, const struct token *token, uint64_t now_ms)
+{
+    struct str secret = str_of((const char *)token->secret_sha256, sizeof token->secret_sha256);
+    for (struct lookup *lookup = auth->lookups; lookup; lookup = lookup->next) {
+        struct str asked = str_of((const char *)lookup->token.secret_sha256, sizeof lookup->token.secret_sha256);
+        if (str_eq(str_c(lookup->token.id), str_c(token->id)) && str_eq_secret(asked, secret))
+            return now_ms - lookup->asked_ms < auth->ttl_ms ? lookup : NULL;
+    }
+    return NULL;
 }
 
 static void look_up(struct api_auth *auth, const struct token *token, uint64_t now_ms, api_auth_done done, void *arg)
 {
-    struct lookup *lookup = mem_zalloc(sizeof *lookup);
-    *lookup = (struct lookup){.auth = auth,
-                              .next = auth->lookups,
-                              .link = &auth->lookups,
-                              .token = *token,
-                              .asked_ms = now_ms,
-                              .done = done,
-                              .arg = arg};
+    struct lookup *lookup = find_lookup(auth, token, now_ms);
+    if (lookup) {
+        add_waiter(lookup, done, arg);
+        return;
+    }
+    lookup = mem_zalloc(sizeof *lookup);
+    *lookup = (struct lookup){
+        .auth = auth, .next = auth->lookups, .link = &auth->lookups, .token = *token, .asked_ms = now_ms};
+    add_waiter(lookup, done, arg);
     if (lookup->next) lookup->next->link = &lookup->next;
     auth->lookups = lookup;
     // Copies: the answer may come at once and take the lookup with it.

@@ -1,7 +1,7 @@
 // auth: who a request comes from. The credential is an API key or a runtime token in `Authorization`, raw (as
 // Codefresh's clients send it) or behind "Bearer ", else in `x-access-token` (as browsers do). Owned by the API door,
-// one a loop; every call on it. A revoked credential stops within API_AUTH_TTL_MS: that long an answer is kept. (What
-// it opened before is ended by server/grants.h.)
+// one a loop; every call on it. A revoked credential stops within API_AUTH_TTL_MS: that long an answer is kept, and a
+// question under way shared. (What it opened before is ended by server/grants.h.)
 #ifndef CULVERT_API_AUTH_H
 #define CULVERT_API_AUTH_H
 

@@ -248,6 +248,7 @@ static void test_revocation_drops_what_is_kept(void **state)
     (void)state;
     struct outcome first = {0}, second = {0};
     api_auth_check(auth, str_c(key), STR_EMPTY, on_checked, &first);
+    now_ms += API_AUTH_TTL_MS; // else it would share the first one's
     api_auth_check(auth, str_c(key), STR_EMPTY, on_checked, &second);
     answer(ERROR_NONE);
     answer(ERROR_UNAUTHENTICATED);
@@ -267,8 +268,10 @@ static void test_answers_in_any_order(void **state)
     for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
         struct outcome outcomes[COUNT] = {0};
         size_t first = asked;
-        for (size_t k = 0; k < COUNT; k++)
+        for (size_t k = 0; k < COUNT; k++) {
             api_auth_check(auth, str_c(other_key), STR_EMPTY, on_checked, &outcomes[k]);
+            now_ms += API_AUTH_TTL_MS; // else they would share one question
+        }
         for (size_t k = 0; k < COUNT; k++) {
             struct error err = {.code = ERROR_UNAVAILABLE};
             questions[first + orders[i][k]].on_done(questions[first + orders[i][k]].arg, &err, NULL);
@@ -278,18 +281,49 @@ static void test_answers_in_any_order(void **state)
     }
 }
 
+static void test_many_share_a_question(void **state)
+{
+    (void)state;
+    enum { COUNT = 5 };
+    const enum error_code codes[] = {ERROR_NONE, ERROR_UNAUTHENTICATED, ERROR_UNAVAILABLE};
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
+        struct outcome outcomes[COUNT] = {0}, forgery = {0};
+        char forged[TOKEN_TEXT_BYTES];
+        memcpy(forged, key, sizeof forged);
+        forged[TOKEN_TEXT_BYTES - 2] = forged[TOKEN_TEXT_BYTES - 2] == '0' ? '1' : '0';
+        size_t before = asked;
+        for (size_t k = 0; k < COUNT; k++)
+            api_auth_check(auth, str_c(key), STR_EMPTY, on_checked, &outcomes[k]);
+        assert_int_equal(asked, before + 1);
+        api_auth_check(auth, str_c(forged), STR_EMPTY, on_checked, &forgery);
+        assert_int_equal(asked, before + 2); // another secret is another question
+        answer(codes[i]);
+        for (size_t k = 0; k < COUNT; k++) {
+            assert_int_equal(outcomes[k].calls, 1);
+            assert_int_equal(outcomes[k].code, codes[i]);
+        }
+        assert_int_equal(forgery.calls, 0);
+        answer(ERROR_UNAUTHENTICATED);
+        assert_int_equal(forgery.code, ERROR_UNAUTHENTICATED);
+        now_ms += API_AUTH_TTL_MS;
+    }
+}
+
 static void test_destroyed_with_questions_outstanding(void **state)
 {
     (void)state;
-    struct outcome outcomes[2] = {0};
+    struct outcome outcomes[2] = {0}, sharing = {0};
     api_auth_check(auth, str_c(key), STR_EMPTY, on_checked, &outcomes[0]);
     api_auth_check(auth, str_c(other_key), STR_EMPTY, on_checked, &outcomes[1]);
+    api_auth_check(auth, str_c(key), STR_EMPTY, on_checked, &sharing);
     api_auth_destroy(auth);
     auth = NULL;
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(outcomes[i].calls, 1);
         assert_int_equal(outcomes[i].code, ERROR_CANCELLED);
     }
+    assert_int_equal(sharing.calls, 1);
+    assert_int_equal(sharing.code, ERROR_CANCELLED);
     answer(ERROR_CANCELLED); // late, from the database
     answer(ERROR_NONE);
     assert_int_equal(outcomes[0].calls + outcomes[1].calls, 2);
@@ -363,6 +397,7 @@ int main(void)
         CASE(test_one_wording),
         CASE(test_database_away),
         CASE(test_kept_for_its_time_since_asked),
+        CASE(test_many_share_a_question),
         CASE(test_answer_older_than_its_time),
         CASE(test_same_id_with_another_secret),
         CASE(test_refusals_are_not_kept),
