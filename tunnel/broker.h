@@ -212,6 +212,9 @@ struct tunnel_call_events {
     void (*on_trailers)(void *arg, const struct tunnel_header *headers, size_t count); // may be NULL
     void (*on_end)(void *arg);      // END_STREAM from the far end and ours sent
     void (*on_writable)(void *arg); // room again after tunnel_call_write() said "full"
+    // So many written bytes are on their way to the agent, so that a request of which nothing has arrived can still end
+    // with TUNNEL_CAUSE_NO_TUNNEL after writing, but not after this. May be NULL.
+    void (*on_taken)(void *arg, size_t len);
     void (*on_fail)(void *arg, enum tunnel_cause cause, const char *detail);
 };
 

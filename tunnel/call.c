@@ -187,10 +187,12 @@ static void call_on_taken(void *arg, size_t len)
     struct tunnel_call *call = arg;
     call_accept(call);
     call->queued -= len;
-    if (!call->full || call->queued > TUNNEL_CALL_QUEUE_BYTES / 2) return;
-    call->full = false;
     call_enter(call);
-    if (call->events.on_writable) call->events.on_writable(call->arg);
+    if (call->events.on_taken) call->events.on_taken(call->arg, len);
+    if (!call->over && call->full && call->queued <= TUNNEL_CALL_QUEUE_BYTES / 2) {
+        call->full = false;
+        if (call->events.on_writable) call->events.on_writable(call->arg);
+    }
     call_leave(call);
 }
 
@@ -379,11 +381,6 @@ void tunnel_call_take_back(struct tunnel_call *call, struct relay_letter *letter
     call->wait_until_ms = clock_mono_ms() + TUNNEL_CALL_WAIT_MS;
     // An agent that has too much to do is asked again after a tick.
     if (cause != TUNNEL_CAUSE_OVERLOADED) turn_add(&call->node->turn, &call->turn);
-}
-
-bool tunnel_call_waits(const struct tunnel_call *call)
-{
-    return call->place == CALL_WAITS;
 }
 
 struct tunnel_call *tunnel_call_next(const struct tunnel_call *call)

@@ -14,7 +14,6 @@ struct relay_letter;
 // What a stream tells its call; arg is the call. A relay delivers its parcels by the same table.
 extern const struct tunnel_stream_events tunnel_call_stream_events;
 void tunnel_call_tick(struct tunnel_call *call); // only for calls that wait for a tunnel; may free it
-bool tunnel_call_waits(const struct tunnel_call *call);
 struct tunnel_call *tunnel_call_next(const struct tunnel_call *call);
 // Nothing of the call has reached an agent: takes all of it that had got that far, and goes where the runtime is now,
 // or waits for it. After a few times it fails, with the cause.

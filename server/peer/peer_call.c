@@ -204,8 +204,9 @@ static void on_taken(void *arg, size_t len)
     peer_call_leave(call);
 }
 
-// Credit says that the owner passed bytes on, not that the agent got them: the owner may still answer that it has no
-// such session. So a body that is whole is kept until the answer begins, and only one that must go on is let go of.
+// Credit says that the owner's session has begun to send the body, not that the agent got it: the owner may still
+// answer that the session is gone. So a body that is whole is kept until the answer begins, and only one that must go
+// on is let go of.
 void peer_call_let_go(struct tunnel_carried *call)
 {
     if (call->credited && !call->ended && byte_queue_len(&call->kept) >= WAITS_BYTES) call_commit(call);

@@ -24,8 +24,9 @@ struct door_call {
     struct peer_stream *stream;
     struct tunnel_call *call; // NULL: over
     bool answered;
-    size_t held; // taken from the stream and not credited: the call's queue is full
+    size_t held; // taken from the stream and not credited: the call's queue is full, or nothing has left it
     bool full;
+    bool left; // something of the body has, for the agent
 };
 
 struct peer_door {
@@ -83,13 +84,28 @@ static void on_end(void *arg)
     peer_stream_end(call->stream, NULL, 0);
 }
 
+static void credit_held(struct door_call *call)
+{
+    size_t held = call->held;
+    call->held = 0;
+    peer_stream_consumed(call->stream, held);
+}
+
 static void on_writable(void *arg)
 {
     struct door_call *call = arg;
-    size_t held = call->held;
-    call->held = 0;
     call->full = false;
-    peer_stream_consumed(call->stream, held);
+    if (call->left) credit_held(call);
+}
+
+// Until now the call may have come back: who handed it over must have all of the body, and lets go of it by our credit.
+static void on_taken(void *arg, size_t len)
+{
+    struct door_call *call = arg;
+    (void)len;
+    if (call->left) return;
+    call->left = true;
+    if (!call->full) credit_held(call);
 }
 
 static void answer_failure(struct peer_stream *stream, enum tunnel_cause cause, const char *detail)
@@ -120,6 +136,7 @@ static const struct tunnel_call_events call_events = {.on_info = on_info,
                                                       .on_trailers = on_trailers,
                                                       .on_end = on_end,
                                                       .on_writable = on_writable,
+                                                      .on_taken = on_taken,
                                                       .on_fail = on_fail};
 
 // ---- the request: stream to session --------------------------------------------------------------------------------
@@ -128,7 +145,7 @@ static void on_stream_data(void *arg, const uint8_t *at, size_t len)
 {
     struct door_call *call = arg;
     if (call->call && !tunnel_call_write(call->call, at, len)) call->full = true;
-    if (call->call && call->full)
+    if (call->call && (call->full || !call->left))
         call->held += len;
     else
         peer_stream_consumed(call->stream, len);

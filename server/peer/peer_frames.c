@@ -122,13 +122,22 @@ static int on_invalid_frame(nghttp2_session *h2, const nghttp2_frame *frame, int
 
 // ---- frames that leave ---------------------------------------------------------------------------------------------
 
+// From here on the frame may leave.
+static int on_before_frame_send(nghttp2_session *h2, const nghttp2_frame *frame, void *arg)
+{
+    (void)arg;
+    if (frame->hd.type != NGHTTP2_HEADERS) return 0;
+    struct peer_stream *stream = nghttp2_session_get_stream_user_data(h2, frame->hd.stream_id);
+    if (stream) stream->sent = true;
+    return 0;
+}
+
 static int on_frame_send(nghttp2_session *h2, const nghttp2_frame *frame, void *arg)
 {
     struct peer_pipe *pipe = arg;
     if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA) return 0;
     struct peer_stream *stream = nghttp2_session_get_stream_user_data(h2, frame->hd.stream_id);
     if (!stream) return 0;
-    stream->sent = true;
     if (!(frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) return 0;
     stream->local_ended = true;
     // The answer is complete: what is still to come of the request is of no use to anybody.
@@ -147,6 +156,7 @@ static void set_callbacks(nghttp2_session_callbacks *callbacks)
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data_chunk);
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
     nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, on_invalid_frame);
+    nghttp2_session_callbacks_set_before_frame_send_callback(callbacks, on_before_frame_send);
     nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_send);
 }
 

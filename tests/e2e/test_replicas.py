@@ -1,5 +1,6 @@
 """Two replicas behind a balancer: a call that arrives at either reaches the runtime, whichever holds its tunnel."""
 
+import concurrent.futures
 import hashlib
 import json
 import os
@@ -11,12 +12,16 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
+import uuid
 
+import h2.events
 import pytest
 
 from conftest import build_folder
 from platform_under_test import TOP, wait_until
 from replicas_under_test import Replicas, calm, is_ready, load_of, restartable
+from report_tunnel import ReportTunnel
 
 sys.path.insert(0, str(TOP / "tests/support"))
 from fault_proxy import FaultProxy  # noqa: E402
@@ -95,6 +100,57 @@ def test_credentials_are_checked_where_the_call_came_in(replicas):
     hops = replicas.metric(other, "culvert_hop_total")
     assert replicas.ingress_of(other, "GET", service("/"), key="0" * 24 + "." + "0" * 64).status == 401
     assert replicas.metric(other, "culvert_hop_total") == hops
+
+
+class Reluctant(ReportTunnel):
+    """An agent at one replica that gets calls and answers those that it is told to."""
+
+    def __init__(self, replicas, number, name, token):
+        self.heads, self.whole, self.bodies = [], [], {}
+        url = f"wss://localhost:{replicas.port('TUNNEL', number)}"
+        super().__init__(types.SimpleNamespace(env={"CULVERT_TUNNEL_URL": url}, context=replicas.context), name, token)
+
+    def _on(self, event, offset):
+        if isinstance(event, h2.events.ConnectionTerminated):
+            return  # it was superseded, and may finish what it has
+        stream = getattr(event, "stream_id", None)
+        if isinstance(event, h2.events.RequestReceived) and dict(event.headers)[":path"] != "/culvert/reports":
+            self.heads.append(stream)
+            self.bodies[stream] = b""
+        elif isinstance(event, h2.events.DataReceived) and stream in self.bodies:
+            self.h2.acknowledge_received_data(event.flow_controlled_length, stream)
+            self.bodies[stream] += event.data
+        elif isinstance(event, h2.events.StreamEnded) and stream in self.bodies:
+            self.whole.append(stream)
+        else:
+            super()._on(event, offset)
+
+    def answer(self):
+        for stream in self.whole:
+            self.h2.send_headers(stream, [(":status", "200")])
+            self.h2.send_data(stream, hashlib.sha256(self.bodies[stream]).hexdigest().encode(), end_stream=True)
+        self.flush()
+
+
+def test_calls_that_an_agent_did_not_look_at(replicas):
+    """Another agent has come by the time it says so: they are that one's, wherever they arrived."""
+    name = f"leaves-{uuid.uuid4().hex[:8]}"
+    token = replicas.create_runtime(name)
+    host = replicas.env["CULVERT_INGRESS_HOST"].replace(replicas.env["CULVERT_RUNTIME"], name)
+    body = os.urandom(10000)
+    asked = [(0, "GET", None), (1, "GET", None), (1, "POST", body)]
+    with Reluctant(replicas, 0, name, token) as first, concurrent.futures.ThreadPoolExecutor(len(asked)) as clients:
+        answers = [clients.submit(replicas.ingress_of, number, method, service("/x"), sent, host=host) for number, method, sent in asked]
+        first.until(lambda: len(first.whole) == len(asked))
+        with Reluctant(replicas, 1, name, token) as next_one:
+            first.h2.close_connection(last_stream_id=first.stream)
+            first.flush()
+            next_one.until(lambda: len(next_one.whole) == len(asked))
+            next_one.answer()
+            for answer, (_, _, sent) in zip(answers, asked):
+                told = answer.result(30)
+                assert (told.status, told.text()) == (200, hashlib.sha256(sent or b"").hexdigest())
+    replicas.graphql("mutation($n: String!) { deleteRuntime(name: $n) }", {"n": name})
 
 
 def test_rolling_restarts_fail_no_plain_request(replicas):

@@ -431,6 +431,12 @@ static void call_on_writable(void *arg)
         tunnel_call_end(call->call);
 }
 
+static void call_on_taken(void *arg, size_t len)
+{
+    struct fixture_call *call = arg;
+    atomic_fetch_add(&call->taken, len);
+}
+
 static void call_over(struct fixture_call *call, enum tunnel_cause cause)
 {
     call->call = NULL;
@@ -457,6 +463,7 @@ static void call_start(void *arg)
                                                      .on_trailers = call_on_trailers,
                                                      .on_end = call_on_end,
                                                      .on_writable = call_on_writable,
+                                                     .on_taken = call_on_taken,
                                                      .on_fail = call_on_fail};
     struct fixture_call *call = arg;
     const struct tunnel_header headers[] = {{STR("x-request-id"), STR("r-1")}, {STR("connection"), STR("close")}};

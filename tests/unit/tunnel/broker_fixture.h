@@ -79,7 +79,7 @@ struct fixture_call {
     bool sends_trailers; // behind its upload: one that goes, three that must not
     // The outcome.
     atomic_int status, cause;
-    atomic_uint_fast64_t received, trailers, infos;
+    atomic_uint_fast64_t received, trailers, infos, taken;
     atomic_bool wrong_bytes, done;
     struct tunnel_call *call; // on its loop
     uint64_t upload_left, held;

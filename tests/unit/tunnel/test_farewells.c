@@ -212,6 +212,7 @@ static void test_full_socket_keeps_no_call(void **state)
         fixture_call_go_on(&call); // from the other loop, it may come before the farewell or behind it
         fake_agent_tell(first);
         WAIT_UNTIL(atomic_load(&fixture.retired) == 1);
+        assert_int_equal(call.taken, 0); // who handed the call over must have all of it
         next_opens(next);
         WAIT_UNTIL(atomic_load(&call.done));
         assert_int_equal(call.status, 200);
