@@ -87,6 +87,17 @@ void tunnel_session_on_bytes(void *session, const uint8_t *at, size_t len);
 size_t tunnel_session_on_writable(void *session, uint8_t *out, size_t cap);
 void tunnel_session_on_closed(void *session);
 
+// Between tunnel/session.c and the files of its parts: session_spare.c, session_life.c, session_end.c.
+void tunnel_session_set_state(struct tunnel_session *session, enum tunnel_session_state state);
+void tunnel_session_ask_epoch(struct tunnel_session *session);
+void tunnel_session_ask_again(struct tunnel_session *session);
+void tunnel_session_ping(struct tunnel_session *session, uint64_t now_ms);
+bool tunnel_session_tick_life(struct tunnel_session *session, uint64_t now_ms); // false: it was ended
+uint64_t tunnel_session_life_due_ms(const struct tunnel_session *session);
+void tunnel_session_tick_drain(struct tunnel_session *session, uint64_t now_ms);
+void tunnel_session_on_finish(struct turn_item *item);                              // session->finish
+void tunnel_session_end_closed(struct tunnel_session *session, const char *reason); // it took no calls any more
+
 // For tunnel/session_frames.c and tunnel/stream.c.
 void tunnel_session_wants_write(struct tunnel_session *session);
 void tunnel_session_send_control(struct tunnel_session *session, const struct wire_control *control);
