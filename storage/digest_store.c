@@ -137,6 +137,7 @@ static enum error_code take_row(const struct pg_rows *rows, int row, struct dige
                                  &out->name,    &out->version, &out->uid};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         *texts[i] = pg_rows_get(rows, row, (int)i + 1);
+    out->is_unread = str_eq(pg_rows_get(rows, row, 8), STR("t"));
     return parse_hex(pg_rows_get(rows, row, 0), out->entry, sizeof out->entry, err);
 }
 
@@ -155,13 +156,14 @@ static void on_rows(void *arg, const struct error *err, const struct pg_rows *re
 }
 
 void digest_store_rows(struct pg *pg, const char *account_id, struct str runtime,
-                       const uint8_t leaves[DIGEST_STORE_LEAVES / 8], digest_store_listed on_done, void *arg)
+                       const uint8_t leaves[DIGEST_STORE_LEAVES / 8], struct str unread, digest_store_listed on_done,
+                       void *arg)
 {
     struct digest_call *call = mem_alloc(sizeof *call);
     *call = (struct digest_call){.on_rows = on_done, .arg = arg};
     struct pg_batch *batch = batch_of(pg, account_id);
-    pg_batch_add(
-        batch, &statement_digest_rows, 3,
-        (struct pg_param[]){pg_text(str_c(account_id)), pg_text(runtime), pg_bytea(leaves, DIGEST_STORE_LEAVES / 8)});
+    pg_batch_add(batch, &statement_digest_rows, 4,
+                 (struct pg_param[]){pg_text(str_c(account_id)), pg_text(runtime),
+                                     pg_bytea(leaves, DIGEST_STORE_LEAVES / 8), pg_text(unread)});
     pg_batch_submit(batch, READ_MS, on_rows, call);
 }

@@ -36,11 +36,13 @@ void digest_store_holds_any(struct pg *pg, const char *account_id, struct str ru
 struct digest_store_row {
     uint8_t entry[DIGEST_STORE_ENTRY_BYTES];
     struct str cluster, group, kind, ns, name, version, uid;
+    bool is_unread; // the agent may not read its kind, or that of what owns it: it says nothing of it
 };
 typedef void (*digest_store_listed)(void *arg, const struct error *err, const struct digest_store_row *rows,
                                     size_t count);
-// leaves: a bit each, lowest first.
+// leaves: a bit each, lowest first. unread: kinds that the agent may not read, as in report.h.
 void digest_store_rows(struct pg *pg, const char *account_id, struct str runtime,
-                       const uint8_t leaves[DIGEST_STORE_LEAVES / 8], digest_store_listed on_done, void *arg);
+                       const uint8_t leaves[DIGEST_STORE_LEAVES / 8], struct str unread, digest_store_listed on_done,
+                       void *arg);
 
 #endif

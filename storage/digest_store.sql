@@ -43,14 +43,15 @@ SELECT leaf, rows, substring(node FROM 1 FOR 64)::bigint, substring(node FROM 65
                  WHERE account_id = $1 AND runtime = $2 AND epoch > 0 AND (content_hash IS NOT NULL OR NOT is_deleted)) r
          GROUP BY 1) n
 
--- $3: a bit a leaf, lowest first.
+-- $3: a bit a leaf, lowest first. $4: kinds that the agent may not read, a line each.
 -- name: digest_rows
-SELECT encode(content_hash, 'hex'), cluster, api_group, kind, namespace, name, version, uid
-  FROM resources
+SELECT encode(content_hash, 'hex'), cluster, api_group, kind, namespace, name, version, uid, :{is_unread}
+  FROM resources a, (SELECT string_to_array($4, E'\n') AS kinds) u
  WHERE account_id = $1 AND runtime = $2 AND epoch > 0 AND content_hash IS NOT NULL
    AND get_bit($3::bytea, :{digest_leaf}) = 1
 UNION ALL
-SELECT encode(content_hash, 'hex'), cluster, 'argoproj.io', 'Application', namespace, name, version, uid
+SELECT encode(content_hash, 'hex'), cluster, 'argoproj.io', 'Application', namespace, name, version, uid,
+       'argoproj.io/Application' = ANY (string_to_array($4, E'\n'))
   FROM applications
  WHERE account_id = $1 AND runtime = $2 AND epoch > 0 AND content_hash IS NOT NULL
    AND get_bit($3::bytea, :{digest_leaf}) = 1

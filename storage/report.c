@@ -29,6 +29,7 @@ static const size_t views[] = {
     offsetof(struct report, commit_author),
     offsetof(struct report, commit_date),
     offsetof(struct report, errors),
+    offsetof(struct report, unread),
 };
 
 size_t report_text_bytes(const struct report *report)

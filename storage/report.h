@@ -13,7 +13,7 @@ enum report_type {
     REPORT_OBJECT,         // as it is now
     REPORT_DELETED,        // is gone
     REPORT_SNAPSHOT_BEGIN, // tunnel only: (epoch, sequence) is the mark
-    REPORT_SNAPSHOT_END,   // what is older than the mark is deleted if `count` objects are not
+    REPORT_SNAPSHOT_END,   // what is older than the mark is deleted if `count` objects are not, but for what is unread
     REPORT_CLUSTER,        // a managed cluster and its connection state (manifest)
     REPORT_KEPT_OUT,       // tunnel only: an object that is refused as it came (errors says why): only noted as said
 };
@@ -38,7 +38,8 @@ struct report {
     struct str git_manifest;               // HTTP only, may be empty
     struct str repo_url, path, revision, commit_message, commit_author, commit_date; // HTTP source, may be empty
     struct str errors;                                                               // JSON array text or empty
-    uint64_t count;                                                                  // SNAPSHOT_END
+    struct str unread; // SNAPSHOT_END: kinds that the agent may not read, a line "<group>/<kind>" each
+    uint64_t count;    // SNAPSHOT_END
     bool is_kept; // its memory stays as it is until whoever was handed the report has told how it ended
 };
 

@@ -59,6 +59,7 @@ static int plan_snapshot(struct report_plan *plan, const struct report *report)
     if (report->type == REPORT_SNAPSHOT_BEGIN) return report_plan_add(plan, &statement_report_snapshot_begin, &p);
     struct report_params end = p;
     params_int(&end, (int64_t)report->count);
+    params_text(&end, report->unread);
     int deciding = report_plan_add(plan, &statement_report_snapshot_end, &end);
     report_plan_add(plan, &statement_report_trim_applications, &p);
     report_plan_add(plan, &statement_report_trim_resources, &p);

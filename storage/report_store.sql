@@ -243,10 +243,27 @@ ON CONFLICT (account_id, runtime, cluster, api_group, kind, namespace, name) DO 
    SET content_hash = excluded.content_hash, epoch = excluded.epoch, sequence = excluded.sequence
  WHERE (excluded.epoch, excluded.sequence) > (t.epoch, t.sequence)
 
+-- Of a resource `a`: does the agent know nothing of it because its kind, or that of something that owns it, is one that it
+-- may not read (u.kinds)? $1 account, $2 runtime.
+-- fragment: is_unread
+(u.kinds <> '{}' AND (a.api_group || '/' || a.kind = ANY (u.kinds) OR EXISTS (
+    WITH RECURSIVE up (owners, height) AS (
+        SELECT a.owners, 1
+        UNION ALL
+        SELECT r.owners, up.height + 1
+          FROM up CROSS JOIN LATERAL jsonb_array_elements(up.owners) o
+          JOIN resources r ON r.account_id = $1 AND r.runtime = $2 AND NOT r.is_deleted AND r.uid = o ->> 'uid'
+         WHERE up.height < 8)
+    SELECT
+      FROM up CROSS JOIN LATERAL jsonb_array_elements(up.owners) o
+     WHERE CASE WHEN o ->> 'apiVersion' LIKE '%/%' THEN split_part(o ->> 'apiVersion', '/', 1) ELSE '' END || '/' ||
+           (o ->> 'kind') = ANY (u.kinds))))
+
 -- The end of a snapshot that began at a mark of the same session. What it named carries a newer (epoch, sequence) than
 -- the mark; when that is as much as the agent counted, the rest is gone. What was refused may be in the count or not (the
 -- agent hears of it sooner or later), and may be a row or not (of an older state, that stays). Rows that only
--- HTTP reported (epoch 0) are not the agent's to delete. Clusters are no part of snapshots.
+-- HTTP reported (epoch 0) are not the agent's to delete, and of kinds that it may not read it says nothing ($6). Clusters
+-- are no part of snapshots.
 -- Answers: "repeated" (was done before), "matched", or "resync"; then how many rows went.
 -- name: report_snapshot_end
 WITH mark AS (
@@ -262,6 +279,8 @@ found AS (
            (SELECT count(*) FROM resources a, mark m
              WHERE a.account_id = $1 AND a.runtime = $2 AND NOT a.is_deleted
                AND (a.epoch, a.sequence) > (m.epoch, m.sequence)) AS rows),
+unread AS (
+    SELECT string_to_array($6, E'\n') AS kinds),
 matched AS (
     SELECT m.* FROM mark m, found f
      WHERE m.is_open AND NOT m.is_repeated AND abs(f.rows - $5::bigint) <= m.refused),
@@ -275,18 +294,20 @@ applications_gone AS (
        SET is_deleted = true, manifest_sha256 = NULL, content_hash = NULL, desired_sha256 = NULL, git_sha256 = NULL,
            source_observed_at = NULL, errors = '[]', source_errors = '[]', epoch = $3::bigint, sequence = $4::bigint,
            received_at = now()
-      FROM matched m
+      FROM matched m, unread u
      WHERE a.account_id = $1 AND a.runtime = $2 AND NOT a.is_deleted AND a.epoch > 0
        AND (a.epoch, a.sequence) < (m.epoch, m.sequence)
+       AND NOT 'argoproj.io/Application' = ANY (u.kinds)
     RETURNING 1),
 resources_gone AS (
     UPDATE resources a
        SET is_deleted = true, manifest_sha256 = NULL, content_hash = NULL, desired_sha256 = NULL, git_sha256 = NULL,
            source_observed_at = NULL, source_errors = '[]', epoch = $3::bigint, sequence = $4::bigint,
            received_at = now()
-      FROM matched m
+      FROM matched m, unread u
      WHERE a.account_id = $1 AND a.runtime = $2 AND NOT a.is_deleted AND a.epoch > 0
        AND (a.epoch, a.sequence) < (m.epoch, m.sequence)
+       AND NOT :{is_unread}
     RETURNING 1)
 SELECT CASE WHEN (SELECT is_repeated FROM mark) THEN 'repeated' WHEN EXISTS (SELECT FROM matched) THEN 'matched'
             ELSE 'resync' END,

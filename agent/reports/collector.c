@@ -38,8 +38,10 @@ struct kind_watch {
     struct collector *collector;
     struct inventory_kind *kind;
     int tier;
-    bool fixed, unknown; // unknown: discovery does not have it (now)
-    char *plural;        // NULL: to be discovered
+    bool fixed, unknown;  // unknown: the API server does not have it (now)
+    bool failing;         // it does not say
+    uint64_t asked_at_ms; // since when it is asked; 0: it has said
+    char *plural;         // NULL: to be discovered
     bool namespaced;
     struct source sources[COLLECTOR_NAMESPACES_MAX];
     size_t source_count;
@@ -129,7 +131,9 @@ static void on_listed(void *arg, struct watch *watch, int status)
 {
     struct source *source = arg;
     const struct inventory_kind *kind = source->owner->kind;
-    inventory_sweep(source->owner->collector->inventory, source->owner->kind, source->ns, source->generation);
+    // That a kind may not be read does not make its objects go away.
+    if (status != 403)
+        inventory_sweep(source->owner->collector->inventory, source->owner->kind, source->ns, source->generation);
     if (status == 200)
         log_debug("collector", "listed", log_c("kind", kind->kind), log_c("group", kind->group),
                   log_c("namespace", source->ns ? source->ns : ""), log_uint("restarts", watch_restarts(watch)));
@@ -159,6 +163,7 @@ static void add_source(struct kind_watch *kind_watch, const char *ns)
                                                          .watch_seconds = o->watch_seconds,
                                                          .silence_ms = o->silence_ms,
                                                          .absent_retry_ms = o->absent_retry_ms,
+                                                         .needed = kind_watch->tier == 0,
                                                          .events = &watch_events,
                                                          .arg = source});
 }
@@ -221,30 +226,45 @@ static void discover(struct kind_watch *kind_watch, uint64_t now_ms)
     const struct inventory_kind *kind = kind_watch->kind;
     const char *plural;
     bool namespaced;
-    switch (discovery_find(kind_watch->collector->discovery, kind->group, kind->version, kind->kind, now_ms, &plural,
-                           &namespaced)) {
+    enum discovery_answer answer = discovery_find(kind_watch->collector->discovery, kind->group, kind->version,
+                                                  kind->kind, now_ms, &plural, &namespaced);
+    bool said = answer == DISCOVERY_FOUND || answer == DISCOVERY_UNKNOWN;
+    kind_watch->failing = answer == DISCOVERY_FAILING;
+    kind_watch->asked_at_ms = said ? 0 : kind_watch->asked_at_ms ? kind_watch->asked_at_ms : now_ms;
+    switch (answer) {
     case DISCOVERY_FOUND: add_sources(kind_watch, plural, namespaced); break;
     case DISCOVERY_UNKNOWN:
         if (!kind_watch->unknown)
             log_warn("collector", "kind_unknown", log_c("kind", kind->kind), log_c("group", kind->group));
         kind_watch->unknown = true;
         break;
-    case DISCOVERY_ASKING: break;
+    case DISCOVERY_ASKING:
+    case DISCOVERY_FAILING: break;
     }
 }
 
 static bool is_listed(const struct kind_watch *kind_watch)
 {
     if (!kind_watch->plural) return kind_watch->unknown;
-    for (size_t i = 0; i < kind_watch->source_count; i++)
-        if (!watch_is_listed(kind_watch->sources[i].watch)) return false;
+    for (size_t i = 0; i < kind_watch->source_count; i++) {
+        const struct watch *watch = kind_watch->sources[i].watch;
+        bool needed = kind_watch->tier == 0;
+        if (!watch_is_listed(watch) || (needed && watch_is_forbidden(watch))) return false;
+    }
     return true;
+}
+
+static bool is_unread(const struct kind_watch *kind_watch)
+{
+    for (size_t i = 0; i < kind_watch->source_count; i++)
+        if (watch_is_forbidden(kind_watch->sources[i].watch)) return true;
+    return false;
 }
 
 // A kind whose list keeps failing must not hold back the tiers behind it.
 static bool holds_tier(const struct kind_watch *kind_watch)
 {
-    if (!kind_watch->plural) return !kind_watch->unknown;
+    if (!kind_watch->plural) return !kind_watch->unknown && !kind_watch->failing;
     for (size_t i = 0; i < kind_watch->source_count; i++) {
         const struct source *source = &kind_watch->sources[i];
         if (!watch_is_listed(source->watch) &&
@@ -399,6 +419,19 @@ bool collector_is_complete(const struct collector *collector)
     return collector->fetch_barrier && fetches_ended(collector->fetches) >= collector->fetch_barrier - 1;
 }
 
+bool collector_reports(const struct collector *collector, struct str group, struct str kind, struct str ns,
+                       struct str name)
+{
+    const struct inventory_resource *resource = inventory_find(collector->inventory, group, kind, ns, name);
+    return resource && resource->uid && resource->reported;
+}
+
+void collector_unread(const struct collector *collector, struct strbuf *out)
+{
+    for (const struct kind_watch *kind_watch = collector->kinds; kind_watch; kind_watch = kind_watch->next)
+        if (is_unread(kind_watch)) strbuf_addf(out, "%s/%s\n", kind_watch->kind->group, kind_watch->kind->kind);
+}
+
 size_t collector_application_count(const struct collector *collector)
 {
     return inventory_application_count(collector->inventory);
@@ -430,6 +463,7 @@ uint64_t collector_blind_ms(const struct collector *collector, uint64_t now_ms)
 {
     uint64_t since = now_ms;
     for (const struct kind_watch *kind_watch = collector->kinds; kind_watch; kind_watch = kind_watch->next) {
+        if (kind_watch->asked_at_ms && kind_watch->asked_at_ms < since) since = kind_watch->asked_at_ms;
         for (size_t i = 0; i < kind_watch->source_count; i++) {
             uint64_t blind = watch_blind_since_ms(kind_watch->sources[i].watch);
             if (blind && blind < since) since = blind;

@@ -11,6 +11,7 @@
 
 #include "agent/kube/kube_client.h"
 #include "agent/reports/inventory.h"
+#include "base/strbuf.h"
 
 struct collector;
 
@@ -41,13 +42,21 @@ void collector_relist(struct collector *collector);                // everything
 // One object's content is fetched and reported again; nothing happens when there is none, or it is not reported.
 void collector_fetch(struct collector *collector, struct str group, struct str kind, struct str ns, struct str name);
 void collector_resume(struct collector *collector);
-// Every list is, and what was to be fetched by then has been.
+// Every list is that may be read, and what was to be fetched by then has been. Applications must be: they say what else
+// is to be reported.
 bool collector_is_complete(const struct collector *collector);
 size_t collector_application_count(const struct collector *collector);
 size_t collector_resource_count(const struct collector *collector);
 size_t collector_kind_count(const struct collector *collector);
 uint64_t collector_restarts(const struct collector *collector); // of watches, since it was made
-// For how long some watch has been without its API server.
+// Whether the cluster holds this object, as far as is known, and it is to be reported.
+bool collector_reports(const struct collector *collector, struct str group, struct str kind, struct str ns,
+                       struct str name);
+// Kinds of which nothing can be concluded because they, or some namespace of them, may not be read: a line
+// "<group>/<kind>" each.
+void collector_unread(const struct collector *collector, struct strbuf *out);
+// For how long some of the cluster that ought to be seen has not been: a watch is without its API server, or was
+// forbidden what it was allowed before; applications may not be read at all; nobody says how a kind is called.
 uint64_t collector_blind_ms(const struct collector *collector, uint64_t now_ms);
 
 #endif

@@ -2,20 +2,22 @@
 
 #include "agent/kube/kube_fetch.h"
 #include "agent/reports/key_table.h"
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 
-enum { FRESH_MS = 600000, RETRY_MS = 60000, GROUPS_MAX = 1000 };
+enum { FRESH_MS = 600000, ABSENT_MS = 60000, RETRY_BASE_MS = 500, RETRY_CAP_MS = 30000, GROUPS_MAX = 1000 };
 
 // The resources of one group and version.
 struct api_group {
     struct discovery *discovery;
     struct kube_fetch *fetch;
-    json_t *resources; // NULL until the first answer
-    bool failed;
+    json_t *resources; // NULL until there is a list
+    bool absent;       // the last that was said of it: it is not served
+    struct backoff backoff;
     uint64_t ask_again_at_ms;
 };
 
@@ -50,15 +52,18 @@ static void on_resources(void *arg, int status, json_t *value, const struct erro
     struct api_group *group = arg;
     group->fetch = NULL;
     json_t *resources = json_get_array(value, "resources");
-    group->failed = !resources;
-    uint64_t wait_ms = resources ? FRESH_MS : RETRY_MS / 2;
-    group->ask_again_at_ms = clock_mono_ms() + wait_ms + id_random_below(wait_ms);
-    if (!resources) {
-        // A group that is not served shows as a kind that is unknown.
-        if (status != 404)
-            log_warn("discovery", "group_unknown", log_int("status", status), log_c("error", err ? err->text : ""));
+    bool said = resources || status == 404;
+    if (!said) {
+        // Says nothing of what is served: who took that for "nothing" would have all of it deleted.
+        group->ask_again_at_ms = clock_mono_ms() + backoff_next_ms(&group->backoff);
+        log_warn("discovery", "group_not_told", log_int("status", status), log_c("error", err ? err->text : ""));
         return;
     }
+    uint64_t wait_ms = resources ? FRESH_MS : ABSENT_MS / 2;
+    group->ask_again_at_ms = clock_mono_ms() + wait_ms + id_random_below(wait_ms);
+    group->absent = !resources;
+    backoff_reset(&group->backoff);
+    if (!resources) return; // what was once served goes on to be listed, where a 404 says the rest
     json_decref(group->resources);
     group->resources = json_incref(resources);
 }
@@ -108,10 +113,12 @@ enum discovery_answer discovery_find(struct discovery *discovery, const char *gr
         if (key_table_count(discovery->groups) == GROUPS_MAX) return DISCOVERY_UNKNOWN;
         group = mem_zalloc(sizeof *group);
         group->discovery = discovery;
+        backoff_init(&group->backoff, RETRY_BASE_MS, RETRY_CAP_MS);
         key_table_put(discovery->groups, str_c(path), group);
     }
     if (!group->fetch && now_ms >= group->ask_again_at_ms)
         group->fetch = kube_fetch_start(discovery->client, path, on_resources, group);
     if (group->resources) return find_kind(group, kind, out_plural, out_namespaced);
-    return group->failed ? DISCOVERY_UNKNOWN : DISCOVERY_ASKING;
+    if (group->absent) return DISCOVERY_UNKNOWN;
+    return group->backoff.failures ? DISCOVERY_FAILING : DISCOVERY_ASKING;
 }

@@ -13,8 +13,9 @@ struct discovery;
 
 enum discovery_answer {
     DISCOVERY_ASKING,  // call again
+    DISCOVERY_FAILING, // the same: so far the API server did not say, and is asked ever more slowly
     DISCOVERY_FOUND,   //
-    DISCOVERY_UNKNOWN, // not served, or not to be listed and watched; asked again in a minute
+    DISCOVERY_UNKNOWN, // the API server says: not served, or not to be listed and watched; asked again in a minute
 };
 
 struct discovery *discovery_create(struct kube_client *client);

@@ -353,11 +353,12 @@ void outbox_delete(struct outbox *outbox, struct str group, struct str kind, str
     if (slot) delete_slot(outbox, slot, now_ms);
 }
 
-size_t outbox_delete_unlisted(struct outbox *outbox, uint64_t now_ms)
+size_t outbox_delete_unlisted(struct outbox *outbox, uint64_t now_ms,
+                              bool (*is_there)(void *arg, const struct outbox_object *object), void *arg)
 {
     size_t cursor = 0, gone = 0;
     for (struct outbox_slot *slot; (slot = key_table_next(outbox->slots, &cursor, NULL));) {
-        if (slot->listed || slot->deleted) continue;
+        if (slot->listed || slot->deleted || is_there(arg, &slot->object)) continue;
         gone++;
         delete_slot(outbox, slot, now_ms);
     }

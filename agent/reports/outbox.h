@@ -92,8 +92,10 @@ enum outbox_put outbox_put(struct outbox *outbox, const struct outbox_object *ob
 // The object is gone. Nothing happens when it was never told.
 void outbox_delete(struct outbox *outbox, struct str group, struct str kind, struct str ns, struct str name,
                    uint64_t now_ms);
-// After complete lists: deletes every object that the snapshot has not put. Returns how many.
-size_t outbox_delete_unlisted(struct outbox *outbox, uint64_t now_ms);
+// After complete lists: deletes every object that the snapshot has not put, unless it is still there: that may be known
+// of one whose kind can no longer be listed. Returns how many.
+size_t outbox_delete_unlisted(struct outbox *outbox, uint64_t now_ms,
+                              bool (*is_there)(void *arg, const struct outbox_object *object), void *arg);
 const struct outbox_slot *outbox_find(const struct outbox *outbox, struct str group, struct str kind, struct str ns,
                                       struct str name);
 

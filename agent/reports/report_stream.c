@@ -122,12 +122,23 @@ static void emit_slot(struct report_stream *stream, struct outbox_slot *slot)
     if (!told) outbox_refuse(stream->options.outbox, *stream->options.sequence);
 }
 
+// Kinds that may not be read: what is held of them must not be taken for gone.
+static void gather_unread(struct report_stream *stream, struct strbuf *out)
+{
+    strbuf_init(out, WIRE_REPORT_UNREAD_BYTES_MAX);
+    stream->options.unread(stream->options.arg, out);
+}
+
 static void emit_snapshot_end(struct report_stream *stream, uint64_t now_ms)
 {
     struct outbox *outbox = stream->options.outbox;
-    size_t gone = outbox_delete_unlisted(outbox, now_ms);
-    struct wire_report record = {.type = WIRE_REPORT_SNAPSHOT_END, .count = outbox_told(outbox)};
+    size_t gone = outbox_delete_unlisted(outbox, now_ms, stream->options.is_there, stream->options.arg);
+    struct strbuf unread;
+    gather_unread(stream, &unread);
+    struct wire_report record = {
+        .type = WIRE_REPORT_SNAPSHOT_END, .count = outbox_told(outbox), .unread = strbuf_str(&unread)};
     emit(stream, &record, "snapshot_end");
+    strbuf_finish(&unread);
     stream->in_snapshot = false;
     log_info("reporter", "snapshot_complete", log_uint("objects", record.count), log_uint("gone", gone),
              log_uint("sequence", record.sequence));
@@ -148,12 +159,15 @@ static void emit_cluster(struct report_stream *stream)
 static bool emit_digest(struct report_stream *stream)
 {
     if (!stream->options.resync) return false;
-    struct strbuf payload;
+    struct strbuf payload, unread;
     strbuf_init(&payload, DIGEST_BYTES_MAX);
     bool any = resync_next(stream->options.resync, &payload);
+    gather_unread(stream, &unread);
     struct wire_report record = {.type = WIRE_REPORT_DIGEST, .digest = strbuf_str(&payload)};
+    if (any && (uint8_t)payload.at[0] == DIGEST_ROOT) record.unread = strbuf_str(&unread);
     if (any) any = emit(stream, &record, "digest");
     strbuf_finish(&payload);
+    strbuf_finish(&unread);
     return any;
 }
 

@@ -36,6 +36,10 @@ struct report_stream_options {
     uint64_t *sequence;                 // the last one used in this boot
     void *arg;
     void (*on_resync)(void *arg); // the platform wants a complete snapshot
+    // What the lists that are complete did not hold: is it still there, as far as is known? And the kinds of which
+    // nothing can be concluded, as WIRE_REPORT names them.
+    bool (*is_there)(void *arg, const struct outbox_object *object);
+    void (*unread)(void *arg, struct strbuf *out);
 };
 
 struct report_stream *report_stream_create(const struct report_stream_options *options);

@@ -119,6 +119,17 @@ static bool may_read(void *arg)
 
 static const struct collector_events collector_events = {on_report, on_gone, may_read};
 
+static bool is_there(void *arg, const struct outbox_object *object)
+{
+    const struct reporter *reporter = arg;
+    return collector_reports(reporter->collector, object->group, object->kind, object->ns, object->name);
+}
+
+static void unread(void *arg, struct strbuf *out)
+{
+    collector_unread(((const struct reporter *)arg)->collector, out);
+}
+
 static void on_cluster(void *arg, struct str manifest)
 {
     struct reporter *reporter = arg;
@@ -375,7 +386,9 @@ void reporter_sink_open(struct reporter *reporter, const struct report_sink *sin
                                                                             .cluster_name = o->cluster_name,
                                                                             .sequence = &reporter->sequence,
                                                                             .arg = reporter,
-                                                                            .on_resync = on_resync});
+                                                                            .on_resync = on_resync,
+                                                                            .is_there = is_there,
+                                                                            .unread = unread});
     begin(reporter);
     uv_timer_start(&reporter->tick, on_tick, 0, TICK_MS);
 }

@@ -41,7 +41,9 @@ struct watch {
     struct backoff backoff;
     char *resource_version; // where to watch from
     char *page;             // continue token, NULL: the first page
-    bool listed, absent;    // the last list has completed; 403 or 404
+    bool listed;            // the last list has completed, or there is none to be had
+    int absent;             // 403 or 404; 0: it can be read
+    bool has_seen;          // a list has completed once
     bool must_relist;       // this exchange proved that the version is too old
     bool heard;             // this watch gave at least one event
     int in_callback;
@@ -175,14 +177,17 @@ static void on_trouble(struct watch *watch, int status, const struct error *err)
     bool was_listing = watch->state == WATCH_LISTING;
     watch->restarts++;
     if (was_listing && (status == 403 || status == 404)) {
-        bool first = !watch->absent;
-        watch->absent = true;
+        bool first = watch->absent != status;
+        watch->absent = status;
         uint64_t half = watch->options.absent_retry_ms / 2;
         restart_list(watch, half + id_random_below(half * 2 + 1));
         if (first && status == 403) log_state(watch, LOG_WARN, "not_allowed", status, NULL);
         if (first && status == 404) log_state(watch, LOG_INFO, "not_served", status, NULL);
         if (first || !watch->listed) finish_list(watch, status);
-        watch->blind_since_ms = 0; // there is nothing to see
+        if (status == 404)
+            watch->blind_since_ms = 0; // there is nothing to see
+        else if (!watch->blind_since_ms && (watch->has_seen || watch->options.needed))
+            watch->blind_since_ms = clock_mono_ms();
         return;
     }
     if (status == 410) {
@@ -236,7 +241,8 @@ static void on_page(struct watch *watch)
         begin_page(watch);
     } else {
         if (watch->absent) log_state(watch, LOG_INFO, "served_again", 200, NULL);
-        watch->absent = false;
+        watch->absent = 0;
+        watch->has_seen = true;
         watch->blind_since_ms = 0;
         backoff_reset(&watch->backoff);
         wait_until(watch, WATCH_WAITING_WATCH, 0);
@@ -449,7 +455,12 @@ bool watch_is_listed(const struct watch *watch)
 
 bool watch_is_absent(const struct watch *watch)
 {
-    return watch->absent;
+    return watch->absent == 404;
+}
+
+bool watch_is_forbidden(const struct watch *watch)
+{
+    return watch->absent == 403;
 }
 
 uint64_t watch_blind_since_ms(const struct watch *watch)

@@ -1,8 +1,9 @@
 // watch: one kind of object in one namespace (or in all), followed for ever: a paged list, then a watch from the list's
 // resourceVersion with bookmarks; the watch ends and goes on where it was, 410 Gone lists again, trouble is retried
 // with jitter. It looks after itself: a list or watch without any byte for too long is started anew, alone. A kind that
-// is not served (404) or not allowed (403) is asked for again slowly and counts as an empty list. Objects pass through
-// one by one; nothing is kept of them. Owned by the collector; the loop of its client; time comes from watch_tick().
+// is not served (404) or not allowed (403) is asked for again slowly. One that is not served counts as an empty list;
+// of one that is not allowed nothing is known, and what was known of it stays. Objects pass through one by one; nothing
+// is kept of them. Owned by the collector; the loop of its client; time comes from watch_tick().
 // Source: Kubernetes API concepts, "Efficient detection of changes" and "Retrieving large results sets in chunks".
 #ifndef CULVERT_AGENT_WATCH_H
 #define CULVERT_AGENT_WATCH_H
@@ -22,7 +23,8 @@ struct watch_events {
     void (*on_object)(void *arg, struct watch *watch, enum watch_event event, json_t *object);
     // A list begins; what is not listed until on_listed is gone.
     void (*on_listing)(void *arg, struct watch *watch);
-    // The list is complete. status 403 or 404: the kind cannot be read here, the list counts as empty.
+    // The list is complete. status 404: the kind is not served, the list counts as empty. 403: nothing was listed, and
+    // nothing follows from that.
     void (*on_listed)(void *arg, struct watch *watch, int status);
     // Back-pressure: false pauses reading until watch_resume(). May be NULL.
     bool (*may_read)(void *arg);
@@ -38,6 +40,7 @@ struct watch_options {
     uint64_t silence_ms;                         // of a list, and beyond a watch's own time-out; 0: 30,000
     uint64_t retry_base_ms, retry_cap_ms;        // 0: 500 and 30,000
     uint64_t absent_retry_ms;                    // 403 and 404; 0: 60,000 (spread by a half)
+    bool needed;                                 // not being allowed to read it is blindness, also from the start
     const struct watch_events *events;           // outlives the watch
     void *arg;
 };
@@ -52,10 +55,12 @@ void watch_tick(struct watch *watch, uint64_t now_ms);
 void watch_relist(struct watch *watch);
 void watch_resume(struct watch *watch);
 
-bool watch_is_listed(const struct watch *watch); // the last list has completed (or counts as empty)
-bool watch_is_absent(const struct watch *watch); // 403 or 404
+bool watch_is_listed(const struct watch *watch);    // the last list has completed, or there is none to be had
+bool watch_is_absent(const struct watch *watch);    // 404
+bool watch_is_forbidden(const struct watch *watch); // 403
 uint64_t watch_restarts(const struct watch *watch);
-// Since when changes may have gone unseen: the API server does not answer as it should. 0: it does.
+// Since when changes may have gone unseen: the API server does not answer as it should, or does not allow any more what
+// it allowed before. 0: all is seen.
 uint64_t watch_blind_since_ms(const struct watch *watch);
 const char *watch_kind(const struct watch *watch);
 const char *watch_ns(const struct watch *watch); // NULL: all

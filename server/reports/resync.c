@@ -155,6 +155,10 @@ void resync_compare(uint8_t (*entries)[DIGEST_ENTRY_BYTES], size_t entry_count, 
     }
     for (size_t i = 0; i < row_count; i++) {
         if (entry_count && bsearch(&rows[i], entries, entry_count, sizeof *entries, compare_keys)) continue;
+        if (rows[i].is_unread) {
+            out->kept_count++;
+            continue;
+        }
         if (!is_its_own(&rows[i])) out->is_unsure = true;
         out->gone[out->gone_count++] = &rows[i];
     }

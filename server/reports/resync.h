@@ -29,7 +29,8 @@ struct resync_difference {
     size_t wanted_count;
     const struct digest_store_row **gone; // rows that the agent has no object for
     size_t gone_count;
-    bool is_unsure; // a row's entry is not its own: nothing may be concluded from it
+    size_t kept_count; // rows that it has none for because it may not read them: nothing follows from that
+    bool is_unsure;    // a row's entry is not its own: nothing may be concluded from it
 };
 void resync_compare(uint8_t (*entries)[DIGEST_ENTRY_BYTES], size_t entry_count, struct digest_store_row *rows,
                     size_t row_count, struct resync_difference *out);

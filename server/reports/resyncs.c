@@ -24,6 +24,7 @@ struct exchange {
     struct tunnel_identity identity;
     uint64_t epoch, sequence; // of the last record
     struct resync *resync;
+    char *unread; // kinds that the agent may not read
     bool is_reading, is_held, differs;
     bool is_confirmed; // so it is noted, and the agent may hear of it
     unsigned comparing, rounds;
@@ -36,7 +37,8 @@ struct resyncs {
     struct exchange *first; // in the order of their beginning
     uint64_t last_id;
     unsigned reading, held;
-    struct metric *unchanged, *differences, *full, *later, *bytes_in, *bytes_out, *rounds, *seconds, *wanted, *gone;
+    struct metric *unchanged, *differences, *full, *later, *bytes_in, *bytes_out, *rounds, *seconds, *wanted, *gone,
+        *kept;
 };
 
 static void pump(struct resyncs *resyncs);
@@ -59,6 +61,7 @@ struct resyncs *resyncs_create(const struct resyncs_options *options)
         metrics_counter("culvert_resync_objects_total", "Objects found to differ.", "what", NULL);
     resyncs->wanted = metric_with(objects, "wanted");
     resyncs->gone = metric_with(objects, "gone");
+    resyncs->kept = metric_with(objects, "kept");
     resyncs->rounds =
         metric_with(metrics_counter("culvert_resync_rounds_total", "Words of agents in exchanges of digests.", NULL));
     resyncs->seconds =
@@ -91,6 +94,7 @@ static void drop(struct resyncs *resyncs, struct exchange **link)
     if (exchange->is_reading) resyncs->reading--;
     if (exchange->is_held) resyncs->held--;
     resync_destroy(exchange->resync);
+    mem_free(exchange->unread);
     mem_free(exchange);
 }
 
@@ -314,6 +318,7 @@ static void settle(struct resyncs *resyncs, struct exchange *exchange, struct qu
     } else {
         metric_add(resyncs->wanted, difference.wanted_count);
         metric_add(resyncs->gone, difference.gone_count);
+        metric_add(resyncs->kept, difference.kept_count);
         for (size_t i = 0; i < difference.gone_count; i++)
             tell_gone(resyncs, exchange, question->sequence, difference.gone[i]);
         struct digest next;
@@ -356,7 +361,7 @@ static void compare_leaves(struct resyncs *resyncs, struct exchange *exchange, c
     exchange->comparing++;
     exchange->comparing_entries += told->count;
     digest_store_rows(resyncs->options.pg, exchange->identity.account_id, str_c(exchange->identity.runtime),
-                      told->leaves.bits, on_rows, question);
+                      told->leaves.bits, str_c(exchange->unread), on_rows, question);
 }
 
 // ---- what agents say -----------------------------------------------------------------------------------------------
@@ -377,21 +382,23 @@ static void probe(struct resyncs *resyncs, const struct tunnel_session_info *ses
                            on_probed, question);
 }
 
-static void begin(struct resyncs *resyncs, const struct tunnel_session_info *session, uint64_t sequence,
+static void begin(struct resyncs *resyncs, const struct tunnel_session_info *session, const struct wire_report *record,
                   const struct digest *root)
 {
     struct exchange **link = find_link(resyncs, session->ref);
     if (*link) drop(resyncs, link);
     struct exchange *exchange = mem_zalloc(sizeof *exchange);
-    *exchange = (struct exchange){.id = ++resyncs->last_id,
-                                  .ref = session->ref,
-                                  .identity = session->identity,
-                                  .epoch = session->epoch,
-                                  .sequence = sequence,
-                                  .resync = resync_create(root),
-                                  .rounds = 1,
-                                  .started_us = clock_mono_us(),
-                                  .heard_ms = clock_mono_ms()};
+    *exchange =
+        (struct exchange){.id = ++resyncs->last_id,
+                          .ref = session->ref,
+                          .identity = session->identity,
+                          .epoch = session->epoch,
+                          .sequence = record->sequence,
+                          .resync = resync_create(root),
+                          .unread = record->unread.len ? mem_strndup(record->unread.at, record->unread.len) : NULL,
+                          .rounds = 1,
+                          .started_us = clock_mono_us(),
+                          .heard_ms = clock_mono_ms()};
     for (link = &resyncs->first; *link;)
         link = &(*link)->next;
     *link = exchange;
@@ -434,7 +441,7 @@ void resyncs_take(struct resyncs *resyncs, const struct tunnel_session_info *ses
         return;
     }
     if (digest.kind == DIGEST_ROOT) {
-        begin(resyncs, session, record->sequence, &digest);
+        begin(resyncs, session, record, &digest);
         return;
     }
     struct exchange *exchange = *find_link(resyncs, session->ref);

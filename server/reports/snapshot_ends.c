@@ -57,10 +57,13 @@ bool snapshot_ends_take(struct snapshot_ends *ends, struct source *source, const
     (void)ends;
     if (!is_end && report->type != REPORT_SNAPSHOT_BEGIN) return true;
     hook_remove(&source->awaited); // an older one's verdict is of no interest any more
-    source->end = (struct source_end){.state = SOURCE_END_NONE,
-                                      .sequence = report->sequence,
-                                      .count = report->count,
-                                      .observed_at_ms = report->observed_at_ms};
+    mem_free(source->end.unread);
+    source->end =
+        (struct source_end){.state = SOURCE_END_NONE,
+                            .sequence = report->sequence,
+                            .count = report->count,
+                            .observed_at_ms = report->observed_at_ms,
+                            .unread = mem_strndup(report->unread.len ? report->unread.at : "", report->unread.len)};
     if (!is_end || !source->first) return true;
     source->end.state = SOURCE_END_HELD;
     return false;
@@ -84,6 +87,7 @@ void snapshot_ends_release(struct snapshot_ends *ends, struct source *source)
         .sequence = source->end.sequence,
         .observed_at_ms = source->end.observed_at_ms,
         .count = source->end.count,
+        .unread = str_c(source->end.unread),
     };
     source->end.state = SOURCE_END_NONE;
     ends->options.submit(ends->options.ctx, source, &end);

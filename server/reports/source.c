@@ -56,6 +56,7 @@ void source_destroy(struct source *source)
         passage->source = NULL;
         if (passage->state != PASSAGE_UNDER_WAY) mem_free(passage);
     }
+    mem_free(source->end.unread);
     mem_free(source);
 }
 

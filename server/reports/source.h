@@ -40,6 +40,7 @@ struct source_end {
     } state;
     uint64_t sequence, count;
     int64_t observed_at_ms;
+    char *unread;      // owned; NULL: none
     uint64_t since_ms; // awaited
     bool is_asking;
 };

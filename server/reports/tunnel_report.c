@@ -34,6 +34,7 @@ bool tunnel_report_read(const struct tunnel_session_info *session, const struct 
         .health_status = record->health_status,
         .observed_at_ms = record->observed_at_ms,
         .count = record->count,
+        .unread = record->unread,
     };
     return true;
 }

@@ -34,7 +34,8 @@ enum report_tag {
     TAG_MANIFEST = 17,
     TAG_COUNT = 18,
     TAG_DIGEST = 19,
-    TAG_LAST = TAG_DIGEST,
+    TAG_UNREAD = 20,
+    TAG_LAST = TAG_UNREAD,
 };
 
 #define BIT(tag) (1u << (tag))
@@ -107,6 +108,7 @@ static size_t report_bytes(struct wire_report *report)
     if (report->manifest.len) total += FIELD_HEAD_BYTES + report->manifest.len;
     if (report->type == WIRE_REPORT_SNAPSHOT_END) total += FIELD_HEAD_BYTES + 8;
     if (report->digest.len) total += FIELD_HEAD_BYTES + report->digest.len;
+    if (report->unread.len) total += FIELD_HEAD_BYTES + report->unread.len;
     return total;
 }
 
@@ -123,6 +125,8 @@ enum error_code wire_report_encode(const struct wire_report *report, struct strb
         return error_set(err, ERROR_TOO_LARGE, "manifest of %zu bytes", report->manifest.len);
     if (report->digest.len > DIGEST_BYTES_MAX)
         return error_set(err, ERROR_TOO_LARGE, "digest of %zu bytes", report->digest.len);
+    if (report->unread.len > WIRE_REPORT_UNREAD_BYTES_MAX)
+        return error_set(err, ERROR_TOO_LARGE, "unread kinds of %zu bytes", report->unread.len);
     size_t total = report_bytes(&copy);
     if (total > WIRE_REPORT_RECORD_BYTES_MAX) return error_set(err, ERROR_TOO_LARGE, "report of %zu bytes", total);
 
@@ -144,6 +148,7 @@ enum error_code wire_report_encode(const struct wire_report *report, struct strb
     if (report->manifest.len) report_put_field(out, TAG_MANIFEST, report->manifest.at, report->manifest.len);
     if (report->type == WIRE_REPORT_SNAPSHOT_END) report_put_number(out, TAG_COUNT, report->count);
     if (report->digest.len) report_put_field(out, TAG_DIGEST, report->digest.at, report->digest.len);
+    if (report->unread.len) report_put_field(out, TAG_UNREAD, report->unread.at, report->unread.len);
     if (out->overflow) return error_set(err, ERROR_TOO_LARGE, "report does not fit the buffer");
     return ERROR_NONE;
 }
@@ -192,6 +197,11 @@ static enum error_code report_take_field(unsigned tag, const uint8_t *at, size_t
     case TAG_DIGEST:
         if (len == 0 || len > DIGEST_BYTES_MAX) return error_set(err, ERROR_PROTOCOL, "digest of %zu bytes", len);
         report->digest = str_of((const char *)at, len);
+        return ERROR_NONE;
+    case TAG_UNREAD:
+        report->unread = str_of((const char *)at, len);
+        if (len == 0 || len > WIRE_REPORT_UNREAD_BYTES_MAX || memchr(at, 0, len) || !str_is_utf8(report->unread))
+            return error_set(err, ERROR_PROTOCOL, "report's unread kinds are empty, too long or not text");
         return ERROR_NONE;
     default: return report_take_number(tag, at, len, report, err);
     }

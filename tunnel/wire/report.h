@@ -15,6 +15,7 @@
 enum {
     WIRE_REPORT_RECORD_BYTES_MAX = 10 * 1024 * 1024 + 64 * 1024, // a 10 MiB manifest and its keys
     WIRE_REPORT_HASH_BYTES = 32,
+    WIRE_REPORT_UNREAD_BYTES_MAX = 128 * 1024,
 };
 
 enum wire_report_type {
@@ -45,6 +46,9 @@ struct wire_report {
     struct str manifest;     // JSON, redacted; encoded as above
     uint64_t count;          // SNAPSHOT_END
     struct str digest;       // DIGEST: tunnel/wire/digest.h
+    // SNAPSHOT_END, and DIGEST with a ROOT: kinds that the agent may not read, so that what is held of them, and of
+    // what they own, must not be deleted for being absent. A line "<group>/<kind>" each.
+    struct str unread;
 };
 
 // Appends one record. ERROR_TOO_LARGE when it passes the limit.

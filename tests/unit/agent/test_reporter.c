@@ -27,7 +27,8 @@ struct world {
     char state_folder[64];
     unsigned deployments, secrets, pods;
     bool application_gone;
-    int pods_status;
+    int pods_status, applications_status, apps_status; // of the lists; of what the group apps serves
+    char unread[256];
     // What the platform has read.
     struct strbuf in;
     bool full, failed;
@@ -99,11 +100,15 @@ static void on_get(void *arg, struct fake_exchange *exchange)
         fake_api_stream(exchange);
     else if (strcmp(path, "/version") == 0)
         fake_api_reply(exchange, 200, "{\"major\":\"1\",\"minor\":\"29+\",\"gitVersion\":\"v1.29.1\"}");
+    else if (strstr(path, "/applications?") && world->applications_status != 200)
+        fake_api_reply(exchange, world->applications_status, "{}");
     else if (strstr(path, "/applications?")) {
         char *item = mem_printf(application, 1);
         reply_list(exchange, world->application_gone ? "" : item);
         mem_free(item);
-    } else if (strcmp(path, "/apis/apps/v1") == 0)
+    } else if (strcmp(path, "/apis/apps/v1") == 0 && world->apps_status != 200)
+        fake_api_reply(exchange, world->apps_status, "{}");
+    else if (strcmp(path, "/apis/apps/v1") == 0)
         fake_api_reply(
             exchange, 200,
             "{\"resources\":[{\"name\":\"deployments/status\",\"kind\":\"Deployment\",\"namespaced\":true},"
@@ -157,6 +162,11 @@ static void take_object(struct world *world, const struct wire_report *record)
     mem_free(text);
 }
 
+static void take_unread(struct world *world, const struct wire_report *record)
+{
+    snprintf(world->unread, sizeof world->unread, "%.*s", STR_ARG(record->unread));
+}
+
 static void take_digest(struct world *world, const struct wire_report *record)
 {
     struct digest *digest = &world->last_digest;
@@ -164,6 +174,7 @@ static void take_digest(struct world *world, const struct wire_report *record)
     assert_int_equal(digest_decode((const uint8_t *)record->digest.at, record->digest.len, digest, NULL), ERROR_NONE);
     world->words[digest->kind]++;
     world->digest_sequence = record->sequence;
+    if (digest->kind == DIGEST_ROOT) take_unread(world, record);
     if (digest->kind != DIGEST_LEAVES_TOLD) return;
     assert_true(digest->count <= 16);
     memcpy(world->entries, digest->items, digest->count * DIGEST_ENTRY_BYTES);
@@ -191,6 +202,7 @@ static void take_record(struct world *world, const struct wire_report *record)
         world->ends++;
         world->end_sequence = record->sequence;
         world->end_count = record->count;
+        take_unread(world, record);
         // The platform's rule.
         assert_int_equal(record->count, key_table_count(world->held));
         break;
@@ -266,7 +278,7 @@ static struct world *world_open(size_t outbox_bytes_max)
     world->loop = loop_create("test", 0);
     world->deployments = world->secrets = 1;
     world->pods = 2;
-    world->pods_status = 200;
+    world->pods_status = world->applications_status = world->apps_status = 200;
     world->held = key_table_create();
     strbuf_init(&world->in, 16 << 20);
     fake_api_open(&world->api, world->loop, on_get, world);
@@ -574,6 +586,101 @@ static void words_that_are_not_the_platforms_end_the_stream(void **state)
     world_close(world);
 }
 
+static uint64_t blind_ms(const struct world *world)
+{
+    uint64_t behind_ms, blind_ms;
+    reporter_lag(world->reporter, &behind_ms, &blind_ms);
+    return blind_ms;
+}
+
+static bool is_blind(void *arg)
+{
+    return blind_ms(arg) > 0;
+}
+
+static bool sees(void *arg)
+{
+    return blind_ms(arg) == 0;
+}
+
+static bool has_two_roots(void *arg)
+{
+    return ((struct world *)arg)->words[DIGEST_ROOT] >= 2;
+}
+
+static void a_right_that_is_lost_deletes_nothing(void **state)
+{
+    (void)state;
+    struct world *world = world_open(0);
+    world->compares = true;
+    open_stream(world);
+    wait_word(world, DIGEST_ROOT, 1);
+    assert_string_equal(world->unread, "");
+    answer_digest(world, &(struct digest){.kind = DIGEST_MATCHED});
+    fake_wait(world->loop, sees, world);
+    world->pods_status = 403;
+    fake_api_push(watch_of(world, "/api/v1/pods"), "{\"type\":\"ERROR\",\"object\":{\"code\":410}}\n");
+    fake_wait(world->loop, is_blind, world);
+    // It is compared all the same, by the next stream, and in a snapshot nothing of it is taken for gone.
+    reporter_stream_closed(world->reporter);
+    open_stream(world);
+    fake_wait(world->loop, has_two_roots, world);
+    assert_string_equal(world->unread, "/Pod\n");
+    answer_digest(world, &(struct digest){.kind = DIGEST_SNAPSHOT});
+    fake_wait(world->loop, snapshot_done, world);
+    assert_string_equal(world->unread, "/Pod\n");
+    assert_int_equal(world->tombstones, 0);
+    assert_int_equal(world->end_count, 4);
+    fake_wait(world->loop, is_blind, world);
+    // Back again: those that are still there are told, the others are gone.
+    world->pods = 1;
+    world->pods_status = 200;
+    fake_wait(world->loop, has_tombstone, world);
+    fake_wait(world->loop, sees, world);
+    assert_int_equal(world->tombstones, 1);
+    world_close(world);
+}
+
+static void without_applications_nothing_is_concluded(void **state)
+{
+    (void)state;
+    struct world *world = world_open(0);
+    world->compares = true;
+    world->applications_status = 403;
+    open_stream(world);
+    watch_of(world, "/api/v1/pods"); // the others are held all the same
+    fake_wait(world->loop, is_blind, world);
+    assert_int_equal(world->words[DIGEST_ROOT] + world->ends, 0);
+    world->applications_status = 200;
+    wait_word(world, DIGEST_ROOT, 1);
+    answer_digest(world, &(struct digest){.kind = DIGEST_MATCHED});
+    fake_wait(world->loop, sees, world);
+    world_close(world);
+}
+
+static void a_kind_nobody_tells_the_name_of_is_not_empty(void **state)
+{
+    (void)state;
+    static const int statuses[] = {429, 500, 503, 403};
+    for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++) {
+        struct world *world = world_open(0);
+        world->compares = true;
+        world->apps_status = statuses[i];
+        open_stream(world);
+        // The kinds behind it are listed all the same.
+        watch_of(world, "/api/v1/pods");
+        fake_wait(world->loop, is_blind, world);
+        assert_int_equal(world->words[DIGEST_ROOT] + world->ends, 0);
+        world->apps_status = 200;
+        wait_word(world, DIGEST_ROOT, 1);
+        answer_digest(world, &(struct digest){.kind = DIGEST_SNAPSHOT});
+        fake_wait(world->loop, snapshot_done, world);
+        assert_int_equal(world->end_count, 6);
+        fake_wait(world->loop, sees, world);
+        world_close(world);
+    }
+}
+
 static void forbidden_kinds_do_not_hold_the_snapshot(void **state)
 {
     (void)state;
@@ -582,6 +689,8 @@ static void forbidden_kinds_do_not_hold_the_snapshot(void **state)
     open_stream(world);
     fake_wait(world->loop, snapshot_done, world);
     assert_int_equal(world->end_count, 4);
+    assert_string_equal(world->unread, "/Pod\n");
+    assert_int_equal(blind_ms(world), 0); // it never saw any
     // The right comes: the pods follow as ordinary changes.
     world->pods_status = 200;
     while (!key_table_get(world->held, STR("Pod/s/web-a-1")))
@@ -667,6 +776,9 @@ int main(void)
         cmocka_unit_test(wanted_objects_are_told),
         cmocka_unit_test(the_platform_may_want_everything),
         cmocka_unit_test(words_that_are_not_the_platforms_end_the_stream),
+        cmocka_unit_test(a_right_that_is_lost_deletes_nothing),
+        cmocka_unit_test(without_applications_nothing_is_concluded),
+        cmocka_unit_test(a_kind_nobody_tells_the_name_of_is_not_empty),
         cmocka_unit_test(forbidden_kinds_do_not_hold_the_snapshot),
         cmocka_unit_test(failing_kinds_hold_the_snapshot_but_nothing_else),
         cmocka_unit_test(slow_platform_is_waited_for),

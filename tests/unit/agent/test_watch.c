@@ -365,11 +365,13 @@ static void absent_kinds_count_as_empty_and_come_back(void **state)
         world_start(world);
         fake_wait(world->loop, was_listed, world);
         assert_int_equal(world->listed_status, statuses[i]);
-        assert_true(watch_is_absent(world->watch));
+        assert_int_equal(watch_is_absent(world->watch), statuses[i] == 404);
+        assert_int_equal(watch_is_forbidden(world->watch), statuses[i] == 403);
+        assert_int_equal(watch_blind_since_ms(world->watch), 0);
         world->list_status = 200;
         fake_wait(world->loop, was_listed_twice, world);
         assert_int_equal(world->listed_status, 200);
-        assert_false(watch_is_absent(world->watch));
+        assert_false(watch_is_absent(world->watch) || watch_is_forbidden(world->watch));
         assert_string_equal(world->told, "listed p2,");
         world_close(world);
     }
@@ -431,6 +433,35 @@ static void trouble_makes_it_blind_until_it_watches_again(void **state)
     world_start(world);
     fake_wait(world->loop, was_listed, world);
     assert_true(sees(world));
+    world_close(world);
+}
+
+static bool is_forbidden(void *arg)
+{
+    return watch_is_forbidden(((struct world *)arg)->watch);
+}
+
+static void a_right_that_is_lost_makes_it_blind(void **state)
+{
+    (void)state;
+    struct world *world = world_open();
+    world_start(world);
+    fake_wait(world->loop, is_watching, world);
+    world->list_status = 403;
+    watch_relist(world->watch);
+    fake_wait(world->loop, is_forbidden, world);
+    assert_false(sees(world));
+    world->list_status = 200;
+    fake_wait(world->loop, sees, world);
+    assert_false(is_forbidden(world));
+    world_close(world);
+
+    world = world_open();
+    world->options.needed = true;
+    world->list_status = 403;
+    world_start(world);
+    fake_wait(world->loop, is_forbidden, world);
+    assert_false(sees(world));
     world_close(world);
 }
 
@@ -535,6 +566,7 @@ int main(void)
         cmocka_unit_test(absent_kinds_count_as_empty_and_come_back),
         cmocka_unit_test(errors_are_retried),
         cmocka_unit_test(trouble_makes_it_blind_until_it_watches_again),
+        cmocka_unit_test(a_right_that_is_lost_makes_it_blind),
         cmocka_unit_test(silence_is_noticed),
         cmocka_unit_test(back_pressure_holds_bytes_back),
         cmocka_unit_test(relist_and_garbage),

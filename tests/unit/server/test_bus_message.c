@@ -45,6 +45,7 @@ static struct report full_report(enum report_source source)
         .commit_author = STR("me"),
         .commit_date = STR("2026"),
         .errors = STR("[1]"),
+        .unread = STR("/Secret\n"),
         .count = 12,
     };
     memset(report.content_hash, 0xab, sizeof report.content_hash);

@@ -62,7 +62,7 @@ struct told {
     struct digest_store_tree tree;
     char names[1024];
     uint8_t entries[64][DIGEST_STORE_ENTRY_BYTES];
-    size_t count;
+    size_t count, unread;
 };
 
 static bool is_done(void *arg)
@@ -86,6 +86,7 @@ static void on_rows(void *arg, const struct error *err, const struct digest_stor
     told->count = count;
     for (size_t i = 0; i < count; i++) {
         memcpy(told->entries[i], rows[i].entry, sizeof told->entries[i]);
+        told->unread += rows[i].is_unread;
         size_t len = strlen(told->names);
         snprintf(told->names + len, sizeof told->names - len, "%.*s/%.*s/%.*s/%.*s/%.*s;", STR_ARG(rows[i].cluster),
                  STR_ARG(rows[i].group), STR_ARG(rows[i].kind), STR_ARG(rows[i].ns), STR_ARG(rows[i].name));
@@ -179,9 +180,11 @@ static void rows_of_some_leaves(void **state)
     leaves[0x010 / 8] = 1;
     for (int round = 0; round < 2; round++) {
         memset(&told, 0, sizeof told);
-        digest_store_rows(database->pg, database->account, STR("prod"), leaves, on_rows, &told);
+        digest_store_rows(database->pg, database->account, STR("prod"), leaves, STR("argoproj.io/Application\n"),
+                          on_rows, &told);
         database_run_until(database, is_done, &told, 20);
         assert_int_equal(told.code, ERROR_NONE);
+        assert_int_equal(told.unread, round);
         assert_string_equal(told.names, round == 0 ? "in-cluster/apps/Deployment/shop/one;"
                                                    : "in-cluster/argoproj.io/Application/shop/two;");
         assert_memory_equal(told.entries[0], round == 0 ? one.content_hash : two.content_hash, sizeof told.entries[0]);

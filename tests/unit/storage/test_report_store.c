@@ -228,6 +228,57 @@ static void nothing_is_deleted_until_a_snapshot_matches(void **state)
         query(database, "SELECT string_agg(name, ' ' ORDER BY name) FROM resources WHERE NOT is_deleted"), "a");
 }
 
+// What the agent may not read it does not tell of, nor of what that owns: neither is gone.
+static void what_is_unread_is_not_gone(void **state)
+{
+    struct database *database = database_of(state);
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+    struct answer answer;
+    struct report before[] = {
+        object_report(database, "web", 1, 1, "{}"),
+        object_report(database, "job", 1, 2, "{}"),
+        object_report(
+            database, "set", 1, 3,
+            "{\"metadata\":{\"ownerReferences\":[{\"apiVersion\":\"batch/v1\",\"kind\":\"Job\",\"uid\":\"u-job\"}]}}"),
+        object_report(
+            database, "pod", 1, 4,
+            "{\"metadata\":{\"ownerReferences\":[{\"apiVersion\":\"apps/v1\",\"kind\":\"Set\",\"uid\":\"u-set\"}]}}"),
+        object_report(
+            database, "other-pod", 1, 5,
+            "{\"metadata\":{\"ownerReferences\":[{\"apiVersion\":\"apps/v1\",\"kind\":\"Set\",\"uid\":\"x\"}]}}"),
+        object_report(database, "app", 1, 6, "{\"spec\":{}}"),
+    };
+    before[1].group = STR("batch");
+    before[1].kind = STR("Job");
+    before[1].uid = STR("u-job");
+    before[2].kind = STR("Set");
+    before[2].uid = STR("u-set");
+    before[3].group = before[4].group = STR("");
+    before[3].kind = before[4].kind = STR("Pod");
+    before[5].group = STR("argoproj.io");
+    before[5].kind = STR("Application");
+    apply(database, before, 6, &answer);
+    struct report snapshot[] = {
+        snapshot_report(database, REPORT_SNAPSHOT_BEGIN, 2, 1, 0),
+        snapshot_report(database, REPORT_SNAPSHOT_END, 2, 2, 0),
+    };
+    snapshot[1].unread = STR("/Secret\nbatch/Job\nargoproj.io/Application\n");
+    apply(database, snapshot, 2, &answer);
+    assert_int_equal(answer.outcomes[1].result, REPORT_APPLIED);
+    assert_string_equal(
+        query(database, "SELECT string_agg(name, ' ' ORDER BY name) FROM resources WHERE NOT is_deleted"),
+        "job pod set");
+    assert_string_equal(query(database, "SELECT count(*) FROM applications WHERE NOT is_deleted"), "1");
+    struct report readable[] = {
+        snapshot_report(database, REPORT_SNAPSHOT_BEGIN, 3, 1, 0),
+        snapshot_report(database, REPORT_SNAPSHOT_END, 3, 2, 0),
+    };
+    apply(database, readable, 2, &answer);
+    assert_string_equal(query(database, "SELECT count(*) FROM resources WHERE NOT is_deleted"), "0");
+    assert_string_equal(query(database, "SELECT count(*) FROM applications WHERE NOT is_deleted"), "0");
+}
+
 // The agent heard that an object was refused before it counted: its older row is still no reason for another snapshot.
 static void what_is_refused_makes_no_second_snapshot(void **state)
 {
@@ -705,6 +756,7 @@ int main(void)
         cmocka_unit_test(resources_have_their_columns),
         cmocka_unit_test(a_bad_record_does_not_sink_its_batch),
         cmocka_unit_test(nothing_is_deleted_until_a_snapshot_matches),
+        cmocka_unit_test(what_is_unread_is_not_gone),
         cmocka_unit_test(what_is_refused_makes_no_second_snapshot),
         cmocka_unit_test(an_old_sessions_snapshot_deletes_nothing),
         cmocka_unit_test(http_yields_to_tunnels),

@@ -13,7 +13,7 @@
 static void test_copy(void **state)
 {
     (void)state;
-    char name[] = "guestbook", runtime[] = "production", date[] = "2024-05-01", errors[] = "[]";
+    char name[] = "guestbook", runtime[] = "production", date[] = "2024-05-01", errors[] = "[]", unread[] = "/Pod\n";
     const struct report report = {
         .type = REPORT_DELETED,
         .epoch = 7,
@@ -22,10 +22,11 @@ static void test_copy(void **state)
         .name = str_c(name),
         .commit_date = str_c(date),
         .errors = str_c(errors),
+        .unread = str_c(unread),
         .kind = str_of("", 0),
     };
     size_t bytes = report_text_bytes(&report);
-    assert_int_equal(bytes, strlen(name) + strlen(runtime) + strlen(date) + strlen(errors));
+    assert_int_equal(bytes, strlen(name) + strlen(runtime) + strlen(date) + strlen(errors) + strlen(unread));
     char *texts = mem_alloc(bytes);
     struct report copy;
     assert_ptr_equal(report_copy_into(&copy, &report, texts), texts + bytes);
@@ -33,6 +34,7 @@ static void test_copy(void **state)
     memset(runtime, 'x', sizeof runtime);
     memset(date, 'x', sizeof date);
     memset(errors, 'x', sizeof errors);
+    memset(unread, 'x', sizeof unread);
     assert_int_equal(copy.type, REPORT_DELETED);
     assert_int_equal(copy.epoch, 7);
     assert_int_equal(copy.count, 3);
@@ -40,6 +42,7 @@ static void test_copy(void **state)
     assert_true(str_eq(copy.runtime, STR("production")));
     assert_true(str_eq(copy.commit_date, STR("2024-05-01")));
     assert_true(str_eq(copy.errors, STR("[]")));
+    assert_true(str_eq(copy.unread, STR("/Pod\n")));
     assert_null(copy.kind.at);
     assert_int_equal(report_text_bytes(&copy), bytes);
     mem_free(texts);

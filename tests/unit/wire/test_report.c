@@ -84,6 +84,7 @@ static void test_every_type(void **state)
         {.type = WIRE_REPORT_SNAPSHOT_END, .sequence = 5, .count = 123456789},
         {.type = WIRE_REPORT_CLUSTER, .sequence = 6, .manifest = STR("{\"name\":\"in-cluster\"}")},
         {.type = WIRE_REPORT_DIGEST, .sequence = 7, .digest = STR("\4")},
+        {.type = WIRE_REPORT_SNAPSHOT_END, .sequence = 8, .count = 1, .unread = STR("/Secret\nbatch/Job\n")},
     };
     struct strbuf text;
     strbuf_init(&text, 1 << 16);
@@ -99,6 +100,7 @@ static void test_every_type(void **state)
         assert_int_equal(out.sequence, reports[i].sequence);
         assert_int_equal(out.count, reports[i].count);
         assert_same_text(out.digest, reports[i].digest);
+        assert_same_text(out.unread, reports[i].unread);
         at += used;
     }
     assert_int_equal(at, text.len);
