@@ -35,6 +35,8 @@ static enum error_code take_identity(struct report *report, const json_t *object
     report->ns = json_get_str(metadata, "namespace");
     report->name = json_get_str(metadata, "name");
     report->uid = json_get_str(metadata, "uid");
+    report->resource_version = str_first(json_get_str(metadata, "resourceVersion"), EVENTS_IDENTITY_BYTES_MAX);
+    report->created_at = str_first(json_get_str(metadata, "creationTimestamp"), EVENTS_IDENTITY_BYTES_MAX);
     if (api_version.len == 0) return error_set(err, ERROR_INVALID, "data.object.apiVersion: missing");
     if (report->version.len == 0 || str_has_byte(report->version, '/') || (has_group && report->group.len == 0))
         return error_set(err, ERROR_INVALID, "data.object.apiVersion: is not <group>/<version> or <version>");
@@ -182,6 +184,8 @@ static void settle(struct report *report, struct arena *arena)
         &report->ns,
         &report->name,
         &report->uid,
+        &report->resource_version,
+        &report->created_at,
         &report->cluster,
         &report->application_ns,
         &report->application_name,

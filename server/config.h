@@ -27,6 +27,7 @@ struct server_config {
 
     char *database_url, *database_migrate_url;
     int64_t database_connections, database_queue_max, database_statement_timeout_ms, database_deadline_ms;
+    int64_t database_slow_statement_timeout_ms;
     char *bus;
     char *rabbitmq_url, *rabbitmq_password_file, *rabbitmq_prefix;
     char *rabbitmq_tls_ca_file, *rabbitmq_tls_certificate_file, *rabbitmq_tls_key_file;

@@ -59,13 +59,15 @@ static const struct admin_check checks[] = {
 static enum error_code open_storage(struct worker *worker, struct error *err)
 {
     const struct server_config *config = worker->server->config;
-    worker->pg = pg_create(worker->loop, &(struct pg_options){
-                                             .conninfo = worker->server->database_conninfo,
-                                             .connections = (unsigned)config->database_connections,
-                                             .queue_max = (size_t)config->database_queue_max,
-                                             .statement_timeout_ms = (uint64_t)config->database_statement_timeout_ms,
-                                             .losses = &worker->server->database_losses,
-                                         });
+    worker->pg =
+        pg_create(worker->loop, &(struct pg_options){
+                                    .conninfo = worker->server->database_conninfo,
+                                    .connections = (unsigned)config->database_connections,
+                                    .queue_max = (size_t)config->database_queue_max,
+                                    .statement_timeout_ms = (uint64_t)config->database_statement_timeout_ms,
+                                    .slow_statement_timeout_ms = (uint64_t)config->database_slow_statement_timeout_ms,
+                                    .losses = &worker->server->database_losses,
+                                });
     worker->redis = redis_create(worker->loop,
                                  &(struct redis_options){
                                      .url = worker->server->redis_url,

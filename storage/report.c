@@ -13,6 +13,8 @@ static const size_t views[] = {
     offsetof(struct report, name),
     offsetof(struct report, uid),
     offsetof(struct report, cluster),
+    offsetof(struct report, resource_version),
+    offsetof(struct report, created_at),
     offsetof(struct report, application_ns),
     offsetof(struct report, application_name),
     offsetof(struct report, sync_status),

@@ -27,6 +27,9 @@ struct report {
     uint64_t epoch, sequence;       // tunnel
     struct str group, version, kind, ns, name, uid;
     struct str cluster; // name, "in-cluster" by default
+    // HTTP only, may be empty, and what is no number or no time counts as that: the object's metadata.resourceVersion
+    // and creationTimestamp, by which words about one object are put in order that carry no time of their own.
+    struct str resource_version, created_at;
     struct str application_ns, application_name;
     struct str sync_status, health_status,
         health_message; // as Argo CD spells them; stores normalise (SYNCED, OUT_OF_SYNC, ...)
@@ -40,7 +43,7 @@ struct report {
     struct str errors;                                                               // JSON array text or empty
     struct str unread; // SNAPSHOT_END: kinds that the agent may not read, a line "<group>/<kind>" each
     uint64_t count;    // SNAPSHOT_END
-    bool is_kept; // its memory stays as it is until whoever was handed the report has told how it ended
+    bool is_kept;      // its memory stays as it is until whoever was handed the report has told how it ended
 };
 
 // Bytes of all its texts together.

@@ -370,6 +370,7 @@ static int plan_row(struct report_plan *plan, const struct report *report, struc
     params_bytes_or_null(&p, str_of(arena_dup(plan->arena, report->content_hash, ID_SHA256_BYTES), ID_SHA256_BYTES));
     params_order(&p, report);
     plan_parent(&p, report, json_get_object(manifest, "metadata"));
+    params_version(&p, report);
     int deciding = report_plan_add(plan, &statement_application_upsert, &p);
     plan_history(plan, report, uid, history);
     plan_operation_row(plan, report, uid, status);
@@ -394,6 +395,8 @@ enum error_code report_application_plan(struct report_plan *plan, const struct r
         params_text(&p, report->version);
         params_text(&p, report->uid);
         params_order(&p, report);
+        params_version(&p, report);
+        params_time_or_null(&p, report->created_at);
         *out_deciding = report_plan_add(plan, &statement_application_tombstone, &p);
         return ERROR_NONE;
     }

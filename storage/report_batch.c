@@ -21,6 +21,7 @@ struct batch_item {
 struct report_batch {
     struct batch_item *items;
     size_t count, runtime_count, blob_count;
+    size_t settings; // statements before all others
     struct report_outcome *outcomes;
     char (*details)[DETAIL_BYTES]; // of refused ones
     bool has_skipped;
@@ -225,6 +226,14 @@ void report_batch_fill(struct report_batch *batch, struct pg_batch *to, const st
         json_region_end();
     }
     pg_batch_add(to, &statement_report_by_key, 0, NULL);
+    batch->settings = 1;
+    bool has_end = false;
+    for (size_t i = 0; i < batch->count; i++)
+        has_end |= reports[i].type == REPORT_SNAPSHOT_END;
+    if (has_end) {
+        pg_batch_slow(to);
+        batch->settings++;
+    }
     for (size_t i = 0; i < runtime_count; i++)
         add_open(to, &plan, reports[0].account_id, &marks[i]);
     batch->runtime_count = runtime_count;
@@ -263,13 +272,12 @@ static struct report_outcome outcome_of(const struct batch_item *item, const str
 // results[i] belongs to the i-th statement of the fill.
 const struct report_outcome *report_batch_outcomes(struct report_batch *batch, const struct pg_rows *results)
 {
-    enum { BY_KEY = 1 };
-    size_t before = BY_KEY + batch->runtime_count + batch->blob_count;
+    size_t before = batch->settings + batch->runtime_count + batch->blob_count;
     for (size_t i = 0; i < batch->count; i++) {
         const struct batch_item *item = &batch->items[i];
         if (item->deciding == REPORT_NO_STEP)
             batch->outcomes[i] = (struct report_outcome){REPORT_REFUSED, batch->details[i]};
-        else if (pg_rows_count(&results[BY_KEY + item->runtime]) == 0)
+        else if (pg_rows_count(&results[batch->settings + (size_t)item->runtime]) == 0)
             batch->outcomes[i] = (struct report_outcome){REPORT_REFUSED, "there is no such runtime"};
         else
             batch->outcomes[i] = outcome_of(item, &results[before + (size_t)item->deciding]);

@@ -205,6 +205,22 @@ void params_order(struct report_params *p, const struct report *report)
     params_time_ms(p, observed <= 0 ? p->plan->now_ms : observed > latest ? latest : observed);
 }
 
+// As Kubernetes writes them where they may be compared: a decimal number without a sign or leading zeros, not 0.
+static bool is_version(struct str text)
+{
+    enum { DIGITS_MAX = 20 };
+    if (!text.len || text.len > DIGITS_MAX || text.at[0] == '0') return false;
+    for (size_t i = 0; i < text.len; i++)
+        if (text.at[i] < '0' || text.at[i] > '9') return false;
+    return true;
+}
+
+void params_version(struct report_params *p, const struct report *report)
+{
+    bool is_known = report->source == REPORT_FROM_HTTP && is_version(report->resource_version);
+    params_text_or_null(p, is_known ? report->resource_version : STR_EMPTY);
+}
+
 // ---- manifests -----------------------------------------------------------------------------------------------------
 
 enum error_code report_decode(const struct report *report, json_t **out, struct error *err)

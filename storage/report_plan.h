@@ -13,7 +13,7 @@
 #include "storage/pg/pg.h"
 #include "storage/report_store.h"
 
-enum { REPORT_PARAMS_MAX = 48, REPORT_NO_STEP = -1 };
+enum { REPORT_PARAMS_MAX = 56, REPORT_NO_STEP = -1 };
 
 struct report_step {
     const struct pg_statement *statement;
@@ -70,6 +70,8 @@ void params_json(struct report_params *p, const json_t *value, size_t bytes_max,
 // The keys and order of a report, as the statements of every kind begin and end.
 void params_key(struct report_params *p, const struct report *report);
 void params_order(struct report_params *p, const struct report *report);
+// The object's resourceVersion; NULL when a tunnel told of it, and when it is none that can be compared.
+void params_version(struct report_params *p, const struct report *report);
 
 // ---- checks (report_check.c) ---------------------------------------------------------------------------------------
 

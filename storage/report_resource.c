@@ -108,6 +108,7 @@ static int plan_row(struct report_plan *plan, const struct report *report, const
     params_bytes_or_null(&p, sha256);
     params_bytes_or_null(&p, str_of(arena_dup(plan->arena, report->content_hash, ID_SHA256_BYTES), ID_SHA256_BYTES));
     params_order(&p, report);
+    params_version(&p, report);
     int deciding = report_plan_add(plan, &statement_resource_upsert, &p);
     report_entity_plan(plan, report, manifest, sha256);
     return deciding;
@@ -122,6 +123,8 @@ enum error_code report_resource_plan(struct report_plan *plan, const struct repo
         params_text(&p, report->version);
         params_text(&p, report->uid);
         params_order(&p, report);
+        params_version(&p, report);
+        params_time_or_null(&p, report->created_at);
         *out_deciding = report_plan_add(plan, &statement_resource_tombstone, &p);
         return ERROR_NONE;
     }

@@ -42,13 +42,48 @@ report_positions p WHERE p.account_id = $1 AND p.runtime = $2
 -- fragment: fence_epoch
 (SELECT fence_epoch FROM report_positions WHERE account_id = $1 AND runtime = $2)
 
--- A tunnel's word by (epoch, sequence), over anything said by HTTP; words by HTTP among themselves by the time of
--- observation, and the greater manifest hash where even that is the same, so that every order ends alike.
--- fragment: is_newer
+-- A tunnel's word by (epoch, sequence), over anything said by HTTP. Words by HTTP among themselves: two about one object
+-- (uid) by its resourceVersion, since not all carry a time of their own and clocks differ; about two objects that had the
+-- name after each other, by which was made later. What is left by the time of observation, and the greater manifest hash
+-- where even that is the same, so that every order ends alike.
+-- fragment: is_later
+(excluded.observed_at, coalesce(excluded.manifest_sha256, '')) > (t.observed_at, coalesce(t.manifest_sha256, ''))
+
+-- fragment: is_same_object
+excluded.uid = t.uid AND excluded.uid <> ''
+
+-- fragment: is_other_object
+excluded.uid <> t.uid AND excluded.uid <> '' AND t.uid <> ''
+
+-- fragment: application_is_newer
 (excluded.epoch, excluded.sequence) > (t.epoch, t.sequence)
-    OR (excluded.epoch = 0 AND t.epoch = 0
-        AND (excluded.observed_at, coalesce(excluded.manifest_sha256, '')) >
-            (t.observed_at, coalesce(t.manifest_sha256, '')))
+    OR (excluded.epoch = 0 AND t.epoch = 0 AND CASE
+        WHEN :{is_same_object} AND excluded.resource_version <> t.resource_version
+            THEN excluded.resource_version > t.resource_version
+        WHEN :{is_other_object} AND (excluded.application_created_at, excluded.resource_version) <
+                                    (t.application_created_at, t.resource_version) THEN false
+        WHEN :{is_other_object} AND (excluded.application_created_at, excluded.resource_version) >
+                                    (t.application_created_at, t.resource_version) THEN true
+        ELSE :{is_later} END)
+
+-- A deleted object may come back at the same version when Argo CD, whose words have a time and a sync status, took it
+-- for pruned and does so no longer; when anybody else says so, it is an old word told once more.
+-- fragment: resource_is_newer
+(excluded.epoch, excluded.sequence) > (t.epoch, t.sequence)
+    OR (excluded.epoch = 0 AND t.epoch = 0 AND CASE
+        WHEN :{is_same_object} AND excluded.resource_version <> t.resource_version
+            THEN excluded.resource_version > t.resource_version
+        WHEN :{is_same_object} AND excluded.resource_version = t.resource_version AND t.is_deleted
+             AND NOT excluded.is_deleted AND excluded.sync_status IS NULL THEN false
+        WHEN :{is_other_object} AND (excluded.resource_created_at, excluded.resource_version) <
+                                    (t.resource_created_at, t.resource_version) THEN false
+        WHEN :{is_other_object} AND (excluded.resource_created_at, excluded.resource_version) >
+                                    (t.resource_created_at, t.resource_version) THEN true
+        ELSE :{is_later} END)
+
+-- A cluster that was restored from a backup counts from an older version: its word about what is there holds after a day.
+-- fragment: is_restored
+(excluded.epoch = 0 AND t.epoch = 0 AND NOT t.is_deleted AND excluded.observed_at > t.observed_at + interval '1 day')
 
 -- Answers: no row = older than what is there; t = something changed, f = only said again.
 -- name: application_upsert
@@ -59,12 +94,12 @@ INSERT INTO applications AS t (
     history_id_min, resources_count, project, destination_server, destination_name, destination_namespace,
     repo_url, path, target_revision, chart, sources, is_multi_source, is_git_source, include_pattern,
     exclude_pattern, sync_policy, labels, annotations, errors, application_created_at, manifest_sha256,
-    content_hash, epoch, sequence, observed_at, parent_namespace, parent_name)
+    content_hash, epoch, sequence, observed_at, parent_namespace, parent_name, resource_version)
 SELECT $1, $2, $3, $4, $5, $6, $7, false, $8, $9, $10, $11, $12::jsonb, $13, $14, $15::timestamptz,
        $16::timestamptz, $17, $18::bigint, $19::jsonb, $20::jsonb, $21::bigint, $22::bigint, $23::integer, $24,
        $25, $26, $27, $28, $29, $30, $31, $32::jsonb, $33::boolean, $34::boolean, $35, $36, $37, $38::jsonb,
        $39::jsonb, $40::jsonb, $41::timestamptz, $42::bytea, $43::bytea, $44::bigint, $45::bigint,
-       $46::timestamptz, $47, $48
+       $46::timestamptz, $47, $48, $49::numeric
   FROM :{runtime_row} AND ($44::bigint = 0 OR $44::bigint >= p.fence_epoch)
 ON CONFLICT (account_id, runtime, namespace, name) DO UPDATE
    SET cluster = excluded.cluster, version = excluded.version, uid = excluded.uid, is_deleted = false,
@@ -87,27 +122,38 @@ ON CONFLICT (account_id, runtime, namespace, name) DO UPDATE
        content_hash = excluded.content_hash, epoch = excluded.epoch, sequence = excluded.sequence,
        observed_at = excluded.observed_at, received_at = now(),
        parent_namespace = excluded.parent_namespace, parent_name = excluded.parent_name,
+       resource_version = excluded.resource_version,
        is_changed = t.is_deleted OR t.manifest_sha256 IS DISTINCT FROM excluded.manifest_sha256
                     OR t.sync_status IS DISTINCT FROM excluded.sync_status
                     OR t.health_status IS DISTINCT FROM excluded.health_status
- WHERE :{is_newer}
+ WHERE :{application_is_newer} OR :{is_restored}
 RETURNING is_changed
 
 -- name: application_tombstone
 INSERT INTO applications AS t (account_id, runtime, namespace, name, cluster, version, uid, is_deleted, is_changed,
-                               sync_status, sync_policy, epoch, sequence, observed_at)
-SELECT $1, $2, $3, $4, $5, $6, $7, true, false, 'UNKNOWN', 'Unknown', $8::bigint, $9::bigint, $10::timestamptz
+                               sync_status, sync_policy, epoch, sequence, observed_at, resource_version,
+                               application_created_at)
+SELECT $1, $2, $3, $4, $5, $6, $7, true, false, 'UNKNOWN', 'Unknown', $8::bigint, $9::bigint, $10::timestamptz,
+       $11::numeric, $12::timestamptz
   FROM :{runtime_row} AND ($8::bigint = 0 OR $8::bigint >= p.fence_epoch)
 ON CONFLICT (account_id, runtime, namespace, name) DO UPDATE
    SET is_deleted = true, manifest_sha256 = NULL, content_hash = NULL, desired_sha256 = NULL, git_sha256 = NULL,
        source_repo_url = NULL, source_path = NULL, source_revision = NULL, commit_message = NULL,
        commit_author = NULL, commit_date = NULL, source_errors = '[]', source_observed_at = NULL, errors = '[]',
        epoch = excluded.epoch, sequence = excluded.sequence, observed_at = excluded.observed_at,
-       received_at = now(), is_changed = NOT t.is_deleted
- WHERE :{is_newer}
+       received_at = now(), is_changed = NOT t.is_deleted,
+       uid = CASE WHEN excluded.uid = '' THEN t.uid ELSE excluded.uid END,
+       resource_version = CASE WHEN excluded.uid IN ('', t.uid)
+                               THEN coalesce(excluded.resource_version, t.resource_version)
+                               ELSE excluded.resource_version END,
+       application_created_at = CASE WHEN excluded.uid IN ('', t.uid)
+                                   THEN coalesce(excluded.application_created_at, t.application_created_at)
+                                   ELSE excluded.application_created_at END
+ WHERE :{application_is_newer}
 RETURNING is_changed
 
--- What only reports over HTTP know, beside a state that may come from a tunnel. Not "NOT is_deleted": on tables that were
+-- What only reports over HTTP know, beside a state that may come from a tunnel; not from one that came too late to be the
+-- state. Not "NOT is_deleted": on tables that were
 -- never analyzed the planner would take a partial index for that and read all rows of the runtime.
 -- name: application_enrich
 UPDATE applications
@@ -116,14 +162,15 @@ UPDATE applications
        source_observed_at = $14::timestamptz
  WHERE account_id = $1 AND runtime = $2 AND namespace = $3 AND name = $4 AND NOT coalesce(is_deleted, true)
    AND (source_observed_at IS NULL OR source_observed_at < $14::timestamptz)
+   AND (epoch > 0 OR observed_at >= $14::timestamptz)
 
 -- name: resource_upsert
 INSERT INTO resources AS t (
     account_id, runtime, cluster, api_group, kind, namespace, name, version, uid, is_deleted,
     application_namespace, application_name, sync_status, health_status, health_message, owners, labels, images,
-    resource_created_at, manifest_sha256, content_hash, epoch, sequence, observed_at)
+    resource_created_at, manifest_sha256, content_hash, epoch, sequence, observed_at, resource_version)
 SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, false, $10, $11, $12, $13, $14, $15::jsonb, $16::jsonb, $17::jsonb,
-       $18::timestamptz, $19::bytea, $20::bytea, $21::bigint, $22::bigint, $23::timestamptz
+       $18::timestamptz, $19::bytea, $20::bytea, $21::bigint, $22::bigint, $23::timestamptz, $24::numeric
   FROM :{runtime_row} AND ($21::bigint = 0 OR $21::bigint >= p.fence_epoch)
 ON CONFLICT (account_id, runtime, cluster, api_group, kind, namespace, name) DO UPDATE
    SET version = excluded.version, uid = excluded.uid, is_deleted = false,
@@ -133,27 +180,37 @@ ON CONFLICT (account_id, runtime, cluster, api_group, kind, namespace, name) DO 
        images = excluded.images, resource_created_at = excluded.resource_created_at,
        manifest_sha256 = excluded.manifest_sha256, content_hash = excluded.content_hash, epoch = excluded.epoch,
        sequence = excluded.sequence, observed_at = excluded.observed_at, received_at = now(),
+       resource_version = excluded.resource_version,
        is_changed = t.is_deleted OR
                     (t.manifest_sha256, t.sync_status, t.health_status, t.application_namespace, t.application_name)
                     IS DISTINCT FROM (excluded.manifest_sha256, excluded.sync_status, excluded.health_status,
                                       excluded.application_namespace, excluded.application_name),
        has_new_images = t.manifest_sha256 IS NULL OR t.uid <> excluded.uid OR t.images <> excluded.images
                         OR t.owners <> excluded.owners
- WHERE :{is_newer}
+ WHERE :{resource_is_newer} OR :{is_restored}
 RETURNING is_changed
 
 -- name: resource_tombstone
 INSERT INTO resources AS t (account_id, runtime, cluster, api_group, kind, namespace, name, version, uid,
-                            is_deleted, is_changed, epoch, sequence, observed_at)
-SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, true, false, $10::bigint, $11::bigint, $12::timestamptz
+                            is_deleted, is_changed, epoch, sequence, observed_at, resource_version,
+                            resource_created_at)
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, true, false, $10::bigint, $11::bigint, $12::timestamptz, $13::numeric,
+       $14::timestamptz
   FROM :{runtime_row} AND ($10::bigint = 0 OR $10::bigint >= p.fence_epoch)
 ON CONFLICT (account_id, runtime, cluster, api_group, kind, namespace, name) DO UPDATE
    SET is_deleted = true, manifest_sha256 = NULL, content_hash = NULL, desired_sha256 = NULL, git_sha256 = NULL,
        source_repo_url = NULL, source_path = NULL, source_revision = NULL, commit_message = NULL,
        commit_author = NULL, commit_date = NULL, source_errors = '[]', source_observed_at = NULL,
        epoch = excluded.epoch, sequence = excluded.sequence, observed_at = excluded.observed_at,
-       received_at = now(), is_changed = NOT t.is_deleted
- WHERE :{is_newer}
+       received_at = now(), is_changed = NOT t.is_deleted,
+       uid = CASE WHEN excluded.uid = '' THEN t.uid ELSE excluded.uid END,
+       resource_version = CASE WHEN excluded.uid IN ('', t.uid)
+                               THEN coalesce(excluded.resource_version, t.resource_version)
+                               ELSE excluded.resource_version END,
+       resource_created_at = CASE WHEN excluded.uid IN ('', t.uid)
+                                   THEN coalesce(excluded.resource_created_at, t.resource_created_at)
+                                   ELSE excluded.resource_created_at END
+ WHERE :{resource_is_newer}
 RETURNING is_changed
 
 -- name: resource_enrich
@@ -164,6 +221,7 @@ UPDATE resources
  WHERE account_id = $1 AND runtime = $2 AND cluster = $3 AND api_group = $4 AND kind = $5 AND namespace = $6
    AND name = $7 AND NOT coalesce(is_deleted, true)
    AND (source_observed_at IS NULL OR source_observed_at < $17::timestamptz)
+   AND (epoch > 0 OR observed_at >= $17::timestamptz)
 
 -- name: cluster_upsert
 WITH old AS (

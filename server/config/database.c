@@ -35,6 +35,13 @@ static const struct config_entry entries[] = {
      .min = 100,
      .max = 10 * MINUTE,
      .help = "PostgreSQL ends a statement that runs longer."},
+    {.name = "database.slow_statement_timeout",
+     .type = CONFIG_DURATION,
+     .offset = AT(database_slow_statement_timeout_ms),
+     .def = "60s",
+     .min = 100,
+     .max = 60 * MINUTE,
+     .help = "The same for what may have to look at all there is: ends of snapshots, housekeeping."},
     {.name = "database.deadline",
      .type = CONFIG_DURATION,
      .offset = AT(database_deadline_ms),
@@ -48,6 +55,8 @@ static void check(const void *values, struct strbuf *problems)
 {
     const struct server_config *config = values;
     if (config->database_url[0] == '\0') strbuf_add_c(problems, "database.url: is empty\n");
+    if (config->database_slow_statement_timeout_ms < config->database_statement_timeout_ms)
+        strbuf_add_c(problems, "database.slow_statement_timeout: is shorter than database.statement_timeout\n");
 }
 
 const struct config_section server_config_database = {

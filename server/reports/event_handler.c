@@ -156,6 +156,8 @@ enum error_code event_handler_submit(struct event_handler *handler, const struct
                          (unsigned long long)handler->options.queue_bytes_max);
     if (!patient && (handler->stopped || (lane && lane_is_away(lane))))
         return error_set(err, ERROR_UNAVAILABLE, "the database is away");
+    if (!patient && lane && lane_is_parked(lane, report->runtime))
+        return error_set(err, ERROR_UNAVAILABLE, "a report of this runtime takes too long");
     if (!patient && check_share(handler, report, err) != ERROR_NONE) return ERROR_LIMITED;
     if (!lane) lane = make_lane(handler, report->account_id);
     struct event_item *item = event_item_create(report, patient, on_done, arg);

@@ -28,6 +28,7 @@ struct event_handler_options {
     struct manifest_known *known;
     uint64_t batch_count, batch_bytes, batch_delay_ms;
     uint64_t queue_bytes_max;
+    uint64_t park_ms; // so long a runtime waits whose report took too long, and the account's others go on
     uint64_t account_bytes_max, runtime_bytes_max; // of the queue, by one of them; 0: no limit
     uint64_t transactions_max;                     // in flight at a time, of all accounts; 0: no limit
     // The store; a test puts its own here.

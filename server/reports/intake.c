@@ -15,6 +15,7 @@
 #include "server/traffic.h"
 
 enum {
+    PARK_MS = 5000,
     NOISE_OBJECTS_MAX = 8192,
     NOISE_FLUSH_MS = 5000,
     RESUMES_MAX = 256,
@@ -227,6 +228,7 @@ struct intake *intake_create(struct loop *loop, const struct intake_options *opt
                                        .batch_count = options->batch_count,
                                        .batch_bytes = options->batch_bytes,
                                        .batch_delay_ms = options->batch_delay_ms,
+                                       .park_ms = PARK_MS,
                                        .queue_bytes_max = options->queue_bytes_max,
                                        .account_bytes_max = options->queue_bytes_max / 100 * options->account_share,
                                        .runtime_bytes_max = options->queue_bytes_max / 100 * options->runtime_share,

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-enum { RETRY_BASE_MS = 50, RETRY_CAP_MS = 2000, CONFLICTS_MAX = 3, DEFECTS_MAX = 8 };
+enum { RETRY_BASE_MS = 50, RETRY_CAP_MS = 2000, CONFLICTS_MAX = 3, DEFECTS_MAX = 8, TIMEOUTS_MAX = 3 };
 
 struct lane *lane_create(const struct lane_options *options, struct str account_id)
 {
@@ -55,19 +55,32 @@ void lane_end_all(struct lane *lane, const struct error *err)
     lane->ahead_count = 0;
     for (struct event_item *item; (item = event_line_take(&lane->waiting));)
         end(lane, item, err, NULL);
+    for (struct event_item *item; (item = event_line_take(&lane->parked));)
+        end(lane, item, err, NULL);
+    lane->suspect = NULL;
 }
 
 // ---- waiting -------------------------------------------------------------------------------------------------------
 
+bool lane_is_parked(const struct lane *lane, struct str runtime)
+{
+    return lane->parked.first && str_eq(lane->parked.first->report.runtime, runtime);
+}
+
 void lane_add(struct lane *lane, struct event_item *item)
 {
+    if (lane_is_parked(lane, item->report.runtime)) {
+        event_line_add(&lane->parked, item);
+        return;
+    }
     if (lane->waiting.count == 0) lane->since_ms = clock_mono_ms();
     event_line_add(&lane->waiting, item);
 }
 
 bool lane_is_empty(const struct lane *lane)
 {
-    return lane->waiting.count == 0 && lane->in_flight_count == 0 && lane->ahead_count == 0 && !lane->busy;
+    return lane->waiting.count == 0 && lane->parked.count == 0 && lane->in_flight_count == 0 &&
+           lane->ahead_count == 0 && !lane->busy;
 }
 
 // What waits will find out when the database is back; without that, the first report after a while does.
@@ -77,8 +90,14 @@ bool lane_is_away(const struct lane *lane)
     return (lane->away && waits) || lane->not_before_ms > clock_mono_ms();
 }
 
+static uint64_t parked_wait_ms(const struct lane *lane, uint64_t now_ms)
+{
+    if (!lane->parked.count || lane->in_flight_count || lane->ahead_count || lane->busy) return UINT64_MAX;
+    return lane->parked_until_ms > now_ms ? lane->parked_until_ms - now_ms : 0;
+}
+
 // While one is in flight only a full one is made ready: what comes until then shares it.
-uint64_t lane_wait_ms(const struct lane *lane, uint64_t now_ms)
+static uint64_t waiting_wait_ms(const struct lane *lane, uint64_t now_ms)
 {
     const struct event_handler_options *options = lane->options->handler;
     if (lane->waiting.count == 0 || lane->ahead_count || lane->busy) return UINT64_MAX;
@@ -90,6 +109,12 @@ uint64_t lane_wait_ms(const struct lane *lane, uint64_t now_ms)
     return due > now_ms ? due - now_ms : 0;
 }
 
+uint64_t lane_wait_ms(const struct lane *lane, uint64_t now_ms)
+{
+    uint64_t waiting = waiting_wait_ms(lane, now_ms), parked = parked_wait_ms(lane, now_ms);
+    return waiting < parked ? waiting : parked;
+}
+
 // ---- going ---------------------------------------------------------------------------------------------------------
 
 static void on_ready(void *arg)
@@ -99,12 +124,23 @@ static void on_ready(void *arg)
     lane->options->on_ready(lane->options->ctx);
 }
 
+// Before all others, as it was: the suspect alone, then the rest of its runtime.
+static void unpark(struct lane *lane)
+{
+    for (struct event_item *item; (item = event_line_take(&lane->waiting));)
+        event_line_add(&lane->parked, item);
+    lane->waiting = lane->parked;
+    lane->parked = (struct event_line){0};
+    if (!lane->alone) lane->alone = 1;
+}
+
 void lane_prepare(struct lane *lane)
 {
     const struct event_handler_options *options = lane->options->handler;
+    if (lane->parked.count && lane->parked_until_ms <= clock_mono_ms()) unpark(lane);
     size_t most = lane->alone ? 1 : options->batch_count;
     size_t bytes = 0;
-    if (lane->defects >= DEFECTS_MAX && lane->defects % 2 == 0 && lane->waiting.count > 1) {
+    if (lane->defects >= DEFECTS_MAX && lane->is_behind_next && lane->waiting.count > 1) {
         lane->aside = event_line_take(&lane->waiting);
         most = 1;
     }
@@ -161,6 +197,7 @@ static void refuse(struct lane *lane, struct event_item *item, const struct erro
 {
     if (lane->alone) lane->alone--;
     lane->defects = 0;
+    if (lane->suspect == item) lane->suspect = NULL;
     struct report_outcome refused = {.result = REPORT_REFUSED, .detail = err->text};
     log_warn("event_handler", "report_refused", log_str("account", item->report.account_id),
              log_str("runtime", item->report.runtime), log_str("kind", item->report.kind),
@@ -175,7 +212,10 @@ static void refuse_aside(struct lane *lane)
     struct error err;
     if (!item) return;
     lane->aside = NULL;
-    error_set(&err, ERROR_INTERNAL, "%u tries met an internal error, others did not", lane->defects);
+    if (lane->suspect == item)
+        error_set(&err, ERROR_TIMEOUT, "%u tries took too long, others did not", lane->timeouts);
+    else
+        error_set(&err, ERROR_INTERNAL, "%u tries met an internal error, others did not", lane->defects);
     refuse(lane, item, &err);
 }
 
@@ -186,6 +226,8 @@ struct event_item **lane_succeeded(struct lane *lane, size_t count)
     lane->away = false;
     lane->not_before_ms = 0;
     lane->conflicts = lane->defects = 0;
+    if (lane->suspect == lane->in_flight[0]) lane->suspect = NULL;
+    lane->others_went = true;
     if (lane->alone) lane->alone -= count < lane->alone ? count : lane->alone;
     struct event_item **items = lane->in_flight;
     lane->in_flight = lane->ended;
@@ -243,6 +285,7 @@ static void hold(struct lane *lane, const struct error *err)
 {
     struct event_item *item = lane->in_flight[0];
     lane->defects++;
+    lane->is_behind_next = !lane->aside;
     if (lane->aside) { // so it is not the report: those who can come again are told to
         struct error told;
         error_set(&told, ERROR_UNAVAILABLE, "%.*s", ERROR_TEXT_BYTES - 1, err->text);
@@ -257,6 +300,67 @@ static void hold(struct lane *lane, const struct error *err)
     }
     if (!lane->alone) lane->alone = 1;
     back_off(lane);
+}
+
+// All of the suspect's runtime that can wait does so aside; the others of it are told.
+static void park(struct lane *lane, const struct error *err)
+{
+    put_all_back(lane);
+    struct event_line all = lane->waiting, told = {0};
+    lane->waiting = (struct event_line){0};
+    for (struct event_item *item; (item = event_line_take(&all));) {
+        bool is_of_it = str_eq(item->report.runtime, lane->suspect->report.runtime);
+        event_line_add(!is_of_it ? &lane->waiting : item->patient ? &lane->parked : &told, item);
+    }
+    lane->parked_until_ms = clock_mono_ms() + lane->options->handler->park_ms;
+    if (lane->alone) lane->alone--;
+    for (struct event_item *item; (item = event_line_take(&told));)
+        end(lane, item, err, NULL);
+}
+
+// The end of a snapshot that is never told makes the agent send another one; nothing is lost by giving it up.
+static void give_up(struct lane *lane, struct event_item *item)
+{
+    struct report_outcome outcome = {REPORT_RESYNC, "it took too long"};
+    lane->in_flight_count = 0;
+    lane->suspect = NULL;
+    if (lane->alone) lane->alone--;
+    log_warn("event_handler", "snapshot_given_up", log_str("account", item->report.account_id),
+             log_str("runtime", item->report.runtime), log_uint("tries", lane->timeouts));
+    end(lane, item, NULL, &outcome);
+}
+
+// One report took too long by itself. Either it always will, or the database is slow: what others meet tells. Only
+// while nobody else gets through is it tried for ever, in turns with the one behind it.
+static void suspect(struct lane *lane, const struct error *err)
+{
+    struct event_item *item = lane->in_flight[0];
+    if (lane->suspect != item) {
+        lane->suspect = item;
+        lane->timeouts = 0;
+        lane->others_went = false;
+    }
+    lane->timeouts++;
+    if (lane->timeouts < TIMEOUTS_MAX) {
+        park(lane, err);
+    } else if (item->report.type == REPORT_SNAPSHOT_END) {
+        give_up(lane, item);
+    } else if (lane->others_went) {
+        refuse_the_one(lane, err);
+    } else {
+        lane->defects = DEFECTS_MAX;
+        lane->is_behind_next = lane->away = true;
+        put_back(lane, err);
+        if (!lane->alone) lane->alone = 1;
+        back_off(lane);
+    }
+}
+
+static bool is_suspicious(const struct lane *lane, const struct error *err)
+{
+    const struct event_item *item = lane->in_flight[0];
+    return err->code == ERROR_TIMEOUT && lane->in_flight_count == 1 && item->patient && !lane->aside &&
+           (!lane->suspect || lane->suspect == item);
 }
 
 void lane_failed(struct lane *lane, const struct error *err)
@@ -274,6 +378,11 @@ void lane_failed(struct lane *lane, const struct error *err)
         hold(lane, err);
         return;
     }
+    if (is_suspicious(lane, err)) {
+        suspect(lane, err);
+        return;
+    }
+    if (lane->aside) lane->is_behind_next = false;
     bool split = is_about_the_data(err->code) || err->code == ERROR_INTERNAL || err->code == ERROR_TIMEOUT;
     if (split && count > lane->alone) lane->alone = count;
     if (is_about_the_data(err->code) || err->code == ERROR_INTERNAL) {

@@ -1,8 +1,9 @@
 // lane: one account's reports in the event handler, there while it has some. They are applied in the order of their
 // arrival: one transaction in flight, the next one made ready meanwhile, the others in line behind. A transaction that
 // fails comes apart again: what is to be tried once more stands in its old order before all others, and what the
-// failure says decides whether that is all at once, one by one, later, or not at all. The handler decides when a lane
-// may go; its loop.
+// failure says decides whether that is all at once, one by one, later, or not at all. One that took too long by itself
+// waits aside with all of its runtime, while the other runtimes go on. The handler decides when a lane may go; its
+// loop.
 #ifndef CULVERT_SERVER_LANE_H
 #define CULVERT_SERVER_LANE_H
 
@@ -40,8 +41,14 @@ struct lane {
     unsigned conflicts;
     unsigned defects;         // so often the first of them met an error that is neither its own nor the database's
     struct event_item *aside; // the first one, while the one behind it is tried
-    uint64_t started_us;      // of the transaction in flight
-    uint64_t turn;            // what it was given, on the handler's clock: the least goes first
+    bool is_behind_next;      // that is done at the next try
+    struct event_line parked; // the suspect and, behind it, all of its runtime; empty while it is tried
+    uint64_t parked_until_ms;
+    struct event_item *suspect; // one that took too long by itself
+    unsigned timeouts;          // so often, in a row
+    bool others_went;           // since then: it is not the database
+    uint64_t started_us;        // of the transaction in flight
+    uint64_t turn;              // what it was given, on the handler's clock: the least goes first
     struct backoff backoff;
     uint64_t not_before_ms; // of the next try, after a failure
     uint64_t since_ms;      // when the oldest waiting report came
@@ -57,6 +64,8 @@ void lane_add(struct lane *lane, struct event_item *item);
 bool lane_is_empty(const struct lane *lane);
 // Reports that cannot wait need not be taken: the database was away at the last try, and the next is to come.
 bool lane_is_away(const struct lane *lane);
+// Nor those of a runtime that waits behind its suspect.
+bool lane_is_parked(const struct lane *lane, struct str runtime);
 
 // When the next transaction may be made ready: 0 now, otherwise how long it waits; UINT64_MAX: for nothing.
 uint64_t lane_wait_ms(const struct lane *lane, uint64_t now_ms);

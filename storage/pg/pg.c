@@ -1,12 +1,15 @@
 #include "storage/pg/pg.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdatomic.h>
+#include <stdio.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metrics.h"
+#include "culvert_statements.h"
 #include "storage/pg/pg_connection.h"
 
 enum { CONNECTIONS_MAX = 16, PIPELINE_BATCHES_MAX = 4, TICK_MS = 50 };
@@ -60,13 +63,28 @@ static void count_ready(struct pg *pg, int64_t by)
 
 // ---- handing out ---------------------------------------------------------------------------------------------------
 
-static struct pg_connection *least_loaded(const struct pg *pg)
+// Slow batches share a connection, and while there is another one nothing else goes behind them.
+static size_t load(const struct pg_connection *c, bool is_slow)
+{
+    return pg_connection_in_flight(c) + (is_slow && !pg_connection_is_slow(c) ? PIPELINE_BATCHES_MAX : 0);
+}
+
+static bool has_fast_connection(const struct pg *pg)
+{
+    for (unsigned i = 0; i < pg->connection_count; i++)
+        if (pg_connection_is_ready(pg->connections[i]) && !pg_connection_is_slow(pg->connections[i])) return true;
+    return false;
+}
+
+static struct pg_connection *least_loaded(const struct pg *pg, bool is_slow)
 {
     struct pg_connection *best = NULL;
+    bool avoids_slow = !is_slow && has_fast_connection(pg);
     for (unsigned i = 0; i < pg->connection_count; i++) {
         struct pg_connection *c = pg->connections[i];
         if (!pg_connection_is_ready(c) || pg_connection_in_flight(c) >= PIPELINE_BATCHES_MAX) continue;
-        if (!best || pg_connection_in_flight(c) < pg_connection_in_flight(best)) best = c;
+        if (avoids_slow && pg_connection_is_slow(c)) continue;
+        if (!best || load(c, is_slow) < load(best, is_slow)) best = c;
     }
     return best;
 }
@@ -74,7 +92,7 @@ static struct pg_connection *least_loaded(const struct pg *pg)
 static void hand_out(struct pg *pg)
 {
     while (pg->waiting) {
-        struct pg_connection *c = least_loaded(pg);
+        struct pg_connection *c = least_loaded(pg, pg->waiting->is_slow);
         if (!c) break;
         pg->waiting_count--;
         pg_connection_submit(c, pop(&pg->waiting, &pg->waiting_last));
@@ -95,13 +113,22 @@ static void end_later(struct pg *pg, struct pg_batch *batch)
     uv_timer_start(&pg->kick, on_kick, 0, 0);
 }
 
+void pg_batch_slow(struct pg_batch *batch)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, batch->pg->options.slow_statement_timeout_ms);
+    batch->is_slow = true;
+    pg_batch_add(batch, &statement_pg_slow, 1, (struct pg_param[]){pg_text(str_c(text))});
+}
+
 void pg_batch_submit(struct pg_batch *batch, uint64_t deadline_ms, pg_done on_done, void *arg)
 {
     struct pg *pg = batch->pg;
     batch->on_done = on_done;
     batch->arg = arg;
     batch->submitted_us = clock_mono_us();
-    batch->deadline_at_ms = clock_mono_ms() + deadline_ms;
+    batch->deadline_at_ms =
+        clock_mono_ms() + deadline_ms + (batch->is_slow ? pg->options.slow_statement_timeout_ms : 0);
     if (pg->is_closing) pg_batch_fail(batch, ERROR_CANCELLED, "the server is shutting down");
     if (batch->count == 0 && !batch->is_failed) pg_batch_fail(batch, ERROR_INVALID, "a transaction without statements");
     if (pg->waiting_count >= pg->options.queue_max)
@@ -237,6 +264,7 @@ struct pg *pg_create(struct loop *loop, const struct pg_options *options)
     struct pg *pg = mem_zalloc(sizeof *pg);
     pg->loop = loop;
     pg->options = *options;
+    if (!options->slow_statement_timeout_ms) pg->options.slow_statement_timeout_ms = options->statement_timeout_ms;
     pg->losses = options->losses ? options->losses : &pg->own_losses;
     pg->conninfo = mem_strdup(options->conninfo);
     pg->connection_count = options->connections;

@@ -27,7 +27,8 @@ struct pg_options {
     unsigned connections; // per loop, 1..16
     size_t queue_max;     // batches waiting, then ERROR_UNAVAILABLE at once
     uint64_t statement_timeout_ms;
-    _Atomic uint64_t *losses; // counted here for all pools of one server; NULL: this one counts for itself
+    uint64_t slow_statement_timeout_ms; // of pg_batch_slow(); 0: the same
+    _Atomic uint64_t *losses;           // counted here for all pools of one server; NULL: this one counts for itself
 };
 
 struct pg_param {
@@ -95,6 +96,10 @@ void pg_batch_add(struct pg_batch *batch, const struct pg_statement *statement, 
 size_t pg_batch_count(const struct pg_batch *batch);
 // What is added from here on is of this account: one transaction for several. Counts as a statement of its own.
 void pg_batch_switch_account(struct pg_batch *batch, const char *account_id);
+// For what may have to look at very many rows: what is added from here on may take slow_statement_timeout_ms a
+// statement, the batch has as much longer, and as long as there is another connection nobody else waits behind it.
+// Counts as a statement of its own.
+void pg_batch_slow(struct pg_batch *batch);
 // Takes the batch. on_done runs later, exactly once, on the loop. deadline_ms: how long from now; a batch that the
 // server has not answered by then takes its connection down with it.
 void pg_batch_submit(struct pg_batch *batch, uint64_t deadline_ms, pg_done on_done, void *arg);

@@ -24,6 +24,7 @@ struct pg_batch {
     char account_id[64]; // empty: none
     struct pg_batch_entry *entries;
     size_t count, capacity, bytes;
+    bool is_slow;
     uint64_t deadline_at_ms; // monotonic
     uint64_t submitted_us;
     pg_done on_done;

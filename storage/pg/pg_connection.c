@@ -359,6 +359,13 @@ bool pg_connection_is_ready(const struct pg_connection *c)
     return c->state == CONNECTION_CARRYING;
 }
 
+bool pg_connection_is_slow(const struct pg_connection *c)
+{
+    for (const struct pg_batch *batch = c->first; batch; batch = batch->next)
+        if (batch->is_slow) return true;
+    return false;
+}
+
 size_t pg_connection_in_flight(const struct pg_connection *c)
 {
     return c->in_flight;

@@ -24,6 +24,7 @@ struct pg_connection *pg_connection_create(const struct pg_connection_options *o
 void pg_connection_close(struct pg_connection *connection, enum error_code code, const char *text);
 bool pg_connection_is_ready(const struct pg_connection *connection);
 size_t pg_connection_in_flight(const struct pg_connection *connection);
+bool pg_connection_is_slow(const struct pg_connection *connection);                  // a slow batch is among them
 void pg_connection_submit(struct pg_connection *connection, struct pg_batch *batch); // ready only
 // Drops the connection when the oldest batch in flight is past its deadline.
 void pg_connection_check_deadline(struct pg_connection *connection, uint64_t now_ms);

@@ -365,10 +365,13 @@ static void test_sensor_deletion(void **state)
 {
     (void)state;
     const char *object = "{\"apiVersion\":\"argoproj.io/v1alpha1\",\"kind\":\"Workflow\",\"metadata\":{\"name\":\"w\","
-                         "\"namespace\":\"ci\",\"deletionTimestamp\":\"2026-01-02T03:04:05Z\"}}";
+                         "\"namespace\":\"ci\",\"deletionTimestamp\":\"2026-01-02T03:04:05Z\",\"resourceVersion\":"
+                         "\"4711\",\"creationTimestamp\":\"2026-01-01T00:00:00Z\"}}";
     assert_int_equal(parse(arena_printf(arena, "{\"data\":{\"object\":%s}}", quoted(object))), ERROR_NONE);
     assert_int_equal(report.type, REPORT_DELETED);
     expect_str(report.manifest, "");
+    expect_str(report.resource_version, "4711");
+    expect_str(report.created_at, "2026-01-01T00:00:00Z");
 }
 
 static void test_sensor_application_tells_its_own_state(void **state)

@@ -29,6 +29,8 @@ static struct report full_report(enum report_source source)
         .name = STR("shop"),
         .uid = STR("u-1"),
         .cluster = STR("in-cluster"),
+        .resource_version = STR("4711"),
+        .created_at = STR("2026-01-02T03:04:05Z"),
         .application_ns = STR("app ns"),
         .application_name = STR("app name"),
         .sync_status = STR("Synced"),

@@ -152,6 +152,15 @@ static void submit(const char *account, const char *name, size_t bytes, bool pat
     mem_free(manifest);
 }
 
+// Of account "a".
+static void submit_of(const char *runtime, enum report_type type, const char *name, bool patient,
+                      enum error_code expected)
+{
+    struct report report = {.type = type, .account_id = STR("a"), .name = str_c(name), .runtime = str_c(runtime)};
+    struct error err;
+    assert_int_equal(event_handler_submit(bench->handler, &report, patient, on_item, bench, &err), expected);
+}
+
 static void answer(size_t i, enum error_code code)
 {
     struct apply apply = bench->applies[i];
@@ -191,6 +200,7 @@ static void set_up(uint64_t delay_ms)
                                                            .batch_count = BATCH_COUNT,
                                                            .batch_bytes = BATCH_BYTES,
                                                            .batch_delay_ms = delay_ms,
+                                                           .park_ms = 20,
                                                            .queue_bytes_max = QUEUE_BYTES,
                                                            .prepare = fake_prepare,
                                                            .submit = fake_submit,
@@ -430,6 +440,114 @@ static void time_out_makes_transactions_smaller(void **state)
     assert_string_equal(bench->applies[4].names, "3 4"); // those behind go together again
     answer(4, ERROR_NONE);
     check_told("0 1 2 3 4", ERROR_NONE);
+    tear_down();
+}
+
+// The end of a large snapshot that always takes too long.
+static void slow_one_stops_its_own_runtime_alone(void **state)
+{
+    (void)state;
+    set_up(0);
+    submit_of("big", REPORT_SNAPSHOT_END, "end", true, ERROR_NONE);
+    submit_of("big", REPORT_OBJECT, "b1", true, ERROR_NONE);
+    submit_of("big", REPORT_OBJECT, "h1", false, ERROR_NONE);
+    submit_of("small", REPORT_OBJECT, "s1", true, ERROR_NONE);
+    answer(0, ERROR_TIMEOUT);
+    check_told("h1", ERROR_TIMEOUT);
+    assert_string_equal(bench->applies[1].names, "s1"); // at once
+    submit_of("big", REPORT_OBJECT, "b2", true, ERROR_NONE);
+    submit_of("big", REPORT_OBJECT, "h2", false, ERROR_UNAVAILABLE);
+    submit_of("small", REPORT_OBJECT, "h3", false, ERROR_NONE);
+    answer(1, ERROR_NONE);
+    assert_string_equal(bench->applies[2].names, "h3");
+    answer(2, ERROR_NONE);
+    check_told("s1 h3", ERROR_NONE);
+    for (size_t i = 3; i < 5; i++) { // after a while, alone
+        run_until(i + 1);
+        assert_string_equal(bench->applies[i].names, "end");
+        assert_int_equal(bench->told_count, 0);
+        answer(i, ERROR_TIMEOUT);
+    }
+    // It is given up, and the agent sends another snapshot.
+    assert_int_equal(bench->told[0].result, REPORT_RESYNC);
+    check_told("end", ERROR_NONE);
+    assert_string_equal(bench->applies[5].names, "b1 b2");
+    answer(5, ERROR_NONE);
+    check_told("b1 b2", ERROR_NONE);
+    assert_true(event_handler_is_idle(bench->handler));
+    tear_down();
+}
+
+// An object is refused only when others did get through; once it gets through itself nothing is held against it.
+static void slow_object_is_refused_when_others_went(void **state)
+{
+    (void)state;
+    set_up(0);
+    for (size_t round = 0, i = 0; round < 2; round++) {
+        submit_of("big", REPORT_OBJECT, "slow", true, ERROR_NONE);
+        answer(i++, ERROR_TIMEOUT);
+        submit_of("small", REPORT_OBJECT, "s1", true, ERROR_NONE);
+        answer(i++, ERROR_NONE);
+        check_told("s1", ERROR_NONE);
+        run_until(i + 1);
+        answer(i++, ERROR_TIMEOUT);
+        run_until(i + 1);
+        answer(i++, round ? ERROR_TIMEOUT : ERROR_NONE);
+        assert_int_equal(bench->told[0].result, round ? REPORT_REFUSED : REPORT_APPLIED);
+        check_told("slow", ERROR_NONE);
+    }
+    assert_true(event_handler_is_idle(bench->handler));
+    tear_down();
+}
+
+// When all take too long it is the database: nothing is refused, and whoever can come again is told to.
+static void slow_database_refuses_nothing(void **state)
+{
+    (void)state;
+    set_up(0);
+    submit_of("r", REPORT_OBJECT, "t1", true, ERROR_NONE);
+    submit_of("r", REPORT_OBJECT, "t2", true, ERROR_NONE);
+    size_t i = 0;
+    for (; i < 3; i++) {
+        run_until(i + 1);
+        assert_string_equal(bench->applies[i].names, "t1");
+        answer(i, ERROR_TIMEOUT);
+    }
+    submit_of("r", REPORT_OBJECT, "h", false, ERROR_UNAVAILABLE);
+    for (size_t round = 0; round < 2; round++, i += 2) {
+        run_until(i + 1);
+        assert_string_equal(bench->applies[i].names, "t2"); // does the one behind get through?
+        answer(i, ERROR_TIMEOUT);
+        run_until(i + 2);
+        assert_string_equal(bench->applies[i + 1].names, "t1");
+        answer(i + 1, ERROR_TIMEOUT);
+    }
+    assert_int_equal(bench->told_count, 0);
+    run_until(i + 1);
+    assert_string_equal(bench->applies[i].names, "t2");
+    answer(i, ERROR_NONE);
+    assert_int_equal(bench->told[0].result, REPORT_REFUSED);
+    check_told("t1 t2", ERROR_NONE);
+    assert_true(event_handler_is_idle(bench->handler));
+    tear_down();
+}
+
+// Two runtimes at once: only one waits aside, the database is blamed for the other, and what waits ends with the rest.
+static void parked_reports_end_with_the_rest(void **state)
+{
+    (void)state;
+    set_up(0);
+    submit_of("big", REPORT_SNAPSHOT_END, "end", true, ERROR_NONE);
+    submit_of("big", REPORT_OBJECT, "b1", true, ERROR_NONE);
+    submit_of("small", REPORT_OBJECT, "s1", true, ERROR_NONE);
+    answer(0, ERROR_TIMEOUT);
+    answer(1, ERROR_TIMEOUT);
+    submit_of("small", REPORT_OBJECT, "h", false, ERROR_UNAVAILABLE);
+    assert_int_equal(bench->told_count, 0);
+    event_handler_destroy(bench->handler);
+    bench->handler = NULL;
+    assert_int_equal(bench->told_count, 3);
+    bench->told_count = 0;
     tear_down();
 }
 
@@ -775,6 +893,10 @@ int main(void)
         cmocka_unit_test(database_away),
         cmocka_unit_test(conflicts_are_tried_again_for_all),
         cmocka_unit_test(time_out_makes_transactions_smaller),
+        cmocka_unit_test(slow_one_stops_its_own_runtime_alone),
+        cmocka_unit_test(slow_object_is_refused_when_others_went),
+        cmocka_unit_test(slow_database_refuses_nothing),
+        cmocka_unit_test(parked_reports_end_with_the_rest),
         cmocka_unit_test(bad_data_is_isolated),
         cmocka_unit_test(defects_are_tried_again),
         cmocka_unit_test(poison_is_kept_out),

@@ -160,6 +160,60 @@ static void a_wait_for_a_lock_ends(void **state)
     database_run_until(database, is_done, &closed, 5);
 }
 
+static void on_slow(void *arg, const struct error *err, const struct pg_rows *results, size_t count)
+{
+    struct outcome *outcome = arg;
+    on_done(arg, err, results, count);
+    if (count == 2) snprintf(outcome->text, sizeof outcome->text, "%.*s", STR_ARG(pg_rows_get(&results[0], 0, 0)));
+}
+
+// What waits for somebody's row stands on one connection; the others go on beside it, also when there are many.
+static void nobody_waits_behind_a_slow_batch(void **state)
+{
+    struct database *database = database_of(state);
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+    PGconn *holder = PQconnectdb(getenv("CULVERT_TEST_DATABASE_URL"));
+    const char *account = database->account;
+    PQclear(PQexecParams(holder, "SELECT set_config('app.account_id', $1, false)", 1, NULL, &account, NULL, NULL, 0));
+    PQclear(PQexec(holder, "BEGIN"));
+    PQclear(PQexec(holder, "SELECT FROM culvert.runtimes FOR UPDATE"));
+    struct pg *pg = pg_create(database->loop, &(struct pg_options){.conninfo = getenv("CULVERT_TEST_DATABASE_APP_URL"),
+                                                                   .connections = 2,
+                                                                   .queue_max = 100,
+                                                                   .statement_timeout_ms = 60000,
+                                                                   .slow_statement_timeout_ms = 70000});
+    struct outcome slow[2] = {0}, quick[20] = {0};
+    for (int i = 0; i < 2; i++) {
+        struct pg_batch *batch = pg_batch_create(pg, account);
+        pg_batch_slow(batch);
+        pg_batch_add(batch, &statement_report_open, 6,
+                     (struct pg_param[]){pg_text(str_c(account)), pg_text(STR("prod")), pg_text(STR("0")),
+                                         pg_text(STR("0")), pg_null(), pg_null()});
+        pg_batch_submit(batch, 60000, on_slow, &slow[i]);
+    }
+    for (int i = 0; i < 20; i++) {
+        struct pg_batch *batch = pg_batch_create(pg, NULL);
+        pg_batch_add(batch, &statement_account_find, 1, (struct pg_param[]){pg_text(STR("x"))});
+        pg_batch_submit(batch, 60000, on_done, &quick[i]);
+    }
+    // Before the second connection was up some may have gone to the first.
+    database_run_until(database, is_done, &quick[19], 20);
+    assert_int_equal(quick[19].code, ERROR_NONE);
+    assert_false(slow[0].is_done || slow[1].is_done);
+    PQfinish(holder);
+    database_run_until(database, is_done, &slow[1], 20);
+    for (int i = 0; i < 20; i++)
+        database_run_until(database, is_done, &quick[i], 20);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(slow[i].code, ERROR_NONE);
+        assert_string_equal(slow[i].text, "70s"); // as PostgreSQL writes it
+    }
+    struct outcome closed = {0};
+    pg_close(pg, set_done, &closed);
+    database_run_until(database, is_done, &closed, 5);
+}
+
 static void without_a_server_batches_wait_and_fail(void **state)
 {
     struct database *database = database_of(state);
@@ -248,6 +302,7 @@ int main(void)
         cmocka_unit_test(errors_have_their_codes),
         cmocka_unit_test(the_account_is_set_for_its_transaction_alone),
         cmocka_unit_test(a_wait_for_a_lock_ends),
+        cmocka_unit_test(nobody_waits_behind_a_slow_batch),
         cmocka_unit_test(without_a_server_batches_wait_and_fail),
         cmocka_unit_test(closing_ends_what_is_in_flight),
         cmocka_unit_test(a_server_that_may_lose_data_is_refused),
