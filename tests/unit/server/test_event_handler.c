@@ -52,6 +52,8 @@ struct bench {
 
 static struct bench *bench; // the fake store has no context of its own
 static uint64_t account_bytes, runtime_bytes, transactions;
+// Longer than a busy machine takes between two lines of a test.
+static const uint64_t park_ms = 1500;
 
 // Ready at once, or when the test says so.
 struct report_transaction {
@@ -200,7 +202,7 @@ static void set_up(uint64_t delay_ms)
                                                            .batch_count = BATCH_COUNT,
                                                            .batch_bytes = BATCH_BYTES,
                                                            .batch_delay_ms = delay_ms,
-                                                           .park_ms = 20,
+                                                           .park_ms = park_ms,
                                                            .queue_bytes_max = QUEUE_BYTES,
                                                            .prepare = fake_prepare,
                                                            .submit = fake_submit,
