@@ -15,7 +15,7 @@ enum {
     CONNECTION_WINDOW = 0x7fffffff,
     SETTINGS_HEADER_LIST_BYTES = 64 * 1024,
     FRAME_BYTES_MAX = 16384 + 9, // nghttp2 hands out one frame at a time
-    RTT_DEFAULT_US = 50 * 1000,
+    QUIET_BYTES = 64 * 1024,     // reports alone do not fill the path
 };
 
 // ---- nghttp2 callbacks: frames that arrived --------------------------------------------------------------------
@@ -108,16 +108,15 @@ static int on_frame_recv(nghttp2_session *h2, const nghttp2_frame *frame, void *
 static int on_data_chunk(nghttp2_session *h2, uint8_t flags, int32_t id, const uint8_t *at, size_t len, void *arg)
 {
     (void)flags;
-    (void)arg;
     // The connection's window is topped up on receipt: only streams wait for their consumers.
     if (nghttp2_session_consume_connection(h2, len)) return NGHTTP2_ERR_CALLBACK_FAILURE;
+    ((struct agent_session *)arg)->carried_bytes += len;
     struct agent_stream *stream = stream_of(h2, id);
     if (!stream || !stream->events || stream->reset) {
         nghttp2_session_consume_stream(h2, id, len);
         return 0;
     }
-    // A consumer that still holds half a window when more arrives is the bottleneck, not the window.
-    if (stream->unconsumed > stream->window / 2) stream->consumer_lagged = true;
+    wire_window_received(&stream->window, stream->unconsumed);
     stream->unconsumed += len;
     stream->events->on_data(stream->arg, stream, at, len);
     return 0;
@@ -242,7 +241,7 @@ static void submit_settings(struct agent_session *session)
     const nghttp2_settings_entry entries[] = {
         {NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, 0}, // stateless HPACK: no memory a stream, sessions can be parked
         {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, session->options.streams_max},
-        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, AGENT_STREAM_WINDOW_BYTES},
+        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, WIRE_WINDOW_BYTES},
         {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, SETTINGS_HEADER_LIST_BYTES},
         {NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1},
         {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1}, // RFC 9218 in its place
@@ -258,7 +257,6 @@ struct agent_session *agent_session_create(const struct agent_session_options *o
     session->options = *options;
     session->events = *events;
     session->arg = arg;
-    session->rtt_us = RTT_DEFAULT_US;
     wire_scheduler_init(&session->scheduler);
 
     nghttp2_session_callbacks *callbacks = NULL;
@@ -407,7 +405,8 @@ unsigned agent_session_stream_count(const struct agent_session *session)
 
 void agent_session_set_rtt(struct agent_session *session, uint64_t rtt_us)
 {
-    session->rtt_us = rtt_us;
+    wire_rtt_measured(&session->rtt, rtt_us, session->carried_bytes < QUIET_BYTES);
+    session->carried_bytes = 0;
 }
 
 void agent_session_wants_write(struct agent_session *session)

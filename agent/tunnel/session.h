@@ -7,7 +7,7 @@
 // out: a small answer waits behind one message, never behind what others have queued.
 //
 // Flow control: the connection's window is 2^31-1 and never the limiter; a stream's starts at 64 KiB, is given back
-// only by agent_stream_consumed(), and doubles up to 4 MiB while the consumer keeps up with a fast sender.
+// only by agent_stream_consumed(), and grows by the rule of tunnel/wire/window.h within the session's budget.
 #ifndef CULVERT_AGENT_SESSION_H
 #define CULVERT_AGENT_SESSION_H
 

@@ -13,6 +13,7 @@ enum {
     GUARANTEED_BYTES = 16 * 1024,  // a stream may always queue this much
     INTERACTIVE_BYTES = 64 * 1024, // of an answer to GET: more is no small answer
     REQUEST_TRAILERS_MAX = 32,
+    RTT_DEFAULT_US = 50 * 1000, // until it was measured
 };
 
 struct agent_stream *agent_stream_create(struct agent_session *session, int32_t id)
@@ -23,9 +24,9 @@ struct agent_stream *agent_stream_create(struct agent_session *session, int32_t 
     stream->arena = arena_create(ARENA_BYTES_MAX);
     stream->headers = arena_array(stream->arena, HTTP1_HEADERS_MAX, sizeof(*stream->headers));
     stream->request.content_length = -1;
-    stream->window = AGENT_STREAM_WINDOW_BYTES;
-    stream->mark_us = clock_mono_us();
-    wire_scheduler_item_init(&stream->item, WIRE_URGENCY_DEFAULT, stream->mark_us);
+    uint64_t now_us = clock_mono_us();
+    wire_window_init(&stream->window, now_us);
+    wire_scheduler_item_init(&stream->item, WIRE_URGENCY_DEFAULT, now_us);
     stream->next = session->streams;
     if (stream->next) stream->next->prev = stream;
     session->streams = stream;
@@ -57,7 +58,7 @@ void agent_stream_destroy(struct agent_stream *stream, uint32_t code)
     if (!stream->prev) session->streams = stream->next;
     if (stream->next) stream->next->prev = stream->prev;
     session->stream_count--;
-    session->granted_bytes -= stream->window - AGENT_STREAM_WINDOW_BYTES;
+    session->granted_bytes -= stream->window.bytes - WIRE_WINDOW_BYTES;
     forget_writable(stream);
     wire_scheduler_remove(&session->scheduler, &stream->item);
     if (session->served == stream) session->served = NULL;
@@ -324,35 +325,28 @@ void agent_stream_reset(struct agent_stream *stream, enum agent_stream_code code
 
 // ---- window of the request body ----------------------------------------------------------------------------------
 
-// Twice the window for a stream that used all of it within two round trips while its consumer kept up.
-static void maybe_grow(struct agent_stream *stream)
+// What a window may have: what the budget has left goes to those that can use it, and what was granted stays.
+static uint64_t window_max(const struct agent_stream *stream)
 {
-    struct agent_session *session = stream->session;
-    if (stream->consumed_since_mark < stream->window) return;
-    uint64_t now = clock_mono_us();
-    uint64_t rtt = session->rtt_us > 1000 ? session->rtt_us : 1000;
-    bool fast = now - stream->mark_us <= 2 * rtt;
-    if (fast && !stream->consumer_lagged && stream->window < AGENT_STREAM_WINDOW_BYTES_MAX &&
-        session->granted_bytes + stream->window <= session->options.buffered_bytes_max) {
-        session->granted_bytes += stream->window;
-        stream->window *= 2;
-        nghttp2_session_set_local_window_size(session->h2, NGHTTP2_FLAG_NONE, stream->id, (int32_t)stream->window);
-    }
-    stream->consumed_since_mark = 0;
-    stream->consumer_lagged = false;
-    stream->mark_us = now;
+    const struct agent_session *session = stream->session;
+    uint64_t budget = session->options.buffered_bytes_max;
+    return stream->window.bytes + (budget > session->granted_bytes ? budget - session->granted_bytes : 0);
 }
 
 void agent_stream_consumed(struct agent_stream *stream, size_t len)
 {
+    struct agent_session *session = stream->session;
     if (stream->reset || !len) return;
     assert(len <= stream->unconsumed);
     stream->unconsumed -= len;
-    stream->consumed_since_mark += len;
     if (stream->request_ended) return;
-    nghttp2_session_consume_stream(stream->session->h2, stream->id, len);
-    maybe_grow(stream);
-    agent_session_wants_write(stream->session);
+    uint64_t rtt_us = session->rtt.shortest_us ? session->rtt.shortest_us : RTT_DEFAULT_US;
+    uint32_t before = stream->window.bytes;
+    uint32_t credit = wire_window_consumed(&stream->window, len, clock_mono_us(), rtt_us, window_max(stream));
+    session->granted_bytes = session->granted_bytes + stream->window.bytes - before;
+    if (!credit) return;
+    nghttp2_submit_window_update(session->h2, NGHTTP2_FLAG_NONE, stream->id, (int32_t)credit);
+    agent_session_wants_write(session);
 }
 
 // ---- urgency -------------------------------------------------------------------------------------------------------
@@ -372,6 +366,7 @@ void agent_stream_take(struct agent_stream *stream, uint8_t *out, size_t len)
     if (len) memcpy(out, byte_queue_front(&stream->queue), len);
     byte_queue_drop(&stream->queue, len);
     stream->session->buffered_bytes -= len;
+    stream->session->carried_bytes += len;
     if (stream->full && !stream->breaking && byte_queue_len(&stream->queue) <= queue_limit(stream) / 2 &&
         !stream->in_writable) {
         stream->full = false;

@@ -10,11 +10,10 @@
 #include "base/byte_queue.h"
 #include "tunnel/wire/control.h"
 #include "tunnel/wire/scheduler.h"
+#include "tunnel/wire/window.h"
 
 enum {
     AGENT_STREAM_FRAME_BYTES = 16320, // of DATA: four frames, small ones and a WebSocket header make four TLS records
-    AGENT_STREAM_WINDOW_BYTES = 64 * 1024,
-    AGENT_STREAM_WINDOW_BYTES_MAX = 4 * 1024 * 1024,
 };
 
 struct agent_session {
@@ -26,8 +25,9 @@ struct agent_session {
     struct agent_stream *writable; // have room again and do not know yet
     unsigned stream_count;
     size_t buffered_bytes; // in the queues of all streams
-    size_t granted_bytes;  // windows beyond the first 64 KiB, all streams
-    uint64_t rtt_us;
+    size_t granted_bytes;  // windows beyond the first ones, all streams
+    struct wire_rtt rtt;
+    uint64_t carried_bytes;          // of DATA, both ways, since it was measured last
     struct wire_scheduler scheduler; // of answers
     struct agent_stream *served;     // that holds the allowance, during agent_session_take()
     uint64_t now_us;                 // of the take
@@ -63,9 +63,8 @@ struct agent_stream {
     nghttp2_nv *trailers;
     size_t trailer_count;
     // window of the request body
-    size_t window, unconsumed, consumed_since_mark;
-    uint64_t mark_us;
-    bool consumer_lagged; // since the mark
+    struct wire_window window;
+    size_t unconsumed;
     // its turn among the answers
     struct wire_scheduler_item item;
     size_t allowance;   // bytes that may go into the next frame; 0: not its turn
