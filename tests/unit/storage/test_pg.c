@@ -142,7 +142,7 @@ static void a_wait_for_a_lock_ends(void **state)
     struct pg *pg = pg_create(database->loop, &(struct pg_options){.conninfo = getenv("CULVERT_TEST_DATABASE_APP_URL"),
                                                                    .connections = 1,
                                                                    .queue_max = 10,
-                                                                   .statement_timeout_ms = 200});
+                                                                   .statement_timeout_ms = 1000});
     struct answer answer;
     answer_init(&answer, database);
     struct session_new session = {.account_id = account, .runtime = STR("prod"), .runtime_id = str_c(id)};
