@@ -168,3 +168,9 @@ void tunnel_broker_each_session(struct tunnel_broker *broker,
 {
     tunnel_directory_each(broker->directory, on_each, arg);
 }
+
+size_t tunnel_broker_some_sessions(struct tunnel_broker *broker, size_t from, struct tunnel_session_info *out,
+                                   size_t max, size_t *out_count)
+{
+    return tunnel_directory_part(broker->directory, from, out, max, out_count);
+}

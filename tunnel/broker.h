@@ -73,6 +73,7 @@ struct tunnel_options {
     unsigned streams_max;             // per session
     uint64_t ping_after_ms;           // 10,000
     uint64_t dead_after_ms;           // 5,000 more
+    uint64_t say_after_ms;            // a word to agents that say some, 0: before they would ask
     uint64_t head_timeout_ms;         // response head, 60,000
     uint64_t buffered_bytes_max;      // per session, 8 MiB: windows grow within it; refused at twice
     uint64_t node_buffered_bytes_max; // all sessions of a node
@@ -160,6 +161,11 @@ void tunnel_reports_resume(struct tunnel_node *node, struct tunnel_session_ref r
 // Thread-safe view of what the process holds: on_each runs on the calling thread with copies.
 void tunnel_broker_each_session(struct tunnel_broker *broker,
                                 void (*on_each)(void *arg, const struct tunnel_session_info *session), void *arg);
+// The same for some of those that have an epoch, a part after the other: at most `max` copies go to `out`. Gives where
+// the next part begins: 0 for the first one, and after the last one. A session that comes or goes meanwhile may be met
+// twice in a round, or only in the next one. The copies hold keys: whoever has read them wipes them.
+size_t tunnel_broker_some_sessions(struct tunnel_broker *broker, size_t from, struct tunnel_session_info *out,
+                                   size_t max, size_t *out_count);
 
 // ---- calls ---------------------------------------------------------------------------------------------------
 

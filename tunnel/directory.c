@@ -292,3 +292,35 @@ void tunnel_directory_each(struct tunnel_directory *directory,
     explicit_bzero(infos, count * sizeof(*infos));
     mem_free(infos);
 }
+
+static size_t directory_bucket_part(const struct directory_route *route, struct tunnel_session_info *out, size_t max)
+{
+    size_t count = 0;
+    for (; route; route = route->next)
+        for (const struct tunnel_entry *entry = route->entries; entry; entry = entry->next) {
+            if (!entry->info.epoch) continue;
+            if (count == max) return max + 1;
+            tunnel_entry_snapshot(entry, &out[count++]);
+        }
+    return count;
+}
+
+size_t tunnel_directory_part(struct tunnel_directory *directory, size_t from, struct tunnel_session_info *out,
+                             size_t max, size_t *out_count)
+{
+    size_t count = 0, bucket = from;
+    pthread_mutex_lock(&directory->mutex);
+    for (; bucket < directory->cap && count < max; bucket++) {
+        size_t more = directory_bucket_part(directory->buckets[bucket], out + count, max - count);
+        if (more <= max - count)
+            count += more;
+        else if (count) // it begins the next part, so that nobody is passed over in every round
+            break;
+        else
+            count = max;
+    }
+    if (bucket >= directory->cap) bucket = 0;
+    pthread_mutex_unlock(&directory->mutex);
+    *out_count = count;
+    return bucket;
+}

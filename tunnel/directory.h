@@ -65,5 +65,10 @@ void tunnel_directory_match_older(struct tunnel_directory *directory, struct str
 void tunnel_entry_snapshot(const struct tunnel_entry *entry, struct tunnel_session_info *out); // on its session's loop
 void tunnel_directory_each(struct tunnel_directory *directory,
                            void (*on_each)(void *arg, const struct tunnel_session_info *session), void *arg);
+// Copies of the next sessions that have an epoch, `max` at most; gives where the next part begins, 0 for the first one
+// and after the last one. Between two parts sessions come and go, and the order with them: one may be met twice in a
+// round, or only in the next one.
+size_t tunnel_directory_part(struct tunnel_directory *directory, size_t from, struct tunnel_session_info *out,
+                             size_t max, size_t *out_count);
 
 #endif

@@ -14,6 +14,7 @@
 #include "tunnel/broker.h"
 #include "tunnel/directory.h"
 #include "tunnel/id_map.h"
+#include "tunnel/life.h"
 #include "tunnel/meter.h"
 #include "tunnel/session_memory.h"
 #include "tunnel/timetable.h"
@@ -42,8 +43,8 @@ struct tunnel_node {
     struct turn turn;
     struct tunnel_meter_cache meter_cache;
     uv_timer_t tick;
-    uint64_t tick_ms;
-    struct listener *listener; // NULL while draining
+    struct tunnel_life_rules life; // of every session here
+    struct listener *listener;     // NULL while draining
     struct tunnel_ws_server *ws_server;
 
     struct id_map sessions; // id -> struct tunnel_session

@@ -71,7 +71,7 @@ void tunnel_session_start(struct tunnel_node *node, const struct tunnel_session_
     session->id = ++node->last_session_id;
     session->ws = ws;
     session->finish.run = tunnel_session_on_finish;
-    session->opened_at_ms = session->received_at_ms = session->ping_at_ms = clock_mono_ms();
+    session->opened_at_ms = session->life.heard_ms = session->life.asked_ms = clock_mono_ms();
     copy.ref = (struct tunnel_session_ref){.node = node->index, .id = session->id};
     copy.connected_at_ms = clock_wall_ms();
     memcpy(session->identity_key, info->identity.token_sha256, sizeof(session->identity_key));
@@ -139,7 +139,7 @@ void tunnel_session_accept(struct tunnel_session *session, uint64_t epoch)
                                                                 .ping_after_ms = broker->options.ping_after_ms,
                                                                 .dead_after_ms = broker->options.dead_after_ms});
     session->reports = tunnel_reports_create(session);
-    if (!session->ping_sent_us) tunnel_session_ping(session, clock_mono_ms()); // windows grow by the round trip
+    if (!session->life.waits) tunnel_session_ping(session, clock_mono_ms()); // windows grow by the round trip
     metric_add(metric_with(broker->meter.epoch_changes, session->entry->took_over ? "took_over" : "opened"), 1);
     struct tunnel_session_info info;
     tunnel_entry_snapshot(session->entry, &info);
@@ -153,8 +153,7 @@ void tunnel_session_accept(struct tunnel_session *session, uint64_t epoch)
 
 // ---- time ----------------------------------------------------------------------------------------------------
 
-// When a session without anything to do but living wants to be looked at next. Bytes that arrive meanwhile put it off,
-// which is seen then: nothing is moved for each byte.
+// When a session without anything to do but living wants to be looked at next: nothing is moved for each byte.
 static uint64_t session_due_ms(const struct tunnel_session *session)
 {
     bool is_spare = session->state == TUNNEL_SESSION_STANDBY;
@@ -162,8 +161,15 @@ static uint64_t session_due_ms(const struct tunnel_session *session)
                 tunnel_reports_want_tick(session->reports);
     if (busy) return 0;
     uint64_t due_ms = tunnel_session_life_due_ms(session);
-    if (is_spare && !session->asking && session->ask_at_ms < due_ms) due_ms = session->ask_at_ms;
-    return due_ms - (session->node->tick_ms - 1);
+    uint64_t early_ms = session->node->life.tick_ms - 1;
+    bool asks = is_spare && !session->asking && session->ask_at_ms - early_ms < due_ms;
+    return asks ? session->ask_at_ms - early_ms : due_ms;
+}
+
+void tunnel_session_fetch(const struct tunnel_session *session)
+{
+    if (session->ws) tunnel_ws_fetch(session->ws);
+    __builtin_prefetch(session->reports);
 }
 
 void tunnel_session_tick(struct tunnel_session *session, uint64_t now_ms)
@@ -179,7 +185,8 @@ void tunnel_session_tick(struct tunnel_session *session, uint64_t now_ms)
         if (session->state == TUNNEL_SESSION_ENDED) return;
     }
     if (session->state == TUNNEL_SESSION_STANDBY && now_ms >= session->ask_at_ms) tunnel_session_ask_again(session);
-    if (session->reports && session->state == TUNNEL_SESSION_OPEN) tunnel_reports_tick(session->reports, now_ms);
+    if (session->state == TUNNEL_SESSION_OPEN && tunnel_reports_want_tick(session->reports))
+        tunnel_reports_tick(session->reports, now_ms);
     if (session->drain_at_ms) tunnel_session_tick_drain(session, now_ms);
     if (session->state != TUNNEL_SESSION_ENDED)
         timetable_set(&session->node->timetable, session, session_due_ms(session));
@@ -220,7 +227,8 @@ void tunnel_session_on_bytes(void *arg, const uint8_t *at, size_t len)
 {
     struct tunnel_session *session = arg;
     if (session->state == TUNNEL_SESSION_ENDED) return;
-    session->received_at_ms = clock_mono_ms();
+    session->life.heard_ms = clock_mono_ms();
+    if (len == 0) return; // a sign of life
     atomic_fetch_add_explicit(&session->entry->bytes_in, len, memory_order_relaxed);
     metric_add(session->node->broker->meter.bytes_in, len);
     ssize_t n = nghttp2_session_mem_recv(session->h2, at, len);

@@ -26,20 +26,24 @@ enum tunnel_session_state {
 };
 
 struct tunnel_session {
+    // What a tick looks at, side by side: of ten thousand idle sessions none is in a cache.
     struct tunnel_node *node;
+    struct tunnel_ws *ws; // NULL once it is gone
+    struct tunnel_stream *streams;
+    struct tunnel_reports *reports;
+    struct tunnel_life life;
+    uint64_t drain_at_ms;  // when DRAIN is to be sent, 0: not draining
+    size_t timetable_slot; // tunnel/timetable.h
+    enum tunnel_session_state state;
+    unsigned stream_count; // of calls
+
     uint64_t id;
     struct tunnel_session *next, **link; // the node's list, until it ends
-    size_t timetable_slot;               // tunnel/timetable.h
-    struct tunnel_ws *ws;                // NULL once it is gone
     nghttp2_session *h2;
     struct session_memory *memory; // of h2
     struct tunnel_entry *entry;    // NULL once it has ended
-    enum tunnel_session_state state;
     uint8_t identity_key[ID_SHA256_BYTES];
 
-    struct tunnel_stream *streams;
-    unsigned stream_count; // of calls
-    struct tunnel_reports *reports;
     struct header_intake *head;       // a header block being received; they never interleave (RFC 9113 section 4.3)
     struct session_payload *controls; // payloads that nghttp2 still points to
     uint8_t *control;                 // a control message being received, else NULL: sessions are many and mostly idle
@@ -54,14 +58,13 @@ struct tunnel_session {
 
     uint64_t buffered_bytes; // received, not yet consumed
     uint64_t window_bytes;   // granted above the streams' first windows
-    uint64_t opened_at_ms, received_at_ms, ping_at_ms;
-    uint64_t ping_sent_us; // 0: none under way
+    uint64_t opened_at_ms;
+    uint64_t ping_sent_us; // the last one
     bool ping_quiet;       // sent while there was no stream
     struct wire_rtt rtt;
     bool asking;            // STANDBY: for an epoch, and was not answered yet
     unsigned asks_soon;     // STANDBY: the next so many questions come soon: who served seems to have gone
     uint64_t ask_at_ms;     // STANDBY: the next question
-    uint64_t drain_at_ms;   // when DRAIN is to be sent, 0: not draining
     uint64_t drained_at_ms; // when it was sent, 0: not yet
     uint64_t drain_spread_ms;
     uint64_t close_at_ms;    // CLOSING
@@ -79,6 +82,7 @@ void tunnel_session_begin_drain(struct tunnel_session *session, uint64_t after_m
 // Streams fail with TUNNEL_LOST, the owner is told, the WebSocket is closed with ws_status (RFC 6455) or, when 0, cut.
 // Not from inside an nghttp2 callback of this session: those set `broken` and fail.
 void tunnel_session_end(struct tunnel_session *session, enum tunnel_ending ending, const char *reason);
+void tunnel_session_fetch(const struct tunnel_session *session);           // into the cache, for the tick that comes
 void tunnel_session_tick(struct tunnel_session *session, uint64_t now_ms); // when the node's timetable says so
 void tunnel_session_wake(struct tunnel_session *session);                  // something to do by ticks: look at it soon
 

@@ -34,7 +34,7 @@ static void session_begin_close(struct tunnel_session *session, uint64_t grace_m
         struct tunnel_session_info info;
         tunnel_entry_snapshot(session->entry, &info);
         info.ending = TUNNEL_ENDING_CLOSED;
-        info.silent_ms = clock_mono_ms() - session->received_at_ms;
+        info.silent_ms = clock_mono_ms() - session->life.heard_ms;
         options->on_session_retired(options->ctx, session->node, &info);
         explicit_bzero(&info, sizeof(info));
     }
@@ -150,7 +150,7 @@ void tunnel_session_end(struct tunnel_session *session, enum tunnel_ending endin
     struct tunnel_session_info info;
     tunnel_entry_snapshot(session->entry, &info);
     info.ending = ending;
-    info.silent_ms = clock_mono_ms() - session->received_at_ms;
+    info.silent_ms = clock_mono_ms() - session->life.heard_ms;
     session_retire(session); // before a failed call is tried again
     while (session->streams)
         tunnel_stream_lose(session->streams);

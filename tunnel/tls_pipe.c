@@ -2,11 +2,12 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <linux/tcp.h> // the C library's struct tcp_info ends before what is looked at here
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -76,6 +77,7 @@ enum tls_pipe_result tls_pipe_fill(struct tls_pipe *pipe, const uint8_t **out_at
     while (len < 0 && errno == EINTR);
     if (len < 0) return errno == EAGAIN ? TLS_PIPE_AGAIN : TLS_PIPE_FAILED;
     if (len == 0) return TLS_PIPE_END;
+    pipe->taken_bytes += (uint64_t)len;
     pipe->bio.arriving = str_of((const char *)pipe->pool->arriving, (size_t)len);
     *out_at = pipe->pool->arriving;
     *out_len = (size_t)len;
@@ -183,13 +185,19 @@ void tls_pipe_wake_at(struct tls_pipe *pipe, int bytes)
     (void)setsockopt(pipe->fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes)); // without it there is only more to do
 }
 
-bool tls_pipe_silent_ms(const struct tls_pipe *pipe, uint64_t *out_ms)
+bool tls_pipe_in_record(const struct tls_pipe *pipe)
+{
+    return SSL_has_pending(pipe->ssl) || strcmp(SSL_rstate_string(pipe->ssl), "RH") != 0; // read header
+}
+
+bool tls_pipe_look(const struct tls_pipe *pipe, uint64_t *out_silent_ms, uint64_t *out_unread)
 {
     struct tcp_info info = {0};
     socklen_t len = sizeof(info);
     if (getsockopt(pipe->fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0 ||
-        len < offsetof(struct tcp_info, tcpi_last_data_recv) + sizeof(info.tcpi_last_data_recv))
+        len < offsetof(struct tcp_info, tcpi_bytes_received) + sizeof(info.tcpi_bytes_received))
         return false;
-    *out_ms = info.tcpi_last_data_recv;
+    *out_silent_ms = info.tcpi_last_data_recv;
+    *out_unread = info.tcpi_bytes_received > pipe->taken_bytes ? info.tcpi_bytes_received - pipe->taken_bytes : 0;
     return true;
 }

@@ -34,6 +34,7 @@ struct tls_pipe {
     int fd;
     struct tls_bio bio;
     struct byte_queue unsent; // records that the kernel did not take
+    uint64_t taken_bytes;     // ever read from the socket
 };
 
 enum tls_pipe_result {
@@ -63,7 +64,10 @@ enum tls_pipe_result tls_pipe_flush(struct tls_pipe *pipe);
 
 // From now on the socket counts as readable when that many bytes are there, or the peer's end (SO_RCVLOWAT, socket(7)).
 void tls_pipe_wake_at(struct tls_pipe *pipe, int bytes);
-// Milliseconds since bytes of the peer last reached the kernel, read or not (TCP_INFO, tcp(7)). False: it does not say.
-MUST_CHECK bool tls_pipe_silent_ms(const struct tls_pipe *pipe, uint64_t *out_ms);
+// A record has begun to come and has not ended.
+bool tls_pipe_in_record(const struct tls_pipe *pipe);
+// Milliseconds since bytes of the peer last reached the kernel, read or not, and how many lie there (TCP_INFO, tcp(7)).
+// False: it does not say.
+MUST_CHECK bool tls_pipe_look(const struct tls_pipe *pipe, uint64_t *out_silent_ms, uint64_t *out_unread);
 
 #endif

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <sys/socket.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "tunnel/ws_door.h"
 
@@ -13,6 +14,8 @@ enum {
     // An empty, masked control frame in a record of TLS 1.3 (RFC 8446 section 5.2, 16 bytes of tag). A frame of HTTP/2
     // has 9 bytes more, so all of them wake.
     WORD_BYTES = 5 + (2 + 4) + 1 + 16,
+    CACHE_LINE_BYTES = 64,
+    UNREAD_MAX = 512, // with more than that in the kernel, the next byte wakes
 };
 
 static void wake(struct tunnel_ws *ws)
@@ -87,6 +90,7 @@ void ws_linger(struct tunnel_ws *ws)
 // What was encrypted leaves, or waits for the socket.
 static void flush(struct tunnel_ws *ws)
 {
+    if (ws->server->pool.leaving.len) ws->said_ms = clock_mono_ms();
     enum tls_pipe_result result = tls_pipe_flush(&ws->pipe);
     if (ws->state == WS_DEAD) return;
     if (result == TLS_PIPE_FAILED) {
@@ -218,14 +222,25 @@ static void tell_alive(struct tunnel_ws *ws, const struct ws_frame_event *event)
     if (ws->user && ws->state == WS_OPEN && !ws->closing) ws->server->options.on_bytes(ws->user, event->at, 0);
 }
 
+static void wake_at(struct tunnel_ws *ws, int bytes)
+{
+    if (ws->wake_at == bytes) return;
+    ws->wake_at = bytes;
+    tls_pipe_wake_at(&ws->pipe, bytes);
+}
+
 // Thousands of idle peers say a word each ten seconds; waking for each is most of what they cost. So whoever began to
-// say words is read when there is more than one, which is when its next question comes. Only an empty Ping would be
-// kept waiting by that, and who says words has no use for it.
+// say words is read when more than a word is there that was not there at the last look. Only an empty Ping would be
+// kept waiting by that, and who says words has no use for it. The first word is answered by one, so that the peer knows
+// that it will hear more of them, and need not ask.
 static void take_word(struct tunnel_ws *ws)
 {
+    uint8_t frame[2 + WS_FRAME_CONTROL_BYTES_MAX + WS_FRAME_MASK_BYTES];
     if (ws->says_words) return;
+    if (ws->state == WS_OPEN &&
+        byte_queue_add(&ws->control, frame, ws_frame_control(frame, WS_FRAME_PONG, NULL, 0, NULL)))
+        wake(ws);
     ws->says_words = true;
-    tls_pipe_wake_at(&ws->pipe, WORD_BYTES + 1);
 }
 
 static void take_frame(struct tunnel_ws *ws, const struct ws_frame_event *event)
@@ -301,6 +316,14 @@ static void decrypt(struct tunnel_ws *ws)
     }
 }
 
+// Nothing is left in the kernel that a word could join. But what has begun to come may end with fewer bytes than a word
+// has, wherever the network cut it.
+static void wait_for_more(struct tunnel_ws *ws)
+{
+    bool whole = ws_frame_decoder_is_between(&ws->decoder) && !tls_pipe_in_record(&ws->pipe);
+    wake_at(ws, whole ? WORD_BYTES + 1 : 1);
+}
+
 static void on_socket_readable(struct tunnel_ws *ws)
 {
     const uint8_t *at;
@@ -315,6 +338,7 @@ static void on_socket_readable(struct tunnel_ws *ws)
     }
     bool ready = ws->state != WS_TLS || ws_opening_handshake(ws, at, len);
     if (ready) decrypt(ws);
+    if (ws->says_words && ws->state == WS_OPEN) wait_for_more(ws);
     ws->pipe.bio.arriving = STR_EMPTY; // what is left is of no interest any more
     flush(ws);
 }
@@ -342,7 +366,38 @@ const char *tunnel_ws_remote(const struct tunnel_ws *ws)
     return ws->remote;
 }
 
-bool tunnel_ws_silent_ms(const struct tunnel_ws *ws, uint64_t *out_ms)
+bool tunnel_ws_silent_ms(struct tunnel_ws *ws, uint64_t *out_ms)
 {
-    return ws->state != WS_DEAD && tls_pipe_silent_ms(&ws->pipe, out_ms);
+    uint64_t unread = 0;
+    if (ws->state == WS_DEAD || !tls_pipe_look(&ws->pipe, out_ms, &unread)) return false;
+    bool words = ws->says_words && unread && unread <= UNREAD_MAX && unread % WORD_BYTES == 0;
+    if (words) wake_at(ws, (int)unread + WORD_BYTES + 1);
+    return true;
+}
+
+void tunnel_ws_fetch(const struct tunnel_ws *ws)
+{
+    const char *at = (const char *)ws;
+    __builtin_prefetch(at);
+    __builtin_prefetch(at + CACHE_LINE_BYTES);
+    __builtin_prefetch(at + 2 * CACHE_LINE_BYTES);
+}
+
+bool tunnel_ws_says_words(const struct tunnel_ws *ws, uint64_t *out_said_ms)
+{
+    *out_said_ms = ws->said_ms;
+    return ws->says_words && ws->state == WS_OPEN && !ws->closing;
+}
+
+void tunnel_ws_say_word(struct tunnel_ws *ws)
+{
+    uint8_t frame[2 + WS_FRAME_CONTROL_BYTES_MAX + WS_FRAME_MASK_BYTES];
+    if (ws->state != WS_OPEN || ws->closing || byte_queue_len(&ws->pipe.unsent)) return;
+    if (!tls_pipe_write(&ws->pipe, frame, ws_frame_control(frame, WS_FRAME_PONG, NULL, 0, NULL))) ws_drop(ws);
+    flush(ws);
+}
+
+void tunnel_ws_hear_words(struct tunnel_ws *ws)
+{
+    if (ws->says_words && ws->state == WS_OPEN) on_socket_readable(ws);
 }

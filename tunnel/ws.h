@@ -62,9 +62,16 @@ void tunnel_ws_speak_first(struct tunnel_ws *ws);
 // Sends what on_writable still gives, then a Close frame with the status (RFC 6455 section 7.4.1) and waits a little
 // for the peer's. now: the transport is given up without a word. on_closed follows in a later turn either way.
 void tunnel_ws_close(struct tunnel_ws *ws, uint16_t status, bool now);
+void tunnel_ws_fetch(const struct tunnel_ws *ws); // into the cache: an idle one is in none, and will be looked at
+// True: the peer speaks before it is asked, and hears words itself. *out_said_ms: when it was last sent anything.
+MUST_CHECK bool tunnel_ws_says_words(const struct tunnel_ws *ws, uint64_t *out_said_ms);
+// Says such a word, at once, unless more waits to leave.
+void tunnel_ws_say_word(struct tunnel_ws *ws);
+// Reads what lies in the kernel. Calls back as the loop would, from inside.
+void tunnel_ws_hear_words(struct tunnel_ws *ws);
 // Milliseconds since the peer's last byte. A word of life that stands alone, an empty Pong (RFC 6455 section 5.5.3), is
-// left in the kernel until more comes: on_bytes does not tell of it in time, this does. False: the kernel does not
-// know.
-MUST_CHECK bool tunnel_ws_silent_ms(const struct tunnel_ws *ws, uint64_t *out_ms);
+// left in the kernel until more comes: on_bytes does not tell of it in time, this does; and from then on one more may
+// join those that lie there. False: the kernel does not know.
+MUST_CHECK bool tunnel_ws_silent_ms(struct tunnel_ws *ws, uint64_t *out_ms);
 
 #endif

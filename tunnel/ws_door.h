@@ -45,27 +45,30 @@ struct tunnel_ws_server {
 };
 
 struct tunnel_ws {
+    // What the idle need comes first: nothing of ten thousand of them is in a cache.
     struct tunnel_ws_server *server;
-    struct tunnel_ws *next, **link;
-    uv_poll_t poll;
-    struct turn_item turn_item;
-    struct tls_pipe pipe;
-    void *user;
-    struct strbuf head;        // the request, while it arrives
-    struct byte_queue control; // answers to pings, not yet encrypted
-    struct ws_frame_decoder decoder;
-    uint64_t deadline_ms; // 0: none
-    size_t unconfirmed;   // bytes since the kernel last said that it has room
+    uint64_t said_ms; // when something was last encrypted and handed over
     enum ws_state state;
-    int polled; // events that are asked for
+    int wake_at; // bytes in the kernel that make it readable, 0: any
+    int polled;  // events that are asked for
     uint16_t close_status;
+    bool says_words;        // the peer says that it lives without being asked
+    bool closing;           // tunnel_ws_close() was called
     bool handshaking;       // counted in server->handshakes and in the census
     bool writing;           // inside on_writable
     bool wants_room;        // on_writable goes on when the socket is writable
-    bool closing;           // tunnel_ws_close() was called
-    bool says_words;        // the peer says that it lives without being asked
     bool speaks_first;      // what waits is written before anything is read
     bool shut_wanted, shut; // FIN when everything has left
+    struct tls_pipe pipe;
+    struct ws_frame_decoder decoder;
+    void *user;
+    struct turn_item turn_item;
+    struct tunnel_ws *next, **link;
+    uv_poll_t poll;
+    struct strbuf head;        // the request, while it arrives
+    struct byte_queue control; // answers to pings, not yet encrypted
+    uint64_t deadline_ms;      // 0: none
+    size_t unconfirmed;        // bytes since the kernel last said that it has room
     char remote[LISTENER_REMOTE_BYTES];
     char network[INET6_ADDRSTRLEN]; // whose handshake it is, while it is one
 };

@@ -1,6 +1,9 @@
 #include "agent/tunnel/life.h"
 
-enum { SOON_MS = 3000 };
+enum {
+    SOON_MS = 3000,
+    SOON_WITH_WORDS_MS = 500, // the platform says its word at about the time of every second one of ours
+};
 
 void agent_life_init(struct agent_life *life, uint64_t now_ms)
 {
@@ -10,6 +13,11 @@ void agent_life_init(struct agent_life *life, uint64_t now_ms)
 void agent_life_heard(struct agent_life *life, uint64_t now_ms)
 {
     life->in_ms = now_ms;
+}
+
+void agent_life_heard_word(struct agent_life *life)
+{
+    life->hears_words = true;
 }
 
 void agent_life_said(struct agent_life *life, uint64_t now_ms)
@@ -52,7 +60,9 @@ enum agent_life_step agent_life_look(struct agent_life *life, const struct agent
         return AGENT_LIFE_CUT;
     bool say = quiet_ms >= AGENT_LIFE_SAY_AFTER_MS;
     // A question is a word, too: one that is due soon is not asked beside it.
-    if (!asked && silent_ms + (say ? SOON_MS : 0) >= AGENT_LIFE_ASK_AFTER_MS) {
+    uint64_t soon_ms = life->hears_words ? SOON_WITH_WORDS_MS : SOON_MS;
+    bool measure = say && now_ms - life->asked_ms >= AGENT_LIFE_MEASURE_AFTER_MS;
+    if (!asked && (measure || silent_ms + (say ? soon_ms : 0) >= AGENT_LIFE_ASK_AFTER_MS)) {
         agent_life_asked(life, now_ms);
         asked = true;
         step = AGENT_LIFE_ASK;

@@ -9,15 +9,18 @@
 #include <stdint.h>
 
 enum {
-    AGENT_LIFE_SAY_AFTER_MS = 9500,  // without a byte to the platform, which asks after 10 s
-    AGENT_LIFE_ASK_AFTER_MS = 19000, // without a byte from the platform
-    AGENT_LIFE_DEAD_AFTER_MS = 5500, // without an answer, or without an acknowledgement of anything
+    AGENT_LIFE_SAY_AFTER_MS = 9300,  // without a byte to the platform, which asks after 10 s
+    AGENT_LIFE_ASK_AFTER_MS = 19500, // without a byte from the platform
+    AGENT_LIFE_DEAD_AFTER_MS = 5000, // without an answer, or without an acknowledgement of anything
+    // A platform that says words of its own is asked all the same now and then, for the round trip.
+    AGENT_LIFE_MEASURE_AFTER_MS = 300000,
 };
 
 struct agent_life {
     uint64_t in_ms, out_ms; // when a byte came in, and when one was given to the socket
     uint64_t asked_ms;      // 0: never
     uint64_t taken_bytes;   // acknowledged at the last look
+    bool hears_words;       // the platform says words, too
 };
 
 struct agent_life_socket {
@@ -36,6 +39,7 @@ enum agent_life_step {
 
 void agent_life_init(struct agent_life *life, uint64_t now_ms);
 void agent_life_heard(struct agent_life *life, uint64_t now_ms);
+void agent_life_heard_word(struct agent_life *life); // one that was no answer
 void agent_life_said(struct agent_life *life, uint64_t now_ms);
 void agent_life_asked(struct agent_life *life, uint64_t now_ms);
 // What is due now; *out_next_ms: when to look again (after it was done, and if nothing happens before).

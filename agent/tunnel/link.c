@@ -200,6 +200,7 @@ void agent_link_wake(struct agent_link *link)
 static void on_pong(struct agent_link *link, const struct ws_frame_event *event)
 {
     uint64_t sent_us;
+    if (event->len == 0) agent_life_heard_word(&link->life);
     if (event->len != sizeof(sent_us) || !link->ping_waits) return;
     memcpy(&sent_us, event->at, sizeof(sent_us));
     if (sent_us != link->ping_at_us) return;

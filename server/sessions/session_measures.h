@@ -10,7 +10,7 @@
 enum { SESSION_MEASURES_MAX = 500, SESSION_MEASURES_BYTES_MAX = 256 * 1024 };
 
 struct session_measures {
-    size_t next; // where the next part begins, in the broker's order
+    size_t next; // where the next part begins: tunnel_broker_some_sessions()
 };
 
 // Writes the next part as JSON (the function tunnels_measured in migrations/0005); false: there is nothing to tell.

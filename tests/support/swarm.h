@@ -98,6 +98,7 @@ struct swarm_link {
     uint64_t epoch;
     uint64_t deadline_ms; // until HELLO_ACK; of a retirement
     uint64_t received_at_ms, pinged_at_ms, said_at_ms;
+    bool hears_words;
     char boot_id[ID_UUID_BYTES];
 };
 

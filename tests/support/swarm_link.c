@@ -15,10 +15,12 @@
 enum {
     OPEN_TIMEOUT_MS = 15000,
     HELLO_TIMEOUT_MS = 15000,
-    SAY_AFTER_MS = 9500, // the agent's side of liveness: agent/tunnel/life.h
-    ASK_AFTER_MS = 19000,
+    SAY_AFTER_MS = 9300, // the agent's side of liveness: agent/tunnel/life.h
+    ASK_AFTER_MS = 19500,
     SOON_MS = 3000,
-    DEAD_AFTER_MS = 5500,
+    SOON_WITH_WORDS_MS = 500,
+    MEASURE_AFTER_MS = 300000,
+    DEAD_AFTER_MS = 5000,
     PLAIN_BYTES_MAX = 1024 * 1024,
 };
 
@@ -121,6 +123,9 @@ static bool take_event(struct swarm_link *link, const struct ws_frame_event *eve
         swarm_count(link->swarm, SWARM_PROTOCOL_ERRORS);
         return false;
     case WS_FRAME_EVENT_PING: add_frame(link, WS_FRAME_PONG, event->at, event->len); return true;
+    case WS_FRAME_EVENT_PONG:
+        if (event->len == 0) link->hears_words = true;
+        return true;
     case WS_FRAME_EVENT_CLOSE: return false;
     default: return true;
     }
@@ -373,7 +378,9 @@ void swarm_link_tick(struct swarm_link *link, uint64_t now_ms)
         return;
     }
     bool say = now_ms - link->said_at_ms >= SAY_AFTER_MS;
-    if (!asked && silent_ms + (say ? SOON_MS : 0) >= ASK_AFTER_MS) {
+    uint64_t soon_ms = link->hears_words ? SOON_WITH_WORDS_MS : SOON_MS;
+    bool measure = say && now_ms - link->pinged_at_ms >= MEASURE_AFTER_MS;
+    if (!asked && (measure || silent_ms + (say ? soon_ms : 0) >= ASK_AFTER_MS)) {
         ping(link);
         swarm_link_flush(link);
     } else if (say) {

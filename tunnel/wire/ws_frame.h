@@ -80,6 +80,11 @@ void ws_frame_decoder_init(struct ws_frame_decoder *d, bool expects_mask);
 // gives NONE. ERROR_PROTOCOL: close with d->fail_code; the decoder is dead.
 MUST_CHECK enum error_code ws_frame_decode(struct ws_frame_decoder *d, uint8_t *at, size_t len, size_t *out_used,
                                            struct ws_frame_event *out, struct error *err);
+// No frame and no message has begun that has not ended.
+static inline bool ws_frame_decoder_is_between(const struct ws_frame_decoder *d)
+{
+    return d->header_len == 0 && !d->in_message;
+}
 
 // ---- encoding ------------------------------------------------------------------------------------------------
 

@@ -433,6 +433,7 @@ static bool agent_feed(struct fake_agent *agent, uint8_t *at, size_t len)
         at += used;
         len -= used;
         if (event.type == WS_FRAME_EVENT_CLOSE) return false;
+        if (event.type == WS_FRAME_EVENT_PONG && event.len == 0) atomic_fetch_add(&agent->seen.words_heard, 1);
         if (event.type == WS_FRAME_EVENT_DATA && nghttp2_session_mem_recv(agent->h2, event.at, event.len) < 0)
             return false;
     }
@@ -460,8 +461,10 @@ static void agent_say_word(struct fake_agent *agent)
 {
     uint64_t now_ms = clock_mono_ms();
     unsigned said = atomic_load(&agent->seen.words);
-    if (!agent->options.words_each_ms || said > agent->options.words_max) return;
-    if (now_ms < agent->word_at_ms + agent->options.words_each_ms) return;
+    if (!agent->options.words_each_ms || said > agent->options.words_max + agent->options.asks_more) return;
+    bool again = said > agent->options.words_max;
+    if (again && atomic_load(&agent->seen.pongs) < said - agent->options.words_max) return;
+    if (!again && now_ms < agent->word_at_ms + agent->options.words_each_ms) return;
     agent->word_at_ms = now_ms;
     if (said < agent->options.words_max)
         agent_queue_frame(agent, WS_FRAME_PONG, NULL, 0);

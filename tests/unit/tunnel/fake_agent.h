@@ -36,7 +36,8 @@ struct fake_agent_options {
     bool bad_control;       // sends a HELLO_ACK, which is the platform's to say
     bool text_frames;       // sends WebSocket text messages
     unsigned words_each_ms; // 0: none; else says so often, by an empty Pong, that it lives,
-    unsigned words_max;     // and so many times, then asks by a PING of HTTP/2
+    unsigned words_max;     // and so many times, then asks by a PING of HTTP/2,
+    unsigned asks_more;     // and so many times more, each time when it was answered
     // Bytes that it says once, among its HTTP/2 frames, at that moment. They must outlive it.
     const uint8_t *says;
     size_t says_len;
@@ -47,7 +48,7 @@ struct fake_agent_options {
 struct fake_agent_seen {
     atomic_int status; // of the upgrade; 0: not yet, -1: no answer
     atomic_uint_fast64_t epoch, superseded_by, acked;
-    atomic_uint drains, standbys, resets, requests, goaways, identities, trailers, words, pings, pongs;
+    atomic_uint drains, standbys, resets, requests, goaways, identities, trailers, words, words_heard, pings, pongs;
     atomic_uint_fast64_t received; // bytes of requests' bodies
     atomic_bool closed, said;
 };

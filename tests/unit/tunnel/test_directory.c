@@ -107,6 +107,31 @@ static void count_each(void *arg, const struct tunnel_session_info *session)
     (*(unsigned *)arg)++;
 }
 
+// Part by part everybody is met once.
+static void check_parts(struct tunnel_directory *directory, unsigned many)
+{
+    enum { PART = 7 };
+    struct tunnel_session_info part[PART];
+    bool *seen = calloc(many + 1, sizeof(*seen));
+    size_t at = 0, count;
+    unsigned met = 0;
+    assert_non_null(seen);
+    do {
+        at = tunnel_directory_part(directory, at, part, PART, &count);
+        assert_in_range(count, 0, PART);
+        for (size_t i = 0; i < count; i++) {
+            assert_in_range(part[i].ref.id, 1, many);
+            assert_false(seen[part[i].ref.id]);
+            seen[part[i].ref.id] = true;
+            met++;
+        }
+    } while (at);
+    assert_int_equal(met, many);
+    assert_int_equal(tunnel_directory_part(directory, SIZE_MAX, part, PART, &count), 0); // it shrank meanwhile
+    assert_int_equal(count, 0);
+    free(seen);
+}
+
 static void test_thousands(void **state)
 {
     (void)state;
@@ -128,6 +153,7 @@ static void test_thousands(void **state)
     unsigned count = 0;
     tunnel_directory_each(directory, count_each, &count);
     assert_int_equal(count, MANY);
+    check_parts(directory, MANY);
     for (unsigned i = 0; i < MANY; i++)
         tunnel_directory_remove(directory, entries[i]);
     tunnel_directory_destroy(directory);

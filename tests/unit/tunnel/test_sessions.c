@@ -437,6 +437,38 @@ static void test_words_of_life(void **state)
     fixture_stop(&fixture);
 }
 
+// A look that leaves a word where it is lets the next one join it, and nothing else: a question is read at once, behind
+// a word as well as alone.
+static void test_questions_are_never_left_with_words(void **state)
+{
+    (void)state;
+    fixture_start(&fixture, tune_words);
+    struct fake_agent_options options = {.words_each_ms = 2000, .words_max = 3, .asks_more = 2};
+    struct fake_agent *agent = fixture_agent(&fixture, &options);
+    WAIT_UNTIL(atomic_load(&fake_agent_seen(agent)->pongs) == 3);
+    assert_int_equal(atomic_load(&fake_agent_seen(agent)->pings), 1);
+    fake_agent_stop(agent);
+    fixture_stop(&fixture);
+}
+
+static void tune_talkative(struct tunnel_options *options)
+{
+    options->say_after_ms = 200;
+}
+
+// Who says words hears some.
+static void test_words_for_words(void **state)
+{
+    (void)state;
+    fixture_start(&fixture, tune_talkative);
+    struct fake_agent_options options = {.words_each_ms = 50, .words_max = 100000};
+    struct fake_agent *agent = fixture_agent(&fixture, &options);
+    WAIT_UNTIL(atomic_load(&fake_agent_seen(agent)->words_heard) >= 3);
+    assert_false(atomic_load(&fake_agent_seen(agent)->closed));
+    fake_agent_stop(agent);
+    fixture_stop(&fixture);
+}
+
 static void test_protocol_violations(void **state)
 {
     (void)state;
@@ -555,6 +587,8 @@ int main(void)
         cmocka_unit_test(test_revoked_while_it_enters),
         cmocka_unit_test(test_silence_is_noticed),
         cmocka_unit_test(test_words_of_life),
+        cmocka_unit_test(test_questions_are_never_left_with_words),
+        cmocka_unit_test(test_words_for_words),
         cmocka_unit_test(test_protocol_violations),
         cmocka_unit_test(test_drain),
         cmocka_unit_test(test_drain_deadline),
