@@ -52,7 +52,8 @@ struct server_config {
     int64_t webhooks_per_second;
 
     int64_t tunnel_sessions_max, tunnel_streams_max, tunnel_ping_after_ms, tunnel_dead_after_ms;
-    int64_t tunnel_head_timeout_ms, tunnel_buffered_bytes_max, tunnel_node_buffered_bytes_max;
+    int64_t tunnel_head_timeout_ms, tunnel_buffered_bytes_max, tunnel_node_buffered_bytes_max,
+        tunnel_account_buffered_bytes_max;
     int64_t tunnel_handshakes_per_second, tunnel_handshakes_per_address, tunnel_sessions_per_address;
     int64_t lease_ttl_ms;
     int64_t peer_connections_max, peer_streams_max, peer_idle_timeout_ms, registry_entries_max;

@@ -126,6 +126,7 @@ static struct tunnel_broker *create_broker(struct server *server, struct error *
         .dead_after_ms = (uint64_t)config->tunnel_dead_after_ms,
         .head_timeout_ms = (uint64_t)config->tunnel_head_timeout_ms,
         .buffered_bytes_max = (uint64_t)config->tunnel_buffered_bytes_max,
+        .account_buffered_bytes_max = (uint64_t)config->tunnel_account_buffered_bytes_max,
         .node_buffered_bytes_max = (uint64_t)config->tunnel_node_buffered_bytes_max,
         .handshakes_per_second = (unsigned)config->tunnel_handshakes_per_second,
         .handshakes_per_address = (unsigned)config->tunnel_handshakes_per_address,

@@ -68,17 +68,18 @@ struct tunnel_carrier; // see "calls carried elsewhere"
 struct tunnel_options {
     char *listen; // host:port of the tunnel door; every node listens with SO_REUSEPORT
     const char *tls_certificate_file, *tls_key_file;
-    unsigned sessions_max;            // of the process
-    unsigned sessions_per_address;    // of them, from one address (IPv6: a /64); 0: no cap of its own
-    unsigned streams_max;             // per session
-    uint64_t ping_after_ms;           // 10,000
-    uint64_t dead_after_ms;           // 5,000 more
-    uint64_t say_after_ms;            // a word to agents that say some, 0: before they would ask
-    uint64_t head_timeout_ms;         // response head, 60,000
-    uint64_t buffered_bytes_max;      // per session, 8 MiB: windows grow within it; refused at twice
-    uint64_t node_buffered_bytes_max; // all sessions of a node
-    unsigned handshakes_per_second;   // token bucket per node
-    unsigned handshakes_per_address;  // at once, of one client address (as above); 0: as many as there are places
+    unsigned sessions_max;               // of the process
+    unsigned sessions_per_address;       // of them, from one address (IPv6: a /64); 0: no cap of its own
+    unsigned streams_max;                // per session
+    uint64_t ping_after_ms;              // 10,000
+    uint64_t dead_after_ms;              // 5,000 more
+    uint64_t say_after_ms;               // a word to agents that say some, 0: before they would ask
+    uint64_t head_timeout_ms;            // response head, 60,000
+    uint64_t buffered_bytes_max;         // per session, 8 MiB: windows grow within it; refused at twice
+    uint64_t node_buffered_bytes_max;    // all sessions of a node: likewise
+    uint64_t account_buffered_bytes_max; // all sessions of an account on a node, refused at once; 0: no cap
+    unsigned handshakes_per_second;      // token bucket per node
+    unsigned handshakes_per_address;     // at once, of one client address (as above); 0: as many as there are places
     // May agents be let in yet? Until then they wait in the kernel's queue. Thread-safe; NULL: they may.
     bool (*may_come)(void *ctx);
     // Does this address (numeric) speak for many, so that sessions_per_address is not for it? NULL: none does.

@@ -50,6 +50,8 @@ void tunnel_meter_init(struct tunnel_meter *m)
                              "result", NULL);
     m->opened_again = metric_with(family, "opened");
     m->given_up = metric_with(family, "given_up");
+    m->account_denied = metric_with(metrics_counter("culvert_tunnel_account_denied_total",
+                                                    "Calls refused while their account was at its share.", NULL));
     m->budget_denied =
         metric_with(metrics_counter("culvert_tunnel_budget_denied_total", "Calls refused by a budget.", NULL));
     m->pings_missed =

@@ -24,7 +24,7 @@ struct tunnel_meter {
     struct metric *flaps;
     struct metric *kept_bytes;              // gauge
     struct metric *opened_again, *given_up; // calls of which nothing had reached an agent
-    struct metric *budget_denied, *pings_missed, *reports;
+    struct metric *budget_denied, *account_denied, *pings_missed, *reports;
     struct metric *bytes_in, *bytes_out;
 };
 

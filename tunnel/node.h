@@ -17,6 +17,7 @@
 #include "tunnel/life.h"
 #include "tunnel/meter.h"
 #include "tunnel/session_memory.h"
+#include "tunnel/tenant.h"
 #include "tunnel/timetable.h"
 #include "tunnel/ws.h"
 
@@ -58,6 +59,7 @@ struct tunnel_node {
     struct id_map relays; // key of a call on another node -> struct tunnel_relay
     struct tunnel_relay *relay_list;
 
+    struct tunnel_tenants tenants;     // of the sessions
     struct session_memory_pool memory; // of the sessions' nghttp2
     uint64_t buffered_bytes;           // received by sessions, not yet consumed
     uint64_t window_bytes;             // windows granted above a stream's first

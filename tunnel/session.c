@@ -75,6 +75,7 @@ void tunnel_session_start(struct tunnel_node *node, const struct tunnel_session_
     copy.ref = (struct tunnel_session_ref){.node = node->index, .id = session->id};
     copy.connected_at_ms = clock_wall_ms();
     memcpy(session->identity_key, info->identity.token_sha256, sizeof(session->identity_key));
+    session->tenant = tunnel_tenants_enter(&node->tenants, info->identity.account_id);
     session->entry = tunnel_directory_add(node->broker->directory, &copy);
     session->h2 = tunnel_session_frames_create(session);
     wire_scheduler_init(&session->scheduler);
@@ -264,5 +265,6 @@ void tunnel_session_on_closed(void *arg)
         tunnel_stream_lose(session->streams);
     turn_remove(&session->node->turn, &session->finish);
     tunnel_session_frames_finish(session);
+    tunnel_tenants_leave(&session->node->tenants, session->tenant);
     mem_free(session);
 }

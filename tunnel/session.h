@@ -56,8 +56,9 @@ struct tunnel_session {
     size_t out_len, out_cap;
     char broken[128]; // why a callback gave up; empty: it did not
 
-    uint64_t buffered_bytes; // received, not yet consumed
-    uint64_t window_bytes;   // granted above the streams' first windows
+    struct tunnel_tenant *tenant; // its account's part of the node
+    uint64_t buffered_bytes;      // received, not yet consumed
+    uint64_t window_bytes;        // granted above the streams' first windows
     uint64_t opened_at_ms;
     uint64_t ping_sent_us; // the last one
     bool ping_quiet;       // sent while there was no stream

@@ -15,6 +15,7 @@ static void stream_account(struct tunnel_stream *stream, int64_t bytes)
     struct tunnel_session *session = stream->session;
     stream->unconsumed = (uint64_t)((int64_t)stream->unconsumed + bytes);
     session->buffered_bytes = (uint64_t)((int64_t)session->buffered_bytes + bytes);
+    session->tenant->buffered_bytes = (uint64_t)((int64_t)session->tenant->buffered_bytes + bytes);
     session->node->buffered_bytes = (uint64_t)((int64_t)session->node->buffered_bytes + bytes);
     metric_move(session->node->broker->meter.buffered_bytes, bytes);
 }
@@ -25,6 +26,7 @@ static void stream_account_window(struct tunnel_stream *stream, uint32_t before,
     uint64_t granted = before > WIRE_WINDOW_BYTES ? before - WIRE_WINDOW_BYTES : 0;
     uint64_t grants = after > WIRE_WINDOW_BYTES ? after - WIRE_WINDOW_BYTES : 0;
     stream->session->window_bytes += grants - granted;
+    stream->session->tenant->window_bytes += grants - granted;
     stream->session->node->window_bytes += grants - granted;
 }
 
@@ -33,6 +35,7 @@ static void stream_count(struct tunnel_stream *stream, int by)
     if (stream->is_reports) return;
     struct tunnel_session *session = stream->session;
     session->stream_count = (unsigned)((int)session->stream_count + by);
+    session->tenant->stream_count = (unsigned)((int)session->tenant->stream_count + by);
     if (session->entry)
         atomic_store_explicit(&session->entry->streams_open, session->stream_count, memory_order_relaxed);
     metric_move(session->node->broker->meter.streams_open, by);
@@ -106,6 +109,11 @@ static uint64_t credit_left(uint64_t most, uint64_t used)
     return most > used ? most - used : 0;
 }
 
+static uint64_t tenant_bytes_max(const struct tunnel_options *options)
+{
+    return options->account_buffered_bytes_max ? options->account_buffered_bytes_max : UINT64_MAX;
+}
+
 // What a window may have. Growth gets only what the budgets have left once every stream may fill its first window; the
 // budget is what growth may use, and calls are refused at twice of it, so that slow readers alone, who never get more
 // than that first window, shut out nobody. Under pressure windows give back what they have above the least.
@@ -113,13 +121,17 @@ static uint64_t stream_window_max(const struct tunnel_stream *stream)
 {
     const struct tunnel_session *session = stream->session;
     const struct tunnel_node *node = session->node;
+    const struct tunnel_tenant *tenant = session->tenant;
     const struct tunnel_options *options = &node->broker->options;
     if (session->buffered_bytes >= 2 * options->buffered_bytes_max ||
-        node->buffered_bytes >= options->node_buffered_bytes_max)
+        tenant->buffered_bytes >= tenant_bytes_max(options) || node->buffered_bytes >= options->node_buffered_bytes_max)
         return 0;
     uint64_t firsts = (uint64_t)session->stream_count * WIRE_WINDOW_BYTES;
     uint64_t here = credit_left(options->buffered_bytes_max, session->window_bytes + session->buffered_bytes + firsts);
     uint64_t all = credit_left(options->node_buffered_bytes_max, node->window_bytes + node->buffered_bytes + firsts);
+    uint64_t theirs = (uint64_t)tenant->stream_count * WIRE_WINDOW_BYTES;
+    uint64_t own = credit_left(tenant_bytes_max(options), tenant->window_bytes + tenant->buffered_bytes + theirs);
+    if (own < all) all = own;
     return stream->window.bytes + (here < all ? here : all);
 }
 
@@ -149,6 +161,16 @@ void tunnel_stream_cancel(struct tunnel_stream *stream)
     stream_detach(stream);
 }
 
+// An account is refused at its share, also for first windows that would fill the node if its callers let them: so one
+// account alone never has what all are refused at.
+static bool stream_tenant_has_room(const struct tunnel_session *session)
+{
+    const struct tunnel_options *options = &session->node->broker->options;
+    if (!options->account_buffered_bytes_max) return true;
+    return session->tenant->buffered_bytes < options->account_buffered_bytes_max &&
+           (uint64_t)session->tenant->stream_count * WIRE_WINDOW_BYTES < options->node_buffered_bytes_max;
+}
+
 static enum tunnel_cause stream_admit(struct tunnel_session *session, bool is_reports, struct error *err)
 {
     const struct tunnel_options *options = &session->node->broker->options;
@@ -163,9 +185,12 @@ static enum tunnel_cause stream_admit(struct tunnel_session *session, bool is_re
         what = "the session has as many calls as it may";
     else if (session->buffered_bytes >= 2 * options->buffered_bytes_max)
         what = "the session buffers as much as it may";
-    else if (session->node->buffered_bytes >= options->node_buffered_bytes_max)
+    else if (session->node->buffered_bytes >= 2 * options->node_buffered_bytes_max)
         what = "this replica buffers as much as it may";
+    else if (!stream_tenant_has_room(session))
+        what = "the account has as much open here as it may";
     if (!what) return TUNNEL_CAUSE_NONE;
+    if (!stream_tenant_has_room(session)) metric_add(session->node->broker->meter.account_denied, 1);
     metric_add(session->node->broker->meter.budget_denied, 1);
     (void)error_set(err, ERROR_UNAVAILABLE, "%s", what);
     return TUNNEL_CAUSE_OVERLOADED;

@@ -29,10 +29,10 @@ static enum error_code on_authenticate(void *ctx, struct tunnel_node *node, stru
     struct token token;
     if (str_eq(text, STR("later"))) return error_set(err, ERROR_UNAVAILABLE, "not known yet");
     if (str_eq(text, STR("forbidden"))) return error_set(err, ERROR_FORBIDDEN, "not this one");
-    bool other = str_eq(text, STR(FIXTURE_TOKEN_OTHER));
-    if ((!other && !str_eq(text, STR(FIXTURE_TOKEN))) || token_parse(text, &token, err))
+    bool other = str_eq(text, STR(FIXTURE_TOKEN_OTHER)), foreign = str_eq(text, STR(FIXTURE_TOKEN_FOREIGN));
+    if ((!other && !foreign && !str_eq(text, STR(FIXTURE_TOKEN))) || token_parse(text, &token, err))
         return error_set(err, ERROR_UNAUTHENTICATED, "unknown token");
-    snprintf(out->account_id, sizeof(out->account_id), "%s", FIXTURE_ACCOUNT);
+    snprintf(out->account_id, sizeof(out->account_id), "%s", foreign ? FIXTURE_ACCOUNT_FOREIGN : FIXTURE_ACCOUNT);
     snprintf(out->runtime, sizeof(out->runtime), "%s", other ? "other" : "demo");
     snprintf(out->token_id, sizeof(out->token_id), "%s", token.id);
     memcpy(out->token_sha256, token.secret_sha256, sizeof(out->token_sha256));
@@ -467,7 +467,7 @@ static void call_start(void *arg)
                                                      .on_fail = call_on_fail};
     struct fixture_call *call = arg;
     const struct tunnel_header headers[] = {{STR("x-request-id"), STR("r-1")}, {STR("connection"), STR("close")}};
-    const struct tunnel_request request = {.account_id = STR(FIXTURE_ACCOUNT),
+    const struct tunnel_request request = {.account_id = str_c(call->account ? call->account : FIXTURE_ACCOUNT),
                                            .runtime = str_c(call->runtime ? call->runtime : "demo"),
                                            .method = str_c(call->method ? call->method : "GET"),
                                            .path = str_c(call->path),

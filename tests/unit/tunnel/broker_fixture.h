@@ -17,6 +17,10 @@ enum { FIXTURE_NODES = 2, FIXTURE_WAIT_MS = 20000 };
 #define FIXTURE_TOKEN_OTHER                                                                                            \
     "0123456789abcdef01234568.abababababababababababababababababababababababababababababababab" // of "other"
 
+#define FIXTURE_ACCOUNT_FOREIGN "fedcba9876543210fedcba98"
+#define FIXTURE_TOKEN_FOREIGN                                                                                          \
+    "0123456789abcdef01234569.abababababababababababababababababababababababababababababababab" // of its "demo"
+
 struct fixture {
     struct tunnel_broker *broker;
     struct loop *loops[FIXTURE_NODES];
@@ -70,6 +74,7 @@ struct fixture_call {
     struct fixture *fixture;
     unsigned node;
     const char *method, *path, *runtime, *protocol; // NULL: GET, -, the runtime, none
+    const char *account;                            // NULL: the account
     uint64_t upload_bytes;
     uint64_t later_bytes; // of them, written after fixture_call_go_on() only
     uint64_t head_timeout_ms;

@@ -223,6 +223,97 @@ static void test_budgets_refuse(void **state)
     fixture_stop(&fixture);
 }
 
+enum { SHARE_WINDOWS = 4 };
+
+static void tune_share(struct tunnel_options *options)
+{
+    options->account_buffered_bytes_max = SHARE_WINDOWS * WINDOW_BYTES;
+    options->node_buffered_bytes_max = (SHARE_WINDOWS + 1) * WINDOW_BYTES;
+}
+
+// The agent of another account, its session on that loop.
+static struct fake_agent *foreign_agent_on(unsigned node)
+{
+    for (;;) {
+        unsigned opened = atomic_load(&fixture.opened);
+        struct fake_agent *agent =
+            fixture_agent(&fixture, &(struct fake_agent_options){.token = FIXTURE_TOKEN_FOREIGN});
+        WAIT_UNTIL(atomic_load(&fixture.opened) == opened + 1);
+        if (atomic_load(&fixture.opened_node) == node) return agent;
+        unsigned closed = atomic_load(&fixture.closed);
+        fake_agent_stop(agent);
+        WAIT_UNTIL(atomic_load(&fixture.closed) == closed + 1);
+    }
+}
+
+// Readers that take nothing use up what their account may have, and nobody else's.
+static void test_an_account_has_its_share(void **state)
+{
+    (void)state;
+    enum { SLOW = SHARE_WINDOWS + 1, FOREIGN = 4 };
+    fixture_start(&fixture, tune_share);
+    struct fake_agent *agent = fixture_agent_up(&fixture);
+    struct fake_agent *foreign = foreign_agent_on(atomic_load(&fixture.opened_node));
+    struct fixture_call slow[SLOW], foreigners[FOREIGN];
+    for (unsigned i = 0; i < SLOW; i++) { // all at once: nobody has buffered anything yet
+        slow[i] = (struct fixture_call){.fixture = &fixture, .node = i % 2, .path = "/bytes/1000000", .holds = true};
+        fixture_call_start(&slow[i]);
+    }
+    for (unsigned i = 0; i < SLOW; i++)
+        WAIT_UNTIL(atomic_load(&slow[i].received) == WINDOW_BYTES || atomic_load(&slow[i].done));
+    struct fixture_call refused = {.path = "/hello"};
+    call_and_wait(&refused);
+    assert_int_equal(refused.cause, TUNNEL_CAUSE_OVERLOADED);
+    for (unsigned i = 0; i < FOREIGN; i++) { // although the loop is at its budget
+        foreigners[i] = (struct fixture_call){
+            .fixture = &fixture, .account = FIXTURE_ACCOUNT_FOREIGN, .path = "/bytes/1000000", .holds = true};
+        fixture_call_start(&foreigners[i]);
+        WAIT_UNTIL(atomic_load(&foreigners[i].received) == WINDOW_BYTES);
+    }
+    for (unsigned i = 0; i < FOREIGN; i++)
+        fixture_call_release(&foreigners[i]);
+    for (unsigned i = 0; i < SLOW; i++)
+        if (!atomic_load(&slow[i].done)) fixture_call_release(&slow[i]);
+    for (unsigned i = 0; i < FOREIGN; i++)
+        WAIT_UNTIL(atomic_load(&foreigners[i].done));
+    for (unsigned i = 0; i < SLOW; i++)
+        WAIT_UNTIL(atomic_load(&slow[i].done));
+    struct fixture_call again = {.path = "/hello"};
+    call_and_wait(&again);
+    assert_int_equal(again.status, 200);
+    fake_agent_stop(agent);
+    fake_agent_stop(foreign);
+    fixture_stop(&fixture);
+}
+
+// Calls that have nothing waiting yet could fill the loop all at once.
+static void test_an_account_has_its_share_of_calls(void **state)
+{
+    (void)state;
+    enum { HANGS = SHARE_WINDOWS + 1 };
+    fixture_start(&fixture, tune_share);
+    struct fake_agent *agent = fixture_agent_up(&fixture);
+    struct fake_agent *foreign = foreign_agent_on(atomic_load(&fixture.opened_node));
+    struct fixture_call hangs[HANGS];
+    unsigned requests = 1; // the reports stream
+    for (unsigned i = 0; i < HANGS; i++) {
+        hangs[i] = (struct fixture_call){.fixture = &fixture, .node = i % 2, .path = "/hang"};
+        fixture_call_start(&hangs[i]);
+        WAIT_UNTIL(atomic_load(&fake_agent_seen(agent)->requests) == requests + i + 1);
+    }
+    struct fixture_call refused = {.path = "/hello"};
+    call_and_wait(&refused);
+    assert_int_equal(refused.cause, TUNNEL_CAUSE_OVERLOADED);
+    struct fixture_call other = {.account = FIXTURE_ACCOUNT_FOREIGN, .path = "/hello"};
+    call_and_wait(&other);
+    assert_int_equal(other.status, 200);
+    fake_agent_stop(agent);
+    for (unsigned i = 0; i < HANGS; i++)
+        WAIT_UNTIL(atomic_load(&hangs[i].done));
+    fake_agent_stop(foreign);
+    fixture_stop(&fixture);
+}
+
 static void test_call_waits_for_the_agent_to_come_back(void **state)
 {
     (void)state;
@@ -279,6 +370,8 @@ int main(void)
         cmocka_unit_test(test_cancelling),
         cmocka_unit_test(test_slow_consumer_stops_nobody),
         cmocka_unit_test(test_budgets_refuse),
+        cmocka_unit_test(test_an_account_has_its_share),
+        cmocka_unit_test(test_an_account_has_its_share_of_calls),
         cmocka_unit_test(test_call_waits_for_the_agent_to_come_back),
         cmocka_unit_test(test_stopping_with_calls_in_flight),
     };
