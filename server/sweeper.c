@@ -1,6 +1,7 @@
 #include "server/sweeper.h"
 
-#include "base/json.h"
+#include <string.h>
+
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metrics.h"
@@ -9,37 +10,57 @@
 #include "storage/report_store.h"
 
 // A step is one short transaction. Deployments are looked at again soon after they were made, the rest in rounds.
-enum { STEP_ROWS = 5000, SETTLE_ROWS = 100, NEXT_STEP_MS = 200, SETTLE_MS = 15000 };
+enum {
+    STEP_ROWS = 5000,
+    MANIFEST_ROWS = 20000,
+    SETTLE_ROWS = 100,
+    NEXT_STEP_MS = 200,
+    SETTLE_MS = 15000,
+    FAILURES_MAX = 16
+};
+
+// Of a round, each as often as there is something left to do in it.
+enum sweeper_step { STEP_NONE, STEP_HISTORY, STEP_TOMBSTONES, STEP_MANIFESTS };
 
 struct sweeper {
     struct sweeper_options options;
     uv_timer_t *timer;
     bool busy;
-    bool has_more;      // a step of this round was full
-    bool is_sweeping;   // manifests, slice by slice
-    unsigned slice;     // the one that is next
-    uint64_t due_in_ms; // until the next round
+    enum sweeper_step step;
+    size_t kind;                     // of history
+    struct report_sweep_place place; // among the manifests
+    unsigned failures;               // there, in this round
+    uint64_t due_in_ms;              // until the next round
     struct metric *removed, *dropped, *settled;
-    struct metric_family *history;
+    struct metric_family *history, *failed;
 };
 
 static void on_timer(uv_timer_t *timer);
 
 // False: the pool is closing, and nothing goes on.
-static bool goes_on(struct sweeper *sweeper, const struct error *err, const char *event)
+static bool goes_on(struct sweeper *sweeper, const struct error *err, const char *step)
 {
     if (err && err->code == ERROR_CANCELLED) {
         sweeper->busy = false;
         return false;
     }
-    if (err) log_warn("sweeper", event, log_err(err));
+    if (err) {
+        metric_add(metric_with(sweeper->failed, step), 1);
+        log_warn("sweeper", "step_failed", log_c("step", step), log_err(err));
+    }
     return true;
+}
+
+static void step_later(struct sweeper *sweeper)
+{
+    sweeper->busy = false;
+    uv_timer_start(sweeper->timer, on_timer, NEXT_STEP_MS, 0);
 }
 
 static void wait(struct sweeper *sweeper, bool is_round_over)
 {
     sweeper->busy = false;
-    if (is_round_over) sweeper->due_in_ms = sweeper->has_more ? NEXT_STEP_MS : sweeper->options.interval_ms;
+    if (is_round_over) sweeper->due_in_ms = sweeper->options.interval_ms;
     uint64_t ms = sweeper->due_in_ms < SETTLE_MS ? sweeper->due_in_ms : SETTLE_MS;
     sweeper->due_in_ms -= ms;
     uv_timer_start(sweeper->timer, on_timer, ms, 0);
@@ -47,57 +68,60 @@ static void wait(struct sweeper *sweeper, bool is_round_over)
 
 // ---- a round -------------------------------------------------------------------------------------------------------
 
-static void on_swept(void *arg, const struct error *err, uint64_t count)
+static void on_swept(void *arg, const struct error *err, uint64_t count, const struct report_sweep_place *next)
 {
     struct sweeper *sweeper = arg;
-    if (!goes_on(sweeper, err, "sweep_failed")) return;
-    if (!err) metric_add(sweeper->removed, count);
-    if (err || count < STEP_ROWS) sweeper->slice = (sweeper->slice + 1) % REPORT_SWEEP_SLICES;
-    if (sweeper->slice || (!err && count >= STEP_ROWS)) {
-        sweeper->busy = false;
-        uv_timer_start(sweeper->timer, on_timer, NEXT_STEP_MS, 0);
+    if (!goes_on(sweeper, err, "manifests")) return;
+    metric_add(sweeper->removed, count);
+    if (err) // what cannot be done now is left out, so that the rest gets its turn
+        sweeper->place.slice++;
+    else if (next)
+        sweeper->place = *next;
+    if (next || (err && sweeper->failures++ < FAILURES_MAX)) {
+        step_later(sweeper);
         return;
     }
-    sweeper->is_sweeping = false;
+    sweeper->step = STEP_NONE;
     wait(sweeper, true);
 }
 
-static void sweep_slice(struct sweeper *sweeper)
-{
-    report_store_sweep(sweeper->options.pg, STEP_ROWS, sweeper->slice, on_swept, sweeper);
-}
-
-static void on_history(void *arg, const struct error *err, struct str node)
+static void on_tombstones(void *arg, const struct error *err, uint64_t count)
 {
     struct sweeper *sweeper = arg;
-    json_t *counts = NULL;
-    if (!goes_on(sweeper, err, "history_sweep_failed")) return;
-    if (!err && node.len && json_decode(node, NULL, &counts, NULL) == ERROR_NONE) {
-        const char *kind;
-        json_t *count;
-        json_object_foreach(counts, kind, count)
-        {
-            metric_add(metric_with(sweeper->history, kind), (uint64_t)json_integer_value(count));
-            if (json_integer_value(count) >= STEP_ROWS) sweeper->has_more = true;
-        }
-        json_decref(counts);
+    if (!goes_on(sweeper, err, "tombstones")) return;
+    metric_add(sweeper->removed, count);
+    if (err || count < STEP_ROWS) {
+        sweeper->step = STEP_MANIFESTS;
+        sweeper->place = (struct report_sweep_place){0};
+        sweeper->failures = 0;
     }
-    sweeper->is_sweeping = true;
-    sweep_slice(sweeper);
+    step_later(sweeper);
+}
+
+static void on_history(void *arg, const struct error *err, uint64_t count)
+{
+    struct sweeper *sweeper = arg;
+    const char *kind = deployment_store_kinds[sweeper->kind];
+    if (!goes_on(sweeper, err, kind)) return;
+    if (strcmp(kind, "kept_deployments") != 0) metric_add(metric_with(sweeper->history, kind), count);
+    if ((err || count < STEP_ROWS) && !deployment_store_kinds[++sweeper->kind]) sweeper->step = STEP_TOMBSTONES;
+    step_later(sweeper);
 }
 
 static void on_months(void *arg, const struct error *err, uint64_t count)
 {
     struct sweeper *sweeper = arg;
-    if (!goes_on(sweeper, err, "months_failed")) return;
+    if (!goes_on(sweeper, err, "months")) return;
     if (!err) metric_add(sweeper->dropped, count);
-    deployment_store_sweep(sweeper->options.pg, sweeper->options.history_keep_days, STEP_ROWS, on_history, sweeper);
+    sweeper->step = STEP_HISTORY;
+    sweeper->kind = 0;
+    step_later(sweeper);
 }
 
 static void on_partitions(void *arg, const struct error *err, uint64_t count)
 {
     struct sweeper *sweeper = arg;
-    if (!goes_on(sweeper, err, "partitions_failed")) return;
+    if (!goes_on(sweeper, err, "partitions")) return;
     if (!err) metric_add(sweeper->dropped, count);
     deployment_store_partitions(sweeper->options.pg, on_months, sweeper);
 }
@@ -105,13 +129,12 @@ static void on_partitions(void *arg, const struct error *err, uint64_t count)
 static void on_settled(void *arg, const struct error *err, uint64_t count)
 {
     struct sweeper *sweeper = arg;
-    if (!goes_on(sweeper, err, "settle_failed")) return;
+    if (!goes_on(sweeper, err, "settle")) return;
     if (!err) metric_add(sweeper->settled, count);
     if (sweeper->due_in_ms > 0) {
         wait(sweeper, false);
         return;
     }
-    sweeper->has_more = false;
     cloud_event_store_partitions(sweeper->options.pg, sweeper->options.events_keep_days, on_partitions, sweeper);
 }
 
@@ -120,10 +143,16 @@ static void on_timer(uv_timer_t *timer)
     struct sweeper *sweeper = timer->data;
     if (sweeper->busy) return;
     sweeper->busy = true;
-    if (sweeper->is_sweeping)
-        sweep_slice(sweeper);
-    else
-        deployment_store_settle(sweeper->options.pg, SETTLE_ROWS, on_settled, sweeper);
+    struct pg *pg = sweeper->options.pg;
+    switch (sweeper->step) {
+    case STEP_HISTORY:
+        deployment_store_sweep(pg, deployment_store_kinds[sweeper->kind], sweeper->options.history_keep_days, STEP_ROWS,
+                               on_history, sweeper);
+        break;
+    case STEP_TOMBSTONES: report_store_sweep_tombstones(pg, STEP_ROWS, on_tombstones, sweeper); break;
+    case STEP_MANIFESTS: report_store_sweep(pg, MANIFEST_ROWS, &sweeper->place, on_swept, sweeper); break;
+    case STEP_NONE: deployment_store_settle(pg, SETTLE_ROWS, on_settled, sweeper); break;
+    }
 }
 
 // ---- life ----------------------------------------------------------------------------------------------------------
@@ -140,6 +169,8 @@ struct sweeper *sweeper_create(struct loop *loop, const struct sweeper_options *
                                                    "Deployments whose manifests were looked at again.", NULL));
     sweeper->history = metrics_counter("culvert_swept_history_rows_total",
                                        "Rows of history that their accounts keep no longer.", "kind", NULL);
+    sweeper->failed =
+        metrics_counter("culvert_sweep_failures_total", "Steps of housekeeping that failed.", "step", NULL);
     sweeper->timer = mem_zalloc(sizeof *sweeper->timer);
     sweeper->timer->data = sweeper;
     uv_timer_init(loop_uv(loop), sweeper->timer);

@@ -102,49 +102,31 @@ void deployment_store_set_keep(struct pg *pg, const char *account_id, unsigned k
 
 // ---- housekeeping --------------------------------------------------------------------------------------------------
 
-struct number_call {
-    store_count_done on_done;
-    void *arg;
-};
-
-// The answer's one value is the number.
-static void on_number(void *arg, const struct error *err, const struct pg_rows *results, size_t count)
-{
-    struct number_call *call = arg;
-    uint64_t number = 0;
-    if (!err && count && parse_u64(pg_rows_get(&results[0], 0, 0), 0, INT64_MAX, &number, NULL) != ERROR_NONE)
-        number = 0;
-    call->on_done(call->arg, err, number);
-    mem_free(call);
-}
-
-static void submit_number(struct pg_batch *batch, store_count_done on_done, void *arg)
-{
-    struct number_call *call = mem_alloc(sizeof *call);
-    *call = (struct number_call){on_done, arg};
-    pg_batch_submit(batch, STORE_CHANGE_MS, on_number, call);
-}
+const char *const deployment_store_kinds[] = {"deployments", "kept_deployments", "operations", "workflows",
+                                              "commits",     "manifest_sets",    NULL};
 
 void deployment_store_settle(struct pg *pg, unsigned limit, store_count_done on_done, void *arg)
 {
     char rows[16];
     struct pg_batch *batch = pg_batch_create(pg, NULL);
     pg_batch_add(batch, &statement_deployment_settle, 1, (struct pg_param[]){number_text(rows, limit)});
-    submit_number(batch, on_done, arg);
+    store_submit_number(batch, 0, on_done, arg);
 }
 
 void deployment_store_partitions(struct pg *pg, store_count_done on_done, void *arg)
 {
     struct pg_batch *batch = pg_batch_create(pg, NULL);
     pg_batch_add(batch, &statement_deployment_partitions, 0, NULL);
-    submit_number(batch, on_done, arg);
+    store_submit_number(batch, 0, on_done, arg);
 }
 
-void deployment_store_sweep(struct pg *pg, unsigned default_days, unsigned limit, store_node_done on_done, void *arg)
+void deployment_store_sweep(struct pg *pg, const char *kind, unsigned default_days, unsigned limit,
+                            store_count_done on_done, void *arg)
 {
     char days[16], rows[16];
     struct pg_batch *batch = pg_batch_create(pg, NULL);
-    pg_batch_add(batch, &statement_deployment_sweep, 2,
-                 (struct pg_param[]){number_text(days, default_days), number_text(rows, limit)});
-    store_submit_node(batch, 0, ERROR_NONE, NULL, on_done, arg);
+    pg_batch_slow(batch);
+    pg_batch_add(batch, &statement_deployment_sweep, 3,
+                 (struct pg_param[]){pg_text(str_c(kind)), number_text(days, default_days), number_text(rows, limit)});
+    store_submit_number(batch, 1, on_done, arg);
 }

@@ -19,8 +19,10 @@ void deployment_store_set_keep(struct pg *pg, const char *account_id, unsigned k
 void deployment_store_settle(struct pg *pg, unsigned limit, store_count_done on_done, void *arg);
 // Makes the months to come and drops one that nobody keeps. count: 1 or 0 dropped.
 void deployment_store_partitions(struct pg *pg, store_count_done on_done, void *arg);
-// Removes what accounts do not keep any longer, up to limit of each kind. node: {"deployments": n, "operations": n,
-// "workflows": n, "commits": n, "manifest_sets": n}; empty when another replica is at it.
-void deployment_store_sweep(struct pg *pg, unsigned default_days, unsigned limit, store_node_done on_done, void *arg);
+// Removes what accounts do not keep any longer, up to limit rows of one kind. count: how many; none when another
+// replica is at it. Of "kept_deployments" none go: they move out of months that nobody keeps.
+extern const char *const deployment_store_kinds[]; // ends with NULL
+void deployment_store_sweep(struct pg *pg, const char *kind, unsigned default_days, unsigned limit,
+                            store_count_done on_done, void *arg);
 
 #endif

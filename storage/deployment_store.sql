@@ -126,4 +126,4 @@ SELECT deployments_settle($1::integer)
 SELECT ledger_partitions()
 
 -- name: deployment_sweep
-SELECT coalesce(json_object_agg(kind, removed), '{}') FROM history_sweep($1::integer, $2::integer)
+SELECT history_sweep($1, $2::integer, $3::integer)

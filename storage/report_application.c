@@ -221,9 +221,14 @@ static bool is_time(struct str text)
     return clock_parse_rfc3339(text, &ignored, NULL) == ERROR_NONE;
 }
 
+// As PostgreSQL reads it: of zones it knows fewer.
 static void copy_time(json_t *to, const char *to_key, const json_t *from, const char *from_key)
 {
-    if (is_time(json_get_str(from, from_key))) copy_member(to, to_key, from, from_key);
+    int64_t wall_ms;
+    char text[CLOCK_RFC3339_BYTES];
+    if (clock_parse_rfc3339(json_get_str(from, from_key), &wall_ms, NULL) != ERROR_NONE) return;
+    clock_format_rfc3339(wall_ms, text);
+    json_object_set_new(to, to_key, json_string(text));
 }
 
 static json_t *history_entry(const json_t *from)
@@ -276,7 +281,7 @@ static void plan_history(struct report_plan *plan, const struct report *report, 
     params_text(&p, uid);
     params_json(&p, history, MANIFEST_BYTES_MAX, "[]");
     params_text(&p, strbuf_str(&ids));
-    report_plan_add(plan, &statement_deployment_add, &p);
+    report_plan_add_late(plan, STR("deployment"), &statement_deployment_add, &p); // it writes sets of manifests
     strbuf_finish(&ids);
 }
 

@@ -241,6 +241,9 @@ void report_batch_fill(struct report_batch *batch, struct pg_batch *to, const st
     batch->has_skipped = plan.has_skipped;
     for (size_t i = 0; i < plan.step_count; i++)
         pg_batch_add(to, plan.steps[i].statement, plan.steps[i].count, plan.steps[i].params);
+    report_plan_sort_late(&plan);
+    for (size_t i = 0; i < plan.late_count; i++)
+        pg_batch_add(to, plan.late[i].statement, plan.late[i].count, plan.late[i].params);
     report_plan_finish(&plan);
 }
 

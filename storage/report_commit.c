@@ -24,7 +24,8 @@ static void plan_commit(struct report_plan *plan, const struct report *report, s
     params_cut(&p, author, TEXT_MAX);
     params_cut(&p, message, TEXT_MAX);
     params_cut(&p, date, TEXT_MAX);
-    report_plan_add(plan, &statement_commit_put, &p);
+    const char *place = arena_printf(plan->arena, "commit %.*s %.*s", STR_ARG(revision), STR_ARG(repo_url));
+    report_plan_add_late(plan, str_c(place), &statement_commit_put, &p);
 }
 
 static struct str repo_of(const json_t *manifest, size_t index)

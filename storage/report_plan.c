@@ -20,6 +20,7 @@ void report_plan_init(struct report_plan *plan, int64_t now_ms, size_t bytes_max
 void report_plan_finish(struct report_plan *plan)
 {
     mem_free(plan->steps);
+    mem_free(plan->late);
     mem_free(plan->blobs);
     strbuf_finish(&plan->text);
     manifest_packer_destroy(plan->packer);
@@ -40,6 +41,36 @@ int report_plan_add(struct report_plan *plan, const struct pg_statement *stateme
         .params = arena_dup(plan->arena, params->list, params->count * sizeof params->list[0]),
     };
     return (int)plan->step_count++;
+}
+
+void report_plan_add_late(struct report_plan *plan, struct str place, const struct pg_statement *statement,
+                          const struct report_params *params)
+{
+    assert(statement->parameters == params->count);
+    if (plan->late_count == plan->late_capacity) {
+        plan->late_capacity = plan->late_capacity ? plan->late_capacity * 2 : 64;
+        plan->late = mem_realloc(plan->late, plan->late_capacity * sizeof *plan->late);
+    }
+    plan->late[plan->late_count] = (struct report_step){
+        .statement = statement,
+        .count = params->count,
+        .params = arena_dup(plan->arena, params->list, params->count * sizeof params->list[0]),
+        .place = arena_str(plan->arena, place),
+        .number = plan->late_count,
+    };
+    plan->late_count++;
+}
+
+static int compare_late(const void *a, const void *b)
+{
+    const struct report_step *left = a, *right = b;
+    int order = str_compare(left->place, right->place);
+    return order ? order : (left->number > right->number) - (left->number < right->number);
+}
+
+void report_plan_sort_late(struct report_plan *plan)
+{
+    if (plan->late_count) qsort(plan->late, plan->late_count, sizeof *plan->late, compare_late);
 }
 
 struct str report_plan_blob(struct report_plan *plan, struct str text, struct str packed)

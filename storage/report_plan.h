@@ -1,7 +1,7 @@
 // report_plan: the statements that a batch of reports needs, before any of them is sent: reports are looked at one by
-// one, their JSON is let go, and what is left is ordered (position rows first, then blobs, then rows) so that two
-// transactions never wait for each other. For report_store.c and the files that plan one kind of report. Memory is the
-// plan's arena; one thread at a time.
+// one, their JSON is let go, and what is left is ordered (position rows first, then blobs, then rows, then commits and
+// deployments, which runtimes share) so that two transactions never wait for each other. For report_store.c and the
+// files that plan one kind of report. Memory is the plan's arena; one thread at a time.
 #ifndef CULVERT_STORAGE_REPORT_PLAN_H
 #define CULVERT_STORAGE_REPORT_PLAN_H
 
@@ -19,6 +19,8 @@ struct report_step {
     const struct pg_statement *statement;
     size_t count;
     struct pg_param *params;
+    struct str place; // of late ones: among each other
+    size_t number;    // and there
 };
 
 struct report_plan {
@@ -26,6 +28,8 @@ struct report_plan {
     int64_t now_ms;
     struct report_step *steps;
     size_t step_count, step_capacity;
+    struct report_step *late; // behind all others; their answers are of no interest
+    size_t late_count, late_capacity;
     struct manifest_blob *blobs; // unsorted, maybe repeated
     size_t blob_count, blob_capacity;
     struct manifest_packer *packer;
@@ -48,6 +52,11 @@ void report_plan_init(struct report_plan *plan, int64_t now_ms, size_t bytes_max
 void report_plan_finish(struct report_plan *plan);
 // Returns the step's number.
 int report_plan_add(struct report_plan *plan, const struct pg_statement *statement, const struct report_params *params);
+// One that writes to rows that reports of other runtimes may write to, too: it goes behind all others, and before those
+// of a greater place. The place is copied.
+void report_plan_add_late(struct report_plan *plan, struct str place, const struct pg_statement *statement,
+                          const struct report_params *params);
+void report_plan_sort_late(struct report_plan *plan);
 // Stores the text as a blob, unless it is known; the view of its hash lives in the plan. Empty for an empty text.
 // packed: the text as zstd packed it already, or empty; the memory is needed until the plan is finished.
 struct str report_plan_blob(struct report_plan *plan, struct str text, struct str packed);

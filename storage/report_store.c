@@ -176,25 +176,50 @@ struct sweep_call {
     void *arg;
 };
 
+// After pg_batch_slow().
+enum { SWEEP_ANSWER = 1 };
+
 static void on_swept(void *arg, const struct error *err, const struct pg_rows *results, size_t count)
 {
     struct sweep_call *call = arg;
+    struct report_sweep_place next = {0};
+    uint64_t removed = 0, slice = 0;
+    bool has_next = false;
     (void)count;
-    uint64_t removed = 0;
-    if (!err && parse_u64(pg_rows_get(&results[0], 0, 0), 0, INT64_MAX, &removed, NULL) != ERROR_NONE) removed = 0;
-    if (call->on_done) call->on_done(call->arg, err, removed);
+    if (!err) {
+        const struct pg_rows *rows = &results[SWEEP_ANSWER];
+        struct str holder = pg_rows_get(rows, 0, 0);
+        has_next = holder.len > 0 && holder.len < sizeof next.account_id &&
+                   parse_u64(pg_rows_get(rows, 0, 1), 0, UINT16_MAX, &slice, NULL) == ERROR_NONE;
+        if (has_next) snprintf(next.account_id, sizeof next.account_id, "%.*s", STR_ARG(holder));
+        next.slice = (unsigned)slice;
+        if (parse_u64(pg_rows_get(rows, 0, 2), 0, INT64_MAX, &removed, NULL) != ERROR_NONE) removed = 0;
+    }
+    call->on_done(call->arg, err, removed, has_next ? &next : NULL);
     mem_free(call);
 }
 
-void report_store_sweep(struct pg *pg, unsigned limit, unsigned slice, report_store_swept on_done, void *arg)
+void report_store_sweep(struct pg *pg, unsigned limit, const struct report_sweep_place *place,
+                        report_store_swept on_done, void *arg)
 {
-    char number[16], slice_number[16];
+    char number[16], slice[16];
     snprintf(number, sizeof number, "%u", limit);
-    snprintf(slice_number, sizeof slice_number, "%u", slice);
+    snprintf(slice, sizeof slice, "%u", place->slice);
     struct sweep_call *call = mem_alloc(sizeof *call);
     *call = (struct sweep_call){on_done, arg};
     struct pg_batch *batch = pg_batch_create(pg, NULL);
-    pg_batch_add(batch, &statement_report_sweep, 2,
-                 (struct pg_param[]){pg_text(str_c(number)), pg_text(str_c(slice_number))});
+    pg_batch_slow(batch);
+    pg_batch_add(batch, &statement_report_sweep, 3,
+                 (struct pg_param[]){pg_text(str_c(place->account_id)), pg_text(str_c(slice)), pg_text(str_c(number))});
     pg_batch_submit(batch, APPLY_MS, on_swept, call);
+}
+
+void report_store_sweep_tombstones(struct pg *pg, unsigned limit, store_count_done on_done, void *arg)
+{
+    char number[16];
+    snprintf(number, sizeof number, "%u", limit);
+    struct pg_batch *batch = pg_batch_create(pg, NULL);
+    pg_batch_slow(batch);
+    pg_batch_add(batch, &statement_report_sweep_tombstones, 1, (struct pg_param[]){pg_text(str_c(number))});
+    store_submit_number(batch, SWEEP_ANSWER, on_done, arg);
 }

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "storage/pg/pg.h"
 #include "storage/report.h"
+#include "storage/store.h"
 
 // How one report ended.
 enum report_result {
@@ -50,11 +51,18 @@ void report_transaction_destroy(struct report_transaction *transaction);
 void report_store_apply(struct pg *pg, const struct report *reports, size_t count, report_store_done on_done,
                         void *arg);
 
-// Housekeeping for all accounts, now and then, by one replica or several: manifests of a slice, below
-// REPORT_SWEEP_SLICES, that no row names any more, and old tombstones with the first. count: the manifests removed;
-// `limit` of them means that there may be more in that slice.
-enum { REPORT_SWEEP_SLICES = 16 };
-typedef void (*report_store_swept)(void *arg, const struct error *err, uint64_t count);
-void report_store_sweep(struct pg *pg, unsigned limit, unsigned slice, report_store_swept on_done, void *arg);
+// Housekeeping for all accounts, now and then, by one replica or several.
+// Manifests that nothing names any more, an account or a part of it a step, up to `limit` of them. A place of zeros
+// begins; *next is where to go on, NULL: that was all. count: the manifests removed.
+struct report_sweep_place {
+    char account_id[64];
+    unsigned slice; // of its manifests' names; one more than there are is the next account's first
+};
+typedef void (*report_store_swept)(void *arg, const struct error *err, uint64_t count,
+                                   const struct report_sweep_place *next);
+void report_store_sweep(struct pg *pg, unsigned limit, const struct report_sweep_place *place,
+                        report_store_swept on_done, void *arg);
+// Old tombstones; as many as limit means that there may be more.
+void report_store_sweep_tombstones(struct pg *pg, unsigned limit, store_count_done on_done, void *arg);
 
 #endif

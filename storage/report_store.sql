@@ -387,4 +387,7 @@ DELETE FROM resources t
    AND t.epoch < $3::bigint AND t.received_at < now() - interval '1 hour'
 
 -- name: report_sweep
-SELECT reports_sweep($1::integer, $2::integer)
+SELECT holder, slice, removed FROM manifests_sweep($1, $2::integer, $3::integer)
+
+-- name: report_sweep_tombstones
+SELECT tombstones_sweep($1::integer)

@@ -67,6 +67,24 @@ void store_submit_count(struct pg_batch *batch, size_t answer, store_count_done 
     store_submit_count_within(batch, answer, STORE_CHANGE_MS, on_done, arg);
 }
 
+static void on_number(void *arg, const struct error *err, const struct pg_rows *results, size_t count)
+{
+    struct count_call *call = arg;
+    uint64_t number = 0;
+    (void)count;
+    if (!err && parse_u64(pg_rows_get(&results[call->answer], 0, 0), 0, INT64_MAX, &number, NULL) != ERROR_NONE)
+        number = 0;
+    call->on_done(call->arg, err, number);
+    mem_free(call);
+}
+
+void store_submit_number(struct pg_batch *batch, size_t answer, store_count_done on_done, void *arg)
+{
+    struct count_call *call = mem_alloc(sizeof *call);
+    *call = (struct count_call){answer, on_done, arg};
+    pg_batch_submit(batch, STORE_CHANGE_MS, on_number, call);
+}
+
 // ---- pages ---------------------------------------------------------------------------------------------------------
 
 // Above every text in the order of bytes that the columns have: U+10FFFF.

@@ -17,6 +17,9 @@ void store_submit_count(struct pg_batch *batch, size_t answer, store_count_done 
 void store_submit_count_within(struct pg_batch *batch, size_t answer, uint64_t deadline_ms, store_count_done on_done,
                                void *arg);
 
+// count: the number that is the statement's one value.
+void store_submit_number(struct pg_batch *batch, size_t answer, store_count_done on_done, void *arg);
+
 // A page of a list: where it starts and ends, as values for a statement `(keys) > (...) AND (keys) < (...) LIMIT n`.
 struct store_window {
     size_t key_count;

@@ -237,3 +237,35 @@ void database_query(const char *account, const char *sql, char *out, size_t out_
     PQclear(result);
     PQfinish(conn);
 }
+
+struct swept {
+    bool is_done, is_over;
+    enum error_code code;
+    struct report_sweep_place place;
+};
+
+static void on_swept(void *arg, const struct error *err, uint64_t count, const struct report_sweep_place *next)
+{
+    struct swept *swept = arg;
+    swept->is_done = true;
+    swept->code = err ? err->code : ERROR_NONE;
+    (void)count;
+    swept->is_over = !next;
+    if (next) swept->place = *next;
+}
+
+static bool is_swept(void *arg)
+{
+    return ((struct swept *)arg)->is_done;
+}
+
+void database_sweep_manifests(struct database *database)
+{
+    struct swept swept = {0};
+    while (!swept.is_over) {
+        swept.is_done = false;
+        report_store_sweep(database->pg, 1000, &swept.place, on_swept, &swept);
+        database_run_until(database, is_swept, &swept, 20);
+        assert_int_equal(swept.code, ERROR_NONE);
+    }
+}

@@ -54,6 +54,8 @@ uint64_t database_open_session(struct database *database, const char *runtime, c
 void database_close_session(struct database *database, const char *runtime, uint64_t epoch, const char *reason);
 // As the owner with the account's rows in sight: the first column of the first row, or "". For looking behind.
 void database_query(const char *account, const char *sql, char *out, size_t out_bytes);
+// Removes all manifests that nothing names and that are an hour old, of all accounts.
+void database_sweep_manifests(struct database *database);
 void database_run_until(struct database *database, bool (*is_done)(void *arg), void *arg, unsigned seconds);
 
 #endif

@@ -163,13 +163,7 @@ static void a_deployment_knows_what_was_live(void **state)
     // Blobs that only the ledger names stay.
     answer_finish(&answer);
     query(database, "UPDATE manifests SET touched_at = now() - interval '2 hours'");
-    for (unsigned slice = 0; slice < REPORT_SWEEP_SLICES; slice++) {
-        answer_init(&answer, database);
-        report_store_sweep(database->pg, 5000, slice, answer_on_count, &answer);
-        answer_wait(&answer);
-        assert_int_equal(answer.code, ERROR_NONE);
-        answer_finish(&answer);
-    }
+    database_sweep_manifests(database);
     assert_string_equal(query(database,
                               "SELECT count(*) FROM manifest_sets s, unnest(s.sha256s) h LEFT JOIN manifests m "
                               "ON m.sha256 = h WHERE m.sha256 IS NULL"),
@@ -194,6 +188,52 @@ static json_t *list(struct database *database, const char *filter, struct store_
     json_t *nodes = json_incref(answer.nodes);
     answer_finish(&answer);
     return nodes;
+}
+
+// PostgreSQL knows fewer zones than RFC 3339.
+static void a_zone_costs_no_deployment(void **state)
+{
+    struct database *database = database_of(state);
+    make_runtime(database);
+    static const char manifest[] =
+        "{\"metadata\":{\"uid\":\"a\"},\"status\":{\"history\":[{\"id\":1,\"revision\":\"r1\",\"deployedAt\":"
+        "\"2025-12-01T21:00:00+20:00\",\"deployStartedAt\":\"2025-11-30T01:00:00.5-23:59\"}]}}";
+    struct report report = report_of(database, "Application", "shop", 1, manifest);
+    report.uid = STR("a");
+    apply(database, report);
+    assert_string_equal(query(database, "SELECT deployed_at || ' ' || deploy_started_at FROM deployments"),
+                        "2025-12-01 01:00:00+00 2025-12-01 00:59:00.5+00");
+}
+
+// What a set names is there: its manifests are touched with it, and where one was swept meanwhile no set names it.
+static void a_set_names_what_is_there(void **state)
+{
+    struct database *database = database_of(state);
+    make_runtime(database);
+    apply(database, report_of(database, "Deployment", "web", 1, "{\"spec\":{\"n\":1}}"));
+    apply(database, application(database, "a", 2, 1, 1, IN_TIME));
+    static const char settle_sql[] =
+        "UPDATE deployments SET recorded_at = now() - interval '1 minute', is_settled = false";
+    for (int round = 0; round < 2; round++) {
+        query(database, "DELETE FROM manifest_sets");
+        query(database, "UPDATE manifests SET touched_at = now() - interval '2 hours'");
+        if (round) query(database, "DELETE FROM manifests m USING resources r WHERE m.sha256 = r.manifest_sha256");
+        query(database, settle_sql);
+        struct answer answer;
+        do { // others may be writing sets, and deployments of other tests come first
+            answer_init(&answer, database);
+            deployment_store_settle(database->pg, 1000, answer_on_count, &answer);
+            answer_wait(&answer);
+            if (answer.code != ERROR_NONE && answer.code != ERROR_TIMEOUT) fail_msg("%s", answer.text);
+            answer_finish(&answer);
+        } while (strcmp(query(database, "SELECT bool_and(is_settled) FROM deployments"), "t") != 0);
+        assert_string_equal(query(database, "SELECT count(*) FROM manifest_sets"), round ? "0" : "1");
+        if (round == 0)
+            assert_string_equal(query(database,
+                                      "SELECT count(*) FROM manifest_sets s JOIN manifests m ON m.sha256 = ANY "
+                                      "(s.sha256s) WHERE m.touched_at > now() - interval '1 minute'"),
+                                "1");
+    }
 }
 
 static void releases_are_read_page_by_page(void **state)
@@ -260,13 +300,15 @@ static void releases_are_read_page_by_page(void **state)
 
 static void sweep(struct database *database)
 {
-    struct answer answer;
-    answer_init(&answer, database);
     // Other tests' accounts are swept, too: by what the platform keeps, which is longer than any of them look back.
-    deployment_store_sweep(database->pg, 36500, 5000, answer_on_node, &answer);
-    answer_wait(&answer);
-    if (answer.code != ERROR_NONE) fail_msg("%s", answer.text);
-    answer_finish(&answer);
+    for (const char *const *kind = deployment_store_kinds; *kind; kind++) {
+        struct answer answer;
+        answer_init(&answer, database);
+        deployment_store_sweep(database->pg, *kind, 36500, 5000, answer_on_count, &answer);
+        answer_wait(&answer);
+        if (answer.code != ERROR_NONE) fail_msg("%s: %s", *kind, answer.text);
+        answer_finish(&answer);
+    }
 }
 
 static void an_account_keeps_what_it_says(void **state)
@@ -308,10 +350,9 @@ static void an_account_keeps_what_it_says(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_entry_is_there_once),
-        cmocka_unit_test(a_deployment_knows_what_was_live),
-        cmocka_unit_test(releases_are_read_page_by_page),
-        cmocka_unit_test(an_account_keeps_what_it_says),
+        cmocka_unit_test(every_entry_is_there_once),      cmocka_unit_test(a_deployment_knows_what_was_live),
+        cmocka_unit_test(a_zone_costs_no_deployment),     cmocka_unit_test(a_set_names_what_is_there),
+        cmocka_unit_test(releases_are_read_page_by_page), cmocka_unit_test(an_account_keeps_what_it_says),
     };
     return cmocka_run_group_tests(tests, database_setup, database_teardown);
 }

@@ -118,8 +118,10 @@ static void sweep(void)
 {
     PGconn *conn = PQconnectdb(server.app_url);
     static const char *const steps[] = {"SELECT culvert.ledger_partitions()",
-                                        "SELECT * FROM culvert.history_sweep(200, 1000)"};
-    for (size_t i = 0; i < 2; i++) {
+                                        "SELECT culvert.history_sweep('deployments', 200, 1000)",
+                                        "SELECT culvert.history_sweep('kept_deployments', 200, 1000)",
+                                        "SELECT culvert.history_sweep('operations', 200, 1000)"};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         PGresult *result = PQexec(conn, steps[i]);
         if (PQresultStatus(result) != PGRES_TUPLES_OK) fail_msg("%s: %s", steps[i], PQerrorMessage(conn));
         PQclear(result);

@@ -1,5 +1,6 @@
 // Reports over HTTP about one object that come in the wrong order: twice, late, over two connections, from replicas
 // whose clocks differ. What carries no time of its own is ordered by the object itself.
+#include <libpq-fe.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -236,13 +237,81 @@ static void tunnels_do_not_look_at_versions(void **state)
     assert_string_equal(text, "t");
 }
 
+struct waiting {
+    const struct database *database;
+    char sql[160];
+};
+
+static bool is_waiting(void *arg)
+{
+    const struct waiting *waiting = arg;
+    char text[16];
+    database_query(waiting->database->account, waiting->sql, text, sizeof text);
+    return text[0] == 't';
+}
+
+static void take_commit(PGconn *conn, const char *account, const char *revision)
+{
+    const char *values[] = {account, revision};
+    PGresult *result = PQexecParams(conn,
+                                    "INSERT INTO culvert.commits (account_id, revision, repo_url, author) "
+                                    "VALUES ($1, $2, 'git', 'x')",
+                                    2, NULL, values, NULL, NULL, 0);
+    if (PQresultStatus(result) != PGRES_COMMAND_OK) fail_msg("%s", PQerrorMessage(conn));
+    PQclear(result);
+}
+
+// Commits belong to the whole account: whoever waits for one holds none that comes behind it.
+static void commits_are_taken_in_one_order(void **state)
+{
+    struct database *database = database_of(state);
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+    PGconn *holder = PQconnectdb(getenv("CULVERT_TEST_DATABASE_URL"));
+    const char *account = database->account;
+    PQclear(PQexecParams(holder, "SELECT set_config('app.account_id', $1, false)", 1, NULL, &account, NULL, NULL, 0));
+    PQclear(PQexec(holder, "BEGIN"));
+    take_commit(holder, account, "aaa");
+    struct report reports[2];
+    for (int i = 0; i < 2; i++)
+        reports[i] = (struct report){.type = REPORT_OBJECT,
+                                     .source = REPORT_FROM_HTTP,
+                                     .account_id = str_c(account),
+                                     .runtime = STR("prod"),
+                                     .group = STR("apps"),
+                                     .version = STR("v1"),
+                                     .kind = STR("Deployment"),
+                                     .name = i ? STR("second") : STR("first"),
+                                     .repo_url = STR("git"),
+                                     .revision = i ? STR("aaa") : STR("bbb"),
+                                     .commit_author = STR("ann"),
+                                     .observed_at_ms = start_ms(),
+                                     .manifest = STR("{}")};
+    struct answer answer;
+    answer_init(&answer, database);
+    report_store_apply(database->pg, reports, 2, answer_on_reports, &answer);
+    struct waiting waiting = {.database = database};
+    snprintf(waiting.sql, sizeof waiting.sql, "SELECT bool_or(%d = ANY (pg_blocking_pids(pid))) FROM pg_stat_activity",
+             PQbackendPID(holder));
+    database_run_until(database, is_waiting, &waiting, 20);
+    PQclear(PQexec(holder, "SET lock_timeout = '1s'"));
+    take_commit(holder, account, "bbb");
+    PQclear(PQexec(holder, "COMMIT"));
+    PQfinish(holder);
+    answer_wait(&answer);
+    if (answer.code != ERROR_NONE) fail_msg("%s", answer.text);
+    char text[64];
+    database_query(account, "SELECT string_agg(revision || author, ' ' ORDER BY revision) FROM commits", text,
+                   sizeof text);
+    assert_string_equal(text, "aaaann bbbann");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(resources_by_version),
-        cmocka_unit_test(applications_by_version),
-        cmocka_unit_test(late_words_enrich_nothing),
-        cmocka_unit_test(tunnels_do_not_look_at_versions),
+        cmocka_unit_test(resources_by_version),           cmocka_unit_test(applications_by_version),
+        cmocka_unit_test(late_words_enrich_nothing),      cmocka_unit_test(tunnels_do_not_look_at_versions),
+        cmocka_unit_test(commits_are_taken_in_one_order),
     };
     return cmocka_run_group_tests(tests, database_setup, database_teardown);
 }

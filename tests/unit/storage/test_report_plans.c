@@ -185,6 +185,8 @@ static void a_report_reads_its_own_rows(void **state)
     run(owner, "INSERT INTO accounts (account_id, name) VALUES ('" ACCOUNT "', 'one')");
     run(owner, "INSERT INTO runtimes (account_id, runtime, runtime_id) VALUES ('" ACCOUNT "', 'prod', 'x')");
     run(owner, "INSERT INTO report_positions (account_id, runtime) VALUES ('" ACCOUNT "', 'prod')");
+    run(owner, "INSERT INTO manifests (account_id, sha256, encoding, plain_bytes, content)"
+               " VALUES ('" ACCOUNT "', sha256('m'), 0, 1, 'm')");
     fill(1, 1);
     report_one(1);
     fill(2, 3000);

@@ -445,42 +445,40 @@ static void large_batches_leave_the_loop_and_come_back(void **state)
     mem_free(second);
 }
 
-// All slices; how many manifests went.
-static uint64_t sweep(struct database *database)
-{
-    uint64_t removed = 0;
-    for (unsigned slice = 0; slice < REPORT_SWEEP_SLICES; slice++) {
-        struct answer answer;
-        answer_init(&answer, database);
-        report_store_sweep(database->pg, 1000, slice, answer_on_count, &answer);
-        answer_wait(&answer);
-        assert_int_equal(answer.code, ERROR_NONE);
-        removed += answer.count;
-        answer_finish(&answer);
-    }
-    return removed;
-}
-
 static void the_sweep_takes_what_nothing_names(void **state)
 {
     struct database *database = database_of(state);
     char id[ID_UUID_BYTES];
     database_make_runtime(database, "prod", id);
     assert_int_equal(apply_one(database, object_report(database, "web", 1, 1, "{\"n\":1}")), REPORT_APPLIED);
-    for (char number = 'a'; number < 'a' + 20; number++) { // so that there are some in most slices
+    for (char number = 'a'; number < 'a' + 20; number++) {
         char manifest[] = "{\"n\":\"?\"}";
         manifest[6] = number;
         struct report report = object_report(database, "web", 1, 2 + (uint64_t)(number - 'a'), manifest);
         assert_int_equal(apply_one(database, report), REPORT_APPLIED);
     }
-    sweep(database);
+    database_sweep_manifests(database);
     assert_string_equal(query(database, "SELECT count(*) FROM manifests"), "21"); // too young
     query(database, "UPDATE manifests SET touched_at = now() - interval '2 hours'");
-    assert_true(sweep(database) >= 20);
+    database_sweep_manifests(database);
     assert_string_equal(query(database, "SELECT count(*) FROM manifests m JOIN resources r ON r.manifest_sha256 = "
                                         "m.sha256"),
                         "1");
     assert_string_equal(query(database, "SELECT count(*) FROM manifests"), "1");
+    // A tombstone is kept for a week.
+    struct report gone = object_report(database, "web", 1, 99, "");
+    gone.type = REPORT_DELETED;
+    assert_int_equal(apply_one(database, gone), REPORT_APPLIED);
+    for (int round = 0; round < 2; round++) {
+        struct answer answer;
+        answer_init(&answer, database);
+        report_store_sweep_tombstones(database->pg, 1000, answer_on_count, &answer);
+        answer_wait(&answer);
+        assert_int_equal(answer.code, ERROR_NONE);
+        answer_finish(&answer);
+        assert_string_equal(query(database, "SELECT count(*) FROM resources"), round ? "0" : "1");
+        query(database, "UPDATE resources SET received_at = now() - interval '8 days'");
+    }
 }
 
 // ---- hostile manifests
