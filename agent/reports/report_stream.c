@@ -17,6 +17,7 @@ struct report_stream {
     char *clusters[CLUSTERS_MAX];
     size_t cluster_count;
     uint64_t acknowledged;              // the highest
+    uint64_t last_awaited;              // the last record that will be
     uint64_t waits_for, waits_since_ms; // a record that is not, and since when; 0: all are
     bool hello_written, begin_wanted, in_snapshot, full, failed;
 };
@@ -83,7 +84,10 @@ static bool emit(struct report_stream *stream, struct wire_report *record, const
         return false;
     }
     *stream->options.sequence = record->sequence;
-    if (!stream->waits_for) {
+    // These two are answered in another way, or not at all.
+    bool is_awaited = record->type != WIRE_REPORT_HELLO && record->type != WIRE_REPORT_DIGEST;
+    if (is_awaited) stream->last_awaited = record->sequence;
+    if (is_awaited && !stream->waits_for) {
         stream->waits_for = record->sequence;
         stream->waits_since_ms = clock_mono_ms();
     }
@@ -233,7 +237,7 @@ static void note_acknowledged(struct report_stream *stream, uint64_t sequence)
 {
     if (sequence > stream->acknowledged) stream->acknowledged = sequence;
     if (stream->acknowledged < stream->waits_for) return;
-    uint64_t last = *stream->options.sequence;
+    uint64_t last = stream->last_awaited;
     stream->waits_for = stream->acknowledged < last ? last : 0;
     stream->waits_since_ms = clock_mono_ms();
 }
