@@ -65,7 +65,8 @@ static enum error_code create_reporter(struct agent *agent, struct loop *loop, s
         .namespaces = config->reporter_namespaces,
         .state_folder = config->reporter_state_dir,
         .clusters = config->reporter_clusters,
-        .outbox = {.burst = (unsigned)config->reporter_object_burst,
+        .outbox = {.objects_max = (size_t)config->reporter_objects_max,
+                   .burst = (unsigned)config->reporter_object_burst,
                    .interval_ms = (uint64_t)config->reporter_object_interval_ms,
                    .changes_per_second = (unsigned)config->reporter_changes_per_second},
     };

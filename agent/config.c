@@ -87,6 +87,15 @@ static const struct config_entry reporter_entries[] = {
      .offset = FIELD(reporter_clusters),
      .def = "false",
      .help = "Read Argo CD's cluster Secrets for the names and addresses of its clusters."},
+    {.name = "reporter.objects_max",
+     .type = CONFIG_INT,
+     .offset = FIELD(reporter_objects_max),
+     .def = "200000",
+     .min = 1000,
+     .max = 10000000,
+     .help = "Objects that are reported; some 1 KB of memory each. Beyond it new ones are left out, what is shown "
+             "counts as "
+             "outdated, and nothing is deleted for being absent."},
     {.name = "reporter.object_burst",
      .type = CONFIG_INT,
      .offset = FIELD(reporter_object_burst),

@@ -30,7 +30,7 @@ struct agent_config {
     char *reporter_namespaces; // comma-separated; empty: all
     char *reporter_state_dir;  // empty: nothing is kept
     bool reporter_clusters;
-    int64_t reporter_object_burst, reporter_object_interval_ms, reporter_changes_per_second;
+    int64_t reporter_objects_max, reporter_object_burst, reporter_object_interval_ms, reporter_changes_per_second;
     char *admin_listen; // empty: no listener
     int64_t shutdown_deadline_ms;
     char *log_level;

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-enum { TIERS = 4, TIER_NAMED = 1, PATIENCE_RESTARTS = 3 };
+enum { TIERS = 4, TIER_NAMED = 1, PATIENCE_RESTARTS = 3, RELIST_MS = 60000 };
 
 // Kinds that need no discovery and no application that names them.
 static const struct {
@@ -32,6 +32,8 @@ struct source {
     struct watch *watch;
     char *ns; // NULL: all
     uint64_t generation, restarts_before;
+    bool relist_due;       // contents are missing that could not be fetched
+    uint64_t relist_at_ms; // not before
 };
 
 struct kind_watch {
@@ -87,9 +89,8 @@ static void on_fetch_failed(void *arg, const struct inventory_resource *resource
 {
     struct kind_watch *kind_watch = resource->kind->user;
     (void)arg;
-    // A list that is under way tells all the same.
     for (size_t i = 0; kind_watch && i < kind_watch->source_count; i++)
-        if (watch_is_listed(kind_watch->sources[i].watch)) watch_relist(kind_watch->sources[i].watch);
+        kind_watch->sources[i].relist_due = true;
 }
 
 static char *path_of(void *arg, const struct inventory_resource *resource)
@@ -131,8 +132,8 @@ static void on_listed(void *arg, struct watch *watch, int status)
 {
     struct source *source = arg;
     const struct inventory_kind *kind = source->owner->kind;
-    // That a kind may not be read does not make its objects go away.
-    if (status != 403)
+    // That they cannot be read does not make objects go away.
+    if (status != 403 && !watch_is_partial(watch))
         inventory_sweep(source->owner->collector->inventory, source->owner->kind, source->ns, source->generation);
     if (status == 200)
         log_debug("collector", "listed", log_c("kind", kind->kind), log_c("group", kind->group),
@@ -257,7 +258,8 @@ static bool is_listed(const struct kind_watch *kind_watch)
 static bool is_unread(const struct kind_watch *kind_watch)
 {
     for (size_t i = 0; i < kind_watch->source_count; i++)
-        if (watch_is_forbidden(kind_watch->sources[i].watch)) return true;
+        if (watch_is_forbidden(kind_watch->sources[i].watch) || watch_is_partial(kind_watch->sources[i].watch))
+            return true;
     return false;
 }
 
@@ -284,6 +286,18 @@ static bool lists_are_complete(const struct collector *collector)
     return true;
 }
 
+// A list that is under way tells all the same. Where contents can never be fetched, lists must not follow each other.
+static void tick_source(struct source *source, uint64_t now_ms)
+{
+    if (!watch_is_listed(source->watch) || watch_is_forbidden(source->watch)) source->relist_due = false;
+    if (source->relist_due && now_ms >= source->relist_at_ms) {
+        source->relist_due = false;
+        source->relist_at_ms = now_ms + RELIST_MS;
+        watch_relist(source->watch);
+    }
+    watch_tick(source->watch, now_ms);
+}
+
 void collector_tick(struct collector *collector, uint64_t now_ms)
 {
     follow_kinds(collector);
@@ -293,7 +307,7 @@ void collector_tick(struct collector *collector, uint64_t now_ms)
             if (kind_watch->tier != tier) continue;
             if (!kind_watch->plural) discover(kind_watch, now_ms);
             for (size_t i = 0; i < kind_watch->source_count; i++)
-                watch_tick(kind_watch->sources[i].watch, now_ms);
+                tick_source(&kind_watch->sources[i], now_ms);
             held = held || holds_tier(kind_watch);
         }
         // What applications name is only known when they are listed.
@@ -350,7 +364,7 @@ struct collector *collector_create(const struct collector_options *options, stru
     struct collector *collector = mem_zalloc(sizeof *collector);
     collector->options = *options;
     collector->options.namespaces = NULL;
-    collector->inventory = inventory_create(&inventory_events, collector);
+    collector->inventory = inventory_create(&inventory_events, collector, options->resources_max);
     collector->discovery = discovery_create(options->client);
     collector->fetches = fetches_create(&(struct fetches_options){.client = options->client,
                                                                   .path_of = path_of,
@@ -448,6 +462,11 @@ size_t collector_kind_count(const struct collector *collector)
     for (const struct kind_watch *kind_watch = collector->kinds; kind_watch; kind_watch = kind_watch->next)
         count += kind_watch->plural != NULL;
     return count;
+}
+
+uint64_t collector_left_out(const struct collector *collector)
+{
+    return inventory_left_out(collector->inventory);
 }
 
 uint64_t collector_restarts(const struct collector *collector)

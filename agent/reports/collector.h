@@ -30,6 +30,7 @@ struct collector_options {
     // Of the watches, see watch.h; 0: their defaults.
     uint64_t watch_seconds, silence_ms, absent_retry_ms;
     unsigned page_limit;
+    size_t resources_max; // of the inventory
 };
 
 enum { COLLECTOR_NAMESPACES_MAX = 64 };
@@ -48,11 +49,12 @@ bool collector_is_complete(const struct collector *collector);
 size_t collector_application_count(const struct collector *collector);
 size_t collector_resource_count(const struct collector *collector);
 size_t collector_kind_count(const struct collector *collector);
+uint64_t collector_left_out(const struct collector *collector); // how often something found no room in the inventory
 uint64_t collector_restarts(const struct collector *collector); // of watches, since it was made
 // Whether the cluster holds this object, as far as is known, and it is to be reported.
 bool collector_reports(const struct collector *collector, struct str group, struct str kind, struct str ns,
                        struct str name);
-// Kinds of which nothing can be concluded because they, or some namespace of them, may not be read: a line
+// Kinds of which nothing can be concluded because they, or some namespace or object of them, cannot be read: a line
 // "<group>/<kind>" each.
 void collector_unread(const struct collector *collector, struct strbuf *out);
 // For how long some of the cluster that ought to be seen has not been: a watch is without its API server, or was

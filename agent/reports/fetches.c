@@ -111,11 +111,11 @@ static void on_fetched(void *arg, int status, json_t *value, const struct error 
         if (resource->uid) fetches->options.on_fetched(fetches->options.arg, resource, value);
         return;
     }
-    // 404: the watch will say so, too. 403: there is a watch without the right to get; nothing can be done.
+    // 404: the watch will say so, too. 403: there is a watch without the right to get; a list has the content, too.
     bool is_final = status == 404 || status == 403;
     if (is_final || resource->attempts >= ATTEMPTS_MAX) {
         log_debug("collector", "not_fetched", log_int("status", status), log_c("error", err ? err->text : ""));
-        if (!is_final) fetches->options.on_failed(fetches->options.arg, resource);
+        if (status != 404) fetches->options.on_failed(fetches->options.arg, resource);
         return;
     }
     unsigned attempts = resource->attempts + 1;

@@ -4,7 +4,6 @@
 
 #include "agent/reports/key_table.h"
 #include "base/json.h"
-#include "base/log.h"
 #include "base/mem.h"
 
 enum { CLAIMS_MAX = 20000, DEPTH_MAX = 8 };
@@ -27,16 +26,18 @@ struct inventory {
     struct key_table *by_owner;     // first of the siblings, by the owner's uid
     struct key_table *applications; // by ns/name
     uint64_t round;                 // of reading an application's resources
-    bool full_logged;
+    size_t resources_max;
+    uint64_t left_out;
 };
 
 // ---- life ----------------------------------------------------------------------------------------------------
 
-struct inventory *inventory_create(const struct inventory_events *events, void *arg)
+struct inventory *inventory_create(const struct inventory_events *events, void *arg, size_t resources_max)
 {
     struct inventory *inventory = mem_zalloc(sizeof *inventory);
     inventory->events = events;
     inventory->arg = arg;
+    inventory->resources_max = resources_max ? resources_max : INVENTORY_RESOURCES_MAX;
     inventory->kinds = key_table_create();
     inventory->resources = key_table_create();
     inventory->by_uid = key_table_create();
@@ -124,11 +125,8 @@ static struct inventory_resource *resource_of(struct inventory *inventory, struc
 {
     char *key = resource_key(kind, ns, name);
     struct inventory_resource *resource = key_table_get(inventory->resources, str_c(key));
-    bool full = key_table_count(inventory->resources) >= INVENTORY_RESOURCES_MAX;
-    if (!resource && full && !inventory->full_logged) {
-        inventory->full_logged = true;
-        log_error("inventory", "too_many_objects", log_uint("limit", INVENTORY_RESOURCES_MAX));
-    }
+    bool full = key_table_count(inventory->resources) >= inventory->resources_max;
+    if (!resource && full) inventory->left_out++;
     if (resource || full) {
         mem_free(key);
         return resource;
@@ -333,6 +331,7 @@ static void take_entry(struct inventory *inventory, struct inventory_application
         if (!is_path_word(words[i])) return;
     if (!version.len || !kind_name.len || !name.len) return;
     struct inventory_kind *kind = inventory_kind_of(inventory, group, version, kind_name);
+    if (!kind) inventory->left_out++;
     struct inventory_resource *resource = kind ? resource_of(inventory, kind, ns, name) : NULL;
     if (!resource) return;
     claim(application, resource, inventory->round);
@@ -357,7 +356,10 @@ static void set_claims(struct inventory *inventory, struct inventory_application
 {
     struct inventory_resource **old = application->claims;
     size_t old_count = application->claim_count, count = json_array_size(entries);
-    if (count > CLAIMS_MAX) count = CLAIMS_MAX;
+    if (count > CLAIMS_MAX) {
+        inventory->left_out += count - CLAIMS_MAX;
+        count = CLAIMS_MAX;
+    }
     application->claims = mem_array(count + 1, sizeof *application->claims);
     application->claim_count = 0;
     inventory->round++;
@@ -472,6 +474,11 @@ struct str inventory_application_name(const struct inventory_resource *resource)
 size_t inventory_application_count(const struct inventory *inventory)
 {
     return key_table_count(inventory->applications);
+}
+
+uint64_t inventory_left_out(const struct inventory *inventory)
+{
+    return inventory->left_out;
 }
 
 size_t inventory_count(const struct inventory *inventory)

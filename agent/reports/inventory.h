@@ -13,7 +13,7 @@
 
 struct inventory;
 
-enum { INVENTORY_RESOURCES_MAX = 500000, INVENTORY_KINDS_MAX = 200 };
+enum { INVENTORY_RESOURCES_MAX = 500000, INVENTORY_KINDS_MAX = 200 }; // the first: by default
 
 // One group and kind. Lives as long as the inventory.
 struct inventory_kind {
@@ -54,7 +54,8 @@ struct inventory_events {
     void (*on_forget)(void *arg, struct inventory_resource *resource);
 };
 
-struct inventory *inventory_create(const struct inventory_events *events, void *arg);
+// resources_max: of all that is seen, reported or not; 0: the default.
+struct inventory *inventory_create(const struct inventory_events *events, void *arg, size_t resources_max);
 void inventory_destroy(struct inventory *inventory); // NULL is fine; no callbacks
 
 // Finds or makes; NULL at the limit.
@@ -75,5 +76,7 @@ struct str inventory_application_ns(const struct inventory_resource *resource);
 struct str inventory_application_name(const struct inventory_resource *resource);
 size_t inventory_application_count(const struct inventory *inventory);
 size_t inventory_count(const struct inventory *inventory);
+// How often something found no room: an object, a kind, an entry of an application's resources.
+uint64_t inventory_left_out(const struct inventory *inventory);
 
 #endif

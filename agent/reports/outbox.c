@@ -20,6 +20,7 @@ struct outbox {
     size_t bytes;
     size_t told;
     size_t untold; // queued, alive and not told since the mark
+    size_t wanted; // by the platform, and not acknowledged
     enum outbox_mode mode;
     struct digest_tree tree;
     unsigned tokens; // for changes of all objects together
@@ -88,6 +89,12 @@ static void set_counted(struct outbox *outbox, struct outbox_slot *slot, bool co
     slot->counted = counted;
 }
 
+static void set_wanted(struct outbox *outbox, struct outbox_slot *slot, bool wanted)
+{
+    outbox->wanted = outbox->wanted - slot->wanted + wanted;
+    slot->wanted = wanted;
+}
+
 static struct str copy(struct str s)
 {
     return str_of(mem_strndup(s.at ? s.at : "", s.len), s.len);
@@ -124,6 +131,7 @@ static void slot_free(struct outbox *outbox, struct outbox_slot *slot)
 {
     set_state(outbox, slot, OUTBOX_IDLE, false, false);
     set_counted(outbox, slot, false);
+    set_wanted(outbox, slot, false);
     drop_manifest(outbox, slot);
     struct outbox_object *o = &slot->object;
     struct str *texts[] = {&o->group,       &o->version,      &o->kind,           &o->ns,
@@ -180,7 +188,9 @@ void outbox_mark(struct outbox *outbox)
 {
     size_t cursor = 0;
     for (struct outbox_slot *slot; (slot = key_table_next(outbox->slots, &cursor, NULL));) {
-        slot->listed = slot->unsure = false;
+        // What was refused goes out again, too: it has to be named for its row to stay.
+        slot->listed = slot->unsure = slot->refused = false;
+        set_wanted(outbox, slot, false);
         set_state(outbox, slot, slot->state, slot->deleted, false);
     }
     outbox->mode = OUTBOX_TELLS;
@@ -194,6 +204,7 @@ void outbox_pause(struct outbox *outbox)
         bool again = slot->state == OUTBOX_IN_FLIGHT && slot->deleted;
         bool idle = slot->state == OUTBOX_IN_FLIGHT && !slot->deleted;
         if (slot->told || idle) slot->unsure = true;
+        set_wanted(outbox, slot, false);
         set_state(outbox, slot, again ? OUTBOX_QUEUED : idle ? OUTBOX_IDLE : slot->state, slot->deleted, false);
     }
     outbox->mode = OUTBOX_CLOSED;
@@ -407,6 +418,13 @@ void outbox_written(struct outbox *outbox, struct outbox_slot *slot, uint64_t se
     set_state(outbox, slot, OUTBOX_IN_FLIGHT, slot->deleted, !slot->deleted);
 }
 
+// What was written of it has been answered.
+static void settle_slot(struct outbox *outbox, struct outbox_slot *slot, bool told)
+{
+    set_wanted(outbox, slot, false);
+    set_state(outbox, slot, OUTBOX_IDLE, false, told);
+}
+
 void outbox_acknowledge(struct outbox *outbox, uint64_t sequence)
 {
     while (outbox->in_flight.first && outbox->in_flight.first->sequence <= sequence) {
@@ -414,7 +432,7 @@ void outbox_acknowledge(struct outbox *outbox, uint64_t sequence)
         if (slot->deleted)
             slot_forget(outbox, slot);
         else
-            set_state(outbox, slot, OUTBOX_IDLE, false, slot->told);
+            settle_slot(outbox, slot, slot->told);
     }
 }
 
@@ -427,7 +445,7 @@ void outbox_refuse(struct outbox *outbox, uint64_t sequence)
             return;
         }
         slot->refused = true;
-        set_state(outbox, slot, OUTBOX_IDLE, false, false);
+        settle_slot(outbox, slot, false);
         return;
     }
 }
@@ -461,6 +479,7 @@ size_t outbox_settle(struct outbox *outbox, const uint8_t (*keys)[DIGEST_KEY_BYT
         if (!on_its_way && count && bsearch(slot->entry, keys, count, sizeof *keys, compare_keys)) {
             slot->refused = false;
             slot->heard_of = true;
+            set_wanted(outbox, slot, true);
             on_wanted(arg, slot);
             wanted++;
         } else if (!on_its_way) {
@@ -505,6 +524,11 @@ uint64_t outbox_coalesced(const struct outbox *outbox)
 size_t outbox_told(const struct outbox *outbox)
 {
     return outbox->told;
+}
+
+size_t outbox_wanted(const struct outbox *outbox)
+{
+    return outbox->wanted;
 }
 
 bool outbox_has_untold(const struct outbox *outbox)

@@ -61,6 +61,7 @@ struct outbox_slot {
     bool unsure;       // the platform may have it: nothing is queued, the next exchange of digests will tell
     bool heard_of;     // the platform may have some state of it: gone, it needs a tombstone
     bool counted;      // its entry is in the tree
+    bool wanted;       // the platform found out that it has something else, or nothing, and was not told yet
     uint8_t entry[DIGEST_ENTRY_BYTES];
     bool listed;           // seen by the running snapshot
     uint64_t queued_at_ms; // monotonic
@@ -79,7 +80,7 @@ void outbox_clear(struct outbox *outbox);
 // The stream is gone: what was on its way may or may not have arrived. What is queued stays so. Mode: CLOSED.
 void outbox_pause(struct outbox *outbox);
 void outbox_set_mode(struct outbox *outbox, enum outbox_mode mode);
-// A snapshot begins: nothing counts as told or listed any more; every object is expected to be put again.
+// A snapshot begins: nothing counts as told, refused or listed any more; every object is expected to be put again.
 void outbox_mark(struct outbox *outbox);
 
 enum outbox_put {
@@ -125,6 +126,7 @@ size_t outbox_bytes(const struct outbox *outbox);       // retained manifests
 uint64_t outbox_slowed(const struct outbox *outbox);    // changes ever that had to wait for a token of their object
 uint64_t outbox_coalesced(const struct outbox *outbox); // states ever that a newer one replaced before they were told
 size_t outbox_told(const struct outbox *outbox);        // objects the platform holds since the mark
+size_t outbox_wanted(const struct outbox *outbox);      // objects that an exchange found and that are not acknowledged
 // Is there an object that lives, was not refused and has not been written since the mark?
 bool outbox_has_untold(const struct outbox *outbox);
 bool outbox_is_full(const struct outbox *outbox);

@@ -21,6 +21,7 @@ enum {
     RESYNC_BASE_MS = 1000,
     RESYNC_CAP_MS = 300000,
     QUIET_RESYNC_MS = 600000,
+    LIMIT_RETRY_MS = 600000,
     KEEP_MS = 600000,       // without a stream the cluster is still watched for so long
     HURRY_MS = 5000,        // a stream that is never quiet is compared all the same
     UNANSWERED_MS = 120000, // then the platform is asked anew
@@ -28,7 +29,7 @@ enum {
 };
 
 struct reporter_metrics {
-    struct metric *objects, *bytes, *restarts, *lag, *unchanged, *differences, *full, *slowed, *coalesced;
+    struct metric *objects, *bytes, *restarts, *lag, *unchanged, *differences, *full, *slowed, *coalesced, *left_out;
 };
 
 // Stream, its exchange of digests and clusters are made when a stream opens and die when it closes. Collector and
@@ -52,10 +53,15 @@ struct reporter {
     uint64_t resync_at_ms, snapshot_at_ms; // 0: none
     uint64_t gap_since_ms;                 // there was no stream, and nothing has made up for it yet; 0: none
     bool to_compare;                       // once the lists are complete
+    bool compares_again;                   // what the platform wanted is being told
     uint64_t opened_at_ms, closed_at_ms, asked_at_ms;
     size_t fetched; // of what the platform wanted
     bool held_back; // the outbox was full: watches wait
-    uint64_t restarts_counted, slowed_counted, coalesced_counted;
+    uint64_t restarts_counted, slowed_counted, coalesced_counted, left_out_counted;
+    // Objects that found no room: in the outbox, ever; of these and the collector's, before the lists that are held
+    // now.
+    uint64_t refused, left_out_before;
+    uint64_t cut_since_ms, list_again_at_ms; // something is left out; 0: nothing
     uv_timer_t tick, turn;
     int handles;
     struct reporter_metrics metrics;
@@ -97,8 +103,7 @@ static void on_report(void *arg, const struct inventory_resource *resource, json
     out.manifest = str_of(text, len);
     enum outbox_put put = outbox_put(reporter->outbox, &out, clock_mono_ms());
     mem_free(text);
-    if (put == OUTBOX_PUT_REFUSED)
-        log_error("reporter", "outbox_full", log_uint("objects", outbox_count(reporter->outbox)));
+    if (put == OUTBOX_PUT_REFUSED) reporter->refused++;
     if (put == OUTBOX_PUT_QUEUED) request_turn(reporter);
 }
 
@@ -145,6 +150,40 @@ static void cluster_counts(void *arg, size_t *out_applications, size_t *out_reso
     *out_kinds = collector_kind_count(reporter->collector);
 }
 
+// ---- limits ------------------------------------------------------------------------------------------------------
+
+static uint64_t left_out(const struct reporter *reporter)
+{
+    return reporter->refused + collector_left_out(reporter->collector);
+}
+
+// What found no room is in no digest and no snapshot, so that nothing may be concluded from these.
+static bool is_whole(const struct reporter *reporter)
+{
+    return collector_is_complete(reporter->collector) && left_out(reporter) == reporter->left_out_before;
+}
+
+static void follow_limits(struct reporter *reporter, uint64_t now_ms)
+{
+    uint64_t count = left_out(reporter);
+    if (count > reporter->left_out_counted) metric_add(reporter->metrics.left_out, count - reporter->left_out_counted);
+    reporter->left_out_counted = count;
+    uint64_t wait_ms = reporter->options.limit_retry_ms ? reporter->options.limit_retry_ms : LIMIT_RETRY_MS;
+    if (count == reporter->left_out_before) {
+        if (reporter->cut_since_ms && is_whole(reporter)) reporter->cut_since_ms = 0;
+    } else if (!reporter->cut_since_ms || !reporter->list_again_at_ms) {
+        log_error("reporter", "too_many_objects", log_uint("left_out", count - reporter->left_out_before),
+                  log_uint("objects", outbox_count(reporter->outbox)));
+        if (!reporter->cut_since_ms) reporter->cut_since_ms = now_ms;
+        reporter->list_again_at_ms = now_ms + wait_ms;
+    } else if (now_ms >= reporter->list_again_at_ms) {
+        // Others may have gone meanwhile.
+        reporter->left_out_before = count;
+        reporter->list_again_at_ms = 0;
+        collector_relist(reporter->collector);
+    }
+}
+
 // ---- the stream ----------------------------------------------------------------------------------------------
 
 static void show_metrics(struct reporter *reporter)
@@ -169,7 +208,7 @@ static void on_turn(uv_timer_t *timer)
     if (!reporter->stream) return;
     bool was_in_snapshot = report_stream_in_snapshot(reporter->stream);
     uint64_t wait_ms = 0;
-    report_stream_pump(reporter->stream, collector_is_complete(reporter->collector), clock_mono_ms(), &wait_ms);
+    report_stream_pump(reporter->stream, is_whole(reporter), clock_mono_ms(), &wait_ms);
     if (!reporter->stream) return; // the sink ended it
     if (was_in_snapshot && !report_stream_in_snapshot(reporter->stream)) {
         reporter->snapshot_at_ms = clock_mono_ms();
@@ -193,7 +232,7 @@ static void request_turn(struct reporter *reporter)
 static void begin_snapshot(struct reporter *reporter)
 {
     reporter->resync_at_ms = 0;
-    reporter->to_compare = false;
+    reporter->to_compare = reporter->compares_again = false;
     if (reporter->digests) resync_stop(reporter->digests);
     report_stream_begin_snapshot(reporter->stream);
     collector_relist(reporter->collector);
@@ -206,8 +245,10 @@ static void let_go(struct reporter *reporter);
 static bool may_compare(const struct reporter *reporter, uint64_t now_ms)
 {
     if (!reporter->to_compare || resync_is_asking(reporter->digests) || now_ms < reporter->resync_at_ms) return false;
-    if (!collector_is_complete(reporter->collector)) return false;
+    if (!is_whole(reporter)) return false;
     bool quiet = outbox_queued(reporter->outbox) == 0 && outbox_in_flight(reporter->outbox) == 0;
+    if (reporter->compares_again && outbox_wanted(reporter->outbox))
+        return now_ms >= reporter->asked_at_ms + UNANSWERED_MS;
     return quiet || now_ms >= reporter->opened_at_ms + HURRY_MS;
 }
 
@@ -237,6 +278,7 @@ static void on_tick(uv_timer_t *timer)
         in_snapshot = true;
     }
     collector_tick(reporter->collector, now_ms);
+    follow_limits(reporter, now_ms);
     if (reporter->clusters) cluster_report_tick(reporter->clusters, now_ms);
     if (reporter->digests) compare(reporter, now_ms);
     show_metrics(reporter);
@@ -255,13 +297,22 @@ static void on_wanted(void *arg, const struct outbox_slot *slot)
         collector_fetch(reporter->collector, object->group, object->kind, object->ns, object->name);
 }
 
-static void on_settled(void *arg, size_t wanted)
+// What was found to be outdated is told first, and then it is compared again: only when nothing is missing any more, or
+// only what changed meanwhile, the gap has been made up for.
+static void on_settled(void *arg, size_t differs, size_t wanted)
 {
     struct reporter *reporter = arg;
-    reporter->to_compare = false;
-    reporter->gap_since_ms = 0;
-    backoff_reset(&reporter->resync);
-    metric_add(wanted ? reporter->metrics.differences : reporter->metrics.unchanged, 1);
+    uint64_t now_ms = clock_mono_ms();
+    bool is_over = differs == 0 || (reporter->compares_again && wanted == 0);
+    if (!reporter->compares_again) metric_add(differs ? reporter->metrics.differences : reporter->metrics.unchanged, 1);
+    if (is_over) {
+        reporter->gap_since_ms = 0;
+        backoff_reset(&reporter->resync);
+    } else {
+        if (!reporter->gap_since_ms) reporter->gap_since_ms = now_ms;
+        if (reporter->compares_again) reporter->resync_at_ms = now_ms + backoff_next_ms(&reporter->resync);
+    }
+    reporter->to_compare = reporter->compares_again = !is_over;
     log_info("reporter", "compared", log_uint("objects", outbox_count(reporter->outbox)), log_uint("wanted", wanted));
     if (wanted > FETCHED_MAX) collector_relist(reporter->collector);
 }
@@ -308,6 +359,8 @@ static void let_go(struct reporter *reporter)
     outbox_clear(reporter->outbox);
     reporter->held_back = false;
     reporter->restarts_counted = 0;
+    reporter->refused = reporter->left_out_before = reporter->left_out_counted = 0;
+    reporter->cut_since_ms = reporter->list_again_at_ms = 0;
     show_metrics(reporter);
 }
 
@@ -324,7 +377,7 @@ void reporter_stream_closed(struct reporter *reporter)
     reporter->stream = NULL;
     reporter->digests = NULL;
     reporter->tunnel_stream = NULL;
-    reporter->to_compare = false;
+    reporter->to_compare = reporter->compares_again = false;
     reporter->resync_at_ms = 0;
     reporter->closed_at_ms = clock_mono_ms();
     if (!keep) {
@@ -333,6 +386,13 @@ void reporter_stream_closed(struct reporter *reporter)
     }
     outbox_pause(reporter->outbox);
     show_metrics(reporter);
+}
+
+// Much is seen that is not reported: the Pods of others above all.
+static size_t resources_max(const struct reporter_options *options)
+{
+    size_t most = options->outbox.objects_max * 5 / 2;
+    return most > INVENTORY_RESOURCES_MAX ? most : INVENTORY_RESOURCES_MAX;
 }
 
 static enum error_code open_collector(struct reporter *reporter, struct error *err)
@@ -345,7 +405,8 @@ static enum error_code open_collector(struct reporter *reporter, struct error *e
                                                                        .watch_seconds = o->watch_seconds,
                                                                        .silence_ms = o->silence_ms,
                                                                        .absent_retry_ms = o->absent_retry_ms,
-                                                                       .page_limit = o->page_limit},
+                                                                       .page_limit = o->page_limit,
+                                                                       .resources_max = resources_max(o)},
                                            err);
     return reporter->collector ? ERROR_NONE : err->code;
 }
@@ -443,6 +504,9 @@ static void make_metrics(struct reporter_metrics *metrics)
     metrics->unchanged = metric_with(resyncs, "unchanged");
     metrics->differences = metric_with(resyncs, "differences");
     metrics->full = metric_with(resyncs, "full");
+    metrics->left_out =
+        metric_with(metrics_counter("culvert_agent_objects_left_out_total",
+                                    "Objects that found no room; nothing is compared while there are any.", NULL));
     metrics->slowed = metric_with(metrics_counter("culvert_agent_changes_slowed_total",
                                                   "Changes that had to wait because their object is noisy.", NULL));
     metrics->coalesced = metric_with(metrics_counter("culvert_agent_changes_coalesced_total",
@@ -541,7 +605,9 @@ void reporter_lag(const struct reporter *reporter, uint64_t *out_behind_ms, uint
 {
     uint64_t now_ms = clock_mono_ms();
     *out_behind_ms = outbox_oldest_ms(reporter->outbox, now_ms);
-    *out_blind_ms = reporter->gap_since_ms ? now_ms - reporter->gap_since_ms : 0;
+    uint64_t gap_ms = reporter->gap_since_ms ? now_ms - reporter->gap_since_ms : 0;
+    uint64_t cut_ms = reporter->cut_since_ms ? now_ms - reporter->cut_since_ms : 0;
+    *out_blind_ms = gap_ms > cut_ms ? gap_ms : cut_ms;
     if (!reporter->stream) return;
     uint64_t waits_ms = report_stream_waits_ms(reporter->stream, now_ms);
     uint64_t blind_ms = collector_blind_ms(reporter->collector, now_ms);

@@ -25,6 +25,7 @@ struct reporter_options {
     // Of the watches, see watch.h; 0: their defaults.
     uint64_t watch_seconds, silence_ms, absent_retry_ms;
     unsigned page_limit;
+    uint64_t limit_retry_ms; // after objects found no room all is listed again; 0: 600,000
 };
 
 // NULL with *err when the options cannot work (unreadable kubeconfig or state folder). They are copied.
@@ -46,7 +47,7 @@ void reporter_stream_writable(struct reporter *reporter);
 void reporter_stream_closed(struct reporter *reporter);
 size_t reporter_outbox_depth(const struct reporter *reporter); // objects that wait to be written
 // Age of the oldest change that the platform has not acknowledged, and for how long some of the cluster has not been
-// watched.
+// watched, or has been left out.
 void reporter_lag(const struct reporter *reporter, uint64_t *out_behind_ms, uint64_t *out_blind_ms);
 
 #endif

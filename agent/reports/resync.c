@@ -176,10 +176,11 @@ static int compare_keys(const void *a, const void *b)
 static void settle(struct resync *resync)
 {
     if (resync->wanted_count) qsort(resync->wanted, resync->wanted_count, sizeof *resync->wanted, compare_keys);
+    size_t differs = resync->wanted_count;
     size_t wanted = outbox_settle(resync->outbox, (const uint8_t(*)[DIGEST_KEY_BYTES])resync->wanted,
                                   resync->wanted_count, resync->events->on_wanted, resync->arg);
     resync_stop(resync);
-    resync->events->on_settled(resync->arg, wanted);
+    resync->events->on_settled(resync->arg, differs, wanted);
 }
 
 enum error_code resync_take(struct resync *resync, struct str payload, struct error *err)

@@ -14,8 +14,9 @@
 struct resync;
 
 struct resync_events {
-    // Everything has been compared; wanted: how many objects the platform lacks. The outbox knows which.
-    void (*on_settled)(void *arg, size_t wanted);
+    // Everything has been compared. differs: objects that the platform lacked; wanted: those of them that are not on
+    // their way already. The outbox knows which.
+    void (*on_settled)(void *arg, size_t differs, size_t wanted);
     void (*on_wanted)(void *arg, const struct outbox_slot *slot); // one of them, before on_settled
     void (*on_snapshot)(void *arg);                               // the platform wants everything
     void (*on_later)(void *arg);                                  // it cannot compare now

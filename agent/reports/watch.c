@@ -44,6 +44,8 @@ struct watch {
     bool listed;            // the last list has completed, or there is none to be had
     int absent;             // 403 or 404; 0: it can be read
     bool has_seen;          // a list has completed once
+    bool partial;           // of the last list some was skipped
+    bool skips;             // of the one that is being read
     bool must_relist;       // this exchange proved that the version is too old
     bool heard;             // this watch gave at least one event
     int in_callback;
@@ -158,6 +160,7 @@ void watch_relist(struct watch *watch)
 static void finish_list(struct watch *watch, int status)
 {
     watch->listed = true;
+    if (status != 403) watch->partial = watch->skips && status == 200;
     watch->options.events->on_listed(watch->options.arg, watch, status);
 }
 
@@ -255,6 +258,7 @@ static void on_done(void *arg, int status, const struct error *err)
     struct watch *watch = arg;
     watch->request = NULL;
     watch->in_callback++;
+    if (watch->splitter.skipped && watch->state == WATCH_LISTING) watch->skips = true;
     if (watch->splitter.skipped) log_state(watch, LOG_WARN, "objects_too_large", status, NULL);
     if (watch->must_relist) {
         restart_list(watch, id_random_below(1000));
@@ -296,7 +300,10 @@ static bool on_list_item(void *arg, struct str text)
 {
     struct watch *watch = arg;
     json_t *object = decode(watch, text);
-    if (object) give(watch, WATCH_LISTED, object);
+    if (object)
+        give(watch, WATCH_LISTED, object);
+    else
+        watch->skips = true;
     json_decref(object);
     return !watch->destroyed && watch->request;
 }
@@ -397,7 +404,10 @@ static void add_selector(const struct watch *watch, struct strbuf *path)
 
 static void begin_page(struct watch *watch)
 {
-    if (!watch->page) watch->options.events->on_listing(watch->options.arg, watch);
+    if (!watch->page) {
+        watch->skips = false;
+        watch->options.events->on_listing(watch->options.arg, watch);
+    }
     struct strbuf path;
     strbuf_init(&path, 64 * 1024);
     strbuf_addf(&path, "%s?limit=%u", watch->path, watch->options.page_limit);
@@ -461,6 +471,11 @@ bool watch_is_absent(const struct watch *watch)
 bool watch_is_forbidden(const struct watch *watch)
 {
     return watch->absent == 403;
+}
+
+bool watch_is_partial(const struct watch *watch)
+{
+    return watch->partial;
 }
 
 uint64_t watch_blind_since_ms(const struct watch *watch)

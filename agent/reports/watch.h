@@ -58,6 +58,7 @@ void watch_resume(struct watch *watch);
 bool watch_is_listed(const struct watch *watch);    // the last list has completed, or there is none to be had
 bool watch_is_absent(const struct watch *watch);    // 404
 bool watch_is_forbidden(const struct watch *watch); // 403
+bool watch_is_partial(const struct watch *watch);   // the last list held objects that are too large or unreadable
 uint64_t watch_restarts(const struct watch *watch);
 // Since when changes may have gone unseen: the API server does not answer as it should, or does not allow any more what
 // it allowed before. 0: all is seen.

@@ -27,6 +27,9 @@ struct exchange {
     char *unread; // kinds that the agent may not read
     bool is_reading, is_held, differs;
     bool is_confirmed; // so it is noted, and the agent may hear of it
+    bool has_wanted;   // something that the agent has still to tell: nothing is confirmed by it
+    bool is_over;      // it waits for the agent, which has told that by then, to compare again
+    bool is_again;     // that one: what it finds has changed meanwhile
     unsigned comparing, rounds;
     size_t comparing_entries;
     uint64_t started_us, heard_ms;
@@ -137,11 +140,22 @@ static void say(struct resyncs *resyncs, struct tunnel_session_ref ref, uint64_t
 
 static void confirm(struct resyncs *resyncs, struct exchange *exchange, enum digest_kind kind);
 
+// Of what is over only that remains.
+static void let_rest(struct resyncs *resyncs, struct exchange *exchange)
+{
+    resync_destroy(exchange->resync);
+    exchange->resync = NULL;
+    if (exchange->is_held) resyncs->held--;
+    exchange->is_held = false;
+    exchange->is_over = true;
+}
+
 // The answer that ends it, or goes on.
 static void answer(struct resyncs *resyncs, struct exchange *exchange, const struct digest *digest)
 {
     bool settles = digest->kind == DIGEST_MATCHED || digest->kind == DIGEST_DONE;
-    if (settles && !exchange->is_confirmed) {
+    bool confirms = !exchange->has_wanted || exchange->is_again;
+    if (settles && confirms && !exchange->is_confirmed) {
         confirm(resyncs, exchange, digest->kind);
         return;
     }
@@ -157,14 +171,17 @@ static void answer(struct resyncs *resyncs, struct exchange *exchange, const str
     default: break;
     }
     bool is_last = result || digest->kind == DIGEST_SNAPSHOT;
-    if (result) metric_add(result, 1);
+    if (result && (!exchange->is_again || result == resyncs->later)) metric_add(result, 1);
     if (is_last) {
         uint64_t us = clock_mono_us() - exchange->started_us;
         metric_add(resyncs->rounds, exchange->rounds);
         metric_observe(resyncs->seconds, (double)us / 1e6);
         log_info("resync", "compared", log_c("runtime", exchange->identity.runtime), log_uint("epoch", exchange->epoch),
                  log_uint("kind", digest->kind), log_uint("rounds", exchange->rounds), log_uint("us", us));
-        drop(resyncs, find_link(resyncs, ref));
+        if (settles && !confirms)
+            let_rest(resyncs, exchange);
+        else
+            drop(resyncs, find_link(resyncs, ref));
     }
     say(resyncs, ref, sequence, &copy);
     if (is_last) pump(resyncs);
@@ -264,7 +281,7 @@ static void pump(struct resyncs *resyncs)
     if (resyncs->held >= HELD_MAX) evict(resyncs);
     for (struct exchange *exchange = resyncs->first; exchange; exchange = exchange->next) {
         if (resyncs->reading >= READERS_MAX || resyncs->held >= HELD_MAX) return;
-        if (!exchange->is_held) read_tree(resyncs, exchange);
+        if (!exchange->is_held && !exchange->is_over) read_tree(resyncs, exchange);
     }
 }
 
@@ -313,6 +330,7 @@ static void settle(struct resyncs *resyncs, struct exchange *exchange, struct qu
     struct resync_difference difference;
     resync_compare(question->entries, question->entry_count, rows, count, &difference);
     if (difference.wanted_count || difference.gone_count) exchange->differs = true;
+    if (difference.wanted_count) exchange->has_wanted = true;
     if (difference.is_unsure) {
         answer_word(resyncs, exchange, DIGEST_SNAPSHOT);
     } else {
@@ -386,6 +404,7 @@ static void begin(struct resyncs *resyncs, const struct tunnel_session_info *ses
                   const struct digest *root)
 {
     struct exchange **link = find_link(resyncs, session->ref);
+    bool is_again = *link && ((*link)->is_over || (*link)->is_again);
     if (*link) drop(resyncs, link);
     struct exchange *exchange = mem_zalloc(sizeof *exchange);
     *exchange =
@@ -396,6 +415,7 @@ static void begin(struct resyncs *resyncs, const struct tunnel_session_info *ses
                           .sequence = record->sequence,
                           .resync = resync_create(root),
                           .unread = record->unread.len ? mem_strndup(record->unread.at, record->unread.len) : NULL,
+                          .is_again = is_again,
                           .rounds = 1,
                           .started_us = clock_mono_us(),
                           .heard_ms = clock_mono_ms()};
@@ -445,7 +465,7 @@ void resyncs_take(struct resyncs *resyncs, const struct tunnel_session_info *ses
         return;
     }
     struct exchange *exchange = *find_link(resyncs, session->ref);
-    if (!exchange) return; // it was given up; the agent asks again
+    if (!exchange || exchange->is_over) return; // it was given up; the agent asks again
     exchange->sequence = record->sequence;
     exchange->heard_ms = clock_mono_ms();
     exchange->rounds++;

@@ -1,7 +1,8 @@
 // resyncs: the exchanges of digests with the agents of one loop: takes what agents say (tunnel/wire/digest.h), reads
 // the store, answers, and hands over what turned out to be gone. A few trees are read at once and a bounded number of
 // exchanges is held; what comes beyond waits for its turn. Nothing of it is durable: an exchange that is lost begins
-// again. Owned by the intake, on its loop.
+// again. One that found outdated rows confirms nothing: the agent compares again once it has told what was wanted.
+// Owned by the intake, on its loop.
 //
 // What an exchange finds to be gone becomes an ordinary tombstone with the sequence of the record that did not name it,
 // so that anything newer wins, however late anything older is applied. What it compares may be older than what was

@@ -191,14 +191,15 @@ static void failures_are_told(void **state)
     assert_int_equal(world->failed, 1);
     assert_int_equal(world->fetched[0], 0);
     assert_false(world->resources[0]->fetching);
-    // Gone, or nothing that a list could tell either.
+    // Gone; or not to be got, but a list may tell.
     world->status = 404;
     fetches_add(world->fetches, world->resources[1]);
     wait_for(world, 7);
+    assert_int_equal(world->failed, 1);
     world->status = 403;
     fetches_add(world->fetches, world->resources[1]);
     wait_for(world, 8);
-    assert_int_equal(world->failed, 1);
+    assert_int_equal(world->failed, 2);
     // It is possible again.
     world->status = 200;
     fetches_add(world->fetches, world->resources[0]);

@@ -48,16 +48,21 @@ static void on_forget(void *arg, struct inventory_resource *resource)
 
 static const struct inventory_events events = {on_report, on_gone, on_stale, on_forget};
 
-static struct world *world_open(void)
+static struct world *world_open_with(size_t resources_max)
 {
     struct world *world = mem_zalloc(sizeof *world);
-    world->inventory = inventory_create(&events, world);
+    world->inventory = inventory_create(&events, world, resources_max);
     world->applications = inventory_kind_of(world->inventory, STR("argoproj.io"), STR("v1alpha1"), STR("Application"));
     world->applications->always = true;
     world->deployments = inventory_kind_of(world->inventory, STR("apps"), STR("v1"), STR("Deployment"));
     world->replica_sets = inventory_kind_of(world->inventory, STR("apps"), STR("v1"), STR("ReplicaSet"));
     world->pods = inventory_kind_of(world->inventory, STR(""), STR("v1"), STR("Pod"));
     return world;
+}
+
+static struct world *world_open(void)
+{
+    return world_open_with(0);
 }
 
 static void world_close(struct world *world)
@@ -223,10 +228,37 @@ static void owners_without_end(void **state)
     world_close(world);
 }
 
+static void what_finds_no_room_is_counted(void **state)
+{
+    (void)state;
+    struct world *world = world_open_with(2);
+    see_application(world, "app", LOCAL, NAMES("web:Healthy"));
+    assert_int_equal(inventory_left_out(world->inventory), 0);
+    see(world, world->pods, 1, "pod", "");
+    assert_int_equal(inventory_left_out(world->inventory), 1);
+    assert_int_equal(inventory_count(world->inventory), 2);
+    char kind[16];
+    for (int i = 0; i < INVENTORY_KINDS_MAX - 4; i++) {
+        snprintf(kind, sizeof kind, "Kind%d", i);
+        assert_non_null(inventory_kind_of(world->inventory, STR("x"), STR("v1"), str_c(kind)));
+    }
+    assert_null(inventory_kind_of(world->inventory, STR("y"), STR("v1"), STR("One")));
+    see_application(world, "app", LOCAL, NAMES("web:Healthy"));
+    assert_int_equal(inventory_left_out(world->inventory), 1);
+    json_t *object =
+        json_pack("{s:{s:s, s:s, s:s}, s:{s:[{s:s, s:s, s:s, s:s}]}}", "metadata", "name", "app", "namespace", "argocd",
+                  "uid", "app", "status", "resources", "group", "y", "version", "v1", "kind", "One", "name", "one");
+    inventory_seen(world->inventory, world->applications, 1, object);
+    json_decref(object);
+    assert_int_equal(inventory_left_out(world->inventory), 2);
+    world_close(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(owners_without_end),
+        cmocka_unit_test(what_finds_no_room_is_counted),
         cmocka_unit_test(named_objects_and_their_children),
         cmocka_unit_test(changed_health_makes_stale),
         cmocka_unit_test(shared_objects_belong_to_the_first),

@@ -12,6 +12,7 @@
 
 #include "agent/reports/key_table.h"
 #include "agent/reports/reporter.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "tests/unit/agent/fake_api.h"
@@ -27,7 +28,7 @@ struct world {
     char state_folder[64];
     unsigned deployments, secrets, pods;
     bool application_gone;
-    int pods_status, applications_status, apps_status; // of the lists; of what the group apps serves
+    int get_status, pods_status, applications_status, apps_status; // of the lists; of what the group apps serves
     char unread[256];
     // What the platform has read.
     struct strbuf in;
@@ -38,7 +39,7 @@ struct world {
     uint64_t digest_sequence;
     unsigned words[32]; // by kind
     unsigned lists;     // of what the cluster has: kinds that are absent are looked for again and again
-    uint64_t last_sequence, application_sequence, begin_sequence, end_sequence, end_count;
+    uint64_t last_sequence, cluster_sequence, application_sequence, begin_sequence, end_sequence, end_count;
     unsigned hellos, begins, ends, clusters, tombstones, objects;
     struct key_table *held; // key -> told at or behind the mark
     char boot_id[64], cluster[1024], last_object[512];
@@ -117,6 +118,8 @@ static void on_get(void *arg, struct fake_exchange *exchange)
         fake_api_reply(exchange, 200,
                        "{\"resources\":[{\"name\":\"secrets\",\"kind\":\"Secret\",\"namespaced\":true,\"verbs\":["
                        "\"list\",\"watch\"]}]}");
+    else if (strcmp(path, "/apis/apps/v1/namespaces/s/deployments/web") == 0 && world->get_status != 200)
+        fake_api_reply(exchange, world->get_status, "{}");
     else if (strcmp(path, "/apis/apps/v1/namespaces/s/deployments/web") == 0)
         fake_api_reply(exchange, 200, deployment);
     else if (strstr(path, "/deployments?"))
@@ -208,6 +211,7 @@ static void take_record(struct world *world, const struct wire_report *record)
         break;
     case WIRE_REPORT_CLUSTER:
         world->clusters++;
+        world->cluster_sequence = record->sequence;
         snprintf(world->cluster, sizeof world->cluster, "%.*s", STR_ARG(record->manifest));
         break;
     }
@@ -271,14 +275,14 @@ static void open_stream(struct world *world)
     reporter_sink_open(world->reporter, &(struct report_sink){sink_write, sink_fail, world, world->compares});
 }
 
-static struct world *world_open(size_t outbox_bytes_max)
+static struct world *world_open_with(const struct outbox_options *outbox)
 {
     log_set_level(LOG_ERROR);
     struct world *world = mem_zalloc(sizeof *world);
     world->loop = loop_create("test", 0);
     world->deployments = world->secrets = 1;
     world->pods = 2;
-    world->pods_status = world->applications_status = world->apps_status = 200;
+    world->get_status = world->pods_status = world->applications_status = world->apps_status = 200;
     world->held = key_table_create();
     strbuf_init(&world->in, 16 << 20);
     fake_api_open(&world->api, world->loop, on_get, world);
@@ -291,13 +295,18 @@ static struct world *world_open(size_t outbox_bytes_max)
             world->api.url);
     close(fd);
     struct error err;
-    world->reporter = reporter_create_with(world->loop,
-                                           &(struct reporter_options){.kubeconfig = world->kubeconfig,
-                                                                      .outbox = {.bytes_max = outbox_bytes_max},
-                                                                      .absent_retry_ms = 300},
-                                           &err);
+    world->reporter = reporter_create_with(
+        world->loop,
+        &(struct reporter_options){
+            .kubeconfig = world->kubeconfig, .outbox = *outbox, .limit_retry_ms = 100, .absent_retry_ms = 300},
+        &err);
     if (!world->reporter) fail_msg("%s", err.text);
     return world;
+}
+
+static struct world *world_open(size_t outbox_bytes_max)
+{
+    return world_open_with(&(struct outbox_options){.bytes_max = outbox_bytes_max});
 }
 
 static void world_close(struct world *world)
@@ -419,18 +428,19 @@ static void resync_is_a_new_snapshot(void **state)
     world_close(world);
 }
 
-static void refused_records_are_not_counted(void **state)
+static void refused_records_are_named_in_every_snapshot(void **state)
 {
     (void)state;
     struct world *world = world_open(0);
     open_stream(world);
     fake_wait(world->loop, snapshot_done, world);
-    answer(world, WIRE_ACK_REJECT, world->application_sequence);
+    uint64_t first = world->application_sequence;
+    answer(world, WIRE_ACK_REJECT, first);
     answer(world, WIRE_ACK, world->last_sequence);
     answer(world, WIRE_ACK_RESYNC, world->last_sequence);
     fake_wait(world->loop, two_snapshots, world);
-    assert_int_equal(world->end_count, 5);
-    assert_null(key_table_get(world->held, STR("Application/argocd/shop")));
+    assert_true(world->application_sequence > world->begin_sequence);
+    assert_non_null(key_table_get(world->held, STR("Application/argocd/shop")));
     world_close(world);
 }
 
@@ -458,6 +468,23 @@ static void next_stream_begins_anew(void **state)
 }
 
 // ---- a platform that compares --------------------------------------------------------------------------------------
+
+static uint64_t blind_ms(const struct world *world)
+{
+    uint64_t behind_ms, blind_ms;
+    reporter_lag(world->reporter, &behind_ms, &blind_ms);
+    return blind_ms;
+}
+
+static bool is_blind(void *arg)
+{
+    return blind_ms(arg) > 0;
+}
+
+static bool sees(void *arg)
+{
+    return blind_ms(arg) == 0;
+}
 
 static void unchanged_is_not_told_again(void **state)
 {
@@ -527,19 +554,48 @@ static void wanted_objects_are_told(void **state)
     answer_digest(world, &(struct digest){.kind = DIGEST_WANTED, .items = keys[0], .count = 1});
     answer_digest(world, &(struct digest){.kind = DIGEST_WANTED, .items = keys[1], .count = 1});
     assert_int_equal(world->objects, 0);
+    world->get_status = 403; // then a list has to tell it
     answer_digest(world, &(struct digest){.kind = DIGEST_DONE});
     while (world->objects == 0)
         uv_run(loop_uv(world->loop), UV_RUN_ONCE);
     assert_non_null(strstr(world->last_object, "Deployment/s/web app=shop sync=Synced health=Healthy"));
     assert_int_equal(world->objects, 1);
+    // What is shown is outdated until the platform has it, and says so.
+    fake_wait(world->loop, is_blind, world);
+    assert_int_equal(world->words[DIGEST_ROOT], 1);
     answer(world, WIRE_ACK, world->last_sequence);
+    wait_word(world, DIGEST_ROOT, 2);
+    assert_true(is_blind(world));
+    answer_digest(world, &(struct digest){.kind = DIGEST_MATCHED});
+    fake_wait(world->loop, sees, world);
     reporter_stream_closed(world->reporter);
     open_stream(world);
-    wait_word(world, DIGEST_ROOT, 2);
+    wait_word(world, DIGEST_ROOT, 3);
     answer_digest(world, &(struct digest){.kind = DIGEST_LATER});
-    wait_word(world, DIGEST_ROOT, 3); // asked again
+    wait_word(world, DIGEST_ROOT, 4); // asked again
     answer_digest(world, &(struct digest){.kind = DIGEST_MATCHED});
     assert_false(world->failed);
+    world_close(world);
+}
+
+// Greetings and the words of comparisons are never acknowledged: nothing waits for that.
+static void quiet_is_not_behind(void **state)
+{
+    (void)state;
+    struct world *world = world_open(0);
+    world->compares = true;
+    open_stream(world);
+    wait_word(world, DIGEST_ROOT, 1);
+    fake_wait(world->loop, has_cluster, world);
+    answer(world, WIRE_ACK, world->cluster_sequence);
+    answer_digest(world, &(struct digest){.kind = DIGEST_LATER});
+    wait_word(world, DIGEST_ROOT, 2);
+    answer_digest(world, &(struct digest){.kind = DIGEST_MATCHED});
+    uint64_t from_ms = clock_mono_ms(), behind_ms, blind_ms;
+    while (clock_mono_ms() < from_ms + 20)
+        uv_run(loop_uv(world->loop), UV_RUN_ONCE);
+    reporter_lag(world->reporter, &behind_ms, &blind_ms);
+    assert_int_equal(behind_ms, 0);
     world_close(world);
 }
 
@@ -584,23 +640,6 @@ static void words_that_are_not_the_platforms_end_the_stream(void **state)
     answer_digest(world, &(struct digest){.kind = DIGEST_PROBE});
     assert_true(world->failed);
     world_close(world);
-}
-
-static uint64_t blind_ms(const struct world *world)
-{
-    uint64_t behind_ms, blind_ms;
-    reporter_lag(world->reporter, &behind_ms, &blind_ms);
-    return blind_ms;
-}
-
-static bool is_blind(void *arg)
-{
-    return blind_ms(arg) > 0;
-}
-
-static bool sees(void *arg)
-{
-    return blind_ms(arg) == 0;
 }
 
 static bool has_two_roots(void *arg)
@@ -679,6 +718,27 @@ static void a_kind_nobody_tells_the_name_of_is_not_empty(void **state)
         fake_wait(world->loop, sees, world);
         world_close(world);
     }
+}
+
+static void what_finds_no_room_is_not_taken_for_gone(void **state)
+{
+    (void)state;
+    struct world *world = world_open_with(&(struct outbox_options){.objects_max = 4});
+    world->compares = true;
+    open_stream(world);
+    watch_of(world, "/api/v1/pods");
+    fake_wait(world->loop, is_blind, world);
+    unsigned lists = world->lists;
+    // It tries again, now and then, and is none the wiser.
+    while (world->lists < 2 * lists)
+        uv_run(loop_uv(world->loop), UV_RUN_ONCE);
+    assert_int_equal(world->words[DIGEST_ROOT] + world->ends, 0);
+    assert_true(is_blind(world));
+    world->pods = 0;
+    wait_word(world, DIGEST_ROOT, 1);
+    answer_digest(world, &(struct digest){.kind = DIGEST_MATCHED});
+    fake_wait(world->loop, sees, world);
+    world_close(world);
 }
 
 static void forbidden_kinds_do_not_hold_the_snapshot(void **state)
@@ -770,15 +830,17 @@ int main(void)
         cmocka_unit_test(tells_what_applications_name),
         cmocka_unit_test(tells_changes_and_deletions),
         cmocka_unit_test(resync_is_a_new_snapshot),
-        cmocka_unit_test(refused_records_are_not_counted),
+        cmocka_unit_test(refused_records_are_named_in_every_snapshot),
         cmocka_unit_test(next_stream_begins_anew),
         cmocka_unit_test(unchanged_is_not_told_again),
         cmocka_unit_test(wanted_objects_are_told),
+        cmocka_unit_test(quiet_is_not_behind),
         cmocka_unit_test(the_platform_may_want_everything),
         cmocka_unit_test(words_that_are_not_the_platforms_end_the_stream),
         cmocka_unit_test(a_right_that_is_lost_deletes_nothing),
         cmocka_unit_test(without_applications_nothing_is_concluded),
         cmocka_unit_test(a_kind_nobody_tells_the_name_of_is_not_empty),
+        cmocka_unit_test(what_finds_no_room_is_not_taken_for_gone),
         cmocka_unit_test(forbidden_kinds_do_not_hold_the_snapshot),
         cmocka_unit_test(failing_kinds_hold_the_snapshot_but_nothing_else),
         cmocka_unit_test(slow_platform_is_waited_for),
