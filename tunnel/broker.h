@@ -217,6 +217,8 @@ struct tunnel_call_events {
     // consumer took it, that is what opens the stream's window again.
     void (*on_data)(void *arg, const uint8_t *at, size_t len);
     void (*on_trailers)(void *arg, const struct tunnel_header *headers, size_t count); // may be NULL
+    // Of an accepted CONNECT: the far end sends no more. The caller's half stays open until it ends it. May be NULL.
+    void (*on_remote_end)(void *arg);
     void (*on_end)(void *arg);      // END_STREAM from the far end and ours sent
     void (*on_writable)(void *arg); // room again after tunnel_call_write() said "full"
     // So many written bytes are on their way to the agent, so that a request of which nothing has arrived can still end
@@ -250,13 +252,14 @@ struct tunnel_carried_body {
     size_t trailer_count;
 };
 
-// What a carrier tells the call, on the call's loop and never inside open(). The first six as tunnel_call_events; one
-// of the last three is the last.
+// What a carrier tells the call, on the call's loop and never inside open(). All as tunnel_call_events but the two
+// that are explained; one of the last three is the last.
 struct tunnel_carrier_events {
     void (*on_info)(void *arg, int status, const struct tunnel_header *headers, size_t count);
     void (*on_head)(void *arg, int status, const struct tunnel_header *headers, size_t count);
     void (*on_data)(void *arg, const uint8_t *at, size_t len);
     void (*on_trailers)(void *arg, const struct tunnel_header *headers, size_t count);
+    void (*on_remote_end)(void *arg);
     void (*on_taken)(void *arg, size_t len); // so many written bytes will not be given back by on_here
     void (*on_here)(void *arg, const struct tunnel_request *request, const struct tunnel_carried_body *body);
     void (*on_end)(void *arg);

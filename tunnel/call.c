@@ -182,6 +182,14 @@ static void call_on_trailers(void *arg, const struct tunnel_header *headers, siz
     call_leave(call);
 }
 
+static void call_on_remote_end(void *arg)
+{
+    struct tunnel_call *call = arg;
+    call_enter(call);
+    if (call->events.on_remote_end) call->events.on_remote_end(call->arg);
+    call_leave(call);
+}
+
 static void call_on_taken(void *arg, size_t len)
 {
     struct tunnel_call *call = arg;
@@ -221,6 +229,7 @@ const struct tunnel_stream_events tunnel_call_stream_events = {.on_info = call_o
                                                                .on_head = call_on_head,
                                                                .on_data = call_on_data,
                                                                .on_trailers = call_on_trailers,
+                                                               .on_remote_end = call_on_remote_end,
                                                                .on_taken = call_on_taken,
                                                                .on_end = call_on_end,
                                                                .on_fail = call_on_fail,
@@ -316,6 +325,7 @@ static const struct tunnel_carrier_events call_carrier_events = {.on_info = call
                                                                  .on_head = call_on_head,
                                                                  .on_data = call_on_data,
                                                                  .on_trailers = call_on_trailers,
+                                                                 .on_remote_end = call_on_remote_end,
                                                                  .on_taken = call_on_taken,
                                                                  .on_here = call_on_here,
                                                                  .on_end = call_on_end,

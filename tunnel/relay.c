@@ -5,7 +5,16 @@
 #include "base/mem.h"
 #include "tunnel/stream_kept.h"
 
-enum parcel_type { PARCEL_INFO, PARCEL_HEAD, PARCEL_DATA, PARCEL_TRAILERS, PARCEL_TAKEN, PARCEL_END, PARCEL_FAIL };
+enum parcel_type {
+    PARCEL_INFO,
+    PARCEL_HEAD,
+    PARCEL_DATA,
+    PARCEL_TRAILERS,
+    PARCEL_REMOTE_END,
+    PARCEL_TAKEN,
+    PARCEL_END,
+    PARCEL_FAIL
+};
 
 struct parcel {
     struct parcel *next;
@@ -63,6 +72,7 @@ static void parcel_deliver(struct parcel *parcel, struct tunnel_call *call)
     case PARCEL_HEAD: to->on_head(call, parcel->status, parcel->headers.at, parcel->headers.count); break;
     case PARCEL_DATA: to->on_data(call, byte_queue_front(&parcel->data), parcel->data.len); break;
     case PARCEL_TRAILERS: to->on_trailers(call, parcel->headers.at, parcel->headers.count); break;
+    case PARCEL_REMOTE_END: to->on_remote_end(call); break;
     case PARCEL_TAKEN: to->on_taken(call, parcel->taken); break;
     case PARCEL_END: to->on_end(call); break;
     case PARCEL_FAIL: parcel_deliver_failure(parcel, call); break;
@@ -163,6 +173,11 @@ static void relay_on_trailers(void *arg, const struct tunnel_header *headers, si
     relay_add(arg, PARCEL_TRAILERS)->headers = header_block_copy(headers, count);
 }
 
+static void relay_on_remote_end(void *arg)
+{
+    relay_add(arg, PARCEL_REMOTE_END);
+}
+
 static void relay_on_taken(void *arg, size_t len)
 {
     relay_add(arg, PARCEL_TAKEN)->taken = len;
@@ -194,6 +209,7 @@ static const struct tunnel_stream_events relay_events = {.on_info = relay_on_inf
                                                          .on_head = relay_on_head,
                                                          .on_data = relay_on_data,
                                                          .on_trailers = relay_on_trailers,
+                                                         .on_remote_end = relay_on_remote_end,
                                                          .on_taken = relay_on_taken,
                                                          .on_end = relay_on_end,
                                                          .on_fail = relay_on_fail,

@@ -206,7 +206,7 @@ static struct tunnel_stream *stream_create(struct tunnel_session *session, const
     stream->events = events;
     stream->arg = arg;
     stream->is_reports = is_reports;
-    stream->is_long = str_eq(request->method, STR("CONNECT"));
+    stream->is_connect = stream->is_long = str_eq(request->method, STR("CONNECT"));
     stream->queue_ended = request->end_stream;
     stream_request_service(request, stream->service);
     wire_window_init(&stream->window, now_us);
@@ -281,6 +281,7 @@ void tunnel_stream_take_head(struct tunnel_stream *stream, int status, const str
     }
     stream->head_done = true;
     stream->status = status;
+    stream->upgraded = stream->is_connect && status < 300;
     if (str_starts_nocase(stream_header(headers, count, STR("content-type")), STR("text/event-stream")))
         stream->is_long = true;
     enum tunnel_cause cause = TUNNEL_CAUSE_NONE;
@@ -308,6 +309,7 @@ void tunnel_stream_take_data(struct tunnel_stream *stream, const uint8_t *at, si
 void tunnel_stream_take_end(struct tunnel_stream *stream)
 {
     stream->remote_ended = true;
+    if (stream->events && stream->upgraded && stream->events->on_remote_end) stream->events->on_remote_end(stream->arg);
 }
 
 // RFC 9113 section 8.7: the agent did nothing with it. nghttp2 says so, too, of HEADERS that it did not send because of
@@ -320,7 +322,10 @@ static void stream_tell_refused(struct tunnel_stream *stream, const char *detail
 
 void tunnel_stream_take_close(struct tunnel_stream *stream, uint32_t code)
 {
-    if (stream->events && stream->remote_ended) {
+    // An answer that was whole stays so, whatever becomes of the request. Of an upgraded connection the other half may
+    // have broken after that end.
+    bool whole = stream->remote_ended && (!stream->upgraded || code == NGHTTP2_NO_ERROR);
+    if (stream->events && whole) {
         const struct tunnel_stream_events *events = stream->events;
         char status[16];
         snprintf(status, sizeof(status), "%d", stream->status);
@@ -367,7 +372,8 @@ void tunnel_stream_tick(struct tunnel_stream *stream, uint64_t now_ms)
         cause = TUNNEL_CAUSE_STALLED;
         detail = "the caller takes no data";
         metric_add(meter->stalled_platform, 1);
-    } else if (!stream->is_long && stream->queue.len && now_ms >= stream->agent_at_ms + TUNNEL_STALL_MS) {
+    } else if ((!stream->is_long || (stream->remote_ended && stream->queue_ended)) && stream->queue.len &&
+               now_ms >= stream->agent_at_ms + TUNNEL_STALL_MS) {
         cause = TUNNEL_CAUSE_STALLED;
         detail = "the service takes no data";
         metric_add(meter->stalled_agent, 1);

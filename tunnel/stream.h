@@ -34,6 +34,7 @@ struct tunnel_stream_events {
     void (*on_head)(void *arg, int status, const struct tunnel_header *headers, size_t count);
     void (*on_data)(void *arg, const uint8_t *at, size_t len);
     void (*on_trailers)(void *arg, const struct tunnel_header *headers, size_t count);
+    void (*on_remote_end)(void *arg);        // upgraded: the far end has ended its half, ours may go on; may be NULL
     void (*on_taken)(void *arg, size_t len); // so many bytes of tunnel_stream_write() have left the queue
     void (*on_end)(void *arg);               // the last one, or
     void (*on_fail)(void *arg, enum tunnel_cause cause, const char *detail); // or, for who gave the stream its request:
@@ -48,7 +49,9 @@ struct tunnel_stream {
     const struct tunnel_stream_events *events; // NULL: cancelled, waits for nghttp2 to let go
     void *arg;
     bool is_reports; // the platform's own: no time-outs, not counted as a call
-    bool is_long;    // CONNECT or event stream: may idle for ever
+    bool is_connect;
+    bool is_long;  // CONNECT or event stream: may idle for ever
+    bool upgraded; // a CONNECT that was accepted: each half has its own end
     bool head_done, remote_ended, queue_ended;
     bool refused;   // by the agent, in place of the service
     bool end_sent;  // the last byte, or the trailers

@@ -16,7 +16,8 @@ enum {
     CHUNK_LINE_BYTES = 20,
 };
 
-enum upstream_state { STATE_HEAD, STATE_BODY, STATE_BYTES, STATE_DONE };
+// STATE_HALF: of an upgraded connection the service has ended its half.
+enum upstream_state { STATE_HEAD, STATE_BODY, STATE_BYTES, STATE_HALF, STATE_DONE };
 
 struct upstream {
     struct upstream_pool *pool;
@@ -68,7 +69,7 @@ void upstream_destroy(struct upstream *u)
 {
     if (!u) return;
     // Bytes of an upgraded connection may stand behind its last event: both halves were closed in good order.
-    bool both_ended = u->mode != UPSTREAM_HTTP && u->state == STATE_DONE && u->request_done;
+    bool both_ended = u->state == STATE_HALF && u->request_done;
     if (both_ended && u->connection) {
         upstream_connection_finish(u->connection);
         u->connection = NULL;
@@ -127,7 +128,7 @@ static void finish_answer(struct upstream *u)
 
 static void give_data(struct upstream *u, const char *at, size_t len)
 {
-    if (!len || u->state == STATE_DONE) return;
+    if (!len || u->state >= STATE_HALF) return;
     if (!u->events.on_data(u->arg, at, len) && u->connection) upstream_connection_pause(u->connection);
 }
 
@@ -297,7 +298,7 @@ static void on_connection_eof(void *arg)
     struct upstream *u = arg;
     u->depth++;
     if (u->state == STATE_BYTES) {
-        u->state = STATE_DONE; // its half is closed; ours goes on until the owner destroys
+        u->state = STATE_HALF; // ours goes on until the owner destroys
         u->events.on_end(u->arg, NULL, 0);
     } else if (u->state == STATE_BODY && u->body == HTTP1_BODY_UNTIL_CLOSE) {
         finish_answer(u);
@@ -484,5 +485,5 @@ void upstream_end(struct upstream *u, const struct http1_header *trailers, size_
 
 void upstream_resume(struct upstream *u)
 {
-    if (u->connection && u->state != STATE_DONE) upstream_connection_resume(u->connection);
+    if (u->connection && u->state < STATE_HALF) upstream_connection_resume(u->connection);
 }

@@ -38,7 +38,8 @@ struct upstream_events { // from the loop, never inside upstream_start(); upstre
     void (*on_head)(void *arg, const struct http1_head *head);
     // Part of the body. False: stop reading until upstream_resume().
     bool (*on_data)(void *arg, const char *at, size_t len);
-    void (*on_end)(void *arg, const struct http1_header *trailers, size_t count); // the answer is complete
+    // The answer is complete. Of an upgraded connection: the service's half; on_fail may follow when it takes no more.
+    void (*on_end)(void *arg, const struct http1_header *trailers, size_t count);
     void (*on_writable)(void *arg);
     // ERROR_UNAVAILABLE: could not connect; ERROR_PROTOCOL or ERROR_IO: it broke its protocol or closed early.
     void (*on_fail)(void *arg, const struct error *err);

@@ -95,6 +95,7 @@ static void on_plain(struct upstream_connection *c, ssize_t n, const uv_buf_t *b
         c->events.on_read(c->arg, buf->base, (size_t)n);
     } else if (n == UV_EOF) {
         upstream_connection_pause(c);
+        c->read_ended = true;
         c->events.on_eof(c->arg);
     } else {
         fail(c, ERROR_IO, (int)n);
@@ -147,9 +148,13 @@ static void on_written(uv_write_t *write, int status)
     struct upstream_connection *c = write->data;
     byte_queue_finish(&c->writing);
     if (c->closed) return;
-    if (status < 0) { // the read side tells how the exchange ends
+    if (status < 0) { // the read side tells how the exchange ends, unless it has ended
         c->write_failed = true;
         byte_queue_finish(&c->pipe.out);
+        if (c->read_ended) {
+            fail(c, ERROR_IO, status);
+            return;
+        }
     }
     flush(c);
 }

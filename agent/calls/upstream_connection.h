@@ -36,7 +36,7 @@ struct upstream_connection {
     struct byte_queue plain;   // waits for the handshake, then for the end of the turn
     bool shakes_hands, established, notified, pump_wanted;
     bool tls; // as it was asked for: a kept connection serves only its like
-    bool has_tcp, write_failed, idle, lingers, reading, full, end_wanted, ended, closed;
+    bool has_tcp, write_failed, idle, lingers, reading, read_ended, full, end_wanted, ended, closed;
     uint64_t since_ms; // idle, lingering or in the handshake
 };
 

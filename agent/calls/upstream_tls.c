@@ -33,6 +33,7 @@ static void stopped(struct upstream_connection *c, int rc)
     if (why == SSL_ERROR_WANT_READ || c->closed) return;
     if (why == SSL_ERROR_ZERO_RETURN && c->established) {
         upstream_connection_pause(c);
+        c->read_ended = true;
         if (c->idle)
             upstream_connection_close(c);
         else if (!c->lingers)

@@ -292,12 +292,13 @@ static bool has_unsent(const struct agent_stream *stream)
 
 void agent_stream_break(struct agent_stream *stream, enum agent_stream_code code)
 {
-    if (!stream->responded || stream->ended || !has_unsent(stream)) {
+    if (!stream->responded || stream->reset || !has_unsent(stream)) {
         agent_stream_reset(stream, code);
         return;
     }
     if (stream->breaking) return;
     stream->breaking = true;
+    stream->ended = false; // an end that waits behind bytes would tell that all is well
     stream->break_code = (uint32_t)code;
     forget_writable(stream);
     agent_session_wants_write(stream->session);

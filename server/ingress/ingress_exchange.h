@@ -42,6 +42,7 @@ struct ingress_front {
     void (*on_head)(void *front, const struct ingress_answer_head *head);
     // False: the client takes no more for now; ingress_exchange_took() says when it has taken the bytes.
     bool (*on_data)(void *front, const uint8_t *at, size_t len);
+    void (*on_half_end)(void *front); // upgraded: the service sends no more, the client may go on
     void (*on_end)(void *front, const struct tunnel_header *trailers, size_t count); // whole
     void (*on_cut)(void *front, const char *reason); // not whole, and the client must see that
     void (*on_ready)(void *front);                   // ingress_exchange_wants() may have become true

@@ -192,6 +192,12 @@ static void on_trailers(void *arg, const struct tunnel_header *headers, size_t c
     exchange->trailer_count = n;
 }
 
+static void on_remote_end(void *arg)
+{
+    struct ingress_exchange *exchange = arg;
+    if (exchange->raw && !exchange->over) exchange->front->on_half_end(exchange->front_arg);
+}
+
 static void on_end(void *arg)
 {
     struct ingress_exchange *exchange = arg;
@@ -237,6 +243,7 @@ const struct tunnel_call_events ingress_exchange_events = {
     .on_head = on_head,
     .on_data = on_data,
     .on_trailers = on_trailers,
+    .on_remote_end = on_remote_end,
     .on_end = on_end,
     .on_writable = on_writable,
     .on_fail = on_fail,

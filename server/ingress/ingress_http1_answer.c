@@ -149,6 +149,12 @@ static void write_last_chunk(struct ingress_http1 *http1, const struct tunnel_he
     strbuf_finish(&text);
 }
 
+static void on_half_end(void *front)
+{
+    struct ingress_http1 *http1 = front;
+    tls_stream_shutdown(http1->connection->stream); // close_notify and FIN behind what is queued; we go on reading
+}
+
 static void on_end(void *front, const struct tunnel_header *trailers, size_t count)
 {
     struct ingress_http1 *http1 = front;
@@ -183,6 +189,7 @@ const struct ingress_front ingress_http1_front = {
     .on_info = on_info,
     .on_head = on_head,
     .on_data = on_data,
+    .on_half_end = on_half_end,
     .on_end = on_end,
     .on_cut = on_cut,
     .on_ready = on_ready,

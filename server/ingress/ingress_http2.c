@@ -68,13 +68,33 @@ static void flush(struct ingress_http2 *http2)
 
 static bool is_finished(const struct ingress_http2 *http2)
 {
-    if (nghttp2_session_want_write(http2->session)) return false;
-    return !nghttp2_session_want_read(http2->session) || (http2->said_end && http2->streams == 0);
+    if (nghttp2_session_want_write(http2->session) || http2->leaving > 0) return false;
+    return http2->connection->eof || !nghttp2_session_want_read(http2->session) ||
+           (http2->said_end && http2->streams == 0);
+}
+
+void ingress_http2_forget(struct ingress_http2 *http2, struct ingress_http2_stream *stream)
+{
+    struct ingress_connection *connection = http2->connection;
+    ingress_http2_stream_destroy(stream);
+    if (http2->streams > 0) return;
+    http2->idle_since_ms = ingress_connection_now_ms(connection);
+    ingress_connection_arm(connection, http2->idle_since_ms + connection->ingress->options.idle_timeout_ms);
+}
+
+static void forget_those_that_left(struct ingress_http2 *http2)
+{
+    struct ingress_http2_stream *next;
+    for (struct ingress_http2_stream *stream = http2->first; stream && http2->leaving > 0; stream = next) {
+        next = stream->next;
+        if (stream->leaving && ingress_exchange_is_over(stream->exchange)) ingress_http2_forget(http2, stream);
+    }
 }
 
 static void on_turn(void *front)
 {
     struct ingress_http2 *http2 = front;
+    forget_those_that_left(http2);
     if (http2->pump_wanted) {
         http2->pump_wanted = false;
         for (struct ingress_http2_stream *stream = http2->first; stream; stream = stream->next)
@@ -112,10 +132,10 @@ static void on_data(void *front, const char *at, size_t len)
 static void on_eof(void *front)
 {
     struct ingress_http2 *http2 = front;
-    // Streams are half-closed one by one; a connection that ends takes all of them along.
-    if (http2->streams > 0)
+    // Streams are half-closed one by one; a connection that ends takes all of them along that have not ended.
+    if (http2->streams > http2->leaving)
         ingress_connection_cut(http2->connection, "client-gone");
-    else
+    else if (http2->streams == 0)
         ingress_connection_close(http2->connection);
 }
 

@@ -118,18 +118,24 @@ static int on_invalid_frame_recv(nghttp2_session *session, const nghttp2_frame *
     return 0;
 }
 
+// Two halves that end each on its own, and have not both done so at the service.
+static bool is_upgraded(const struct ingress_http2_stream *stream)
+{
+    return stream->exchange && ingress_exchange_is_raw(stream->exchange) && !ingress_exchange_is_over(stream->exchange);
+}
+
 static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, void *arg)
 {
     struct ingress_http2 *http2 = arg;
     struct ingress_http2_stream *stream = find(session, id);
-    (void)code;
     if (!stream) return 0;
     (void)nghttp2_session_set_stream_user_data(session, id, NULL);
-    ingress_http2_stream_destroy(stream);
-    if (http2->streams > 0) return 0;
-    struct ingress_connection *connection = http2->connection;
-    http2->idle_since_ms = ingress_connection_now_ms(connection);
-    ingress_connection_arm(connection, http2->idle_since_ms + connection->ingress->options.idle_timeout_ms);
+    if (code == NGHTTP2_NO_ERROR && stream->ended && is_upgraded(stream)) {
+        stream->leaving = true;
+        http2->leaving++;
+    } else {
+        ingress_http2_forget(http2, stream);
+    }
     return 0;
 }
 
@@ -144,7 +150,7 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
     if (!stream) return 0;
     stream->end_sent = true;
     // The answer is whole before the request is: the rest of it is of no use (RFC 9113 section 8.1).
-    if (!stream->ended)
+    if (!stream->ended && !is_upgraded(stream))
         (void)nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_NO_ERROR);
     return 0;
 }

@@ -23,6 +23,7 @@ struct ingress_http2 {
     nghttp2_session *session;
     struct ingress_http2_stream *first;
     size_t streams;
+    size_t leaving;         // of them, that nghttp2 has closed
     uint64_t idle_since_ms; // without streams
     uint64_t head_since_ms; // a header block is incomplete since then; 0: none
     uint64_t last_said_ms;  // when the client was told that the end comes; 0: not
@@ -62,6 +63,7 @@ struct ingress_http2_stream {
     const struct tunnel_header *answer_trailers;
     size_t answer_trailer_count;
     bool out_ended, deferred, end_sent;
+    bool leaving; // both halves have ended here, and what the client said last is still on its way to the service
     uint64_t sent_at_ms; // when something of the answer left, or began to wait
 };
 
@@ -91,6 +93,8 @@ void ingress_http2_stream_reset(struct ingress_http2_stream *stream, uint32_t co
 
 // NULL, never: nghttp2's session with our callbacks and options.
 nghttp2_session *ingress_http2_session_create(struct ingress_http2 *http2);
+// Destroys a stream that is over.
+void ingress_http2_forget(struct ingress_http2 *http2, struct ingress_http2_stream *stream);
 // A frame that brings nothing; too many end the connection.
 void ingress_http2_count_noise(struct ingress_http2 *http2);
 // Gives credit of the connection back as far as the budget of the door allows.

@@ -39,6 +39,7 @@ void ingress_http2_stream_destroy(struct ingress_http2_stream *stream)
     *stream->link = stream->next;
     if (stream->next) stream->next->link = stream->link;
     stream->http2->streams--;
+    if (stream->leaving) stream->http2->leaving--;
     ingress->buffered_bytes -= byte_queue_len(&stream->in);
     byte_queue_finish(&stream->in);
     byte_queue_finish(&stream->out);
@@ -352,9 +353,30 @@ static bool on_data(void *front, const uint8_t *at, size_t len)
     return false;
 }
 
+// The call is over, and our end was told: nothing is left but a client that has not ended its half.
+static void leave(struct ingress_http2_stream *stream)
+{
+    if (!stream->ended)
+        (void)nghttp2_submit_rst_stream(stream->http2->session, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_NO_ERROR);
+    ingress_connection_wake(stream->http2->connection);
+}
+
+static void on_half_end(void *front)
+{
+    struct ingress_http2_stream *stream = front;
+    stream->out_ended = true;
+    ingress_http2_stream_submit_head(stream);
+    resume(stream);
+}
+
+// One that was upgraded may have told its end long before.
 static void on_end(void *front, const struct tunnel_header *trailers, size_t count)
 {
     struct ingress_http2_stream *stream = front;
+    if (stream->end_sent) {
+        leave(stream);
+        return;
+    }
     stream->answer_trailers = trailers;
     stream->answer_trailer_count = count;
     stream->out_ended = true;
@@ -364,7 +386,11 @@ static void on_end(void *front, const struct tunnel_header *trailers, size_t cou
 
 static void on_cut(void *front, const char *reason)
 {
-    ingress_http2_stream_reset(front, NGHTTP2_INTERNAL_ERROR, reason);
+    struct ingress_http2_stream *stream = front;
+    if (stream->leaving)
+        leave(stream);
+    else
+        ingress_http2_stream_reset(stream, NGHTTP2_INTERNAL_ERROR, reason);
 }
 
 static void on_ready(void *front)
@@ -378,6 +404,7 @@ const struct ingress_front ingress_http2_stream_front = {
     .on_info = on_info,
     .on_head = on_head,
     .on_data = on_data,
+    .on_half_end = on_half_end,
     .on_end = on_end,
     .on_cut = on_cut,
     .on_ready = on_ready,

@@ -165,6 +165,7 @@ static void on_head(void *arg, int status, const struct tunnel_header *fields, s
     }
     peer_call_enter(call);
     call->answered = true;
+    call->upgraded = call->request->protocol.len && status < 300;
     metric_observe(call->calls->seconds, (double)(clock_mono_us() - call->opened_at_us) / 1e6);
     metric_add(call->calls->ok, 1);
     call_commit(call);
@@ -190,7 +191,11 @@ static void on_trailers(void *arg, const struct tunnel_header *fields, size_t co
 
 static void on_remote_end(void *arg)
 {
-    (void)arg; // the stream's end tells: our request must have left, too
+    struct tunnel_carried *call = arg;
+    if (!call->upgraded) return; // the stream's end tells: our request must have left, too
+    peer_call_enter(call);
+    call->events.on_remote_end(call->arg);
+    peer_call_leave(call);
 }
 
 static void on_taken(void *arg, size_t len)

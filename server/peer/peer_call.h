@@ -39,6 +39,7 @@ struct tunnel_carried {
     size_t taken;           // of it, that the stream has sent
     struct header_block trailers;
     bool ended, committed, answered;
+    bool upgraded;         // an accepted CONNECT
     bool credited;         // the owner has passed something of it on
     struct turn_item turn; // looks up, or fails, outside of open()
     enum tunnel_cause cause;

@@ -18,11 +18,14 @@ struct connection {
     struct peer_pipe *pipe;
 };
 
-// One call. It lives until its stream has closed.
+// One call. It lives until its stream has closed, or longer: see on_stream_close().
 struct door_call {
     struct peer_door *door;
-    struct peer_stream *stream;
-    struct tunnel_call *call; // NULL: over
+    struct door_call *next, **link; // once it has left its stream
+    struct peer_stream *stream;     // NULL: closed
+    struct tunnel_call *call;       // NULL: over
+    bool connect;                   // asks for an upgraded connection
+    bool upgraded;
     bool answered;
     size_t held; // taken from the stream and not credited: the call's queue is full, or nothing has left it
     bool full;
@@ -35,6 +38,7 @@ struct peer_door {
     struct tcp_listener *listener;
     struct quota connections;
     struct connection *first;
+    struct door_call *leaving; // have no stream any more
     unsigned calls;
     struct metric *taken, *malformed;
 };
@@ -43,6 +47,8 @@ struct peer_door {
 
 static void call_free(struct door_call *call)
 {
+    if (call->link) *call->link = call->next;
+    if (call->link && call->next) call->next->link = call->link;
     call->door->calls--;
     mem_free(call);
 }
@@ -61,6 +67,8 @@ static void on_head(void *arg, int status, const struct tunnel_header *headers, 
     for (size_t i = 0; i < count; i++)
         if (!peer_wire_is_ours(headers[i].name)) kept[used++] = headers[i];
     call->answered = true;
+    call->upgraded = call->connect && status < 300;
+    if (call->upgraded) peer_stream_keep_halves(call->stream);
     peer_stream_head(call->stream, status, kept, used, false);
     mem_free(kept);
 }
@@ -77,18 +85,27 @@ static void on_trailers(void *arg, const struct tunnel_header *headers, size_t c
     peer_stream_end(call->stream, headers, count);
 }
 
+static void on_remote_end(void *arg)
+{
+    struct door_call *call = arg;
+    if (call->stream) peer_stream_end(call->stream, NULL, 0);
+}
+
 static void on_end(void *arg)
 {
     struct door_call *call = arg;
     call->call = NULL;
-    peer_stream_end(call->stream, NULL, 0);
+    if (call->stream)
+        peer_stream_end(call->stream, NULL, 0);
+    else
+        call_free(call);
 }
 
 static void credit_held(struct door_call *call)
 {
     size_t held = call->held;
     call->held = 0;
-    peer_stream_consumed(call->stream, held);
+    if (call->stream) peer_stream_consumed(call->stream, held);
 }
 
 static void on_writable(void *arg)
@@ -121,6 +138,10 @@ static void on_fail(void *arg, enum tunnel_cause cause, const char *detail)
 {
     struct door_call *call = arg;
     call->call = NULL;
+    if (!call->stream) {
+        call_free(call);
+        return;
+    }
     if (!call->answered) {
         call->answered = true;
         answer_failure(call->stream, cause, detail);
@@ -134,6 +155,7 @@ static const struct tunnel_call_events call_events = {.on_info = on_info,
                                                       .on_head = on_head,
                                                       .on_data = on_data,
                                                       .on_trailers = on_trailers,
+                                                      .on_remote_end = on_remote_end,
                                                       .on_end = on_end,
                                                       .on_writable = on_writable,
                                                       .on_taken = on_taken,
@@ -173,8 +195,16 @@ static void on_stream_close(void *arg, uint32_t code, bool whole, bool processed
 {
     struct door_call *call = arg;
     (void)code;
-    (void)whole;
     (void)processed;
+    if (call->call && call->upgraded && whole) {
+        // Both halves have ended here, but what the caller said last may be on its way to the service still.
+        call->stream = NULL;
+        call->next = call->door->leaving;
+        call->link = &call->door->leaving;
+        if (call->next) call->next->link = &call->next;
+        call->door->leaving = call;
+        return;
+    }
     if (call->call) tunnel_call_cancel(call->call); // the caller left
     call_free(call);
 }
@@ -200,6 +230,7 @@ static void on_request(void *arg, struct peer_stream *stream, const struct tunne
         request.end_stream = ended;
         call->door = door;
         call->stream = stream;
+        call->connect = request.protocol.len > 0;
         door->calls++;
         metric_add(door->taken, 1);
         peer_stream_bind(stream, &stream_events, call);
@@ -294,6 +325,10 @@ void peer_door_destroy(struct peer_door *door)
         struct connection *connection = door->first;
         peer_pipe_destroy(connection->pipe);
         connection_unlist(connection);
+    }
+    while (door->leaving) {
+        tunnel_call_cancel(door->leaving->call);
+        call_free(door->leaving);
     }
     SSL_CTX_free(door->options.tls);
     mem_free(door);

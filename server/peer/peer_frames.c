@@ -141,7 +141,7 @@ static int on_frame_send(nghttp2_session *h2, const nghttp2_frame *frame, void *
     if (!(frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) return 0;
     stream->local_ended = true;
     // The answer is complete: what is still to come of the request is of no use to anybody.
-    if (pipe->is_door && !stream->remote_ended)
+    if (pipe->is_door && !stream->remote_ended && !stream->has_halves)
         nghttp2_submit_rst_stream(h2, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_NO_ERROR);
     return 0;
 }

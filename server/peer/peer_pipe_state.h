@@ -36,7 +36,8 @@ struct peer_stream {
     struct byte_queue queue;
     struct header_block trailers; // go after the last byte
     bool ended, deferred, local_ended, remote_ended, sent;
-    bool breaking; // reset with break_code once all that was written has left
+    bool has_halves; // each ends on its own
+    bool breaking;   // reset with break_code once all that was written has left
     uint32_t break_code;
     size_t taken; // told at the end of the turn
     struct turn_item turn;

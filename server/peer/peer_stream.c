@@ -170,6 +170,11 @@ void peer_stream_head(struct peer_stream *stream, int status, const struct tunne
     peer_pipe_wake(stream->pipe);
 }
 
+void peer_stream_keep_halves(struct peer_stream *stream)
+{
+    stream->has_halves = true;
+}
+
 static void resume(struct peer_stream *stream)
 {
     if (!stream->deferred) return;
@@ -234,8 +239,13 @@ void peer_stream_consumed(struct peer_stream *stream, size_t len)
 void peer_stream_break(struct peer_stream *stream, uint32_t code)
 {
     stream->events = NULL;
+    if (stream->local_ended) { // only the other half is left
+        peer_stream_reset(stream, code);
+        return;
+    }
     stream->breaking = true;
     stream->break_code = code;
+    stream->ended = false; // an end that waits behind bytes would tell that all is well
     resume(stream);
 }
 

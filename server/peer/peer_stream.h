@@ -39,6 +39,8 @@ void peer_stream_bind(struct peer_stream *stream, const struct peer_stream_event
 void peer_stream_info(struct peer_stream *stream, int status, const struct tunnel_header *fields, size_t count);
 void peer_stream_head(struct peer_stream *stream, int status, const struct tunnel_header *fields, size_t count,
                       bool ended);
+// Door, with the head: an accepted CONNECT, whose halves end each on its own. Otherwise a complete answer ends both.
+void peer_stream_keep_halves(struct peer_stream *stream);
 
 void peer_stream_write(struct peer_stream *stream, const void *at, size_t len); // copies
 void peer_stream_end(struct peer_stream *stream, const struct tunnel_header *trailers, size_t count);

@@ -61,14 +61,15 @@ class Http2Client:
         self.flush()
         return stream
 
-    def send(self, stream, data, end=False):
-        """As fast as the other side's windows allow."""
+    def send(self, stream, data, end=False, own_half=False):
+        """As fast as the other side's windows allow; own_half: also when the other side has ended."""
         view = memoryview(data)
         while view:
             room = min(self.h2.local_flow_control_window(stream), self.h2.max_outbound_frame_size, len(view))
             if room <= 0:
                 self.step()
-                if self.replies[stream].ended or self.replies[stream].reset is not None:
+                reply = self.replies[stream]
+                if (reply.ended and not own_half) or reply.reset is not None:
                     return
                 continue
             self.h2.send_data(stream, bytes(view[:room]))

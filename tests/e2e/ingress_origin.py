@@ -158,7 +158,7 @@ class Origin:
 
 
 class WebSocketEcho:
-    """Says back what it hears; "close <code>" ends it from its side. `closed` has the codes of those that ended."""
+    """Says back what it hears; "close <code>" ends it from its side, "leave" without a word. `closed` has the codes of those that ended."""
 
     def __init__(self):
         self.closed = []
@@ -182,10 +182,17 @@ class WebSocketEcho:
                 if isinstance(message, str) and message.startswith("close "):
                     await socket_.close(int(message.split()[1]), "as asked")
                     break
+                if message == "leave":
+                    socket_.transport.close()
+                    break
                 await socket_.send(message)
         except websockets.ConnectionClosed:
             pass
         self.closed.append((socket_.close_code, time.monotonic()))
+
+    def has_closed(self, code, since):
+        """Has one ended with that code since so many had? Others of earlier tests may still be about to."""
+        return code in [closed[0] for closed in self.closed[since:]]
 
     def stop(self):
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -222,16 +229,52 @@ class TcpEcho:
         self._listener.close()
 
 
+class TcpLeaver:
+    """Ends first. Told "half", it says "done", ends its half and notes in `heard` what comes until the other side ends;
+    told "gone", it says "done" and hears nothing more."""
+
+    def __init__(self):
+        self.heard = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection):
+        with connection:
+            try:
+                word = connection.recv(4, socket.MSG_WAITALL)
+                connection.sendall(b"done")
+                if word == b"half":
+                    connection.shutdown(socket.SHUT_WR)
+                    heard = b""
+                    while data := connection.recv(1 << 16):
+                        heard += data
+                    self.heard.append(heard)
+            except OSError:
+                self.heard.append(None)
+
+    def stop(self):
+        self._listener.close()
+
+
 class IngressServices:
-    """These services behind a platform's tunnel: /services/probe/, /services/socket/ and /tcp/echo."""
+    """These services behind a platform's tunnel: /services/probe/, /services/socket/, /tcp/echo and /tcp/leaver."""
 
     def __init__(self, platform):
         self.platform = platform
-        self.origin, self.socket, self.echo = Origin(), WebSocketEcho(), TcpEcho()
+        self.origin, self.socket, self.echo, self.leaver = Origin(), WebSocketEcho(), TcpEcho(), TcpLeaver()
 
     def __enter__(self):
         services = f"probe=http://127.0.0.1:{self.origin.port}, socket=http://127.0.0.1:{self.socket.port}"
-        self._set_up(services, f"tcp.allow = echo=127.0.0.1:{self.echo.port}\n")
+        self._set_up(services, f"tcp.allow = echo=127.0.0.1:{self.echo.port}, leaver=127.0.0.1:{self.leaver.port}\n")
         return self
 
     def add_service(self, name, url):
@@ -246,5 +289,5 @@ class IngressServices:
         wait_until(lambda: self.platform.ingress("GET", "/services/probe/").status == 200, 30, "the services")
 
     def __exit__(self, *_):
-        for service in (self.origin, self.socket, self.echo):
+        for service in (self.origin, self.socket, self.echo, self.leaver):
             service.stop()

@@ -140,13 +140,20 @@ def test_websocket_closes_both_ways_with_its_code(ingress):
     closed = len(ingress.socket.closed)
     with WebSocketClient(ingress.platform) as client:
         client.run(client.ws.close(4001, "done"))
-    wait_until(lambda: len(ingress.socket.closed) > closed, 20, "the service sees the close")
-    assert ingress.socket.closed[-1][0] == 4001
+    wait_until(lambda: ingress.socket.has_closed(4001, closed), 20, "the service sees the close")
     with WebSocketClient(ingress.platform) as client:
         client.run(client.ws.send("close 4002"))
         with pytest.raises(websockets.ConnectionClosed):
             client.run(client.ws.recv())
         assert client.ws.close_code == 4002
+
+
+def test_websocket_service_gone_is_seen_by_the_client(ingress):
+    with WebSocketClient(ingress.platform) as client:
+        client.run(client.ws.send("leave"))
+        with pytest.raises(websockets.ConnectionClosed):
+            client.run(client.ws.recv())
+        assert client.ws.close_code == 1006
 
 
 def test_websocket_client_gone_is_seen_by_the_service(ingress):
@@ -156,8 +163,7 @@ def test_websocket_client_gone_is_seen_by_the_service(ingress):
         assert client.run(client.ws.recv()) == "hello"
         client.ws.transport.abort()
         client.run(client.ws.wait_closed())
-        wait_until(lambda: len(ingress.socket.closed) > closed, 20, "the service sees the end")
-    assert ingress.socket.closed[-1][0] == 1006
+        wait_until(lambda: ingress.socket.has_closed(1006, closed), 20, "the service sees the end")
 
 
 def test_websocket_without_a_key_is_refused(ingress):

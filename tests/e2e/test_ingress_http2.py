@@ -298,8 +298,7 @@ def test_websocket_by_extended_connect(ingress):
         client.until(lambda: reply.body[7:].endswith(noise(200000)))
         closed = len(ingress.socket.closed)
         client.send(stream, masked(8, struct.pack(">H", 4001)))
-        wait_until(lambda: len(ingress.socket.closed) > closed, 20, "the service sees the close")
-        assert ingress.socket.closed[-1][0] == 4001
+        wait_until(lambda: ingress.socket.has_closed(4001, closed), 20, "the service sees the close")
         refused = client.ask("CONNECT", "/services/socket/", headers=[("sec-websocket-version", "8")], protocol="websocket")
         assert refused.status == 426
 

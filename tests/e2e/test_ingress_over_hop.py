@@ -21,7 +21,11 @@ from test_ingress_http1 import test_a_websocket_that_is_not_switched, test_conti
 from test_ingress_http1 import test_early_hints_pass_without_links, test_trailers_of_answers_go_to_who_takes_them  # noqa: F401
 from test_ingress_http1 import test_trailers_of_requests_reach_the_service, test_websocket_carries_messages_of_any_size  # noqa: F401
 from test_ingress_http2 import test_websocket_that_is_not_switched_by_extended_connect  # noqa: F401
+from test_ingress_http1 import test_websocket_service_gone_is_seen_by_the_client  # noqa: F401
 from test_ingress_http1 import test_websocket_client_gone_is_seen_by_the_service, test_websocket_closes_both_ways_with_its_code  # noqa: F401
+
+from test_ingress_tcp import test_tcp_half_close, test_tcp_service_ends_first, test_tcp_service_ends_first_by_extended_connect  # noqa: F401
+from test_ingress_tcp import test_tcp_service_is_gone, test_tcp_service_is_gone_by_extended_connect  # noqa: F401
 
 
 class ServicesOverHop(IngressServices):

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <openssl/ssl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -288,6 +289,28 @@ static void test_tcp_halves(void **state)
     tcp_destroy(rig);
 }
 
+static bool closes_under_writes(void *arg)
+{
+    struct pair_call *call = arg;
+    if (!call->closed && call->end && call->up_at == call->up.len) tunnel_pair_write(call, "more", 4, false);
+    return call->closed;
+}
+
+// One that is gone altogether takes nothing more: whoever writes on is told.
+static void test_tcp_service_that_is_gone(void **state)
+{
+    (void)state;
+    static const struct scripted_step steps[] = {{.wait = "hello", .answer = "bye", .close = true}};
+    struct tcp_rig *rig = tcp_create(steps, 1);
+    struct pair_call *call = connect_tcp(rig, "/tcp/db");
+    tunnel_pair_write(call, "hello", 5, false);
+    tunnel_pair_run(&rig->pair, closes_under_writes, call);
+    assert_string_equal(pair_text(&call->body), "bye");
+    assert_true(call->end);
+    assert_int_equal(call->code, NGHTTP2_INTERNAL_ERROR);
+    tcp_destroy(rig);
+}
+
 static void test_tcp_refusals(void **state)
 {
     (void)state;
@@ -320,7 +343,9 @@ int main(void)
         cmocka_unit_test(test_https_upload),
         cmocka_unit_test(test_https_to_a_stranger),
         cmocka_unit_test(test_tcp_halves),
+        cmocka_unit_test(test_tcp_service_that_is_gone),
         cmocka_unit_test(test_tcp_refusals),
     };
+    signal(SIGPIPE, SIG_IGN); // as the agent does: a service may be gone when it is written to
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

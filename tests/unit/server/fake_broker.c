@@ -176,6 +176,14 @@ static void answer(struct tunnel_call *call, struct str none)
     if (call->websocket) {
         static const struct tunnel_header headers[] = {{STR("sec-websocket-protocol"), STR("chat")}};
         bool refused = str_eq(path, STR("/refuse"));
+        if (str_eq(path, STR("/tcp/ends-first"))) {
+            send_head(call, 200, NULL, 0);
+            if (find(id)) send_data(call, STR("bye"));
+            if (!find(id)) return;
+            call->answer_ended = true;
+            call->events.on_remote_end(call->arg);
+            return;
+        }
         if (str_starts(path, STR("/declined/"))) {
             answer_declined(call);
             return;
@@ -293,7 +301,8 @@ bool tunnel_call_write(struct tunnel_call *call, const void *at, size_t len)
     fake.seen.body_bytes += len;
     note_changed();
     pthread_mutex_unlock(&fake.mutex);
-    if (call->websocket || strcmp(call->path, "/echo") == 0) post(call, send_data, str_of(at, len));
+    bool echoes = call->websocket && !call->answer_ended;
+    if (echoes || strcmp(call->path, "/echo") == 0) post(call, send_data, str_of(at, len));
     return strcmp(call->path, "/sink") != 0 || fake.sink_open;
 }
 

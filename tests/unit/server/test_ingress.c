@@ -913,6 +913,23 @@ static void test_connect_tcp(void **state)
     }
 }
 
+// The service's end reaches the client, who may go on all the same.
+static void test_service_ends_first(void **state)
+{
+    struct door *door = *state;
+    struct client *client = dial(door);
+    client_send_text(client, "GET /tcp/ends-first" HEAD "Connection: Upgrade\r\nUpgrade: connect-tcp\r\n\r\n");
+    assert_true(client_read_answer(client, "GET", &door->answer));
+    assert_int_equal(door->answer.status, 101);
+    assert_int_equal(client_read_end(client), 3);
+    client_send_text(client, "more");
+    client_half_close(client);
+    fake_broker_wait(one_ended);
+    client_close(client);
+    assert_int_equal(fake_broker_seen().body_bytes, 4);
+    assert_int_equal(fake_broker_seen().cancelled, 0);
+}
+
 // ---- caps ----------------------------------------------------------------------------------------------------
 
 static void test_connections_of_an_account_are_capped(void **state)
@@ -1147,6 +1164,7 @@ int main(void)
         WITH(test_websocket_refusals, set_up),
         WITH(test_websocket_that_is_not_switched, set_up),
         WITH(test_connect_tcp, set_up),
+        WITH(test_service_ends_first, set_up),
         WITH(test_connections_of_an_account_are_capped, set_up_capped),
         WITH(test_connections_of_an_address_are_capped, set_up_capped),
         WITH(test_a_trusted_proxy_has_no_cap_of_an_address, set_up_behind_proxy),

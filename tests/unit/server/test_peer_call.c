@@ -128,6 +128,7 @@ bool tunnel_node_has_runtime(struct tunnel_node *node, struct str account_id, st
 static struct {
     int status;
     size_t taken;
+    unsigned remote_ends, ends;
     enum tunnel_cause cause;
 } told;
 
@@ -152,7 +153,20 @@ static void on_fail(void *arg, enum tunnel_cause cause, const char *detail)
     told.cause = cause;
 }
 
-static const struct tunnel_carrier_events events = {.on_head = on_head, .on_taken = on_taken, .on_fail = on_fail};
+static void on_remote_end(void *arg)
+{
+    (void)arg;
+    told.remote_ends++;
+}
+
+static void on_end(void *arg)
+{
+    (void)arg;
+    told.ends++;
+}
+
+static const struct tunnel_carrier_events events = {
+    .on_head = on_head, .on_remote_end = on_remote_end, .on_taken = on_taken, .on_end = on_end, .on_fail = on_fail};
 
 struct fixture {
     struct loop *loop;
@@ -167,7 +181,7 @@ static void turn(struct fixture *f)
         uv_run(loop_uv(f->loop), UV_RUN_NOWAIT);
 }
 
-static int set_up(void **state)
+static int set_up_call(void **state, struct str method, struct str protocol)
 {
     struct fixture *f = mem_zalloc(sizeof *f);
     memset(&far, 0, sizeof far);
@@ -181,13 +195,24 @@ static int set_up(void **state)
                                           });
     const struct tunnel_request request = {.account_id = STR("0123456789abcdef01234567"),
                                            .runtime = STR("prod"),
-                                           .method = STR("POST"),
+                                           .method = method,
+                                           .protocol = protocol,
                                            .path = STR("/services/x/")};
     f->call = peer_calls_open(f->calls, NULL, &request, &events, f);
     turn(f);
     assert_int_equal(far.opened, 1);
     *state = f;
     return 0;
+}
+
+static int set_up(void **state)
+{
+    return set_up_call(state, STR("POST"), STR_EMPTY);
+}
+
+static int set_up_upgrade(void **state)
+{
+    return set_up_call(state, STR("CONNECT"), STR("connect-tcp"));
 }
 
 static void on_closed(void *arg)
@@ -198,7 +223,7 @@ static void on_closed(void *arg)
 static int tear_down(void **state)
 {
     struct fixture *f = *state;
-    if (told.cause == TUNNEL_CAUSE_NONE) peer_calls_cancel(f->call);
+    if (told.cause == TUNNEL_CAUSE_NONE && !told.ends) peer_calls_cancel(f->call);
     peer_calls_close(f->calls, on_closed, f);
     while (!f->closed)
         uv_run(loop_uv(f->loop), UV_RUN_NOWAIT);
@@ -278,6 +303,38 @@ static void test_later_bytes_let_go_of_it(void **state)
     assert_int_equal(told.taken, BODY_BYTES);
 }
 
+// The halves of an upgraded connection end each on its own; of an ordinary call only the end of both is told.
+static void test_the_far_half_of_an_upgraded_connection_ends_first(void **state)
+{
+    struct fixture *f = *state;
+    far.events->on_head(far.arg, 200, NULL, 0);
+    far.events->on_remote_end(far.arg);
+    assert_int_equal(told.remote_ends, 1);
+    assert_int_equal(told.ends, 0);
+    write_body(f, BODY_BYTES, true);
+    assert_true(far.ended && far.written == BODY_BYTES);
+    far.events->on_close(far.arg, 0, true, true);
+    assert_int_equal(told.ends, 1);
+}
+
+static void test_a_complete_answer_is_told_by_its_end(void **state)
+{
+    (void)state;
+    far.events->on_head(far.arg, 200, NULL, 0);
+    far.events->on_remote_end(far.arg);
+    assert_int_equal(told.remote_ends, 0);
+    far.events->on_close(far.arg, 0, true, true);
+    assert_int_equal(told.ends, 1);
+}
+
+static void test_a_refused_upgrade_is_an_ordinary_answer(void **state)
+{
+    (void)state;
+    far.events->on_head(far.arg, 502, NULL, 0);
+    far.events->on_remote_end(far.arg);
+    assert_int_equal(told.remote_ends, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -285,6 +342,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_small_part_goes_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_body_that_must_go_on_is_let_go_of, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_later_bytes_let_go_of_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_the_far_half_of_an_upgraded_connection_ends_first, set_up_upgrade,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_a_complete_answer_is_told_by_its_end, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_refused_upgrade_is_an_ordinary_answer, set_up_upgrade, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

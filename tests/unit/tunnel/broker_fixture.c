@@ -437,6 +437,13 @@ static void call_on_taken(void *arg, size_t len)
     atomic_fetch_add(&call->taken, len);
 }
 
+static void call_on_remote_end(void *arg)
+{
+    struct fixture_call *call = arg;
+    atomic_fetch_add(&call->remote_ends, 1);
+    if (call->uploads_behind_end) call_on_writable(call);
+}
+
 static void call_over(struct fixture_call *call, enum tunnel_cause cause)
 {
     call->call = NULL;
@@ -461,6 +468,7 @@ static void call_start(void *arg)
                                                      .on_head = call_on_head,
                                                      .on_data = call_on_data,
                                                      .on_trailers = call_on_trailers,
+                                                     .on_remote_end = call_on_remote_end,
                                                      .on_end = call_on_end,
                                                      .on_writable = call_on_writable,
                                                      .on_taken = call_on_taken,
@@ -481,7 +489,7 @@ static void call_start(void *arg)
                                            .epoch = call->epoch};
     call->upload_left = call->upload_bytes - call->later_bytes;
     call->call = tunnel_call_open(call->fixture->nodes[call->node], &request, &events, call);
-    if (call->upload_bytes) call_on_writable(call);
+    if (call->upload_bytes && !call->uploads_behind_end) call_on_writable(call);
     if (!call->cancels_at_once) return;
     tunnel_call_cancel(call->call);
     call->call = NULL;

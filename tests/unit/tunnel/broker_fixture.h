@@ -81,10 +81,11 @@ struct fixture_call {
     uint64_t epoch;
     bool holds; // consumes nothing until fixture_call_release()
     bool cancels_on_head, cancels_on_data, cancels_at_once;
-    bool sends_trailers; // behind its upload: one that goes, three that must not
+    bool uploads_behind_end; // only when the far end has ended its half
+    bool sends_trailers;     // behind its upload: one that goes, three that must not
     // The outcome.
     atomic_int status, cause;
-    atomic_uint_fast64_t received, trailers, infos, taken;
+    atomic_uint_fast64_t received, trailers, infos, taken, remote_ends;
     atomic_bool wrong_bytes, done;
     struct tunnel_call *call; // on its loop
     uint64_t upload_left, held;

@@ -47,6 +47,32 @@ static void test_get_and_echo(void **state)
     fixture_stop(&fixture);
 }
 
+// The halves of an upgraded connection end each on its own: the far end's is told at once, and ours goes on.
+static void test_far_end_ends_first(void **state)
+{
+    (void)state;
+    fixture_start(&fixture, NULL);
+    struct fake_agent *agent = fixture_agent_up(&fixture);
+    for (unsigned node = 0; node < FIXTURE_NODES; node++) {
+        struct fixture_call call = {.node = node,
+                                    .method = "CONNECT",
+                                    .protocol = "connect-tcp",
+                                    .path = "/hello",
+                                    .upload_bytes = 300001,
+                                    .uploads_behind_end = true};
+        call_and_wait(&call);
+        assert_int_equal(call.status, 200);
+        assert_int_equal(call.cause, TUNNEL_CAUSE_NONE);
+        assert_int_equal(call.received, 5);
+        assert_int_equal(call.remote_ends, 1);
+        struct fixture_call plain = {.node = node, .path = "/hello"};
+        call_and_wait(&plain);
+        assert_int_equal(plain.remote_ends, 0);
+    }
+    fake_agent_stop(agent);
+    fixture_stop(&fixture);
+}
+
 static void test_trailers_and_interim_answers(void **state)
 {
     (void)state;
@@ -364,6 +390,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_get_and_echo),
+        cmocka_unit_test(test_far_end_ends_first),
         cmocka_unit_test(test_trailers_and_interim_answers),
         cmocka_unit_test(test_many_at_once),
         cmocka_unit_test(test_failures_are_kept_apart),
