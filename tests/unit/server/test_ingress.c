@@ -921,7 +921,10 @@ static void test_service_ends_first(void **state)
     client_send_text(client, "GET /tcp/ends-first" HEAD "Connection: Upgrade\r\nUpgrade: connect-tcp\r\n\r\n");
     assert_true(client_read_answer(client, "GET", &door->answer));
     assert_int_equal(door->answer.status, 101);
-    assert_int_equal(client_read_end(client), 3);
+    char bytes[3];
+    client_read_exactly(client, bytes, 3);
+    assert_memory_equal(bytes, "bye", 3);
+    assert_int_equal(recv(client->fd, bytes, 1, 0), 0); // its end, and not only a time-out
     client_send_text(client, "more");
     client_half_close(client);
     fake_broker_wait(one_ended);
