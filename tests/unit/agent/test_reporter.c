@@ -594,6 +594,7 @@ static void quiet_is_not_behind(void **state)
     uint64_t from_ms = clock_mono_ms(), behind_ms, blind_ms;
     while (clock_mono_ms() < from_ms + 20)
         uv_run(loop_uv(world->loop), UV_RUN_ONCE);
+    answer(world, WIRE_ACK, world->cluster_sequence); // on a slow machine there is another by now
     reporter_lag(world->reporter, &behind_ms, &blind_ms);
     assert_int_equal(behind_ms, 0);
     world_close(world);
