@@ -135,7 +135,7 @@ def test_any_shape_is_taken(platform, stranger, name):
     with WebSocket(platform, stranger) as ws:
         ws.send(*GOOD_FRAMES[name], frame(PING, b"are you there?"))
         while (found := ws.read()) != (PONG, b"are you there?"):
-            assert found and found[0] == PONG and found[1] == b"between", found
+            assert found in ((PONG, b"between"), (PONG, b"")), found  # an empty one answers an empty one
         ws.send(close_frame(1000))
         assert ws.read_close() == 1000
 
@@ -164,10 +164,12 @@ def test_pings_of_a_peer_that_does_not_read(platform, stranger):
         answered = 0
         while ws.read() == (PONG, bytes(125)):
             answered += 1
-        assert 0 < answered <= many
+        assert answered > 0
         ws.sock.settimeout(20)
         ws.send(frame(PING, b"still there?"))
-        assert ws.read() == (PONG, b"still there?")
+        while (found := ws.read()) == (PONG, bytes(125)):  # it was busy for longer than we waited
+            answered += 1
+        assert found == (PONG, b"still there?") and answered <= many
 
 
 def test_http2_that_is_none_ends_the_session(platform, stranger):

@@ -135,7 +135,10 @@ class Reluctant(ReportTunnel):
 def test_calls_that_an_agent_did_not_look_at(replicas):
     """Another agent has come by the time it says so: they are that one's, wherever they arrived."""
     name = f"leaves-{uuid.uuid4().hex[:8]}"
+    before = [replicas.metric(number, "culvert_runtime_tokens") for number in (0, 1)]
     token = replicas.create_runtime(name)
+    # Calls of a runtime that a replica has not heard of yet end at once.
+    wait_until(lambda: all(replicas.metric(number, "culvert_runtime_tokens") > before[number] for number in (0, 1)), 20, "both know it")
     host = replicas.env["CULVERT_INGRESS_HOST"].replace(replicas.env["CULVERT_RUNTIME"], name)
     body = os.urandom(10000)
     asked = [(0, "GET", None), (1, "GET", None), (1, "POST", body)]

@@ -45,7 +45,7 @@ class Opened:
         if kind == "nothing":  # the service says nothing yet
             return
         self.status = int(self.client.head().split()[1])
-        assert self.status in (101, 200)
+        assert self.status in (101, 200), (self.kind, self.client.have)
 
     def is_open(self):
         """Without waiting; takes what came."""
