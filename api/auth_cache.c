@@ -1,5 +1,6 @@
 #include "api/auth_cache.h"
 
+#include "base/hash.h"
 #include "base/mem.h"
 
 enum { WAYS = 4, SETS = API_AUTH_CACHE_ENTRIES / WAYS };
@@ -28,13 +29,10 @@ void api_auth_cache_destroy(struct api_auth_cache *cache)
     if (cache) mem_free_secret(cache, sizeof *cache);
 }
 
-// Only valid credentials get in, and their ids are random: nobody can choose which set to crowd. FNV-1a.
+// Only valid credentials get in, and their ids are random: nobody can choose which set to crowd.
 static size_t first_of_set(const struct token *token)
 {
-    uint32_t hash = 2166136261u;
-    for (const char *c = token->id; *c; c++)
-        hash = (hash ^ (unsigned char)*c) * 16777619u;
-    return hash % SETS * WAYS;
+    return hash_end(hash_text(HASH_BEGIN, str_c(token->id))) % SETS * WAYS;
 }
 
 static bool is_same(const struct entry *entry, const struct token *token)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/id.h"
 #include "base/mem.h"
 
@@ -52,15 +53,10 @@ void census_destroy(struct census *census)
     mem_free(census);
 }
 
-// FNV-1a with a secret start and a mix at the end (splitmix64): clients choose their addresses.
+// From a secret start: clients choose their addresses.
 static uint64_t hash(const struct census *census, struct str key)
 {
-    uint64_t x = census->seed;
-    for (size_t i = 0; i < key.len; i++)
-        x = (x ^ (uint8_t)key.at[i]) * 0x100000001b3ull;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-    return x ^ (x >> 31);
+    return hash_end(hash_text(census->seed, key));
 }
 
 static struct entry **find(const struct census *census, struct str key)

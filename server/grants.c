@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metrics.h"
@@ -82,10 +83,8 @@ void grants_stop(struct grants *grants)
 
 static struct grants_key **place_of(struct grants *grants, const char *token_id)
 {
-    uint32_t hash = 2166136261u; // FNV-1a; only ids that were found valid get here, and they are random
-    for (const char *c = token_id; *c; c++)
-        hash = (hash ^ (unsigned char)*c) * 16777619u;
-    struct grants_key **at = &grants->buckets[hash % BUCKETS];
+    // Only ids that were found valid get here, and they are random.
+    struct grants_key **at = &grants->buckets[hash_end(hash_text(HASH_BEGIN, str_c(token_id))) % BUCKETS];
     while (*at && strcmp((*at)->token_id, token_id) != 0)
         at = &(*at)->next;
     return at;

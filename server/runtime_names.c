@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/id.h"
 #include "base/mem.h"
 
@@ -32,19 +33,9 @@ void runtime_names_finish(struct runtime_names *names)
     mem_free(names->buckets);
 }
 
-// The multiplication and shifts of splitmix64, a byte at a time, from a seed that nobody knows.
-static uint64_t mix(uint64_t hash, struct str text)
-{
-    for (size_t i = 0; i < text.len; i++) {
-        hash = (hash ^ (uint8_t)text.at[i]) * UINT64_C(0xbf58476d1ce4e5b9);
-        hash ^= hash >> 29;
-    }
-    return hash;
-}
-
 static size_t bucket_of(const struct runtime_names *names, struct str account_id, struct str runtime)
 {
-    return (size_t)mix(mix(names->seed, account_id) + 1, runtime) & (names->bucket_count - 1);
+    return (size_t)hash_end(hash_part(hash_part(names->seed, account_id), runtime)) & (names->bucket_count - 1);
 }
 
 static struct str account_of(const struct runtime_name *name)

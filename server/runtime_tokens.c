@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metrics.h"
@@ -63,10 +64,7 @@ void runtime_tokens_destroy(struct runtime_tokens *tokens)
 
 static size_t slot_of(const struct tunnel_identity *slots, size_t slot_count, const char *id)
 {
-    uint32_t hash = 2166136261u; // FNV-1a; the ids are random already
-    for (const char *c = id; *c; c++)
-        hash = (hash ^ (unsigned char)*c) * 16777619u;
-    size_t slot = hash & (slot_count - 1);
+    size_t slot = (size_t)hash_end(hash_text(HASH_BEGIN, str_c(id))) & (slot_count - 1); // the ids are random already
     while (slots[slot].token_id[0] && strcmp(slots[slot].token_id, id) != 0)
         slot = (slot + 1) & (slot_count - 1);
     return slot;

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/metrics.h"
@@ -64,17 +65,9 @@ void traffic_destroy(struct traffic *traffic)
 
 // ---- counting ------------------------------------------------------------------------------------------------------
 
-static uint32_t hash_of(const char *text)
-{
-    uint32_t hash = 2166136261u; // FNV-1a
-    for (; *text; text++)
-        hash = (hash ^ (uint8_t)*text) * 16777619u;
-    return hash;
-}
-
 static void count(struct traffic *traffic, const char *field, uint64_t n)
 {
-    uint32_t at = hash_of(field);
+    uint64_t at = hash_end(hash_text(HASH_BEGIN, str_c(field)));
     for (uint32_t i = 0; i < PROBES; i++) {
         struct slot *slot = &traffic->slots[(at + i) % SLOTS];
         if (slot->field[0] && strcmp(slot->field, field) != 0) continue;

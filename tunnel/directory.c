@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <pthread.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
 
 enum { DIRECTORY_FIRST_CAP = 64, DIRECTORY_FORGET_MS = 60000 };
@@ -27,15 +28,10 @@ struct tunnel_directory {
     uint64_t route_until_ms;
 };
 
+// Both names come from storage, not from peers.
 static size_t directory_hash(struct str account_id, struct str runtime)
 {
-    uint64_t hash = UINT64_C(14695981039346656037); // FNV-1a; both names come from storage, not from peers
-    for (size_t i = 0; i < account_id.len; i++)
-        hash = (hash ^ (uint8_t)account_id.at[i]) * UINT64_C(1099511628211);
-    hash = (hash ^ 0xff) * UINT64_C(1099511628211);
-    for (size_t i = 0; i < runtime.len; i++)
-        hash = (hash ^ (uint8_t)runtime.at[i]) * UINT64_C(1099511628211);
-    return (size_t)(hash ^ hash >> 32);
+    return (size_t)hash_end(hash_part(hash_part(HASH_BEGIN, account_id), runtime));
 }
 
 static struct directory_route *directory_route_find(const struct tunnel_directory *directory, struct str account_id,

@@ -2,6 +2,8 @@
 
 #include <stddef.h>
 
+#include "base/hash.h"
+
 void tunnel_meter_init(struct tunnel_meter *m)
 {
     struct metric_family *family = metrics_gauge("culvert_tunnels", "Sessions of agents.", "state", NULL);
@@ -62,18 +64,11 @@ void tunnel_meter_init(struct tunnel_meter *m)
     m->bytes_out = metric_with(family, "out");
 }
 
-static uint64_t meter_hash(uint64_t hash, const char *text) // FNV-1a
-{
-    for (; *text; text++)
-        hash = (hash ^ (uint8_t)*text) * UINT64_C(1099511628211);
-    return (hash ^ 0xff) * UINT64_C(1099511628211);
-}
-
 struct metric *tunnel_meter_streams(const struct tunnel_meter *meter, struct tunnel_meter_cache *cache,
                                     const char *service, const char *code)
 {
-    uint64_t hash = meter_hash(meter_hash(UINT64_C(14695981039346656037), service), code);
-    size_t at = (size_t)(hash ^ hash >> 32) % TUNNEL_METER_CACHE;
+    uint64_t hash = hash_end(hash_part(hash_part(HASH_BEGIN, str_c(service)), str_c(code)));
+    size_t at = (size_t)hash % TUNNEL_METER_CACHE;
     if (cache->series[at].hash != hash || !cache->series[at].metric) {
         cache->series[at].hash = hash;
         cache->series[at].metric = metric_with(meter->streams, service, code);

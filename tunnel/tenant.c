@@ -4,14 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
 
-// FNV-1a: ids of accounts are random, and only those with a runtime token get here.
+// Ids of accounts are random, and only those with a runtime token get here.
 static struct tunnel_tenant **tenant_place(struct tunnel_tenants *tenants, const char *account_id)
 {
-    uint32_t hash = 2166136261u;
-    for (const char *c = account_id; *c; c++)
-        hash = (hash ^ (unsigned char)*c) * 16777619u;
+    uint64_t hash = hash_end(hash_text(HASH_BEGIN, str_c(account_id)));
     struct tunnel_tenant **at = &tenants->buckets[hash % TUNNEL_TENANT_BUCKETS];
     while (*at && strcmp((*at)->account_id, account_id) != 0)
         at = &(*at)->next;

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
 
 struct slot {
@@ -28,10 +29,10 @@ void identity_cache_destroy(struct identity_cache *cache)
 // The text ends in its signature: its last bytes are as good as a hash, and a wrong slot only costs a verification.
 static struct slot *slot_of(struct identity_cache *cache, struct str text)
 {
-    uint32_t hash = 2166136261U;
+    uint64_t hash = HASH_BEGIN;
     for (size_t i = text.len > 8 ? text.len - 8 : 0; i < text.len; i++)
-        hash = (hash ^ (uint8_t)text.at[i]) * 16777619U;
-    return &cache->slots[hash % IDENTITY_CACHE_SLOTS];
+        hash = hash_byte(hash, (uint8_t)text.at[i]);
+    return &cache->slots[hash_end(hash) % IDENTITY_CACHE_SLOTS];
 }
 
 bool identity_cache_find(struct identity_cache *cache, struct str text, const uint8_t key[ID_SHA256_BYTES],

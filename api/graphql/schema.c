@@ -1,5 +1,6 @@
 #include "api/graphql/schema.h"
 
+#include "base/hash.h"
 #include "base/mem.h"
 
 enum { SLOTS = 512, TOKENS_MAX = 200000, SDL_ARENA_BYTES_MAX = 16 * 1024 * 1024 };
@@ -23,10 +24,7 @@ struct reader {
 
 static struct gql_type **slot_of(const struct gql_schema *schema, struct str name)
 {
-    unsigned hash = 2166136261u;
-    for (size_t i = 0; i < name.len; i++)
-        hash = (hash ^ (unsigned char)name.at[i]) * 16777619u;
-    return (struct gql_type **)&schema->slots[hash % SLOTS];
+    return (struct gql_type **)&schema->slots[hash_end(hash_text(HASH_BEGIN, name)) % SLOTS];
 }
 
 const struct gql_type *gql_schema_type(const struct gql_schema *schema, struct str name)

@@ -1,5 +1,6 @@
 #include "server/ingress/ingress_limiter.h"
 
+#include "base/hash.h"
 #include "base/id.h"
 #include "base/mem.h"
 
@@ -20,24 +21,9 @@ void ingress_limiter_finish(struct ingress_limiter *limiter)
     limiter->buckets = NULL;
 }
 
-// FNV-1a with a secret start and a final mix (splitmix64).
-static uint64_t hash_more(uint64_t hash, struct str s)
-{
-    for (size_t i = 0; i < s.len; i++)
-        hash = (hash ^ (uint8_t)s.at[i]) * 0x100000001b3ull;
-    return (hash ^ 0xff) * 0x100000001b3ull;
-}
-
-static uint64_t mix(uint64_t x)
-{
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-    return x ^ (x >> 31);
-}
-
 bool ingress_limiter_take(struct ingress_limiter *limiter, struct str account_id, struct str runtime, uint64_t now_ms)
 {
-    uint64_t hash = mix(hash_more(hash_more(limiter->seed, account_id), runtime));
+    uint64_t hash = hash_end(hash_part(hash_part(limiter->seed, account_id), runtime));
     struct ingress_bucket *bucket = &limiter->buckets[hash % INGRESS_LIMITER_BUCKETS];
     uint64_t full = (uint64_t)limiter->per_second * BURST_SECONDS * CALL;
     uint64_t passed = now_ms > bucket->at_ms ? now_ms - bucket->at_ms : 0;

@@ -1,14 +1,12 @@
 #include "server/ingress/ingress_request_id.h"
 
 #include "base/clock.h"
+#include "base/hash.h"
 
 // splitmix64.
 static uint64_t next(uint64_t *state)
 {
-    uint64_t x = *state += 0x9e3779b97f4a7c15ull;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-    return x ^ (x >> 31);
+    return hash_end(*state += 0x9e3779b97f4a7c15ull);
 }
 
 static char *add_hex(char *out, uint64_t value, unsigned digits)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metrics.h"
@@ -107,13 +108,10 @@ void noise_destroy(struct noise *noise)
 
 static uint64_t hash_of(const struct str parts[KEY_PARTS])
 {
-    uint64_t hash = 14695981039346656037u; // FNV-1a
-    for (size_t p = 0; p < KEY_PARTS; p++) {
-        for (size_t i = 0; i < parts[p].len; i++)
-            hash = (hash ^ (unsigned char)parts[p].at[i]) * 1099511628211u;
-        hash = (hash ^ '/') * 1099511628211u;
-    }
-    return hash;
+    uint64_t hash = HASH_BEGIN;
+    for (size_t p = 0; p < KEY_PARTS; p++)
+        hash = hash_part(hash, parts[p]);
+    return hash_end(hash);
 }
 
 static struct object *find(struct noise *noise, const struct str parts[KEY_PARTS], uint64_t hash)

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
 
 enum { BUCKETS = 1024 };
@@ -39,16 +40,11 @@ void share_destroy(struct share *share)
     mem_free(share);
 }
 
-// FNV-1a. Names of runtimes are chosen by their owners, but whoever makes many that collide slows down himself: each
+// Names of runtimes are chosen by their owners, but whoever makes many that collide slows down himself: each
 // has to hold something at the same time, and there is a limit to that.
 static uint64_t hash_of(struct str account_id, struct str runtime)
 {
-    uint64_t hash = 14695981039346656037u;
-    struct str parts[] = {account_id, STR("/"), runtime};
-    for (size_t p = 0; p < sizeof parts / sizeof *parts; p++)
-        for (size_t i = 0; i < parts[p].len; i++)
-            hash = (hash ^ (unsigned char)parts[p].at[i]) * 1099511628211u;
-    return hash;
+    return hash_end(hash_part(hash_part(HASH_BEGIN, account_id), runtime));
 }
 
 // The link that points to it, or the one at the end of its bucket.

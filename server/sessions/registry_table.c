@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
 
 struct entry {
@@ -58,13 +59,7 @@ void registry_table_destroy(struct registry_table *table)
 
 static size_t bucket_of(const struct registry_table *table, struct str account_id, struct str runtime)
 {
-    uint64_t hash = UINT64_C(14695981039346656037); // FNV-1a
-    for (size_t i = 0; i < account_id.len; i++)
-        hash = (hash ^ (uint8_t)account_id.at[i]) * UINT64_C(1099511628211);
-    hash = (hash ^ 0xff) * UINT64_C(1099511628211);
-    for (size_t i = 0; i < runtime.len; i++)
-        hash = (hash ^ (uint8_t)runtime.at[i]) * UINT64_C(1099511628211);
-    return (size_t)(hash ^ hash >> 32) & (table->cap - 1);
+    return (size_t)hash_end(hash_part(hash_part(HASH_BEGIN, account_id), runtime)) & (table->cap - 1);
 }
 
 static bool is_of(const struct entry *entry, struct str account_id, struct str runtime)
