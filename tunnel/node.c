@@ -16,7 +16,7 @@ enum {
     TICK_MS_MIN = 10,
     TICKED_AT_ONCE = 16,
     CACHE_LINE_BYTES = 64,
-    SAY_AFTER_MS = 19200, // agents ask after 19.5 s without a byte
+    SAY_AFTER_MS = 28500, // agents ask after 29 s without a byte
     USER_TIMEOUT_SLACK_MS = 5000,
     RETRY_AFTER_S_MAX = 5,    // for handshakes over the rate: spread, so that they do not all come back at once
     DRAIN_AGENT_SPREAD = 10,  // an agent's own wait is a tenth of the time over which DRAINs go out

@@ -10,7 +10,7 @@
 
 enum {
     AGENT_LIFE_SAY_AFTER_MS = 9300,  // without a byte to the platform, which asks after 10 s
-    AGENT_LIFE_ASK_AFTER_MS = 19500, // without a byte from the platform
+    AGENT_LIFE_ASK_AFTER_MS = 29000, // without a byte from the platform
     AGENT_LIFE_DEAD_AFTER_MS = 5000, // without an answer, or without an acknowledgement of anything
     // A platform that says words of its own is asked all the same now and then, for the round trip.
     AGENT_LIFE_MEASURE_AFTER_MS = 300000,

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent/tunnel/life.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "tests/support/swarm.h"
@@ -15,12 +16,9 @@
 enum {
     OPEN_TIMEOUT_MS = 15000,
     HELLO_TIMEOUT_MS = 15000,
-    SAY_AFTER_MS = 9300, // the agent's side of liveness: agent/tunnel/life.h
-    ASK_AFTER_MS = 19500,
+    // What agent/tunnel/life.c waits before it asks beside a word.
     SOON_MS = 3000,
     SOON_WITH_WORDS_MS = 500,
-    MEASURE_AFTER_MS = 300000,
-    DEAD_AFTER_MS = 5000,
     PLAIN_BYTES_MAX = 1024 * 1024,
 };
 
@@ -373,14 +371,14 @@ void swarm_link_tick(struct swarm_link *link, uint64_t now_ms)
     }
     uint64_t silent_ms = now_ms - link->received_at_ms;
     bool asked = link->pinged_at_ms > link->received_at_ms;
-    if (asked && now_ms - link->pinged_at_ms >= DEAD_AFTER_MS) {
+    if (asked && now_ms - link->pinged_at_ms >= AGENT_LIFE_DEAD_AFTER_MS) {
         fail(link);
         return;
     }
-    bool say = now_ms - link->said_at_ms >= SAY_AFTER_MS;
+    bool say = now_ms - link->said_at_ms >= AGENT_LIFE_SAY_AFTER_MS;
     uint64_t soon_ms = link->hears_words ? SOON_WITH_WORDS_MS : SOON_MS;
-    bool measure = say && now_ms - link->pinged_at_ms >= MEASURE_AFTER_MS;
-    if (!asked && (measure || silent_ms + (say ? soon_ms : 0) >= ASK_AFTER_MS)) {
+    bool measure = say && now_ms - link->pinged_at_ms >= AGENT_LIFE_MEASURE_AFTER_MS;
+    if (!asked && (measure || silent_ms + (say ? soon_ms : 0) >= AGENT_LIFE_ASK_AFTER_MS)) {
         ping(link);
         swarm_link_flush(link);
     } else if (say) {

@@ -9,7 +9,7 @@
 
 #include "agent/tunnel/life.h"
 
-enum { ROUNDS = 400, ROUND_MS = 200000, PLATFORM_ASKS_MS = 10000, PATH_NOTICED_MS = 15000, HANG_NOTICED_MS = 24500 };
+enum { ROUNDS = 400, ROUND_MS = 200000, PLATFORM_ASKS_MS = 10000, PATH_NOTICED_MS = 15000, HANG_NOTICED_MS = 34000 };
 
 // A platform behind a path, by a clock of its own. Everything takes delay_ms one way.
 struct model {

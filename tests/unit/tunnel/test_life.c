@@ -14,7 +14,7 @@ enum {
     ROUND_MS = 280000, // less than TUNNEL_LIFE_QUIET_ASK_MS: nobody asks to measure
     PING_AFTER_MS = 10000,
     DEAD_AFTER_MS = 5000,
-    SAY_AFTER_MS = 19200,
+    SAY_AFTER_MS = 28500,
     TICK_MS = 250,
     DELAY_MS_MAX = 60,
     LATE_MS_MAX = 20,
@@ -197,7 +197,7 @@ static void test_idle_tunnels_cost_words_alone(void **state)
         run_until(&m, m.now_ms + ROUND_MS);
         assert_int_equal(m.asked, 0);
         assert_in_range(m.agent_questions, 0, 1); // before it has heard that the platform says words, too
-        assert_in_range(m.words, ROUND_MS / 19500 - 2, ROUND_MS / 18000 + 1);
+        assert_in_range(m.words, ROUND_MS / 29000 - 2, ROUND_MS / 27000 + 1);
         assert_in_range(m.agent_words, 0, ROUND_MS / AGENT_LIFE_SAY_AFTER_MS + 1);
     }
 }
@@ -251,10 +251,10 @@ static void test_nothing_is_due_before_it_is_said_to_be(void **state)
     (void)state;
     for (unsigned round = 0; round < 100000; round++) {
         uint64_t now_ms = 10000000;
-        struct tunnel_life life = {.heard_ms = now_ms - random_below(20000),
+        struct tunnel_life life = {.heard_ms = now_ms - random_below(30000),
                                    .asked_ms = now_ms - random_below(TUNNEL_LIFE_QUIET_ASK_MS + 1000),
                                    .waits = random_below(2)};
-        struct tunnel_life_agent agent = {.says_words = random_below(2), .said_ms = now_ms - random_below(20000)};
+        struct tunnel_life_agent agent = {.says_words = random_below(2), .said_ms = now_ms - random_below(30000)};
         uint64_t due_ms = tunnel_life_due_ms(&life, &rules, &agent);
         if (now_ms < due_ms) assert_int_equal(tunnel_life_look(&life, &rules, &agent, now_ms), TUNNEL_LIFE_WAIT);
         agent.busy = true; // and while calls are open they carry the proof
