@@ -121,6 +121,8 @@ void client_open(struct client *client, const struct client_options *options, SS
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(options->port)};
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    struct sockaddr_in from = {.sin_family = AF_INET};
+    from.sin_addr.s_addr = htonl((INADDR_LOOPBACK & ~UINT32_C(0xff)) | options->from);
     *client = (struct client){.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
     const struct timeval patience = {.tv_sec = PATIENCE_SECONDS}; // of calls that block
     int on = 1, room = options->receive_buffer_bytes;
@@ -128,6 +130,7 @@ void client_open(struct client *client, const struct client_options *options, SS
         client_die("setsockopt");
     if (client->fd < 0 || setsockopt(client->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) != 0 ||
         setsockopt(client->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) != 0 ||
+        (options->from && bind(client->fd, (struct sockaddr *)&from, sizeof(from)) != 0) ||
         connect(client->fd, (struct sockaddr *)&address, sizeof(address)) != 0 ||
         setsockopt(client->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0)
         client_die("connect");

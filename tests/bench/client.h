@@ -21,6 +21,7 @@ struct client_options {
     uint64_t rate;  // --rate: bytes a second that a reader takes
     unsigned connections;
     unsigned seconds;
+    uint8_t from;             // 127.0.0.<from> is the address it comes from; 0: the kernel's choice
     int receive_buffer_bytes; // set by programs that want less than the kernel gives
     uint16_t port;
     bool tls;

@@ -14,7 +14,7 @@
 #include "histogram.h"
 #include "report_load.h"
 
-enum { BODY_MAX = 64 * 1024 * 1024, EVENTS_MAX = 256, TICK_MS = 1 };
+enum { BODY_MAX = 64 * 1024 * 1024, EVENTS_MAX = 256, TICK_MS = 1, FIRST_ADDRESS = 2 };
 
 struct request {
     char *at;
@@ -216,7 +216,9 @@ static void http_begin(struct report_load *load)
     for (size_t i = 0; i < count; i++) {
         struct connection *c = &all->at[i];
         c->lane = &load->lanes[i % load->running];
-        client_open(&c->client, &load->client, load->tls);
+        struct client_options options = load->client; // each runtime comes from an address of its own, as clusters do
+        options.from = (uint8_t)(FIRST_ADDRESS + i % load->running);
+        client_open(&c->client, &options, load->tls);
         struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
         if (fcntl(c->client.fd, F_SETFL, O_NONBLOCK) != 0 ||
             epoll_ctl(load->epoll, EPOLL_CTL_ADD, c->client.fd, &event) != 0)
