@@ -6,7 +6,6 @@
 #include "api/event_object.h"
 #include "api/event_source.h"
 #include "base/clock.h"
-#include "base/id.h"
 #include "base/json_region.h"
 
 static const int64_t ahead_ms_max = 24 * 3600 * INT64_C(1000);
@@ -201,7 +200,6 @@ static void settle(struct report *report, struct arena *arena)
     };
     for (size_t i = 0; i < sizeof views / sizeof views[0]; i++)
         *views[i] = views[i]->len ? arena_str(arena, *views[i]) : STR_EMPTY;
-    id_sha256(report->manifest.at ? report->manifest.at : "", report->manifest.len, report->content_hash);
 }
 
 static enum error_code read_payload(struct report *report, const json_t *payload, const struct event_source *source,

@@ -24,6 +24,12 @@ int64_t clock_wall_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+static void put_digits(char *at, int value, int count)
+{
+    for (int i = count - 1; i >= 0; i--, value /= 10)
+        at[i] = (char)('0' + value % 10);
+}
+
 void clock_format_rfc3339(int64_t wall_ms, char *out)
 {
     int64_t seconds = wall_ms / 1000, ms = wall_ms % 1000;
@@ -34,8 +40,20 @@ void clock_format_rfc3339(int64_t wall_ms, char *out)
     time_t t = (time_t)seconds;
     struct tm tm;
     gmtime_r(&t, &tm);
-    size_t used = strftime(out, CLOCK_RFC3339_BYTES, "%Y-%m-%dT%H:%M:%S", &tm);
-    snprintf(out + used, CLOCK_RFC3339_BYTES - used, ".%03dZ", (int)ms);
+    int year = tm.tm_year + 1900;
+    if (year < 0 || year > 9999) { // not in four digits
+        size_t used = strftime(out, CLOCK_RFC3339_BYTES, "%Y-%m-%dT%H:%M:%S", &tm);
+        snprintf(out + used, CLOCK_RFC3339_BYTES - used, ".%03dZ", (int)ms);
+        return;
+    }
+    memcpy(out, "0000-00-00T00:00:00.000Z", sizeof "0000-00-00T00:00:00.000Z");
+    put_digits(out, year, 4);
+    put_digits(out + 5, tm.tm_mon + 1, 2);
+    put_digits(out + 8, tm.tm_mday, 2);
+    put_digits(out + 11, tm.tm_hour, 2);
+    put_digits(out + 14, tm.tm_min, 2);
+    put_digits(out + 17, tm.tm_sec, 2);
+    put_digits(out + 20, (int)ms, 3);
 }
 
 static bool digits(struct str s, size_t at, size_t len, int *out)

@@ -84,22 +84,19 @@ static char *read_code(struct json_reader *r, char *to)
     return put_utf8(to, code);
 }
 
+// What stands for one byte, by what is behind the backslash; manifests within strings are full of it.
+static const char escaped[256] = {
+    ['"'] = '"', ['\\'] = '\\', ['/'] = '/', ['b'] = '\b', ['f'] = '\f', ['n'] = '\n', ['r'] = '\r', ['t'] = '\t',
+};
+
+// Behind the backslash.
 static char *read_escape(struct json_reader *r, char *to)
 {
     if (r->at == r->end) return NULL;
-    char c = *r->at++;
-    switch (c) {
-    case '"':
-    case '\\':
-    case '/': *to++ = c; return to;
-    case 'b': *to++ = '\b'; return to;
-    case 'f': *to++ = '\f'; return to;
-    case 'n': *to++ = '\n'; return to;
-    case 'r': *to++ = '\r'; return to;
-    case 't': *to++ = '\t'; return to;
-    case 'u': return read_code(r, to);
-    default: return NULL;
-    }
+    unsigned char c = (unsigned char)*r->at++;
+    if (c == 'u') return read_code(r, to);
+    *to = escaped[c];
+    return escaped[c] ? to + 1 : NULL;
 }
 
 // Behind the opening quote. The text is a view of the input, or of *out_owned when there were escapes.

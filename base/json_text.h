@@ -50,23 +50,35 @@ static inline const char *json_text_plain_end(const char *at, const char *end, u
 // and for eight bytes more.
 static inline const char *json_text_plain_copy(const char *at, const char *end, char **to, unsigned char *all)
 {
-    for (;;) {
+    char *copy = *to;
+    uint64_t bits = 0;
+    while (end - at >= 8) {
         uint64_t eight;
-        if (end - at < 8) break;
         memcpy(&eight, at, sizeof eight);
-        if (json_text_ends(eight)) break;
-        memcpy(*to, &eight, sizeof eight);
-        if (eight & JSON_TEXT_HIGHS) *all |= 0x80;
-        *to += 8;
+        uint64_t ends = json_text_ends(eight);
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+        memcpy(copy, &eight, sizeof eight); // what is copied too much is written over
+        if (ends) {
+            bits |= eight & ((ends & -ends) - 1);
+            if (bits & JSON_TEXT_HIGHS) *all |= 0x80;
+            *to = copy + __builtin_ctzll(ends) / 8;
+            return at + __builtin_ctzll(ends) / 8;
+        }
+#else
+        if (ends) break;
+        memcpy(copy, &eight, sizeof eight);
+#endif
+        bits |= eight;
+        copy += 8;
         at += 8;
     }
-    const char *stop = json_text_plain_end(at, end, all);
-    if (end - at >= 8)
-        memcpy(*to, at, 8); // it ends among these
-    else
-        memcpy(*to, at, (size_t)(stop - at));
-    *to += stop - at;
-    return stop;
+    for (; at < end && *at != '"' && *at != '\\' && (unsigned char)*at >= 0x20; at++) {
+        bits |= (unsigned char)*at;
+        *copy++ = *at;
+    }
+    if (bits & JSON_TEXT_HIGHS) *all |= 0x80;
+    *to = copy;
+    return at;
 }
 
 #endif

@@ -372,7 +372,7 @@ static int plan_row(struct report_plan *plan, const struct report *report, struc
     plan_spec(&p, manifest);
     plan_metadata(&p, json_get_object(manifest, "metadata"), errors);
     params_bytes_or_null(&p, report_plan_blob(plan, report->manifest, report->packed_manifest));
-    params_bytes_or_null(&p, str_of(arena_dup(plan->arena, report->content_hash, ID_SHA256_BYTES), ID_SHA256_BYTES));
+    params_entry(&p, report);
     params_order(&p, report);
     plan_parent(&p, report, json_get_object(manifest, "metadata"));
     params_version(&p, report);

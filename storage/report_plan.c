@@ -224,6 +224,14 @@ void params_key(struct report_params *p, const struct report *report)
     params_text(p, report->runtime);
 }
 
+void params_entry(struct report_params *p, const struct report *report)
+{
+    bool is_tunnel = report->source == REPORT_FROM_TUNNEL;
+    const uint8_t *hash = report->content_hash;
+    params_bytes_or_null(p, is_tunnel ? str_of(arena_dup(p->plan->arena, hash, ID_SHA256_BYTES), ID_SHA256_BYTES)
+                                      : STR_EMPTY);
+}
+
 void params_order(struct report_params *p, const struct report *report)
 {
     enum { CLOCK_AHEAD_MS = 60000 };

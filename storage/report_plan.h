@@ -79,6 +79,8 @@ void params_json(struct report_params *p, const json_t *value, size_t bytes_max,
 // The keys and order of a report, as the statements of every kind begin and end.
 void params_key(struct report_params *p, const struct report *report);
 void params_order(struct report_params *p, const struct report *report);
+// The object's entry in the digest tree; NULL for what came over HTTP, which no agent compares with.
+void params_entry(struct report_params *p, const struct report *report);
 // The object's resourceVersion; NULL when a tunnel told of it, and when it is none that can be compared.
 void params_version(struct report_params *p, const struct report *report);
 

@@ -106,7 +106,7 @@ static int plan_row(struct report_plan *plan, const struct report *report, const
     plan_contents(&p, manifest);
     struct str sha256 = report_plan_blob(plan, report->manifest, report->packed_manifest);
     params_bytes_or_null(&p, sha256);
-    params_bytes_or_null(&p, str_of(arena_dup(plan->arena, report->content_hash, ID_SHA256_BYTES), ID_SHA256_BYTES));
+    params_entry(&p, report);
     params_order(&p, report);
     params_version(&p, report);
     int deciding = report_plan_add(plan, &statement_resource_upsert, &p);
@@ -161,7 +161,7 @@ void report_refused_plan(struct report_plan *plan, const struct report *report)
     }
     params_text(&p, report->version);
     params_text(&p, report->uid);
-    params_bytes_or_null(&p, str_of(arena_dup(plan->arena, report->content_hash, ID_SHA256_BYTES), ID_SHA256_BYTES));
+    params_entry(&p, report);
     params_order(&p, report);
     report_plan_add(plan, is_application ? &statement_application_touch : &statement_resource_touch, &p);
 }
