@@ -93,9 +93,9 @@ static const struct config_entry reporter_entries[] = {
      .def = "200000",
      .min = 1000,
      .max = 10000000,
-     .help = "Objects that are reported; some 1 KB of memory each. Beyond it new ones are left out, what is shown "
-             "counts as "
-             "outdated, and nothing is deleted for being absent."},
+     .help =
+         "Objects that are reported; some 1 KB of memory each. Beyond it new ones are left out, what is shown counts "
+         "as outdated, and nothing is deleted for being absent."},
     {.name = "reporter.object_burst",
      .type = CONFIG_INT,
      .offset = FIELD(reporter_object_burst),

@@ -210,8 +210,8 @@ struct tunnel_request {
 // All on the loop that opened the call, never inside tunnel_call_open(). After on_end or on_fail the call is over and
 // freed as soon as that callback returns.
 struct tunnel_call_events {
-    // 1xx, without fields and 16 times at most. May be NULL.
-    void (*on_info)(void *arg, int status, const struct tunnel_header *headers, size_t count);
+    // 1xx, 16 times at most. Their fields are not told: a cluster sets no links for our origin. May be NULL.
+    void (*on_info)(void *arg, int status);
     void (*on_head)(void *arg, int status, const struct tunnel_header *headers, size_t count);
     // at..len is valid during the call only; every byte must be given back with tunnel_call_consumed() once the
     // consumer took it, that is what opens the stream's window again.
@@ -255,7 +255,7 @@ struct tunnel_carried_body {
 // What a carrier tells the call, on the call's loop and never inside open(). All as tunnel_call_events but the two
 // that are explained; one of the last three is the last.
 struct tunnel_carrier_events {
-    void (*on_info)(void *arg, int status, const struct tunnel_header *headers, size_t count);
+    void (*on_info)(void *arg, int status);
     void (*on_head)(void *arg, int status, const struct tunnel_header *headers, size_t count);
     void (*on_data)(void *arg, const uint8_t *at, size_t len);
     void (*on_trailers)(void *arg, const struct tunnel_header *headers, size_t count);

@@ -142,11 +142,11 @@ static void call_on_turn(struct turn_item *item)
 
 // ---- what the stream tells -----------------------------------------------------------------------------------
 
-static void call_on_info(void *arg, int status, const struct tunnel_header *headers, size_t count)
+static void call_on_info(void *arg, int status)
 {
     struct tunnel_call *call = arg;
     call_enter(call);
-    if (call->events.on_info) call->events.on_info(call->arg, status, headers, count);
+    if (call->events.on_info) call->events.on_info(call->arg, status);
     call_leave(call);
 }
 

@@ -68,7 +68,7 @@ static void parcel_deliver(struct parcel *parcel, struct tunnel_call *call)
 {
     const struct tunnel_stream_events *to = &tunnel_call_stream_events;
     switch (parcel->type) {
-    case PARCEL_INFO: to->on_info(call, parcel->status, parcel->headers.at, parcel->headers.count); break;
+    case PARCEL_INFO: to->on_info(call, parcel->status); break;
     case PARCEL_HEAD: to->on_head(call, parcel->status, parcel->headers.at, parcel->headers.count); break;
     case PARCEL_DATA: to->on_data(call, byte_queue_front(&parcel->data), parcel->data.len); break;
     case PARCEL_TRAILERS: to->on_trailers(call, parcel->headers.at, parcel->headers.count); break;
@@ -142,11 +142,10 @@ static struct parcel *relay_add(struct tunnel_relay *relay, enum parcel_type typ
     return parcel;
 }
 
-static void relay_on_info(void *arg, int status, const struct tunnel_header *headers, size_t count)
+static void relay_on_info(void *arg, int status)
 {
     struct parcel *parcel = relay_add(arg, PARCEL_INFO);
     parcel->status = status;
-    parcel->headers = header_block_copy(headers, count);
 }
 
 static void relay_on_head(void *arg, int status, const struct tunnel_header *headers, size_t count)

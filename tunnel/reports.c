@@ -263,10 +263,10 @@ static void reports_ignore(void *arg, const struct tunnel_header *headers, size_
     (void)count;
 }
 
-static void reports_ignore_info(void *arg, int status, const struct tunnel_header *headers, size_t count)
+static void reports_ignore_info(void *arg, int status)
 {
+    (void)arg;
     (void)status;
-    reports_ignore(arg, headers, count);
 }
 
 static void reports_open(struct tunnel_reports *reports)

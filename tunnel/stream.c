@@ -259,7 +259,7 @@ static struct str stream_header(const struct tunnel_header *headers, size_t coun
 static void stream_take_info(struct tunnel_stream *stream, int status)
 {
     if (++stream->infos <= TUNNEL_INFOS_MAX) {
-        stream->events->on_info(stream->arg, status, NULL, 0);
+        stream->events->on_info(stream->arg, status);
         return;
     }
     tunnel_stream_reset(stream, NGHTTP2_PROTOCOL_ERROR);

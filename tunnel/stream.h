@@ -29,8 +29,9 @@ struct relay_letter;
 // Run inside nghttp2's callbacks: they may use the stream's functions, and those of other streams, and nothing that
 // feeds or frees the session.
 struct tunnel_stream_events {
-    // At most TUNNEL_INFOS_MAX times, and without fields: on their way to a client that does not read they cost little.
-    void (*on_info)(void *arg, int status, const struct tunnel_header *headers, size_t count);
+    // 1xx, at most TUNNEL_INFOS_MAX times and without fields: on their way to a client that does not read they cost
+    // little.
+    void (*on_info)(void *arg, int status);
     void (*on_head)(void *arg, int status, const struct tunnel_header *headers, size_t count);
     void (*on_data)(void *arg, const uint8_t *at, size_t len);
     void (*on_trailers)(void *arg, const struct tunnel_header *headers, size_t count);

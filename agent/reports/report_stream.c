@@ -163,13 +163,17 @@ static void emit_cluster(struct report_stream *stream)
 static bool emit_digest(struct report_stream *stream)
 {
     if (!stream->options.resync) return false;
-    struct strbuf payload, unread;
+    struct strbuf payload, unread = {0};
     strbuf_init(&payload, DIGEST_BYTES_MAX);
     bool any = resync_next(stream->options.resync, &payload);
-    gather_unread(stream, &unread);
-    struct wire_report record = {.type = WIRE_REPORT_DIGEST, .digest = strbuf_str(&payload)};
-    if (any && (uint8_t)payload.at[0] == DIGEST_ROOT) record.unread = strbuf_str(&unread);
-    if (any) any = emit(stream, &record, "digest");
+    if (any) {
+        struct wire_report record = {.type = WIRE_REPORT_DIGEST, .digest = strbuf_str(&payload)};
+        if ((uint8_t)payload.at[0] == DIGEST_ROOT) {
+            gather_unread(stream, &unread);
+            record.unread = strbuf_str(&unread);
+        }
+        any = emit(stream, &record, "digest");
+    }
     strbuf_finish(&payload);
     strbuf_finish(&unread);
     return any;

@@ -6,7 +6,9 @@
 #include "agent/reports/collector.h"
 #include "agent/reports/projection.h"
 #include "agent/reports/redaction.h"
+#include "agent/reports/reporter_metrics.h"
 #include "agent/reports/resync.h"
+#include "agent/reports/shortage.h"
 #include "agent/tunnel/session.h"
 #include "base/backoff.h"
 #include "base/clock.h"
@@ -26,10 +28,6 @@ enum {
     HURRY_MS = 5000,        // a stream that is never quiet is compared all the same
     UNANSWERED_MS = 120000, // then the platform is asked anew
     FETCHED_MAX = 64,       // so many objects are fetched one by one; for more, lists are cheaper
-};
-
-struct reporter_metrics {
-    struct metric *objects, *bytes, *restarts, *lag, *unchanged, *differences, *full, *slowed, *coalesced, *left_out;
 };
 
 // Stream, its exchange of digests and clusters are made when a stream opens and die when it closes. Collector and
@@ -55,13 +53,10 @@ struct reporter {
     bool to_compare;                       // once the lists are complete
     bool compares_again;                   // what the platform wanted is being told
     uint64_t opened_at_ms, closed_at_ms, asked_at_ms;
-    size_t fetched; // of what the platform wanted
-    bool held_back; // the outbox was full: watches wait
-    uint64_t restarts_counted, slowed_counted, coalesced_counted, left_out_counted;
-    // Objects that found no room: in the outbox, ever; of these and the collector's, before the lists that are held
-    // now.
-    uint64_t refused, left_out_before;
-    uint64_t cut_since_ms, list_again_at_ms; // something is left out; 0: nothing
+    size_t fetched;   // of what the platform wanted
+    bool held_back;   // the outbox was full: watches wait
+    uint64_t refused; // objects that found no room in the outbox, ever
+    struct shortage shortage;
     uv_timer_t tick, turn;
     int handles;
     struct reporter_metrics metrics;
@@ -150,37 +145,31 @@ static void cluster_counts(void *arg, size_t *out_applications, size_t *out_reso
     *out_kinds = collector_kind_count(reporter->collector);
 }
 
-// ---- limits ------------------------------------------------------------------------------------------------------
+// ---- what found no room
+// ------------------------------------------------------------------------------------------------------
 
 static uint64_t left_out(const struct reporter *reporter)
 {
     return reporter->refused + collector_left_out(reporter->collector);
 }
 
-// What found no room is in no digest and no snapshot, so that nothing may be concluded from these.
 static bool is_whole(const struct reporter *reporter)
 {
-    return collector_is_complete(reporter->collector) && left_out(reporter) == reporter->left_out_before;
+    return collector_is_complete(reporter->collector) && shortage_is_over(&reporter->shortage, left_out(reporter));
 }
 
-static void follow_limits(struct reporter *reporter, uint64_t now_ms)
+static void follow_shortage(struct reporter *reporter, uint64_t now_ms)
 {
-    uint64_t count = left_out(reporter);
-    if (count > reporter->left_out_counted) metric_add(reporter->metrics.left_out, count - reporter->left_out_counted);
-    reporter->left_out_counted = count;
-    uint64_t wait_ms = reporter->options.limit_retry_ms ? reporter->options.limit_retry_ms : LIMIT_RETRY_MS;
-    if (count == reporter->left_out_before) {
-        if (reporter->cut_since_ms && is_whole(reporter)) reporter->cut_since_ms = 0;
-    } else if (!reporter->cut_since_ms || !reporter->list_again_at_ms) {
-        log_error("reporter", "too_many_objects", log_uint("left_out", count - reporter->left_out_before),
+    uint64_t count = left_out(reporter), before = reporter->shortage.before;
+    uint64_t retry_ms = reporter->options.limit_retry_ms ? reporter->options.limit_retry_ms : LIMIT_RETRY_MS;
+    bool are_complete = collector_is_complete(reporter->collector);
+    switch (shortage_look(&reporter->shortage, count, are_complete, now_ms, retry_ms)) {
+    case SHORTAGE_WAIT: break;
+    case SHORTAGE_NOTICED:
+        log_error("reporter", "too_many_objects", log_uint("left_out", count - before),
                   log_uint("objects", outbox_count(reporter->outbox)));
-        if (!reporter->cut_since_ms) reporter->cut_since_ms = now_ms;
-        reporter->list_again_at_ms = now_ms + wait_ms;
-    } else if (now_ms >= reporter->list_again_at_ms) {
-        // Others may have gone meanwhile.
-        reporter->left_out_before = count;
-        reporter->list_again_at_ms = 0;
-        collector_relist(reporter->collector);
+        break;
+    case SHORTAGE_LIST_AGAIN: collector_relist(reporter->collector); break;
     }
 }
 
@@ -188,18 +177,8 @@ static void follow_limits(struct reporter *reporter, uint64_t now_ms)
 
 static void show_metrics(struct reporter *reporter)
 {
-    metric_set(reporter->metrics.objects, (int64_t)outbox_count(reporter->outbox));
-    metric_add(reporter->metrics.slowed, outbox_slowed(reporter->outbox) - reporter->slowed_counted);
-    metric_add(reporter->metrics.coalesced, outbox_coalesced(reporter->outbox) - reporter->coalesced_counted);
-    reporter->slowed_counted = outbox_slowed(reporter->outbox);
-    reporter->coalesced_counted = outbox_coalesced(reporter->outbox);
-    metric_set(reporter->metrics.bytes, (int64_t)outbox_bytes(reporter->outbox));
-    metric_set(reporter->metrics.lag, (int64_t)(outbox_oldest_ms(reporter->outbox, clock_mono_ms()) / 1000));
-    if (!reporter->collector) return;
-    uint64_t restarts = collector_restarts(reporter->collector);
-    if (restarts > reporter->restarts_counted)
-        metric_add(reporter->metrics.restarts, restarts - reporter->restarts_counted);
-    reporter->restarts_counted = restarts;
+    uint64_t count = reporter->collector ? left_out(reporter) : 0;
+    reporter_metrics_show(&reporter->metrics, reporter->outbox, reporter->collector, count, clock_mono_ms());
 }
 
 static void on_turn(uv_timer_t *timer)
@@ -278,7 +257,7 @@ static void on_tick(uv_timer_t *timer)
         in_snapshot = true;
     }
     collector_tick(reporter->collector, now_ms);
-    follow_limits(reporter, now_ms);
+    follow_shortage(reporter, now_ms);
     if (reporter->clusters) cluster_report_tick(reporter->clusters, now_ms);
     if (reporter->digests) compare(reporter, now_ms);
     show_metrics(reporter);
@@ -358,9 +337,8 @@ static void let_go(struct reporter *reporter)
     reporter->collector = NULL;
     outbox_clear(reporter->outbox);
     reporter->held_back = false;
-    reporter->restarts_counted = 0;
-    reporter->refused = reporter->left_out_before = reporter->left_out_counted = 0;
-    reporter->cut_since_ms = reporter->list_again_at_ms = 0;
+    reporter->refused = 0;
+    reporter->shortage = (struct shortage){0};
     show_metrics(reporter);
 }
 
@@ -491,30 +469,6 @@ void reporter_stream_writable(struct reporter *reporter)
 
 // ---- life ----------------------------------------------------------------------------------------------------
 
-static void make_metrics(struct reporter_metrics *metrics)
-{
-    metrics->objects = metric_with(metrics_gauge("culvert_agent_outbox_objects", "Objects the reporter knows.", NULL));
-    metrics->bytes =
-        metric_with(metrics_gauge("culvert_agent_outbox_bytes", "Compressed manifests that wait to be written.", NULL));
-    metrics->restarts = metric_with(metrics_counter(
-        "culvert_agent_watch_restarts_total", "Lists and watches that ended in trouble and were started again.", NULL));
-    struct metric_family *resyncs =
-        metrics_counter("culvert_agent_resyncs_total",
-                        "Comparisons of the cluster with what the platform holds, by result.", "result", NULL);
-    metrics->unchanged = metric_with(resyncs, "unchanged");
-    metrics->differences = metric_with(resyncs, "differences");
-    metrics->full = metric_with(resyncs, "full");
-    metrics->left_out =
-        metric_with(metrics_counter("culvert_agent_objects_left_out_total",
-                                    "Objects that found no room; nothing is compared while there are any.", NULL));
-    metrics->slowed = metric_with(metrics_counter("culvert_agent_changes_slowed_total",
-                                                  "Changes that had to wait because their object is noisy.", NULL));
-    metrics->coalesced = metric_with(metrics_counter("culvert_agent_changes_coalesced_total",
-                                                     "States that a newer one replaced before they were told.", NULL));
-    metrics->lag = metric_with(
-        metrics_gauge("culvert_agent_report_lag_seconds", "Age of the oldest change that is not written.", NULL));
-}
-
 static char *copy_text(const char *text, const char *def)
 {
     return mem_strdup(text && *text ? text : def);
@@ -573,7 +527,7 @@ struct reporter *reporter_create_with(struct loop *loop, const struct reporter_o
     uv_timer_init(loop_uv(loop), &reporter->turn);
     reporter->tick.data = reporter->turn.data = reporter;
     reporter->handles = 2;
-    make_metrics(&reporter->metrics);
+    reporter_metrics_init(&reporter->metrics);
     log_info("reporter", "ready", log_c("api", reporter->kube.server),
              log_c("cluster", reporter->options.cluster_name));
     return reporter;
@@ -606,7 +560,7 @@ void reporter_lag(const struct reporter *reporter, uint64_t *out_behind_ms, uint
     uint64_t now_ms = clock_mono_ms();
     *out_behind_ms = outbox_oldest_ms(reporter->outbox, now_ms);
     uint64_t gap_ms = reporter->gap_since_ms ? now_ms - reporter->gap_since_ms : 0;
-    uint64_t cut_ms = reporter->cut_since_ms ? now_ms - reporter->cut_since_ms : 0;
+    uint64_t cut_ms = reporter->shortage.since_ms ? now_ms - reporter->shortage.since_ms : 0;
     *out_blind_ms = gap_ms > cut_ms ? gap_ms : cut_ms;
     if (!reporter->stream) return;
     uint64_t waits_ms = report_stream_waits_ms(reporter->stream, now_ms);

@@ -71,11 +71,9 @@ void ingress_exchange_continue(struct ingress_exchange *exchange)
     exchange->front->on_info(exchange->front_arg, 100);
 }
 
-static void on_info(void *arg, int status, const struct tunnel_header *headers, size_t count)
+static void on_info(void *arg, int status)
 {
     struct ingress_exchange *exchange = arg;
-    (void)headers; // 103 has links, and a cluster sets none for our origin
-    (void)count;
     if (exchange->status != 0 || exchange->over || status == 101 || status < 100 || status > 199) return;
     if (status == 100)
         ingress_exchange_continue(exchange);

@@ -130,12 +130,12 @@ static void call_again(struct tunnel_carried *call)
     turn_add(&call->calls->turn, &call->turn);
 }
 
-static void on_info(void *arg, int status, const struct tunnel_header *fields, size_t count)
+static void on_info(void *arg, int status)
 {
     struct tunnel_carried *call = arg;
     peer_call_enter(call);
     call_commit(call);
-    if (!call->over) call->events.on_info(call->arg, status, fields, count);
+    if (!call->over) call->events.on_info(call->arg, status);
     peer_call_leave(call);
 }
 

@@ -53,10 +53,10 @@ static void call_free(struct door_call *call)
     mem_free(call);
 }
 
-static void on_info(void *arg, int status, const struct tunnel_header *headers, size_t count)
+static void on_info(void *arg, int status)
 {
     struct door_call *call = arg;
-    peer_stream_info(call->stream, status, headers, count);
+    peer_stream_info(call->stream, status);
 }
 
 static void on_head(void *arg, int status, const struct tunnel_header *headers, size_t count)

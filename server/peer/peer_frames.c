@@ -43,7 +43,7 @@ static void tell_fields(struct peer_stream *stream, const nghttp2_frame *frame, 
     } else if (!stream->events) {
         return;
     } else if (!pipe->is_door && status >= 100 && status < 200) {
-        stream->events->on_info(stream->arg, status, fields, count);
+        stream->events->on_info(stream->arg, status);
     } else if (!pipe->is_door && status) {
         stream->events->on_head(stream->arg, status, fields, count);
     } else {

@@ -147,11 +147,11 @@ void peer_stream_bind(struct peer_stream *stream, const struct peer_stream_event
     stream->arg = arg;
 }
 
-void peer_stream_info(struct peer_stream *stream, int status, const struct tunnel_header *fields, size_t count)
+void peer_stream_info(struct peer_stream *stream, int status)
 {
     char text[STATUS_BYTES];
     size_t used;
-    nghttp2_nv *all = make_fields(fields, count, status, text, &used);
+    nghttp2_nv *all = make_fields(NULL, 0, status, text, &used);
     nghttp2_submit_headers(stream->pipe->h2, NGHTTP2_FLAG_NONE, stream->id, NULL, all, used, NULL);
     mem_free(all);
     peer_pipe_wake(stream->pipe);

@@ -20,7 +20,7 @@ enum {
 
 // A stream's events, inside nghttp2's callbacks but for on_taken: they may use any function of streams.
 struct peer_stream_events {
-    void (*on_info)(void *arg, int status, const struct tunnel_header *fields, size_t count); // link
+    void (*on_info)(void *arg, int status);                                                   // link
     void (*on_head)(void *arg, int status, const struct tunnel_header *fields, size_t count); // link
     void (*on_data)(void *arg, const uint8_t *at, size_t len);
     void (*on_trailers)(void *arg, const struct tunnel_header *fields, size_t count);
@@ -36,7 +36,7 @@ struct peer_stream *peer_stream_open(struct peer_pipe *pipe, const struct tunnel
                                      bool ended, const struct peer_stream_events *events, void *arg);
 // Door.
 void peer_stream_bind(struct peer_stream *stream, const struct peer_stream_events *events, void *arg);
-void peer_stream_info(struct peer_stream *stream, int status, const struct tunnel_header *fields, size_t count);
+void peer_stream_info(struct peer_stream *stream, int status);
 void peer_stream_head(struct peer_stream *stream, int status, const struct tunnel_header *fields, size_t count,
                       bool ended);
 // Door, with the head: an accepted CONNECT, whose halves end each on its own. Otherwise a complete answer ends both.

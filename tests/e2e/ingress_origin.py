@@ -198,11 +198,10 @@ class WebSocketEcho:
         self._loop.call_soon_threadsafe(self._loop.stop)
 
 
-class TcpEcho:
-    """Says back what it hears, and ends when the other side ends, after the word "end"."""
+class TcpService:
+    """Serves each connection in a thread of its own."""
 
     def __init__(self):
-        self.ended = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -213,56 +212,53 @@ class TcpEcho:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+            threading.Thread(target=self._keep, args=(connection,), daemon=True).start()
 
-    def _serve(self, connection):
+    def _keep(self, connection):
         with connection:
-            try:
-                while data := connection.recv(1 << 16):
-                    connection.sendall(data)
-                connection.sendall(b"end")
-            except OSError:
-                pass
-            self.ended.append(time.monotonic())
+            self.serve(connection)
 
     def stop(self):
         self._listener.close()
 
 
-class TcpLeaver:
+class TcpEcho(TcpService):
+    """Says back what it hears, and ends when the other side ends, after the word "end"."""
+
+    def __init__(self):
+        self.ended = []
+        super().__init__()
+
+    def serve(self, connection):
+        try:
+            while data := connection.recv(1 << 16):
+                connection.sendall(data)
+            connection.sendall(b"end")
+        except OSError:
+            pass
+        self.ended.append(time.monotonic())
+
+
+class TcpLeaver(TcpService):
     """Ends first. Told "half", it says "done", ends its half and notes in `heard` what comes until the other side ends;
     told "gone", it says "done" and hears nothing more."""
 
     def __init__(self):
         self.heard = []
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        super().__init__()
 
-    def _accept(self):
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
-
-    def _serve(self, connection):
-        with connection:
-            try:
-                word = connection.recv(4, socket.MSG_WAITALL)
-                connection.sendall(b"done")
-                if word == b"half":
-                    connection.shutdown(socket.SHUT_WR)
-                    heard = b""
-                    while data := connection.recv(1 << 16):
-                        heard += data
-                    self.heard.append(heard)
-            except OSError:
-                self.heard.append(None)
-
-    def stop(self):
-        self._listener.close()
+    def serve(self, connection):
+        try:
+            word = connection.recv(4, socket.MSG_WAITALL)
+            connection.sendall(b"done")
+            if word == b"half":
+                connection.shutdown(socket.SHUT_WR)
+                heard = b""
+                while data := connection.recv(1 << 16):
+                    heard += data
+                self.heard.append(heard)
+        except OSError:
+            self.heard.append(None)
 
 
 class IngressServices:

@@ -224,9 +224,8 @@ static void answer(struct tunnel_call *call, struct str none)
         call->events.on_fail(call->arg, (enum tunnel_cause)atoi(call->path + 6), "as the test asked");
         mem_free(call);
     } else if (str_eq(path, STR("/interim"))) {
-        static const struct tunnel_header link = {STR("link"), STR("</x>")};
-        call->events.on_info(call->arg, 102, NULL, 0);
-        call->events.on_info(call->arg, 103, &link, 1);
+        call->events.on_info(call->arg, 102);
+        call->events.on_info(call->arg, 103);
         answer_text(call, STR("text/plain"), STR("hello"), "5");
         end_answer(call);
     } else if (str_eq(path, STR("/events"))) {
@@ -242,7 +241,7 @@ static void answer(struct tunnel_call *call, struct str none)
 static void answer_continue(struct tunnel_call *call, struct str none)
 {
     (void)none;
-    call->events.on_info(call->arg, 100, NULL, 0);
+    call->events.on_info(call->arg, 100);
 }
 
 // ---- tunnel/broker.h -----------------------------------------------------------------------------------------

@@ -60,6 +60,12 @@ static void wait_until(const unsigned *count, unsigned wanted)
     assert_int_equal(tally_wait(&bench.tally, count, wanted), wanted);
 }
 
+static void ignore_info(void *arg, int status)
+{
+    (void)arg;
+    (void)status;
+}
+
 static void ignore_fields(void *arg, int status, const struct tunnel_header *fields, size_t count)
 {
     (void)arg;
@@ -110,7 +116,7 @@ static void echo_close(void *arg, uint32_t code, bool whole, bool processed)
 static void on_request(void *arg, struct peer_stream *stream, const struct tunnel_header *fields, size_t count,
                        bool ended)
 {
-    static const struct peer_stream_events events = {.on_info = ignore_fields,
+    static const struct peer_stream_events events = {.on_info = ignore_info,
                                                      .on_head = ignore_fields,
                                                      .on_data = echo_data,
                                                      .on_trailers = ignore_trailers,
@@ -195,7 +201,7 @@ static void on_close(void *arg, uint32_t code, bool whole, bool processed)
 
 static void begin_talk(struct side *side)
 {
-    static const struct peer_stream_events events = {.on_info = ignore_fields,
+    static const struct peer_stream_events events = {.on_info = ignore_info,
                                                      .on_head = on_head,
                                                      .on_data = on_data,
                                                      .on_trailers = ignore_trailers,

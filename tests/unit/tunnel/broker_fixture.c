@@ -395,11 +395,10 @@ static void call_on_data(void *arg, const uint8_t *at, size_t len)
     }
 }
 
-static void call_on_info(void *arg, int status, const struct tunnel_header *headers, size_t count)
+static void call_on_info(void *arg, int status)
 {
     struct fixture_call *call = arg;
-    (void)headers;
-    if (status == 103 && count == 0 && !atomic_load(&call->status)) atomic_fetch_add(&call->infos, 1);
+    if (status == 103 && !atomic_load(&call->status)) atomic_fetch_add(&call->infos, 1);
 }
 
 static void call_on_trailers(void *arg, const struct tunnel_header *headers, size_t count)

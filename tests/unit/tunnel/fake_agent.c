@@ -20,7 +20,7 @@
 #include "tunnel/wire/ws_frame.h"
 #include "tunnel/wire/ws_handshake.h"
 
-enum { BUFFER_BYTES = 64 * 1024, POLL_MS = 5, STREAM_WINDOW_BYTES = 64 * 1024 };
+enum { BUFFER_BYTES = 64 * 1024, POLL_MS = 5, STREAM_WINDOW_BYTES = 64 * 1024, LATE_BYTES_MAX = 16, LATE_MS = 100 };
 
 struct answer {
     char path[64];
@@ -49,6 +49,9 @@ struct fake_agent {
     bool saying; // it is on its way
     int own_port;
     uint64_t word_at_ms;
+    bool asks;                    // what waits in `out` is a question
+    uint8_t late[LATE_BYTES_MAX]; // not sent yet
+    uint64_t late_at_ms;          // 0: nothing
 };
 
 static ssize_t agent_read_body(nghttp2_session *h2, int32_t id, uint8_t *out, size_t cap, uint32_t *flags,
@@ -440,6 +443,35 @@ static bool agent_feed(struct fake_agent *agent, uint8_t *at, size_t len)
     return true;
 }
 
+// One TLS record in two segments. A context of its own gathers what TLS makes of it.
+static bool agent_send_in_parts(struct fake_agent *agent)
+{
+    BIO *memory = BIO_new(BIO_s_mem()), *socket = SSL_get_wbio(agent->ssl);
+    BIO_up_ref(socket);
+    BIO_up_ref(memory);
+    SSL_set0_wbio(agent->ssl, memory);
+    int sent = SSL_write(agent->ssl, agent->out.at, (int)agent->out.len);
+    SSL_set0_wbio(agent->ssl, socket);
+    char *record;
+    size_t len = (size_t)BIO_get_mem_data(memory, &record), late = agent->options.late_bytes;
+    bool good = sent == (int)agent->out.len && late <= LATE_BYTES_MAX && len > late &&
+                send(agent->fd, record, len - late, MSG_NOSIGNAL) == (ssize_t)(len - late);
+    if (good) memcpy(agent->late, record + len - late, late);
+    BIO_free(memory);
+    strbuf_clear(&agent->out);
+    agent->late_at_ms = clock_mono_ms() + LATE_MS;
+    agent->asks = false;
+    return good;
+}
+
+static bool agent_send_late(struct fake_agent *agent)
+{
+    if (clock_mono_ms() < agent->late_at_ms) return true;
+    size_t late = agent->options.late_bytes;
+    agent->late_at_ms = 0;
+    return send(agent->fd, agent->late, late, MSG_NOSIGNAL) == (ssize_t)late;
+}
+
 static bool agent_flush(struct fake_agent *agent)
 {
     const uint8_t *frames;
@@ -449,7 +481,9 @@ static bool agent_flush(struct fake_agent *agent)
     bool says = atomic_exchange(&agent->says_now, false);
     agent->saying = agent->saying || says;
     if (says) agent_queue_frame(agent, WS_FRAME_BINARY, agent->options.says, agent->options.says_len);
+    if (agent->late_at_ms) return agent_send_late(agent);
     if (agent->out.len == 0) return true;
+    if (agent->asks && agent->options.late_bytes) return agent_send_in_parts(agent);
     int sent = SSL_write(agent->ssl, agent->out.at, (int)agent->out.len);
     if (sent <= 0) return SSL_get_error(agent->ssl, sent) == SSL_ERROR_WANT_WRITE;
     strbuf_drop_front(&agent->out, (size_t)sent);
@@ -470,6 +504,7 @@ static void agent_say_word(struct fake_agent *agent)
         agent_queue_frame(agent, WS_FRAME_PONG, NULL, 0);
     else
         nghttp2_submit_ping(agent->h2, NGHTTP2_FLAG_NONE, NULL);
+    agent->asks = said >= agent->options.words_max;
     atomic_store(&agent->seen.words, said + 1);
 }
 

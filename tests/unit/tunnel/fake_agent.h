@@ -38,6 +38,7 @@ struct fake_agent_options {
     unsigned words_each_ms; // 0: none; else says so often, by an empty Pong, that it lives,
     unsigned words_max;     // and so many times, then asks by a PING of HTTP/2,
     unsigned asks_more;     // and so many times more, each time when it was answered
+    size_t late_bytes;      // so many of the last bytes of a question come some time after the others
     // Bytes that it says once, among its HTTP/2 frames, at that moment. They must outlive it.
     const uint8_t *says;
     size_t says_len;

@@ -451,6 +451,19 @@ static void test_questions_are_never_left_with_words(void **state)
     fixture_stop(&fixture);
 }
 
+// A record's end may be shorter than a word: it is waited for as what it is.
+static void test_ends_of_records_are_never_taken_for_words(void **state)
+{
+    (void)state;
+    fixture_start(&fixture, tune_words);
+    struct fake_agent_options options = {.words_each_ms = 500, .words_max = 1, .asks_more = 2, .late_bytes = 10};
+    struct fake_agent *agent = fixture_agent(&fixture, &options);
+    WAIT_UNTIL(atomic_load(&fake_agent_seen(agent)->pongs) == 3);
+    assert_int_equal(atomic_load(&fake_agent_seen(agent)->pings), 1);
+    fake_agent_stop(agent);
+    fixture_stop(&fixture);
+}
+
 static void tune_talkative(struct tunnel_options *options)
 {
     options->say_after_ms = 200;
@@ -588,6 +601,7 @@ int main(void)
         cmocka_unit_test(test_silence_is_noticed),
         cmocka_unit_test(test_words_of_life),
         cmocka_unit_test(test_questions_are_never_left_with_words),
+        cmocka_unit_test(test_ends_of_records_are_never_taken_for_words),
         cmocka_unit_test(test_words_for_words),
         cmocka_unit_test(test_protocol_violations),
         cmocka_unit_test(test_drain),

@@ -1,0 +1,47 @@
+#include "agent/reports/reporter_metrics.h"
+
+#include "agent/reports/collector.h"
+#include "agent/reports/outbox.h"
+
+void reporter_metrics_init(struct reporter_metrics *metrics)
+{
+    *metrics = (struct reporter_metrics){0};
+    metrics->objects = metric_with(metrics_gauge("culvert_agent_outbox_objects", "Objects the reporter knows.", NULL));
+    metrics->bytes =
+        metric_with(metrics_gauge("culvert_agent_outbox_bytes", "Compressed manifests that wait to be written.", NULL));
+    metrics->restarts = metric_with(metrics_counter(
+        "culvert_agent_watch_restarts_total", "Lists and watches that ended in trouble and were started again.", NULL));
+    struct metric_family *resyncs =
+        metrics_counter("culvert_agent_resyncs_total",
+                        "Comparisons of the cluster with what the platform holds, by result.", "result", NULL);
+    metrics->unchanged = metric_with(resyncs, "unchanged");
+    metrics->differences = metric_with(resyncs, "differences");
+    metrics->full = metric_with(resyncs, "full");
+    metrics->left_out =
+        metric_with(metrics_counter("culvert_agent_objects_left_out_total",
+                                    "Objects that found no room; nothing is compared while there are any.", NULL));
+    metrics->slowed = metric_with(metrics_counter("culvert_agent_changes_slowed_total",
+                                                  "Changes that had to wait because their object is noisy.", NULL));
+    metrics->coalesced = metric_with(metrics_counter("culvert_agent_changes_coalesced_total",
+                                                     "States that a newer one replaced before they were told.", NULL));
+    metrics->lag = metric_with(
+        metrics_gauge("culvert_agent_report_lag_seconds", "Age of the oldest change that is not written.", NULL));
+}
+
+static void add_new(struct metric *metric, uint64_t count, uint64_t *counted)
+{
+    if (count > *counted) metric_add(metric, count - *counted);
+    *counted = count;
+}
+
+void reporter_metrics_show(struct reporter_metrics *metrics, const struct outbox *outbox,
+                           const struct collector *collector, uint64_t left_out, uint64_t now_ms)
+{
+    metric_set(metrics->objects, (int64_t)outbox_count(outbox));
+    metric_set(metrics->bytes, (int64_t)outbox_bytes(outbox));
+    metric_set(metrics->lag, (int64_t)(outbox_oldest_ms(outbox, now_ms) / 1000));
+    add_new(metrics->slowed, outbox_slowed(outbox), &metrics->slowed_counted);
+    add_new(metrics->coalesced, outbox_coalesced(outbox), &metrics->coalesced_counted);
+    add_new(metrics->restarts, collector ? collector_restarts(collector) : 0, &metrics->restarts_counted);
+    add_new(metrics->left_out, left_out, &metrics->left_out_counted);
+}
