@@ -23,6 +23,13 @@ static const struct config_entry platform_entries[] = {
          "Keys of which one must be in the platform's certificate chain, besides its being trusted: sha256/<base64 "
          "of the SHA-256 of a public key>, comma-separated, so that a new key can be added before the old one goes; "
          "empty: any key."},
+    {.name = "platform.sealed_token",
+     .type = CONFIG_BOOL,
+     .offset = FIELD(platform_sealed_token),
+     .def = "true",
+     .help = "The runtime token is said only so that the platform that issued it can read it, and only on this TLS "
+             "connection; and the platform has to prove that it is that one. false: for a way to the platform where "
+             "something ends TLS, as a load balancer with certificates of its own."},
     {.name = "proxy.url",
      .type = CONFIG_STRING,
      .offset = FIELD(proxy_url),

@@ -11,6 +11,7 @@
 #include "base/metrics.h"
 #include "base/token.h"
 #include "server/runtime_names.h"
+#include "tunnel/wire/proof.h"
 
 enum { REFRESH_ROWS = 1000, ASKED_MAX = 1024, SLOTS_MIN = 64 };
 
@@ -139,11 +140,11 @@ static bool asked_before(struct runtime_tokens *tokens, const char *id)
     return false;
 }
 
-enum error_code runtime_tokens_authenticate(struct runtime_tokens *tokens, struct str text, struct tunnel_identity *out,
-                                            struct error *err)
+enum error_code runtime_tokens_authenticate(struct runtime_tokens *tokens, const struct tunnel_credential *credential,
+                                            struct tunnel_identity *out, struct error *err)
 {
     struct token token;
-    if (token_parse(text, &token, err) != ERROR_NONE) {
+    if (token_parse(credential->token, &token, err) != ERROR_NONE) {
         if (err) err->code = ERROR_UNAUTHENTICATED;
         return ERROR_UNAUTHENTICATED;
     }
@@ -151,6 +152,9 @@ enum error_code runtime_tokens_authenticate(struct runtime_tokens *tokens, struc
     struct tunnel_identity found = tokens->slots[slot_of(tokens->slots, tokens->slot_count, token.id)];
     bool unknown = !found.token_id[0] && asked_before(tokens, token.id);
     pthread_mutex_unlock(&tokens->mutex);
+    if (credential->binding &&
+        wire_proof_unseal(credential->token, found.token_sha256, credential->binding, &token, err) != ERROR_NONE)
+        return ERROR_UNAUTHENTICATED; // its form was looked at above
     struct str ours = str_of((const char *)found.token_sha256, sizeof found.token_sha256);
     bool same = str_eq_secret(ours, str_of((const char *)token.secret_sha256, sizeof token.secret_sha256));
     if (found.token_id[0] && same) {

@@ -29,7 +29,8 @@ void runtime_tokens_stop(struct runtime_tokens *tokens);
 
 // Thread-safe. As tunnel_options.authenticate: an id that is not in the table gives ERROR_UNAVAILABLE until a refresh
 // that began after it was first asked for has ended, and ERROR_UNAUTHENTICATED from then on.
-MUST_CHECK enum error_code runtime_tokens_authenticate(struct runtime_tokens *tokens, struct str token,
+MUST_CHECK enum error_code runtime_tokens_authenticate(struct runtime_tokens *tokens,
+                                                       const struct tunnel_credential *credential,
                                                        struct tunnel_identity *out, struct error *err);
 // Thread-safe. As tunnel_options.is_valid. A token is out of the table before on_revoked is called.
 bool runtime_tokens_has(struct runtime_tokens *tokens, const struct tunnel_identity *identity);

@@ -30,12 +30,12 @@ static struct worker *worker_of(void *ctx, const struct tunnel_node *node)
     return server->workers[tunnel_node_index(node)];
 }
 
-static enum error_code authenticate(void *ctx, struct tunnel_node *node, struct str token, struct tunnel_identity *out,
-                                    struct error *err)
+static enum error_code authenticate(void *ctx, struct tunnel_node *node, const struct tunnel_credential *credential,
+                                    struct tunnel_identity *out, struct error *err)
 {
     (void)node;
     struct server *server = ctx;
-    return runtime_tokens_authenticate(server->tokens, token, out, err);
+    return runtime_tokens_authenticate(server->tokens, credential, out, err);
 }
 
 static void on_session_opening(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session)

@@ -22,6 +22,12 @@ struct tunnel_call;   // one call, one HTTP/2 stream inside a session
 
 // ---- sessions ------------------------------------------------------------------------------------------------
 
+// What an agent shows to be let in. Views into its request.
+struct tunnel_credential {
+    struct str token;
+    const uint8_t *binding; // the token is sealed for this connection (tunnel/wire/proof.h); NULL: it is said as it is
+};
+
 // Who an agent turned out to be. Copied by whoever keeps it.
 struct tunnel_identity {
     char account_id[64];
@@ -86,10 +92,10 @@ struct tunnel_options {
     bool (*is_proxy)(void *ctx, struct str address);
     void *ctx; // of the callbacks below; shared by all nodes
 
-    // Decides about a token before 101, at once, from memory. ERROR_UNAUTHENTICATED -> 401, ERROR_FORBIDDEN -> 403,
-    // ERROR_UNAVAILABLE -> 503 with Retry-After: 1 (not known yet: ask again).
-    enum error_code (*authenticate)(void *ctx, struct tunnel_node *node, struct str token, struct tunnel_identity *out,
-                                    struct error *err);
+    // Decides about a credential before 101, at once, from memory. ERROR_UNAUTHENTICATED -> 401, ERROR_FORBIDDEN ->
+    // 403, ERROR_UNAVAILABLE -> 503 with Retry-After: 1 (not known yet: ask again).
+    enum error_code (*authenticate)(void *ctx, struct tunnel_node *node, const struct tunnel_credential *credential,
+                                    struct tunnel_identity *out, struct error *err);
     // Is the token of a session that is listed now still valid? Thread-safe, at once, from the same memory: whoever
     // takes a token out of that calls tunnel_broker_revoke() only then, so that one of the two finds the session. NULL:
     // it is.

@@ -94,12 +94,13 @@ static int node_refuse(enum error_code code, struct error *err, const char *text
     }
 }
 
-static int node_authenticate(struct tunnel_node *node, const struct tunnel_upgrade *upgrade, struct str token,
-                             struct tunnel_session_info *info, struct error *err)
+static int node_authenticate(struct tunnel_node *node, const struct tunnel_upgrade *upgrade,
+                             const struct tunnel_credential *credential, struct tunnel_session_info *info,
+                             struct error *err)
 {
     const struct tunnel_options *options = &node->broker->options;
     struct error why = {0};
-    enum error_code code = options->authenticate(options->ctx, node, token, &info->identity, &why);
+    enum error_code code = options->authenticate(options->ctx, node, credential, &info->identity, &why);
     if (code == ERROR_UNAUTHENTICATED) return node_refuse(code, err, "the runtime token is not valid");
     if (code == ERROR_FORBIDDEN) return node_refuse(code, err, why.text[0] ? why.text : "not allowed");
     if (code) return node_refuse(ERROR_UNAVAILABLE, err, "the token cannot be checked now");
@@ -148,8 +149,8 @@ void tunnel_node_release(struct tunnel_node *node, const char *remote)
 static int node_decide(struct tunnel_node *node, const struct tunnel_upgrade *upgrade, struct tunnel_session_info *info,
                        unsigned *retry_after_s, struct error *err)
 {
-    struct str token;
-    int status = tunnel_upgrade_check(upgrade, &token, err);
+    struct tunnel_credential credential;
+    int status = tunnel_upgrade_check(upgrade, &credential, err);
     if (status != 101) return status;
     *retry_after_s = 1;
     if (node->draining) return node_refuse(ERROR_UNAVAILABLE, err, "this replica stops");
@@ -157,7 +158,7 @@ static int node_decide(struct tunnel_node *node, const struct tunnel_upgrade *up
         *retry_after_s = 1 + (unsigned)id_random_below(RETRY_AFTER_S_MAX);
         return node_refuse(ERROR_UNAVAILABLE, err, "too many agents connect at once");
     }
-    status = node_authenticate(node, upgrade, token, info, err);
+    status = node_authenticate(node, upgrade, &credential, info, err);
     if (status != 101) return status;
     if (!node_admit(node, upgrade->remote, err)) {
         *retry_after_s = RETRY_AFTER_S_MAX;
@@ -170,17 +171,18 @@ static int node_decide(struct tunnel_node *node, const struct tunnel_upgrade *up
     return 101;
 }
 
-static int node_on_upgrade(void *ctx, const struct tunnel_upgrade *upgrade, void **out_user, unsigned *retry_after_s,
+static int node_on_upgrade(void *ctx, const struct tunnel_upgrade *upgrade, struct tunnel_ws_admission *out,
                            struct error *err)
 {
     struct tunnel_node *node = ctx;
     struct tunnel_session_info *info = mem_zalloc(sizeof(*info));
-    int status = node_decide(node, upgrade, info, retry_after_s, err);
+    int status = node_decide(node, upgrade, info, &out->retry_after_s, err);
     char label[16];
     snprintf(label, sizeof(label), "%d", status);
     metric_add(metric_with(node->broker->meter.handshakes, label), 1);
+    if (status == 101 && upgrade->binding) wire_proof_make(info->identity.token_sha256, upgrade->binding, out->proof);
     if (status == 101)
-        *out_user = info;
+        out->user = info;
     else
         mem_free_secret(info, sizeof(*info));
     return status;

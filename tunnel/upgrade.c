@@ -138,7 +138,19 @@ static int upgrade_check_websocket(const struct tunnel_upgrade *u, struct error 
     return 101;
 }
 
-int tunnel_upgrade_check(const struct tunnel_upgrade *u, struct str *out_token, struct error *err)
+static int upgrade_read_credential(const struct tunnel_upgrade *u, struct tunnel_credential *out, struct error *err)
+{
+    struct str value = str_trim(u->authorization);
+    bool is_sealed = str_starts_nocase(value, STR("culvert "));
+    out->token = is_sealed ? str_trim(str_from(value, strlen("culvert "))) : token_from_authorization(value);
+    out->binding = is_sealed ? u->binding : NULL;
+    if (out->token.len == 0) return upgrade_refuse(401, ERROR_UNAUTHENTICATED, err, "a runtime token is required");
+    if (is_sealed && !u->binding)
+        return upgrade_refuse(401, ERROR_UNAUTHENTICATED, err, "a sealed token needs TLS 1.3");
+    return 101;
+}
+
+int tunnel_upgrade_check(const struct tunnel_upgrade *u, struct tunnel_credential *out, struct error *err)
 {
     if (u->too_long) return upgrade_refuse(400, ERROR_TOO_LARGE, err, "a header is too long");
     if (u->repeated) return upgrade_refuse(400, ERROR_INVALID, err, "a header is repeated");
@@ -150,27 +162,30 @@ int tunnel_upgrade_check(const struct tunnel_upgrade *u, struct str *out_token, 
         return upgrade_refuse(404, ERROR_NOT_FOUND, err, "only " WIRE_TUNNEL_PATH " is here");
     int status = upgrade_check_websocket(u, err);
     if (status != 101) return status;
-    struct str token = token_from_authorization(u->authorization);
-    if (token.len == 0) return upgrade_refuse(401, ERROR_UNAUTHENTICATED, err, "a runtime token is required");
+    struct tunnel_credential credential;
+    status = upgrade_read_credential(u, &credential, err);
+    if (status != 101) return status;
     if (!upgrade_name_is_valid(u->instance_id, 127) || !upgrade_name_is_valid(u->boot_id, 63) ||
         !upgrade_name_is_valid(u->agent_version, 63) || !upgrade_name_is_valid(u->runtime, 127))
         return upgrade_refuse(400, ERROR_INVALID, err,
                               "one of the headers " WIRE_HEADER_INSTANCE_ID ", " WIRE_HEADER_BOOT_ID
                               ", " WIRE_HEADER_AGENT_VERSION ", " WIRE_HEADER_RUNTIME " is missing or malformed");
-    *out_token = token;
+    *out = credential;
     return 101;
 }
 
 // ---- answering -----------------------------------------------------------------------------------------------
 
-void tunnel_upgrade_accept(struct str websocket_key, struct strbuf *out)
+void tunnel_upgrade_accept(struct str websocket_key, struct str proof, struct strbuf *out)
 {
     char accept[WS_HANDSHAKE_ACCEPT_BYTES];
     ws_handshake_accept(websocket_key, accept);
     strbuf_addf(out,
                 "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
-                "sec-websocket-accept: %s\r\nsec-websocket-protocol: " WIRE_TUNNEL_SUBPROTOCOL "\r\n\r\n",
+                "sec-websocket-accept: %s\r\nsec-websocket-protocol: " WIRE_TUNNEL_SUBPROTOCOL "\r\n",
                 accept);
+    if (proof.len) strbuf_addf(out, WIRE_HEADER_PROOF ": %.*s\r\n", STR_ARG(proof));
+    strbuf_add_c(out, "\r\n");
 }
 
 static const char *upgrade_reason(int status)

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "base/strbuf.h"
+#include "tunnel/broker.h"
 
 enum { UPGRADE_HEADER_BYTES_MAX = 256, UPGRADE_ANSWER_BYTES_MAX = 1024 };
 
@@ -22,16 +23,17 @@ struct tunnel_upgrade {
     struct str authorization;
     struct str instance_id, boot_id, agent_version, runtime;
     const char *remote;
+    const uint8_t *binding; // of the connection (tunnel/wire/proof.h); NULL: it has none
 };
 
 // at..len is what has arrived so far, head_bytes_max what a request may have. ERROR_AGAIN: incomplete; ERROR_TOO_LARGE:
 // 431; ERROR_INVALID: 400, no single meaning (base/http1.h), or bytes behind a request that nobody has answered yet.
 MUST_CHECK enum error_code tunnel_upgrade_parse(const char *at, size_t len, size_t head_bytes_max,
                                                 struct tunnel_upgrade *out, struct error *err);
-// 101 and the runtime token's text, or the status to answer with and *err for its body.
-int tunnel_upgrade_check(const struct tunnel_upgrade *upgrade, struct str *out_token, struct error *err);
-// The 101 for this key.
-void tunnel_upgrade_accept(struct str websocket_key, struct strbuf *out);
+// 101 and the credential, or the status to answer with and *err for its body.
+int tunnel_upgrade_check(const struct tunnel_upgrade *upgrade, struct tunnel_credential *out, struct error *err);
+// The 101 for this key. proof: that we know the agent's token, or empty.
+void tunnel_upgrade_accept(struct str websocket_key, struct str proof, struct strbuf *out);
 // The whole HTTP/1.1 answer, head and body; it always closes the connection. retry_after_s: with 503.
 void tunnel_upgrade_answer(int status, unsigned retry_after_s, const struct error *err, struct strbuf *out);
 

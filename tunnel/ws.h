@@ -11,6 +11,7 @@
 #include "base/census.h"
 #include "base/error.h"
 #include "tunnel/upgrade.h"
+#include "tunnel/wire/proof.h"
 
 struct tunnel_ws_server;
 struct tunnel_ws;
@@ -20,15 +21,21 @@ enum {
     TUNNEL_WS_ROOM_BYTES = 16 * 1024,       // what an HTTP/2 frame may need
 };
 
+// The answer to an upgrade.
+struct tunnel_ws_admission {
+    void *user;                   // 101: goes with the connection
+    char proof[WIRE_PROOF_BYTES]; // 101: that we know the agent's token, or empty
+    unsigned retry_after_s;       // 503
+};
+
 struct tunnel_ws_options {
     const char *tls_certificate_file, *tls_key_file;
     unsigned connections_max;           // established
     unsigned handshakes_max;            // accepted and not yet established
     struct census *handshake_addresses; // of the process: how many of them each address has; NULL: no bound of its own
     void *ctx;
-    // Decides before 101, at once. 101: *out_user goes with the connection. Else a status with *err and, for 503,
-    // *out_retry_after_s.
-    int (*on_upgrade)(void *ctx, const struct tunnel_upgrade *upgrade, void **out_user, unsigned *out_retry_after_s,
+    // Decides before 101, at once: 101, or another status with *err. *out is zeroed.
+    int (*on_upgrade)(void *ctx, const struct tunnel_upgrade *upgrade, struct tunnel_ws_admission *out,
                       struct error *err);
     // Inside the callback that decided 101; calls tunnel_ws_set_user().
     void (*on_open)(void *ctx, void *user, struct tunnel_ws *ws);

@@ -66,11 +66,11 @@ bool ws_opening_handshake(struct tunnel_ws *ws, const uint8_t *at, size_t len)
     return false;
 }
 
-static void open_tunnel(struct tunnel_ws *ws, struct str key, void *user)
+static void open_tunnel(struct tunnel_ws *ws, struct str key, const struct tunnel_ws_admission *admission)
 {
     struct strbuf answer;
     strbuf_init(&answer, UPGRADE_ANSWER_BYTES_MAX);
-    tunnel_upgrade_accept(key, &answer);
+    tunnel_upgrade_accept(key, str_c(admission->proof), &answer);
     bool written = tls_pipe_write(&ws->pipe, answer.at, answer.len);
     strbuf_finish(&answer);
     forget_request(ws);
@@ -78,7 +78,7 @@ static void open_tunnel(struct tunnel_ws *ws, struct str key, void *user)
     ws_frame_decoder_init(&ws->decoder, true);
     ws->decoder.binary_only = true; // the pipe carries bytes
     ws_opened(ws);
-    ws->server->options.on_open(ws->server->options.ctx, user, ws);
+    ws->server->options.on_open(ws->server->options.ctx, admission->user, ws);
     if (!written) ws_drop(ws);
 }
 
@@ -97,14 +97,15 @@ void ws_opening_take(struct tunnel_ws *ws, const uint8_t *at, size_t len)
         refuse_early(ws, code == ERROR_TOO_LARGE ? 431 : 400, &err);
         return;
     }
-    unsigned retry_after_s = 1;
-    void *user = NULL;
+    struct tunnel_ws_admission admission = {0};
+    uint8_t binding[WIRE_BINDING_BYTES];
     upgrade.remote = ws->remote;
-    int status = options->on_upgrade(options->ctx, &upgrade, &user, &retry_after_s, &err);
+    upgrade.binding = wire_proof_bind(ws->pipe.ssl, binding) ? binding : NULL;
+    int status = options->on_upgrade(options->ctx, &upgrade, &admission, &err);
     if (status == 101)
-        open_tunnel(ws, upgrade.websocket_key, user);
+        open_tunnel(ws, upgrade.websocket_key, &admission);
     else
-        ws_opening_refuse(ws, status, retry_after_s, &err);
+        ws_opening_refuse(ws, status, admission.retry_after_s, &err);
 }
 
 void ws_opening_expire(struct tunnel_ws *ws)

@@ -20,6 +20,7 @@ void agent_link_free(struct agent_link *link)
     strbuf_finish(&link->request);
     strbuf_finish(&link->answer);
     strbuf_finish(&link->upgrade);
+    explicit_bzero(&link->proof, sizeof(link->proof));
     mem_free(link->out);
     mem_free(link);
 }

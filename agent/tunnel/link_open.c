@@ -38,9 +38,31 @@ void agent_link_on_answer(struct agent_link *link, uint8_t *at, size_t len)
         agent_link_finish(link, &why);
         return;
     }
+    const struct token_proof *proof = &link->proof;
+    if (proof->is_wanted && !wire_proof_is_good(str_c(answer.proof), proof->key, proof->binding)) {
+        error_set(&err, ERROR_UNAUTHENTICATED,
+                  "the platform does not prove that it knows the runtime token: it is another one, or something on the "
+                  "way ends TLS (platform.sealed_token)");
+        agent_link_end_error(link, &err);
+        return;
+    }
     size_t rest = link->answer.len - head_bytes; // of at..len: the head was incomplete before
     agent_link_opened(link);
     agent_link_decode(link, at + len - rest, rest);
+}
+
+// The token's place in the request, now that there is something to seal it with.
+static enum error_code say_token(struct agent_link *link, struct error *err)
+{
+    struct token_proof *proof = &link->proof;
+    char sealed[TOKEN_TEXT_BYTES], value[TOKEN_TEXT_BYTES + 8];
+    if (!wire_proof_bind(link->ssl, proof->binding))
+        return error_set(err, ERROR_PROTOCOL, "the platform speaks an old TLS, by which no token can be sealed");
+    enum error_code code = wire_proof_seal(str_c(proof->token), proof->binding, sealed, err);
+    explicit_bzero(proof->token, sizeof(proof->token));
+    if (code) return code;
+    snprintf(value, sizeof(value), "Culvert %s", sealed);
+    return ws_handshake_add(&link->request, STR("Authorization"), str_c(value), err);
 }
 
 static void pump_tls(struct agent_link *link)
@@ -54,7 +76,7 @@ static void pump_tls(struct agent_link *link)
         return;
     }
     struct error err = {0};
-    if (agent_tls_established(link->ssl, &err)) {
+    if (agent_tls_established(link->ssl, &err) || (link->proof.token[0] && say_token(link, &err))) {
         agent_link_end_error(link, &err);
         return;
     }
@@ -176,6 +198,17 @@ static void on_open_timeout(uv_timer_t *timer)
     agent_link_end_error(link, &err);
 }
 
+static enum error_code take_token(struct agent_link *link, struct str text, struct error *err)
+{
+    struct token token;
+    enum error_code code = token_parse(text, &token, err);
+    if (code) return code;
+    memcpy(link->proof.token, text.at, text.len);
+    memcpy(link->proof.key, token.secret_sha256, sizeof(link->proof.key));
+    link->proof.is_wanted = true;
+    return ERROR_NONE;
+}
+
 static enum error_code write_requests(struct agent_link *link, const struct agent_link_target *target,
                                       struct error *err)
 {
@@ -214,6 +247,7 @@ enum error_code agent_link_start(uv_loop_t *loop, struct agent_tls *tls, const s
     strbuf_init(&link->upgrade, HEAD_BYTES_MAX);
     strbuf_init(&link->answer, HEAD_BYTES_MAX);
     enum error_code code = write_requests(link, target, err);
+    if (!code && target->sealed_token.len) code = take_token(link, target->sealed_token, err);
     if (!code) code = agent_tls_connection(tls, target->host, &link->pipe, &link->ssl, err);
     if (code) {
         agent_link_free(link);

@@ -7,6 +7,7 @@
 #include "agent/tunnel/life.h"
 #include "agent/tunnel/link.h"
 #include "base/strbuf.h"
+#include "tunnel/wire/proof.h"
 #include "tunnel/wire/ws_frame.h"
 #include "tunnel/wire/ws_handshake.h"
 
@@ -46,6 +47,12 @@ struct agent_link {
     struct strbuf upgrade; // until it is its turn
     size_t request_sent;   // to the proxy
     struct strbuf answer;
+    struct token_proof {
+        char token[TOKEN_TEXT_BYTES]; // until it was said
+        uint8_t key[ID_SHA256_BYTES];
+        uint8_t binding[WIRE_BINDING_BYTES];
+        bool is_wanted;
+    } proof;
 
     struct ws_frame_decoder decoder;
     struct ws_frame_masks masks;

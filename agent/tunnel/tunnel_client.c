@@ -148,7 +148,7 @@ static uint64_t wait_after(struct tunnel_client *client, const struct agent_link
         event = "platform_refused_token";
         hint = end->status == 401
                    ? "the runtime token is not valid: issue a new one, write it to runtime.token_file and "
-                     "send SIGHUP"
+                     "send SIGHUP; or something on the way ends TLS: see platform.sealed_token"
                    : "the runtime token does not belong to runtime.name, or the runtime is disabled";
     } else if (end->status == 503 || end->status == 429) {
         event = "platform_busy";
@@ -278,10 +278,11 @@ static void dial(struct tunnel_client *client)
     if (client->draining || find_state(client, AGENT_TUNNEL_OPENING)) return;
     if (find_state(client, AGENT_TUNNEL_SERVING) && !client->replace) return;
 
+    bool is_sealed = client->config->platform_sealed_token;
     char authorization[TOKEN_TEXT_BYTES + 8];
     snprintf(authorization, sizeof(authorization), "Bearer %s", client->token_text);
     const struct http1_header headers[] = {
-        {STR("Authorization"), str_c(authorization)},
+        {STR("Authorization"), str_c(authorization)}, // the first: it may be left out
         {STR(WIRE_HEADER_RUNTIME), str_c(client->config->runtime_name)},
         {STR(WIRE_HEADER_INSTANCE_ID), str_c(client->instance_id)},
         {STR(WIRE_HEADER_BOOT_ID), str_c(client->boot_id)},
@@ -295,8 +296,9 @@ static void dial(struct tunnel_client *client)
         .proxy_port = client->url.proxy_port,
         .proxy_credential = str_c(client->url.proxy_credential),
         .path = str_c(client->url.path),
-        .headers = headers,
-        .header_count = sizeof(headers) / sizeof(headers[0]),
+        .headers = headers + is_sealed,
+        .header_count = sizeof(headers) / sizeof(headers[0]) - is_sealed,
+        .sealed_token = is_sealed ? str_c(client->token_text) : STR_EMPTY,
     };
     const struct agent_session_options options = {
         .streams_max = (unsigned)client->config->router_streams_max,

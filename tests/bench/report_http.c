@@ -25,7 +25,6 @@ struct connection {
     struct client client;
     struct report_lane *lane;
     size_t report, sent; // under way
-    bool busy, is_broken;
     size_t head_bytes, body_left;
     bool in_body;
     unsigned status;
@@ -43,10 +42,13 @@ struct http {
     size_t count, cap;
     z_stream deflate;
     struct strbuf body;
+    struct connection **idle; // of the lane; the one that was used last comes first
+    size_t idle_count;
 };
 
 static void http_open(struct report_load *load)
 {
+    if (load->tls) SSL_CTX_set_read_ahead(load->tls, 1); // a read for an answer, not two
     for (size_t i = 0; i < load->lane_count; i++) {
         struct http *http = load->lanes[i].way = mem_zalloc(sizeof *http);
         strbuf_init(&http->body, BODY_MAX);
@@ -152,16 +154,17 @@ static void write_on(struct connection *c)
     }
 }
 
-static void start(struct connection *c)
+static void start(struct report_lane *lane)
 {
-    struct report_lane *lane = c->lane;
-    if (c->busy || lane->told >= report_lane_allowed(lane)) return;
-    c->busy = true;
-    c->report = lane->told;
-    c->sent = c->head_bytes = c->body_left = 0;
-    c->in_body = false;
-    report_lane_tell(lane);
-    write_on(c);
+    struct http *http = lane->way;
+    while (http->idle_count && lane->told < report_lane_allowed(lane)) {
+        struct connection *c = http->idle[--http->idle_count];
+        c->report = lane->told;
+        c->sent = c->head_bytes = c->body_left = 0;
+        c->in_body = false;
+        report_lane_tell(lane);
+        write_on(c);
+    }
 }
 
 static void finish(struct connection *c)
@@ -170,8 +173,9 @@ static void finish(struct connection *c)
         if (!c->lane->refused++) fprintf(stderr, "report_http: status %u: %.300s\n", c->status, c->head);
     }
     report_lane_durable(c->lane, c->report);
-    c->busy = false;
-    start(c);
+    struct http *http = c->lane->way;
+    http->idle[http->idle_count++] = c;
+    start(c->lane);
 }
 
 static void read_on(struct connection *c)
@@ -213,6 +217,11 @@ static void http_begin(struct report_load *load)
     size_t each = load->window / load->running, count = each * load->running;
     struct connections *all = load->begun = mem_alloc(sizeof *all);
     *all = (struct connections){mem_array(count, sizeof *all->at), count};
+    for (size_t i = 0; i < load->running; i++) {
+        struct http *http = load->lanes[i].way;
+        http->idle = mem_array(each, sizeof *http->idle);
+        http->idle_count = 0;
+    }
     for (size_t i = 0; i < count; i++) {
         struct connection *c = &all->at[i];
         c->lane = &load->lanes[i % load->running];
@@ -223,6 +232,8 @@ static void http_begin(struct report_load *load)
         if (fcntl(c->client.fd, F_SETFL, O_NONBLOCK) != 0 ||
             epoll_ctl(load->epoll, EPOLL_CTL_ADD, c->client.fd, &event) != 0)
             client_die("epoll");
+        struct http *http = c->lane->way;
+        http->idle[http->idle_count++] = c;
     }
 }
 
@@ -231,8 +242,8 @@ static void http_run(struct report_load *load)
     struct connections *all = load->begun;
     while (!is_done(load)) {
         struct epoll_event events[EVENTS_MAX];
-        for (size_t i = 0; i < all->count; i++)
-            start(&all->at[i]);
+        for (size_t i = 0; i < load->running; i++)
+            start(&load->lanes[i]);
         int ready = epoll_wait(load->epoll, events, EVENTS_MAX, load->rate > 0 ? TICK_MS : 1000);
         for (int i = 0; i < ready; i++) {
             struct connection *c = events[i].data.ptr;
@@ -249,6 +260,8 @@ static void http_run(struct report_load *load)
     mem_free(all);
     for (size_t i = 0; i < load->running; i++) {
         struct http *http = load->lanes[i].way;
+        mem_free(http->idle);
+        http->idle = NULL;
         while (http->count)
             mem_free(http->requests[--http->count].at);
     }

@@ -7,8 +7,10 @@ import json
 import os
 import pathlib
 import queue
+import select
 import signal
 import socket
+import ssl
 import subprocess
 import tempfile
 import threading
@@ -104,6 +106,40 @@ class Relay:
         self.listener.close()
 
 
+class TlsEnd(Relay):
+    """Has the platform's name and a certificate for it; what it hears it says again to the platform, if there is one."""
+
+    def __init__(self, folder, target=None):
+        self.heard = b""
+        self.near_tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self.near_tls.load_cert_chain(folder / "certificate.pem", folder / "key.pem")
+        self.far_tls = ssl.create_default_context(cafile=folder / "certificate.pem")
+        super().__init__(target)
+
+    def _serve(self, near):
+        with self.near_tls.wrap_socket(near, server_side=True) as near:
+            if not self.target:
+                self._pretend(near)
+                return
+            with socket.create_connection(("127.0.0.1", self.target)) as far, self.far_tls.wrap_socket(far, server_hostname="localhost") as far:
+                ends = {near: far, far: near}
+                while True:
+                    ready = [end for end in ends if end.pending()] or select.select(list(ends), [], [])[0]
+                    for end in ready:
+                        if not (data := end.recv(65536)):
+                            return
+                        self.heard += data if end is near else b""
+                        ends[end].sendall(data)
+
+    def _pretend(self, near):
+        while b"\r\n\r\n" not in self.heard:
+            self.heard += near.recv(4096)
+        key = self.heard.split(b"Sec-WebSocket-Key: ")[1].split(b"\r\n")[0]
+        accept = base64.b64encode(hashlib.sha1(key + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest())
+        near.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: " + accept + b"\r\nSec-WebSocket-Protocol: culvert.tunnel.1\r\nculvert-proof: " + b"ab" * 32 + b"\r\n\r\n")
+        near.recv(4096)
+
+
 class Host:
     """A culvert-tunnel-host: a platform's tunnel without the platform."""
 
@@ -155,6 +191,10 @@ class World:
 
     def relay(self, *words, **more):
         self.parts.append(Relay(*words, **more))
+        return self.parts[-1]
+
+    def tls_end(self, *words):
+        self.parts.append(TlsEnd(self.folder, *words))
         return self.parts[-1]
 
     def agent(self, port, settings="", environment=None):
@@ -296,3 +336,24 @@ def test_pinned_key(world):
     assert not [line for line in host.seen if line.startswith("open")]
     world.agent(host.port, f"platform.pin = {wrong}, {pin(world.folder)}")
     host.expect("open")
+
+
+def test_who_has_the_name_but_not_the_token_learns_nothing(world):
+    impostor = world.tls_end()
+    log = world.agent(impostor.port)
+    logged(log, "does not prove")
+    assert b"Authorization: Culvert " in impostor.heard
+    assert TOKEN.split(".")[1].encode() not in impostor.heard
+    assert world.metric("culvert_agent_tunnel_online") == 0
+
+
+def test_a_way_that_ends_tls_has_to_be_allowed(world):
+    host = world.host()
+    between = world.tls_end(host.port)
+    log = world.agent(between.port)
+    logged(log, "platform.sealed_token")  # a token that is sealed for the other connection is no token there
+    assert not [line for line in host.seen if line.startswith("open")]
+    assert TOKEN.split(".")[1].encode() not in between.heard
+    world.agent(between.port, "platform.sealed_token = false")
+    host.expect("open")
+    assert TOKEN.encode() in between.heard

@@ -15,6 +15,7 @@
 #include "base/parse.h"
 #include "base/token.h"
 #include "tunnel/broker.h"
+#include "tunnel/wire/proof.h"
 
 enum { NODES = 2, CHUNK_BYTES = 32 * 1024 };
 
@@ -44,14 +45,19 @@ static void say(const char *format, ...)
 
 // ---- the authority -------------------------------------------------------------------------------------------
 
-static enum error_code host_authenticate(void *ctx, struct tunnel_node *node, struct str text,
-                                         struct tunnel_identity *out, struct error *err)
+static enum error_code host_authenticate(void *ctx, struct tunnel_node *node,
+                                         const struct tunnel_credential *credential, struct tunnel_identity *out,
+                                         struct error *err)
 {
     (void)node;
     struct host *host = ctx;
-    struct token token;
-    if (!str_eq_secret(text, str_c(host->token)) || token_parse(text, &token, err))
-        return error_set(err, ERROR_UNAUTHENTICATED, "unknown token");
+    struct token token, said;
+    enum error_code code = token_parse(str_c(host->token), &token, err);
+    if (!code && credential->binding)
+        code = wire_proof_unseal(credential->token, token.secret_sha256, credential->binding, &said, err);
+    else if (!code)
+        code = token_parse(credential->token, &said, err);
+    if (code || memcmp(&said, &token, sizeof(said)) != 0) return error_set(err, ERROR_UNAUTHENTICATED, "unknown token");
     snprintf(out->account_id, sizeof(out->account_id), "%s", ACCOUNT);
     snprintf(out->runtime, sizeof(out->runtime), "%s", host->runtime);
     snprintf(out->token_id, sizeof(out->token_id), "%s", token.id);

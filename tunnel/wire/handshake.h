@@ -5,11 +5,14 @@
 
 #define WIRE_TUNNEL_PATH        "/tunnel/v1"
 #define WIRE_TUNNEL_SUBPROTOCOL "culvert.tunnel.1"
-// Request headers of the upgrade: `authorization: Bearer <runtime token>` and
+// Request headers of the upgrade: `authorization: Culvert <sealed runtime token>` (tunnel/wire/proof.h), or `Bearer
+// <runtime token>`, and
 #define WIRE_HEADER_INSTANCE_ID   "culvert-instance-id" // stable per pod
 #define WIRE_HEADER_BOOT_ID       "culvert-boot-id"     // UUIDv7, new with every start of the agent
 #define WIRE_HEADER_AGENT_VERSION "culvert-agent-version"
 #define WIRE_HEADER_RUNTIME       "culvert-runtime" // the name the agent believes in: must equal the token's
+// Answer of the upgrade: that the platform knows the token (tunnel/wire/proof.h).
+#define WIRE_HEADER_PROOF "culvert-proof"
 // Inside streams
 #define WIRE_HEADER_IDENTITY "culvert-identity"
 #define WIRE_HEADER_CAUSE    "culvert-cause" // agent -> platform with 403/404/502/504 it made itself

@@ -5,6 +5,7 @@
 
 #include "base/id.h"
 #include "base/parse.h"
+#include "tunnel/wire/handshake.h"
 
 void ws_handshake_key(char out[WS_HANDSHAKE_KEY_BYTES])
 {
@@ -88,6 +89,15 @@ static void read_refusal(const struct http1_head *head, struct ws_handshake_answ
         out->retry_after_ms = (int64_t)seconds * 1000;
 }
 
+enum error_code ws_handshake_add(struct strbuf *request, struct str name, struct str value, struct error *err)
+{
+    if (!http1_is_token(name) || !http1_is_field_value(value))
+        return error_set(err, ERROR_INVALID, "header %.*s has a value that cannot be sent", STR_ARG(name));
+    request->len -= 2; // of the empty line
+    bool ok = add_header(request, name, value) && strbuf_add(request, "\r\n", 2);
+    return ok ? ERROR_NONE : error_set(err, ERROR_TOO_LARGE, "websocket request over its limit");
+}
+
 enum error_code ws_handshake_read(const char *at, size_t len, struct str key, struct str subprotocol,
                                   struct ws_handshake_answer *out, size_t *out_bytes, struct error *err)
 {
@@ -112,6 +122,8 @@ enum error_code ws_handshake_read(const char *at, size_t len, struct str key, st
             return error_set(err, ERROR_PROTOCOL, "websocket: server chose another subprotocol");
         if (http1_find(&head, STR("sec-websocket-extensions")).len)
             return error_set(err, ERROR_PROTOCOL, "websocket: extension that nobody asked for");
+        struct str proof = http1_find(&head, STR(WIRE_HEADER_PROOF));
+        if (proof.len < sizeof(answer.proof) && proof.len) memcpy(answer.proof, proof.at, proof.len);
     }
     *out = answer;
     *out_bytes = bytes;

@@ -9,6 +9,7 @@
 #include "base/http1.h"
 #include "base/str.h"
 #include "base/strbuf.h"
+#include "tunnel/wire/proof.h"
 
 enum {
     WS_HANDSHAKE_KEY_BYTES = 25,           // 16 random bytes in base64, and NUL
@@ -25,9 +26,10 @@ struct ws_handshake_request {
 };
 
 struct ws_handshake_answer {
-    int status;             // 101: open; otherwise why not
-    int64_t retry_after_ms; // Retry-After in seconds form, or -1
-    char subprotocol[64];   // what the server chose (or offers, with 426)
+    int status;                   // 101: open; otherwise why not
+    int64_t retry_after_ms;       // Retry-After in seconds form, or -1
+    char proof[WIRE_PROOF_BYTES]; // with 101: that the server knows the token (tunnel/wire/proof.h), or empty
+    char subprotocol[64];         // what the server chose (or offers, with 426)
 };
 
 void ws_handshake_key(char out[WS_HANDSHAKE_KEY_BYTES]);
@@ -36,6 +38,9 @@ void ws_handshake_accept(struct str key, char out[WS_HANDSHAKE_ACCEPT_BYTES]);
 // Appends the request. ERROR_INVALID: a value that may not stand in a header.
 MUST_CHECK enum error_code ws_handshake_write(const struct ws_handshake_request *request, struct str key,
                                               struct strbuf *out, struct error *err);
+// One more header for a request that was written.
+MUST_CHECK enum error_code ws_handshake_add(struct strbuf *request, struct str name, struct str value,
+                                            struct error *err);
 // Reads the answer's head. ERROR_AGAIN: incomplete. ERROR_NONE with a status other than 101: refused (no more bytes are
 // of interest). ERROR_PROTOCOL: a 101 that breaks section 4.1 (accept, upgrade, subprotocol, an extension nobody
 // asked for). *out_bytes: length of the head; frames follow it.

@@ -6,17 +6,22 @@
 
 #include "base/mem.h"
 #include "tunnel/upgrade.h"
+#include "tunnel/wire/proof.h"
 
 enum { HEAD_BYTES_MAX = 8192 };
 
 static int judge(const char *at, size_t len)
 {
     struct tunnel_upgrade upgrade;
-    struct str token = STR_EMPTY;
+    static const uint8_t binding[WIRE_BINDING_BYTES] = {1};
+    struct tunnel_credential credential = {0};
     struct error err = {0};
     int status = 400;
     switch (tunnel_upgrade_parse(at, len, HEAD_BYTES_MAX, &upgrade, &err)) {
-    case ERROR_NONE: status = tunnel_upgrade_check(&upgrade, &token, &err); break;
+    case ERROR_NONE:
+        upgrade.binding = binding;
+        status = tunnel_upgrade_check(&upgrade, &credential, &err);
+        break;
     case ERROR_AGAIN: return 0;
     case ERROR_TOO_LARGE: status = 431; break;
     default: break;
@@ -24,8 +29,8 @@ static int judge(const char *at, size_t len)
     struct strbuf answer;
     strbuf_init(&answer, UPGRADE_ANSWER_BYTES_MAX);
     if (status == 101) {
-        assert(token.len > 0 && upgrade.websocket_key.len == 24 && !upgrade.has_origin && !upgrade.has_body);
-        tunnel_upgrade_accept(upgrade.websocket_key, &answer);
+        assert(credential.token.len > 0 && upgrade.websocket_key.len == 24 && !upgrade.has_origin && !upgrade.has_body);
+        tunnel_upgrade_accept(upgrade.websocket_key, STR_EMPTY, &answer);
     } else {
         assert(status >= 400 && status < 500 && err.text[0]);
         tunnel_upgrade_answer(status, 0, &err, &answer);

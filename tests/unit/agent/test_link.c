@@ -34,6 +34,9 @@ struct server {
     pthread_t thread;
     const char *answer; // instead of 101
     const char *pins;   // that the agent asks for
+    const char *token;  // that the agent seals; NULL: none
+    const char *proves; // that it knows this token; NULL: nothing
+    bool was_known;     // what the agent said was that token
     bool is_proxy;      // reads a CONNECT in front of TLS
     uint16_t close_code;
     bool echo;
@@ -81,6 +84,22 @@ static void serve_frames(struct server *s, SSL *ssl)
     }
 }
 
+// As the platform does it: by the hash of the token alone.
+static void prove(struct server *s, SSL *ssl, char *out, size_t cap)
+{
+    struct token known, said;
+    uint8_t binding[WIRE_BINDING_BYTES];
+    char proof[WIRE_PROOF_BYTES];
+    const char *sealed = strstr(s->request, "Authorization: Culvert ");
+    if (token_parse(str_c(s->proves), &known, NULL) || !wire_proof_bind(ssl, binding)) return;
+    s->was_known = sealed &&
+                   wire_proof_unseal(str_of(sealed + strlen("Authorization: Culvert "), TOKEN_TEXT_BYTES - 1),
+                                     known.secret_sha256, binding, &said, NULL) == ERROR_NONE &&
+                   memcmp(&said, &known, sizeof(said)) == 0;
+    wire_proof_make(known.secret_sha256, binding, proof);
+    snprintf(out, cap, WIRE_HEADER_PROOF ": %s\r\n", proof);
+}
+
 static void serve_upgrade(struct server *s, SSL *ssl)
 {
     char accept[WS_HANDSHAKE_ACCEPT_BYTES], text[512];
@@ -96,10 +115,12 @@ static void serve_upgrade(struct server *s, SSL *ssl)
         return;
     }
     ws_handshake_accept(str_of(strstr(s->request, "Sec-WebSocket-Key: ") + 19, 24), accept);
+    char proof[32 + WIRE_PROOF_BYTES] = "";
+    if (s->proves) prove(s, ssl, proof, sizeof(proof));
     int n = snprintf(text, sizeof(text),
                      "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-                     "Sec-WebSocket-Accept: %s\r\nSec-WebSocket-Protocol: " WIRE_TUNNEL_SUBPROTOCOL "\r\n\r\n",
-                     accept);
+                     "Sec-WebSocket-Accept: %s\r\nSec-WebSocket-Protocol: " WIRE_TUNNEL_SUBPROTOCOL "\r\n%s\r\n",
+                     accept, proof);
     SSL_write(ssl, text, n);
     if (s->close_code) SSL_write(ssl, frame, (int)ws_frame_close(frame, s->close_code, STR("bye"), NULL));
     serve_frames(s, ssl);
@@ -193,6 +214,10 @@ static void run(struct server *s, const char *ca_file, const char *host, size_t 
     const struct http1_header headers[] = {{STR("Authorization"), STR("Bearer secret")}};
     struct agent_link_target target = {
         .host = str_c(host), .port = s->tls.port, .path = STR("/tunnel/v1"), .headers = headers, .header_count = 1};
+    if (s->token) {
+        target.header_count = 0;
+        target.sealed_token = str_c(s->token);
+    }
     if (s->is_proxy) {
         target.proxy_host = STR("127.0.0.1");
         target.proxy_port = s->tls.port;
@@ -237,6 +262,33 @@ static void test_pipe(void **state)
     assert_non_null(strstr(s.request, "Authorization: Bearer secret\r\n"));
     assert_non_null(strstr(s.request, "Sec-WebSocket-Protocol: " WIRE_TUNNEL_SUBPROTOCOL "\r\n"));
     server_finish(&s);
+}
+
+// Whoever has the name and a certificate for it, but is not the platform: it proves nothing and learns nothing.
+static void test_sealed_tokens(void **state)
+{
+    (void)state;
+    static const char token[] =
+        "0123456789abcdef01234567.abababababababababababababababababababababababababababababababab";
+    static const char other[] =
+        "0123456789abcdef01234567.cdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcd";
+    static const char *const proves[] = {token, NULL, other};
+    for (size_t i = 0; i < sizeof(proves) / sizeof(proves[0]); i++) {
+        static struct server s;
+        struct client c;
+        server_init(&s, "DNS:localhost");
+        s.echo = true;
+        s.token = token;
+        s.proves = proves[i];
+        run(&s, NULL, "localhost", PIPE_BYTES, &c);
+        assert_int_equal(c.opened, i == 0);
+        assert_int_equal(s.was_known, i == 0);
+        if (i == 0) assert_int_equal(c.got, PIPE_BYTES);
+        if (i > 0) assert_non_null(strstr(c.end.error.text, "does not prove"));
+        assert_non_null(strstr(s.request, "\r\nAuthorization: Culvert 0123456789abcdef01234567."));
+        assert_null(strstr(s.request, token + TOKEN_ID_BYTES)); // the secret
+        server_finish(&s);
+    }
 }
 
 static void test_through_a_proxy(void **state)
@@ -385,6 +437,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pipe),
+        cmocka_unit_test(test_sealed_tokens),
         cmocka_unit_test(test_through_a_proxy),
         cmocka_unit_test(test_certificates_that_are_not_trusted),
         cmocka_unit_test(test_certificate_for_another_name),

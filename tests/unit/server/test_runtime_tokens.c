@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/token.h"
 #include "server/runtime_tokens.h"
+#include "tunnel/wire/proof.h"
 
 enum { TOKENS = 3000, ROUNDS = 40, ASKERS = 3, ROWS_MAX = 1000 };
 
@@ -140,9 +141,10 @@ static void revoke_token(size_t i)
 
 static enum error_code ask(size_t i)
 {
+    const struct tunnel_credential credential = {.token = str_c(bench->known[i].text)};
     struct tunnel_identity identity;
     struct error err;
-    enum error_code code = runtime_tokens_authenticate(bench->tokens, str_c(bench->known[i].text), &identity, &err);
+    enum error_code code = runtime_tokens_authenticate(bench->tokens, &credential, &identity, &err);
     if (code == ERROR_NONE) {
         assert_string_equal(identity.token_id, bench->known[i].token.id);
         assert_memory_equal(identity.token_sha256, bench->known[i].token.secret_sha256, ID_SHA256_BYTES);
@@ -150,6 +152,14 @@ static enum error_code ask(size_t i)
         assert_null(strstr(err.text, bench->known[i].text + 25)); // the secret
     }
     return code;
+}
+
+static enum error_code ask_with(const char *token, const uint8_t *binding)
+{
+    const struct tunnel_credential credential = {str_c(token), binding};
+    struct tunnel_identity identity;
+    struct error err;
+    return runtime_tokens_authenticate(bench->tokens, &credential, &identity, &err);
 }
 
 static void unknown_until_a_later_refresh(void **state)
@@ -188,16 +198,24 @@ static void malformed_and_wrong(void **state)
     runtime_tokens_start(bench->tokens, bench->loop, NULL);
     run_until_asked(1);
     answer(ERROR_NONE);
-    struct tunnel_identity identity;
     struct error err;
     const char *bad[] = {"", "x", "0123456789abcdef01234567.", "0123456789abcdef01234567"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_int_equal(runtime_tokens_authenticate(bench->tokens, str_c(bad[i]), &identity, &err),
-                         ERROR_UNAUTHENTICATED);
+        assert_int_equal(ask_with(bad[i], NULL), ERROR_UNAUTHENTICATED);
     char wrong[TOKEN_TEXT_BYTES];
     memcpy(wrong, bench->known[0].text, sizeof wrong);
     wrong[TOKEN_TEXT_BYTES - 2] = wrong[TOKEN_TEXT_BYTES - 2] == '0' ? '1' : '0';
-    assert_int_equal(runtime_tokens_authenticate(bench->tokens, str_c(wrong), &identity, &err), ERROR_UNAUTHENTICATED);
+    assert_int_equal(ask_with(wrong, NULL), ERROR_UNAUTHENTICATED);
+    // Sealed for this connection, for another one, and one taken for the other.
+    const uint8_t binding[WIRE_BINDING_BYTES] = {1}, other[WIRE_BINDING_BYTES] = {2};
+    char sealed[TOKEN_TEXT_BYTES];
+    assert_int_equal(wire_proof_seal(str_c(bench->known[0].text), binding, sealed, &err), ERROR_NONE);
+    assert_int_equal(ask_with(sealed, binding), ERROR_NONE);
+    assert_int_equal(ask_with(sealed, other), ERROR_UNAUTHENTICATED);
+    assert_int_equal(ask_with(sealed, NULL), ERROR_UNAUTHENTICATED);
+    assert_int_equal(ask_with(bench->known[0].text, binding), ERROR_UNAUTHENTICATED);
+    assert_int_equal(wire_proof_seal(str_c(wrong), binding, sealed, &err), ERROR_NONE);
+    assert_int_equal(ask_with(sealed, binding), ERROR_UNAUTHENTICATED);
     assert_int_equal(ask(0), ERROR_NONE);
     turn();
     assert_int_equal(bench->asked, 1); // a wrong secret asks nobody

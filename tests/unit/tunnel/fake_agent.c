@@ -376,12 +376,38 @@ static bool agent_dial(struct fake_agent *agent)
     return SSL_connect(agent->ssl) == 1;
 }
 
+static void agent_authorize(const struct fake_agent *agent, const uint8_t binding[WIRE_BINDING_BYTES], char *out,
+                            size_t cap)
+{
+    const uint8_t other[WIRE_BINDING_BYTES] = {1};
+    char sealed[TOKEN_TEXT_BYTES];
+    if (agent->options.seal == FAKE_AGENT_SAYS_TOKEN) {
+        snprintf(out, cap, "Bearer %s", agent->options.token);
+        return;
+    }
+    if (wire_proof_seal(str_c(agent->options.token),
+                        agent->options.seal == FAKE_AGENT_SEALS_FOR_ANOTHER ? other : binding, sealed, NULL))
+        abort();
+    snprintf(out, cap, "Culvert %s", sealed);
+}
+
+static bool agent_hears_proof(const struct fake_agent *agent, const uint8_t binding[WIRE_BINDING_BYTES],
+                              struct str proof)
+{
+    struct token token;
+    if (agent->options.seal == FAKE_AGENT_SAYS_TOKEN) return true;
+    if (token_parse(str_c(agent->options.token), &token, NULL)) abort();
+    return wire_proof_is_good(proof, token.secret_sha256, binding);
+}
+
 static bool agent_upgrade(struct fake_agent *agent, char *in, size_t *in_len)
 {
     char key[WS_HANDSHAKE_KEY_BYTES];
     char authorization[128];
     ws_handshake_key(key);
-    snprintf(authorization, sizeof(authorization), "Bearer %s", agent->options.token);
+    uint8_t binding[WIRE_BINDING_BYTES];
+    if (!wire_proof_bind(agent->ssl, binding)) abort();
+    agent_authorize(agent, binding, authorization, sizeof(authorization));
     const struct http1_header headers[] = {{STR("authorization"), str_c(authorization)},
                                            {STR(WIRE_HEADER_INSTANCE_ID), str_c(agent->options.instance_id)},
                                            {STR(WIRE_HEADER_BOOT_ID), STR("boot-1")},
@@ -408,10 +434,11 @@ static bool agent_upgrade(struct fake_agent *agent, char *in, size_t *in_len)
             ws_handshake_read(in, len, str_c(key), STR(WIRE_TUNNEL_SUBPROTOCOL), &answer, &head, NULL);
         if (code == ERROR_AGAIN) continue;
         if (code) return false;
-        atomic_store(&agent->seen.status, answer.status);
+        bool proves = agent_hears_proof(agent, binding, str_c(answer.proof));
+        atomic_store(&agent->seen.status, answer.status == 101 && !proves ? -1 : answer.status);
         *in_len = len - head;
         memmove(in, in + head, *in_len);
-        return answer.status == 101;
+        return answer.status == 101 && proves;
     }
     return false;
 }

@@ -24,17 +24,20 @@ struct fake_agent_options {
     int port;
     const char *token;
     const char *runtime, *instance_id;
-    unsigned reports;       // records sent after HELLO
-    size_t report_bytes;    // one more record with so long a manifest
-    bool report_cut;        // whose last byte never comes
-    bool reports_refused;   // 404 for the stream
-    bool reports_broken;    // the first record is no HELLO
-    bool mute;              // reads nothing after the handshake
-    bool answers_nothing;   // but the reports stream
-    unsigned window_bytes;  // of a stream; 0: 64 KiB
-    int receive_bytes;      // what its kernel may hold unread; 0: as it likes
-    bool bad_control;       // sends a HELLO_ACK, which is the platform's to say
-    bool text_frames;       // sends WebSocket text messages
+    unsigned reports;      // records sent after HELLO
+    size_t report_bytes;   // one more record with so long a manifest
+    bool report_cut;       // whose last byte never comes
+    bool reports_refused;  // 404 for the stream
+    bool reports_broken;   // the first record is no HELLO
+    bool mute;             // reads nothing after the handshake
+    bool answers_nothing;  // but the reports stream
+    unsigned window_bytes; // of a stream; 0: 64 KiB
+    int receive_bytes;     // what its kernel may hold unread; 0: as it likes
+    bool bad_control;      // sends a HELLO_ACK, which is the platform's to say
+    bool text_frames;      // sends WebSocket text messages
+    // How it shows its token: as it is; sealed for its connection, and it wants the platform's proof; sealed for
+    // another.
+    enum fake_agent_seal { FAKE_AGENT_SAYS_TOKEN, FAKE_AGENT_SEALS_TOKEN, FAKE_AGENT_SEALS_FOR_ANOTHER } seal;
     unsigned words_each_ms; // 0: none; else says so often, by an empty Pong, that it lives,
     unsigned words_max;     // and so many times, then asks by a PING of HTTP/2,
     unsigned asks_more;     // and so many times more, each time when it was answered

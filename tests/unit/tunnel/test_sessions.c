@@ -417,6 +417,23 @@ static void test_silence_is_noticed(void **state)
     fixture_stop(&fixture);
 }
 
+// A token that was sealed is good on its own connection, and answered by a proof; on another it says nothing.
+static void test_sealed_tokens(void **state)
+{
+    (void)state;
+    fixture_start(&fixture, NULL);
+    struct fake_agent_options options = {.seal = FAKE_AGENT_SEALS_TOKEN};
+    struct fake_agent *agent = fixture_agent(&fixture, &options);
+    WAIT_UNTIL(atomic_load(&fake_agent_seen(agent)->status) == 101);
+    WAIT_UNTIL(atomic_load(&fixture.opened) == 1);
+    fake_agent_stop(agent);
+    options.seal = FAKE_AGENT_SEALS_FOR_ANOTHER;
+    agent = fixture_agent(&fixture, &options);
+    WAIT_UNTIL(atomic_load(&fake_agent_seen(agent)->status) == 401);
+    fake_agent_stop(agent);
+    fixture_stop(&fixture);
+}
+
 static void tune_words(struct tunnel_options *options)
 {
     options->ping_after_ms = 3000;
@@ -599,6 +616,7 @@ int main(void)
         cmocka_unit_test(test_revoked_before_its_epoch),
         cmocka_unit_test(test_revoked_while_it_enters),
         cmocka_unit_test(test_silence_is_noticed),
+        cmocka_unit_test(test_sealed_tokens),
         cmocka_unit_test(test_words_of_life),
         cmocka_unit_test(test_questions_are_never_left_with_words),
         cmocka_unit_test(test_ends_of_records_are_never_taken_for_words),

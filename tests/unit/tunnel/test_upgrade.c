@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "tunnel/upgrade.h"
+#include "tunnel/wire/proof.h"
 
 static struct tunnel_upgrade good(void)
 {
@@ -30,11 +31,11 @@ static struct tunnel_upgrade good(void)
 
 static int check(const struct tunnel_upgrade *upgrade)
 {
-    struct str token = STR_EMPTY;
+    struct tunnel_credential credential = {0};
     struct error err = {0};
-    int status = tunnel_upgrade_check(upgrade, &token, &err);
+    int status = tunnel_upgrade_check(upgrade, &credential, &err);
     if (status == 101)
-        assert_true(str_eq(token, STR("abc.def")));
+        assert_true(str_eq(credential.token, STR("abc.def")) && !credential.binding);
     else
         assert_true(err.text[0] != '\0');
     return status;
@@ -108,10 +109,10 @@ static void test_gate(void **state)
 static int judge(const char *text, size_t len)
 {
     struct tunnel_upgrade upgrade;
-    struct str token;
+    struct tunnel_credential credential;
     struct error err = {0};
     switch (tunnel_upgrade_parse(text, len, 1024, &upgrade, &err)) {
-    case ERROR_NONE: return tunnel_upgrade_check(&upgrade, &token, &err);
+    case ERROR_NONE: return tunnel_upgrade_check(&upgrade, &credential, &err);
     case ERROR_AGAIN: return 0;
     case ERROR_TOO_LARGE: return 431;
     default: return 400;
@@ -181,15 +182,36 @@ static void test_limits_of_a_request(void **state)
     strbuf_finish(&text);
 }
 
+static void test_sealed_tokens(void **state)
+{
+    (void)state;
+    const uint8_t binding[WIRE_BINDING_BYTES] = {1};
+    struct tunnel_upgrade upgrade = good();
+    struct tunnel_credential credential;
+    struct error err;
+    upgrade.authorization = STR("culverT  abc.def ");
+    assert_int_equal(tunnel_upgrade_check(&upgrade, &credential, &err), 401); // a connection without a binding
+    upgrade.binding = binding;
+    assert_int_equal(tunnel_upgrade_check(&upgrade, &credential, &err), 101);
+    assert_true(str_eq(credential.token, STR("abc.def")));
+    assert_ptr_equal(credential.binding, binding);
+    upgrade.authorization = STR("Bearer abc.def");
+    assert_int_equal(tunnel_upgrade_check(&upgrade, &credential, &err), 101);
+    assert_null(credential.binding);
+}
+
 static void test_accept(void **state)
 {
     (void)state;
     struct strbuf out;
     strbuf_init(&out, UPGRADE_ANSWER_BYTES_MAX);
-    tunnel_upgrade_accept(STR("dGhlIHNhbXBsZSBub25jZQ=="), &out); // RFC 6455 section 1.3
+    tunnel_upgrade_accept(STR("dGhlIHNhbXBsZSBub25jZQ=="), STR_EMPTY, &out); // RFC 6455 section 1.3
     assert_non_null(strstr(out.at, "HTTP/1.1 101 "));
     assert_non_null(strstr(out.at, "\r\nsec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"));
     assert_non_null(strstr(out.at, "\r\nsec-websocket-protocol: culvert.tunnel.1\r\n\r\n"));
+    strbuf_clear(&out);
+    tunnel_upgrade_accept(STR("dGhlIHNhbXBsZSBub25jZQ=="), STR("abc"), &out);
+    assert_non_null(strstr(out.at, "\r\nsec-websocket-protocol: culvert.tunnel.1\r\nculvert-proof: abc\r\n\r\n"));
     strbuf_finish(&out);
 }
 
@@ -232,6 +254,7 @@ int main(void)
                                        cmocka_unit_test(test_requests),
                                        cmocka_unit_test(test_every_piece_of_a_request_is_incomplete),
                                        cmocka_unit_test(test_limits_of_a_request),
+                                       cmocka_unit_test(test_sealed_tokens),
                                        cmocka_unit_test(test_accept),
                                        cmocka_unit_test(test_answers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
