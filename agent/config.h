@@ -9,12 +9,12 @@
 #include "base/config.h"
 
 struct agent_config {
-    char *platform_url;     // wss://host[:port][/prefix]
-    char *platform_ca_file; // empty: the system's CAs
-    bool platform_sealed_token;
-    char *platform_pin;  // sha256/<base64> of keys, comma-separated; empty: none
-    char *proxy_url;     // http://[user:password@]host:port of an HTTP CONNECT proxy; empty: HTTPS_PROXY
-    char *proxy_exclude; // hosts reached directly; empty: NO_PROXY
+    char *platform_url;         // wss://host[:port][/prefix]
+    char *platform_ca_file;     // empty: the system's CAs
+    bool platform_sealed_token; // the token is said so that the platform alone can read it
+    char *platform_pin;         // sha256/<base64> of keys, comma-separated; empty: none
+    char *proxy_url;            // http://[user:password@]host:port of an HTTP CONNECT proxy; empty: HTTPS_PROXY
+    char *proxy_exclude;        // hosts reached directly; empty: NO_PROXY
     char *runtime_name;
     char *runtime_token_file;
     char *instance_id; // empty: the host's name

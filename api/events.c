@@ -5,6 +5,7 @@
 #include "api/event_manifest.h"
 #include "api/event_object.h"
 #include "api/event_source.h"
+#include "api/event_versions.h"
 #include "base/clock.h"
 #include "base/json_region.h"
 
@@ -217,6 +218,7 @@ static enum error_code read_payload(struct report *report, const json_t *payload
     bool is_deleted = source->has_manifests ? source->is_deleted : is_going;
     report->type = is_deleted ? REPORT_DELETED : REPORT_OBJECT;
     report->errors = event_errors_text(payload, arena);
+    if (is_application(report)) report->app_versions = event_versions_text(payload, arena);
     code = take_manifests(report, source, object, arena, err);
     if (code == ERROR_NONE) settle(report, arena);
     return code;

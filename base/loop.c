@@ -1,8 +1,11 @@
 #include "base/loop.h"
 
 #include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -15,7 +18,10 @@ struct letter {
 
 struct loop {
     uv_loop_t uv;
-    uv_async_t wake;
+    // No uv_async_t: before libuv 1.45 who is woken spins until who wakes it is out of the system call that did; on a
+    // busy machine that one has often lost its processor there, to nobody else than who spins.
+    int wake_fd;
+    uv_poll_t wake;
     pthread_mutex_t mutex; // guards the mailbox: first, last, stopping
     struct letter *first, *last;
     bool stopping;
@@ -45,9 +51,21 @@ static void deliver(struct loop *loop)
     if (stopping) uv_stop(&loop->uv);
 }
 
-static void on_wake(uv_async_t *wake)
+// Emptied before the mailbox is: what is posted from then on wakes anew.
+static void on_wake(uv_poll_t *wake, int status, int events)
 {
-    deliver(wake->data);
+    struct loop *loop = wake->data;
+    uint64_t count;
+    (void)status;
+    (void)events;
+    if (read(loop->wake_fd, &count, sizeof count) < 0) return; // somebody was there before
+    deliver(loop);
+}
+
+static void wake_up(struct loop *loop)
+{
+    const uint64_t one = 1;
+    if (write(loop->wake_fd, &one, sizeof one) < 0) return; // only when it is full of others: it wakes
 }
 
 struct loop *loop_create(const char *name, unsigned index)
@@ -56,7 +74,9 @@ struct loop *loop_create(const char *name, unsigned index)
     loop->index = index;
     snprintf(loop->name, sizeof loop->name, "%s", name);
     pthread_mutex_init(&loop->mutex, NULL);
-    if (uv_loop_init(&loop->uv) != 0 || uv_async_init(&loop->uv, &loop->wake, on_wake) != 0) {
+    loop->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (loop->wake_fd < 0 || uv_loop_init(&loop->uv) != 0 || uv_poll_init(&loop->uv, &loop->wake, loop->wake_fd) != 0 ||
+        uv_poll_start(&loop->wake, UV_READABLE, on_wake) != 0) {
         fprintf(stderr, "no event loop from the system (descriptors?)\n");
         abort();
     }
@@ -92,6 +112,7 @@ void loop_destroy(struct loop *loop)
         uv_walk(&loop->uv, report_open_handle, NULL);
         abort();
     }
+    close(loop->wake_fd);
     current = outer;
     pthread_mutex_destroy(&loop->mutex);
     mem_free(loop);
@@ -159,7 +180,7 @@ void loop_post(struct loop *loop, loop_fn fn, void *arg)
         loop->last->next = letter;
     loop->last = letter;
     pthread_mutex_unlock(&loop->mutex);
-    if (first) uv_async_send(&loop->wake);
+    if (first) wake_up(loop);
 }
 
 void loop_stop(struct loop *loop)
@@ -167,5 +188,5 @@ void loop_stop(struct loop *loop)
     pthread_mutex_lock(&loop->mutex);
     loop->stopping = true;
     pthread_mutex_unlock(&loop->mutex);
-    uv_async_send(&loop->wake);
+    wake_up(loop);
 }

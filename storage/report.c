@@ -31,6 +31,7 @@ static const size_t views[] = {
     offsetof(struct report, commit_author),
     offsetof(struct report, commit_date),
     offsetof(struct report, errors),
+    offsetof(struct report, app_versions),
     offsetof(struct report, unread),
 };
 

@@ -41,9 +41,10 @@ struct report {
     struct str git_manifest;               // HTTP only, may be empty
     struct str repo_url, path, revision, commit_message, commit_author, commit_date; // HTTP source, may be empty
     struct str errors;                                                               // JSON array text or empty
-    struct str unread; // SNAPSHOT_END: kinds that the agent may not read, a line "<group>/<kind>" each
-    uint64_t count;    // SNAPSHOT_END
-    bool is_kept;      // its memory stays as it is until whoever was handed the report has told how it ended
+    struct str app_versions; // HTTP, of an Application: JSON object text {appVersion, dependencies} or empty
+    struct str unread;       // SNAPSHOT_END: kinds that the agent may not read, a line "<group>/<kind>" each
+    uint64_t count;          // SNAPSHOT_END
+    bool is_kept;            // its memory stays as it is until whoever was handed the report has told how it ended
 };
 
 // Bytes of all its texts together.

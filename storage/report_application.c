@@ -319,6 +319,7 @@ static void plan_enrichment(struct report_plan *plan, const struct report *repor
     struct report_params order = {.plan = plan};
     params_order(&order, report);
     p.list[p.count++] = order.list[2]; // observed_at
+    params_text_or_null(&p, report->app_versions);
     report_plan_add(plan, &statement_application_enrich, &p);
 }
 

@@ -324,12 +324,14 @@ static json_t *contract_errors(const json_t *errors)
         }
         bool is_health = str_eq(json_get_str(each, "type"), STR("health"));
         bool is_warning = str_eq_nocase(json_get_str(each, "level"), STR("warning"));
-        json_array_append_new(
-            list,
+        json_t *error =
             json_pack("{s:s, s:s, s:s, s:o, s:n, s:n, s:s, s:o}", "__typename", is_health ? "HealthError" : "SyncError",
                       "level", is_warning ? "WARNING" : "ERROR", "title", is_health ? "Health error" : "Sync error",
                       "message", json_new_str(json_get_str(each, "message")), "suggestion", "object", "code", "UNKNOWN",
-                      "lastSeen", json_new_str(json_get_str(each, "lastSeen"))));
+                      "lastSeen", json_new_str(json_get_str(each, "lastSeen")));
+        json_t *reference = json_object_get(each, "sourceReference");
+        if (json_is_object(reference)) json_object_set(error, "sourceReference", reference);
+        json_array_append_new(list, error);
     }
     return list;
 }

@@ -140,6 +140,7 @@ ON CONFLICT (account_id, runtime, namespace, name) DO UPDATE
    SET is_deleted = true, manifest_sha256 = NULL, content_hash = NULL, desired_sha256 = NULL, git_sha256 = NULL,
        source_repo_url = NULL, source_path = NULL, source_revision = NULL, commit_message = NULL,
        commit_author = NULL, commit_date = NULL, source_errors = '[]', source_observed_at = NULL, errors = '[]',
+       app_versions = NULL,
        epoch = excluded.epoch, sequence = excluded.sequence, observed_at = excluded.observed_at,
        received_at = now(), is_changed = NOT t.is_deleted,
        uid = CASE WHEN excluded.uid = '' THEN t.uid ELSE excluded.uid END,
@@ -153,13 +154,13 @@ ON CONFLICT (account_id, runtime, namespace, name) DO UPDATE
 RETURNING is_changed
 
 -- What only reports over HTTP know, beside a state that may come from a tunnel; not from one that came too late to be the
--- state. Not "NOT is_deleted": on tables that were
--- never analyzed the planner would take a partial index for that and read all rows of the runtime.
+-- state. Not "NOT is_deleted": on tables that were never analyzed the planner would take a partial index for that and read
+-- all rows of the runtime.
 -- name: application_enrich
 UPDATE applications
    SET source_repo_url = $5, source_path = $6, source_revision = $7, commit_message = $8, commit_author = $9,
        commit_date = $10, desired_sha256 = $11::bytea, git_sha256 = $12::bytea, source_errors = $13::jsonb,
-       source_observed_at = $14::timestamptz
+       source_observed_at = $14::timestamptz, app_versions = $15::jsonb
  WHERE account_id = $1 AND runtime = $2 AND namespace = $3 AND name = $4 AND NOT coalesce(is_deleted, true)
    AND (source_observed_at IS NULL OR source_observed_at < $14::timestamptz)
    AND (epoch > 0 OR observed_at >= $14::timestamptz)
@@ -350,7 +351,7 @@ done AS (
 applications_gone AS (
     UPDATE applications a
        SET is_deleted = true, manifest_sha256 = NULL, content_hash = NULL, desired_sha256 = NULL, git_sha256 = NULL,
-           source_observed_at = NULL, errors = '[]', source_errors = '[]', epoch = $3::bigint, sequence = $4::bigint,
+           source_observed_at = NULL, errors = '[]', source_errors = '[]', app_versions = NULL, epoch = $3::bigint, sequence = $4::bigint,
            received_at = now()
       FROM matched m, unread u
      WHERE a.account_id = $1 AND a.runtime = $2 AND NOT a.is_deleted AND a.epoch > 0

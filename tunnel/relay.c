@@ -204,7 +204,8 @@ static void relay_on_fail(void *arg, enum tunnel_cause cause, const char *detail
     relay_on_back(arg, NULL, cause, detail);
 }
 
-static const struct tunnel_stream_events relay_events = {.on_info = relay_on_info,
+static const struct tunnel_stream_events relay_events = {.is_elsewhere = true,
+                                                         .on_info = relay_on_info,
                                                          .on_head = relay_on_head,
                                                          .on_data = relay_on_data,
                                                          .on_trailers = relay_on_trailers,

@@ -301,7 +301,7 @@ void tunnel_stream_take_data(struct tunnel_stream *stream, const uint8_t *at, si
 {
     if (!stream->events) return; // the connection's window was credited; this stream's is of no use any more
     if (stream->unconsumed == 0) stream->consumer_at_ms = clock_mono_ms();
-    wire_window_received(&stream->window, stream->unconsumed);
+    wire_window_received(&stream->window, stream->events->is_elsewhere ? 0 : stream->unconsumed);
     stream_account(stream, (int64_t)len);
     stream->events->on_data(stream->arg, at, len);
 }

@@ -29,6 +29,7 @@ struct relay_letter;
 // Run inside nghttp2's callbacks: they may use the stream's functions, and those of other streams, and nothing that
 // feeds or frees the session.
 struct tunnel_stream_events {
+    bool is_elsewhere; // who hears this is on another loop: what is on its way there is not held back by anybody
     // 1xx, at most TUNNEL_INFOS_MAX times and without fields: on their way to a client that does not read they cost
     // little.
     void (*on_info)(void *arg, int status);

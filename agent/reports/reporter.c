@@ -145,14 +145,14 @@ static void cluster_counts(void *arg, size_t *out_applications, size_t *out_reso
     *out_kinds = collector_kind_count(reporter->collector);
 }
 
-// ---- what found no room
-// ------------------------------------------------------------------------------------------------------
+// ---- what found no room ------------------------------------------------------------------------------------------
 
 static uint64_t left_out(const struct reporter *reporter)
 {
     return reporter->refused + collector_left_out(reporter->collector);
 }
 
+// What found no room is in no digest and no snapshot, so that nothing may be concluded from these.
 static bool is_whole(const struct reporter *reporter)
 {
     return collector_is_complete(reporter->collector) && shortage_is_over(&reporter->shortage, left_out(reporter));

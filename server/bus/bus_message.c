@@ -51,11 +51,12 @@ static const struct {
     {24, offsetof(struct report, unread)},
     {25, offsetof(struct report, resource_version)},
     {26, offsetof(struct report, created_at)},
+    {27, offsetof(struct report, app_versions)},
 };
 
 // A report with one thing more loses it on the way through a broker, unless that is written here, too. The last 8 bytes
 // are is_kept, which is of this process alone.
-_Static_assert(sizeof(struct report) == 2 * sizeof(int) + 4 * 8 + ID_SHA256_BYTES + 28 * sizeof(struct str) + 8,
+_Static_assert(sizeof(struct report) == 2 * sizeof(int) + 4 * 8 + ID_SHA256_BYTES + 29 * sizeof(struct str) + 8,
                "struct report has changed: let its new member travel (a new tag), then correct this sum");
 
 static const struct str *field_of(const struct report *report, size_t i)

@@ -123,7 +123,8 @@ def deployment(place, image="web:1"):
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
 
 
-ERRORS = [{"type": "sync", "level": "error", "message": "no such field", "lastSeen": "2026-01-02T03:04:05Z"}, {"type": "health", "level": "warning", "message": "slow", "lastSeen": "2026-01-02T03:04:05Z"}]
+REFERENCE = {"group": "apps", "version": "v1", "kind": "Deployment", "name": "web", "namespace": "shop"}
+ERRORS = [{"type": "sync", "level": "error", "message": "no such field", "lastSeen": "2026-01-02T03:04:05Z", "sourceReference": REFERENCE}, {"type": "health", "level": "warning", "message": "slow", "lastSeen": "2026-01-02T03:04:05Z"}]
 
 
 def test_managed_resource(platform, place):
@@ -202,7 +203,8 @@ def root_source(manifest, **more):
 
 
 def test_root_application(platform, place):
-    body = event(application(place), root_source(application(place)), errors=ERRORS)
+    versions = {"appVersion": "1.2.3", "dependencies": {"lock": "digest: x", "deps": "- name: db", "requirements": "- db"}}
+    body = event(application(place), root_source(application(place)), errors=ERRORS, appVersions=versions)
     assert set(SOURCE_LANDS) == set(body["data"]["source"])
     post(platform, body)
     check(
@@ -224,6 +226,12 @@ def test_root_application(platform, place):
         },
     )
     assert platform.psql(f"select author, message from commits where repo_url = 'https://git.example/{place}.git'") == [["Ann", "More replicas"]]
+    query = """query($r: String!, $ns: String) { application(runtime: $r, name: "shop", namespace: $ns) {
+        appVersions { appVersion dependencies { lock deps requirements } }
+        errors { ... on SyncError { message sourceReference { group version kind name namespace } } ... on HealthError { message sourceReference { kind } } } } }"""
+    shown = platform.graphql(query, {"r": platform.env["CULVERT_RUNTIME"], "ns": place})["application"]
+    assert shown["appVersions"] == versions
+    assert {"message": "no such field", "sourceReference": REFERENCE} in shown["errors"] and {"message": "slow", "sourceReference": None} in shown["errors"]
     query = """query($f: GitopsReleaseFilterArgs) { gitopsReleases(filters: $f) { edges { node { historyId current initiator result
         commit { author message } operationState { phase } application { status { syncStatus commitMessage } } } } } }"""
     (edge,) = platform.graphql(query, {"f": {"name": "shop", "namespace": place}})["gitopsReleases"]["edges"]

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "api/event_manifest.h"
+#include "api/event_versions.h"
 #include "api/events.h"
 #include "base/clock.h"
 #include "base/json.h"
@@ -316,6 +317,36 @@ static void test_errors(void **state)
         "[{\"lastSeen\":\"2026-01-02T03:04:05Z\",\"level\":\"error\",\"message\":\"denied\",\"sourceReference\":"
         "{\"group\":\"apps\",\"kind\":\"Deployment\",\"name\":\"web\",\"namespace\":\"shop\",\"version\":\"v1\"},"
         "\"type\":\"sync\"},{\"level\":\"warning\",\"type\":\"health\"}]");
+}
+
+static void test_versions(void **state)
+{
+    (void)state;
+    static const char an_application[] =
+        "{\"apiVersion\":\"argoproj.io/v1alpha1\",\"kind\":\"Application\",\"metadata\":"
+        "{\"name\":\"shop\",\"namespace\":\"argocd\"}}";
+    static const char said[] = "{\"appVersion\":\"1.2.3\",\"extra\":1,\"dependencies\":{\"lock\":\"l\",\"deps\":\"d\","
+                               "\"requirements\":7,\"other\":\"x\"}}";
+    static const char form[] = "{\"data\":{\"object\":%s,\"appVersions\":%s}}";
+    assert_int_equal(parse(arena_printf(arena, form, an_application, said)), ERROR_NONE);
+    expect_str(report.app_versions, "{\"appVersion\":\"1.2.3\",\"dependencies\":{\"deps\":\"d\",\"lock\":\"l\"}}");
+    static const char *const nothing[] = {"{}", "null", "7", "{\"appVersion\":\"\",\"dependencies\":{}}"};
+    for (size_t i = 0; i < sizeof nothing / sizeof nothing[0]; i++) {
+        assert_int_equal(parse(arena_printf(arena, form, an_application, nothing[i])), ERROR_NONE);
+        expect_str(report.app_versions, "");
+    }
+    // What is no an_application has none, and a file over the bound is left out as a whole.
+    assert_int_equal(parse(arena_printf(arena, form, deployment, said)), ERROR_NONE);
+    expect_str(report.app_versions, "");
+    struct strbuf long_file;
+    strbuf_init(&long_file, 1 << 20);
+    strbuf_add_c(&long_file, "{\"appVersion\":\"2\",\"dependencies\":{\"lock\":\"");
+    for (size_t i = 0; i <= EVENT_VERSION_FILE_BYTES_MAX; i++)
+        strbuf_add_byte(&long_file, 'x');
+    strbuf_add_c(&long_file, "\",\"deps\":\"d\"}}");
+    assert_int_equal(parse(arena_printf(arena, form, an_application, long_file.at)), ERROR_NONE);
+    expect_str(report.app_versions, "{\"appVersion\":\"2\",\"dependencies\":{\"deps\":\"d\"}}");
+    strbuf_finish(&long_file);
 }
 
 static void test_errors_are_bounded(void **state)
@@ -770,6 +801,7 @@ int main(void)
         CASE(test_deleted),
         CASE(test_clusters),
         CASE(test_errors),
+        CASE(test_versions),
         CASE(test_errors_are_bounded),
         CASE(test_sensor),
         CASE(test_sensor_deletion),

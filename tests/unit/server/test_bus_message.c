@@ -47,6 +47,7 @@ static struct report full_report(enum report_source source)
         .commit_author = STR("me"),
         .commit_date = STR("2026"),
         .errors = STR("[1]"),
+        .app_versions = STR("{}"),
         .unread = STR("/Secret\n"),
         .count = 12,
     };

@@ -1,0 +1,31 @@
+#include "api/event_versions.h"
+
+#include "base/mem.h"
+
+static void copy_text(const json_t *from, json_t *to, const char *key, size_t bytes_max)
+{
+    struct str text = json_get_str(from, key);
+    if (text.len && text.len <= bytes_max) json_object_set_new(to, key, json_new_str(text));
+}
+
+struct str event_versions_text(const json_t *payload, struct arena *arena)
+{
+    static const char *const files[] = {"lock", "deps", "requirements"};
+    const json_t *said = json_get_object(payload, "appVersions");
+    const json_t *dependencies = json_get_object(said, "dependencies");
+    json_t *versions = json_object(), *texts = json_object();
+    copy_text(said, versions, "appVersion", EVENT_VERSION_BYTES_MAX);
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        copy_text(dependencies, texts, files[i], EVENT_VERSION_FILE_BYTES_MAX);
+    if (json_object_size(texts)) json_object_set(versions, "dependencies", texts);
+    struct str out = STR_EMPTY;
+    if (json_object_size(versions)) {
+        size_t len;
+        char *text = json_canonical(versions, &len);
+        out = arena_str(arena, str_of(text, len));
+        mem_free(text);
+    }
+    json_decref(texts);
+    json_decref(versions);
+    return out;
+}
