@@ -53,8 +53,8 @@ jsonb_build_object(
     'exclude', a.exclude_pattern, 'sync', json_build_object(
         'status', a.sync_status, 'revision', a.sync_revision, 'revisions', a.sync_revisions, 'comparedTo', NULL),
     'operationState', :{application_operation}, 'syncPolicy', a.sync_policy, 'isHelmApp', a.chart IS NOT NULL, 'isGitSource', a.is_git_source,
-    'isMultiSourced', a.is_multi_source, 'relatedGroups', '[]'::json, 'appVersions', a.app_versions, 'products', '[]'::json,
-    'environments', '[]'::json, 'resourcesCount', a.resources_count,
+    'isMultiSourced', a.is_multi_source, 'relatedGroups', '[]'::json, 'appVersions', a.app_versions,
+    'products', '[]'::json, 'environments', '[]'::json, 'resourcesCount', a.resources_count,
     'observedAt', to_char(a.observed_at, :{rfc3339}), 'receivedAt', to_char(a.received_at, :{rfc3339}),
     'sequence', :{entity_sequence}, 'freshness', :{entity_freshness})
 

@@ -9,8 +9,6 @@
 #include "storage/store_call.h"
 #include "storage/store_filter.h"
 
-enum { SWEEP_ANSWER = 1 }; // after pg_batch_slow()
-
 // ---- the ledger ----------------------------------------------------------------------------------------------------
 
 // Nobody keeps these of deployments.
@@ -130,5 +128,5 @@ void deployment_store_sweep(struct pg *pg, const char *kind, unsigned default_da
     pg_batch_slow(batch);
     pg_batch_add(batch, &statement_deployment_sweep, 3,
                  (struct pg_param[]){pg_text(str_c(kind)), number_text(days, default_days), number_text(rows, limit)});
-    store_submit_number(batch, SWEEP_ANSWER, on_done, arg);
+    store_submit_number(batch, PG_BATCH_SLOW_ANSWERS, on_done, arg);
 }

@@ -176,9 +176,6 @@ struct sweep_call {
     void *arg;
 };
 
-// After pg_batch_slow().
-enum { SWEEP_ANSWER = 1 };
-
 static void on_swept(void *arg, const struct error *err, const struct pg_rows *results, size_t count)
 {
     struct sweep_call *call = arg;
@@ -187,7 +184,7 @@ static void on_swept(void *arg, const struct error *err, const struct pg_rows *r
     bool has_next = false;
     (void)count;
     if (!err) {
-        const struct pg_rows *rows = &results[SWEEP_ANSWER];
+        const struct pg_rows *rows = &results[PG_BATCH_SLOW_ANSWERS];
         struct str holder = pg_rows_get(rows, 0, 0);
         has_next = holder.len > 0 && holder.len < sizeof next.account_id &&
                    parse_u64(pg_rows_get(rows, 0, 1), 0, UINT16_MAX, &slice, NULL) == ERROR_NONE;
@@ -221,5 +218,5 @@ void report_store_sweep_tombstones(struct pg *pg, unsigned limit, store_count_do
     struct pg_batch *batch = pg_batch_create(pg, NULL);
     pg_batch_slow(batch);
     pg_batch_add(batch, &statement_report_sweep_tombstones, 1, (struct pg_param[]){pg_text(str_c(number))});
-    store_submit_number(batch, SWEEP_ANSWER, on_done, arg);
+    store_submit_number(batch, PG_BATCH_SLOW_ANSWERS, on_done, arg);
 }

@@ -351,8 +351,8 @@ done AS (
 applications_gone AS (
     UPDATE applications a
        SET is_deleted = true, manifest_sha256 = NULL, content_hash = NULL, desired_sha256 = NULL, git_sha256 = NULL,
-           source_observed_at = NULL, errors = '[]', source_errors = '[]', app_versions = NULL, epoch = $3::bigint, sequence = $4::bigint,
-           received_at = now()
+           source_observed_at = NULL, errors = '[]', source_errors = '[]', app_versions = NULL,
+           epoch = $3::bigint, sequence = $4::bigint, received_at = now()
       FROM matched m, unread u
      WHERE a.account_id = $1 AND a.runtime = $2 AND NOT a.is_deleted AND a.epoch > 0
        AND (a.epoch, a.sequence) < (m.epoch, m.sequence)

@@ -146,7 +146,8 @@ static int upgrade_read_credential(const struct tunnel_upgrade *u, struct tunnel
     out->binding = is_sealed ? u->binding : NULL;
     if (out->token.len == 0) return upgrade_refuse(401, ERROR_UNAUTHENTICATED, err, "a runtime token is required");
     if (is_sealed && !u->binding)
-        return upgrade_refuse(401, ERROR_UNAUTHENTICATED, err, "a sealed token needs TLS 1.3");
+        return upgrade_refuse(401, ERROR_UNAUTHENTICATED, err,
+                              "a sealed token needs TLS 1.3, or 1.2 with its extended master secret");
     return 101;
 }
 

@@ -98,7 +98,8 @@ size_t pg_batch_count(const struct pg_batch *batch);
 void pg_batch_switch_account(struct pg_batch *batch, const char *account_id);
 // For what may have to look at very many rows: what is added from here on may take slow_statement_timeout_ms a
 // statement, the batch has as much longer, and as long as there is another connection nobody else waits behind it.
-// Counts as a statement of its own.
+// Counts as a statement of its own: the answers of what follows come behind that one.
+enum { PG_BATCH_SLOW_ANSWERS = 1 };
 void pg_batch_slow(struct pg_batch *batch);
 // Takes the batch. on_done runs later, exactly once, on the loop. deadline_ms: how long from now; a batch that the
 // server has not answered by then takes its connection down with it.

@@ -29,6 +29,10 @@ static int judge(const char *at, size_t len)
     struct strbuf answer;
     strbuf_init(&answer, UPGRADE_ANSWER_BYTES_MAX);
     if (status == 101) {
+        static const uint8_t key[ID_SHA256_BYTES] = {2};
+        struct token token;
+        bool is_token = token_parse(credential.token, &token, NULL) == ERROR_NONE;
+        assert(is_token == (wire_proof_unseal(credential.token, key, binding, &token, NULL) == ERROR_NONE));
         assert(credential.token.len > 0 && upgrade.websocket_key.len == 24 && !upgrade.has_origin && !upgrade.has_body);
         tunnel_upgrade_accept(upgrade.websocket_key, STR_EMPTY, &answer);
     } else {
