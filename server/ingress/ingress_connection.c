@@ -125,6 +125,13 @@ static void on_hangup(void *arg)
     if (connection->state == INGRESS_SERVING) connection->protocol->on_hangup(connection->front);
 }
 
+// Both ends are over: nothing is left to linger for.
+static void on_shut(void *arg)
+{
+    struct ingress_connection *connection = arg;
+    if (connection->state == INGRESS_LINGERING && connection->eof) ingress_connection_close(connection);
+}
+
 static void on_fail(void *arg, const struct error *err)
 {
     struct ingress_connection *connection = arg;
@@ -252,6 +259,7 @@ void ingress_connection_create(struct ingress *ingress, uv_tcp_t *tcp)
                                                     .on_eof = on_eof,
                                                     .on_drain = on_drain,
                                                     .on_hangup = on_hangup,
+                                                    .on_shut = on_shut,
                                                     .on_fail = on_fail};
     struct ingress_connection *connection = mem_zalloc(sizeof *connection);
     link_connection(connection, ingress);

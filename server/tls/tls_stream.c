@@ -204,10 +204,17 @@ static void on_written(uv_write_t *request, int status)
     wake(stream);
 }
 
+static void end_shutdown(struct tls_stream *stream)
+{
+    stream->shut_done = true;
+    if (stream->events.on_shut) stream->events.on_shut(stream->arg);
+}
+
 static void on_shutdown_done(uv_shutdown_t *request, int status)
 {
     struct tls_stream *stream = request->data;
-    if (!stream->closing && status == 0) stream->shut_done = true;
+    (void)status; // the connection may be gone already: then, too, nothing more leaves
+    if (!stream->closing) end_shutdown(stream);
 }
 
 static void finish_writing(struct tls_stream *stream)
@@ -223,7 +230,7 @@ static void finish_writing(struct tls_stream *stream)
     if (stream->writing || stream->shut_sent || stream->failed) return;
     stream->shut_sent = true;
     stream->shutdown.data = stream;
-    if (uv_shutdown(&stream->shutdown, (uv_stream_t *)stream->tcp, on_shutdown_done) != 0) stream->shut_done = true;
+    if (uv_shutdown(&stream->shutdown, (uv_stream_t *)stream->tcp, on_shutdown_done) != 0) end_shutdown(stream);
 }
 
 bool tls_stream_write(struct tls_stream *stream, const void *at, size_t len)
@@ -432,6 +439,7 @@ static void run_turn(struct turn_item *item)
     seal_gathered(stream);
     send_sealed(stream);
     finish_writing(stream);
+    if (stream->closing) return;
     update_tcp_reading(stream);
     if (stream->was_full && !stream->failed && tls_stream_queued(stream) <= TLS_STREAM_QUEUE_LOW) {
         stream->was_full = false;

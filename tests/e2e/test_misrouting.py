@@ -13,6 +13,7 @@ import tempfile
 import pytest
 
 from origin_under_test import Account, read_responses, start_runtimes
+from platform_under_test import wait_until
 
 TUPLES = int(os.environ.get("CULVERT_TEST_TUPLES", "10000"))
 THREADS = 4
@@ -206,7 +207,7 @@ def test_ten_thousand_tuples(platform, runtimes):
     names = [r.host for r in runtimes] + ["localhost"]
     tuples = Tuples(platform, runtimes, seed)
     all_of = [tuples.make() for _ in range(TUPLES)]
-    before = [r.origin.count() for r in runtimes]
+    before, open_before = [r.origin.count() for r in runtimes], platform.connections("ingress")
 
     def run(part):
         client = Client(platform, seed + part, names)
@@ -223,6 +224,7 @@ def test_ten_thousand_tuples(platform, runtimes):
     assert served >= sum(must for _, _, _, must in all_of) > TUPLES // 8
     for runtime in runtimes:
         assert not runtime.origin.at("/spoofed")
+    wait_until(lambda: platform.connections("ingress") <= open_before, 10, "no connection outlives its client")
 
 
 def shape(answer):

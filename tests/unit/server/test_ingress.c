@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "client.h"
 #include "fake_broker.h"
@@ -32,6 +33,7 @@ struct door {
     struct error err;
     uint16_t port;
     sem_t done;
+    sem_t released; // a loop that is held
     struct client_answer answer;
     // A question that is answered when the test says so.
     ingress_authenticated late;
@@ -112,6 +114,7 @@ static struct door *open_door(const struct ingress_options *options)
     struct door *door = mem_zalloc(sizeof *door);
     sem_init(&door->done, 0, 0);
     sem_init(&door->asked, 0, 0);
+    sem_init(&door->released, 0, 0);
     door->options = *options;
     door->options.listen = "127.0.0.1:0";
     door->options.tunnel_domain = "tunnels.test";
@@ -204,6 +207,7 @@ static int tear_down(void **state)
     census_destroy(door->options.accounts);
     sem_destroy(&door->done);
     sem_destroy(&door->asked);
+    sem_destroy(&door->released);
     mem_free(door);
     return 0;
 }
@@ -974,6 +978,41 @@ static void test_connections_of_an_address_are_capped(void **state)
         client_close(clients[i]);
 }
 
+static void run_hold(void *arg)
+{
+    struct door *door = arg;
+    sem_post(&door->done);
+    sem_wait(&door->released);
+}
+
+static void run_nothing(void *arg)
+{
+    struct door *door = arg;
+    sem_post(&door->done);
+}
+
+// They end the connection before they are refused: the answer meets a reset, and there is no end left to be seen.
+static void test_who_left_before_the_refusal_holds_no_place(void **state)
+{
+    struct door *door = *state;
+    uint64_t until = clock_mono_ms() + 10000;
+    on_door(door, run_hold);
+    for (int i = 0; i < 6; i++) {
+        struct client *client = dial(door);
+        client_send_text(client, "GET /a//b" HEAD "\r\n");
+        client_close(client);
+    }
+    sem_post(&door->released);
+    on_door(door, run_nothing);
+    do
+        (void)ask(door, "GET /hello HTTP/1.1\r\nHost: " HOST "\r\n\r\n");
+    while (!door->answer.whole && clock_mono_ms() < until);
+    assert_int_equal(door->answer.status, 401);
+    while (census_count(door->options.addresses, STR("127.0.0.1")) > 0 && clock_mono_ms() < until)
+        on_door(door, run_nothing);
+    assert_int_equal(census_count(door->options.addresses, STR("127.0.0.1")), 0);
+}
+
 static void test_a_trusted_proxy_has_no_cap_of_an_address(void **state)
 {
     struct door *door = *state;
@@ -1170,6 +1209,7 @@ int main(void)
         WITH(test_service_ends_first, set_up),
         WITH(test_connections_of_an_account_are_capped, set_up_capped),
         WITH(test_connections_of_an_address_are_capped, set_up_capped),
+        WITH(test_who_left_before_the_refusal_holds_no_place, set_up_capped),
         WITH(test_a_trusted_proxy_has_no_cap_of_an_address, set_up_behind_proxy),
         WITH(test_stop_accepting, set_up),
         WITH(test_close_cuts_what_is_left, set_up),
