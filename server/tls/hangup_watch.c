@@ -22,12 +22,15 @@ static void on_closed(uv_handle_t *handle)
 static void on_event(uv_poll_t *poll, int status, int events)
 {
     struct hangup_watch *watch = poll->data;
-    (void)events;
     uv_poll_stop(poll);
+    if (status >= 0 && !(events & UV_DISCONNECT)) return; // urgent data, which nobody sends
+    // Of a peer that has ended its direction the end would be told for ever; a reset is told with whatever is asked
+    // for.
+    if (status >= 0) (void)uv_poll_start(poll, UV_PRIORITIZED, on_event);
     watch->on_hangup(watch->arg, status < 0);
 }
 
-struct hangup_watch *hangup_watch_create(uv_tcp_t *tcp, void (*on_hangup)(void *arg, bool reset), void *arg)
+struct hangup_watch *hangup_watch_create(uv_tcp_t *tcp, bool ended, void (*on_hangup)(void *arg, bool reset), void *arg)
 {
     uv_os_fd_t fd;
     if (uv_fileno((uv_handle_t *)tcp, &fd) != 0) return NULL;
@@ -41,7 +44,7 @@ struct hangup_watch *hangup_watch_create(uv_tcp_t *tcp, void (*on_hangup)(void *
         return NULL;
     }
     watch->poll.data = watch;
-    if (uv_poll_start(&watch->poll, UV_DISCONNECT, on_event) == 0) return watch;
+    if (uv_poll_start(&watch->poll, ended ? UV_PRIORITIZED : UV_DISCONNECT, on_event) == 0) return watch;
     hangup_watch_destroy(watch);
     return NULL;
 }

@@ -16,7 +16,7 @@
 
 enum {
     PATIENCE_MS = 15 * 60 * 1000,
-    PAUSE_MS = 50, // a pause that lasts longer is watched
+    PAUSE_MS = 50, // without reading: what lasts longer is watched
     RECORD_BYTES = 16 * 1024,
     PENDING_BYTES_MAX = 8 * 1024 * 1024, // twice what a stream of a tunnel may have on its way
     SPARE_BYTES_MAX = 96 * 1024,         // a larger buffer is given back to the system
@@ -26,7 +26,7 @@ struct tls_stream {
     struct tls_stream_pool *pool;
     uv_tcp_t *tcp;
     uv_timer_t timer;           // the handshake's limit; later the length of a pause
-    struct hangup_watch *watch; // in a pause that lasts
+    struct hangup_watch *watch; // in a pause that lasts, and once the peer has ended its direction
     SSL *ssl;                   // NULL: plain
     struct tls_stream_events events;
     void *arg;
@@ -329,6 +329,7 @@ static void deliver_tls(struct tls_stream *stream)
 }
 
 static void update_tcp_reading(struct tls_stream *stream);
+static void watch_later(struct tls_stream *stream);
 
 static void on_tcp_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
 {
@@ -345,6 +346,7 @@ static void on_tcp_read(uv_stream_t *tcp, ssize_t len, const uv_buf_t *buffer)
         stream->tcp_eof = true;
         uv_read_stop(tcp);
         stream->tcp_reading = false;
+        if (stream->open) watch_later(stream);
         if (len != UV_EOF) fail(stream, ERROR_IO, "read: %s", uv_strerror((int)len));
     }
     if (!stream->ssl) {
@@ -389,7 +391,6 @@ static void stop_watch(struct tls_stream *stream)
 static void on_hangup(void *arg, bool reset)
 {
     struct tls_stream *stream = arg;
-    stop_watch(stream);
     if (reset)
         fail(stream, ERROR_IO, "connection reset by the peer");
     else if (stream->events.on_hangup)
@@ -399,16 +400,24 @@ static void on_hangup(void *arg, bool reset)
 static void on_long_pause(uv_timer_t *timer)
 {
     struct tls_stream *stream = timer->data;
-    if (stream->reading || stream->tcp_eof || stream->failed || stream->watch) return;
-    stream->watch = hangup_watch_create(stream->tcp, on_hangup, stream);
+    bool watched = stream->tcp_eof || !stream->reading;
+    if (!watched || stream->failed || stream->watch) return;
+    stream->watch = hangup_watch_create(stream->tcp, stream->tcp_eof, on_hangup, stream);
+}
+
+static void watch_later(struct tls_stream *stream)
+{
+    uv_timer_start(&stream->timer, on_long_pause, PAUSE_MS, 0);
 }
 
 void tls_stream_read_start(struct tls_stream *stream)
 {
     if (stream->reading || stream->closing) return;
     stream->reading = true;
-    stop_watch(stream);
-    if (stream->open) uv_timer_stop(&stream->timer);
+    if (!stream->tcp_eof) {
+        stop_watch(stream);
+        if (stream->open) uv_timer_stop(&stream->timer);
+    }
     stream->read_wanted = true;
     wake(stream);
 }
@@ -417,7 +426,7 @@ void tls_stream_read_stop(struct tls_stream *stream)
 {
     if (!stream->reading || stream->closing) return;
     stream->reading = false;
-    if (stream->open) uv_timer_start(&stream->timer, on_long_pause, PAUSE_MS, 0);
+    if (stream->open) watch_later(stream);
     update_tcp_reading(stream);
 }
 

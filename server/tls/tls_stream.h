@@ -2,7 +2,8 @@
 // plain. Reading starts and stops as the owner can take bytes; writing is queued up to a bound with a callback when
 // there is room again. What is written in one turn of the loop leaves in as few records and system calls as possible.
 //
-// While reading is stopped nobody would notice that the peer has left; so a pause that lasts is watched for that.
+// While reading is stopped, and after the peer's end, nobody would notice that the peer has left; so either is watched
+// for that when it lasts.
 //
 // Owned by one object on one loop. Callbacks come from the loop, never inside tls_stream_write() or _read_start(); any
 // function may be called in any callback.

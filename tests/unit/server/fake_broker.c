@@ -293,6 +293,12 @@ struct tunnel_call *tunnel_call_open(struct tunnel_node *node, const struct tunn
     return call;
 }
 
+static bool echoes(const struct tunnel_call *call)
+{
+    if (strcmp(call->path, "/echo") == 0) return true;
+    return call->websocket && !call->answer_ended && strcmp(call->path, "/tcp/silent") != 0;
+}
+
 bool tunnel_call_write(struct tunnel_call *call, const void *at, size_t len)
 {
     call->body_bytes += len;
@@ -300,8 +306,7 @@ bool tunnel_call_write(struct tunnel_call *call, const void *at, size_t len)
     fake.seen.body_bytes += len;
     note_changed();
     pthread_mutex_unlock(&fake.mutex);
-    bool echoes = call->websocket && !call->answer_ended;
-    if (echoes || strcmp(call->path, "/echo") == 0) post(call, send_data, str_of(at, len));
+    if (echoes(call)) post(call, send_data, str_of(at, len));
     return strcmp(call->path, "/sink") != 0 || fake.sink_open;
 }
 
@@ -329,10 +334,7 @@ void tunnel_call_end(struct tunnel_call *call)
     note_changed();
     pthread_mutex_unlock(&fake.mutex);
     if (strcmp(call->path, "/sink") == 0) post(call, finish_sink, STR_EMPTY);
-    if (strcmp(call->path, "/echo") == 0 || (call->websocket && !call->answer_ended))
-        post(call, finish_echo, STR_EMPTY);
-    else if (call->answer_ended)
-        post(call, finish_echo, STR_EMPTY);
+    if (echoes(call) || call->answer_ended) post(call, finish_echo, STR_EMPTY);
 }
 
 void tunnel_call_trailers(struct tunnel_call *call, const struct tunnel_header *headers, size_t count)

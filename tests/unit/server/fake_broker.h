@@ -17,7 +17,8 @@
 //   /events           text/event-stream, one event, then nothing
 //   /sse-flood        text/event-stream without end
 // Extended CONNECT: 200 and an echo; with the path /refuse: 403; /declined/<status>: the service answered with that
-// status in place of switching, "plain"; with /tcp/ends-first: "bye", and its half ends, but not the client's.
+// status in place of switching, "plain"; with /tcp/ends-first: "bye", and its half ends, but not the client's;
+// with /tcp/silent: 200 and nothing more, also when the client's half has ended.
 #ifndef CULVERT_TESTS_FAKE_BROKER_H
 #define CULVERT_TESTS_FAKE_BROKER_H
 

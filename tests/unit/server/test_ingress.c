@@ -937,6 +937,23 @@ static void test_service_ends_first(void **state)
     assert_int_equal(fake_broker_seen().cancelled, 0);
 }
 
+// Its end was taken for a half-close; nobody reads or writes any more, and the reset is seen all the same.
+static void test_client_ends_its_half_and_is_reset(void **state)
+{
+    const struct linger at_once = {.l_onoff = 1};
+    struct door *door = *state;
+    struct client *client = dial(door);
+    client_send_text(client, "GET /tcp/silent" HEAD "Connection: Upgrade\r\nUpgrade: connect-tcp\r\n\r\n");
+    assert_true(client_read_answer(client, "GET", &door->answer));
+    assert_int_equal(door->answer.status, 101);
+    client_half_close(client);
+    fake_broker_wait(one_ended);
+    assert_int_equal(fake_broker_seen().cancelled, 0);
+    assert_int_equal(setsockopt(client->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once), 0);
+    client_close(client);
+    fake_broker_wait(one_cancelled);
+}
+
 // ---- caps ----------------------------------------------------------------------------------------------------
 
 static void test_connections_of_an_account_are_capped(void **state)
@@ -1207,6 +1224,7 @@ int main(void)
         WITH(test_websocket_that_is_not_switched, set_up),
         WITH(test_connect_tcp, set_up),
         WITH(test_service_ends_first, set_up),
+        WITH(test_client_ends_its_half_and_is_reset, set_up),
         WITH(test_connections_of_an_account_are_capped, set_up_capped),
         WITH(test_connections_of_an_address_are_capped, set_up_capped),
         WITH(test_who_left_before_the_refusal_holds_no_place, set_up_capped),
