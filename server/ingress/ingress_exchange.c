@@ -385,10 +385,10 @@ bool ingress_exchange_is_received(const struct ingress_exchange *exchange)
 bool ingress_exchange_awaits_body(const struct ingress_exchange *exchange)
 {
     bool answered = exchange->status != 0 && exchange->answer_left == 0;
-    return ingress_exchange_wants(exchange) && !exchange->raw && (exchange->status == 0 || answered);
+    return ingress_exchange_wants(exchange) && (exchange->status == 0 || answered);
 }
 
 bool ingress_exchange_is_patient(const struct ingress_exchange *exchange)
 {
-    return exchange->patient;
+    return exchange->patient && !exchange->over && exchange->answer_left > 0;
 }

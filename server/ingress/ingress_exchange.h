@@ -78,7 +78,7 @@ bool ingress_exchange_is_received(const struct ingress_exchange *exchange); // n
 bool ingress_exchange_is_raw(const struct ingress_exchange *exchange);
 // Does the exchange wait for the client's bytes, so that silence is a stall?
 bool ingress_exchange_awaits_body(const struct ingress_exchange *exchange);
-// May the client be silent for as long as it likes (server-sent events, upgraded connections)?
+// May the client take nothing for as long as it likes (server-sent events, upgraded connections)? Not once all is said.
 bool ingress_exchange_is_patient(const struct ingress_exchange *exchange);
 
 #endif

@@ -193,7 +193,9 @@ static void on_trailers(void *arg, const struct tunnel_header *headers, size_t c
 static void on_remote_end(void *arg)
 {
     struct ingress_exchange *exchange = arg;
-    if (exchange->raw && !exchange->over) exchange->front->on_half_end(exchange->front_arg);
+    if (!exchange->raw || exchange->over) return;
+    exchange->answer_left = 0;
+    exchange->front->on_half_end(exchange->front_arg);
 }
 
 static void on_end(void *arg)

@@ -38,6 +38,8 @@ static void check_exchange(struct ingress_http1 *http1)
     struct ingress_exchange *exchange = http1->exchange;
     uint64_t limit = http1->connection->ingress->options.stall_timeout_ms;
     bool stalled = ingress_connection_has_stalled(http1->connection, limit);
+    // The other half is waited for once the client could see the end of ours.
+    if (http1->raw && !tls_stream_is_shut(http1->connection->stream)) http1->read_at_ms = now_ms(http1);
     if (stalled && !ingress_exchange_is_patient(exchange))
         ingress_connection_cut(http1->connection, "client-stalled");
     else if (ingress_exchange_awaits_body(exchange) && now_ms(http1) - http1->read_at_ms >= limit)

@@ -152,6 +152,7 @@ static void write_last_chunk(struct ingress_http1 *http1, const struct tunnel_he
 static void on_half_end(void *front)
 {
     struct ingress_http1 *http1 = front;
+    ingress_connection_forget_progress(http1->connection); // its patience was for what the service may say
     tls_stream_shutdown(http1->connection->stream); // close_notify and FIN behind what is queued; we go on reading
 }
 

@@ -365,6 +365,7 @@ static void on_half_end(void *front)
 {
     struct ingress_http2_stream *stream = front;
     stream->out_ended = true;
+    stream->sent_at_ms = now_ms(stream); // its patience was for what the service may say
     ingress_http2_stream_submit_head(stream);
     resume(stream);
 }
@@ -380,6 +381,7 @@ static void on_end(void *front, const struct tunnel_header *trailers, size_t cou
     stream->answer_trailers = trailers;
     stream->answer_trailer_count = count;
     stream->out_ended = true;
+    stream->sent_at_ms = now_ms(stream);
     ingress_http2_stream_submit_head(stream);
     resume(stream);
 }
@@ -415,7 +417,9 @@ const struct ingress_front ingress_http2_stream_front = {
 uint64_t ingress_http2_stream_on_time(struct ingress_http2_stream *stream, uint64_t now)
 {
     uint64_t limit = stream->http2->connection->ingress->options.stall_timeout_ms;
-    if (!stream->exchange || stream->end_sent) return 0;
+    if (!stream->exchange) return 0;
+    // The other half is waited for once the client could see the end of ours.
+    if (ingress_exchange_is_raw(stream->exchange) && !stream->end_sent) stream->read_at_ms = now;
     if (byte_queue_len(&stream->out) > 0 && now - stream->sent_at_ms >= limit &&
         !ingress_exchange_is_patient(stream->exchange))
         ingress_http2_stream_reset(stream, NGHTTP2_CANCEL, "client-stalled");

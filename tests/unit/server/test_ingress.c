@@ -937,6 +937,19 @@ static void test_service_ends_first(void **state)
     assert_int_equal(fake_broker_seen().cancelled, 0);
 }
 
+// A client that takes the service's end and says nothing more is not waited for without end.
+static void test_service_ends_first_and_the_client_is_silent(void **state)
+{
+    struct door *door = *state;
+    struct client *client = dial(door);
+    client_send_text(client, "GET /tcp/ends-first" HEAD "Connection: Upgrade\r\nUpgrade: connect-tcp\r\n\r\n");
+    assert_true(client_read_answer(client, "GET", &door->answer));
+    assert_int_equal(door->answer.status, 101);
+    assert_int_equal(client_read_end(client), 3);
+    fake_broker_wait(one_cancelled);
+    client_close(client);
+}
+
 // Its end was taken for a half-close; nobody reads or writes any more, and the reset is seen all the same.
 static void test_client_ends_its_half_and_is_reset(void **state)
 {
@@ -1224,6 +1237,7 @@ int main(void)
         WITH(test_websocket_that_is_not_switched, set_up),
         WITH(test_connect_tcp, set_up),
         WITH(test_service_ends_first, set_up),
+        WITH(test_service_ends_first_and_the_client_is_silent, set_up_impatient),
         WITH(test_client_ends_its_half_and_is_reset, set_up),
         WITH(test_connections_of_an_account_are_capped, set_up_capped),
         WITH(test_connections_of_an_address_are_capped, set_up_capped),
