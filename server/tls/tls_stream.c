@@ -450,6 +450,8 @@ static void run_turn(struct turn_item *item)
     finish_writing(stream);
     if (stream->closing) return;
     update_tcp_reading(stream);
+    // Sealing adds to it: who was told of room may find none when he looks.
+    if (tls_stream_queued(stream) >= TLS_STREAM_QUEUE_HIGH) stream->was_full = true;
     if (stream->was_full && !stream->failed && tls_stream_queued(stream) <= TLS_STREAM_QUEUE_LOW) {
         stream->was_full = false;
         stream->events.on_drain(stream->arg);
