@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -16,15 +18,26 @@ struct letter {
     void *arg;
 };
 
+enum { BUSY_LEAST_US = 100 * 1000, BUSY_MOST_US = 10 * 1000 * 1000 };
+
+// What loop_busy_percent() knows; zero: nothing.
+struct busy {
+    bool has_clock;
+    clockid_t clock; // processor time of the thread
+    uint64_t asked_us, used_us;
+    unsigned percent;
+};
+
 struct loop {
     uv_loop_t uv;
     // No uv_async_t: before libuv 1.45 who is woken spins until who wakes it is out of the system call that did; on a
     // busy machine that one has often lost its processor there, to nobody else than who spins.
     int wake_fd;
     uv_poll_t wake;
-    pthread_mutex_t mutex; // guards the mailbox: first, last, stopping
+    pthread_mutex_t mutex; // guards the mailbox (first, last, stopping), and busy
     struct letter *first, *last;
     bool stopping;
+    struct busy busy;
     pthread_t thread;
     bool has_thread;
     unsigned index;
@@ -157,8 +170,37 @@ enum error_code loop_start(struct loop *loop, struct error *err)
 void loop_run(struct loop *loop)
 {
     current = loop;
+    pthread_mutex_lock(&loop->mutex);
+    loop->busy = (struct busy){.percent = 100};
+    loop->busy.has_clock = pthread_getcpuclockid(pthread_self(), &loop->busy.clock) == 0;
+    pthread_mutex_unlock(&loop->mutex);
     uv_run(&loop->uv, UV_RUN_DEFAULT);
+    pthread_mutex_lock(&loop->mutex);
+    loop->busy = (struct busy){.percent = 100};
+    pthread_mutex_unlock(&loop->mutex);
     current = NULL;
+}
+
+static unsigned measure(struct busy *busy, uint64_t now_us)
+{
+    struct timespec used;
+    if (!busy->has_clock || clock_gettime(busy->clock, &used) != 0) return 100;
+    uint64_t used_us = (uint64_t)used.tv_sec * 1000000 + (uint64_t)used.tv_nsec / 1000;
+    uint64_t passed_us = now_us - busy->asked_us;
+    busy->percent = passed_us > BUSY_MOST_US ? 100 : (unsigned)((used_us - busy->used_us) * 100 / passed_us);
+    busy->asked_us = now_us;
+    busy->used_us = used_us;
+    return busy->percent;
+}
+
+unsigned loop_busy_percent(struct loop *loop)
+{
+    pthread_mutex_lock(&loop->mutex);
+    struct busy *busy = &loop->busy;
+    uint64_t now_us = clock_mono_us();
+    unsigned percent = now_us - busy->asked_us < BUSY_LEAST_US ? busy->percent : measure(busy, now_us);
+    pthread_mutex_unlock(&loop->mutex);
+    return percent;
 }
 
 void loop_join(struct loop *loop)

@@ -30,6 +30,10 @@ void loop_join(struct loop *loop);                                           // 
 // arg's ownership goes along. Posts after loop_stop was handled are run by loop_destroy, so that nothing leaks.
 void loop_post(struct loop *loop, loop_fn fn, void *arg);
 
+// Thread-safe. How much of a processor the loop's thread has used of late, in percent: between the last question and
+// this one, if that is a tenth of a second to ten seconds; what was found then, if it is less. 100: not known yet.
+unsigned loop_busy_percent(struct loop *loop);
+
 // Thread-safe. The loop ends its turn and returns from loop_run.
 void loop_stop(struct loop *loop);
 

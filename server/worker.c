@@ -276,6 +276,7 @@ void worker_destroy(struct worker *worker)
     api_door_destroy(worker->api);
     admin_door_destroy(worker->admin);
     ingress_destroy(worker->ingress);
+    worker->ingress = NULL; // connections may still be on their way here
     loop_destroy(worker->loop);
     mem_free(worker);
 }

@@ -39,6 +39,42 @@ static void authenticate(void *ctx, unsigned loop_index, struct str token, ingre
     api_auth_check(worker->auth, token, STR_EMPTY, on_checked, question);
 }
 
+// ---- connections that go to another loop ---------------------------------------------------------------------------
+
+// A loop that has more to do serves what it has; the others keep their connections and do that part of the work.
+enum { BUSY_PERCENT = 60 };
+
+struct arrival {
+    struct worker *worker;
+    struct ingress_transfer *transfer;
+};
+
+static bool may_transfer(void *ctx, unsigned loop_index)
+{
+    const struct worker *worker = ctx;
+    return loop_busy_percent(worker->server->workers[loop_index]->loop) < BUSY_PERCENT;
+}
+
+static void on_arrival(void *arg)
+{
+    struct arrival *arrival = arg;
+    if (arrival->worker->ingress)
+        ingress_take_over(arrival->worker->ingress, arrival->transfer);
+    else
+        ingress_transfer_drop(arrival->transfer);
+    mem_free(arrival);
+}
+
+static void transfer(void *ctx, unsigned loop_index, struct ingress_transfer *transfer)
+{
+    const struct worker *worker = ctx;
+    struct arrival *arrival = mem_alloc(sizeof *arrival);
+    *arrival = (struct arrival){.worker = worker->server->workers[loop_index], .transfer = transfer};
+    loop_post(arrival->worker->loop, on_arrival, arrival);
+}
+
+// ---- the door ------------------------------------------------------------------------------------------------------
+
 // The host of "https://host[:port][/...]", which the settings have checked.
 static void host_of(const char *url, char *out, size_t size)
 {
@@ -74,6 +110,8 @@ struct ingress *worker_ingress_create(struct worker *worker, struct error *err)
                               .body_rate_window_ms = (uint64_t)config->ingress_body_rate_window_ms,
                               .webhooks_per_second = (unsigned)config->webhooks_per_second,
                               .authenticate = authenticate,
+                              .may_transfer = may_transfer,
+                              .transfer = transfer,
                               .grants = worker->grants,
                               .ctx = worker,
                           },

@@ -244,6 +244,8 @@ void tunnel_call_end(struct tunnel_call *call); // half-close: the request body 
 // in one or cannot be sent is left out; one longer than a head may be is left out whole (RFC 9110 section 6.5.1).
 void tunnel_call_trailers(struct tunnel_call *call, const struct tunnel_header *headers, size_t count);
 void tunnel_call_consumed(struct tunnel_call *call, size_t len);
+// The node with the session that carries the call; the caller's own where none does, or another replica's.
+unsigned tunnel_call_node(const struct tunnel_call *call);
 // RST_STREAM(CANCEL) at once; no callback follows; the pointer is dead.
 void tunnel_call_cancel(struct tunnel_call *call);
 // ---- calls carried elsewhere ---------------------------------------------------------------------------------

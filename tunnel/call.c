@@ -462,6 +462,11 @@ bool tunnel_call_write(struct tunnel_call *call, const void *at, size_t len)
     return !call->full;
 }
 
+unsigned tunnel_call_node(const struct tunnel_call *call)
+{
+    return call->place == CALL_FAR ? call->far : call->node->index;
+}
+
 void tunnel_call_trailers(struct tunnel_call *call, const struct tunnel_header *headers, size_t count)
 {
     assert(!call->over);

@@ -51,6 +51,9 @@ static void make_metrics(struct ingress *ingress)
                                     "Connections of the ingress door cut in the middle of a request.", "reason", NULL);
     ingress->refused = metrics_counter("culvert_ingress_refused_total",
                                        "Connections of the ingress door refused for being too many.", "cap", NULL);
+    ingress->transfers = metric_with(
+        metrics_counter("culvert_ingress_transfers_total",
+                        "Connections that went to another loop, to be where the session is that they call.", NULL));
     ingress->by_protocol =
         metrics_counter("culvert_ingress_connections_total", "Connections that were opened.", "protocol", NULL);
 }

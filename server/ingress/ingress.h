@@ -23,6 +23,7 @@
 #include "tunnel/broker.h"
 
 struct ingress;
+struct ingress_transfer; // a connection between the doors of two loops
 
 // Whose credential it is.
 struct ingress_principal {
@@ -58,6 +59,10 @@ struct ingress_options {
     struct grants *grants;
     // Whose credential is this? token: text without scheme, valid during the call.
     void (*authenticate)(void *ctx, unsigned loop_index, struct str token, ingress_authenticated done, void *arg);
+    // HTTP/1.1 connections that rest may go to the door of the loop where the session is that they call. May one go
+    // there now? And: hand it to ingress_take_over() there, later. NULL, both: none goes anywhere.
+    bool (*may_transfer)(void *ctx, unsigned loop_index);
+    void (*transfer)(void *ctx, unsigned loop_index, struct ingress_transfer *transfer);
     void *ctx;
 };
 
@@ -66,6 +71,9 @@ struct ingress *ingress_create(struct loop *loop, const struct ingress_options *
 uint16_t ingress_port(const struct ingress *ingress);
 void ingress_set_tls(struct ingress *ingress,
                      SSL_CTX *tls); // for connections from now on; takes a reference of its own
+// Goes on with a connection of another door; a door that has stopped ends it.
+void ingress_take_over(struct ingress *ingress, struct ingress_transfer *transfer);
+void ingress_transfer_drop(struct ingress_transfer *transfer); // any thread: nobody takes it over
 // Serves on, and ends each connection with its next answer, so that clients make others before the door stops.
 void ingress_wind_down(struct ingress *ingress);
 // Takes no more connections; idle ones end, the others after their answer. (WebSockets stay until ingress_close.)

@@ -252,23 +252,42 @@ static void link_connection(struct ingress_connection *connection, struct ingres
     metric_move(ingress->open_connections, 1);
 }
 
-void ingress_connection_create(struct ingress *ingress, uv_tcp_t *tcp)
+static const struct tls_stream_events stream_events = {.on_open = on_open,
+                                                       .on_data = on_data,
+                                                       .on_eof = on_eof,
+                                                       .on_drain = on_drain,
+                                                       .on_hangup = on_hangup,
+                                                       .on_shut = on_shut,
+                                                       .on_fail = on_fail};
+
+// All but its stream.
+static struct ingress_connection *create(struct ingress *ingress)
 {
-    static const struct tls_stream_events events = {.on_open = on_open,
-                                                    .on_data = on_data,
-                                                    .on_eof = on_eof,
-                                                    .on_drain = on_drain,
-                                                    .on_hangup = on_hangup,
-                                                    .on_shut = on_shut,
-                                                    .on_fail = on_fail};
     struct ingress_connection *connection = mem_zalloc(sizeof *connection);
     link_connection(connection, ingress);
     connection->handles_open = 2;
     connection->turn_item.run = run_turn;
     uv_timer_init(loop_uv(ingress->loop), &connection->timer);
     connection->timer.data = connection;
-    connection->stream =
-        tls_stream_create(&ingress->pool, tcp, ingress->tls, ingress->options.head_timeout_ms, &events, connection);
+    return connection;
+}
+
+struct ingress_connection *ingress_connection_resume(struct ingress *ingress, uv_tcp_t *tcp, SSL *ssl)
+{
+    struct ingress_connection *connection = create(ingress);
+    connection->stream = tls_stream_resume(&ingress->pool, tcp, ssl, &stream_events, connection);
+    connection->state = INGRESS_SERVING;
+    connection->protocol = &ingress_http1_protocol;
+    connection->front = ingress_http1_resume(connection);
+    tls_stream_read_start(connection->stream);
+    return connection;
+}
+
+void ingress_connection_create(struct ingress *ingress, uv_tcp_t *tcp)
+{
+    struct ingress_connection *connection = create(ingress);
+    connection->stream = tls_stream_create(&ingress->pool, tcp, ingress->tls, ingress->options.head_timeout_ms,
+                                           &stream_events, connection);
     tls_stream_peer(connection->stream, connection->peer);
     // A proxy in front of us speaks for many clients.
     if (ingress_proxies_have(&ingress->proxies, str_c(connection->peer))) return;

@@ -43,7 +43,7 @@ struct ingress {
     uint64_t request_id_seed[2];
     struct arena *spare_arenas[INGRESS_SPARE_ARENAS];
     size_t spare_arena_count;
-    struct metric *open_connections, *in_flight, *seconds;
+    struct metric *open_connections, *in_flight, *seconds, *transfers;
     struct metric_family *answers, *cuts, *refused, *by_protocol;
     struct metric *answers_by_status[600]; // of answers, looked up once each
 };
@@ -94,6 +94,9 @@ struct ingress_connection {
 
 // Takes the socket over.
 void ingress_connection_create(struct ingress *ingress, uv_tcp_t *tcp);
+// Goes on with one that another door has opened, in HTTP/1.1 and between two requests. What it counts in is the
+// caller's to fill in.
+struct ingress_connection *ingress_connection_resume(struct ingress *ingress, uv_tcp_t *tcp, SSL *ssl);
 // Cuts at once; also out of the connection's own callbacks (not out of its calls').
 void ingress_connection_close(struct ingress_connection *connection);
 // The door stops.

@@ -280,6 +280,7 @@ struct ingress_exchange *ingress_exchange_create(struct ingress_connection *conn
     exchange->arena = arena;
     exchange->connection = connection;
     exchange->ingress = connection->ingress;
+    exchange->home = loop_index(connection->ingress->loop);
     exchange->front = front;
     exchange->front_arg = front_arg;
     exchange->request = *request;
@@ -361,6 +362,11 @@ uint64_t ingress_exchange_on_time(struct ingress_exchange *exchange, uint64_t no
 }
 
 // ---- what the front asks -------------------------------------------------------------------------------------
+
+unsigned ingress_exchange_home(const struct ingress_exchange *exchange)
+{
+    return exchange->home;
+}
 
 bool ingress_exchange_is_raw(const struct ingress_exchange *exchange)
 {

@@ -74,6 +74,8 @@ uint64_t ingress_exchange_on_time(struct ingress_exchange *exchange, uint64_t no
 bool ingress_exchange_is_over(const struct ingress_exchange *exchange);     // answered whole
 bool ingress_exchange_has_begun(const struct ingress_exchange *exchange);   // its answer has
 bool ingress_exchange_is_received(const struct ingress_exchange *exchange); // nothing of the request is to come
+// Which loop has the session that answers? The door's own where none is known.
+unsigned ingress_exchange_home(const struct ingress_exchange *exchange);
 // Have both sides switched protocols? Otherwise a client that ends its direction has left.
 bool ingress_exchange_is_raw(const struct ingress_exchange *exchange);
 // Does the exchange wait for the client's bytes, so that silence is a stall?

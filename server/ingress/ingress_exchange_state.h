@@ -29,6 +29,7 @@ struct ingress_exchange {
     struct grant grant;                            // of the credential
     uint64_t since_us;
     char request_id[INGRESS_REQUEST_ID_BYTES];
+    unsigned home; // the loop of the session that answers; the door's own until it is known
 
     // The request's body.
     bool received;                      // nothing of the request is to come

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/parse.h"
 #include "server/ingress/ingress_http1_state.h"
+#include "server/ingress/ingress_transfer.h"
 
 enum { PIPELINED_PER_TURN = 16, TRAILER_TEXT_BYTES_MAX = 16 * 1024 };
 
@@ -223,6 +224,26 @@ static size_t feed(struct ingress_http1 *http1, const char *at, size_t len)
 
 // ---- input ---------------------------------------------------------------------------------------------------
 
+// A connection whose requests all go to another loop's session is better off there, once its answer has left.
+static void note_home(struct ingress_http1 *http1)
+{
+    unsigned home = ingress_exchange_home(http1->exchange);
+    bool is_away = home != loop_index(http1->connection->ingress->loop);
+    if (home != http1->home) http1->answers_away = 0;
+    http1->home = home;
+    http1->answers_away = is_away ? http1->answers_away + 1 : 0;
+    if (http1->answers_away >= INGRESS_TRANSFER_AFTER) ingress_connection_wake(http1->connection);
+}
+
+// False: it stays.
+static bool follow_home(struct ingress_http1 *http1)
+{
+    if (http1->answers_away < INGRESS_TRANSFER_AFTER || http1->state != INGRESS_HTTP1_IDLE || http1->in.len > 0)
+        return false;
+    http1->answers_away = 0;
+    return ingress_transfer_begin(http1->connection, http1->home);
+}
+
 // Feeds what waits. False: the exchange is not over, or nothing may follow it.
 static bool advance_exchange(struct ingress_http1 *http1)
 {
@@ -238,6 +259,7 @@ static bool advance_exchange(struct ingress_http1 *http1)
         ingress_connection_linger(http1->connection);
         return false;
     }
+    note_home(http1);
     end_exchange(http1);
     enter(http1, INGRESS_HTTP1_IDLE);
     return true;
@@ -317,7 +339,7 @@ static void on_drain(void *front)
 
 static void on_turn(void *front)
 {
-    advance(front);
+    if (!follow_home(front)) advance(front);
 }
 
 // ---- life ----------------------------------------------------------------------------------------------------
@@ -355,6 +377,14 @@ struct ingress_http1 *ingress_http1_create(struct ingress_connection *connection
     strbuf_init(&http1->in, bytes_max);
     strbuf_init(&http1->head_text, bytes_max);
     strbuf_init(&http1->trailer_text, TRAILER_TEXT_BYTES_MAX);
+    enter(http1, INGRESS_HTTP1_IDLE);
+    return http1;
+}
+
+struct ingress_http1 *ingress_http1_resume(struct ingress_connection *connection)
+{
+    struct ingress_http1 *http1 = ingress_http1_create(connection);
+    http1->requests = 1;
     enter(http1, INGRESS_HTTP1_IDLE);
     return http1;
 }

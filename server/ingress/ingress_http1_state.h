@@ -31,7 +31,8 @@ struct ingress_http1 {
     struct strbuf head_text; // what the head's views point into
     struct http1_head head;
     struct ingress_exchange *exchange;
-    bool last; // no request follows
+    bool last;                   // no request follows
+    unsigned home, answers_away; // the loop that answered last, and how often in a row, if that is another one
 
     // The request's body.
     uint64_t body_left;

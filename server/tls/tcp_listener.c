@@ -27,19 +27,27 @@ static void drop_handle(uv_handle_t *handle)
     mem_free(handle);
 }
 
+uv_tcp_t *tcp_listener_adopt(struct tcp_listener *listener, int fd)
+{
+    uv_tcp_t *tcp = mem_zalloc(listener->handle_bytes);
+    uv_tcp_init(listener->uv, tcp);
+    if (uv_tcp_open(tcp, fd) != 0) {
+        uv_close((uv_handle_t *)tcp, drop_handle);
+        return NULL;
+    }
+    quota_add(listener->quota);
+    return tcp;
+}
+
 static void on_accept(void *ctx, int fd, const char *remote)
 {
     struct tcp_listener *listener = ctx;
-    uv_tcp_t *tcp = mem_zalloc(listener->handle_bytes);
+    uv_tcp_t *tcp = tcp_listener_adopt(listener, fd);
     (void)remote;
-    uv_tcp_init(listener->uv, tcp);
-    if (uv_tcp_open(tcp, fd) != 0) {
+    if (tcp)
+        listener->on_accepted(listener->ctx, tcp);
+    else
         close(fd);
-        uv_close((uv_handle_t *)tcp, drop_handle);
-        return;
-    }
-    quota_add(listener->quota);
-    listener->on_accepted(listener->ctx, tcp);
 }
 
 struct tcp_listener *tcp_listener_create(struct loop *loop, const char *address, struct quota *quota,

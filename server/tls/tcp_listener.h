@@ -25,6 +25,9 @@ struct tcp_listener *tcp_listener_create(struct loop *loop, const char *address,
 // whose first member it is.
 void tcp_listener_set_handle_bytes(struct tcp_listener *listener, size_t bytes);
 uint16_t tcp_listener_port(const struct tcp_listener *listener);
+// A connection that another listener accepted goes on here, beyond the cap if need be. fd belongs to the handle, which
+// is the caller's as if it had been handed over. NULL: the system refuses, and fd is still the caller's.
+uv_tcp_t *tcp_listener_adopt(struct tcp_listener *listener, int fd);
 // One of the connections handed over is gone: there is room for another.
 void tcp_listener_connection_closed(struct tcp_listener *listener);
 // Takes no more connections and gives the address free; what waits in the kernel's queue is reset.

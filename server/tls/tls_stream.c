@@ -1,6 +1,7 @@
 #include "server/tls/tls_stream.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <openssl/err.h>
@@ -474,8 +475,8 @@ static void on_handshake_timeout(uv_timer_t *timer)
     fail(timer->data, ERROR_TIMEOUT, "TLS handshake took too long");
 }
 
-struct tls_stream *tls_stream_create(struct tls_stream_pool *pool, uv_tcp_t *tcp, SSL_CTX *ssl,
-                                     uint64_t handshake_timeout_ms, const struct tls_stream_events *events, void *arg)
+static struct tls_stream *create(struct tls_stream_pool *pool, uv_tcp_t *tcp, const struct tls_stream_events *events,
+                                 void *arg)
 {
     struct tls_stream *stream = mem_zalloc(sizeof *stream);
     stream->pool = pool;
@@ -491,11 +492,24 @@ struct tls_stream *tls_stream_create(struct tls_stream_pool *pool, uv_tcp_t *tcp
     tcp->data = stream;
     uv_timer_init(tcp->loop, &stream->timer);
     stream->timer.data = stream;
+    return stream;
+}
+
+static void take_ssl(struct tls_stream *stream, SSL *ssl)
+{
+    stream->ssl = ssl;
+    if (!ssl) return;
+    BIO *bio = tls_bio_new(stream->pool->bio_method, &stream->bio);
+    SSL_set_bio(ssl, bio, bio);
+}
+
+struct tls_stream *tls_stream_create(struct tls_stream_pool *pool, uv_tcp_t *tcp, SSL_CTX *ssl,
+                                     uint64_t handshake_timeout_ms, const struct tls_stream_events *events, void *arg)
+{
+    struct tls_stream *stream = create(pool, tcp, events, arg);
     if (ssl) {
-        stream->ssl = SSL_new(ssl);
+        take_ssl(stream, SSL_new(ssl));
         if (!stream->ssl) abort(); // out of memory
-        BIO *bio = tls_bio_new(pool->bio_method, &stream->bio);
-        SSL_set_bio(stream->ssl, bio, bio);
         bool is_client = SSL_CTX_get_ssl_method(ssl) == TLS_client_method();
         if (is_client)
             SSL_set_connect_state(stream->ssl);
@@ -510,6 +524,35 @@ struct tls_stream *tls_stream_create(struct tls_stream_pool *pool, uv_tcp_t *tcp
     } else {
         wake(stream);
     }
+    return stream;
+}
+
+static bool rests(const struct tls_stream *stream)
+{
+    bool is_over = stream->closing || stream->failed || stream->tcp_eof || stream->shut_wanted;
+    bool is_empty = stream->gathered.len == 0 && stream->leaving.len == 0 && !stream->writing &&
+                    stream->bio.held.len == 0 && (!stream->ssl || SSL_pending(stream->ssl) == 0);
+    return stream->open && !is_over && is_empty;
+}
+
+bool tls_stream_take_apart(struct tls_stream *stream, struct tls_stream_rest *out)
+{
+    uv_os_fd_t fd;
+    if (!rests(stream) || uv_fileno((uv_handle_t *)stream->tcp, &fd) != 0) return false;
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0); // the connection outlives the handle's descriptor
+    if (copy < 0) return false;
+    if (stream->ssl) SSL_set_bio(stream->ssl, NULL, NULL);
+    *out = (struct tls_stream_rest){.fd = copy, .ssl = stream->ssl};
+    stream->ssl = NULL;
+    return true;
+}
+
+struct tls_stream *tls_stream_resume(struct tls_stream_pool *pool, uv_tcp_t *tcp, SSL *ssl,
+                                     const struct tls_stream_events *events, void *arg)
+{
+    struct tls_stream *stream = create(pool, tcp, events, arg);
+    take_ssl(stream, ssl);
+    stream->open = true;
     return stream;
 }
 

@@ -71,6 +71,19 @@ void tls_stream_shutdown(struct tls_stream *stream);
 // Drops everything at once. on_closed (may be NULL) comes in a later turn; no other callback follows.
 void tls_stream_close(struct tls_stream *stream, void (*on_closed)(void *arg), void *arg);
 
+// What is left of an open stream that rests: nothing of it is tied to a loop.
+struct tls_stream_rest {
+    int fd;
+    SSL *ssl; // NULL: plain
+};
+// Takes the stream apart, if it rests: open, with nothing on its way in either direction that it knows of, and neither
+// end over. True: it is out's, and only tls_stream_close() is left for the stream. What the peer sends meanwhile waits
+// in the kernel.
+bool tls_stream_take_apart(struct tls_stream *stream, struct tls_stream_rest *out);
+// Goes on with it, on any loop; tcp is as above, of rest's descriptor. on_open does not come again.
+struct tls_stream *tls_stream_resume(struct tls_stream_pool *pool, uv_tcp_t *tcp, SSL *ssl,
+                                     const struct tls_stream_events *events, void *arg);
+
 // The peer may take nothing for a quarter of an hour, as a reader of events may: by then the kernel gives it up.
 void tls_stream_be_patient(struct tls_stream *stream);
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import hashlib
+import os
 import random
 import re
 
@@ -20,6 +21,28 @@ def test_trailers_of_requests_reach_the_service(ingress):
         assert client.head().startswith(b"HTTP/1.1 200")
     seen = ingress.origin.last("/trailed1")
     assert seen.body_bytes == 3 and seen.trailers == {"digest": "sha-256=x"}
+
+
+@pytest.mark.skipif(os.cpu_count() == 1, reason="a processor, a loop")
+def test_connections_go_to_the_loop_of_their_tunnel(ingress):
+    """Sixteen of them: not all can be there by chance. What they ask meanwhile is answered, each by its own answer."""
+    platform = ingress.platform
+    before = platform.metric("culvert_ingress_transfers_total")
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(RawClient(platform)) for _ in range(16)]
+
+        def ask_all():
+            for i, client in enumerate(clients):
+                for n in range(10):
+                    body = b"%02d-%02d" % (i, n)
+                    client.send("POST /services/probe/one", "Content-Length: 5", body=body)
+                    assert client.head().startswith(b"HTTP/1.1 200")
+                    assert client.until(b"\n") == b"5 %s\n" % hashlib.sha256(body).hexdigest().encode()
+            return platform.metric("culvert_ingress_transfers_total") > before
+
+        opened = platform.connections("ingress")
+        wait_until(ask_all, 20, "a connection has gone")
+        assert ask_all() and platform.connections("ingress") == opened
 
 
 def test_trailers_of_answers_go_to_who_takes_them(ingress):

@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -122,6 +123,25 @@ size_t tls_stream_queued(const struct tls_stream *s)
 uint64_t tls_stream_sent_bytes(const struct tls_stream *s)
 {
     return s->sent;
+}
+
+// HTTP/2 connections stay where they are.
+bool tls_stream_take_apart(struct tls_stream *of, struct tls_stream_rest *out)
+{
+    (void)of;
+    (void)out;
+    return false;
+}
+
+struct tls_stream *tls_stream_resume(struct tls_stream_pool *pool, uv_tcp_t *tcp, SSL *ssl,
+                                     const struct tls_stream_events *events, void *arg)
+{
+    (void)pool;
+    (void)tcp;
+    (void)ssl;
+    (void)events;
+    (void)arg;
+    abort();
 }
 
 bool tls_stream_is_shut(const struct tls_stream *s)

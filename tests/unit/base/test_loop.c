@@ -6,7 +6,10 @@
 #include <stdlib.h>
 
 #include <cmocka.h>
+#include <sched.h>
+#include <stdatomic.h>
 
+#include "base/clock.h"
 #include "base/loop.h"
 #include "base/mem.h"
 
@@ -88,11 +91,51 @@ static void test_letters_after_the_stop_are_not_lost(void **state)
     assert_int_equal(seen, 2);
 }
 
+static void spin(void *arg)
+{
+    const atomic_bool *released = arg;
+    while (!atomic_load(released))
+        sched_yield();
+}
+
+static bool is_busier(struct loop *loop, unsigned percent)
+{
+    return loop_busy_percent(loop) > percent;
+}
+
+static void wait_until_busier(struct loop *loop, unsigned percent, bool wanted)
+{
+    uint64_t until = clock_mono_ms() + 20000;
+    while (is_busier(loop, percent) != wanted && clock_mono_ms() < until)
+        sched_yield();
+    assert_int_equal(is_busier(loop, percent), wanted);
+}
+
+static void test_busy_is_what_the_thread_uses(void **state)
+{
+    (void)state;
+    struct error err;
+    atomic_bool released = false;
+    struct loop *loop = loop_create("test", 0);
+    assert_int_equal(loop_busy_percent(loop), 100); // nothing is known
+    assert_int_equal(loop_start(loop, &err), ERROR_NONE);
+    wait_until_busier(loop, 5, false);
+    loop_post(loop, spin, &released);
+    wait_until_busier(loop, 5, true);
+    atomic_store(&released, true);
+    wait_until_busier(loop, 5, false);
+    loop_stop(loop);
+    loop_join(loop);
+    assert_int_equal(loop_busy_percent(loop), 100);
+    loop_destroy(loop);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_posts_from_threads),
         cmocka_unit_test(test_letters_after_the_stop_are_not_lost),
+        cmocka_unit_test(test_busy_is_what_the_thread_uses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

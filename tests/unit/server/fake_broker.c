@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 
 struct tunnel_call {
     struct tunnel_call *next;
+    struct loop *loop;
     uint64_t id;
     struct tunnel_call_events events;
     void *arg;
@@ -26,6 +28,7 @@ static struct {
     struct tunnel_call *first;
     uint64_t last_id;
     bool sink_open;
+    atomic_uint node;
     pthread_mutex_t mutex; // guards seen
     pthread_cond_t changed;
     struct fake_broker_seen seen;
@@ -73,7 +76,7 @@ static void post(struct tunnel_call *call, void (*run)(struct tunnel_call *call,
 {
     struct later *later = mem_alloc(sizeof *later);
     *later = (struct later){call->id, run, mem_dup(data.at ? data.at : "", data.len), data.len};
-    loop_post(fake.loop, run_later, later);
+    loop_post(call->loop, run_later, later);
 }
 
 // ---- answers -------------------------------------------------------------------------------------------------
@@ -251,6 +254,7 @@ static void note_request(const struct tunnel_request *request)
     struct fake_broker_seen *seen = &fake.seen;
     size_t len = 0;
     pthread_mutex_lock(&fake.mutex);
+    seen->loop = loop_index(loop_of_thread());
     seen->opened++;
     snprintf(seen->account, sizeof seen->account, "%.*s", STR_ARG(request->account_id));
     snprintf(seen->runtime, sizeof seen->runtime, "%.*s", STR_ARG(request->runtime));
@@ -274,6 +278,7 @@ struct tunnel_call *tunnel_call_open(struct tunnel_node *node, const struct tunn
     struct str only_path;
     (void)node;
     (void)str_cut(&path, '?', &only_path);
+    call->loop = loop_of_thread();
     call->id = ++fake.last_id;
     call->next = fake.first;
     fake.first = call;
@@ -297,6 +302,12 @@ static bool echoes(const struct tunnel_call *call)
 {
     if (strcmp(call->path, "/echo") == 0) return true;
     return call->websocket && !call->answer_ended && strcmp(call->path, "/tcp/silent") != 0;
+}
+
+unsigned tunnel_call_node(const struct tunnel_call *call)
+{
+    (void)call;
+    return atomic_load(&fake.node);
 }
 
 bool tunnel_call_write(struct tunnel_call *call, const void *at, size_t len)
@@ -375,6 +386,7 @@ void fake_broker_start(struct loop *loop)
 {
     fake.loop = loop;
     fake.sink_open = true;
+    fake_broker_set_node(0);
     memset(&fake.seen, 0, sizeof fake.seen);
 }
 
@@ -407,6 +419,11 @@ static void toggle_sink(void *arg)
 void fake_broker_toggle_sink(void)
 {
     loop_post(fake.loop, toggle_sink, NULL);
+}
+
+void fake_broker_set_node(unsigned index)
+{
+    atomic_store(&fake.node, index);
 }
 
 void fake_broker_wait(bool (*holds)(const struct fake_broker_seen *seen))

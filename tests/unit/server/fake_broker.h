@@ -31,6 +31,7 @@
 enum { FAKE_BROKER_WAIT_MS = 10000 };
 
 struct fake_broker_seen {
+    unsigned loop;                     // index of the one that opened the last call
     unsigned opened, ended, cancelled; // calls, complete request bodies, cancels
     uint64_t body_bytes, sent_bytes;
     uint64_t unconsumed_bytes; // answer bytes whose credit is out
@@ -39,12 +40,15 @@ struct fake_broker_seen {
     char trailers[1024]; // of requests, in the same form
 };
 
-// Before any call; the loop that calls are made on.
+// Before any call; the loop that calls are made on, unless fake_broker_set_node() is used: then each runs on the loop
+// that made it, and no two at once.
 void fake_broker_start(struct loop *loop);
 void fake_broker_stop(void); // no call may be open
 struct fake_broker_seen fake_broker_seen(void);
 // The sink begins by taking everything; closed, it says "full" after each write; opened again, it says "writable".
 void fake_broker_toggle_sink(void);
+// From now on calls are answered by a session of that loop: so says tunnel_call_node().
+void fake_broker_set_node(unsigned index);
 // Waits until the predicate holds; fails the test after FAKE_BROKER_WAIT_MS.
 void fake_broker_wait(bool (*holds)(const struct fake_broker_seen *seen));
 

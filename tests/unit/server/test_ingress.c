@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -35,6 +36,9 @@ struct door {
     sem_t done;
     sem_t released; // a loop that is held
     struct client_answer answer;
+    // The door on the other loop, where there is one; and may connections go there?
+    struct door *other;
+    atomic_bool may_leave;
     // A question that is answered when the test says so.
     ingress_authenticated late;
     void *late_arg;
@@ -129,6 +133,49 @@ static struct door *open_door(const struct ingress_options *options)
     return door;
 }
 
+struct arrival {
+    struct door *door;
+    struct ingress_transfer *transfer;
+};
+
+static void run_arrival(void *arg)
+{
+    struct arrival *arrival = arg;
+    ingress_take_over(arrival->door->ingress, arrival->transfer);
+    mem_free(arrival);
+}
+
+static bool may_transfer(void *ctx, unsigned index)
+{
+    struct door *door = ctx;
+    assert_int_equal(index, loop_index(door->other->loop));
+    return atomic_load(&door->may_leave);
+}
+
+static void transfer(void *ctx, unsigned index, struct ingress_transfer *transfer)
+{
+    const struct door *door = ctx;
+    struct arrival *arrival = mem_alloc(sizeof *arrival);
+    (void)index;
+    *arrival = (struct arrival){.door = door->other, .transfer = transfer};
+    loop_post(door->other->loop, run_arrival, arrival);
+}
+
+// A second door, on a loop of its own; what is counted is counted together.
+static void open_other_door(struct door *door)
+{
+    struct door *other = mem_zalloc(sizeof *other);
+    sem_init(&other->done, 0, 0);
+    other->options = door->options;
+    other->options.ctx = other;
+    other->other = door;
+    door->other = other;
+    other->loop = loop_create("other-test", 1);
+    assert_int_equal(loop_start(other->loop, &other->err), ERROR_NONE);
+    on_door(other, run_create);
+    assert_non_null(other->ingress);
+}
+
 static int set_up(void **state)
 {
     struct ingress_options options = {.head_timeout_ms = 2000, .stall_timeout_ms = 2000, .webhooks_per_second = 2};
@@ -161,6 +208,20 @@ static int set_up_capped(void **state)
     return 0;
 }
 
+static int set_up_pair(void **state)
+{
+    struct ingress_options options = {.head_timeout_ms = 2000,
+                                      .stall_timeout_ms = 2000,
+                                      .addresses = census_create(6),
+                                      .accounts = census_create(6),
+                                      .may_transfer = may_transfer,
+                                      .transfer = transfer};
+    struct door *door = open_door(&options);
+    open_other_door(door);
+    *state = door;
+    return 0;
+}
+
 static int set_up_behind_proxy(void **state)
 {
     struct ingress_options options = {.head_timeout_ms = 2000,
@@ -171,7 +232,7 @@ static int set_up_behind_proxy(void **state)
     return 0;
 }
 
-static int set_up_tls(void **state)
+static struct tls_context *make_tls(void)
 {
     char folder[] = "/tmp/test_ingress.XXXXXX";
     assert_non_null(mkdtemp(folder));
@@ -186,6 +247,12 @@ static int set_up_tls(void **state)
     unlink(certificate);
     unlink(key);
     rmdir(folder);
+    return tls;
+}
+
+static int set_up_tls(void **state)
+{
+    struct tls_context *tls = make_tls();
     struct ingress_options options = {
         .tls = tls_context_ssl(tls), .head_timeout_ms = 300, .stall_timeout_ms = 2000, .webhooks_per_second = 2};
     struct door *door = open_door(&options);
@@ -194,13 +261,40 @@ static int set_up_tls(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
+static int set_up_tls_pair(void **state)
 {
-    struct door *door = *state;
+    struct tls_context *tls = make_tls();
+    struct ingress_options options = {.tls = tls_context_ssl(tls),
+                                      .head_timeout_ms = 2000,
+                                      .stall_timeout_ms = 2000,
+                                      .addresses = census_create(6),
+                                      .accounts = census_create(6),
+                                      .may_transfer = may_transfer,
+                                      .transfer = transfer};
+    struct door *door = open_door(&options);
+    open_other_door(door);
+    door->tls = tls;
+    *state = door;
+    return 0;
+}
+
+static void end_loop(struct door *door)
+{
     on_door(door, run_close);
     loop_stop(door->loop);
     loop_join(door->loop);
     loop_destroy(door->loop);
+}
+
+static int tear_down(void **state)
+{
+    struct door *door = *state;
+    if (door->other) {
+        end_loop(door->other);
+        sem_destroy(&door->other->done);
+        mem_free(door->other);
+    }
+    end_loop(door);
     fake_broker_stop();
     tls_context_destroy(door->tls);
     census_destroy(door->options.addresses);
@@ -1058,6 +1152,95 @@ static void test_a_trusted_proxy_has_no_cap_of_an_address(void **state)
         client_close(clients[i]);
 }
 
+// ---- doors of two loops --------------------------------------------------------------------------------------
+
+static void ask_on(struct door *door, struct client *client, unsigned times)
+{
+    for (unsigned i = 0; i < times; i++) {
+        client_send_text(client, "GET /hello" HEAD "\r\n");
+        assert_true(client_read_answer(client, "GET", &door->answer));
+        assert_int_equal(door->answer.status, 200);
+        assert_true(body_is(&door->answer, "hello"));
+    }
+}
+
+// Asks until a call was made on that loop.
+static void ask_until_on(struct door *door, struct client *client, unsigned loop)
+{
+    uint64_t until = clock_mono_ms() + 10000;
+    do
+        ask_on(door, client, 1);
+    while (fake_broker_seen().loop != loop && clock_mono_ms() < until);
+    assert_int_equal(fake_broker_seen().loop, loop);
+}
+
+static void assert_counted(const struct door *door, size_t count)
+{
+    assert_int_equal(census_count(door->options.addresses, STR("127.0.0.1")), count);
+    assert_int_equal(census_count(door->options.accounts, STR(ACCOUNT)), count);
+}
+
+static void test_connections_go_to_the_loop_of_their_session(void **state)
+{
+    struct door *door = *state;
+    struct client *client = dial(door), *idle = dial(door);
+    ask_on(door, idle, 1);
+    fake_broker_set_node(1);
+    ask_on(door, client, 50);
+    assert_int_equal(fake_broker_seen().loop, 0); // it may not
+    atomic_store(&door->may_leave, true);
+    ask_until_on(door, client, 1);
+    assert_counted(door, 2);
+    ask_on(door, client, 50);
+    assert_int_equal(fake_broker_seen().loop, 1);
+    fake_broker_set_node(0);
+    atomic_store(&door->other->may_leave, true);
+    ask_until_on(door, client, 0);
+    client_send_text(client, "POST /sink" HEAD "Content-Length: 6\r\n\r\nabcdef");
+    assert_true(client_read_answer(client, "POST", &door->answer));
+    assert_true(body_is(&door->answer, "6"));
+    assert_counted(door, 2);
+    client_close(client);
+    client_close(idle);
+}
+
+// Pipelined requests are answered in their order, whatever loop takes which.
+static void test_nothing_is_lost_on_the_way(void **state)
+{
+    enum { BURST = 12, ROUNDS = 20 };
+    struct door *door = *state;
+    struct client *client = dial(door);
+    atomic_store(&door->may_leave, true);
+    atomic_store(&door->other->may_leave, true);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        fake_broker_set_node(round % 2);
+        for (unsigned i = 0; i < BURST; i++)
+            client_send_text(client, "GET /hello" HEAD "\r\n");
+        for (unsigned i = 0; i < BURST; i++) {
+            assert_true(client_read_answer(client, "GET", &door->answer));
+            assert_true(body_is(&door->answer, "hello"));
+        }
+    }
+    assert_counted(door, 1);
+    client_close(client);
+}
+
+static void test_a_door_that_has_stopped_takes_nobody_over(void **state)
+{
+    struct door *door = *state;
+    struct client *client = dial(door);
+    uint64_t until = clock_mono_ms() + 10000;
+    on_door(door->other, run_stop);
+    fake_broker_set_node(1);
+    atomic_store(&door->may_leave, true);
+    do
+        client_send_text(client, "GET /hello" HEAD "\r\n");
+    while (client_read_answer(client, "GET", &door->answer) && clock_mono_ms() < until);
+    assert_int_equal(client_read_end(client), 0);
+    assert_counted(door, 0);
+    client_close(client);
+}
+
 // ---- the door ------------------------------------------------------------------------------------------------
 
 static void test_stop_accepting(void **state)
@@ -1243,6 +1426,11 @@ int main(void)
         WITH(test_connections_of_an_address_are_capped, set_up_capped),
         WITH(test_who_left_before_the_refusal_holds_no_place, set_up_capped),
         WITH(test_a_trusted_proxy_has_no_cap_of_an_address, set_up_behind_proxy),
+        WITH(test_connections_go_to_the_loop_of_their_session, set_up_pair),
+        WITH(test_connections_go_to_the_loop_of_their_session, set_up_tls_pair),
+        WITH(test_nothing_is_lost_on_the_way, set_up_pair),
+        WITH(test_nothing_is_lost_on_the_way, set_up_tls_pair),
+        WITH(test_a_door_that_has_stopped_takes_nobody_over, set_up_pair),
         WITH(test_stop_accepting, set_up),
         WITH(test_close_cuts_what_is_left, set_up),
         WITH(test_tls, set_up_tls),
