@@ -41,6 +41,13 @@ static void note_changed(void)
     pthread_cond_broadcast(&fake.changed);
 }
 
+// A fuzz target turns its loop itself.
+static struct loop *this_loop(void)
+{
+    struct loop *loop = loop_of_thread();
+    return loop ? loop : fake.loop;
+}
+
 static struct tunnel_call *find(uint64_t id)
 {
     for (struct tunnel_call *call = fake.first; call; call = call->next)
@@ -254,7 +261,7 @@ static void note_request(const struct tunnel_request *request)
     struct fake_broker_seen *seen = &fake.seen;
     size_t len = 0;
     pthread_mutex_lock(&fake.mutex);
-    seen->loop = loop_index(loop_of_thread());
+    seen->loop = loop_index(this_loop());
     seen->opened++;
     snprintf(seen->account, sizeof seen->account, "%.*s", STR_ARG(request->account_id));
     snprintf(seen->runtime, sizeof seen->runtime, "%.*s", STR_ARG(request->runtime));
@@ -278,7 +285,7 @@ struct tunnel_call *tunnel_call_open(struct tunnel_node *node, const struct tunn
     struct str only_path;
     (void)node;
     (void)str_cut(&path, '?', &only_path);
-    call->loop = loop_of_thread();
+    call->loop = this_loop();
     call->id = ++fake.last_id;
     call->next = fake.first;
     fake.first = call;
