@@ -42,10 +42,14 @@ void event_line_add_head(struct event_line *line, struct event_item *item)
 
 struct event_item *event_line_take(struct event_line *line)
 {
-    struct event_item *item = line->first;
-    if (!item) return NULL;
-    line->first = item->next;
-    if (!line->first) line->last = NULL;
+    return line->first ? event_line_take_behind(line, NULL) : NULL;
+}
+
+struct event_item *event_line_take_behind(struct event_line *line, struct event_item *before)
+{
+    struct event_item **link = before ? &before->next : &line->first, *item = *link;
+    *link = item->next;
+    if (!item->next) line->last = before;
     item->next = NULL;
     line->count--;
     line->bytes -= item->bytes;

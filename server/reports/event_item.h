@@ -25,5 +25,7 @@ struct event_line {
 void event_line_add(struct event_line *line, struct event_item *item);      // behind all others
 void event_line_add_head(struct event_line *line, struct event_item *item); // before all others
 struct event_item *event_line_take(struct event_line *line);                // the first; NULL: there is none
+// The one behind this one; NULL: the first. There is one.
+struct event_item *event_line_take_behind(struct event_line *line, struct event_item *before);
 
 #endif

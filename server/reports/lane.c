@@ -6,7 +6,14 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-enum { RETRY_BASE_MS = 50, RETRY_CAP_MS = 2000, CONFLICTS_MAX = 3, DEFECTS_MAX = 8, TIMEOUTS_MAX = 3 };
+enum {
+    RETRY_BASE_MS = 50,
+    RETRY_CAP_MS = 2000,
+    CONFLICTS_MAX = 3,
+    DEFECTS_MAX = 8,
+    TIMEOUTS_MAX = 3,
+    LOOKS_MAX = 2048
+};
 
 struct lane *lane_create(const struct lane_options *options, struct str account_id)
 {
@@ -134,22 +141,65 @@ static void unpark(struct lane *lane)
     if (!lane->alone) lane->alone = 1;
 }
 
+// What the next transaction is made of.
+struct choice {
+    size_t count_max, bytes_max, bytes, looks;
+};
+
+// The one behind `before`, or the first, comes along. False: it has no room.
+static bool choose(struct lane *lane, struct choice *choice, struct event_item *before)
+{
+    const struct event_item *item = before ? before->next : lane->waiting.first;
+    bool is_full = lane->ahead_count >= choice->count_max;
+    if (is_full || (lane->ahead_count && choice->bytes + item->bytes > choice->bytes_max)) return false;
+    choice->bytes += item->bytes;
+    lane->ahead[lane->ahead_count++] = event_line_take_behind(&lane->waiting, before);
+    return true;
+}
+
+// All of the first one's runtime. False: one of them has no room.
+static bool choose_runtime(struct lane *lane, struct choice *choice)
+{
+    struct str runtime = lane->waiting.first->report.runtime;
+    struct event_item *before = NULL, *item;
+    while ((item = before ? before->next : lane->waiting.first) && choice->looks < LOOKS_MAX) {
+        choice->looks++;
+        if (!str_eq(item->report.runtime, runtime))
+            before = item;
+        else if (!choose(lane, choice, before))
+            return false;
+    }
+    return true;
+}
+
+static bool is_half_full(const struct lane *lane, const struct choice *choice)
+{
+    return lane->ahead_count >= (choice->count_max + 1) / 2 || choice->bytes >= choice->bytes_max / 2;
+}
+
+// Transactions about one runtime wait for each other, also those of other loops. So while there is more than one can
+// hold, each is about as few runtimes as fill half of it.
+static void choose_next(struct lane *lane, size_t most)
+{
+    struct choice choice = {.count_max = most, .bytes_max = lane->options->handler->batch_bytes};
+    bool is_more = lane->waiting.count > most || lane->waiting.bytes > choice.bytes_max;
+    while (is_more && lane->waiting.first && choice.looks < LOOKS_MAX) {
+        if (!choose_runtime(lane, &choice) || is_half_full(lane, &choice)) return;
+    }
+    while (lane->waiting.first && choose(lane, &choice, NULL))
+        continue;
+}
+
 void lane_prepare(struct lane *lane)
 {
     const struct event_handler_options *options = lane->options->handler;
     if (lane->parked.count && lane->parked_until_ms <= clock_mono_ms()) unpark(lane);
     size_t most = lane->alone ? 1 : options->batch_count;
-    size_t bytes = 0;
     if (lane->defects >= DEFECTS_MAX && lane->is_behind_next && lane->waiting.count > 1) {
         lane->aside = event_line_take(&lane->waiting);
         most = 1;
     }
-    while (lane->waiting.first && lane->ahead_count < most) {
-        if (lane->ahead_count && bytes + lane->waiting.first->bytes > options->batch_bytes) break;
-        struct event_item *item = event_line_take(&lane->waiting);
-        bytes += item->bytes;
-        lane->ahead[lane->ahead_count++] = item;
-    }
+    choose_next(lane, most);
     lane->since_ms = clock_mono_ms();
     struct report *reports = mem_array(lane->ahead_count, sizeof *reports);
     for (size_t i = 0; i < lane->ahead_count; i++)

@@ -1,9 +1,9 @@
-// lane: one account's reports in the event handler, there while it has some. They are applied in the order of their
-// arrival: one transaction in flight, the next one made ready meanwhile, the others in line behind. A transaction that
-// fails comes apart again: what is to be tried once more stands in its old order before all others, and what the
-// failure says decides whether that is all at once, one by one, later, or not at all. One that took too long by itself
-// waits aside with all of its runtime, while the other runtimes go on. The handler decides when a lane may go; its
-// loop.
+// lane: one account's reports in the event handler, there while it has some. Those of a runtime are applied in the
+// order of their arrival: one transaction in flight, the next one made ready meanwhile, the others in line behind. A
+// transaction that fails comes apart again: what is to be tried once more stands in its old order before all others,
+// and what the failure says decides whether that is all at once, one by one, later, or not at all. One that took too
+// long by itself waits aside with all of its runtime, while the other runtimes go on. The handler decides when a lane
+// may go; its loop.
 #ifndef CULVERT_SERVER_LANE_H
 #define CULVERT_SERVER_LANE_H
 

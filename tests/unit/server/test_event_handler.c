@@ -371,6 +371,32 @@ static void batches_by_count_bytes_and_delay(void **state)
     tear_down();
 }
 
+// While more than one transaction's worth is waiting, each is about few runtimes: the fewest that fill half of it.
+static void runtimes_go_one_after_the_other(void **state)
+{
+    (void)state;
+    set_up(60 * 1000);
+    for (const char *name = "1\0002\0003\0004\0005\0006\0007\0008\000"; *name; name += 2)
+        submit_of("first", REPORT_OBJECT, name, true, ERROR_NONE);
+    static const char *const names[] = {"a1", "b1", "c1", "a2", "b2", "c2", "b3"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        submit_of((char[]){names[i][0], '\0'}, REPORT_OBJECT, names[i], true, ERROR_NONE);
+    answer(0, ERROR_NONE);
+    answer(1, ERROR_NONE);
+    assert_string_equal(bench->applies[2].names, "a1 a2");
+    answer(2, ERROR_NONE);
+    assert_string_equal(bench->applies[3].names, "b1 b2 b3");
+    answer(3, ERROR_NONE);
+    submit_of("d", REPORT_OBJECT, "d1", true, ERROR_NONE);
+    assert_int_equal(bench->apply_count, 4);
+    submit_of("d", REPORT_OBJECT, "d2", true, ERROR_NONE); // all that waits fits into one
+    assert_string_equal(bench->applies[4].names, "c1 c2 d1 d2");
+    answer(4, ERROR_NONE);
+    check_told("1 2 3 4 5 6 7 8 a1 a2 b1 b2 b3 c1 c2 d1 d2", ERROR_NONE);
+    assert_true(event_handler_is_idle(bench->handler));
+    tear_down();
+}
+
 static void database_away(void **state)
 {
     (void)state;
@@ -892,6 +918,7 @@ int main(void)
         cmocka_unit_test(next_is_made_ready_meanwhile),
         cmocka_unit_test(slow_to_be_made_ready),
         cmocka_unit_test(batches_by_count_bytes_and_delay),
+        cmocka_unit_test(runtimes_go_one_after_the_other),
         cmocka_unit_test(database_away),
         cmocka_unit_test(conflicts_are_tried_again_for_all),
         cmocka_unit_test(time_out_makes_transactions_smaller),
