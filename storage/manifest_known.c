@@ -6,6 +6,8 @@
 #include "base/clock.h"
 #include "base/mem.h"
 
+enum { WAYS = 4, SETS = MANIFEST_KNOWN_ENTRIES / WAYS };
+
 struct known_entry {
     uint64_t at_ms, server;
     uint8_t sha256[ID_SHA256_BYTES];
@@ -13,8 +15,8 @@ struct known_entry {
 };
 
 struct manifest_known {
-    uv_mutex_t mutex; // transactions are made ready on libuv's thread pool
-    struct known_entry entries[MANIFEST_KNOWN_ENTRIES];
+    uv_mutex_t mutex;                    // transactions are made ready on libuv's thread pool
+    struct known_entry sets[SETS][WAYS]; // of each, what was asked for or written last comes first
 };
 
 struct manifest_known *manifest_known_create(void)
@@ -31,22 +33,44 @@ void manifest_known_destroy(struct manifest_known *known)
     mem_free(known);
 }
 
-// The one place where it may be: a digest is as good as random.
-static struct known_entry *place_of(struct manifest_known *known, const uint8_t *sha256)
+// Where it may be: a digest is as good as random.
+static struct known_entry *set_of(struct manifest_known *known, const uint8_t *sha256)
 {
     uint32_t first;
     memcpy(&first, sha256, sizeof first);
-    return &known->entries[first % MANIFEST_KNOWN_ENTRIES];
+    return known->sets[first % SETS];
 }
 
+// WAYS: it is not there.
+static size_t find(const struct known_entry *set, struct str account_id, const uint8_t *sha256)
+{
+    size_t way = 0;
+    while (way < WAYS &&
+           (memcmp(set[way].sha256, sha256, ID_SHA256_BYTES) != 0 || !str_eq(str_c(set[way].account_id), account_id)))
+        way++;
+    return way;
+}
+
+static void put_first(struct known_entry *set, size_t way, const struct known_entry *entry)
+{
+    memmove(set + 1, set, way * sizeof *set);
+    set[0] = *entry;
+}
+
+// What is desired is asked for again and again: what changes all the time, and is never asked for, must not drive it
+// out.
 bool manifest_known_has(struct manifest_known *known, uint64_t server, struct str account_id,
                         const uint8_t sha256[ID_SHA256_BYTES])
 {
-    if (!known) return false;
+    if (!known || !account_id.len) return false;
     uv_mutex_lock(&known->mutex);
-    const struct known_entry *entry = place_of(known, sha256);
-    bool has = entry->account_id[0] && entry->server == server && clock_mono_ms() - entry->at_ms < MANIFEST_KNOWN_MS &&
-               memcmp(entry->sha256, sha256, ID_SHA256_BYTES) == 0 && str_eq(str_c(entry->account_id), account_id);
+    struct known_entry *set = set_of(known, sha256);
+    size_t way = find(set, account_id, sha256);
+    bool has = way < WAYS && set[way].server == server && clock_mono_ms() - set[way].at_ms < MANIFEST_KNOWN_MS;
+    if (has) {
+        struct known_entry found = set[way];
+        put_first(set, way, &found);
+    }
     uv_mutex_unlock(&known->mutex);
     return has;
 }
@@ -55,10 +79,12 @@ void manifest_known_add(struct manifest_known *known, uint64_t server, struct st
                         const uint8_t sha256[ID_SHA256_BYTES])
 {
     if (!known || !account_id.len || account_id.len >= ID_ACCOUNT_BYTES) return;
+    struct known_entry entry = {.at_ms = clock_mono_ms(), .server = server};
+    memcpy(entry.sha256, sha256, ID_SHA256_BYTES);
+    memcpy(entry.account_id, account_id.at, account_id.len);
     uv_mutex_lock(&known->mutex);
-    struct known_entry *entry = place_of(known, sha256);
-    *entry = (struct known_entry){.at_ms = clock_mono_ms(), .server = server};
-    memcpy(entry->sha256, sha256, ID_SHA256_BYTES);
-    memcpy(entry->account_id, account_id.at, account_id.len);
+    struct known_entry *set = set_of(known, sha256);
+    size_t way = find(set, account_id, sha256);
+    put_first(set, way < WAYS ? way : WAYS - 1, &entry);
     uv_mutex_unlock(&known->mutex);
 }

@@ -25,11 +25,29 @@ static void knows_what_it_was_told(void **state)
     assert_false(manifest_known_has(known, 0, account, same_place));
     manifest_known_add(known, 0, account, same_place);
     assert_true(manifest_known_has(known, 0, account, same_place));
-    assert_false(manifest_known_has(known, 0, account, one)); // forgotten for it
+    assert_true(manifest_known_has(known, 0, account, one));
     manifest_known_add(known, 0, STR_EMPTY, one);
     assert_false(manifest_known_has(known, 0, STR_EMPTY, one));
     manifest_known_add(NULL, 0, account, one);
     assert_false(manifest_known_has(NULL, 0, account, one));
+    manifest_known_destroy(known);
+}
+
+static void forgets_what_nobody_asks_for(void **state)
+{
+    (void)state;
+    static const struct str account = {"0123456789abcdef01234567", 24};
+    struct manifest_known *known = manifest_known_create();
+    uint8_t asked[ID_SHA256_BYTES] = {1}, once[ID_SHA256_BYTES] = {1, 0, 0, 0, 1}, more[ID_SHA256_BYTES] = {1};
+    manifest_known_add(known, 0, account, asked);
+    manifest_known_add(known, 0, account, once);
+    for (uint8_t i = 2; i < 100; i++) { // all in the same place
+        more[4] = i;
+        manifest_known_add(known, 0, account, more);
+        assert_true(manifest_known_has(known, 0, account, more));
+        assert_true(manifest_known_has(known, 0, account, asked));
+    }
+    assert_false(manifest_known_has(known, 0, account, once));
     manifest_known_destroy(known);
 }
 
@@ -109,6 +127,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(knows_what_it_was_told),
+        cmocka_unit_test(forgets_what_nobody_asks_for),
         cmocka_unit_test(known_manifests_are_not_sent),
         cmocka_unit_test(given_up),
     };
