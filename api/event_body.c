@@ -1,7 +1,6 @@
 #include "api/event_body.h"
 
 #include "api/inflate.h"
-#include "base/strbuf.h"
 
 enum { RATIO_MAX = 100 };
 
@@ -10,19 +9,10 @@ static bool is_plain(const struct api_request *request)
     return request->content_encoding.len == 0 || str_eq_nocase(request->content_encoding, STR("identity"));
 }
 
-static enum error_code unpack(struct api_request *request, struct str *out, struct error *err)
+bool api_event_body(struct api_request *request, struct strbuf *inflated, struct str *out)
 {
-    struct strbuf plain;
     size_t most = request->api->options.events_bytes_max;
-    strbuf_init(&plain, most);
-    enum error_code code = inflate_gzip(request->body, most, RATIO_MAX, &plain, err);
-    if (code == ERROR_NONE) *out = arena_str(request->arena, strbuf_str(&plain));
-    strbuf_finish(&plain);
-    return code;
-}
-
-bool api_event_body(struct api_request *request, struct str *out)
-{
+    strbuf_init(inflated, most);
     if (request->principal.kind != PRINCIPAL_RUNTIME) {
         api_respond_problem(request, 403, "forbidden",
                             "events are taken with a runtime token, which says whose they are");
@@ -37,7 +27,11 @@ bool api_event_body(struct api_request *request, struct str *out)
         return false;
     }
     struct error err;
-    if (unpack(request, out, &err) == ERROR_NONE) return true;
+    if (inflate_gzip(request->body, most, RATIO_MAX, inflated, &err) == ERROR_NONE) {
+        *out = inflated->len ? strbuf_str(inflated) : STR("");
+        return true;
+    }
+    strbuf_finish(inflated);
     api_respond_error(request, &err);
     return false;
 }

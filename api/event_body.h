@@ -4,9 +4,10 @@
 #define CULVERT_API_EVENT_BODY_H
 
 #include "api/request.h"
+#include "base/strbuf.h"
 
-// The body, inflated within events_bytes_max when it came as gzip, in the request's arena. False: the request is
-// answered (403 for other credentials, 415, 413, 400).
-bool api_event_body(struct api_request *request, struct str *out);
+// The body; when it came as gzip, inflated within events_bytes_max into *inflated, which is finished by who has read
+// it. False: the request is answered (403 for other credentials, 415, 413, 400), and there is nothing to finish.
+bool api_event_body(struct api_request *request, struct strbuf *inflated, struct str *out);
 
 #endif

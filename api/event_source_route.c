@@ -18,11 +18,14 @@ static void on_kept(void *arg, const struct error *err, uint64_t count)
 
 void api_event_payload(struct api_request *request)
 {
+    struct strbuf inflated;
     struct str json;
     struct cloud_event event;
     struct error err;
-    if (!api_event_body(request, &json)) return;
-    if (cloud_event_parse(json, request->arena, &event, &err) != ERROR_NONE) {
+    if (!api_event_body(request, &inflated, &json)) return;
+    enum error_code code = cloud_event_parse(json, request->arena, &event, &err);
+    strbuf_finish(&inflated);
+    if (code != ERROR_NONE) {
         api_respond_error(request, &err);
         return;
     }
@@ -56,11 +59,14 @@ static enum error_code parse_error_text(struct str json, struct arena *arena, st
 
 void api_event_source_error(struct api_request *request)
 {
+    struct strbuf inflated;
     struct str json;
     struct runtime_error told = {0};
     struct error err;
-    if (!api_event_body(request, &json)) return;
-    if (parse_error_text(json, request->arena, &told.message, &err) != ERROR_NONE) {
+    if (!api_event_body(request, &inflated, &json)) return;
+    enum error_code code = parse_error_text(json, request->arena, &told.message, &err);
+    strbuf_finish(&inflated);
+    if (code != ERROR_NONE) {
         api_respond_error(request, &err);
         return;
     }

@@ -20,11 +20,14 @@ static void take_events(struct api_request *request, enum events_form form)
 {
     const struct api_principal *who = &request->principal;
     struct error err;
+    struct strbuf inflated; // not in the arena, which lives until COMMIT
     struct str json;
     struct report report;
-    if (!api_event_body(request, &json)) return;
-    if (events_parse(form, json, str_c(who->account_id), str_c(who->runtime), clock_wall_ms(), request->arena, &report,
-                     &err) != ERROR_NONE) {
+    if (!api_event_body(request, &inflated, &json)) return;
+    enum error_code code = events_parse(form, json, str_c(who->account_id), str_c(who->runtime), clock_wall_ms(),
+                                        request->arena, &report, &err);
+    strbuf_finish(&inflated);
+    if (code != ERROR_NONE) {
         api_respond_error(request, &err);
         return;
     }
