@@ -18,7 +18,7 @@ struct letter {
     void *arg;
 };
 
-enum { BUSY_LEAST_US = 100 * 1000, BUSY_MOST_US = 10 * 1000 * 1000 };
+enum { BUSY_LEAST_US = 100 * 1000, BUSY_MOST_US = 10 * 1000 * 1000, ADMITTED_PERCENT = 5 };
 
 // What loop_busy_percent() knows; zero: nothing.
 struct busy {
@@ -193,14 +193,27 @@ static unsigned measure(struct busy *busy, uint64_t now_us)
     return busy->percent;
 }
 
+static unsigned ask(struct busy *busy)
+{
+    uint64_t now_us = clock_mono_us();
+    return now_us - busy->asked_us < BUSY_LEAST_US ? busy->percent : measure(busy, now_us);
+}
+
 unsigned loop_busy_percent(struct loop *loop)
 {
     pthread_mutex_lock(&loop->mutex);
-    struct busy *busy = &loop->busy;
-    uint64_t now_us = clock_mono_us();
-    unsigned percent = now_us - busy->asked_us < BUSY_LEAST_US ? busy->percent : measure(busy, now_us);
+    unsigned percent = ask(&loop->busy);
     pthread_mutex_unlock(&loop->mutex);
     return percent;
+}
+
+bool loop_admit(struct loop *loop, unsigned percent)
+{
+    pthread_mutex_lock(&loop->mutex);
+    bool admitted = ask(&loop->busy) < percent;
+    if (admitted) loop->busy.percent += ADMITTED_PERCENT;
+    pthread_mutex_unlock(&loop->mutex);
+    return admitted;
 }
 
 void loop_join(struct loop *loop)

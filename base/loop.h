@@ -33,6 +33,9 @@ void loop_post(struct loop *loop, loop_fn fn, void *arg);
 // Thread-safe. How much of a processor the loop's thread has used of late, in percent: between the last question and
 // this one, if that is a tenth of a second to ten seconds; what was found then, if it is less. 100: not known yet.
 unsigned loop_busy_percent(struct loop *loop);
+// Thread-safe. May the loop get something more to do, because it is less busy than that? Each yes counts as five
+// percent until it is measured again, so that not everybody who asks at once is told so.
+bool loop_admit(struct loop *loop, unsigned percent);
 
 // Thread-safe. The loop ends its turn and returns from loop_run.
 void loop_stop(struct loop *loop);

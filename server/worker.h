@@ -3,6 +3,8 @@
 #ifndef CULVERT_SERVER_WORKER_H
 #define CULVERT_SERVER_WORKER_H
 
+#include <stdatomic.h>
+
 #include "base/error.h"
 #include "base/loop.h"
 #include "server/server.h"
@@ -39,7 +41,8 @@ struct worker {
     struct api *api_core;
     struct api_door *api;
     struct ingress *ingress;
-    struct admin_door *admin; // worker 0 only
+    atomic_size_t ingress_open; // connections of its ingress door; any thread reads it
+    struct admin_door *admin;   // worker 0 only
 };
 
 // Main thread: starts the loop's thread and builds everything there; returns when that is done. It is then in

@@ -41,8 +41,9 @@ static void authenticate(void *ctx, unsigned loop_index, struct str token, ingre
 
 // ---- connections that go to another loop ---------------------------------------------------------------------------
 
-// A loop that has more to do serves what it has; the others keep their connections and do that part of the work.
-enum { BUSY_PERCENT = 60 };
+// A loop that has more to do serves what it has; the others keep their connections and do that part of the work. What
+// is quiet now may be busy soon, so no loop gets nearly all connections either.
+enum { BUSY_PERCENT = 60, TIMES_MORE_MAX = 4, MORE_MAX = 16 };
 
 struct arrival {
     struct worker *worker;
@@ -51,8 +52,10 @@ struct arrival {
 
 static bool may_transfer(void *ctx, unsigned loop_index)
 {
-    const struct worker *worker = ctx;
-    return loop_busy_percent(worker->server->workers[loop_index]->loop) < BUSY_PERCENT;
+    struct worker *worker = ctx, *there = worker->server->workers[loop_index];
+    size_t open = atomic_load(&there->ingress_open);
+    bool has_many = open > TIMES_MORE_MAX * atomic_load(&worker->ingress_open) + MORE_MAX;
+    return !has_many && loop_admit(there->loop, BUSY_PERCENT);
 }
 
 static void on_arrival(void *arg)
@@ -97,6 +100,7 @@ struct ingress *worker_ingress_create(struct worker *worker, struct error *err)
                               .tls = tls_context_ssl(worker->server->ingress_tls),
                               .node = worker->node,
                               .connections = &worker->server->ingress_connections,
+                              .open = &worker->ingress_open,
                               .addresses = worker->server->ingress_addresses,
                               .accounts = worker->server->ingress_accounts,
                               .trusted_proxies = config->ingress_trusted_proxies,

@@ -11,6 +11,7 @@
 #define CULVERT_SERVER_INGRESS_H
 
 #include <openssl/ssl.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -43,6 +44,7 @@ struct ingress_options {
     SSL_CTX *tls;                        // NULL: plain, behind a proxy that ends TLS (and in tests)
     struct tunnel_node *node;            // of the same loop
     struct quota *connections;           // that the process may have open; NULL: no cap
+    atomic_size_t *open;                 // how many this door has, for other threads to see; NULL: nobody looks
     struct census *addresses, *accounts; // of the process: connections of each; NULL: no cap
     const char *trusted_proxies;         // networks whose X-Forwarded-* are believed; NULL: none
     unsigned http2_streams_max;          // at once on a connection; 0: 100

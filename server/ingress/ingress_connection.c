@@ -206,6 +206,16 @@ void ingress_connection_stop(struct ingress_connection *connection)
     if (connection->state == INGRESS_SERVING && !connection->cut_reason) connection->protocol->stop(connection->front);
 }
 
+static void count_connection(struct ingress *ingress, bool is_new)
+{
+    if (is_new)
+        ingress->connections++;
+    else
+        ingress->connections--;
+    metric_move(ingress->open_connections, is_new ? 1 : -1);
+    if (ingress->options.open) atomic_store(ingress->options.open, ingress->connections);
+}
+
 static void on_handle_gone(struct ingress_connection *connection)
 {
     struct ingress *ingress = connection->ingress;
@@ -214,8 +224,7 @@ static void on_handle_gone(struct ingress_connection *connection)
     if (connection->next) connection->next->link = connection->link;
     if (connection->counted) census_leave(ingress->options.addresses, str_c(connection->network));
     if (connection->account[0]) census_leave(ingress->options.accounts, str_c(connection->account));
-    ingress->connections--;
-    metric_move(ingress->open_connections, -1);
+    count_connection(ingress, false);
     mem_free(connection);
     if (ingress->listener) tcp_listener_connection_closed(ingress->listener);
     ingress_check_closed(ingress);
@@ -248,8 +257,7 @@ static void link_connection(struct ingress_connection *connection, struct ingres
     connection->link = &ingress->first;
     if (ingress->first) ingress->first->link = &connection->next;
     ingress->first = connection;
-    ingress->connections++;
-    metric_move(ingress->open_connections, 1);
+    count_connection(ingress, true);
 }
 
 static const struct tls_stream_events stream_events = {.on_open = on_open,

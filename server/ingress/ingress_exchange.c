@@ -21,10 +21,11 @@ void ingress_exchange_restart_pace(struct ingress_exchange *exchange)
 // Messages of gRPC come when there is something to say, and what is switched is nobody's body.
 static bool may_be_slow(const struct ingress_request *request)
 {
+    if (request->protocol.len > 0) return true;
     for (size_t i = 0; i < request->header_count; i++)
         if (str_eq_nocase(request->headers[i].name, STR("content-type")))
             return str_starts_nocase(request->headers[i].value, STR("application/grpc"));
-    return request->protocol.len > 0;
+    return false;
 }
 
 static void begin_pace(struct ingress_exchange *exchange)

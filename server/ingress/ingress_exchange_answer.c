@@ -123,7 +123,8 @@ static void on_head(void *arg, int status, const struct tunnel_header *headers, 
     const struct ingress_origin origin = {
         .host = exchange->request.host, .prefix = exchange->route.prefix, .platform = exchange->route.platform_host};
     if (exchange->status != 0 || exchange->over) return;
-    exchange->home = tunnel_call_node(exchange->call);
+    // The allowance of webhooks is a loop's: who sends them stays where he is.
+    if (!exchange->route.webhook) exchange->home = tunnel_call_node(exchange->call);
     if (status < 200 || status > 599 ||
         !ingress_headers_response(headers, count, &origin, exchange->arena, kept, &n, &length)) {
         ingress_exchange_answer_problem(exchange, 502, "upstream-failed", "the answer's head has no single meaning");

@@ -36,15 +36,19 @@ static void enter(struct ingress_http1 *http1, enum ingress_http1_state state)
 
 static void check_exchange(struct ingress_http1 *http1)
 {
+    struct ingress_connection *connection = http1->connection;
     struct ingress_exchange *exchange = http1->exchange;
-    uint64_t limit = http1->connection->ingress->options.stall_timeout_ms;
-    bool stalled = ingress_connection_has_stalled(http1->connection, limit);
+    uint64_t limit = connection->ingress->options.stall_timeout_ms, sent = connection->sent_bytes;
+    bool stalled = ingress_connection_has_stalled(connection, limit);
     // The other half is waited for once the client could see the end of ours.
-    if (http1->raw && !tls_stream_is_shut(http1->connection->stream)) http1->read_at_ms = now_ms(http1);
-    if (stalled && !ingress_exchange_is_patient(exchange))
-        ingress_connection_cut(http1->connection, "client-stalled");
-    else if (ingress_exchange_awaits_body(exchange) && now_ms(http1) - http1->read_at_ms >= limit)
-        ingress_connection_cut(http1->connection, "body-stalled");
+    bool is_saying = http1->raw && (!tls_stream_is_shut(connection->stream) || connection->sent_bytes != sent);
+    if (is_saying || !ingress_exchange_awaits_body(exchange)) http1->read_at_ms = now_ms(http1);
+    if (ingress_exchange_is_patient(exchange))
+        ingress_connection_forget_progress(connection);
+    else if (stalled)
+        ingress_connection_cut(connection, "client-stalled");
+    else if (now_ms(http1) - http1->read_at_ms >= limit)
+        ingress_connection_cut(connection, "body-stalled");
 }
 
 static void end_if_idle(struct ingress_http1 *http1)

@@ -31,8 +31,11 @@ void ingress_http2_count_noise(struct ingress_http2 *http2)
 // Without credit of the connection no client can send.
 static void restart_paces(const struct ingress_http2 *http2)
 {
-    for (struct ingress_http2_stream *stream = http2->first; stream; stream = stream->next)
-        if (stream->exchange) ingress_exchange_restart_pace(stream->exchange);
+    for (struct ingress_http2_stream *stream = http2->first; stream; stream = stream->next) {
+        if (!stream->exchange) continue;
+        stream->read_at_ms = now_ms(http2);
+        ingress_exchange_restart_pace(stream->exchange);
+    }
 }
 
 void ingress_http2_credit(struct ingress_http2 *http2, size_t len)
@@ -187,7 +190,9 @@ static uint64_t on_time(void *front, uint64_t now)
     if (http2->held) restart_paces(http2);
     for (struct ingress_http2_stream *stream = http2->first; stream; stream = stream->next)
         soonest(&due, ingress_http2_stream_on_time(stream, now));
-    if (ingress_connection_has_stalled(http2->connection, options->stall_timeout_ms) && !has_patient_stream(http2))
+    if (has_patient_stream(http2))
+        ingress_connection_forget_progress(http2->connection);
+    else if (ingress_connection_has_stalled(http2->connection, options->stall_timeout_ms))
         ingress_connection_cut(http2->connection, "client-stalled");
     ingress_http2_credit(http2, 0);
     ingress_connection_wake(http2->connection);

@@ -419,7 +419,8 @@ uint64_t ingress_http2_stream_on_time(struct ingress_http2_stream *stream, uint6
     uint64_t limit = stream->http2->connection->ingress->options.stall_timeout_ms;
     if (!stream->exchange) return 0;
     // The other half is waited for once the client could see the end of ours.
-    if (ingress_exchange_is_raw(stream->exchange) && !stream->end_sent) stream->read_at_ms = now;
+    bool is_saying = ingress_exchange_is_raw(stream->exchange) && !stream->end_sent;
+    if (is_saying || !ingress_exchange_awaits_body(stream->exchange)) stream->read_at_ms = now;
     if (byte_queue_len(&stream->out) > 0 && now - stream->sent_at_ms >= limit &&
         !ingress_exchange_is_patient(stream->exchange))
         ingress_http2_stream_reset(stream, NGHTTP2_CANCEL, "client-stalled");

@@ -58,7 +58,7 @@ void ingress_transfer_drop(struct ingress_transfer *transfer)
 
 void ingress_take_over(struct ingress *ingress, struct ingress_transfer *transfer)
 {
-    uv_tcp_t *tcp = ingress->stopped ? NULL : tcp_listener_adopt(ingress->listener, transfer->rest.fd);
+    uv_tcp_t *tcp = ingress->closing ? NULL : tcp_listener_adopt(ingress->listener, transfer->rest.fd);
     if (!tcp) {
         ingress_transfer_drop(transfer);
         return;
@@ -70,4 +70,5 @@ void ingress_take_over(struct ingress *ingress, struct ingress_transfer *transfe
     memcpy(connection->peer, transfer->peer, sizeof connection->peer);
     memcpy(connection->network, transfer->network, sizeof connection->network);
     mem_free(transfer);
+    if (ingress->stopped) ingress_connection_stop(connection);
 }

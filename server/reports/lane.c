@@ -182,7 +182,7 @@ static bool is_half_full(const struct lane *lane, const struct choice *choice)
 static void choose_next(struct lane *lane, size_t most)
 {
     struct choice choice = {.count_max = most, .bytes_max = lane->options->handler->batch_bytes};
-    bool is_more = lane->waiting.count > most || lane->waiting.bytes > choice.bytes_max;
+    bool is_more = most > 1 && (lane->waiting.count > most || lane->waiting.bytes > choice.bytes_max);
     while (is_more && lane->waiting.first && choice.looks < LOOKS_MAX) {
         if (!choose_runtime(lane, &choice) || is_half_full(lane, &choice)) return;
     }

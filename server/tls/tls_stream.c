@@ -264,14 +264,20 @@ size_t tls_stream_queued(const struct tls_stream *stream)
            (stream->writing ? uv_stream_get_write_queue_size((const uv_stream_t *)stream->tcp) : 0);
 }
 
-uint64_t tls_stream_sent_bytes(const struct tls_stream *stream)
+// What lies in the kernel, which may be megabytes.
+static uint64_t unacknowledged_bytes(const struct tls_stream *stream)
 {
     uv_os_fd_t fd;
-    int unacknowledged = 0;
-    uint64_t sent = stream->handed_bytes - uv_stream_get_write_queue_size((const uv_stream_t *)stream->tcp);
-    // The kernel's buffer may be megabytes: what lies there has not moved.
-    if (uv_fileno((const uv_handle_t *)stream->tcp, &fd) != 0 || ioctl(fd, SIOCOUTQ, &unacknowledged) != 0) return sent;
-    return sent > (uint64_t)unacknowledged ? sent - (uint64_t)unacknowledged : 0;
+    int bytes = 0;
+    if (uv_fileno((const uv_handle_t *)stream->tcp, &fd) != 0 || ioctl(fd, SIOCOUTQ, &bytes) != 0) return 0;
+    return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
+uint64_t tls_stream_sent_bytes(const struct tls_stream *stream)
+{
+    uint64_t handed = stream->handed_bytes - uv_stream_get_write_queue_size((const uv_stream_t *)stream->tcp);
+    uint64_t unacknowledged = unacknowledged_bytes(stream);
+    return handed > unacknowledged ? handed - unacknowledged : 0;
 }
 
 bool tls_stream_is_shut(const struct tls_stream *stream)
@@ -553,6 +559,7 @@ struct tls_stream *tls_stream_resume(struct tls_stream_pool *pool, uv_tcp_t *tcp
     struct tls_stream *stream = create(pool, tcp, events, arg);
     take_ssl(stream, ssl);
     stream->open = true;
+    stream->handed_bytes = unacknowledged_bytes(stream);
     return stream;
 }
 

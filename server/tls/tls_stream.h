@@ -54,7 +54,7 @@ struct tls_stream_events {
     void (*on_eof)(void *arg);                              // the peer sends no more
     void (*on_drain)(void *arg);                            // room again after "full"
     void (*on_hangup)(void *arg); // while reading is stopped: the peer has ended its direction (may be NULL)
-    void (*on_shut)(void *arg);   // what tls_stream_shutdown() asked for has left (may be NULL)
+    void (*on_shut)(void *arg);   // what tls_stream_shutdown() asked for has left, or cannot (may be NULL)
     void (*on_fail)(void *arg, const struct error *err); // broken: only tls_stream_close() is left
 };
 

@@ -120,6 +120,10 @@ static void test_busy_is_what_the_thread_uses(void **state)
     assert_int_equal(loop_busy_percent(loop), 100); // nothing is known
     assert_int_equal(loop_start(loop, &err), ERROR_NONE);
     wait_until_busier(loop, 5, false);
+    unsigned admitted = 0;
+    for (unsigned i = 0; i < 1000; i++)
+        admitted += loop_admit(loop, 50);
+    assert_in_range(admitted, 1, 500); // each counts
     loop_post(loop, spin, &released);
     wait_until_busier(loop, 5, true);
     atomic_store(&released, true);

@@ -1225,7 +1225,7 @@ static void test_nothing_is_lost_on_the_way(void **state)
     client_close(client);
 }
 
-static void test_a_door_that_has_stopped_takes_nobody_over(void **state)
+static void test_a_door_that_has_stopped_ends_whom_it_takes_over(void **state)
 {
     struct door *door = *state;
     struct client *client = dial(door);
@@ -1237,7 +1237,25 @@ static void test_a_door_that_has_stopped_takes_nobody_over(void **state)
         client_send_text(client, "GET /hello" HEAD "\r\n");
     while (client_read_answer(client, "GET", &door->answer) && clock_mono_ms() < until);
     assert_int_equal(client_read_end(client), 0);
+    client_close(client);
+    while (census_count(door->options.addresses, STR("127.0.0.1")) > 0 && clock_mono_ms() < until)
+        on_door(door->other, run_nothing);
     assert_counted(door, 0);
+}
+
+// Their allowance is a loop's.
+static void test_who_sends_webhooks_stays(void **state)
+{
+    struct door *door = *state;
+    struct client *client = dial(door);
+    fake_broker_set_node(1);
+    atomic_store(&door->may_leave, true);
+    for (int i = 0; i < 30; i++) {
+        client_send_text(client, "POST /webhooks/ns/hello HTTP/1.1\r\nHost: " HOST "\r\nContent-Length: 0\r\n\r\n");
+        assert_true(client_read_answer(client, "POST", &door->answer));
+        assert_int_not_equal(door->answer.status, 401);
+        assert_int_equal(fake_broker_seen().loop, 0);
+    }
     client_close(client);
 }
 
@@ -1430,7 +1448,8 @@ int main(void)
         WITH(test_connections_go_to_the_loop_of_their_session, set_up_tls_pair),
         WITH(test_nothing_is_lost_on_the_way, set_up_pair),
         WITH(test_nothing_is_lost_on_the_way, set_up_tls_pair),
-        WITH(test_a_door_that_has_stopped_takes_nobody_over, set_up_pair),
+        WITH(test_a_door_that_has_stopped_ends_whom_it_takes_over, set_up_pair),
+        WITH(test_who_sends_webhooks_stays, set_up_pair),
         WITH(test_stop_accepting, set_up),
         WITH(test_close_cuts_what_is_left, set_up),
         WITH(test_tls, set_up_tls),
