@@ -208,21 +208,6 @@ static int set_up_capped(void **state)
     return 0;
 }
 
-static int set_up_pair(void **state)
-{
-    struct ingress_options options = {.head_timeout_ms = 2000,
-                                      .stall_timeout_ms = 2000,
-                                      .webhooks_per_second = 100000,
-                                      .addresses = census_create(6),
-                                      .accounts = census_create(6),
-                                      .may_transfer = may_transfer,
-                                      .transfer = transfer};
-    struct door *door = open_door(&options);
-    open_other_door(door);
-    *state = door;
-    return 0;
-}
-
 static int set_up_behind_proxy(void **state)
 {
     struct ingress_options options = {.head_timeout_ms = 2000,
@@ -262,12 +247,13 @@ static int set_up_tls(void **state)
     return 0;
 }
 
-static int set_up_tls_pair(void **state)
+// tls NULL: plain.
+static struct door *open_pair(struct tls_context *tls)
 {
-    struct tls_context *tls = make_tls();
-    struct ingress_options options = {.tls = tls_context_ssl(tls),
+    struct ingress_options options = {.tls = tls ? tls_context_ssl(tls) : NULL,
                                       .head_timeout_ms = 2000,
                                       .stall_timeout_ms = 2000,
+                                      .webhooks_per_second = 100000,
                                       .addresses = census_create(6),
                                       .accounts = census_create(6),
                                       .may_transfer = may_transfer,
@@ -275,7 +261,18 @@ static int set_up_tls_pair(void **state)
     struct door *door = open_door(&options);
     open_other_door(door);
     door->tls = tls;
-    *state = door;
+    return door;
+}
+
+static int set_up_pair(void **state)
+{
+    *state = open_pair(NULL);
+    return 0;
+}
+
+static int set_up_tls_pair(void **state)
+{
+    *state = open_pair(make_tls());
     return 0;
 }
 
