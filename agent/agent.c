@@ -25,10 +25,10 @@ struct agent {
     bool draining;
 };
 
-static void on_request(void *arg, struct agent_stream *stream, const uint8_t key[ID_SHA256_BYTES])
+static void on_request(void *arg, struct agent_stream *stream, struct agent_tunnel_trust *trust)
 {
     struct agent *agent = arg;
-    agent_calls_accept(agent->calls, stream, key);
+    agent_calls_accept(agent->calls, stream, trust);
 }
 
 static uint64_t outbox_depth(void *arg)
@@ -53,7 +53,8 @@ static bool is_ready(void *arg, struct strbuf *why)
         strbuf_add_c(why, "stopping\n");
     else if (!info.online && !info.standby)
         strbuf_addf(why, "tunnel: %s\n", info.reason);
-    return (info.online || info.standby) && !agent->draining; // a spare is as ready as it can be
+    bool reads = !agent->reporter || reporter_is_ready(agent->reporter, why);
+    return (info.online || info.standby) && !agent->draining && reads; // a standby is as ready as it can be
 }
 
 static enum error_code create_reporter(struct agent *agent, struct loop *loop, struct error *err)
@@ -61,10 +62,17 @@ static enum error_code create_reporter(struct agent *agent, struct loop *loop, s
     const struct agent_config *config = agent->config;
     const struct reporter_options options = {
         .kubeconfig = config->kubeconfig,
+        .exec_forbidden = !config->kubeconfig_exec,
+        .exec_timeout_ms = (uint64_t)config->kubeconfig_exec_timeout_ms,
         .cluster_name = config->reporter_cluster_name,
         .namespaces = config->reporter_namespaces,
         .state_folder = config->reporter_state_dir,
+        .redaction = {.open_paths = str_c(config->reporter_open_paths),
+                      .open_labels = str_c(config->reporter_open_labels),
+                      .open_annotations = str_c(config->reporter_open_annotations)},
         .clusters = config->reporter_clusters,
+        .probe_interval_ms = (uint64_t)config->reporter_probe_interval_ms,
+        .probe_timeout_ms = (uint64_t)config->reporter_probe_timeout_ms,
         .outbox = {.objects_max = (size_t)config->reporter_objects_max,
                    .burst = (unsigned)config->reporter_object_burst,
                    .interval_ms = (uint64_t)config->reporter_object_interval_ms,

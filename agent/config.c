@@ -2,6 +2,8 @@
 
 #include <stddef.h>
 
+#include "tunnel/wire/redaction.h"
+
 #define FIELD(name) offsetof(struct agent_config, name)
 
 static const struct config_entry platform_entries[] = {
@@ -69,6 +71,20 @@ static const struct config_entry reporter_entries[] = {
      .offset = FIELD(kubeconfig),
      .def = "",
      .help = "kubeconfig file of the cluster to report; empty: the pod's service account."},
+    {.name = "kubeconfig.exec",
+     .type = CONFIG_BOOL,
+     .offset = FIELD(kubeconfig_exec),
+     .def = "true",
+     .help =
+         "Run the exec plugin that the kubeconfig names for its user (as those of EKS, GKE and AKS), without a shell "
+         "and without the agent's own variables, whenever a credential is needed. false: such a file is refused."},
+    {.name = "kubeconfig.exec_timeout",
+     .type = CONFIG_DURATION,
+     .offset = FIELD(kubeconfig_exec_timeout_ms),
+     .def = "30s",
+     .min = 1000,
+     .max = 600000,
+     .help = "How long the exec plugin may run; then it is killed with all that it started."},
     {.name = "reporter.enabled",
      .type = CONFIG_BOOL,
      .offset = FIELD(reporter_enabled),
@@ -94,6 +110,24 @@ static const struct config_entry reporter_entries[] = {
      .offset = FIELD(reporter_clusters),
      .def = "false",
      .help = "Read Argo CD's cluster Secrets for the names and addresses of its clusters."},
+    {.name = "reporter.open_paths",
+     .type = CONFIG_STRING,
+     .offset = FIELD(reporter_open_paths),
+     .def = "",
+     .help = "Values that may leave the cluster besides those that docs/security.md lists, comma-separated: "
+             "Kind[.group]:path, as Deployment.apps:spec.template.spec.containers.env.value; * as kind is every kind, "
+             "a member whose name has a dot is written [\"as.this\"], elements of lists have no name. What lies below "
+             "leaves too. Nothing of a Secret can be opened. culvert-agent --explain-redaction FILE shows the effect."},
+    {.name = "reporter.open_labels",
+     .type = CONFIG_STRING,
+     .offset = FIELD(reporter_open_labels),
+     .def = "",
+     .help = "Keys of labels whose values may leave the cluster, comma-separated; * at the end: all that begin so."},
+    {.name = "reporter.open_annotations",
+     .type = CONFIG_STRING,
+     .offset = FIELD(reporter_open_annotations),
+     .def = "",
+     .help = "The same for annotations."},
     {.name = "reporter.objects_max",
      .type = CONFIG_INT,
      .offset = FIELD(reporter_objects_max),
@@ -125,7 +159,42 @@ static const struct config_entry reporter_entries[] = {
      .help =
          "Changes of all objects together that are told in a second; a first snapshot is not counted. What waits is "
          "told as it then is. 0: no limit."},
+    {.name = "reporter.probe_interval",
+     .type = CONFIG_DURATION,
+     .offset = FIELD(reporter_probe_interval_ms),
+     .def = "3s",
+     .min = 100,
+     .max = 60000,
+     .help = "How often the Kubernetes API server is asked for its version: a server that hangs is noticed by that."},
+    {.name = "reporter.probe_timeout",
+     .type = CONFIG_DURATION,
+     .offset = FIELD(reporter_probe_timeout_ms),
+     .def = "4s",
+     .min = 100,
+     .max = 60000,
+     .help = "How long it may take to answer; what is shown counts as outdated when it takes longer."},
 };
+
+static void check_reporter(const void *values, struct strbuf *problems)
+{
+    const struct agent_config *config = values;
+    const struct {
+        const char *setting;
+        struct redaction_options options;
+    } each[] = {
+        {"reporter.open_paths", {.open_paths = str_c(config->reporter_open_paths)}},
+        {"reporter.open_labels", {.open_labels = str_c(config->reporter_open_labels)}},
+        {"reporter.open_annotations", {.open_annotations = str_c(config->reporter_open_annotations)}},
+    };
+    for (size_t i = 0; i < sizeof each / sizeof *each; i++) {
+        static const uint8_t any_key[REDACTION_KEY_BYTES];
+        struct redaction *redaction = NULL;
+        struct error err;
+        if (redaction_create(any_key, &each[i].options, &redaction, &err) != ERROR_NONE)
+            strbuf_addf(problems, "%s: %s\n", each[i].setting, err.text);
+        redaction_destroy(redaction);
+    }
+}
 
 static const struct config_entry router_entries[] = {
     {.name = "router.services",
@@ -194,7 +263,8 @@ static const struct config_entry process_entries[] = {
 
 static const struct config_section platform = {.title = "platform", CONFIG_ENTRIES(platform_entries)};
 static const struct config_section runtime = {.title = "runtime", CONFIG_ENTRIES(runtime_entries)};
-static const struct config_section reporter = {.title = "reporter", CONFIG_ENTRIES(reporter_entries)};
+static const struct config_section reporter = {
+    .title = "reporter", CONFIG_ENTRIES(reporter_entries), .check = check_reporter};
 static const struct config_section router = {.title = "router", CONFIG_ENTRIES(router_entries)};
 static const struct config_section process = {.title = "process", CONFIG_ENTRIES(process_entries)};
 static const struct config_section *const sections[] = {&platform, &runtime, &reporter, &router, &process};

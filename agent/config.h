@@ -19,6 +19,8 @@ struct agent_config {
     char *runtime_token_file;
     char *instance_id; // empty: the host's name
     char *kubeconfig;  // empty: the pod's service account
+    bool kubeconfig_exec;
+    int64_t kubeconfig_exec_timeout_ms;
     char *router_services;
     char *router_webhooks;
     char *router_workflows;
@@ -31,7 +33,9 @@ struct agent_config {
     char *reporter_namespaces; // comma-separated; empty: all
     char *reporter_state_dir;  // empty: nothing is kept
     bool reporter_clusters;
+    char *reporter_open_paths, *reporter_open_labels, *reporter_open_annotations; // comma-separated
     int64_t reporter_objects_max, reporter_object_burst, reporter_object_interval_ms, reporter_changes_per_second;
+    int64_t reporter_probe_interval_ms, reporter_probe_timeout_ms;
     char *admin_listen; // empty: no listener
     int64_t shutdown_deadline_ms;
     char *log_level;

@@ -8,6 +8,8 @@
 
 #include "agent/agent.h"
 #include "agent/config.h"
+#include "agent/explain.h"
+#include "agent/rbac.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
@@ -24,7 +26,8 @@ struct process {
 
 // What main itself understands, taken out of argv before the configuration reads the rest.
 struct command {
-    const char *file;
+    const char *file, *rbac; // rbac: the preset to print
+    const char *manifest;    // to explain what of it would leave
     bool help, version, print, print_example, check;
 };
 
@@ -55,6 +58,14 @@ static void take_command(int *argc, char **argv, struct command *command)
             command->file = argv[i] + 9;
         else if (strcmp(argv[i], "--config") == 0 && i + 1 < *argc)
             command->file = argv[++i];
+        else if (strncmp(argv[i], "--explain-redaction=", 20) == 0)
+            command->manifest = argv[i] + 20;
+        else if (strcmp(argv[i], "--explain-redaction") == 0 && i + 1 < *argc)
+            command->manifest = argv[++i];
+        else if (strncmp(argv[i], "--print-rbac=", 13) == 0)
+            command->rbac = argv[i] + 13;
+        else if (strcmp(argv[i], "--print-rbac") == 0)
+            command->rbac = i + 1 < *argc && argv[i + 1][0] != '-' ? argv[++i] : RBAC_DEFAULT;
         else
             argv[kept++] = argv[i];
     }
@@ -77,9 +88,25 @@ static int print_help(void)
                         "  --check-config    say what is wrong with the settings and end\n"
                         "  --print-config    print the settings in use and end\n"
                         "  --print-example   print an example file and end\n"
+                        "  --explain-redaction FILE\n"
+                        "                    show what of a manifest (JSON or YAML, - for standard input) would\n"
+                        "                    leave the cluster, with what the settings of --config open, and end\n"
+                        "  --print-rbac PRESET\n"
+                        "                    print the Kubernetes manifests that give the agent its rights, and end:\n"
+                        "                    " RBAC_PRESETS ", default " RBAC_DEFAULT "\n"
                         "  --version, --help\n\n");
     config_print_help(&agent_config_table, &text);
     return print_and_free(&text);
+}
+
+static int print_rbac(const char *preset)
+{
+    struct strbuf text;
+    strbuf_init(&text, RBAC_BYTES_MAX);
+    if (rbac_print(str_c(preset), &text)) return print_and_free(&text);
+    fprintf(stderr, "culvert-agent: --print-rbac: invalid preset \"%s\", expected one of " RBAC_PRESETS "\n", preset);
+    strbuf_finish(&text);
+    return EXIT_USAGE;
 }
 
 static enum error_code load(const struct command *command, int argc, char **argv, struct agent_config *config)
@@ -98,6 +125,20 @@ static enum error_code load(const struct command *command, int argc, char **argv
     strbuf_finish(&problems);
     mem_free(words);
     return code;
+}
+
+static int explain(const struct command *command, const struct agent_config *config)
+{
+    const struct redaction_options options = {.open_paths = str_c(config->reporter_open_paths),
+                                              .open_labels = str_c(config->reporter_open_labels),
+                                              .open_annotations = str_c(config->reporter_open_annotations)};
+    struct strbuf text;
+    struct error err;
+    strbuf_init(&text, EXPLAIN_BYTES_MAX);
+    if (explain_redaction_file(command->manifest, &options, &text, &err) == ERROR_NONE) return print_and_free(&text);
+    strbuf_finish(&text);
+    fprintf(stderr, "culvert-agent: %s\n", err.text);
+    return 1;
 }
 
 // ---- signals ---------------------------------------------------------------------------------------------------
@@ -172,15 +213,20 @@ int main(int argc, char **argv)
     take_command(&argc, argv, &command);
     if (command.help) return print_help();
     if (command.version) return printf("culvert-agent %s\n", CULVERT_VERSION) < 0;
+    if (command.rbac) return print_rbac(command.rbac);
     if (command.print_example) {
         struct strbuf text;
         strbuf_init(&text, TEXT_BYTES_MAX);
         config_print_example(&agent_config_table, &text);
         return print_and_free(&text);
     }
+    // Who only wants to know what the table says needs no settings.
+    if (command.manifest && !command.file && argc == 1) return explain(&command, &config);
     if (load(&command, argc, argv, &config)) return EXIT_USAGE;
     int status = 0;
-    if (command.print) {
+    if (command.manifest) {
+        status = explain(&command, &config);
+    } else if (command.print) {
         struct strbuf text;
         strbuf_init(&text, TEXT_BYTES_MAX);
         config_print(&agent_config_table, &config, &text);

@@ -7,11 +7,14 @@
 #include "base/mem.h"
 #include "base/metrics.h"
 #include "storage/answer_store.h"
+#include "storage/redis/redis_guard.h"
 
 enum {
     QUERIES = 1024, // that are remembered, a power of two: two that meet push each other out
     VERSION_BYTES_MAX = 80,
     NAME_BYTES_MAX = 256,
+    EXPIRY_BYTES = 8,
+    ANSWER_CLOCK_SKEW_MS = 60 * 1000, // of replicas; Redis removes what is older by its own clock
     TICK_MS = 10,
     PAUSE_MISSES = 4,  // so many in a row, and the query is left alone for a while
     PAUSE_MS = 500,    // doubled each time
@@ -47,6 +50,7 @@ struct answer_cache {
     struct known queries[QUERIES];
     struct answer_ticket *tickets;
     uv_timer_t *timer; // runs while Redis is asked
+    struct redis_guard guard;
     struct metric *hit, *miss, *late, *kept, *changed, *passed;
 };
 
@@ -72,6 +76,7 @@ struct answer_cache *answer_cache_create(const struct answer_cache_options *opti
     cache->timer = mem_zalloc(sizeof *cache->timer);
     cache->timer->data = cache;
     uv_timer_init(loop_uv(options->loop), cache->timer);
+    redis_guard_init(&cache->guard, "answer");
     make_metrics(cache);
     return cache;
 }
@@ -132,6 +137,7 @@ void answer_cache_destroy(struct answer_cache *cache)
         if (on_looked) on_looked(ticket->arg, STR_EMPTY, NULL);
     }
     uv_close((uv_handle_t *)cache->timer, free_timer);
+    purpose_key_finish(&cache->options.key);
     mem_free(cache);
 }
 
@@ -183,8 +189,52 @@ static struct str name_of(const struct answer_ticket *ticket, char out[NAME_BYTE
     for (size_t i = 0; i < ID_SHA256_BYTES; i++)
         snprintf(key + 2 * i, 3, "%02x", ticket->key[i]);
     int len =
-        snprintf(out, NAME_BYTES_MAX, "culvert:answer:%s:%s:%s:%s", shape, ticket->account_id, key, ticket->version);
+        snprintf(out, NAME_BYTES_MAX, "culvert:2:answer:%s:%s:%s:%s", shape, ticket->account_id, key, ticket->version);
     return str_of(out, (size_t)len);
+}
+
+// What a sealed answer is bound to: its name and its expiry, as the bytes in front of it. out has room for both.
+static struct str context_of(struct str name, const uint8_t expiry[EXPIRY_BYTES], char *out)
+{
+    memcpy(out, name.at, name.len);
+    memcpy(out + name.len, expiry, EXPIRY_BYTES);
+    return str_of(out, name.len + EXPIRY_BYTES);
+}
+
+static struct str seal(const struct answer_ticket *ticket, struct str name)
+{
+    const struct answer_cache_options *options = &ticket->cache->options;
+    size_t len = EXPIRY_BYTES + ticket->answer.len + PURPOSE_KEY_SEAL_BYTES;
+    uint8_t *out = mem_alloc(len);
+    char context[NAME_BYTES_MAX + EXPIRY_BYTES];
+    uint64_t expires_at_ms = (uint64_t)clock_wall_ms() + options->ttl_ms;
+    for (unsigned i = 0; i < EXPIRY_BYTES; i++)
+        out[i] = (uint8_t)(expires_at_ms >> (8 * (EXPIRY_BYTES - 1 - i)));
+    purpose_key_seal(&options->key, context_of(name, out, context), ticket->answer, out + EXPIRY_BYTES);
+    return str_of((const char *)out, len);
+}
+
+// *out is the caller's to free when it is true.
+static bool unseal(const struct answer_ticket *ticket, struct str kept, struct str *out)
+{
+    const struct answer_cache_options *options = &ticket->cache->options;
+    if (kept.len <= EXPIRY_BYTES + PURPOSE_KEY_SEAL_BYTES) return false;
+    const uint8_t *expiry = (const uint8_t *)kept.at;
+    uint64_t expires_at_ms = 0;
+    for (unsigned i = 0; i < EXPIRY_BYTES; i++)
+        expires_at_ms = expires_at_ms << 8 | expiry[i];
+    char name[NAME_BYTES_MAX], context[NAME_BYTES_MAX + EXPIRY_BYTES];
+    if ((uint64_t)clock_wall_ms() > expires_at_ms + ANSWER_CLOCK_SKEW_MS) return false;
+    size_t len = kept.len - EXPIRY_BYTES - PURPOSE_KEY_SEAL_BYTES;
+    char *plain = mem_alloc(len + 1);
+    if (!purpose_key_open(&options->key, context_of(name_of(ticket, name), expiry, context),
+                          str_from(kept, EXPIRY_BYTES), (uint8_t *)plain, NULL)) {
+        mem_free(plain);
+        return false;
+    }
+    plain[len] = '\0';
+    *out = str_of(plain, len);
+    return true;
 }
 
 // One that Redis has kept waiting for too long; NULL: none (any more). *out_asking: some still wait.
@@ -216,7 +266,7 @@ static void on_tick(uv_timer_t *timer)
     if (!asking) uv_timer_stop(timer);
 }
 
-static void on_found(void *arg, const struct error *err, struct str answer)
+static void on_found(void *arg, const struct error *err, struct str kept)
 {
     struct answer_ticket *ticket = arg;
     struct answer_cache *cache = ticket->cache;
@@ -226,6 +276,11 @@ static void on_found(void *arg, const struct error *err, struct str answer)
         return;
     }
     struct known *known = known_find(cache, ticket->key);
+    struct str answer = STR_EMPTY;
+    if (!err && kept.len && !unseal(ticket, kept, &answer)) {
+        char name[NAME_BYTES_MAX];
+        redis_guard_refuse(&cache->guard, name_of(ticket, name));
+    }
     if (err) {
         ticket->version[0] = '\0';
         metric_add(cache->late, 1);
@@ -241,6 +296,7 @@ static void on_found(void *arg, const struct error *err, struct str answer)
         void *looked_arg = ticket->arg;
         ticket_free(ticket);
         on_looked(looked_arg, answer, NULL);
+        mem_free((char *)(uintptr_t)answer.at);
     }
 }
 
@@ -306,8 +362,10 @@ static void on_version_after(void *arg, const struct error *err, struct str vers
     if (cache && same && soon && redis_is_ready(cache->options.redis)) {
         char name[NAME_BYTES_MAX], ttl[24];
         snprintf(ttl, sizeof ttl, "%llu", (unsigned long long)cache->options.ttl_ms);
-        const struct str words[] = {STR("SET"), name_of(ticket, name), ticket->answer, STR("PX"), str_c(ttl)};
+        struct str of = name_of(ticket, name), sealed = seal(ticket, of);
+        const struct str words[] = {STR("SET"), of, sealed, STR("PX"), str_c(ttl)};
         redis_command(cache->options.redis, 5, words, NULL, NULL);
+        mem_free((char *)(uintptr_t)sealed.at);
         metric_add(cache->kept, 1);
     }
     ticket_free(ticket);

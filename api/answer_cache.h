@@ -2,7 +2,11 @@
 // slow, lists above all. Redis is only where they lie. Whether one may be given is PostgreSQL's word, asked for anew by
 // every request: an answer is kept under the version of the account that it was made of (storage/answer_store.h), and
 // only looked for under the version of now. So nothing has to be invalidated, no order of events makes an old answer
-// new, and a Redis that forgets, hangs or is gone costs time and nothing else.
+// new, and a Redis that forgets, hangs or is gone costs time and nothing else. Redis is not trusted either: an answer
+// is encrypted for its name (account, query, version) and expiry, so that it can be neither read, altered, moved to
+// another name nor made there; what does not open is a miss, and counted (storage/redis/redis_guard.h).
+//
+//   culvert:2:answer:<schema>:<account>:<query>:<version>  ->  u64 expires (ms, wall, big-endian) | sealed answer
 //
 // An answer is made in three steps: the version before, the query, the version after; it is kept only when both are
 // the same. What is not worth it is not tried: queries that are fast, that were not asked before, whose account changes
@@ -12,6 +16,7 @@
 
 #include "base/id.h"
 #include "base/loop.h"
+#include "base/purpose_key.h"
 #include "storage/pg/pg.h"
 #include "storage/redis/redis.h"
 
@@ -22,6 +27,7 @@ struct answer_cache_options {
     struct loop *loop;
     struct pg *pg;
     struct redis *redis;     // NULL: nothing is kept
+    struct purpose_key key;  // of this purpose alone; copied
     size_t answer_bytes_max; // 0: nothing is kept
     uint64_t slower_than_us; // only what takes longer
     uint64_t ttl_ms;         // in Redis

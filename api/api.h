@@ -8,9 +8,11 @@
 #include "api/auth.h"
 #include "api/graphql/schema.h"
 #include "base/error.h"
+#include "base/purpose_key.h"
 #include "storage/pg/pg.h"
 #include "storage/redis/redis.h"
 #include "storage/report_store.h"
+#include "tunnel/wire/redaction.h"
 
 struct api;
 
@@ -26,8 +28,10 @@ struct api_options {
     struct gql_limits limits;
     size_t body_bytes_max, events_bytes_max, answer_bytes_max;
     // Of answers that are kept, see api/answer_cache.h.
+    struct purpose_key cache_key;
     size_t cache_answer_bytes_max;
     uint64_t cache_slower_than_us, cache_ttl_ms, cache_patience_ms;
+    const struct redaction *redaction; // what is kept of the objects that reporters send; outlives the api
     // Reports that came over HTTP: done after COMMIT.
     void (*submit_reports)(void *ctx, const struct report *reports, size_t count, api_reports_done done, void *arg);
     // A request came with a credential of this account.
@@ -35,6 +39,8 @@ struct api_options {
     // A runtime token was made, or a runtime deleted: whoever holds tokens in memory should look again.
     void (*on_tokens_changed)(void *ctx);
     void *ctx;
+    unsigned runtime_tokens_valid_max; // of one runtime, at once
+    uint64_t rotation_grace_ms;        // of a token that is replaced, where the request does not say
 };
 
 struct api *api_create(const struct api_options *options);
@@ -44,7 +50,7 @@ void api_destroy(struct api *api); // after pg was closed, so that nothing is un
 struct api_http_request {
     struct str method, path, query; // path without the query
     struct str authorization, x_access_token, content_type, content_encoding;
-    struct str request_id;
+    struct str request_id, remote; // remote: the client's address
     struct str body;
 };
 

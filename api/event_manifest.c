@@ -1,137 +1,101 @@
 #include "api/event_manifest.h"
 
-#include <ctype.h>
 #include <string.h>
 
 #include "api/event_document.h"
 #include "base/mem.h"
+#include "base/yaml_tree.h"
+#include "tunnel/wire/redaction_scrub.h"
 
-static const char last_applied[] = "kubectl.kubernetes.io/last-applied-configuration";
+enum { SPARE_BYTES = 64 * 1024 };
 
-static bool is_secret_kind(const json_t *object)
+bool event_manifest_is_canonical(struct str text, struct json_canonical_part *parts, size_t part_count)
 {
-    return str_eq(json_get_str(object, "kind"), STR("Secret"));
-}
-
-// The names of the keys stay: they are no secret, and show what the Secret is made of.
-static void blank_values(json_t *object, const char *member)
-{
-    json_t *map = json_object_get(object, member), *value;
-    if (!map || json_is_null(map)) return;
-    if (!json_is_object(map)) {
-        json_object_del(object, member);
-        return;
-    }
-    const char *key;
-    void *next;
-    json_object_foreach_safe(map, next, key, value) json_object_set_new(map, key, json_null());
-}
-
-// As deep as the decoder allowed (EVENT_DOCUMENT_DEPTH_MAX).
-void event_manifest_redact(json_t *manifest, bool is_secret)
-{
-    size_t i;
-    const char *key;
-    json_t *value;
-    json_array_foreach(manifest, i, value) event_manifest_redact(value, false);
-    if (!json_is_object(manifest)) return;
-    json_object_del(manifest, last_applied);
-    json_object_del(manifest, "managedFields");
-    if (is_secret || is_secret_kind(manifest)) {
-        blank_values(manifest, "data");
-        blank_values(manifest, "stringData");
-    }
-    json_object_foreach(manifest, key, value) event_manifest_redact(value, false);
-}
-
-enum error_code event_manifest_text(const json_t *manifest, const char *place, struct arena *arena, struct str *out,
-                                    struct error *err)
-{
-    size_t len;
-    char *text = json_canonical(manifest, &len);
-    enum error_code code = ERROR_NONE;
-    if (len > EVENT_DOCUMENT_BYTES_MAX)
-        code = error_set(err, ERROR_TOO_LARGE, "%s: %zu bytes of JSON, the limit is %d", place, len,
-                         EVENT_DOCUMENT_BYTES_MAX);
-    else
-        *out = arena_str(arena, str_of(text, len));
-    mem_free(text);
-    return code;
-}
-
-// In canonical JSON without \u a word stands as it is or not at all.
-bool event_manifest_is_clean(struct str text, struct json_canonical_part *parts, size_t part_count)
-{
-    static const struct str words[] = {{"Secret", 6}, {"managedFields", 13}, {last_applied, sizeof last_applied - 1}};
-    const struct json_canonical_look look = {
-        .words = words, .word_count = sizeof words / sizeof *words, .parts = parts, .part_count = part_count};
+    const struct json_canonical_look look = {.parts = parts, .part_count = part_count};
     return text.len <= EVENT_DOCUMENT_BYTES_MAX &&
            json_canonical_check(text, EVENT_DOCUMENT_DEPTH_MAX, EVENT_DOCUMENT_TOKENS_MAX, &look);
 }
 
-enum error_code event_manifest_desired(json_t *value, const char *place, struct arena *arena, struct str *out,
-                                       struct error *err)
+static enum error_code check_size(size_t len, const char *place, struct error *err)
+{
+    return len <= EVENT_DOCUMENT_BYTES_MAX ? ERROR_NONE
+                                           : error_set(err, ERROR_TOO_LARGE, "%s: %zu bytes of JSON, the limit is %d",
+                                                       place, len, EVENT_DOCUMENT_BYTES_MAX);
+}
+
+enum error_code event_manifest_redact(const struct event_filter *filter, struct str text, const char *place,
+                                      struct arena *arena, struct str *out, struct error *err)
+{
+    struct strbuf left;
+    strbuf_init(&left, 2 * text.len + REDACTION_GROWTH_BYTES_MAX + SPARE_BYTES);
+    enum error_code code = redaction_apply(filter->redaction, &filter->object, text, &left, err);
+    if (code != ERROR_NONE)
+        error_prefix(err, place);
+    else
+        code = check_size(left.len, place, err);
+    if (code == ERROR_NONE) *out = arena_str(arena, strbuf_str(&left));
+    strbuf_finish(&left);
+    return code;
+}
+
+static enum error_code redact_tree(const struct event_filter *filter, const json_t *manifest, const char *place,
+                                   struct arena *arena, struct str *out, struct error *err)
+{
+    size_t len;
+    char *text = json_canonical(manifest, &len);
+    enum error_code code = check_size(len, place, err);
+    if (code == ERROR_NONE) code = event_manifest_redact(filter, str_of(text, len), place, arena, out, err);
+    mem_free_secret(text, len);
+    return code;
+}
+
+enum error_code event_manifest_take(const struct event_filter *filter, json_t *value, const char *place,
+                                    struct arena *arena, struct str *out, struct error *err)
 {
     json_t *manifest = NULL;
-    *out = STR_EMPTY;
-    if (event_manifest_is_clean(json_str(value), NULL, 0)) {
-        *out = arena_str(arena, json_str(value));
-        return ERROR_NONE;
-    }
-    if (event_document_unwrap(value, place, &manifest, NULL) != ERROR_NONE) return ERROR_NONE;
-    enum error_code code = ERROR_NONE;
-    if (!is_secret_kind(manifest)) {
-        event_manifest_redact(manifest, false);
-        code = event_manifest_text(manifest, place, arena, out, err);
-    }
+    if (event_manifest_is_canonical(json_str(value), NULL, 0))
+        return event_manifest_redact(filter, json_str(value), place, arena, out, err);
+    enum error_code code = event_document_unwrap(value, place, &manifest, err);
+    if (code == ERROR_NONE) code = redact_tree(filter, manifest, place, arena, out, err);
     json_decref(manifest);
     return code;
 }
 
-static bool is_word_byte(char c)
+enum error_code event_manifest_desired(const struct event_filter *filter, json_t *value, const char *place,
+                                       struct arena *arena, struct str *out, struct error *err)
 {
-    return isalnum((unsigned char)c) || c == '_' || c == '-';
+    json_t *manifest = NULL;
+    *out = STR_EMPTY;
+    if (event_manifest_is_canonical(json_str(value), NULL, 0))
+        return event_manifest_redact(filter, json_str(value), place, arena, out, err);
+    if (event_document_unwrap(value, place, &manifest, NULL) != ERROR_NONE) return ERROR_NONE;
+    enum error_code code = redact_tree(filter, manifest, place, arena, out, err);
+    json_decref(manifest);
+    return code;
 }
 
-// Rather too often than too seldom: the word Secret as the value of anything counts.
-static bool seems_secret(struct str yaml)
+enum error_code event_manifest_git(const struct event_filter *filter, struct str text, const char *place,
+                                   struct arena *arena, struct str *out, struct error *err)
 {
-    if (memmem(yaml.at, yaml.len, last_applied, sizeof last_applied - 1)) return true;
-    struct str word = STR("Secret"), rest = yaml;
-    while (rest.len) {
-        const char *hit = memmem(rest.at, rest.len, word.at, word.len);
-        if (!hit) return false;
-        const char *before = hit, *behind = hit + word.len, *end = yaml.at + yaml.len;
-        rest = str_of(behind, (size_t)(end - behind));
-        if (behind < end && is_word_byte(*behind)) continue;
-        if (before > yaml.at && is_word_byte(before[-1])) continue;
-        while (before > yaml.at && strchr(" \t\r\n\"'", before[-1]))
-            before--;
-        // `kind: Secret`, also with a tag or an anchor between the two.
-        while (before > yaml.at && !strchr(" \t\r\n:", before[-1]))
-            before--;
-        while (before > yaml.at && strchr(" \t\r\n\"'", before[-1]))
-            before--;
-        if (before > yaml.at && before[-1] == ':') return true;
-    }
-    return false;
-}
-
-enum error_code event_manifest_git(struct str text, const char *place, struct arena *arena, struct str *out,
-                                   struct error *err)
-{
+    json_t *manifest = NULL;
     *out = STR_EMPTY;
     if (text.len == 0) return ERROR_NONE;
-    if (event_manifest_is_clean(text, NULL, 0)) {
-        *out = arena_str(arena, text);
-        return ERROR_NONE;
-    }
-    json_t *manifest = NULL;
-    if (event_document_decode(text, place, &manifest, NULL) == ERROR_NONE) {
-        enum error_code code = event_manifest_desired(manifest, place, arena, out, err);
-        json_decref(manifest);
-        return code;
-    }
-    if (text.len <= EVENT_DOCUMENT_BYTES_MAX && !seems_secret(text)) *out = arena_str(arena, text);
-    return ERROR_NONE;
+    if (event_manifest_is_canonical(text, NULL, 0)) return event_manifest_redact(filter, text, place, arena, out, err);
+    enum error_code code = event_document_decode(text, place, &manifest, NULL);
+    if (code != ERROR_NONE) code = yaml_tree_decode_typed(text, EVENT_DOCUMENT_BYTES_MAX, &manifest, NULL);
+    bool is_read = code == ERROR_NONE && json_is_object(manifest);
+    code = is_read ? redact_tree(filter, manifest, place, arena, out, err) : ERROR_NONE;
+    json_decref(manifest);
+    return code;
+}
+
+struct str event_manifest_scrub(struct str text, struct arena *arena)
+{
+    struct strbuf clean;
+    if (!text.len) return STR_EMPTY;
+    strbuf_init(&clean, 2 * text.len + 64);
+    redaction_scrub(text, &clean);
+    struct str out = arena_str(arena, clean.overflow ? STR("***") : strbuf_str(&clean));
+    strbuf_finish(&clean);
+    return out;
 }

@@ -1,6 +1,5 @@
-// event_manifest: manifests out of events as they may be kept. Whatever the reporter left in, at any depth: the values
-// under a Secret's `data` and `stringData` become null, the annotation last-applied-configuration (a copy of the whole
-// object) and managedFields go. Pure; any thread.
+// event_manifest: manifests out of events as they may be kept: reporters send whole objects, of which the platform
+// keeps what an agent would have let through (tunnel/wire/redaction.h), and digests of the rest. Pure; any thread.
 #ifndef CULVERT_API_EVENT_MANIFEST_H
 #define CULVERT_API_EVENT_MANIFEST_H
 
@@ -9,26 +8,38 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/json_canonical.h"
+#include "tunnel/wire/redaction.h"
 
-// In place. is_secret: treat the outermost object as a Secret, whatever it calls itself.
-void event_manifest_redact(json_t *manifest, bool is_secret);
+// The rules, and whose values it is about: the live, the desired and the manifest in Git of one object have the same
+// digests where their values are the same.
+struct event_filter {
+    const struct redaction *redaction;
+    struct redaction_object object;
+};
 
-// Canonical JSON text in the arena (at most EVENT_DOCUMENT_BYTES_MAX, else ERROR_TOO_LARGE).
-MUST_CHECK enum error_code event_manifest_text(const json_t *manifest, const char *place, struct arena *arena,
-                                               struct str *out, struct error *err);
+// True: the text is canonical JSON, which can be redacted as it stands; nobody has to take it apart. parts (may be
+// NULL): members of it that are looked for on the way.
+bool event_manifest_is_canonical(struct str text, struct json_canonical_part *parts, size_t part_count);
 
-// True: the text is what the three functions around this one would make of it: canonical JSON with nothing to take out.
-// Nobody has to take it apart. parts (may be NULL): members of it that are looked for on the way.
-bool event_manifest_is_clean(struct str text, struct json_canonical_part *parts, size_t part_count);
+// `value` (a string that holds JSON, or an object), redacted and canonical, in the arena. At most
+// EVENT_DOCUMENT_BYTES_MAX, else ERROR_TOO_LARGE.
+MUST_CHECK enum error_code event_manifest_take(const struct event_filter *filter, json_t *value, const char *place,
+                                               struct arena *arena, struct str *out, struct error *err);
 
-// The manifest that `value` (string or object) should have, redacted and canonical; empty when there is none, when it
-// is a Secret, or when it cannot be read and therefore not be redacted.
-MUST_CHECK enum error_code event_manifest_desired(json_t *value, const char *place, struct arena *arena,
-                                                  struct str *out, struct error *err);
+// The same of canonical text.
+MUST_CHECK enum error_code event_manifest_redact(const struct event_filter *filter, struct str text, const char *place,
+                                                 struct arena *arena, struct str *out, struct error *err);
 
-// The manifest as it stands in Git: YAML as it is, JSON redacted and canonical; empty when there is none, or when it is
-// or seems to hold a Secret.
-MUST_CHECK enum error_code event_manifest_git(struct str text, const char *place, struct arena *arena, struct str *out,
-                                              struct error *err);
+// The manifest that `value` should have; empty when there is none, or when it cannot be read and therefore not be
+// redacted.
+MUST_CHECK enum error_code event_manifest_desired(const struct event_filter *filter, json_t *value, const char *place,
+                                                  struct arena *arena, struct str *out, struct error *err);
+
+// The manifest as it stands in Git, JSON or YAML, as JSON; empty as above.
+MUST_CHECK enum error_code event_manifest_git(const struct event_filter *filter, struct str text, const char *place,
+                                              struct arena *arena, struct str *out, struct error *err);
+
+// A text beside the manifests (a message, an address) without the credentials in it; in the arena.
+struct str event_manifest_scrub(struct str text, struct arena *arena);
 
 #endif

@@ -29,7 +29,7 @@ static enum error_code read_text(struct str text, const char *place, bool with_s
     struct json_canonical_part parts[PARTS] = {
         {.key = STR("apiVersion")}, {.key = STR("kind")}, {.key = STR("metadata")}, {.key = STR("status")}};
     size_t count = with_status ? PARTS : PARTS - 1;
-    if (!event_manifest_is_clean(text, parts, count)) return event_document_decode(text, place, &out->json, err);
+    if (!event_manifest_is_canonical(text, parts, count)) return event_document_decode(text, place, &out->json, err);
     out->text = arena_str(arena, text);
     return read_parts(parts, count, text.len + 1, place, &out->json, err);
 }

@@ -1,6 +1,6 @@
 // event_object: the Kubernetes object that an event is about, as its reporter wrapped it (api/event_document.h). What
-// most reporters write is canonical and has nothing to take out: of such an object only the members that name it are
-// taken apart, and its text stays as it came. Pure; any thread.
+// most reporters write is canonical: of such an object only the members that name it are taken apart, and its text can
+// be redacted as it came (api/event_manifest.h). Pure; any thread.
 #ifndef CULVERT_API_EVENT_OBJECT_H
 #define CULVERT_API_EVENT_OBJECT_H
 
@@ -9,7 +9,7 @@
 
 struct event_object {
     json_t *json;    // owned: all of it, or beside a text only apiVersion, kind, metadata and maybe status
-    struct str text; // in the arena: clean, as event_manifest_is_clean() means it; empty when it is not
+    struct str text; // in the arena: canonical and not redacted; empty when it did not come canonical
 };
 
 // The object that value is or holds, as event_document_unwrap() takes it, with the same errors. with_status: its status

@@ -119,55 +119,64 @@ static enum error_code take_time(struct report *report, const json_t *payload, i
 
 // ---- manifests -----------------------------------------------------------------------------------------------------
 
-static enum error_code take_live_manifest(struct report *report, const struct event_source *source,
-                                          const struct event_object *object, struct arena *arena, struct error *err)
+// Keys are shared by accounts, digests are not.
+static struct event_filter filter_of(const struct report *report, const struct redaction *redaction,
+                                     struct arena *arena)
+{
+    const char *owner = arena_printf(arena, "%.*s/%.*s", STR_ARG(report->account_id), STR_ARG(report->runtime));
+    return (struct event_filter){redaction, {str_c(owner), report->group, report->kind, report->ns, report->name}};
+}
+
+// One text of an object, before and after it was redacted.
+struct redacted {
+    struct str before, after;
+};
+
+static enum error_code take_live_manifest(struct report *report, const struct event_filter *filter,
+                                          const struct event_source *source, const struct event_object *object,
+                                          struct redacted *live, struct arena *arena, struct error *err)
 {
     const char *place = source->actual_manifest ? source->actual_place : "data.object";
-    // What the object's identity calls a Secret is one, also if its manifest has forgotten its kind.
-    bool is_secret = str_eq(report->kind, STR("Secret"));
+    json_t *value = source->actual_manifest ? source->actual_manifest : object->json;
     struct str text = source->actual_manifest ? json_str(source->actual_manifest) : object->text;
-    if (!is_secret && object->text.len && str_eq(text, object->text)) { // most send it twice
-        report->manifest = object->text;
-        return ERROR_NONE;
-    }
-    if (!is_secret && event_manifest_is_clean(text, NULL, 0)) {
-        report->manifest = arena_str(arena, text);
-        return ERROR_NONE;
-    }
-    json_t *manifest = NULL;
-    enum error_code code =
-        event_document_unwrap(source->actual_manifest ? source->actual_manifest : object->json, place, &manifest, err);
-    if (code != ERROR_NONE) return code;
-    event_manifest_redact(manifest, is_secret);
-    code = event_manifest_text(manifest, place, arena, &report->manifest, err);
-    json_decref(manifest);
+    live->before = text;
+    // Most send the object twice; that it is canonical is known then.
+    enum error_code code = object->text.len && str_eq(text, object->text)
+                               ? event_manifest_redact(filter, text, place, arena, &report->manifest, err)
+                               : event_manifest_take(filter, value, place, arena, &report->manifest, err);
+    live->after = report->manifest;
     return code;
 }
 
-// Where what Git holds is JSON, it is mostly what is desired, word for word.
-static enum error_code take_git_manifest(struct report *report, const struct event_source *source, struct arena *arena,
-                                         struct error *err)
+// Most of what is desired is what is there, and what is in Git is what is desired: each text is redacted once.
+static enum error_code take_other_manifests(struct report *report, const struct event_filter *filter,
+                                            const struct event_source *source, const struct redacted *live,
+                                            struct arena *arena, struct error *err)
 {
-    struct str desired = json_str(source->desired_manifest);
-    bool is_kept = desired.len && str_eq(report->desired_manifest, desired);
-    if (is_kept && str_eq(source->git_manifest, desired)) {
+    struct str desired = json_str(source->desired_manifest), git = source->git_manifest;
+    enum error_code code = ERROR_NONE;
+    if (desired.len && str_eq(desired, live->before))
+        report->desired_manifest = live->after;
+    else
+        code = event_manifest_desired(filter, source->desired_manifest, source->desired_place, arena,
+                                      &report->desired_manifest, err);
+    if (code != ERROR_NONE) return code;
+    if (git.len && str_eq(git, desired) && report->desired_manifest.len) {
         report->git_manifest = report->desired_manifest;
         return ERROR_NONE;
     }
-    return event_manifest_git(source->git_manifest, "data.source.gitManifest", arena, &report->git_manifest, err);
+    return event_manifest_git(filter, git, "data.source.gitManifest", arena, &report->git_manifest, err);
 }
 
-static enum error_code take_manifests(struct report *report, const struct event_source *source,
-                                      const struct event_object *object, struct arena *arena, struct error *err)
+static enum error_code take_manifests(struct report *report, const struct redaction *redaction,
+                                      const struct event_source *source, const struct event_object *object,
+                                      struct arena *arena, struct error *err)
 {
-    enum error_code code = ERROR_NONE;
-    if (report->type == REPORT_OBJECT) code = take_live_manifest(report, source, object, arena, err);
-    bool is_open = report->type == REPORT_OBJECT && !str_eq(report->kind, STR("Secret"));
-    if (code == ERROR_NONE && is_open)
-        code = event_manifest_desired(source->desired_manifest, source->desired_place, arena, &report->desired_manifest,
-                                      err);
-    if (code == ERROR_NONE && is_open) code = take_git_manifest(report, source, arena, err);
-    return code;
+    if (report->type != REPORT_OBJECT) return ERROR_NONE;
+    const struct event_filter filter = filter_of(report, redaction, arena);
+    struct redacted live;
+    enum error_code code = take_live_manifest(report, &filter, source, object, &live, arena, err);
+    return code == ERROR_NONE ? take_other_manifests(report, &filter, source, &live, arena, err) : code;
 }
 
 // ---- the whole -----------------------------------------------------------------------------------------------------
@@ -186,26 +195,24 @@ static void settle(struct report *report, struct arena *arena)
         &report->uid,
         &report->resource_version,
         &report->created_at,
-        &report->cluster,
         &report->application_ns,
         &report->application_name,
         &report->sync_status,
         &report->health_status,
-        &report->health_message,
-        &report->repo_url,
-        &report->path,
         &report->revision,
-        &report->commit_message,
-        &report->commit_author,
-        &report->commit_date,
     };
+    // Texts and addresses that a person or a program wrote.
+    struct str *texts[] = {&report->cluster,        &report->health_message, &report->repo_url,   &report->path,
+                           &report->commit_message, &report->commit_author,  &report->commit_date};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        *texts[i] = event_manifest_scrub(*texts[i], arena);
     for (size_t i = 0; i < sizeof views / sizeof views[0]; i++)
         *views[i] = views[i]->len ? arena_str(arena, *views[i]) : STR_EMPTY;
 }
 
-static enum error_code read_payload(struct report *report, const json_t *payload, const struct event_source *source,
-                                    const struct event_object *object, int64_t received_at_ms, struct arena *arena,
-                                    struct error *err)
+static enum error_code read_payload(struct report *report, const struct redaction *redaction, const json_t *payload,
+                                    const struct event_source *source, const struct event_object *object,
+                                    int64_t received_at_ms, struct arena *arena, struct error *err)
 {
     enum error_code code = take_identity(report, object->json, err);
     if (code == ERROR_NONE) {
@@ -219,58 +226,60 @@ static enum error_code read_payload(struct report *report, const json_t *payload
     report->type = is_deleted ? REPORT_DELETED : REPORT_OBJECT;
     report->errors = event_errors_text(payload, arena);
     if (is_application(report)) report->app_versions = event_versions_text(payload, arena);
-    code = take_manifests(report, source, object, arena, err);
+    code = take_manifests(report, redaction, source, object, arena, err);
     if (code == ERROR_NONE) settle(report, arena);
     return code;
 }
 
 // `value` says what it is about. Only without a source the object itself is asked how it is.
-static enum error_code read_object(struct report *report, const json_t *payload, const struct event_source *source,
-                                   json_t *value, const char *place, int64_t received_at_ms, struct arena *arena,
-                                   struct error *err)
+static enum error_code read_object(struct report *report, const struct redaction *redaction, const json_t *payload,
+                                   const struct event_source *source, json_t *value, const char *place,
+                                   int64_t received_at_ms, struct arena *arena, struct error *err)
 {
     struct event_object object;
     enum error_code code = event_object_read(value, place, !source->is_present, arena, &object, err);
-    if (code == ERROR_NONE) code = read_payload(report, payload, source, &object, received_at_ms, arena, err);
+    if (code == ERROR_NONE)
+        code = read_payload(report, redaction, payload, source, &object, received_at_ms, arena, err);
     event_object_finish(&object);
     return code;
 }
 
-static enum error_code read_wrapped(struct report *report, const json_t *body, int64_t received_at_ms,
-                                    struct arena *arena, struct error *err)
+static enum error_code read_wrapped(struct report *report, const struct redaction *redaction, const json_t *body,
+                                    int64_t received_at_ms, struct arena *arena, struct error *err)
 {
     json_t *payload = NULL;
     struct event_source source;
     enum error_code code = event_document_unwrap(json_object_get(body, "data"), "data", &payload, err);
     if (code != ERROR_NONE) return code;
     event_source_read(payload, &source);
-    code = read_object(report, payload, &source, json_object_get(payload, "object"), "data.object", received_at_ms,
-                       arena, err);
+    code = read_object(report, redaction, payload, &source, json_object_get(payload, "object"), "data.object",
+                       received_at_ms, arena, err);
     json_decref(payload);
     return code;
 }
 
 // The body is the payload, and the manifest that is there says what it is about.
-static enum error_code read_draft(struct report *report, const json_t *body, int64_t received_at_ms,
-                                  struct arena *arena, struct error *err)
+static enum error_code read_draft(struct report *report, const struct redaction *redaction, const json_t *body,
+                                  int64_t received_at_ms, struct arena *arena, struct error *err)
 {
     struct event_source source;
     event_source_read_draft(body, &source);
     json_t *value = source.actual_manifest ? source.actual_manifest : source.desired_manifest;
     const char *place = source.actual_manifest ? "actualManifest" : "desiredManifest";
-    return read_object(report, body, &source, value, place, received_at_ms, arena, err);
+    return read_object(report, redaction, body, &source, value, place, received_at_ms, arena, err);
 }
 
-enum error_code events_parse(enum events_form form, struct str json, struct str account_id, struct str runtime,
-                             int64_t received_at_ms, struct arena *arena, struct report *out, struct error *err)
+enum error_code events_parse(enum events_form form, const struct redaction *redaction, struct str json,
+                             struct str account_id, struct str runtime, int64_t received_at_ms, struct arena *arena,
+                             struct report *out, struct error *err)
 {
     struct report report = {.source = REPORT_FROM_HTTP, .account_id = account_id, .runtime = runtime};
     json_t *body = NULL;
     json_region_begin();
     enum error_code code = event_document_decode(json, "body", &body, err);
     if (code == ERROR_NONE)
-        code = form == EVENTS_DRAFT ? read_draft(&report, body, received_at_ms, arena, err)
-                                    : read_wrapped(&report, body, received_at_ms, arena, err);
+        code = form == EVENTS_DRAFT ? read_draft(&report, redaction, body, received_at_ms, arena, err)
+                                    : read_wrapped(&report, redaction, body, received_at_ms, arena, err);
     json_decref(body);
     json_region_end();
     if (code == ERROR_NONE) *out = report;

@@ -13,6 +13,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "storage/report_store.h"
+#include "tunnel/wire/redaction.h"
 
 enum events_form { EVENTS_WRAPPED, EVENTS_DRAFT };
 
@@ -25,15 +26,16 @@ enum {
 // One body is one report (source REPORT_FROM_HTTP). Views of *out point into the arena, nothing into json; account_id
 // and runtime are the credential's, whatever the body says. REPORT_DELETED: a source whose actual and desired manifests
 // are both "", or, without a source and in drafts, an object with a deletionTimestamp.
-//   manifest      actualManifest or else object (drafts: desiredManifest): canonical JSON without Secrets' values
-//   (api/event_manifest.h) cluster       "in-cluster" or the destination's server URL; a root Application lives in the
-//   runtime's own cluster,
+//   manifest      actualManifest or else object (drafts: desiredManifest): canonical JSON, redacted, as are the desired
+//                 manifest and the one in Git (api/event_manifest.h)
+//   cluster       "in-cluster" or the destination's server URL; a root Application lives in the runtime's own cluster,
 //                 though its source names the destination of what it deploys
+//   texts         (commit and health messages, addresses, errors) without the credentials in them
 //   observed_at   timestamp; reporters send local time as UTC, so what is more than a day ahead becomes received_at_ms
 //   errors        at most 32 entries, their known members only, texts cut
 // ERROR_INVALID and ERROR_TOO_LARGE name the member, and repeat no content.
-MUST_CHECK enum error_code events_parse(enum events_form form, struct str json, struct str account_id,
-                                        struct str runtime, int64_t received_at_ms, struct arena *arena,
-                                        struct report *out, struct error *err);
+MUST_CHECK enum error_code events_parse(enum events_form form, const struct redaction *redaction, struct str json,
+                                        struct str account_id, struct str runtime, int64_t received_at_ms,
+                                        struct arena *arena, struct report *out, struct error *err);
 
 #endif

@@ -24,8 +24,8 @@ static void take_events(struct api_request *request, enum events_form form)
     struct str json;
     struct report report;
     if (!api_event_body(request, &inflated, &json)) return;
-    enum error_code code = events_parse(form, json, str_c(who->account_id), str_c(who->runtime), clock_wall_ms(),
-                                        request->arena, &report, &err);
+    enum error_code code = events_parse(form, request->api->options.redaction, json, str_c(who->account_id),
+                                        str_c(who->runtime), clock_wall_ms(), request->arena, &report, &err);
     strbuf_finish(&inflated);
     if (code != ERROR_NONE) {
         api_respond_error(request, &err);

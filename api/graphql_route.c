@@ -59,6 +59,7 @@ static void execute(struct graphql_call *call)
         .answer_bytes_max = request->api->options.answer_bytes_max,
         .mutations_allowed = true,
         .ctx = request,
+        .admit = api_admit,
         .versioned_fields = api_versioned_fields,
         .repeatable = &call->repeatable,
     };
@@ -81,8 +82,8 @@ static void on_looked(void *arg, struct str answer, struct answer_ticket *ticket
         api_respond_problem(call->request, 503, "unavailable", "the platform is stopping");
 }
 
-// What an answer depends on besides the entities of the account: the query, and of what kind the caller is. Should what
-// one user may see ever differ from what another may, that belongs here, too.
+// What an answer depends on besides the entities of the account: the query, of what kind the caller is, and of which
+// runtime. Should what one user may see ever differ from what another may, that belongs here, too.
 static void key_of(const struct graphql_call *call, uint8_t out[ID_SHA256_BYTES])
 {
     const json_t *variables = json_get_object(call->body, "variables");
@@ -93,7 +94,8 @@ static void key_of(const struct graphql_call *call, uint8_t out[ID_SHA256_BYTES]
     strbuf_add_byte(&parts, '\0');
     strbuf_add_str(&parts, json_get_str(call->body, "operationName"));
     strbuf_add_byte(&parts, '\0');
-    strbuf_addf(&parts, "%d %s", (int)call->request->principal.kind, text ? text : "");
+    const struct api_principal *who = &call->request->principal;
+    strbuf_addf(&parts, "%d %s %s", (int)who->kind, who->runtime, text ? text : "");
     id_sha256(parts.at, parts.len, out);
     strbuf_finish(&parts);
     mem_free(text);

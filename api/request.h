@@ -23,6 +23,7 @@ struct api_request {
     struct str method, path, query, content_type, content_encoding, request_id; // in the arena
     struct str body;                                                            // in the arena
     const struct api_route *route;
+    unsigned retry_after_s; // with 429 and 503; 0: 1
     api_responded on_responded;
     void *arg;
 };

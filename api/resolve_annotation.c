@@ -8,8 +8,13 @@ enum { KEY_BYTES_MAX = 512, VALUE_BYTES_MAX = 64 * 1024 };
 
 static void on_put(void *arg, const struct error *err, uint64_t count)
 {
-    (void)count;
     struct api_pending *pending = arg;
+    struct error foreign;
+    if (!err && count == 0) {
+        error_set(&foreign, ERROR_FORBIDDEN,
+                  "this was first written by others than this runtime, which cannot change it");
+        err = &foreign;
+    }
     pending->on_resolved(pending->arg, err, err ? NULL : json_true());
 }
 
@@ -46,6 +51,9 @@ static enum error_code take_entity(struct api_request *request, const json_t *in
     const json_t *object = json_get_object(input, "k8sEntityId"), *logic = json_get_object(input, "logicEntityId");
     if (!object == !logic)
         return error_set(err, ERROR_INVALID, "annotation: one of k8sEntityId and logicEntityId must be given");
+    const json_t *runtime = json_object_get(object, "runtime");
+    if (json_str(runtime).len && !api_sees_runtime(request, json_str(runtime)))
+        return error_set(err, ERROR_FORBIDDEN, "annotation.k8sEntityId.runtime: a runtime token speaks for its own");
     if (object) return take_json(request, object, "k8sEntityId", 4 * KEY_BYTES_MAX, out, err);
     return take_text(logic, "id", out, err);
 }
@@ -77,7 +85,8 @@ void api_resolve_save_annotation(void *ctx, const json_t *arguments, gql_resolve
 {
     struct api_request *request = ctx;
     const json_t *input = json_get_object(arguments, "annotation");
-    struct annotation annotation = {.classic_id = str_first(json_get_str(input, "classicId"), KEY_BYTES_MAX)};
+    struct annotation annotation = {.runtime = api_own_runtime(request),
+                                    .classic_id = str_first(json_get_str(input, "classicId"), KEY_BYTES_MAX)};
     struct error err;
     enum error_code code = take_text(input, "entityType", &annotation.entity_type, &err);
     if (code == ERROR_NONE) code = take_text(input, "type", &annotation.type, &err);

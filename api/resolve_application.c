@@ -7,6 +7,10 @@
 void api_resolve_application(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
     struct api_request *request = ctx;
+    if (!api_sees_runtime(request, json_get_str(arguments, "runtime"))) {
+        on_resolved(arg, NULL, NULL);
+        return;
+    }
     application_store_get(request->api->options.pg, request->principal.account_id, json_get_str(arguments, "runtime"),
                           json_get_str(arguments, "namespace"), json_get_str(arguments, "name"), api_resolved_node,
                           api_pending_create(request, on_resolved, arg));

@@ -74,8 +74,8 @@ void api_resolve_create_image_binary(void *ctx, const json_t *arguments, gql_res
     if (code == ERROR_NONE) code = check_text(json_get_str(input, "imageName"), "imageBinary.imageName", &err);
     if (code == ERROR_NONE) code = fields_of(request, input, "id", &fields, &err);
     if (code == ERROR_NONE)
-        image_store_put(request->api->options.pg, request->principal.account_id, id, fields, api_resolved_node,
-                        api_pending_create(request, on_resolved, arg));
+        image_store_put(request->api->options.pg, request->principal.account_id, api_own_runtime(request), id, fields,
+                        api_resolved_node, api_pending_create(request, on_resolved, arg));
     else
         on_resolved(arg, &err, NULL);
 }
@@ -90,8 +90,8 @@ void api_resolve_patch_image_binary(void *ctx, const json_t *arguments, gql_reso
     if (code == ERROR_NONE && name.len) code = check_text(name, "imageName", &err);
     if (code == ERROR_NONE) code = fields_of(request, json_get_object(arguments, "imagePatch"), NULL, &fields, &err);
     if (code == ERROR_NONE)
-        image_store_patch(request->api->options.pg, request->principal.account_id, id, name, fields, api_resolved_node,
-                          api_pending_create(request, on_resolved, arg));
+        image_store_patch(request->api->options.pg, request->principal.account_id, api_own_runtime(request), id, name,
+                          fields, api_resolved_node, api_pending_create(request, on_resolved, arg));
     else
         on_resolved(arg, &err, NULL);
 }
@@ -124,8 +124,8 @@ void api_resolve_create_image_layers(void *ctx, const json_t *arguments, gql_res
     if (code == ERROR_NONE) code = array_of(request, input, "layerDigests", &digests, &err);
     if (code == ERROR_NONE) code = array_of(request, input, "layers", &layers, &err);
     if (code == ERROR_NONE)
-        image_store_put_layers(request->api->options.pg, request->principal.account_id, image, digests, layers,
-                               api_resolved_node, api_pending_create(request, on_resolved, arg));
+        image_store_put_layers(request->api->options.pg, request->principal.account_id, api_own_runtime(request), image,
+                               digests, layers, api_resolved_node, api_pending_create(request, on_resolved, arg));
     else
         on_resolved(arg, &err, NULL);
 }
@@ -140,8 +140,8 @@ void api_resolve_create_image_registry(void *ctx, const json_t *arguments, gql_r
     if (code == ERROR_NONE) code = check_text(json_get_str(input, "imageName"), "imageRegistry.imageName", &err);
     if (code == ERROR_NONE) code = fields_of(request, input, "binaryId", &fields, &err);
     if (code == ERROR_NONE)
-        image_store_put_registry(request->api->options.pg, request->principal.account_id, id, fields, api_resolved_node,
-                                 api_pending_create(request, on_resolved, arg));
+        image_store_put_registry(request->api->options.pg, request->principal.account_id, api_own_runtime(request), id,
+                                 fields, api_resolved_node, api_pending_create(request, on_resolved, arg));
     else
         on_resolved(arg, &err, NULL);
 }

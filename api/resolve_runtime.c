@@ -11,6 +11,10 @@ enum { NAME_BYTES_MAX = 38 };
 void api_resolve_runtime(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
     struct api_request *request = ctx;
+    if (!api_sees_runtime(request, json_get_str(arguments, "name"))) {
+        on_resolved(arg, NULL, NULL);
+        return;
+    }
     runtime_store_get(request->api->options.pg, request->principal.account_id, json_get_str(arguments, "name"),
                       api_resolved_node, api_pending_create(request, on_resolved, arg));
 }
@@ -47,7 +51,7 @@ static enum error_code check_name(struct str name, struct error *err)
         STR_ARG(str_first(name, 80)), NAME_BYTES_MAX);
 }
 
-static enum error_code check_admin(const struct api_request *request, const char *what, struct error *err)
+enum error_code api_check_admin(const struct api_request *request, const char *what, struct error *err)
 {
     if (request->principal.kind == PRINCIPAL_USER && request->principal.is_admin) return ERROR_NONE;
     return error_set(err, ERROR_FORBIDDEN, "%s needs an admin of the account", what);
@@ -98,7 +102,8 @@ void api_resolve_create_runtime(void *ctx, const json_t *arguments, gql_resolved
     char *component_names = json_dumps(json_get_array(args, "componentNames"), JSON_COMPACT);
     struct runtime_new runtime;
     fill(args, &runtime, component_names);
-    enum error_code code = check_admin(request, "createRuntime", &err);
+    enum error_code code = api_check_admin(request, "createRuntime", &err);
+    if (code == ERROR_NONE) code = api_token_life(args, "tokenExpiresInSeconds", &runtime.token_expires_in_ms, &err);
     if (code == ERROR_NONE) code = check_name(runtime.name, &err);
     if (code != ERROR_NONE) {
         on_resolved(arg, &err, NULL);
@@ -135,7 +140,7 @@ void api_resolve_delete_runtime(void *ctx, const json_t *arguments, gql_resolved
 {
     struct api_request *request = ctx;
     struct error err;
-    if (check_admin(request, "deleteRuntime", &err) != ERROR_NONE) {
+    if (api_check_admin(request, "deleteRuntime", &err) != ERROR_NONE) {
         on_resolved(arg, &err, NULL);
         return;
     }

@@ -55,10 +55,6 @@ static void on_me(void *arg, const struct error *err, struct str node)
 void api_user(struct api_request *request)
 {
     const struct api_principal *who = &request->principal;
-    if (who->kind != PRINCIPAL_USER) {
-        api_respond_problem(request, 403, "forbidden", "a runtime token belongs to no user");
-        return;
-    }
     identity_store_me(request->api->options.pg, who->account_id, str_c(who->user_id), STR_EMPTY, on_me, request);
 }
 

@@ -1,36 +1,62 @@
 #include "api/resolvers.h"
 
+#include <assert.h>
+
 #include "base/mem.h"
 
+// A field that runtime tokens may use shows and changes nothing but what is of that runtime: its resolver sees to it.
 const struct gql_resolver api_resolvers[] = {
-    {GQL_QUERY, "me", api_resolve_me},
-    {GQL_QUERY, "runtime", api_resolve_runtime},
-    {GQL_QUERY, "runtimes", api_resolve_runtimes},
-    {GQL_QUERY, "clusters", api_resolve_clusters},
-    {GQL_QUERY, "application", api_resolve_application},
-    {GQL_QUERY, "applications", api_resolve_applications},
-    {GQL_QUERY, "rollout", api_resolve_rollout},
-    {GQL_QUERY, "rollouts", api_resolve_rollouts},
-    {GQL_QUERY, "workflow", api_resolve_workflow},
-    {GQL_QUERY, "workflows", api_resolve_workflows},
-    {GQL_QUERY, "gitopsReleases", api_resolve_gitops_releases},
-    {GQL_QUERY, "images", api_resolve_images},
-    {GQL_QUERY, "resourceTree", api_resolve_resource_tree},
-    {GQL_MUTATION, "createRuntime", api_resolve_create_runtime},
-    {GQL_MUTATION, "deleteRuntime", api_resolve_delete_runtime},
-    {GQL_MUTATION, "deleteManagedRuntime", api_resolve_delete_runtime},
-    {GQL_MUTATION, "reportRuntimeErrors", api_resolve_report_runtime_errors},
-    {GQL_MUTATION, "createImageBinary", api_resolve_create_image_binary},
-    {GQL_MUTATION, "createImageLayers", api_resolve_create_image_layers},
-    {GQL_MUTATION, "createImageRegistry", api_resolve_create_image_registry},
-    {GQL_MUTATION, "patchImageBinary", api_resolve_patch_image_binary},
-    {GQL_MUTATION, "saveAnnotation", api_resolve_save_annotation},
+    {GQL_QUERY, "me", api_resolve_me, API_RUNTIMES_TOO},
+    {GQL_QUERY, "runtime", api_resolve_runtime, API_RUNTIMES_TOO},
+    {GQL_QUERY, "runtimes", api_resolve_runtimes, API_USERS},
+    {GQL_QUERY, "runtimeTokens", api_resolve_runtime_tokens, API_USERS},
+    {GQL_QUERY, "clusters", api_resolve_clusters, API_USERS},
+    {GQL_QUERY, "application", api_resolve_application, API_RUNTIMES_TOO},
+    {GQL_QUERY, "applications", api_resolve_applications, API_RUNTIMES_TOO},
+    {GQL_QUERY, "rollout", api_resolve_rollout, API_USERS},
+    {GQL_QUERY, "rollouts", api_resolve_rollouts, API_USERS},
+    {GQL_QUERY, "workflow", api_resolve_workflow, API_USERS},
+    {GQL_QUERY, "workflows", api_resolve_workflows, API_USERS},
+    {GQL_QUERY, "gitopsReleases", api_resolve_gitops_releases, API_USERS},
+    {GQL_QUERY, "images", api_resolve_images, API_USERS},
+    {GQL_QUERY, "resourceTree", api_resolve_resource_tree, API_USERS},
+    {GQL_MUTATION, "createRuntime", api_resolve_create_runtime, API_USERS},
+    {GQL_MUTATION, "deleteRuntime", api_resolve_delete_runtime, API_USERS},
+    {GQL_MUTATION, "deleteManagedRuntime", api_resolve_delete_runtime, API_USERS},
+    {GQL_MUTATION, "createRuntimeToken", api_resolve_create_runtime_token, API_USERS},
+    {GQL_MUTATION, "rotateRuntimeToken", api_resolve_rotate_runtime_token, API_USERS},
+    {GQL_MUTATION, "revokeRuntimeToken", api_resolve_revoke_runtime_token, API_USERS},
+    {GQL_MUTATION, "reportRuntimeErrors", api_resolve_report_runtime_errors, API_RUNTIMES_TOO},
+    {GQL_MUTATION, "createImageBinary", api_resolve_create_image_binary, API_RUNTIMES_TOO},
+    {GQL_MUTATION, "createImageLayers", api_resolve_create_image_layers, API_RUNTIMES_TOO},
+    {GQL_MUTATION, "createImageRegistry", api_resolve_create_image_registry, API_RUNTIMES_TOO},
+    {GQL_MUTATION, "patchImageBinary", api_resolve_patch_image_binary, API_RUNTIMES_TOO},
+    {GQL_MUTATION, "saveAnnotation", api_resolve_save_annotation, API_RUNTIMES_TOO},
 };
 const size_t api_resolver_count = sizeof api_resolvers / sizeof *api_resolvers;
 
 // Nothing but entities whose version storage/answer_store.h knows: retention removes workflows that reports still show.
 // One entity is answered faster than it is looked for.
 const char *const api_versioned_fields[] = {"applications", "clusters", "rollouts", NULL};
+
+enum error_code api_admit(void *ctx, const struct gql_resolver *resolver, struct error *err)
+{
+    const struct api_request *request = ctx;
+    assert(resolver->access == API_USERS || resolver->access == API_RUNTIMES_TOO);
+    if (request->principal.kind == PRINCIPAL_USER || resolver->access == API_RUNTIMES_TOO) return ERROR_NONE;
+    return error_set(err, ERROR_FORBIDDEN, "%s needs a user of the account; a runtime token does not have the right",
+                     resolver->field);
+}
+
+bool api_sees_runtime(const struct api_request *request, struct str runtime)
+{
+    return request->principal.kind != PRINCIPAL_RUNTIME || str_eq(str_c(request->principal.runtime), runtime);
+}
+
+struct str api_own_runtime(const struct api_request *request)
+{
+    return request->principal.kind == PRINCIPAL_RUNTIME ? str_c(request->principal.runtime) : STR_EMPTY;
+}
 
 enum { SLICE_BYTES_MAX = 128 * 1024 * 1024 };
 
@@ -126,13 +152,28 @@ bool api_page_or_answer(const json_t *arguments, struct store_page *out, gql_res
     return false;
 }
 
+// The filters (taken) with nothing but the caller's own runtime in them. Whoever names another one finds nothing: both
+// "runtime" and "runtimes" must hold (store_filter_list).
+static json_t *pin_runtime(json_t *filters, const char *runtime)
+{
+    if (!filters) filters = json_object();
+    struct str named = json_get_str(filters, "runtime");
+    if (named.len && !str_eq(named, str_c(runtime)))
+        json_object_set_new(filters, "runtimes", json_pack("[s]", "-")); // no runtime's name
+    else
+        json_object_set_new(filters, "runtime", json_string(runtime));
+    return filters;
+}
+
 void api_resolve_list(void *ctx, const json_t *arguments, api_list list, gql_resolved on_resolved, void *arg)
 {
     struct api_request *request = ctx;
     struct store_page page;
     if (!api_page_or_answer(arguments, &page, on_resolved, arg)) return;
-    json_t *filters = json_get_object(arguments, "filters");
+    json_t *filters = json_copy(json_get_object(arguments, "filters"));
+    if (request->principal.kind == PRINCIPAL_RUNTIME) filters = pin_runtime(filters, request->principal.runtime);
     char *text = filters ? json_dumps(filters, JSON_COMPACT) : NULL;
+    json_decref(filters);
     list(request->api->options.pg, request->principal.account_id, str_c(text ? text : "{}"), &page, api_resolved_slice,
          api_pending_create(request, on_resolved, arg));
     mem_free(text);

@@ -7,6 +7,11 @@
 #include "api/request.h"
 #include "storage/store.h"
 
+// Who may use a root field (gql_resolver.access).
+enum api_access {
+    API_USERS = 1,
+    API_RUNTIMES_TOO, // and runtime tokens, for what is of their own runtime
+};
 extern const struct gql_resolver api_resolvers[];
 extern const size_t api_resolver_count;
 extern const char *const api_versioned_fields[]; // for gql_request
@@ -19,6 +24,19 @@ struct api_pending {
     char name[256]; // of what it is about, for messages
 };
 struct api_pending *api_pending_create(struct api_request *request, gql_resolved on_resolved, void *arg);
+
+// gql_request.admit; ctx is the api_request.
+MUST_CHECK enum error_code api_admit(void *ctx, const struct gql_resolver *resolver, struct error *err);
+// False: the caller is a runtime, and another one than this, which it does not get to know of.
+bool api_sees_runtime(const struct api_request *request, struct str runtime);
+// The runtime that the caller is; empty for users.
+struct str api_own_runtime(const struct api_request *request);
+
+// ERROR_FORBIDDEN unless the caller is an admin of the account.
+MUST_CHECK enum error_code api_check_admin(const struct api_request *request, const char *what, struct error *err);
+
+// How long a token shall live, in seconds in the input and milliseconds in *out; 0: for ever, as when nothing is said.
+MUST_CHECK enum error_code api_token_life(const json_t *input, const char *name, uint64_t *out, struct error *err);
 
 // The stores' callbacks for one entity and for a slice of them; arg is the api_pending.
 void api_resolved_node(void *arg, const struct error *err, struct str node);
@@ -37,6 +55,10 @@ void api_resolve_runtime(void *ctx, const json_t *arguments, gql_resolved on_res
 void api_resolve_runtimes(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void api_resolve_create_runtime(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void api_resolve_delete_runtime(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void api_resolve_runtime_tokens(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void api_resolve_create_runtime_token(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void api_resolve_rotate_runtime_token(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void api_resolve_revoke_runtime_token(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void api_resolve_report_runtime_errors(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void api_resolve_application(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void api_resolve_applications(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);

@@ -66,7 +66,10 @@ void api_respond_problem(struct api_request *request, int status, const char *co
     struct api_http_response response = {.status = status, .content_type = problem_type, .body = strbuf_str(&body)};
     if (status == 401)
         response.headers[0] = (struct api_http_header){"www-authenticate", STR("Bearer realm=\"culvert\"")};
-    if (status == 503 || status == 429) response.headers[0] = (struct api_http_header){"retry-after", STR("1")};
+    char retry_after[16];
+    snprintf(retry_after, sizeof retry_after, "%u", request->retry_after_s ? request->retry_after_s : 1);
+    if (status == 503 || status == 429)
+        response.headers[0] = (struct api_http_header){"retry-after", str_c(retry_after)};
     respond(request, &response);
     strbuf_finish(&body);
 }
@@ -82,9 +85,13 @@ void api_respond_error(struct api_request *request, const struct error *err)
     int status = (size_t)err->code < known && statuses[err->code] ? statuses[err->code] : 500;
     // What is inside stays inside: a client gets the sentence only where it is about its own input.
     bool theirs = status < 500;
-    if (!theirs)
+    // A 500 is to be found under its traceId; that the database is away need not be said at every request.
+    if (status == 500)
         log_warn("api", "request_failed", log_str("trace_id", request->request_id),
                  log_c("code", error_code_name(err->code)), log_err(err));
+    else if (!theirs)
+        log_limited(LOG_WARN, "api", "request_failed", str_c(error_code_name(err->code)), STR_EMPTY,
+                    log_str("trace_id", request->request_id), log_c("code", error_code_name(err->code)), log_err(err));
     api_respond_problem(request, status, error_code_name(err->code), "%s",
                         theirs          ? err->text
                         : status == 500 ? "an internal error; the log has it under this traceId"

@@ -5,28 +5,30 @@
 #include "base/mem.h"
 #include "base/metrics.h"
 
-enum { ARENA_BYTES_MAX = 96 * 1024 * 1024 };
+enum { ARENA_BYTES_MAX = 96 * 1024 * 1024, LIMITED_RETRY_AFTER_S = 10 };
 
 enum body_kind { NO_BODY, JSON_BODY, EVENTS_BODY };
+
+enum api_caller { ANYBODY = 1 /* needs no credential */, USERS, RUNTIMES, USERS_AND_RUNTIMES };
 
 struct api_route {
     const char *path;
     const char *methods; // "GET, POST": also the Allow header
-    bool open;           // needs no credential
+    enum api_caller callers;
     enum body_kind body;
     void (*handle)(struct api_request *request);
 };
 
 static const struct api_route routes[] = {
-    {"/2.0/api/graphql", "POST", false, JSON_BODY, api_graphql},
-    {"/2.0/api/graphql/schema.graphql", "GET", true, NO_BODY, api_graphql_schema},
-    {"/2.0/api/events", "POST", false, EVENTS_BODY, api_events},
-    {"/2.0/api/events/event-payload", "POST", false, EVENTS_BODY, api_event_payload},
-    {"/2.0/api/events/error", "POST", false, EVENTS_BODY, api_event_source_error},
-    {"/2.0/api/applications", "POST", false, EVENTS_BODY, api_events_draft},
-    {"/2.0/api/resources", "POST", false, EVENTS_BODY, api_events_draft},
-    {"/api/user", "GET", false, NO_BODY, api_user},
-    {"/api/ping", "GET", true, NO_BODY, api_ping},
+    {"/2.0/api/graphql", "POST", USERS_AND_RUNTIMES, JSON_BODY, api_graphql},
+    {"/2.0/api/graphql/schema.graphql", "GET", ANYBODY, NO_BODY, api_graphql_schema},
+    {"/2.0/api/events", "POST", RUNTIMES, EVENTS_BODY, api_events},
+    {"/2.0/api/events/event-payload", "POST", RUNTIMES, EVENTS_BODY, api_event_payload},
+    {"/2.0/api/events/error", "POST", RUNTIMES, EVENTS_BODY, api_event_source_error},
+    {"/2.0/api/applications", "POST", RUNTIMES, EVENTS_BODY, api_events_draft},
+    {"/2.0/api/resources", "POST", RUNTIMES, EVENTS_BODY, api_events_draft},
+    {"/api/user", "GET", USERS, NO_BODY, api_user},
+    {"/api/ping", "GET", ANYBODY, NO_BODY, api_ping},
 };
 
 // The Argo CD fork joins its URL so that a trailing slash may stand behind the path.
@@ -78,6 +80,7 @@ struct api *api_create(const struct api_options *options)
         .loop = options->loop,
         .pg = options->pg,
         .redis = options->redis,
+        .key = options->cache_key,
         .answer_bytes_max = options->cache_answer_bytes_max,
         .slower_than_us = options->cache_slower_than_us,
         .ttl_ms = options->cache_ttl_ms,
@@ -90,13 +93,27 @@ void api_destroy(struct api *api)
 {
     if (!api) return;
     answer_cache_destroy(api->answers);
+    purpose_key_finish(&api->options.cache_key);
     mem_free(api);
+}
+
+// False: the request is answered.
+static bool may_call(struct api_request *request)
+{
+    enum api_caller callers = request->route->callers;
+    bool is_user = request->principal.kind == PRINCIPAL_USER;
+    if (callers == USERS_AND_RUNTIMES || callers == (is_user ? USERS : RUNTIMES)) return true;
+    api_respond_problem(request, 403, "forbidden",
+                        is_user ? "events are taken with a runtime token, which says whose they are"
+                                : "a runtime token belongs to no user");
+    return false;
 }
 
 static void on_authenticated(void *arg, const struct error *err, const struct api_principal *principal)
 {
     struct api_request *request = arg;
     if (err) {
+        if (err->code == ERROR_LIMITED) request->retry_after_s = LIMITED_RETRY_AFTER_S;
         api_respond_error(request, err);
         return;
     }
@@ -104,7 +121,7 @@ static void on_authenticated(void *arg, const struct error *err, const struct ap
     request->authenticated = true;
     const struct api_options *options = &request->api->options;
     if (options->on_call) options->on_call(options->ctx, principal->account_id);
-    request->route->handle(request);
+    if (may_call(request)) request->route->handle(request);
 }
 
 static void not_allowed(struct api_request *request)
@@ -167,8 +184,9 @@ void api_handle(struct api *api, const struct api_http_request *http, api_respon
     request->arg = arg;
     if (!check(request)) return;
     request->body = arena_str(request->arena, http->body);
-    if (request->route->open)
+    if (request->route->callers == ANYBODY)
         request->route->handle(request);
     else
-        api_auth_check(api->options.auth, http->authorization, http->x_access_token, on_authenticated, request);
+        api_auth_check(api->options.auth, http->authorization, http->x_access_token, http->remote, on_authenticated,
+                       request);
 }

@@ -61,3 +61,20 @@ bool http1_has_token(const struct http1_head *head, struct str name, struct str 
     }
     return false;
 }
+
+bool http1_is_known_method(struct str method)
+{
+    // The IANA registry, without PRI, which no request has.
+    // clang-format off
+    static const char *const known[] = {
+        "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "QUERY",
+        "PROPFIND", "PROPPATCH", "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK", "SEARCH", "REPORT", "ACL",
+        "BIND", "UNBIND", "REBIND", "LINK", "UNLINK", "CHECKIN", "CHECKOUT", "UNCHECKOUT",
+        "BASELINE-CONTROL", "LABEL", "MERGE", "MKACTIVITY", "MKCALENDAR", "MKREDIRECTREF",
+        "MKWORKSPACE", "ORDERPATCH", "UPDATE", "UPDATEREDIRECTREF", "VERSION-CONTROL",
+    };
+    // clang-format on
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (str_eq(method, str_c(known[i]))) return true;
+    return false;
+}

@@ -42,10 +42,17 @@ struct http1_head {
 // ERROR_INVALID: 400 and close. Views point into `at`. *out_bytes: the head's length with its empty line.
 MUST_CHECK enum error_code http1_parse_request(const char *at, size_t len, size_t head_bytes_max,
                                                struct http1_head *out, size_t *out_bytes, struct error *err);
+// Whether a head that was incomplete at its first looked_at bytes is to be parsed again now that it has len: its first
+// line or its end came since, or it has reached the limit. Parsing at every read would let a client that sends a few
+// bytes at a time make the server read all of the head for each of them.
+bool http1_head_is_due(const char *at, size_t len, size_t looked_at, size_t head_bytes_max);
 // request_method decides whether a body can follow (HEAD, CONNECT).
 MUST_CHECK enum error_code http1_parse_response(const char *at, size_t len, size_t head_bytes_max,
                                                 struct str request_method, struct http1_head *out, size_t *out_bytes,
                                                 struct error *err);
+// Whether the method is one that HTTP or an extension of it defines (RFC 9110, PATCH, WebDAV and its extensions,
+// QUERY); one that is not is answered 501 (RFC 9110 section 9.1). Methods are case-sensitive.
+bool http1_is_known_method(struct str method);
 // First header of that name, or the empty view.
 struct str http1_find(const struct http1_head *head, struct str name);
 // Is `token` in the comma-separated list of any header of that name (without case)?

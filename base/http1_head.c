@@ -278,6 +278,23 @@ static enum error_code parse_head(const char *at, size_t len, size_t head_bytes_
     return ERROR_NONE;
 }
 
+static bool ends_empty_line(const char *at, size_t newline)
+{
+    if (newline > 0 && at[newline - 1] == '\r') newline--;
+    return newline == 0 || at[newline - 1] == '\n';
+}
+
+bool http1_head_is_due(const char *at, size_t len, size_t looked_at, size_t head_bytes_max)
+{
+    if (len >= (head_bytes_max ? head_bytes_max : HTTP1_HEAD_BYTES_MAX) || looked_at == 0) return true;
+    const char *from = at + looked_at, *newline;
+    while ((newline = memchr(from, '\n', (size_t)(at + len - from)))) {
+        if (ends_empty_line(at, (size_t)(newline - at)) || !memchr(at, '\n', (size_t)(newline - at))) return true;
+        from = newline + 1;
+    }
+    return false;
+}
+
 enum error_code http1_parse_request(const char *at, size_t len, size_t head_bytes_max, struct http1_head *out,
                                     size_t *out_bytes, struct error *err)
 {

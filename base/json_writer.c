@@ -41,6 +41,11 @@ static void write_string(struct strbuf *out, const char *at, size_t len)
     strbuf_add_byte(out, '"');
 }
 
+void json_writer_write_text(struct strbuf *out, struct str text)
+{
+    write_string(out, text.at ? text.at : "", text.len);
+}
+
 static int compare_members(const void *a, const void *b)
 {
     const struct member *x = a, *y = b;

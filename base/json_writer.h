@@ -10,4 +10,7 @@
 // Appends it. Values are no deeper than json_decode let them be (recursion).
 void json_writer_write(struct strbuf *out, const json_t *value, bool sorted);
 
+// Appends a string with its quotes, as the function above writes it; text is UTF-8.
+void json_writer_write_text(struct strbuf *out, struct str text);
+
 #endif

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
+#include "base/id.h"
 #include "base/strbuf.h"
 
 enum { LINE_BYTES_MAX = 16 * 1024, VALUE_BYTES_MAX = 2048 };
@@ -63,6 +65,66 @@ static void write_line(const struct strbuf *line)
         at += (size_t)n;
     }
     pthread_mutex_unlock(&sink_mutex);
+}
+
+// ---- limits --------------------------------------------------------------------------------------------------------
+
+enum { LIMITS = 256, LIMIT_LOOKS = 8 };
+
+struct limit {
+    uint64_t key, line_ms; // when the last line was written; 0: free
+    uint64_t unwritten;    // events since then
+};
+
+static struct limit limits[LIMITS + 1]; // the last one is of all keys that find no place
+static pthread_mutex_t limits_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+uint64_t log_key(const char *event, struct str a, struct str b)
+{
+    static atomic_uint_fast64_t seed;
+    uint64_t begin = atomic_load_explicit(&seed, memory_order_relaxed);
+    // Peers choose the texts: they shall not know which keys meet.
+    if (begin == 0) {
+        uint64_t fresh = id_random_u64() | 1;
+        begin = atomic_compare_exchange_strong(&seed, &begin, fresh) ? fresh : begin;
+    }
+    return hash_end(hash_part(hash_part(hash_part(begin, str_c(event)), a), b)) | 1;
+}
+
+// The key's own place, or one whose interval is over and that stands for nothing unwritten, or the shared one.
+static struct limit *find_limit(uint64_t key, uint64_t now_ms)
+{
+    struct limit *free_one = NULL;
+    for (size_t i = 0; i < LIMIT_LOOKS; i++) {
+        struct limit *limit = &limits[(key + i) % LIMITS];
+        if (limit->key == key) return limit;
+        bool over = limit->key == 0 || now_ms - limit->line_ms >= 2 * (uint64_t)LOG_LIMIT_MS;
+        if (over && !free_one) free_one = limit;
+    }
+    if (!free_one) return &limits[LIMITS];
+    *free_one = (struct limit){.key = key};
+    return free_one;
+}
+
+bool log_limit_take(uint64_t key, uint64_t now_ms, uint64_t *out_count)
+{
+    pthread_mutex_lock(&limits_mutex);
+    struct limit *limit = find_limit(key, now_ms);
+    bool may = limit->line_ms == 0 || now_ms - limit->line_ms >= LOG_LIMIT_MS;
+    if (may) {
+        *out_count = limit->unwritten + 1;
+        limit->unwritten = 0;
+        limit->line_ms = now_ms ? now_ms : 1;
+    } else {
+        limit->unwritten++;
+    }
+    pthread_mutex_unlock(&limits_mutex);
+    return may;
+}
+
+bool log_limit_take_now(uint64_t key, uint64_t *out_count)
+{
+    return log_limit_take(key, clock_mono_ms(), out_count);
 }
 
 void log_write(enum log_level level, const char *component, const char *event, const struct log_field *fields)

@@ -1,5 +1,7 @@
 #include "base/parse.h"
 
+#include <arpa/inet.h>
+#include <stdio.h>
 #include <string.h>
 
 enum error_code parse_u64(struct str s, uint64_t min, uint64_t max, uint64_t *out, struct error *err)
@@ -250,4 +252,17 @@ size_t format_base64(const uint8_t *at, size_t len, char *out)
 size_t format_base64url(const uint8_t *at, size_t len, char *out)
 {
     return encode_base64(at, len, out, true);
+}
+
+bool parse_is_loopback(struct str host)
+{
+    char text[INET6_ADDRSTRLEN];
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (str_eq(host, STR("localhost"))) return true;
+    if (host.len >= sizeof text) return false;
+    snprintf(text, sizeof text, "%.*s", STR_ARG(host));
+    if (strlen(text) != host.len) return false;
+    if (inet_pton(AF_INET, text, &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
+    return inet_pton(AF_INET6, text, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }

@@ -19,6 +19,8 @@ MUST_CHECK enum error_code parse_bytes(struct str s, uint64_t *out, struct error
 MUST_CHECK enum error_code parse_duration_ms(struct str s, uint64_t *out, struct error *err);
 // "host:port", "[v6]:port", ":port" -> host (view into s, without brackets, may be empty) and port
 MUST_CHECK enum error_code parse_address(struct str s, struct str *out_host, uint16_t *out_port, struct error *err);
+// "localhost" or an address of the loopback (127.0.0.0/8, ::1), nothing that only looks like one.
+bool parse_is_loopback(struct str host);
 
 // Hex: out has len/2 bytes. Base64: standard alphabet, padding required; out_cap >= 3/4 of len.
 MUST_CHECK enum error_code parse_hex(struct str s, uint8_t *out, size_t out_len, struct error *err);

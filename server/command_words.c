@@ -5,7 +5,8 @@
 
 static bool is_switch(const char *word)
 {
-    return strcmp(word, "--admin") == 0 || strcmp(word, "--if-absent") == 0 || strcmp(word, "--json") == 0;
+    return strcmp(word, "--admin") == 0 || strcmp(word, "--if-absent") == 0 || strcmp(word, "--json") == 0 ||
+           strcmp(word, "--recount") == 0;
 }
 
 bool command_words_sort(int argc, const char **argv, struct command_words *out)

@@ -1,5 +1,6 @@
 // culvertd: the platform's process. Settings first, then either a command or the server until it is told to end.
 #include <openssl/crypto.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -108,6 +109,9 @@ static enum error_code load(struct arguments *arguments, struct server_config *c
                                        arguments->settings, config, problems, words, &word_count);
     for (int i = 0; i < word_count; i++)
         strbuf_addf(problems, "%s: is neither a setting nor a command\n", words[i]);
+    if (problems->at &&
+        (strstr(problems->at, "database.migrate_url") || strstr(problems->at, "CULVERT_DATABASE_MIGRATE_URL")))
+        strbuf_add_c(problems, "database.migrate_url: " SERVER_CONFIG_NO_OWNER "\n");
     return word_count ? ERROR_INVALID : code;
 }
 
@@ -198,6 +202,9 @@ static int run(struct process *process)
     if (arguments->help) return print_help();
     if (arguments->version) return puts("culvertd " CULVERT_VERSION) < 0;
     if (arguments->example) return print_table(config_print_example), EXIT_DONE;
+    int status;
+    if (arguments->command && commands_run_without_settings(arguments->command_count, arguments->command, &status))
+        return status;
     if (!load_or_say_why(process)) return EXIT_USAGE;
     enum log_level level;
     if (log_parse_level(str_c(process->config->log_level), &level, NULL) == ERROR_NONE) log_set_level(level);
@@ -212,6 +219,7 @@ int main(int argc, char **argv)
 #ifndef __SANITIZE_ADDRESS__   // whose leak check has to read its own process
     prctl(PR_SET_DUMPABLE, 0); // tokens pass through this memory
 #endif
+    signal(SIGPIPE, SIG_IGN); // a peer that went away is seen by who writes to it, in commands, too
     json_region_install();
     struct process process = {.config = mem_zalloc(sizeof *process.config)};
     int status = read_arguments(argc, argv, &process.arguments);

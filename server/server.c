@@ -15,6 +15,7 @@
 #include "server/worker.h"
 #include "server/worker_peers.h"
 #include "storage/manifest_known.h"
+#include "tunnel/wire/redaction.h"
 
 enum {
     TOKENS_REFRESH_MS = 1000,
@@ -35,7 +36,14 @@ static enum error_code authenticate(void *ctx, struct tunnel_node *node, const s
 {
     (void)node;
     struct server *server = ctx;
-    return runtime_tokens_authenticate(server->tokens, credential, out, err);
+    struct error limit;
+    struct str remote = str_c(credential->remote);
+    enum error_code code = runtime_tokens_authenticate(server->tokens, credential, out, err);
+    if (code != ERROR_UNAUTHENTICATED) return code;
+    if (failed_sign_ins_check(server->failed_sign_ins, remote, NULL, &limit) != ERROR_NONE)
+        return error_set(err, ERROR_LIMITED, "%s", limit.text);
+    failed_sign_ins_note(server->failed_sign_ins, remote, STR_EMPTY);
+    return code;
 }
 
 static void on_session_opening(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session)
@@ -73,11 +81,23 @@ static bool on_report(void *ctx, struct tunnel_node *node, const struct tunnel_s
     return intake_take_tunnel(worker_of(ctx, node)->intake, session, report);
 }
 
-static void on_token_revoked(void *ctx, const struct tunnel_identity *identity)
+static void on_token_ended(void *ctx, const struct tunnel_identity *identity, const char *reason)
 {
     struct server *server = ctx;
-    tunnel_broker_revoke(server->broker, identity->account_id, identity->runtime, identity->token_id,
-                         "the runtime token was revoked");
+    tunnel_broker_revoke(server->broker, identity->account_id, identity->runtime, identity->token_id, reason);
+}
+
+static void on_session_in_use(void *arg, const struct tunnel_session_info *session)
+{
+    struct server *server = arg;
+    runtime_tokens_note_use(server->tokens, session->identity.token_id);
+}
+
+// An agent says its token once and may stay for months.
+static void on_collect_uses(void *ctx)
+{
+    struct server *server = ctx;
+    tunnel_broker_each_session(server->broker, on_session_in_use, server);
 }
 
 // Agents that came back before their tokens were read would all be told to come again. A database that is away is not
@@ -154,8 +174,14 @@ static enum error_code create_rabbitmq(struct server *server, struct error *err)
     char *url;
     enum error_code code = server_config_secret(config->rabbitmq_url, &url, err);
     if (code != ERROR_NONE) return code;
+    struct purpose_key key;
+    deployment_key_derive(server->deployment_key, "bus messages", &key);
     server->rabbitmq = rabbitmq_create(
         &(struct rabbitmq_options){
+            .key = key,
+            .allow_plaintext = config->rabbitmq_allow_plaintext,
+            .accept_unsigned = config->rabbitmq_accept_unsigned,
+            .message_age_max_ms = (uint64_t)config->rabbitmq_message_age_max_ms,
             .replica = config->node_name,
             .url = url,
             .password_file = config->rabbitmq_password_file,
@@ -178,16 +204,38 @@ static enum error_code create_rabbitmq(struct server *server, struct error *err)
         },
         err);
     mem_free_secret(url, strlen(url));
+    purpose_key_finish(&key);
+    if (server->rabbitmq && config->rabbitmq_accept_unsigned)
+        log_warn("server", "unsigned_messages_accepted", log_c("setting", "rabbitmq.accept_unsigned"));
     return server->rabbitmq ? ERROR_NONE : err->code;
 }
 
 // ---- start ---------------------------------------------------------------------------------------------------------
 
+// All replicas make the same digests, also after a restart: their key comes from the one that they share.
+static enum error_code load_redaction(struct server *server, struct error *err)
+{
+    const struct server_config *config = server->config;
+    const struct redaction_options options = {.open_paths = str_c(config->reports_open_paths),
+                                              .open_labels = str_c(config->reports_open_labels),
+                                              .open_annotations = str_c(config->reports_open_annotations)};
+    struct purpose_key key;
+    deployment_key_derive(server->deployment_key, "digests of reports over HTTP", &key);
+    enum error_code code = redaction_create(key.bytes[0], &options, &server->redaction, err);
+    purpose_key_finish(&key);
+    return code;
+}
+
 static enum error_code load_secrets(struct server *server, struct error *err)
 {
-    enum error_code code = server_config_secret(server->config->database_url, &server->database_conninfo, err);
+    const struct server_config *config = server->config;
+    enum error_code code =
+        deployment_key_load(config->security_deployment_key_file, config->security_deployment_key_previous_file,
+                            &server->deployment_key, err);
+    if (code == ERROR_NONE) code = load_redaction(server, err);
+    if (code == ERROR_NONE) code = server_config_secret(config->database_url, &server->database_conninfo, err);
     if (code != ERROR_NONE) return code;
-    return server_config_secret(server->config->redis_url, &server->redis_url, err);
+    return server_config_secret(config->redis_url, &server->redis_url, err);
 }
 
 static enum error_code load_tls(const struct server_config *config, struct tls_context **out_api,
@@ -215,11 +263,12 @@ static enum error_code load_peer_tls(const struct server_config *config, struct 
                          err);
 }
 
-// A database that can be reached must be fit: durable, and at our version. One that is away is waited for: readiness
+// A database that can be reached must be fit: durable, at our version, and our login without privileges that the
+// server does not need. One that is away is waited for: readiness
 // stays false until it is there, and each new connection is checked again.
 static enum error_code check_database(struct server *server, struct error *err)
 {
-    enum error_code code = pg_durability_check(server->database_conninfo, err);
+    enum error_code code = pg_server_check(server->database_conninfo, true, err);
     if (code == ERROR_NONE) code = migrations_check(server->database_conninfo, err);
     if (code != ERROR_UNAVAILABLE) return code;
     log_warn("server", "database_away_at_start", log_err(err));
@@ -256,11 +305,22 @@ static enum error_code start(struct server *server, struct error *err)
     if (code == ERROR_NONE) code = check_addresses(server->config, err);
     if (code == ERROR_NONE) code = check_database(server, err);
     if (code != ERROR_NONE) return code;
+    server->failed_sign_ins = failed_sign_ins_create(&(struct failed_sign_ins_options){
+        .per_address = (unsigned)server->config->authentication_failures_per_address,
+        .per_key = (unsigned)server->config->authentication_failures_per_key,
+        .is_proxy = is_proxy,
+        .ctx = server,
+    });
     server->tokens = runtime_tokens_create(&(struct runtime_tokens_options){
         .refresh_ms = TOKENS_REFRESH_MS,
-        .on_revoked = on_token_revoked,
+        .used_interval_ms = (uint64_t)server->config->runtime_tokens_used_interval_ms,
+        .sessions_per_minute = (unsigned)server->config->runtime_tokens_sessions_per_minute,
+        .on_ended = on_token_ended,
+        .on_collect_uses = on_collect_uses,
         .ctx = server,
-        .tokens_since = runtime_store_tokens_since,
+        .expects_sealed = true,
+        .tokens_changed = runtime_token_store_changed,
+        .note_use = runtime_token_store_note_use,
     });
     server->schema = gql_schema_create(str_of(api_schema_sdl, api_schema_sdl_bytes), err);
     if (!server->schema) return err->code;
@@ -319,6 +379,7 @@ void server_destroy(struct server *server)
     tunnel_broker_destroy(server->broker);
     gql_schema_destroy(server->schema);
     runtime_tokens_destroy(server->tokens);
+    failed_sign_ins_destroy(server->failed_sign_ins);
     tls_context_destroy(server->api_tls);
     tls_context_destroy(server->ingress_tls);
     peer_tls_finish(&server->peer_tls);
@@ -327,6 +388,8 @@ void server_destroy(struct server *server)
     census_destroy(server->ingress_accounts);
     free_secret(server->database_conninfo);
     free_secret(server->redis_url);
+    redaction_destroy(server->redaction);
+    deployment_key_destroy(server->deployment_key);
     mem_free(server);
 }
 

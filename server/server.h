@@ -7,9 +7,11 @@
 
 #include "api/graphql/schema.h"
 #include "base/census.h"
+#include "base/deployment_key.h"
 #include "base/error.h"
 #include "base/quota.h"
 #include "server/config.h"
+#include "server/failed_sign_ins.h"
 #include "server/ingress/ingress_proxies.h"
 #include "server/peer/peer_tls.h"
 #include "server/runtime_tokens.h"
@@ -20,17 +22,21 @@ enum { SERVER_WORKERS_MAX = 16 };
 
 struct manifest_known;
 struct rabbitmq;
+struct redaction;
 struct worker;
 
 struct server {
     const struct server_config *config;
-    char *database_conninfo; // secrets resolved
+    struct deployment_key *deployment_key; // see base/deployment_key.h; workers derive from it
+    struct redaction *redaction;           // of objects that come over HTTP
+    char *database_conninfo;               // secrets resolved
     char *redis_url;
     struct rabbitmq *rabbitmq;        // NULL: the bus is local
     struct manifest_known *manifests; // which of them PostgreSQL has; all loops ask and tell
     _Atomic uint64_t database_losses; // of connections, of all loops
     struct gql_schema *schema;
     struct runtime_tokens *tokens;
+    struct failed_sign_ins *failed_sign_ins;
     uint64_t started_ms;
     struct tunnel_broker *broker;
     struct quota api_connections, ingress_connections; // of all loops together

@@ -8,19 +8,22 @@
 #include "storage/cloud_event_store.h"
 #include "storage/deployment_store.h"
 #include "storage/report_store.h"
+#include "storage/runtime_token_store.h"
+#include "storage/storage_usage_store.h"
 
 // A step is one short transaction. Deployments are looked at again soon after they were made, the rest in rounds.
 enum {
     STEP_ROWS = 5000,
     MANIFEST_ROWS = 20000,
     SETTLE_ROWS = 100,
+    FOLD_ROWS = 10000,
     NEXT_STEP_MS = 200,
     SETTLE_MS = 15000,
     FAILURES_MAX = 16
 };
 
 // Of a round, each as often as there is something left to do in it.
-enum sweeper_step { STEP_NONE, STEP_HISTORY, STEP_TOMBSTONES, STEP_MANIFESTS };
+enum sweeper_step { STEP_NONE, STEP_HISTORY, STEP_TOKENS, STEP_TOMBSTONES, STEP_MANIFESTS };
 
 struct sweeper {
     struct sweeper_options options;
@@ -98,13 +101,22 @@ static void on_tombstones(void *arg, const struct error *err, uint64_t count)
     step_later(sweeper);
 }
 
+static void on_tokens(void *arg, const struct error *err, uint64_t count)
+{
+    struct sweeper *sweeper = arg;
+    if (!goes_on(sweeper, err, "runtime_tokens")) return;
+    metric_add(sweeper->removed, count);
+    if (err || count < STEP_ROWS) sweeper->step = STEP_TOMBSTONES;
+    step_later(sweeper);
+}
+
 static void on_history(void *arg, const struct error *err, uint64_t count)
 {
     struct sweeper *sweeper = arg;
     const char *kind = deployment_store_kinds[sweeper->kind];
     if (!goes_on(sweeper, err, kind)) return;
     if (strcmp(kind, "kept_deployments") != 0) metric_add(metric_with(sweeper->history, kind), count);
-    if ((err || count < STEP_ROWS) && !deployment_store_kinds[++sweeper->kind]) sweeper->step = STEP_TOMBSTONES;
+    if ((err || count < STEP_ROWS) && !deployment_store_kinds[++sweeper->kind]) sweeper->step = STEP_TOKENS;
     step_later(sweeper);
 }
 
@@ -126,16 +138,27 @@ static void on_partitions(void *arg, const struct error *err, uint64_t count)
     deployment_store_partitions(sweeper->options.pg, on_months, sweeper);
 }
 
-static void on_settled(void *arg, const struct error *err, uint64_t count)
+static void on_folded(void *arg, const struct error *err, uint64_t count)
 {
     struct sweeper *sweeper = arg;
-    if (!goes_on(sweeper, err, "settle")) return;
-    if (!err) metric_add(sweeper->settled, count);
+    if (!goes_on(sweeper, err, "usage")) return;
+    if (!err && count >= FOLD_ROWS) {
+        step_later(sweeper);
+        return;
+    }
     if (sweeper->due_in_ms > 0) {
         wait(sweeper, false);
         return;
     }
     cloud_event_store_partitions(sweeper->options.pg, sweeper->options.events_keep_days, on_partitions, sweeper);
+}
+
+static void on_settled(void *arg, const struct error *err, uint64_t count)
+{
+    struct sweeper *sweeper = arg;
+    if (!goes_on(sweeper, err, "settle")) return;
+    if (!err) metric_add(sweeper->settled, count);
+    storage_usage_store_fold(sweeper->options.pg, FOLD_ROWS, on_folded, sweeper);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -149,6 +172,7 @@ static void on_timer(uv_timer_t *timer)
         deployment_store_sweep(pg, deployment_store_kinds[sweeper->kind], sweeper->options.history_keep_days, STEP_ROWS,
                                on_history, sweeper);
         break;
+    case STEP_TOKENS: runtime_token_store_sweep(pg, STEP_ROWS, on_tokens, sweeper); break;
     case STEP_TOMBSTONES: report_store_sweep_tombstones(pg, STEP_ROWS, on_tombstones, sweeper); break;
     case STEP_MANIFESTS: report_store_sweep(pg, MANIFEST_ROWS, &sweeper->place, on_swept, sweeper); break;
     case STEP_NONE: deployment_store_settle(pg, SETTLE_ROWS, on_settled, sweeper); break;

@@ -61,6 +61,10 @@ static enum error_code run(struct report *report, const struct server_config *co
                                  &(struct redis_options){
                                      .url = url,
                                      .password_file = config->redis_password_file,
+                                     .allow_plaintext = config->redis_allow_plaintext,
+                                     .ca_file = config->redis_tls_ca_file,
+                                     .certificate_file = config->redis_tls_certificate_file,
+                                     .key_file = config->redis_tls_key_file,
                                      .timeout_ms = (uint64_t)config->redis_timeout_ms,
                                      .pending_max = PENDING_MAX,
                                  },

@@ -1,6 +1,7 @@
 #include "server/worker.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "api/api.h"
 #include "base/log.h"
@@ -19,6 +20,7 @@
 
 enum {
     REDIS_PENDING_MAX = 4096,
+    REFUSED_TTL_MS = 5000,
     ANSWER_BYTES_MAX = 64 * 1024 * 1024,
     GRAPHQL_ALIASES_MAX = 30,
     GRAPHQL_DIRECTIVES_MAX = 50,
@@ -59,6 +61,10 @@ static const struct admin_check checks[] = {
 static enum error_code open_storage(struct worker *worker, struct error *err)
 {
     const struct server_config *config = worker->server->config;
+    struct purpose_key column_key;
+    deployment_key_derive(worker->server->deployment_key, SERVER_COLUMN_KEY, &column_key);
+    char settings[SERVER_STORAGE_SETTINGS_BYTES];
+    server_config_storage_settings(config, settings);
     worker->pg =
         pg_create(worker->loop, &(struct pg_options){
                                     .conninfo = worker->server->database_conninfo,
@@ -66,12 +72,20 @@ static enum error_code open_storage(struct worker *worker, struct error *err)
                                     .queue_max = (size_t)config->database_queue_max,
                                     .statement_timeout_ms = (uint64_t)config->database_statement_timeout_ms,
                                     .slow_statement_timeout_ms = (uint64_t)config->database_slow_statement_timeout_ms,
+                                    .checks_login = true,
+                                    .column_key = &column_key,
+                                    .settings = settings,
                                     .losses = &worker->server->database_losses,
                                 });
+    purpose_key_finish(&column_key);
     worker->redis = redis_create(worker->loop,
                                  &(struct redis_options){
                                      .url = worker->server->redis_url,
                                      .password_file = config->redis_password_file,
+                                     .allow_plaintext = config->redis_allow_plaintext,
+                                     .ca_file = config->redis_tls_ca_file,
+                                     .certificate_file = config->redis_tls_certificate_file,
+                                     .key_file = config->redis_tls_key_file,
                                      .timeout_ms = (uint64_t)config->redis_timeout_ms,
                                      .pending_max = REDIS_PENDING_MAX,
                                  },
@@ -97,19 +111,60 @@ static void on_tokens_changed(void *ctx)
     runtime_tokens_refresh(worker->server->tokens);
 }
 
+static enum error_code find_runtime_token(void *ctx, const struct token *token, struct api_principal *out,
+                                          struct error *err)
+{
+    struct worker *worker = ctx;
+    struct runtime_tokens_found found;
+    enum error_code code = runtime_tokens_find(worker->server->tokens, token, &found, err);
+    if (code != ERROR_NONE) return code;
+    const struct tunnel_identity *identity = &found.identity;
+    code = api_principal_from(&(struct principal){.kind = PRINCIPAL_RUNTIME,
+                                                  .account_id = str_c(identity->account_id),
+                                                  .account_name = str_c(found.account_name),
+                                                  .runtime = str_c(identity->runtime),
+                                                  .runtime_id = str_c(identity->runtime_id),
+                                                  .token_id = str_c(identity->token_id)},
+                              out, err);
+    explicit_bzero(&found, sizeof found);
+    return code;
+}
+
+static enum error_code check_failures(void *ctx, struct str remote, const struct token *token, struct error *err)
+{
+    struct worker *worker = ctx;
+    return failed_sign_ins_check(worker->server->failed_sign_ins, remote, token, err);
+}
+
+static void note_success(void *ctx, const struct token *token)
+{
+    struct worker *worker = ctx;
+    failed_sign_ins_note_good(worker->server->failed_sign_ins, token);
+}
+
+static void note_failure(void *ctx, struct str remote, struct str key_id)
+{
+    struct worker *worker = ctx;
+    failed_sign_ins_note(worker->server->failed_sign_ins, remote, key_id);
+}
+
 // Who carries which runtime's calls, and the hop to other replicas.
 static void open_sessions(struct worker *worker)
 {
     const struct server_config *config = worker->server->config;
+    struct purpose_key key;
+    deployment_key_derive(worker->server->deployment_key, "redis directory", &key);
     worker->registry = registry_create(&(struct registry_options){
         .pg = worker->pg,
         .redis = worker->redis,
+        .key = key,
         .broker = worker->server->broker,
         .replica = config->node_name,
         .address = config->peer_address,
         .supersedes = loop_index(worker->loop) == 0,
         .entries_max = (size_t)config->registry_entries_max,
     });
+    purpose_key_finish(&key);
     worker->peers = worker_peers_create(worker);
     worker->sessions = sessions_create(worker->loop, &(struct sessions_options){
                                                          .pg = worker->pg,
@@ -128,30 +183,39 @@ static void open_intake(struct worker *worker)
 {
     const struct server_config *config = worker->server->config;
     int64_t transactions = config->reports_transactions ? config->reports_transactions : config->database_connections;
-    worker->intake = intake_create(worker->loop, &(struct intake_options){
-                                                     .pg = worker->pg,
-                                                     .redis = worker->redis,
-                                                     .traffic = worker->traffic,
-                                                     .rabbitmq = worker->server->rabbitmq,
-                                                     .known = worker->server->manifests,
-                                                     .batch_count = (uint64_t)config->reports_batch_count,
-                                                     .batch_bytes = (uint64_t)config->reports_batch_bytes,
-                                                     .batch_delay_ms = (uint64_t)config->reports_batch_delay_ms,
-                                                     .queue_bytes_max = (uint64_t)config->reports_queue_bytes_max,
-                                                     .transactions_max = (uint64_t)transactions,
-                                                     .account_share = (uint64_t)config->reports_account_share,
-                                                     .runtime_share = (uint64_t)config->reports_runtime_share,
-                                                     .noise_burst = (uint64_t)config->reports_noise_burst,
-                                                     .noise_interval_ms = (uint64_t)config->reports_noise_interval_ms,
-                                                 });
+    worker->intake =
+        intake_create(worker->loop, &(struct intake_options){
+                                        .pg = worker->pg,
+                                        .redis = worker->redis,
+                                        .traffic = worker->traffic,
+                                        .rabbitmq = worker->server->rabbitmq,
+                                        .known = worker->server->manifests,
+                                        .batch_count = (uint64_t)config->reports_batch_count,
+                                        .batch_bytes = (uint64_t)config->reports_batch_bytes,
+                                        .batch_delay_ms = (uint64_t)config->reports_batch_delay_ms,
+                                        .queue_bytes_max = (uint64_t)config->reports_queue_bytes_max,
+                                        .transactions_max = (uint64_t)transactions,
+                                        .account_share = (uint64_t)config->reports_account_share,
+                                        .runtime_share = (uint64_t)config->reports_runtime_share,
+                                        .unpacked_per_second = (uint64_t)config->reports_unpacked_per_second,
+                                        .noise_burst = (uint64_t)config->reports_noise_burst,
+                                        .noise_interval_ms = (uint64_t)config->reports_noise_interval_ms,
+                                    });
 }
 
 static void open_api(struct worker *worker)
 {
     const struct server_config *config = worker->server->config;
-    worker->auth = api_auth_create(worker->pg, NULL);
+    worker->auth = api_auth_create(worker->pg, &(struct api_auth_options){.find_runtime_token = find_runtime_token,
+                                                                          .check_failures = check_failures,
+                                                                          .note_failure = note_failure,
+                                                                          .note_success = note_success,
+                                                                          .ctx = worker,
+                                                                          .refused_ttl_ms = REFUSED_TTL_MS});
     worker->grants = grants_create(
         worker->loop, &(struct grants_options){.pg = worker->pg, .grace_ms = (uint64_t)config->credentials_grace_ms});
+    struct purpose_key key;
+    deployment_key_derive(worker->server->deployment_key, "redis answers", &key);
     worker->api_core = api_create(&(struct api_options){
         .loop = worker->loop,
         .pg = worker->pg,
@@ -166,15 +230,20 @@ static void open_api(struct worker *worker)
         .body_bytes_max = (size_t)config->api_body_bytes_max,
         .events_bytes_max = (size_t)config->api_events_bytes_max,
         .answer_bytes_max = ANSWER_BYTES_MAX,
+        .cache_key = key,
         .cache_answer_bytes_max = (size_t)config->cache_answer_bytes_max,
         .cache_slower_than_us = (uint64_t)config->cache_slower_than_ms * 1000,
         .cache_ttl_ms = (uint64_t)config->cache_ttl_ms,
         .cache_patience_ms = (uint64_t)config->cache_patience_ms,
+        .redaction = worker->server->redaction,
         .submit_reports = submit_reports,
         .on_call = on_call,
         .on_tokens_changed = on_tokens_changed,
+        .runtime_tokens_valid_max = (unsigned)config->runtime_tokens_valid_max,
+        .rotation_grace_ms = (uint64_t)config->runtime_tokens_rotation_grace_ms,
         .ctx = worker,
     });
+    purpose_key_finish(&key);
 }
 
 // What one loop does for all.

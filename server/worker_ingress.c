@@ -30,13 +30,14 @@ static void on_checked(void *arg, const struct error *err, const struct api_prin
     mem_free(question);
 }
 
-static void authenticate(void *ctx, unsigned loop_index, struct str token, ingress_authenticated done, void *arg)
+static void authenticate(void *ctx, unsigned loop_index, struct str token, struct str remote,
+                         ingress_authenticated done, void *arg)
 {
     (void)loop_index;
     struct worker *worker = ctx;
     struct question *question = mem_alloc(sizeof *question);
     *question = (struct question){.done = done, .arg = arg};
-    api_auth_check(worker->auth, token, STR_EMPTY, on_checked, question);
+    api_auth_check(worker->auth, token, STR_EMPTY, remote, on_checked, question);
 }
 
 // ---- connections that go to another loop ---------------------------------------------------------------------------
@@ -107,6 +108,7 @@ struct ingress *worker_ingress_create(struct worker *worker, struct error *err)
                               .http2_streams_max = (unsigned)config->ingress_http2_streams_max,
                               .buffered_bytes_max = (size_t)config->ingress_buffered_bytes_max,
                               .head_bytes_max = (size_t)config->head_bytes_max,
+                              .hsts_max_age_ms = (uint64_t)config->tls_hsts_max_age_ms,
                               .head_timeout_ms = (uint64_t)config->ingress_head_timeout_ms,
                               .idle_timeout_ms = (uint64_t)config->ingress_idle_timeout_ms,
                               .stall_timeout_ms = (uint64_t)config->ingress_stall_timeout_ms,

@@ -9,7 +9,10 @@ struct annotation {
     struct str entity_type, entity_id, type, key; // none empty
     struct str classic_id;                        // may be empty
     struct str value;                             // JSON
+    struct str runtime;                           // whose token writes; empty for a user
 };
+
+// count 0: a runtime's token, and others were the first to write this.
 
 void annotation_store_put(struct pg *pg, const char *account_id, const struct annotation *annotation,
                           store_count_done on_done, void *arg);

@@ -10,13 +10,28 @@ json_build_object(
     'lastUpdated', to_char(a.received_at, :{rfc3339}), 'created', to_char(a.application_created_at, :{rfc3339}),
     'uid', a.uid, 'favorite', false, 'revision', NULL)
 
+-- Revisions alone: what reporters told of their commits is with the releases.
+-- fragment: application_sync_revisions
+(SELECT json_agg(:{application_revision} ORDER BY v.place)
+   FROM jsonb_array_elements_text(CASE WHEN a.sync_revisions <> '[]' THEN a.sync_revisions
+                                       WHEN a.sync_revision <> '' THEN jsonb_build_array(a.sync_revision) END)
+        WITH ORDINALITY AS v (revision, place))
+
+-- fragment: application_change_revisions
+(SELECT json_agg(:{application_revision} ORDER BY v.place)
+   FROM jsonb_array_elements_text(a.change_revisions) WITH ORDINALITY AS v (revision, place))
+
+-- fragment: application_revision
+json_build_object('revision', v.revision, 'author', NULL, 'message', NULL, 'date', NULL, 'avatar', NULL, 'url', NULL)
+
 -- fragment: application_status
 json_build_object(
     'syncStatus', a.sync_status, 'syncStartedAt', to_char(a.operation_started_at, :{rfc3339}),
     'syncFinishedAt', to_char(a.operation_finished_at, :{rfc3339}), 'healthStatus', a.health_status,
     'healthMessage', a.health_message, 'revision', coalesce(a.sync_revision, ''), 'version', '',
     'commitAuthor', a.commit_author, 'commitAvatar', NULL, 'commitUrl', NULL, 'commitMessage', a.commit_message,
-    'commitDate', a.commit_date, 'syncRevisions', NULL, 'changeRevisions', NULL, 'historyId', a.history_id,
+    'commitDate', a.commit_date, 'syncRevisions', :{application_sync_revisions},
+    'changeRevisions', :{application_change_revisions}, 'historyId', a.history_id,
     'minHistoryId', a.history_id_min)
 
 -- fragment: application_operation
@@ -26,7 +41,8 @@ CASE WHEN a.operation_started_at IS NOT NULL AND a.operation_phase IS NOT NULL T
     'phase', a.operation_phase, 'type', 'SYNC', 'retryCount', a.operation_retry_count,
     'operation', coalesce(a.operation, '{}'),
     'syncResult', json_build_object(
-        'revision', coalesce(a.operation_revision, ''), 'revisions', NULL, 'resources', NULL,
+        'revision', coalesce(a.operation_revision, ''), 'revisions', a.operation_revisions,
+        'resources', jsonb_path_query_array(a.operation_resources, '$[0 to 49]'),
         'source', a.sources -> 0, 'sources', CASE WHEN a.is_multi_source THEN a.sources END)) END
 
 -- fragment: application_source
@@ -43,9 +59,11 @@ jsonb_build_object(
     'metadata', :{application_metadata}, 'errors', a.errors || a.source_errors, 'referencedBy', '[]'::json,
     'references', '[]'::json, 'appsRelations', NULL, 'readPermission', true, 'version', NULL, 'latest', true,
     'source', :{application_source}, 'syncStatus', a.sync_status, 'healthStatus', a.health_status,
-    'healthMessage', a.health_message, 'projects', CASE WHEN a.project IS NULL THEN '[]'::jsonb
+    'healthMessage', a.health_message,
+    'healthSource', CASE WHEN a.health_status IS NOT NULL THEN 'ARGOCD_STATUS' END, 'projects', CASE WHEN a.project IS NULL THEN '[]'::jsonb
                                                         ELSE jsonb_build_array(a.project) END,
-    'updatedAt', to_char(a.received_at, :{rfc3339}), 'path', a.path, 'repoURL', a.repo_url, 'size', NULL,
+    'updatedAt', to_char(a.received_at, :{rfc3339}), 'path', a.path, 'repoURL', a.repo_url, 'size', a.manifest_bytes,
+    'applicationSet', a.application_set, 'syncing', coalesce(a.operation_phase = 'Running', false),
     'revision', a.sync_revision, 'status', :{application_status}, 'favorites', '[]'::json,
     'destination', json_build_object('name', a.destination_name, 'server', a.destination_server,
                                      'namespace', a.destination_namespace),
@@ -66,7 +84,7 @@ a.account_id = $1 AND NOT a.is_deleted
    AND ($9::jsonb = '[]' OR $9::jsonb ? a.runtime)
    AND ($10::jsonb = '[]' OR $10::jsonb ? a.name)
    AND ($11 = '' OR strpos(lower(a.name), lower($11)) > 0)
-   AND ($12::jsonb = '[]' OR $12::jsonb ? a.sync_status)
+   AND ($12::jsonb = '[]' OR $12::jsonb ? a.sync_status OR ($12::jsonb ? 'SYNCING' AND a.operation_phase = 'Running'))
    AND ($13::jsonb = '[]' OR $13::jsonb ? coalesce(a.health_status, 'UNKNOWN'))
    AND ($14::jsonb = '[]' OR $14::jsonb ? a.namespace OR $14::jsonb ? coalesce(a.destination_namespace, ''))
    AND ($15::jsonb = '[]' OR $15::jsonb ? coalesce(a.destination_server, a.destination_name, ''))

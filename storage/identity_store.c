@@ -9,6 +9,7 @@
 #include "base/token.h"
 #include "culvert_statements.h"
 #include "storage/store_call.h"
+#include "storage/token_seal.h"
 
 struct authenticate_call {
     struct pg *pg;
@@ -63,6 +64,17 @@ static void fill_principal(struct principal *out, const struct pg_rows *rows)
     };
 }
 
+// Of a runtime token encrypted, of an API key as it is.
+static bool read_secret(struct pg *pg, const struct pg_rows *rows, uint8_t out[ID_SHA256_BYTES])
+{
+    struct str hex = pg_rows_get(rows, 0, LOOKUP_SECRET);
+    struct token_place place = {pg_rows_get(rows, 0, LOOKUP_ACCOUNT_ID), pg_rows_get(rows, 0, LOOKUP_RUNTIME),
+                                pg_rows_get(rows, 0, LOOKUP_TOKEN_ID)};
+    if (!str_eq(pg_rows_get(rows, 0, LOOKUP_KIND), STR("runtime")))
+        return parse_hex(hex, out, ID_SHA256_BYTES, NULL) == ERROR_NONE;
+    return token_unseal(pg_column_key(pg), &place, hex, out, NULL);
+}
+
 static void on_lookup(void *arg, const struct error *err, const struct pg_rows *results, size_t count)
 {
     (void)count;
@@ -72,8 +84,7 @@ static void on_lookup(void *arg, const struct error *err, const struct pg_rows *
     } else {
         // An unknown id is compared, too: with nothing that any secret hashes to.
         uint8_t stored[ID_SHA256_BYTES] = {0};
-        bool is_known = pg_rows_count(results) == 1 &&
-                        parse_hex(pg_rows_get(results, 0, LOOKUP_SECRET), stored, sizeof stored, NULL) == ERROR_NONE;
+        bool is_known = pg_rows_count(results) == 1 && read_secret(call->pg, results, stored);
         bool is_same = str_eq_secret(str_of((const char *)stored, sizeof stored),
                                      str_of((const char *)call->sha256, sizeof call->sha256));
         struct error refusal;

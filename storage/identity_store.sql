@@ -52,6 +52,10 @@ json_build_object(
                                 AND r.first_session_at IS NOT NULL),
     'runtimeFeatures', '[]'::json, 'supportsManagedRuntime', false)
 
+-- A runtime does not get to know the account's people.
+-- fragment: account_of_runtime
+(:{account_node}::jsonb || '{"admins": []}')
+
 -- name: me_user
 SELECT json_build_object(
     'id', m.user_id, 'name', m.name, 'email', m.email, 'isAdmin', m.is_admin,
@@ -66,7 +70,7 @@ SELECT json_build_object(
 SELECT json_build_object(
     'id', m.runtime_id, 'name', m.runtime, 'email', '', 'isAdmin', false, 'status', 'active', 'isDisabled', false,
     'registerDate', to_char(m.created_at, :{rfc3339}), 'runtimeName', m.runtime,
-    'accounts', json_build_array(:{account_node}), 'activeAccount', :{account_node})
+    'accounts', jsonb_build_array(:{account_of_runtime}), 'activeAccount', :{account_of_runtime})
   FROM runtimes m
   JOIN accounts a ON a.account_id = m.account_id
  WHERE m.account_id = $1 AND m.runtime = $2

@@ -32,6 +32,7 @@ jsonb_build_object(
 resources a ON a.account_id = u.account_id AND a.runtime = u.runtime AND a.cluster = u.cluster
            AND a.api_group = u.api_group AND a.kind = u.kind AND a.namespace = u.namespace AND a.name = u.name
            AND NOT a.is_deleted
+           AND (a.presence IS NULL OR a.presence = 'UNREADABLE')
 
 -- fragment: image_use_filter
 ($5 = '' OR u.runtime = $5) AND ($6 = '' OR u.cluster = $6) AND ($7 = '' OR u.namespace = $7)

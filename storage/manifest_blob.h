@@ -18,7 +18,8 @@ struct manifest_blob {
     uint8_t sha256[ID_SHA256_BYTES]; // of the plain text
     enum manifest_encoding encoding;
     size_t plain_bytes;
-    struct str content; // in the arena, or the text or the packed one itself
+    struct str content;          // in the arena, or the text or the packed one itself
+    struct str runtime, counter; // of a report: who counts it (storage/report_plan.h)
 };
 
 // What packing needs, made once for many manifests. One thread at a time.

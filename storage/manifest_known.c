@@ -14,8 +14,14 @@ struct known_entry {
     char account_id[ID_ACCOUNT_BYTES]; // empty: nothing
 };
 
+struct full_account {
+    uint64_t until_ms;
+    char account_id[ID_ACCOUNT_BYTES];
+};
+
 struct manifest_known {
-    uv_mutex_t mutex;                    // transactions are made ready on libuv's thread pool
+    uv_mutex_t mutex; // transactions are made ready on libuv's thread pool
+    struct full_account full[MANIFEST_KNOWN_FULL_ACCOUNTS];
     struct known_entry sets[SETS][WAYS]; // of each, what was asked for or written last comes first
 };
 
@@ -86,5 +92,39 @@ void manifest_known_add(struct manifest_known *known, uint64_t server, struct st
     struct known_entry *set = set_of(known, sha256);
     size_t way = find(set, account_id, sha256);
     put_first(set, way < WAYS ? way : WAYS - 1, &entry);
+    uv_mutex_unlock(&known->mutex);
+}
+
+// ---- accounts without room -----------------------------------------------------------------------------------------
+
+// The account's, or the one that ends first.
+static struct full_account *find_full(struct manifest_known *known, struct str account_id)
+{
+    struct full_account *found = known->full;
+    for (size_t i = 0; i < MANIFEST_KNOWN_FULL_ACCOUNTS; i++) {
+        struct full_account *each = &known->full[i];
+        if (str_eq(str_c(each->account_id), account_id)) return each;
+        if (each->until_ms < found->until_ms) found = each;
+    }
+    return found;
+}
+
+bool manifest_known_is_full(struct manifest_known *known, struct str account_id)
+{
+    if (!known || !account_id.len) return false;
+    uv_mutex_lock(&known->mutex);
+    const struct full_account *found = find_full(known, account_id);
+    bool is_full = str_eq(str_c(found->account_id), account_id) && found->until_ms > clock_mono_ms();
+    uv_mutex_unlock(&known->mutex);
+    return is_full;
+}
+
+void manifest_known_set_full(struct manifest_known *known, struct str account_id)
+{
+    if (!known || !account_id.len || account_id.len >= ID_ACCOUNT_BYTES) return;
+    struct full_account full = {.until_ms = clock_mono_ms() + MANIFEST_KNOWN_FULL_MS};
+    memcpy(full.account_id, account_id.at, account_id.len);
+    uv_mutex_lock(&known->mutex);
+    *find_full(known, account_id) = full;
     uv_mutex_unlock(&known->mutex);
 }

@@ -25,4 +25,10 @@ bool manifest_known_has(struct manifest_known *known, uint64_t server, struct st
 void manifest_known_add(struct manifest_known *known, uint64_t server, struct str account_id,
                         const uint8_t sha256[ID_SHA256_BYTES]);
 
+// Accounts that were short of room a moment ago: their reports are looked at one by one (storage/report_judge.h). Some
+// of them: one that was forgotten is found out anew.
+enum { MANIFEST_KNOWN_FULL_MS = 5000, MANIFEST_KNOWN_FULL_ACCOUNTS = 256 };
+bool manifest_known_is_full(struct manifest_known *known, struct str account_id);
+void manifest_known_set_full(struct manifest_known *known, struct str account_id);
+
 #endif

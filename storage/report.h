@@ -33,6 +33,9 @@ struct report {
     struct str application_ns, application_name;
     struct str sync_status, health_status,
         health_message; // as Argo CD spells them; stores normalise (SYNCED, OUT_OF_SYNC, ...)
+    // Tunnel only, may be empty (tunnel/wire/report.h): where the health comes from, why the object is not at hand
+    // though an application names it, the plural of its kind, and what the application says of it besides.
+    struct str health_source, presence, api_resource, marks;
     int64_t observed_at_ms;
     uint8_t content_hash[ID_SHA256_BYTES]; // tunnel: the object's entry in the digest tree
     struct str manifest;                   // live, JSON text, plain

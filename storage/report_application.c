@@ -162,21 +162,37 @@ static void plan_operation(struct report_params *p, const json_t *state)
     json_decref(resources);
 }
 
-// status.sync, then status.operationState. A sync that is running shows as SYNCING.
+// Texts only.
+static json_t *revisions_of(const json_t *many, const json_t *one)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < json_array_size(many) && i < SOURCES_MAX; i++) {
+        json_t *each = json_array_get(many, i);
+        if (json_is_string(each) && json_string_length(each) <= TEXT_MAX) json_array_append(list, each);
+    }
+    bool is_text = json_is_string(one) && json_string_length(one) > 0 && json_string_length(one) <= TEXT_MAX;
+    if (json_array_size(list) == 0 && is_text) json_array_append(list, (json_t *)(uintptr_t)one);
+    if (json_array_size(list)) return list;
+    json_decref(list);
+    return NULL;
+}
+
+// status.sync as Argo CD says it, then status.operationState: that a sync runs is the operation's to say.
 static void plan_status(struct report_params *p, const struct report *report, const json_t *status)
 {
     const json_t *sync = json_get_object(status, "sync"), *health = json_get_object(status, "health");
     const json_t *state = json_get_object(status, "operationState");
     struct str word = json_get_str(sync, "status");
     struct str sync_status = argo_sync_status(word.len ? word : report->sync_status);
-    if (str_eq(json_get_str(state, "phase"), STR("Running"))) sync_status = STR("SYNCING");
     word = json_get_str(health, "status");
     params_text(p, sync_status.len ? sync_status : STR("UNKNOWN"));
     params_text_or_null(p, argo_health_status(word.len ? word : report->health_status));
     word = json_get_str(health, "message");
     params_cut(p, word.len ? word : report->health_message, TEXT_MAX);
     params_cut(p, json_get_str(sync, "revision"), TEXT_MAX);
-    params_json(p, json_get_array(sync, "revisions"), JSON_MAX, NULL);
+    json_t *revisions = revisions_of(json_get_array(sync, "revisions"), NULL);
+    params_json(p, revisions, JSON_MAX, NULL);
+    json_decref(revisions);
     plan_operation(p, state);
 }
 
@@ -320,6 +336,7 @@ static void plan_enrichment(struct report_plan *plan, const struct report *repor
     params_order(&order, report);
     p.list[p.count++] = order.list[2]; // observed_at
     params_text_or_null(&p, report->app_versions);
+    params_stored(&p);
     report_plan_add(plan, &statement_application_enrich, &p);
 }
 
@@ -353,6 +370,31 @@ static void plan_parent(struct report_params *p, const struct report *report, co
     params_text(p, is_name ? parent : STR_EMPTY);
 }
 
+// The ApplicationSet that made it.
+static void plan_application_set(struct report_params *p, const json_t *metadata)
+{
+    const json_t *owners = json_get_array(metadata, "ownerReferences"), *owner = NULL;
+    for (size_t i = 0; i < json_array_size(owners) && !owner; i++)
+        if (str_eq(json_get_str(json_array_get(owners, i), "kind"), STR("ApplicationSet")))
+            owner = json_array_get(owners, i);
+    params_cut(p, json_get_str(owner, "name"), NAME_MAX_BYTES);
+    params_cut(p, json_get_str(owner, "uid"), UID_MAX);
+}
+
+// Of the last operation: what it synced, and what changed the application, which some distributions of Argo CD tell.
+static void plan_revisions(struct report_params *p, const json_t *state)
+{
+    const json_t *result = json_get_object(state, "syncResult"), *sync = json_path(state, "operation", "sync", NULL);
+    const json_t *from =
+        json_object_get(result, "changeRevision") || json_object_get(result, "changeRevisions") ? result : sync;
+    json_t *synced = revisions_of(json_get_array(result, "revisions"), NULL),
+           *changed = revisions_of(json_get_array(from, "changeRevisions"), json_object_get(from, "changeRevision"));
+    params_json(p, synced, JSON_MAX, NULL);
+    params_json(p, changed, JSON_MAX, NULL);
+    json_decref(synced);
+    json_decref(changed);
+}
+
 static int plan_row(struct report_plan *plan, const struct report *report, struct str uid, const json_t *manifest)
 {
     const json_t *status = json_get_object(manifest, "status");
@@ -377,6 +419,10 @@ static int plan_row(struct report_plan *plan, const struct report *report, struc
     params_order(&p, report);
     plan_parent(&p, report, json_get_object(manifest, "metadata"));
     params_version(&p, report);
+    plan_application_set(&p, json_get_object(manifest, "metadata"));
+    plan_revisions(&p, json_get_object(status, "operationState"));
+    params_int(&p, (int64_t)report->manifest.len);
+    params_stored(&p);
     int deciding = report_plan_add(plan, &statement_application_upsert, &p);
     plan_history(plan, report, uid, history);
     plan_operation_row(plan, report, uid, status);
@@ -403,6 +449,7 @@ enum error_code report_application_plan(struct report_plan *plan, const struct r
         params_order(&p, report);
         params_version(&p, report);
         params_time_or_null(&p, report->created_at);
+        params_stored(&p);
         *out_deciding = report_plan_add(plan, &statement_application_tombstone, &p);
         return ERROR_NONE;
     }

@@ -1,10 +1,12 @@
 // report_cluster: a cluster that the runtime's Argo CD manages, and whether it is reached:
 // {"name","server","serverVersion","connectionState":{"status","message","attemptedAt"},"namespaces","labels",
-//  "cacheInfo":{"resourcesCount","apisCount","lastCacheSyncTime"},"apiVersions"}.
+//  "cacheInfo":{"resourcesCount","apisCount","lastCacheSyncTime"},"apiVersions",
+//  "findings":[{"code","level","message","suggestion"}]}: what keeps the agent from reading it.
 #include "base/json.h"
 #include "culvert_statements.h"
 #include "storage/report_plan.h"
 
+enum { FINDINGS_MAX = 30, FINDING_TEXT_MAX = 2048, FINDINGS_JSON_MAX = 256 * 1024 };
 enum { NAME_MAX_BYTES = 253, SERVER_MAX = 1024, TEXT_MAX = 4096, VALUE_MAX = 1024, JSON_MAX = 64 * 1024 };
 
 // Gone: REPORT_DELETED of kind Cluster, which is no kind of Kubernetes' own.
@@ -39,6 +41,37 @@ static void plan_state(struct report_params *p, const json_t *manifest)
     params_json(p, json_get_array(manifest, "namespaces"), JSON_MAX, "[]");
     params_json(p, labels, JSON_MAX, "{}");
     json_decref(labels);
+}
+
+static json_t *text_of(const json_t *finding, const char *name)
+{
+    struct str text = json_get_str(finding, name);
+    if (text.len > FINDING_TEXT_MAX) {
+        text.len = FINDING_TEXT_MAX;
+        while (text.len && ((unsigned char)text.at[text.len] & 0xc0) == 0x80)
+            text.len--;
+    }
+    return json_new_str(text);
+}
+
+// As the agent reports them, bounded, and nothing but their four texts.
+static json_t *findings_of(const json_t *manifest)
+{
+    json_t *findings = json_array();
+    size_t i;
+    const json_t *given;
+    json_array_foreach(json_get_array(manifest, "findings"), i, given)
+    {
+        static const char *const members[] = {"code", "message", "suggestion"};
+        if (i == FINDINGS_MAX) break;
+        json_t *finding = json_object();
+        for (size_t k = 0; k < sizeof members / sizeof members[0]; k++)
+            json_object_set_new(finding, members[k], text_of(given, members[k]));
+        bool is_error = str_eq(json_get_str(given, "level"), STR("ERROR"));
+        json_object_set_new(finding, "level", json_string(is_error ? "ERROR" : "WARNING"));
+        json_array_append_new(findings, finding);
+    }
+    return findings;
 }
 
 // The agent's own cluster brings the names of all that its Argo CD manages, where it could read them to the end: what
@@ -79,6 +112,9 @@ enum error_code report_cluster_plan(struct report_plan *plan, const struct repor
     params_text(&p, server);
     plan_state(&p, manifest);
     params_order(&p, report);
+    json_t *findings = findings_of(report->source == REPORT_FROM_TUNNEL ? manifest : NULL);
+    params_json(&p, findings, FINDINGS_JSON_MAX, "[]");
+    json_decref(findings);
     *out_deciding = report_plan_add(plan, &statement_cluster_upsert, &p);
     if (report->source == REPORT_FROM_TUNNEL) plan_trim(plan, report, name, json_get_array(manifest, "clusters"));
     json_decref(manifest);

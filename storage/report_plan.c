@@ -28,6 +28,14 @@ void report_plan_finish(struct report_plan *plan)
     *plan = (struct report_plan){0};
 }
 
+// What a row takes beside its values: its header, columns of fixed size, its entries in indexes.
+enum { STEP_BYTES = 512, BLOB_BYTES = 128 };
+
+static void fill_in_stored(struct report_plan *plan, struct report_step *step)
+{
+    step->params[step->stored] = pg_text(str_c(arena_printf(plan->arena, "%zu", step->bytes)));
+}
+
 int report_plan_add(struct report_plan *plan, const struct pg_statement *statement, const struct report_params *params)
 {
     assert(statement->parameters == params->count);
@@ -35,12 +43,24 @@ int report_plan_add(struct report_plan *plan, const struct pg_statement *stateme
         plan->step_capacity = plan->step_capacity ? plan->step_capacity * 2 : 64;
         plan->steps = mem_realloc(plan->steps, plan->step_capacity * sizeof *plan->steps);
     }
-    plan->steps[plan->step_count] = (struct report_step){
+    struct report_step *step = &plan->steps[plan->step_count];
+    *step = (struct report_step){
         .statement = statement,
         .count = params->count,
         .params = arena_dup(plan->arena, params->list, params->count * sizeof params->list[0]),
+        .bytes = STEP_BYTES + params->bytes,
+        .stored = params->stored - 1,
     };
+    if (step->stored >= 0) fill_in_stored(plan, step);
     return (int)plan->step_count++;
+}
+
+void report_plan_beside(struct report_plan *plan, int step, size_t first)
+{
+    struct report_step *row = &plan->steps[step];
+    for (size_t i = first; i < plan->step_count; i++)
+        row->bytes += plan->steps[i].bytes;
+    fill_in_stored(plan, row);
 }
 
 void report_plan_add_late(struct report_plan *plan, struct str place, const struct pg_statement *statement,
@@ -57,8 +77,36 @@ void report_plan_add_late(struct report_plan *plan, struct str place, const stru
         .params = arena_dup(plan->arena, params->list, params->count * sizeof params->list[0]),
         .place = arena_str(plan->arena, place),
         .number = plan->late_count,
+        .bytes = STEP_BYTES + params->bytes,
+        .stored = -1,
     };
     plan->late_count++;
+}
+
+struct report_plan_mark report_plan_mark(const struct report_plan *plan)
+{
+    return (struct report_plan_mark){plan->step_count, plan->late_count, plan->blob_count};
+}
+
+struct report_growth report_plan_growth(const struct report_plan *plan, struct report_plan_mark since)
+{
+    size_t bytes = 0;
+    for (size_t i = since.steps; i < plan->step_count; i++)
+        bytes += plan->steps[i].bytes;
+    for (size_t i = since.late; i < plan->late_count; i++)
+        bytes += plan->late[i].bytes;
+    for (size_t i = since.blobs; i < plan->blob_count; i++)
+        bytes += BLOB_BYTES + plan->blobs[i].content.len;
+    return (struct report_growth){(int64_t)bytes,
+                                  (int64_t)(plan->step_count - since.steps + plan->late_count - since.late)};
+}
+
+void report_plan_drop(struct report_plan *plan, struct report_plan_mark since)
+{
+    plan->step_count = since.steps;
+    plan->late_count = since.late;
+    plan->blob_count = since.blobs;
+    plan->commit_revision = plan->commit_repo_url = STR_EMPTY; // the next one plans it anew
 }
 
 static int compare_late(const void *a, const void *b)
@@ -89,6 +137,8 @@ struct str report_plan_blob(struct report_plan *plan, struct str text, struct st
     }
     struct manifest_blob *blob = &plan->blobs[plan->blob_count++];
     manifest_blob_pack(blob, text, sha256, packed, plan->packer, plan->arena);
+    blob->runtime = plan->runtime;
+    blob->counter = plan->counter;
     return name;
 }
 
@@ -97,6 +147,7 @@ struct str report_plan_blob(struct report_plan *plan, struct str text, struct st
 static void push(struct report_params *p, struct pg_param param)
 {
     assert(p->count < REPORT_PARAMS_MAX);
+    p->bytes += param.len;
     p->list[p->count++] = param;
 }
 
@@ -242,6 +293,13 @@ void params_order(struct report_params *p, const struct report *report)
     int64_t latest = p->plan->now_ms + CLOCK_AHEAD_MS;
     int64_t observed = report->observed_at_ms;
     params_time_ms(p, observed <= 0 ? p->plan->now_ms : observed > latest ? latest : observed);
+}
+
+void params_stored(struct report_params *p)
+{
+    p->stored = (int)p->count + 1;
+    push(p, pg_null());
+    p->list[p->count++] = pg_text(p->plan->counter);
 }
 
 // As Kubernetes writes them where they may be compared: a decimal number without a sign or leading zeros, not 0.

@@ -13,7 +13,7 @@
 #include "storage/pg/pg.h"
 #include "storage/report_store.h"
 
-enum { REPORT_PARAMS_MAX = 56, REPORT_NO_STEP = -1 };
+enum { REPORT_PARAMS_MAX = 60, REPORT_NO_STEP = -1 };
 
 struct report_step {
     const struct pg_statement *statement;
@@ -21,6 +21,26 @@ struct report_step {
     struct pg_param *params;
     struct str place; // of late ones: among each other
     size_t number;    // and there
+    size_t bytes;     // of the parameters, with what a row takes besides
+    int stored;       // index of the parameter that says how many bytes the row counts for; -1: none
+};
+
+// What storing something takes at most.
+struct report_growth {
+    int64_t bytes, rows;
+};
+
+// What a batch may use that was refused for want of room (report_judge.h); as of a moment ago.
+struct report_judgement {
+    struct report_held {
+        bool is_there, is_live;
+        int64_t plain_bytes; // of its manifests
+    } * held;                // one a report
+    struct report_room {
+        int64_t bytes, rows, reserve;     // what is left; reserve: for what does not grow
+        char scope[8];                    // whose quota is the nearer one: "account", "runtime"
+        char bytes_max[24], rows_max[24]; // which is how much, or "any"
+    } * rooms;                            // one a runtime, in the order of their names
 };
 
 struct report_plan {
@@ -39,13 +59,16 @@ struct report_plan {
     bool has_skipped;                            // a blob that is known
     struct strbuf text;                          // JSON that is being written
     struct str commit_revision, commit_repo_url; // planned last
+    struct str counter;                          // of what the report's runtime stores: the name of a setting
+    struct str runtime;                          // of the report
 };
 
 // Values of one step, in the order of the statement's parameters.
 struct report_params {
     struct report_plan *plan;
     struct pg_param list[REPORT_PARAMS_MAX];
-    size_t count;
+    size_t count, bytes;
+    int stored; // 1 + index of the parameter that params_stored() added
 };
 
 void report_plan_init(struct report_plan *plan, int64_t now_ms, size_t bytes_max);
@@ -57,6 +80,17 @@ int report_plan_add(struct report_plan *plan, const struct pg_statement *stateme
 void report_plan_add_late(struct report_plan *plan, struct str place, const struct pg_statement *statement,
                           const struct report_params *params);
 void report_plan_sort_late(struct report_plan *plan);
+// The steps from `first` on write rows beside that of `step`, which counts them.
+void report_plan_beside(struct report_plan *plan, int step, size_t first);
+
+// How far a plan has come, and what was planned since.
+struct report_plan_mark {
+    size_t steps, late, blobs;
+};
+struct report_plan_mark report_plan_mark(const struct report_plan *plan);
+struct report_growth report_plan_growth(const struct report_plan *plan, struct report_plan_mark since);
+// Takes it back.
+void report_plan_drop(struct report_plan *plan, struct report_plan_mark since);
 // Stores the text as a blob, unless it is known; the view of its hash lives in the plan. Empty for an empty text.
 // packed: the text as zstd packed it already, or empty; the memory is needed until the plan is finished.
 struct str report_plan_blob(struct report_plan *plan, struct str text, struct str packed);
@@ -81,6 +115,9 @@ void params_key(struct report_params *p, const struct report *report);
 void params_order(struct report_params *p, const struct report *report);
 // The object's entry in the digest tree; NULL for what came over HTTP, which no agent compares with.
 void params_entry(struct report_params *p, const struct report *report);
+// Two, the last ones of a statement that writes a row of which it counts what it takes: how many bytes, which
+// report_plan_add() fills in, and the counter.
+void params_stored(struct report_params *p);
 // The object's resourceVersion; NULL when a tunnel told of it, and when it is none that can be compared.
 void params_version(struct report_params *p, const struct report *report);
 
@@ -104,6 +141,8 @@ bool report_is_application(const struct report *report);
 bool report_is_cluster(const struct report *report);
 // Keeps the row that a refused report is about from being taken for gone by the end of a snapshot.
 void report_refused_plan(struct report_plan *plan, const struct report *report);
+// The same for one that was refused for want of room, and that the next comparison of digests is to find.
+void report_over_quota_plan(struct report_plan *plan, const struct report *report);
 
 // The commits that a report over HTTP tells of (report_commit.c).
 void report_commit_plan(struct report_plan *plan, const struct report *report, const json_t *manifest);

@@ -6,7 +6,15 @@
 #include "storage/report_entity.h"
 #include "storage/report_plan.h"
 
-enum { TEXT_MAX = 4096, VALUE_MAX = 1024, JSON_MAX = 64 * 1024, OWNERS_MAX = 32, IMAGES_MAX = 100, UID_MAX = 128 };
+enum {
+    TEXT_MAX = 4096,
+    VALUE_MAX = 1024,
+    JSON_MAX = 64 * 1024,
+    OWNERS_MAX = 32,
+    IMAGES_MAX = 100,
+    UID_MAX = 128,
+    NAME_MAX_BYTES = 253
+};
 
 static void resource_key(struct report_params *p, const struct report *report)
 {
@@ -61,6 +69,11 @@ static json_t *images_of(const json_t *manifest)
     const json_t *template = json_path(spec, "template", "spec", NULL);
     const json_t *job = json_path(spec, "jobTemplate", "spec", "template", "spec", NULL);
     const json_t *pod = json_is_object(template) ? template : json_is_object(job) ? job : spec;
+    // What a pod runs its kubelet says; a webhook may have made it something else than its template.
+    const json_t *status = json_get_object(manifest, "status");
+    append_images(list, json_get_array(status, "initContainerStatuses"));
+    append_images(list, json_get_array(status, "containerStatuses"));
+    if (json_array_size(list)) return list;
     append_images(list, json_get_array(pod, "initContainers"));
     append_images(list, json_get_array(pod, "containers"));
     return list;
@@ -88,7 +101,19 @@ static void plan_enrichment(struct report_plan *plan, const struct report *repor
     struct report_params order = {.plan = plan};
     params_order(&order, report);
     p.list[p.count++] = order.list[2]; // observed_at
+    params_stored(&p);
     report_plan_add(plan, &statement_resource_enrich, &p);
+}
+
+static const char *const health_sources[] = {"AGENT", "ARGOCD_STATUS", "ARGOCD_TREE", NULL};
+static const char *const presences[] = {"MISSING", "UNREADABLE", "UNKNOWN_KIND", NULL};
+
+// The word if it is one of these, else empty: clients have enums for them.
+static struct str word_among(struct str word, const char *const *known)
+{
+    for (; *known; known++)
+        if (str_eq(word, str_c(*known))) return word;
+    return STR_EMPTY;
 }
 
 static int plan_row(struct report_plan *plan, const struct report *report, const json_t *manifest)
@@ -104,13 +129,23 @@ static int plan_row(struct report_plan *plan, const struct report *report, const
     params_text_or_null(&p, argo_health_status(report->health_status));
     params_cut(&p, report->health_message, TEXT_MAX);
     plan_contents(&p, manifest);
-    struct str sha256 = report_plan_blob(plan, report->manifest, report->packed_manifest);
+    // The manifest of what is not at hand is but its name: nothing to show.
+    bool is_absent = report->presence.len > 0;
+    struct str sha256 = is_absent ? STR_EMPTY : report_plan_blob(plan, report->manifest, report->packed_manifest);
     params_bytes_or_null(&p, sha256);
     params_entry(&p, report);
     params_order(&p, report);
     params_version(&p, report);
+    params_text_or_null(&p, word_among(report->health_source, health_sources));
+    params_text_or_null(&p, word_among(report->presence, presences));
+    params_cut(&p, report->api_resource, NAME_MAX_BYTES);
+    params_cut(&p, report->marks, NAME_MAX_BYTES);
+    params_stored(&p);
     int deciding = report_plan_add(plan, &statement_resource_upsert, &p);
-    report_entity_plan(plan, report, manifest, sha256);
+    size_t beside = plan->step_count;
+    if (!is_absent) report_entity_plan(plan, report, manifest, sha256);
+    // A workflow's row outlives its object and is counted by itself.
+    if (!str_eq(report->kind, STR("Workflow"))) report_plan_beside(plan, deciding, beside);
     return deciding;
 }
 
@@ -125,6 +160,7 @@ enum error_code report_resource_plan(struct report_plan *plan, const struct repo
         params_order(&p, report);
         params_version(&p, report);
         params_time_or_null(&p, report->created_at);
+        params_stored(&p);
         *out_deciding = report_plan_add(plan, &statement_resource_tombstone, &p);
         return ERROR_NONE;
     }
@@ -140,16 +176,37 @@ enum error_code report_resource_plan(struct report_plan *plan, const struct repo
     return ERROR_NONE;
 }
 
+static void plan_snapshot_refused(struct report_plan *plan, const struct report *report)
+{
+    struct report_params p = {.plan = plan};
+    params_key(&p, report);
+    params_int(&p, (int64_t)report->epoch);
+    params_int(&p, (int64_t)report->sequence);
+    report_plan_add(plan, &statement_report_snapshot_refused, &p);
+}
+
+void report_over_quota_plan(struct report_plan *plan, const struct report *report)
+{
+    if (report->source != REPORT_FROM_TUNNEL || report->type != REPORT_OBJECT) return;
+    plan_snapshot_refused(plan, report);
+    struct report_params p = {.plan = plan};
+    const bool is_application = report_is_application(report);
+    if (is_application) {
+        params_key(&p, report);
+        params_text(&p, report->ns);
+        params_text(&p, report->name);
+    } else {
+        resource_key(&p, report);
+    }
+    params_int(&p, (int64_t)report->epoch);
+    params_int(&p, (int64_t)report->sequence);
+    report_plan_add(plan, is_application ? &statement_application_keep : &statement_resource_keep, &p);
+}
+
 void report_refused_plan(struct report_plan *plan, const struct report *report)
 {
     struct report_params p = {.plan = plan};
-    struct report_params order = {.plan = plan};
-    params_order(&order, report);
-    params_key(&p, report);
-    memcpy(&p.list[p.count], order.list, 2 * sizeof order.list[0]); // epoch, sequence
-    p.count += 2;
-    report_plan_add(plan, &statement_report_snapshot_refused, &p);
-    p = (struct report_params){.plan = plan};
+    plan_snapshot_refused(plan, report);
     const bool is_application = report_is_application(report);
     if (is_application) {
         params_key(&p, report);
@@ -163,5 +220,6 @@ void report_refused_plan(struct report_plan *plan, const struct report *report)
     params_text(&p, report->uid);
     params_entry(&p, report);
     params_order(&p, report);
+    params_stored(&p);
     report_plan_add(plan, is_application ? &statement_application_touch : &statement_resource_touch, &p);
 }

@@ -6,6 +6,7 @@
 #include "base/parse.h"
 #include "culvert_statements.h"
 #include "storage/report_batch.h"
+#include "storage/report_judge.h"
 #include "storage/store_call.h"
 
 // A transaction of reports may wait behind another of the same runtime.
@@ -23,7 +24,9 @@ struct report_transaction {
     uint64_t server;        // as it was when this was made: pg_losses()
     struct report *reports; // ours, with their texts, while a thread looks at them
     size_t count;
-    bool is_at_work, is_unwanted; // on the thread pool; its caller has given it up meanwhile
+    char account_id[ID_ACCOUNT_BYTES];
+    struct report_judgement *judgement; // of an account that is short of room
+    bool is_at_work, is_unwanted;       // on the thread pool, or asking; its caller has given it up meanwhile
     report_store_ready on_ready;
     void *ready_arg;
     report_store_done on_done;
@@ -33,6 +36,7 @@ struct report_transaction {
 static void free_transaction(struct report_transaction *transaction)
 {
     report_batch_destroy(transaction->batch);
+    report_judgement_destroy(transaction->judgement);
     mem_free(transaction->reports);
     mem_free(transaction);
 }
@@ -52,11 +56,16 @@ static struct report *copy_reports(const struct report *reports, size_t count)
     return copies;
 }
 
+static void fill(struct report_transaction *transaction, const struct report *reports)
+{
+    report_batch_fill(transaction->batch, transaction->statements, reports, transaction->known, transaction->server,
+                      transaction->judgement);
+}
+
 static void prepare(uv_work_t *request)
 {
     struct report_transaction *transaction = request->data;
-    report_batch_fill(transaction->batch, transaction->statements, transaction->reports, transaction->known,
-                      transaction->server);
+    fill(transaction, transaction->reports);
 }
 
 static void on_prepared(uv_work_t *request, int status)
@@ -71,6 +80,29 @@ static void on_prepared(uv_work_t *request, int status)
         report_transaction_destroy(transaction);
     else
         transaction->on_ready(transaction->ready_arg);
+    pg_release(pg);
+}
+
+static void prepare_elsewhere(struct report_transaction *transaction)
+{
+    transaction->is_at_work = true;
+    transaction->request.data = transaction;
+    pg_hold(transaction->pg);
+    uv_queue_work(loop_uv(pg_loop(transaction->pg)), &transaction->request, prepare, on_prepared);
+}
+
+// Without an answer it is made as if there were room: its transaction finds out.
+static void on_judged(void *arg, struct report_judgement *judgement)
+{
+    struct report_transaction *transaction = arg;
+    struct pg *pg = transaction->pg;
+    transaction->judgement = judgement;
+    if (transaction->is_unwanted) {
+        transaction->is_at_work = false;
+        report_transaction_destroy(transaction);
+    } else {
+        prepare_elsewhere(transaction);
+    }
     pg_release(pg);
 }
 
@@ -91,16 +123,21 @@ struct report_transaction *report_store_prepare(struct pg *pg, struct manifest_k
     transaction->count = count;
     transaction->on_ready = on_ready;
     transaction->ready_arg = arg;
+    snprintf(transaction->account_id, sizeof transaction->account_id, "%s", account ? account : "");
+    if (count && manifest_known_is_full(known, reports[0].account_id)) {
+        transaction->reports = copy_reports(reports, count);
+        transaction->is_at_work = true;
+        pg_hold(pg);
+        report_judge_ask(pg, reports, count, on_judged, transaction);
+        return transaction;
+    }
     if (bytes <= INLINE_BYTES_MAX) {
-        if (count) report_batch_fill(transaction->batch, transaction->statements, reports, known, transaction->server);
+        if (count) fill(transaction, reports);
         on_ready(arg);
         return transaction;
     }
     transaction->reports = copy_reports(reports, count);
-    transaction->is_at_work = true;
-    transaction->request.data = transaction;
-    pg_hold(pg);
-    uv_queue_work(loop_uv(pg_loop(pg)), &transaction->request, prepare, on_prepared);
+    prepare_elsewhere(transaction);
     return transaction;
 }
 
@@ -127,6 +164,14 @@ static void on_applied(void *arg, const struct error *err, const struct pg_rows 
         error_set(&changed, ERROR_CONFLICT, "a connection to PostgreSQL was lost meanwhile");
         err = &changed;
     }
+    // There may be no room for all of it: the next try looks at each.
+    if (err && err->code == ERROR_LIMITED && transaction->known) {
+        manifest_known_set_full(transaction->known, str_c(transaction->account_id));
+        error_set(&changed, ERROR_CONFLICT, "%.*s", ERROR_TEXT_BYTES - 1, err->text);
+        err = &changed;
+    }
+    if (!err && report_batch_is_short(transaction->batch))
+        manifest_known_set_full(transaction->known, str_c(transaction->account_id));
     const struct report_outcome *outcomes = err ? NULL : report_batch_outcomes(transaction->batch, results);
     transaction->on_done(transaction->arg, err, outcomes, err ? 0 : transaction->count);
     free_transaction(transaction);

@@ -14,9 +14,10 @@
 // How one report ended.
 enum report_result {
     REPORT_APPLIED,
-    REPORT_UNCHANGED, // older or the same: nothing to do
-    REPORT_RESYNC,    // SNAPSHOT_END whose count did not match: nothing was deleted, ask for a new snapshot
-    REPORT_REFUSED,   // bad record: kept out, the others went in (reason in detail)
+    REPORT_UNCHANGED,  // older or the same: nothing to do
+    REPORT_RESYNC,     // SNAPSHOT_END whose count did not match: nothing was deleted, ask for a new snapshot
+    REPORT_REFUSED,    // bad record: kept out, the others went in (reason in detail)
+    REPORT_OVER_QUOTA, // the account or the runtime stores as much as it may: kept out until there is room (reason)
 };
 struct report_outcome {
     enum report_result result;
@@ -34,8 +35,11 @@ MUST_CHECK enum error_code report_store_check(const struct report *report, struc
 // of it belong to one account. One bad record never sinks its batch. The texts stay the caller's and are needed until
 // this returns. Large batches are parsed and compressed on libuv's thread pool, so that the loop goes on. on_ready may
 // run inside the call, or later; never after report_transaction_destroy.
-// Manifests that are known are not sent again; if the server may have become another one meanwhile, the transaction
-// ends with ERROR_CONFLICT and is to be made anew. known may be NULL; it must outlive the transaction.
+// A batch that may not fit into what is left of a storage quota ends with ERROR_CONFLICT, too; made anew, with the same
+// `known`, each of its reports is looked at by itself: what does not grow goes in, of the others as many as there is
+// room for. Without `known` it ends with ERROR_LIMITED. Manifests that are known are not sent again; if the server may
+// have become another one meanwhile, the transaction ends with ERROR_CONFLICT and is to be made anew. known may be
+// NULL; it must outlive the transaction.
 struct report_transaction;
 struct manifest_known;
 typedef void (*report_store_ready)(void *arg);

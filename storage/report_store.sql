@@ -25,11 +25,17 @@ RETURNING 1
 -- name: report_by_key
 SELECT set_config('enable_seqscan', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)
 
+-- Whoever writes something adds to its runtime's counter what that takes: bytes + rows * 2^40 (migrations/0026). It was
+-- set up by storage_open, and the transaction ends with storage_add.
+-- fragment: one_row
+1099511627776
+
 -- name: report_blob
-INSERT INTO manifests (account_id, sha256, encoding, plain_bytes, content)
-VALUES ($1, $2, $3::smallint, $4::integer, $5)
-ON CONFLICT (account_id, sha256) DO UPDATE SET touched_at = now()
+INSERT INTO manifests (account_id, sha256, encoding, plain_bytes, content, runtime, added)
+VALUES ($1, $2, $3::smallint, $4::integer, $5, $6, 128 + octet_length($5::bytea))
+ON CONFLICT (account_id, sha256) DO UPDATE SET touched_at = now(), added = 0
  WHERE manifests.touched_at < now() - interval '30 minutes'
+RETURNING set_config($7, (current_setting($7)::bigint + added)::text, true)
 
 -- fragment: runtime_is_there
 EXISTS (SELECT FROM report_positions WHERE account_id = $1 AND runtime = $2)
@@ -85,6 +91,15 @@ excluded.uid <> t.uid AND excluded.uid <> '' AND t.uid <> ''
 -- fragment: is_restored
 (excluded.epoch = 0 AND t.epoch = 0 AND NOT t.is_deleted AND excluded.observed_at > t.observed_at + interval '1 day')
 
+-- What a row takes changes, and a deleted one comes back.
+-- fragment: stored_anew
+stored_bytes = excluded.stored_bytes,
+       added = excluded.stored_bytes - t.stored_bytes + CASE WHEN t.is_deleted THEN :{one_row} ELSE 0 END
+
+-- A deleted row stays for a while, without what only HTTP knew, and counts as no row.
+-- fragment: stored_less
+source_bytes = 0, added = -t.source_bytes - CASE WHEN t.is_deleted THEN 0 ELSE :{one_row} END
+
 -- Answers: no row = older than what is there; t = something changed, f = only said again.
 -- name: application_upsert
 INSERT INTO applications AS t (
@@ -94,12 +109,14 @@ INSERT INTO applications AS t (
     history_id_min, resources_count, project, destination_server, destination_name, destination_namespace,
     repo_url, path, target_revision, chart, sources, is_multi_source, is_git_source, include_pattern,
     exclude_pattern, sync_policy, labels, annotations, errors, application_created_at, manifest_sha256,
-    content_hash, epoch, sequence, observed_at, parent_namespace, parent_name, resource_version)
+    content_hash, epoch, sequence, observed_at, parent_namespace, parent_name, resource_version, application_set,
+    application_set_uid, operation_revisions, change_revisions, manifest_bytes, stored_bytes, added)
 SELECT $1, $2, $3, $4, $5, $6, $7, false, $8, $9, $10, $11, $12::jsonb, $13, $14, $15::timestamptz,
        $16::timestamptz, $17, $18::bigint, $19::jsonb, $20::jsonb, $21::bigint, $22::bigint, $23::integer, $24,
        $25, $26, $27, $28, $29, $30, $31, $32::jsonb, $33::boolean, $34::boolean, $35, $36, $37, $38::jsonb,
        $39::jsonb, $40::jsonb, $41::timestamptz, $42::bytea, $43::bytea, $44::bigint, $45::bigint,
-       $46::timestamptz, $47, $48, $49::numeric
+       $46::timestamptz, $47, $48, $49::numeric, $50, $51, $52::jsonb, $53::jsonb, $54::integer, $55::integer,
+       $55::bigint + :{one_row}
   FROM :{runtime_row} AND ($44::bigint = 0 OR $44::bigint >= p.fence_epoch)
 ON CONFLICT (account_id, runtime, namespace, name) DO UPDATE
    SET cluster = excluded.cluster, version = excluded.version, uid = excluded.uid, is_deleted = false,
@@ -122,19 +139,21 @@ ON CONFLICT (account_id, runtime, namespace, name) DO UPDATE
        content_hash = excluded.content_hash, epoch = excluded.epoch, sequence = excluded.sequence,
        observed_at = excluded.observed_at, received_at = now(),
        parent_namespace = excluded.parent_namespace, parent_name = excluded.parent_name,
-       resource_version = excluded.resource_version,
+       resource_version = excluded.resource_version, application_set = excluded.application_set,
+       application_set_uid = excluded.application_set_uid, operation_revisions = excluded.operation_revisions,
+       change_revisions = excluded.change_revisions, manifest_bytes = excluded.manifest_bytes, :{stored_anew},
        is_changed = t.is_deleted OR t.manifest_sha256 IS DISTINCT FROM excluded.manifest_sha256
                     OR t.sync_status IS DISTINCT FROM excluded.sync_status
                     OR t.health_status IS DISTINCT FROM excluded.health_status
  WHERE :{application_is_newer} OR :{is_restored}
-RETURNING is_changed
+RETURNING is_changed, set_config($56, (current_setting($56)::bigint + added)::text, true)
 
 -- name: application_tombstone
 INSERT INTO applications AS t (account_id, runtime, namespace, name, cluster, version, uid, is_deleted, is_changed,
                                sync_status, sync_policy, epoch, sequence, observed_at, resource_version,
-                               application_created_at)
+                               application_created_at, stored_bytes, added)
 SELECT $1, $2, $3, $4, $5, $6, $7, true, false, 'UNKNOWN', 'Unknown', $8::bigint, $9::bigint, $10::timestamptz,
-       $11::numeric, $12::timestamptz
+       $11::numeric, $12::timestamptz, $13::integer, $13::bigint
   FROM :{runtime_row} AND ($8::bigint = 0 OR $8::bigint >= p.fence_epoch)
 ON CONFLICT (account_id, runtime, namespace, name) DO UPDATE
    SET is_deleted = true, manifest_sha256 = NULL, content_hash = NULL, desired_sha256 = NULL, git_sha256 = NULL,
@@ -142,7 +161,7 @@ ON CONFLICT (account_id, runtime, namespace, name) DO UPDATE
        commit_author = NULL, commit_date = NULL, source_errors = '[]', source_observed_at = NULL, errors = '[]',
        app_versions = NULL,
        epoch = excluded.epoch, sequence = excluded.sequence, observed_at = excluded.observed_at,
-       received_at = now(), is_changed = NOT t.is_deleted,
+       received_at = now(), is_changed = NOT t.is_deleted, :{stored_less},
        uid = CASE WHEN excluded.uid = '' THEN t.uid ELSE excluded.uid END,
        resource_version = CASE WHEN excluded.uid IN ('', t.uid)
                                THEN coalesce(excluded.resource_version, t.resource_version)
@@ -151,7 +170,7 @@ ON CONFLICT (account_id, runtime, namespace, name) DO UPDATE
                                    THEN coalesce(excluded.application_created_at, t.application_created_at)
                                    ELSE excluded.application_created_at END
  WHERE :{application_is_newer}
-RETURNING is_changed
+RETURNING is_changed, set_config($14, (current_setting($14)::bigint + added)::text, true)
 
 -- What only reports over HTTP know, beside a state that may come from a tunnel; not from one that came too late to be the
 -- state. Not "NOT is_deleted": on tables that were never analyzed the planner would take a partial index for that and read
@@ -160,50 +179,64 @@ RETURNING is_changed
 UPDATE applications
    SET source_repo_url = $5, source_path = $6, source_revision = $7, commit_message = $8, commit_author = $9,
        commit_date = $10, desired_sha256 = $11::bytea, git_sha256 = $12::bytea, source_errors = $13::jsonb,
-       source_observed_at = $14::timestamptz, app_versions = $15::jsonb
+       source_observed_at = $14::timestamptz, app_versions = $15::jsonb, source_bytes = $16::integer,
+       added = $16::bigint - source_bytes
  WHERE account_id = $1 AND runtime = $2 AND namespace = $3 AND name = $4 AND NOT coalesce(is_deleted, true)
    AND (source_observed_at IS NULL OR source_observed_at < $14::timestamptz)
    AND (epoch > 0 OR observed_at >= $14::timestamptz)
+RETURNING set_config($17, (current_setting($17)::bigint + added)::text, true)
+
+-- What may no longer be read is shown as it was read last.
+-- fragment: is_kept
+excluded.presence = 'UNREADABLE' AND NOT t.is_deleted AND t.manifest_sha256 IS NOT NULL
 
 -- name: resource_upsert
 INSERT INTO resources AS t (
     account_id, runtime, cluster, api_group, kind, namespace, name, version, uid, is_deleted,
     application_namespace, application_name, sync_status, health_status, health_message, owners, labels, images,
-    resource_created_at, manifest_sha256, content_hash, epoch, sequence, observed_at, resource_version)
+    resource_created_at, manifest_sha256, content_hash, epoch, sequence, observed_at, resource_version, health_source,
+    presence, api_resource, marks, stored_bytes, added)
 SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, false, $10, $11, $12, $13, $14, $15::jsonb, $16::jsonb, $17::jsonb,
-       $18::timestamptz, $19::bytea, $20::bytea, $21::bigint, $22::bigint, $23::timestamptz, $24::numeric
+       $18::timestamptz, $19::bytea, $20::bytea, $21::bigint, $22::bigint, $23::timestamptz, $24::numeric, $25, $26, $27,
+       $28, $29::integer, $29::bigint + :{one_row}
   FROM :{runtime_row} AND ($21::bigint = 0 OR $21::bigint >= p.fence_epoch)
 ON CONFLICT (account_id, runtime, cluster, api_group, kind, namespace, name) DO UPDATE
-   SET version = excluded.version, uid = excluded.uid, is_deleted = false,
+   SET version = excluded.version, is_deleted = false,
        application_namespace = excluded.application_namespace, application_name = excluded.application_name,
-       sync_status = excluded.sync_status, health_status = excluded.health_status,
-       health_message = excluded.health_message, owners = excluded.owners, labels = excluded.labels,
-       images = excluded.images, resource_created_at = excluded.resource_created_at,
-       manifest_sha256 = excluded.manifest_sha256, content_hash = excluded.content_hash, epoch = excluded.epoch,
+       sync_status = excluded.sync_status,
+       uid = CASE WHEN :{is_kept} THEN t.uid ELSE excluded.uid END, health_status = CASE WHEN :{is_kept} THEN t.health_status ELSE excluded.health_status END,
+       health_message = CASE WHEN :{is_kept} THEN t.health_message ELSE excluded.health_message END, health_source = CASE WHEN :{is_kept} THEN t.health_source ELSE excluded.health_source END,
+       owners = CASE WHEN :{is_kept} THEN t.owners ELSE excluded.owners END, labels = CASE WHEN :{is_kept} THEN t.labels ELSE excluded.labels END, images = CASE WHEN :{is_kept} THEN t.images ELSE excluded.images END,
+       resource_created_at = CASE WHEN :{is_kept} THEN t.resource_created_at ELSE excluded.resource_created_at END, manifest_sha256 = CASE WHEN :{is_kept} THEN t.manifest_sha256 ELSE excluded.manifest_sha256 END,
+       content_hash = excluded.content_hash, epoch = excluded.epoch,
        sequence = excluded.sequence, observed_at = excluded.observed_at, received_at = now(),
-       resource_version = excluded.resource_version,
+       resource_version = excluded.resource_version, presence = excluded.presence,
+       api_resource = excluded.api_resource, marks = excluded.marks, :{stored_anew},
        is_changed = t.is_deleted OR
-                    (t.manifest_sha256, t.sync_status, t.health_status, t.application_namespace, t.application_name)
+                    (t.manifest_sha256, t.sync_status, t.health_status, t.application_namespace, t.application_name,
+                     t.health_message, t.health_source, t.presence, t.marks)
                     IS DISTINCT FROM (excluded.manifest_sha256, excluded.sync_status, excluded.health_status,
-                                      excluded.application_namespace, excluded.application_name),
+                                      excluded.application_namespace, excluded.application_name,
+                                      excluded.health_message, excluded.health_source, excluded.presence,
+                                      excluded.marks),
        has_new_images = t.manifest_sha256 IS NULL OR t.uid <> excluded.uid OR t.images <> excluded.images
                         OR t.owners <> excluded.owners
  WHERE :{resource_is_newer} OR :{is_restored}
-RETURNING is_changed
+RETURNING is_changed, set_config($30, (current_setting($30)::bigint + added)::text, true)
 
 -- name: resource_tombstone
 INSERT INTO resources AS t (account_id, runtime, cluster, api_group, kind, namespace, name, version, uid,
                             is_deleted, is_changed, epoch, sequence, observed_at, resource_version,
-                            resource_created_at)
+                            resource_created_at, stored_bytes, added)
 SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, true, false, $10::bigint, $11::bigint, $12::timestamptz, $13::numeric,
-       $14::timestamptz
+       $14::timestamptz, $15::integer, $15::bigint
   FROM :{runtime_row} AND ($10::bigint = 0 OR $10::bigint >= p.fence_epoch)
 ON CONFLICT (account_id, runtime, cluster, api_group, kind, namespace, name) DO UPDATE
    SET is_deleted = true, manifest_sha256 = NULL, content_hash = NULL, desired_sha256 = NULL, git_sha256 = NULL,
        source_repo_url = NULL, source_path = NULL, source_revision = NULL, commit_message = NULL,
        commit_author = NULL, commit_date = NULL, source_errors = '[]', source_observed_at = NULL,
        epoch = excluded.epoch, sequence = excluded.sequence, observed_at = excluded.observed_at,
-       received_at = now(), is_changed = NOT t.is_deleted,
+       received_at = now(), is_changed = NOT t.is_deleted, :{stored_less},
        uid = CASE WHEN excluded.uid = '' THEN t.uid ELSE excluded.uid END,
        resource_version = CASE WHEN excluded.uid IN ('', t.uid)
                                THEN coalesce(excluded.resource_version, t.resource_version)
@@ -212,29 +245,31 @@ ON CONFLICT (account_id, runtime, cluster, api_group, kind, namespace, name) DO 
                                    THEN coalesce(excluded.resource_created_at, t.resource_created_at)
                                    ELSE excluded.resource_created_at END
  WHERE :{resource_is_newer}
-RETURNING is_changed
+RETURNING is_changed, set_config($16, (current_setting($16)::bigint + added)::text, true)
 
 -- name: resource_enrich
 UPDATE resources
    SET source_repo_url = $8, source_path = $9, source_revision = $10, commit_message = $11, commit_author = $12,
        commit_date = $13, desired_sha256 = $14::bytea, git_sha256 = $15::bytea, source_errors = $16::jsonb,
-       source_observed_at = $17::timestamptz
+       source_observed_at = $17::timestamptz, source_bytes = $18::integer, added = $18::bigint - source_bytes
  WHERE account_id = $1 AND runtime = $2 AND cluster = $3 AND api_group = $4 AND kind = $5 AND namespace = $6
    AND name = $7 AND NOT coalesce(is_deleted, true)
    AND (source_observed_at IS NULL OR source_observed_at < $17::timestamptz)
    AND (epoch > 0 OR observed_at >= $17::timestamptz)
+RETURNING set_config($19, (current_setting($19)::bigint + added)::text, true)
 
 -- name: cluster_upsert
 WITH old AS (
-    SELECT connection_status, connection_message, server, server_version, is_deleted
+    SELECT connection_status, connection_message, server, server_version, findings, is_deleted
       FROM clusters
      WHERE account_id = $1 AND runtime = $2 AND name = $3),
 new AS (
     INSERT INTO clusters AS t (account_id, runtime, name, server, server_version, connection_status,
                                connection_message, connection_attempted_at, resources_count, apis_count,
-                               last_cache_sync_at, api_versions, namespaces, labels, epoch, sequence, observed_at)
+                               last_cache_sync_at, api_versions, namespaces, labels, epoch, sequence, observed_at,
+                               findings)
     SELECT $1, $2, $3, $4, $5, $6, $7, $8::timestamptz, $9::bigint, $10::bigint, $11::timestamptz, $12::jsonb,
-           $13::jsonb, $14::jsonb, $15::bigint, $16::bigint, $17::timestamptz
+           $13::jsonb, $14::jsonb, $15::bigint, $16::bigint, $17::timestamptz, $18::jsonb
       FROM :{runtime_row} AND ($15::bigint = 0 OR $15::bigint >= p.fence_epoch)
     ON CONFLICT (account_id, runtime, name) DO UPDATE
        SET server = excluded.server, server_version = excluded.server_version,
@@ -243,13 +278,13 @@ new AS (
            apis_count = excluded.apis_count, last_cache_sync_at = excluded.last_cache_sync_at,
            api_versions = excluded.api_versions, namespaces = excluded.namespaces, labels = excluded.labels,
            is_deleted = false, epoch = excluded.epoch, sequence = excluded.sequence,
-           observed_at = excluded.observed_at, received_at = now()
+           observed_at = excluded.observed_at, received_at = now(), findings = excluded.findings
      WHERE (excluded.epoch, excluded.sequence) > (t.epoch, t.sequence)
         OR (excluded.epoch = 0 AND t.epoch = 0 AND excluded.observed_at > t.observed_at)
-    RETURNING connection_status, connection_message, server, server_version)
+    RETURNING connection_status, connection_message, server, server_version, findings)
 SELECT old.is_deleted IS DISTINCT FROM false
-       OR (old.connection_status, old.connection_message, old.server, old.server_version) IS DISTINCT FROM
-          (new.connection_status, new.connection_message, new.server, new.server_version)
+       OR (old.connection_status, old.connection_message, old.server, old.server_version, old.findings) IS DISTINCT FROM
+          (new.connection_status, new.connection_message, new.server, new.server_version, new.findings)
   FROM new LEFT JOIN old ON true
 
 -- name: cluster_tombstone
@@ -286,21 +321,38 @@ UPDATE report_positions
 -- what the agent has, so that it is not asked for it again and again.
 -- name: application_touch
 INSERT INTO applications AS t (account_id, runtime, namespace, name, cluster, version, uid, is_deleted, sync_status,
-                               sync_policy, content_hash, epoch, sequence, observed_at)
-SELECT $1, $2, $3, $4, $5, $6, $7, true, 'UNKNOWN', 'Unknown', $8::bytea, $9::bigint, $10::bigint, $11::timestamptz
+                               sync_policy, content_hash, epoch, sequence, observed_at, stored_bytes, added)
+SELECT $1, $2, $3, $4, $5, $6, $7, true, 'UNKNOWN', 'Unknown', $8::bytea, $9::bigint, $10::bigint, $11::timestamptz,
+       $12::integer, $12::bigint
   FROM :{runtime_row} AND $9::bigint >= p.fence_epoch
 ON CONFLICT (account_id, runtime, namespace, name) DO UPDATE
-   SET content_hash = excluded.content_hash, epoch = excluded.epoch, sequence = excluded.sequence
+   SET content_hash = excluded.content_hash, epoch = excluded.epoch, sequence = excluded.sequence, added = 0
  WHERE (excluded.epoch, excluded.sequence) > (t.epoch, t.sequence)
+RETURNING set_config($13, (current_setting($13)::bigint + added)::text, true)
 
 -- name: resource_touch
 INSERT INTO resources AS t (account_id, runtime, cluster, api_group, kind, namespace, name, version, uid, is_deleted,
-                            content_hash, epoch, sequence, observed_at)
-SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, true, $10::bytea, $11::bigint, $12::bigint, $13::timestamptz
+                            content_hash, epoch, sequence, observed_at, stored_bytes, added)
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, true, $10::bytea, $11::bigint, $12::bigint, $13::timestamptz,
+       $14::integer, $14::bigint
   FROM :{runtime_row} AND $11::bigint >= p.fence_epoch
 ON CONFLICT (account_id, runtime, cluster, api_group, kind, namespace, name) DO UPDATE
-   SET content_hash = excluded.content_hash, epoch = excluded.epoch, sequence = excluded.sequence
+   SET content_hash = excluded.content_hash, epoch = excluded.epoch, sequence = excluded.sequence, added = 0
  WHERE (excluded.epoch, excluded.sequence) > (t.epoch, t.sequence)
+RETURNING set_config($15, (current_setting($15)::bigint + added)::text, true)
+
+-- What was refused for want of room stays as it was, and named by a snapshot; its entry in the digest tree stays that of
+-- what is held, so that the next comparison finds that the agent has something else.
+-- name: application_keep
+UPDATE applications
+   SET epoch = $5::bigint, sequence = $6::bigint
+ WHERE account_id = $1 AND runtime = $2 AND namespace = $3 AND name = $4 AND ($5::bigint, $6::bigint) > (epoch, sequence)
+
+-- name: resource_keep
+UPDATE resources
+   SET epoch = $8::bigint, sequence = $9::bigint
+ WHERE account_id = $1 AND runtime = $2 AND cluster = $3 AND api_group = $4 AND kind = $5 AND namespace = $6
+   AND name = $7 AND ($8::bigint, $9::bigint) > (epoch, sequence)
 
 -- Of a resource `a`: does the agent know nothing of it because its kind, or that of something that owns it, is one that it
 -- may not read (u.kinds)? $1 account, $2 runtime.
@@ -352,25 +404,30 @@ applications_gone AS (
     UPDATE applications a
        SET is_deleted = true, manifest_sha256 = NULL, content_hash = NULL, desired_sha256 = NULL, git_sha256 = NULL,
            source_observed_at = NULL, errors = '[]', source_errors = '[]', app_versions = NULL,
-           epoch = $3::bigint, sequence = $4::bigint, received_at = now()
+           epoch = $3::bigint, sequence = $4::bigint, received_at = now(), source_bytes = 0,
+           added = -source_bytes - :{one_row}
       FROM matched m, unread u
      WHERE a.account_id = $1 AND a.runtime = $2 AND NOT a.is_deleted AND a.epoch > 0
        AND (a.epoch, a.sequence) < (m.epoch, m.sequence)
        AND NOT 'argoproj.io/Application' = ANY (u.kinds)
-    RETURNING 1),
+    RETURNING a.added),
 resources_gone AS (
     UPDATE resources a
        SET is_deleted = true, manifest_sha256 = NULL, content_hash = NULL, desired_sha256 = NULL, git_sha256 = NULL,
            source_observed_at = NULL, source_errors = '[]', epoch = $3::bigint, sequence = $4::bigint,
-           received_at = now()
+           received_at = now(), source_bytes = 0, added = -source_bytes - :{one_row}
       FROM matched m, unread u
      WHERE a.account_id = $1 AND a.runtime = $2 AND NOT a.is_deleted AND a.epoch > 0
        AND (a.epoch, a.sequence) < (m.epoch, m.sequence)
        AND NOT :{is_unread}
-    RETURNING 1)
+    RETURNING a.added)
 SELECT CASE WHEN (SELECT is_repeated FROM mark) THEN 'repeated' WHEN EXISTS (SELECT FROM matched) THEN 'matched'
             ELSE 'resync' END,
-       (SELECT count(*) FROM applications_gone) + (SELECT count(*) FROM resources_gone)
+       (SELECT count(*) FROM applications_gone) + (SELECT count(*) FROM resources_gone),
+       set_config($7, (current_setting($7)::bigint + (SELECT coalesce(sum(g.added), 0)
+                                                        FROM (SELECT added FROM applications_gone
+                                                              UNION ALL
+                                                              SELECT added FROM resources_gone) g))::text, true)
 
 -- Tombstones of sessions that are over have done their work: fenced sessions cannot repeat what they knew.
 -- name: report_trim_applications

@@ -52,7 +52,20 @@ coalesce(a.health_status, CASE t.phase WHEN 'Healthy' THEN 'HEALTHY' WHEN 'Degra
           LIMIT 100) b
    JOIN resources a ON a.account_id = b.account_id AND a.runtime = b.runtime AND a.cluster = b.cluster
                    AND a.api_group = b.api_group AND a.kind = b.kind AND a.namespace = b.namespace AND a.name = b.name
-                   AND NOT a.is_deleted)
+                   AND NOT a.is_deleted
+                   AND (a.presence IS NULL OR a.presence = 'UNREADABLE'))
+
+-- Those that run: of the replica sets that have pods, which are two while a canary is under way.
+-- fragment: rollout_images
+coalesce((SELECT jsonb_agg(DISTINCT i ORDER BY i)
+            FROM replica_sets s
+            JOIN resources b ON b.account_id = s.account_id AND b.runtime = s.runtime AND b.cluster = s.cluster
+                            AND b.api_group = s.api_group AND b.kind = s.kind AND b.namespace = s.namespace
+                            AND b.name = s.name AND NOT b.is_deleted
+           CROSS JOIN LATERAL jsonb_array_elements(b.images) i
+           WHERE s.account_id = t.account_id AND s.runtime = t.runtime AND s.cluster = t.cluster
+             AND s.namespace = t.namespace AND s.owner_kind = 'Rollout' AND s.owner_name = t.name
+             AND s.current_replicas > 0), a.images)
 
 -- fragment: replica_set_node
 json_build_object(
@@ -73,7 +86,8 @@ json_build_object(
           LIMIT 100) b
    JOIN resources a ON a.account_id = b.account_id AND a.runtime = b.runtime AND a.cluster = b.cluster
                    AND a.api_group = b.api_group AND a.kind = b.kind AND a.namespace = b.namespace AND a.name = b.name
-                   AND NOT a.is_deleted)
+                   AND NOT a.is_deleted
+                   AND (a.presence IS NULL OR a.presence = 'UNREADABLE'))
 
 -- fragment: analysis_run_node
 json_build_object(
@@ -89,7 +103,8 @@ json_build_object(
 jsonb_build_object(
     'metadata', :{resource_metadata}, 'errors', a.source_errors, 'version', NULL, 'latest', true,
     'source', :{resource_source}, 'syncStatus', coalesce(a.sync_status, 'UNKNOWN'),
-    'healthStatus', :{rollout_health}, 'healthMessage', coalesce(a.health_message, t.message), 'projects', '[]'::json,
+    'healthStatus', :{rollout_health}, 'healthMessage', coalesce(a.health_message, t.message),
+    'healthSource', a.health_source, 'projects', '[]'::json,
     'spec', json_build_object(
         'strategy', json_build_object(
             'name', t.strategy, 'newImage', coalesce(a.images ->> 0, ''), 'steps', :{rollout_steps},
@@ -106,7 +121,7 @@ jsonb_build_object(
         'blueGreen', CASE WHEN t.strategy = 'blueGreen' THEN json_build_object(
             'prePromotionAnalysisRunStatus', t.analysis -> 'prePromotion',
             'postPromotionAnalysisRunStatus', t.analysis -> 'postPromotion') END),
-    'revision', t.revision, 'stablePodHash', t.stable_hash, 'currentPodHash', t.current_hash, 'images', a.images,
+    'revision', t.revision, 'stablePodHash', t.stable_hash, 'currentPodHash', t.current_hash, 'images', :{rollout_images},
     'replicaSets', :{rollout_replica_sets}, 'analysisRuns', :{rollout_analysis_runs},
     'sequence', :{entity_sequence}, 'freshness', :{entity_freshness}, 'observedAt', to_char(a.observed_at, :{rfc3339}),
     'receivedAt', to_char(a.received_at, :{rfc3339}))
@@ -115,6 +130,7 @@ jsonb_build_object(
 resources a ON a.account_id = t.account_id AND a.runtime = t.runtime AND a.cluster = t.cluster
            AND a.api_group = t.api_group AND a.kind = t.kind AND a.namespace = t.namespace AND a.name = t.name
            AND NOT a.is_deleted
+           AND (a.presence IS NULL OR a.presence = 'UNREADABLE')
 
 -- Empty texts are no filter. $10 is the application's project, $15 its name.
 -- fragment: rollout_filter

@@ -3,10 +3,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/mem.h"
-#include "base/parse.h"
 #include "culvert_statements.h"
 #include "storage/store_call.h"
+#include "storage/token_seal.h"
 
 void runtime_store_create(struct pg *pg, const char *account_id, const struct runtime_new *runtime,
                           store_node_done on_done, void *arg)
@@ -39,10 +38,15 @@ void runtime_store_create(struct pg *pg, const char *account_id, const struct ru
                                      pg_bool(runtime->recover)});
     pg_batch_add(batch, &statement_runtime_tokens_replace, 3,
                  (struct pg_param[]){account, name, pg_bool(runtime->recover)});
-    pg_batch_add(batch, &statement_runtime_token_create, 6,
-                 (struct pg_param[]){account, name, pg_text(runtime->token_id),
-                                     pg_bytea(runtime->token_sha256, ID_SHA256_BYTES), pg_text(str_c(runtime_id)),
-                                     pg_bool(runtime->recover)});
+    char expires_in[24];
+    snprintf(expires_in, sizeof expires_in, "%" PRIu64, runtime->token_expires_in_ms);
+    uint8_t sealed[TOKEN_SEAL_BYTES];
+    struct token_place place = {str_c(account_id), runtime->name, runtime->token_id};
+    struct str secret = token_seal(pg_column_key(pg), &place, runtime->token_sha256, sealed);
+    pg_batch_add(batch, &statement_runtime_token_create, 7,
+                 (struct pg_param[]){account, name, pg_text(runtime->token_id), pg_bytea(secret.at, secret.len),
+                                     pg_text(str_c(runtime_id)), pg_bool(runtime->recover),
+                                     runtime->token_expires_in_ms ? pg_text(str_c(expires_in)) : pg_null()});
     store_submit_node(batch, 0, ERROR_CONFLICT, "a runtime of this name exists", on_done, arg);
 }
 
@@ -76,49 +80,4 @@ void runtime_store_list(struct pg *pg, const char *account_id, const struct stor
                  (struct pg_param[]){pg_text(str_c(account_id)), pg_text(window.low[0]), pg_text(window.high[0]),
                                      pg_text(str_c(window.limit))});
     store_submit_slice(batch, &window, on_done, arg);
-}
-
-struct tokens_call {
-    runtime_tokens_done on_done;
-    void *arg;
-};
-
-static bool read_token(const struct pg_rows *rows, int row, struct runtime_token_row *out)
-{
-    out->token_id = pg_rows_get(rows, row, 1);
-    out->account_id = pg_rows_get(rows, row, 2);
-    out->runtime = pg_rows_get(rows, row, 3);
-    out->runtime_id = pg_rows_get(rows, row, 4);
-    out->revoked = str_eq(pg_rows_get(rows, row, 6), STR("t"));
-    return parse_u64(pg_rows_get(rows, row, 0), 1, INT64_MAX, &out->change, NULL) == ERROR_NONE &&
-           parse_hex(pg_rows_get(rows, row, 5), out->token_sha256, sizeof out->token_sha256, NULL) == ERROR_NONE;
-}
-
-static void on_tokens(void *arg, const struct error *err, const struct pg_rows *results, size_t count)
-{
-    struct tokens_call *call = arg;
-    int found = count ? pg_rows_count(&results[0]) : 0;
-    struct runtime_token_row *rows = mem_array((size_t)found, sizeof *rows);
-    struct error broken;
-    for (int i = 0; i < found && !err; i++) {
-        if (read_token(&results[0], i, &rows[i])) continue;
-        error_set(&broken, ERROR_INTERNAL, "a runtime token's row cannot be read");
-        err = &broken;
-    }
-    call->on_done(call->arg, err, err ? NULL : rows, err ? 0 : (size_t)found);
-    mem_free_secret(rows, (size_t)found * sizeof *rows);
-    mem_free(call);
-}
-
-void runtime_store_tokens_since(struct pg *pg, uint64_t change, unsigned limit, runtime_tokens_done on_done, void *arg)
-{
-    char seen[24], most[16];
-    snprintf(seen, sizeof seen, "%" PRIu64, change);
-    snprintf(most, sizeof most, "%u", limit);
-    struct pg_batch *batch = pg_batch_create(pg, NULL);
-    pg_batch_add(batch, &statement_runtime_tokens_since, 2,
-                 (struct pg_param[]){pg_text(str_c(seen)), pg_text(str_c(most))});
-    struct tokens_call *call = mem_alloc(sizeof *call);
-    *call = (struct tokens_call){on_done, arg};
-    pg_batch_submit(batch, STORE_READ_MS, on_tokens, call);
 }

@@ -1,4 +1,4 @@
-// runtime_store: runtimes of an account and their tokens.
+// runtime_store: runtimes of an account. Their tokens: runtime_token_store.h.
 #ifndef CULVERT_STORAGE_RUNTIME_STORE_H
 #define CULVERT_STORAGE_RUNTIME_STORE_H
 
@@ -14,6 +14,7 @@ struct runtime_new {
     bool managed, is_external_argo_cd, recover;
     struct str token_id; // of the new runtime token
     uint8_t token_sha256[ID_SHA256_BYTES];
+    uint64_t token_expires_in_ms; // 0: never
 };
 
 // ERROR_CONFLICT: the name is taken (unless recover). node = {"id","name"}.
@@ -26,17 +27,5 @@ void runtime_store_delete(struct pg *pg, const char *account_id, struct str name
 void runtime_store_get(struct pg *pg, const char *account_id, struct str name, store_node_done on_done, void *arg);
 void runtime_store_list(struct pg *pg, const char *account_id, const struct store_page *page, store_slice_done on_done,
                         void *arg);
-
-// Changes of runtime tokens for the in-memory table, in order of `change` (a bigint from a sequence, taken so that a
-// reader that asks for > the highest it saw misses none); revoked ones included. All accounts.
-struct runtime_token_row {
-    uint64_t change;
-    struct str token_id, account_id, runtime, runtime_id;
-    uint8_t token_sha256[ID_SHA256_BYTES];
-    bool revoked;
-};
-typedef void (*runtime_tokens_done)(void *arg, const struct error *err, const struct runtime_token_row *rows,
-                                    size_t count);
-void runtime_store_tokens_since(struct pg *pg, uint64_t change, unsigned limit, runtime_tokens_done on_done, void *arg);
 
 #endif

@@ -24,8 +24,8 @@ UPDATE runtime_tokens SET revoked_at = now()
  WHERE account_id = $1 AND runtime = $2 AND revoked_at IS NULL AND $3::boolean
 
 -- name: runtime_token_create
-INSERT INTO runtime_tokens (account_id, token_id, runtime, runtime_id, secret_sha256, change)
-SELECT account_id, $3, runtime, runtime_id, $4, 0
+INSERT INTO runtime_tokens (account_id, token_id, runtime, runtime_id, secret_sha256, change, expires_at)
+SELECT account_id, $3, runtime, runtime_id, $4, 0, now() + $7::bigint * interval '1 millisecond'
   FROM runtimes
  WHERE account_id = $1 AND runtime = $2 AND (runtime_id = $5 OR $6::boolean)
 
@@ -34,10 +34,6 @@ UPDATE runtime_tokens SET revoked_at = now() WHERE account_id = $1 AND runtime =
 
 -- name: runtime_delete
 DELETE FROM runtimes WHERE account_id = $1 AND runtime = $2
-
--- name: runtime_tokens_since
-SELECT change, token_id, account_id, runtime, runtime_id, encode(secret_sha256, 'hex'), is_revoked
-  FROM runtime_tokens_since($1::bigint, $2::integer)
 
 -- The runtimes of an account with what their sessions and reports say (migrations/0008): r.online (a live tunnel),
 -- r.available (that, or reports over HTTP within 20 minutes), and how fresh their entities are.
@@ -58,11 +54,20 @@ entity_freshness(a.epoch, r.confirmed_epoch, r.tunnel_freshness, r.unconfirmed_f
 -- fragment: entity_sequence
 a.epoch || '.' || a.sequence
 
+-- The first of the errors that its agent finds in this session; NULL: it reads all that it must.
+-- fragment: runtime_blocked_by
+(SELECT f.value->>'message'
+   FROM clusters c
+  CROSS JOIN jsonb_array_elements(c.findings) f
+  WHERE c.account_id = r.account_id AND c.runtime = r.runtime AND NOT c.is_deleted AND r.online
+    AND c.epoch = r.session_epoch AND f.value->>'level' = 'ERROR'
+  LIMIT 1)
+
 -- fragment: runtime_health
-CASE WHEN r.available THEN 'HEALTHY' ELSE 'DEGRADED' END
+CASE WHEN r.available AND :{runtime_blocked_by} IS NULL THEN 'HEALTHY' ELSE 'DEGRADED' END
 
 -- fragment: runtime_health_message
-CASE WHEN r.available THEN NULL
+CASE WHEN r.available THEN :{runtime_blocked_by}
      WHEN r.session_epoch IS NULL THEN 'no agent has connected yet'
      WHEN r.closed_at IS NOT NULL THEN
          'disconnected since ' || to_char(r.closed_at, :{rfc3339}) || ': ' || coalesce(r.close_reason, 'unknown')

@@ -1,8 +1,33 @@
+-- fragment: tree_application_health
+json_build_object('status', a.health_status, 'message', a.health_message,
+                  'source', CASE WHEN a.health_status IS NOT NULL THEN 'ARGOCD_STATUS' END)
+
+-- fragment: tree_resource_health
+json_build_object('status', a.health_status, 'message', a.health_message, 'source', a.health_source)
+
+-- What an application's status says of a resource that is not at hand, and the right that would show it.
+-- fragment: tree_presence
+'presence', coalesce(a.presence, 'PRESENT'),
+'missingRight', CASE WHEN a.presence = 'UNREADABLE' AND a.api_resource IS NOT NULL THEN json_build_object(
+    'group', a.api_group, 'resource', a.api_resource, 'verbs', json_build_array('get', 'list', 'watch'),
+    'namespace', nullif(a.namespace, ''),
+    'message', 'not readable: the agent lacks the right to get, list and watch ' || a.api_resource ||
+               CASE WHEN a.api_group = '' THEN '' ELSE '.' || a.api_group END) END,
+'requiresPruning', coalesce(strpos(a.marks, 'REQUIRES_PRUNING') > 0, false),
+'hook', coalesce(strpos(a.marks, 'HOOK') > 0, false)
+
+-- fragment: tree_application
+'presence', 'PRESENT', 'missingRight', NULL, 'requiresPruning', false, 'hook', false
+
+-- The images of a node: those that its pods run, if it has any, else those of its own template.
+-- fragment: tree_images
+coalesce((SELECT jsonb_agg(DISTINCT i.image ORDER BY i.image) FROM running i WHERE i.uid = a.uid AND a.uid <> ''), a.images)
+
 -- Everything that an application's reports name as its own (what its resources made is told with its name, too), and the
 -- applications whose parent it is. Edges by the owners' uids, where there is such an object; what nobody here owns hangs
 -- on the application.
 -- name: tree_get
-WITH r AS MATERIALIZED (:{runtime_states} AND r.runtime = $2),
+WITH RECURSIVE r AS MATERIALIZED (:{runtime_states} AND r.runtime = $2),
 top AS (
     SELECT *
       FROM applications a
@@ -22,7 +47,14 @@ children AS (
       FROM top t
       JOIN applications a ON a.account_id = t.account_id AND a.runtime = t.runtime AND a.parent_namespace = t.namespace
                          AND a.parent_name = t.name AND a.parent_name <> '' AND NOT a.is_deleted
-     ORDER BY a.namespace, a.name
+     WHERE a.application_set_uid IS NULL OR a.application_set_uid NOT IN (SELECT b.uid FROM below b)
+     UNION ALL
+    SELECT a.*
+      FROM top t
+      JOIN below b ON b.kind = 'ApplicationSet' AND b.api_group = 'argoproj.io' AND b.uid <> ''
+      JOIN applications a ON a.account_id = t.account_id AND a.runtime = t.runtime AND a.application_set_uid = b.uid
+                         AND NOT a.is_deleted
+     ORDER BY namespace, name
      LIMIT 10000),
 edges AS (
     SELECT a.id, json_agg(json_build_object('kind', p.kind, 'namespace', p.namespace, 'name', p.name, 'uid', p.uid))
@@ -31,22 +63,43 @@ edges AS (
      CROSS JOIN LATERAL jsonb_array_elements(a.owners) o
       JOIN below p ON p.uid = o ->> 'uid' AND p.cluster = a.cluster AND p.uid <> ''
      GROUP BY a.id),
+above AS (
+    SELECT a.id AS pod, o ->> 'uid' AS uid, 1 AS height
+      FROM below a, jsonb_array_elements(a.owners) o
+     WHERE a.api_group = '' AND a.kind = 'Pod' AND a.images <> '[]'
+     UNION
+    SELECT u.pod, o ->> 'uid', u.height + 1
+      FROM above u
+      JOIN below a ON a.uid = u.uid AND a.uid <> ''
+     CROSS JOIN LATERAL jsonb_array_elements(a.owners) o
+     WHERE u.height < 8),
+running AS (
+    SELECT DISTINCT u.uid, i #>> '{}' AS image
+      FROM above u
+      JOIN below a ON a.id = u.pod
+     CROSS JOIN LATERAL jsonb_array_elements(a.images) i),
 nodes AS (
     SELECT 0 AS place, '' AS sort, json_build_object(
                'group', 'argoproj.io', 'version', a.version, 'kind', 'Application', 'namespace', a.namespace,
                'name', a.name, 'uid', a.uid, 'cluster', a.cluster, 'parentRefs', '[]'::json,
                'createdAt', to_char(a.application_created_at, :{rfc3339}), 'images', '[]'::json,
-               'health', json_build_object('status', a.health_status), 'status', a.sync_status,
+               :{tree_application}, 'health', :{tree_application_health}, 'status', a.sync_status,
                'freshness', :{entity_freshness}, 'observedAt', to_char(a.observed_at, :{rfc3339})) AS node
       FROM top a, r
     UNION ALL
     SELECT 1, a.namespace || '/' || a.name, json_build_object(
                'group', 'argoproj.io', 'version', a.version, 'kind', 'Application', 'namespace', a.namespace,
                'name', a.name, 'uid', a.uid, 'cluster', a.cluster,
-               'parentRefs', json_build_array(json_build_object('kind', 'Application', 'namespace', t.namespace,
-                                                                'name', t.name, 'uid', t.uid)),
+               'parentRefs', coalesce(
+                   (SELECT json_build_array(json_build_object('kind', b.kind, 'namespace', b.namespace, 'name', b.name,
+                                                              'uid', b.uid))
+                      FROM below b
+                     WHERE b.uid = a.application_set_uid AND b.uid <> ''
+                     LIMIT 1),
+                   json_build_array(json_build_object('kind', 'Application', 'namespace', t.namespace, 'name', t.name,
+                                                      'uid', t.uid))),
                'createdAt', to_char(a.application_created_at, :{rfc3339}), 'images', '[]'::json,
-               'health', json_build_object('status', a.health_status), 'status', a.sync_status,
+               :{tree_application}, 'health', :{tree_application_health}, 'status', a.sync_status,
                'freshness', :{entity_freshness}, 'observedAt', to_char(a.observed_at, :{rfc3339}))
       FROM children a, top t, r
     UNION ALL
@@ -57,8 +110,8 @@ nodes AS (
                    e.parents,
                    json_build_array(json_build_object('kind', 'Application', 'namespace', t.namespace, 'name', t.name,
                                                       'uid', t.uid))),
-               'createdAt', to_char(a.resource_created_at, :{rfc3339}), 'images', a.images,
-               'health', json_build_object('status', a.health_status), 'status', a.sync_status,
+               'createdAt', to_char(a.resource_created_at, :{rfc3339}), 'images', :{tree_images},
+               :{tree_presence}, 'health', :{tree_resource_health}, 'status', a.sync_status,
                'freshness', :{entity_freshness}, 'observedAt', to_char(a.observed_at, :{rfc3339}))
       FROM below a
       LEFT JOIN edges e ON e.id = a.id

@@ -26,6 +26,7 @@ struct tunnel_call;   // one call, one HTTP/2 stream inside a session
 struct tunnel_credential {
     struct str token;
     const uint8_t *binding; // the token is sealed for this connection (tunnel/wire/proof.h); NULL: it is said as it is
+    const char *remote;     // the client's address; NULL: none is known
 };
 
 // Who an agent turned out to be. Copied by whoever keeps it.
@@ -62,6 +63,7 @@ struct tunnel_session_info {
     bool stands_by; // it was told to before, and asks again
     char instance_id[128], boot_id[64], agent_version[64];
     char remote[64];
+    bool binds_identities;   // the agent takes identities that are bound to their call
     int64_t connected_at_ms; // wall
     uint64_t rtt_us, bytes_in, bytes_out;
     unsigned streams_open;
@@ -93,7 +95,8 @@ struct tunnel_options {
     void *ctx; // of the callbacks below; shared by all nodes
 
     // Decides about a credential before 101, at once, from memory. ERROR_UNAUTHENTICATED -> 401, ERROR_FORBIDDEN ->
-    // 403, ERROR_UNAVAILABLE -> 503 with Retry-After: 1 (not known yet: ask again).
+    // 403, ERROR_LIMITED -> 429 (the reason goes to the agent with each of the three), ERROR_UNAVAILABLE -> 503 with
+    // Retry-After: 1 (not known yet: ask again).
     enum error_code (*authenticate)(void *ctx, struct tunnel_node *node, const struct tunnel_credential *credential,
                                     struct tunnel_identity *out, struct error *err);
     // Is the token of a session that is listed now still valid? Thread-safe, at once, from the same memory: whoever
@@ -164,6 +167,8 @@ void tunnel_broker_move_sessions(struct tunnel_broker *broker, uint64_t spread_m
 
 void tunnel_reports_ack(struct tunnel_node *node, struct tunnel_session_ref ref, const struct wire_ack *ack);
 void tunnel_reports_resume(struct tunnel_node *node, struct tunnel_session_ref ref);
+// Ends the session because of what its reports are; the agent is told. Also out of on_report.
+void tunnel_reports_abuse(struct tunnel_node *node, struct tunnel_session_ref ref, const char *reason);
 
 // Thread-safe view of what the process holds: on_each runs on the calling thread with copies.
 void tunnel_broker_each_session(struct tunnel_broker *broker,

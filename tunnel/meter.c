@@ -20,8 +20,8 @@ void tunnel_meter_init(struct tunnel_meter *m)
     m->flaps = metric_with(metrics_counter(
         "culvert_tunnel_flaps_total", "Sessions told to stand by: agents replace each other time and again.", NULL));
     m->session_ends = metrics_counter("culvert_tunnel_session_ends_total", "Sessions that ended.", "reason", NULL);
-    m->streams = metrics_counter("culvert_tunnel_streams_total", "Calls by what answered, and answer or cause.",
-                                 "service", "code", NULL);
+    m->streams =
+        metrics_counter("culvert_tunnel_streams_total", "Calls by route, and answer or cause.", "route", "code", NULL);
     m->resets = metrics_counter("culvert_tunnel_resets_total", "Streams that were reset.", "code", "side", NULL);
     m->rtt = metric_with(metrics_histogram("culvert_tunnel_rtt_seconds", "Round trips of PING.", NULL));
     family = metrics_histogram("culvert_tunnel_ttfb_seconds", "Call opened to response head.", "hop", NULL);
@@ -65,13 +65,13 @@ void tunnel_meter_init(struct tunnel_meter *m)
 }
 
 struct metric *tunnel_meter_streams(const struct tunnel_meter *meter, struct tunnel_meter_cache *cache,
-                                    const char *service, const char *code)
+                                    const char *route, const char *code)
 {
-    uint64_t hash = hash_end(hash_part(hash_part(HASH_BEGIN, str_c(service)), str_c(code)));
+    uint64_t hash = hash_end(hash_part(hash_part(HASH_BEGIN, str_c(route)), str_c(code)));
     size_t at = (size_t)hash % TUNNEL_METER_CACHE;
     if (cache->series[at].hash != hash || !cache->series[at].metric) {
         cache->series[at].hash = hash;
-        cache->series[at].metric = metric_with(meter->streams, service, code);
+        cache->series[at].metric = metric_with(meter->streams, route, code);
     }
     return cache->series[at].metric;
 }

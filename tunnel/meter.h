@@ -39,8 +39,8 @@ struct tunnel_meter_cache {
         struct metric *metric;
     } series[TUNNEL_METER_CACHE];
 };
-// service: a word from stream_request_service(), or "" for a call that no service answered.
+// route: of stream_request_route(), or "" for a call that no service answered.
 struct metric *tunnel_meter_streams(const struct tunnel_meter *meter, struct tunnel_meter_cache *cache,
-                                    const char *service, const char *code);
+                                    const char *route, const char *code);
 
 #endif

@@ -10,6 +10,7 @@
 #include "tunnel/relay.h"
 #include "tunnel/reports.h"
 #include "tunnel/session.h"
+#include "tunnel/wire/handshake.h"
 
 enum {
     TICK_MS_MAX = 250,
@@ -18,9 +19,10 @@ enum {
     CACHE_LINE_BYTES = 64,
     SAY_AFTER_MS = 28500, // agents ask after 29 s without a byte
     USER_TIMEOUT_SLACK_MS = 5000,
-    RETRY_AFTER_S_MAX = 5,    // for handshakes over the rate: spread, so that they do not all come back at once
-    DRAIN_AGENT_SPREAD = 10,  // an agent's own wait is a tenth of the time over which DRAINs go out
-    UNSENT_BYTES = 64 * 1024, // what the kernel may hold unsent, so that a small answer never waits for more
+    RETRY_AFTER_S_MAX = 5,          // for handshakes over the rate: spread, so that they do not all come back at once
+    LIMITED_RETRY_AFTER_S_MAX = 10, // and for those of one token that comes too often
+    DRAIN_AGENT_SPREAD = 10,        // an agent's own wait is a tenth of the time over which DRAINs go out
+    UNSENT_BYTES = 64 * 1024,       // what the kernel may hold unsent, so that a small answer never waits for more
 };
 
 // ---- letters -------------------------------------------------------------------------------------------------
@@ -90,6 +92,7 @@ static int node_refuse(enum error_code code, struct error *err, const char *text
     switch (error_set(err, code, "%s", text)) {
     case ERROR_UNAUTHENTICATED: return 401;
     case ERROR_FORBIDDEN: return 403;
+    case ERROR_LIMITED: return 429;
     default: return 503;
     }
 }
@@ -101,8 +104,10 @@ static int node_authenticate(struct tunnel_node *node, const struct tunnel_upgra
     const struct tunnel_options *options = &node->broker->options;
     struct error why = {0};
     enum error_code code = options->authenticate(options->ctx, node, credential, &info->identity, &why);
-    if (code == ERROR_UNAUTHENTICATED) return node_refuse(code, err, "the runtime token is not valid");
+    if (code == ERROR_UNAUTHENTICATED)
+        return node_refuse(code, err, why.text[0] ? why.text : "the runtime token is not valid");
     if (code == ERROR_FORBIDDEN) return node_refuse(code, err, why.text[0] ? why.text : "not allowed");
+    if (code == ERROR_LIMITED) return node_refuse(code, err, why.text);
     if (code) return node_refuse(ERROR_UNAVAILABLE, err, "the token cannot be checked now");
     if (!str_eq(upgrade->runtime, str_c(info->identity.runtime)))
         return node_refuse(ERROR_FORBIDDEN, err, "the token belongs to another runtime");
@@ -152,6 +157,7 @@ static int node_decide(struct tunnel_node *node, const struct tunnel_upgrade *up
     struct tunnel_credential credential;
     int status = tunnel_upgrade_check(upgrade, &credential, err);
     if (status != 101) return status;
+    credential.remote = upgrade->remote;
     *retry_after_s = 1;
     if (node->draining) return node_refuse(ERROR_UNAVAILABLE, err, "this replica stops");
     if (!node_take_handshake_token(node)) {
@@ -159,6 +165,7 @@ static int node_decide(struct tunnel_node *node, const struct tunnel_upgrade *up
         return node_refuse(ERROR_UNAVAILABLE, err, "too many agents connect at once");
     }
     status = node_authenticate(node, upgrade, &credential, info, err);
+    if (status == 429) *retry_after_s = 1 + (unsigned)id_random_below(LIMITED_RETRY_AFTER_S_MAX);
     if (status != 101) return status;
     if (!node_admit(node, upgrade->remote, err)) {
         *retry_after_s = RETRY_AFTER_S_MAX;
@@ -167,6 +174,7 @@ static int node_decide(struct tunnel_node *node, const struct tunnel_upgrade *up
     node_copy(info->instance_id, sizeof(info->instance_id), upgrade->instance_id);
     node_copy(info->boot_id, sizeof(info->boot_id), upgrade->boot_id);
     node_copy(info->agent_version, sizeof(info->agent_version), upgrade->agent_version);
+    info->binds_identities = tunnel_upgrade_has_feature(upgrade, STR(WIRE_FEATURE_BOUND_IDENTITY));
     node_copy(info->remote, sizeof(info->remote), str_c(upgrade->remote));
     return 101;
 }
@@ -467,6 +475,12 @@ void tunnel_reports_resume(struct tunnel_node *node, struct tunnel_session_ref r
 {
     struct tunnel_session *session = node_session(node, ref);
     if (session && session->reports) tunnel_reports_go_on(session->reports);
+}
+
+void tunnel_reports_abuse(struct tunnel_node *node, struct tunnel_session_ref ref, const char *reason)
+{
+    struct tunnel_session *session = node_session(node, ref);
+    if (session) tunnel_session_break(session, "reports: %s", reason);
 }
 
 bool tunnel_node_has_runtime(struct tunnel_node *node, struct str account_id, struct str runtime)

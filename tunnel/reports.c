@@ -215,8 +215,9 @@ static void reports_on_head(void *arg, int status, const struct tunnel_header *h
     struct tunnel_reports *reports = arg;
     if (status == 200) return;
     // An agent without a reporter: it carries calls all the same, and is not asked again.
-    log_info("tunnel", "reports_refused", log_c("runtime", reports->session->entry->info.identity.runtime),
-             log_int("status", status));
+    const struct tunnel_session_info *info = &reports->session->entry->info;
+    log_limited(LOG_INFO, "tunnel", "reports_refused", str_c(info->identity.account_id), str_c(info->identity.runtime),
+                log_c("runtime", info->identity.runtime), log_int("status", status));
     tunnel_stream_cancel(reports->stream);
     reports->stream = NULL;
 }
@@ -278,12 +279,13 @@ static void reports_open(struct tunnel_reports *reports)
                                                        .on_taken = reports_on_taken,
                                                        .on_end = reports_on_end,
                                                        .on_fail = reports_on_fail};
-    const struct tunnel_header headers[] = {{STR(WIRE_HEADER_DIGEST), STR(WIRE_DIGEST_VERSION)}};
+    const struct tunnel_header headers[] = {{STR(WIRE_HEADER_DIGEST), STR(WIRE_DIGEST_VERSION)},
+                                            {STR(WIRE_HEADER_DETAILS), STR(WIRE_DETAILS_VERSION)}};
     const struct tunnel_request request = {.method = STR("POST"),
                                            .path = STR(WIRE_REPORTS_PATH),
                                            .authority = STR("culvert"),
                                            .headers = headers,
-                                           .header_count = 1};
+                                           .header_count = sizeof headers / sizeof *headers};
     enum tunnel_cause cause;
     reports_forget(reports);
     reports->hello = false;

@@ -134,11 +134,17 @@ void tunnel_session_accept(struct tunnel_session *session, uint64_t epoch)
         return;
     }
     tunnel_session_set_state(session, TUNNEL_SESSION_OPEN);
-    tunnel_session_send_control(session, &(struct wire_control){.type = WIRE_CONTROL_HELLO_ACK,
-                                                                .session = session->id,
-                                                                .epoch = epoch,
-                                                                .ping_after_ms = broker->options.ping_after_ms,
-                                                                .dead_after_ms = broker->options.dead_after_ms});
+    session->told_time_ms = clock_wall_ms();
+    session->told_time_at_ms = clock_mono_ms();
+    bool is_bound = session->entry->info.binds_identities;
+    tunnel_session_send_control(session,
+                                &(struct wire_control){.type = WIRE_CONTROL_HELLO_ACK,
+                                                       .session = session->id,
+                                                       .capabilities = is_bound ? WIRE_CAPABILITY_BOUND_IDENTITY : 0,
+                                                       .time_ms = (uint64_t)session->told_time_ms,
+                                                       .epoch = epoch,
+                                                       .ping_after_ms = broker->options.ping_after_ms,
+                                                       .dead_after_ms = broker->options.dead_after_ms});
     session->reports = tunnel_reports_create(session);
     if (!session->life.waits) tunnel_session_ping(session, clock_mono_ms()); // windows grow by the round trip
     metric_add(metric_with(broker->meter.epoch_changes, session->entry->took_over ? "took_over" : "opened"), 1);

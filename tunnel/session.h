@@ -43,6 +43,11 @@ struct tunnel_session {
     struct session_memory *memory; // of h2
     struct tunnel_entry *entry;    // NULL once it has ended
     uint8_t identity_key[ID_SHA256_BYTES];
+    uint64_t calls_signed; // the number of the last identity that was bound to a call
+    // The wall clock as the agent was told, and when (monotonic): identities expire by that one, whatever is done to
+    // ours meanwhile.
+    int64_t told_time_ms;
+    uint64_t told_time_at_ms;
 
     struct header_intake *head;       // a header block being received; they never interleave (RFC 9113 section 4.3)
     struct session_payload *controls; // payloads that nghttp2 still points to

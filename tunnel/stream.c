@@ -65,13 +65,13 @@ static void stream_free(struct tunnel_stream *stream)
     mem_free(stream);
 }
 
-// The service is a label only where one has answered: otherwise callers could make up as many as they like.
+// The labels are of closed sets: neither callers nor agents can make up series.
 static void stream_meter(const struct tunnel_stream *stream, const char *code)
 {
     if (stream->is_reports) return;
     struct tunnel_node *node = stream->session->node;
-    const char *service = stream->head_done && !stream->refused ? stream->service : "";
-    metric_add(tunnel_meter_streams(&node->broker->meter, &node->meter_cache, service, code), 1);
+    const char *route = stream->head_done && !stream->refused ? stream->route : "";
+    metric_add(tunnel_meter_streams(&node->broker->meter, &node->meter_cache, route, code), 1);
 }
 
 void tunnel_stream_reset(struct tunnel_stream *stream, uint32_t code)
@@ -208,7 +208,7 @@ static struct tunnel_stream *stream_create(struct tunnel_session *session, const
     stream->is_reports = is_reports;
     stream->is_connect = stream->is_long = str_eq(request->method, STR("CONNECT"));
     stream->queue_ended = request->end_stream;
-    stream_request_service(request, stream->service);
+    stream->route = stream_request_route(request);
     wire_window_init(&stream->window, now_us);
     stream->consumer_at_ms = stream->agent_at_ms = clock_mono_ms();
     stream->head_by_ms = request->head_timeout_ms ? request->head_timeout_ms : options->head_timeout_ms;

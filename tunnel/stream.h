@@ -21,7 +21,6 @@ enum {
     TUNNEL_HEADER_BYTES_MAX = 64 * 1024, // of one head, names and values
     TUNNEL_INFOS_MAX = 16, // interim answers before the head: they have no credit, so their number bounds them
     TUNNEL_STALL_MS = 60000,
-    TUNNEL_SERVICE_BYTES = 48,
 };
 
 struct relay_letter;
@@ -60,11 +59,11 @@ struct tunnel_stream {
     bool head_left; // its HEADERS have been made: they may be on the wire
     unsigned infos;
     int status;
-    char service[TUNNEL_SERVICE_BYTES]; // for metrics
-    struct call_request *kept;          // tunnel/stream_kept.h; NULL: the agent may have begun it
-    struct byte_queue queue;            // request data
-    struct header_block trailers;       // go after the last byte of it
-    size_t taken;                       // reported with `turn`
+    const char *route;            // for metrics, see stream_request_route()
+    struct call_request *kept;    // tunnel/stream_kept.h; NULL: the agent may have begun it
+    struct byte_queue queue;      // request data
+    struct header_block trailers; // go after the last byte of it
+    size_t taken;                 // reported with `turn`
     struct turn_item turn;
     struct wire_scheduler_item sending;
     size_t allowance; // picked: may send so much now

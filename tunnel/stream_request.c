@@ -54,18 +54,42 @@ static enum error_code request_add_headers(struct stream_request *fields, const 
     return ERROR_NONE;
 }
 
-static enum error_code request_add_identity(struct stream_request *fields, const struct tunnel_session *session,
+// The platform's time as the agent knows it. Clocks that nobody corrects part by seconds a day.
+static int64_t agreed_time(struct tunnel_session *session)
+{
+    enum { TELL_AGAIN_MS = 5 * 60 * 1000 };
+    uint64_t now_ms = clock_mono_ms();
+    if (now_ms - session->told_time_at_ms >= TELL_AGAIN_MS) {
+        session->told_time_ms = clock_wall_ms();
+        session->told_time_at_ms = now_ms;
+        // Leaves before the call: control frames go in front of new streams.
+        tunnel_session_send_control(
+            session, &(struct wire_control){.type = WIRE_CONTROL_TIME, .time_ms = (uint64_t)session->told_time_ms});
+    }
+    return session->told_time_ms + (int64_t)(now_ms - session->told_time_at_ms);
+}
+
+static enum error_code request_add_identity(struct stream_request *fields, struct tunnel_session *session,
                                             const struct tunnel_request *request, struct error *err)
 {
     const struct tunnel_identity *of = &session->entry->info.identity;
-    // Whole seconds: the calls of a user within one carry the same text, and the agent verifies it once.
-    int64_t now_ms = clock_wall_ms();
-    struct wire_identity identity = {.expires_at_ms = now_ms - now_ms % 1000 + WIRE_IDENTITY_LIFE_MS};
+    bool is_bound = session->entry->info.binds_identities;
+    int64_t now_ms = is_bound ? agreed_time(session) : clock_wall_ms();
+    // For an older agent in whole seconds: it verifies the calls of a user within one by the same text.
+    struct wire_identity identity = {.expires_at_ms = is_bound ? now_ms + WIRE_IDENTITY_BOUND_LIFE_MS
+                                                               : now_ms - now_ms % 1000 + WIRE_IDENTITY_LIFE_MS};
     snprintf(identity.account_id, sizeof(identity.account_id), "%s", of->account_id);
     snprintf(identity.runtime, sizeof(identity.runtime), "%s", of->runtime);
     snprintf(identity.user_id, sizeof(identity.user_id), "%s", request->user_id ? request->user_id : "");
     snprintf(identity.user_name, sizeof(identity.user_name), "%s", request->user_name ? request->user_name : "");
-    enum error_code code = wire_identity_sign(&identity, session->identity_key, &fields->identity, err);
+    const struct wire_identity_call call = {request->method, request->protocol,
+                                            request->authority.len ? request->authority : STR("runtime"),
+                                            request->path};
+    identity.epoch = session->entry->info.epoch;
+    identity.number = ++session->calls_signed;
+    enum error_code code =
+        is_bound ? wire_identity_sign_call(&identity, &call, session->identity_key, &fields->identity, err)
+                 : wire_identity_sign(&identity, session->identity_key, &fields->identity, err);
     if (code) return code;
     request_add(fields, STR(WIRE_HEADER_IDENTITY), strbuf_str(&fields->identity));
     return ERROR_NONE;
@@ -107,20 +131,18 @@ void stream_request_finish(struct stream_request *fields)
     strbuf_finish(&fields->identity);
 }
 
-void stream_request_service(const struct tunnel_request *request, char out[TUNNEL_SERVICE_BYTES])
+const char *stream_request_route(const struct tunnel_request *request)
 {
-    struct str service = request->authority;
-    if (service.len == 0) {
-        // "/services/<name>/..." and "/app-proxy/...": the agent's path table.
-        size_t parts = str_starts_nocase(request->path, STR("/services/")) ? 2 : 1, end = 1;
-        for (; end < request->path.len; end++) {
-            char c = request->path.at[end];
-            if (c == '?' || (c == '/' && --parts == 0)) break;
-        }
-        service = str_of(request->path.at + 1, request->path.len ? end - 1 : 0);
-    }
-    snprintf(out, TUNNEL_SERVICE_BYTES, "%.*s", STR_ARG(service));
-    if (service.len == 0 || service.len >= TUNNEL_SERVICE_BYTES) snprintf(out, TUNNEL_SERVICE_BYTES, "other");
+    // The agent's path table (agent/calls/router.c); an authority names one of its services.
+    static const char *const routes[] = {"app-proxy", "services", "webhooks", "workflows", "tcp"};
+    struct str rest = str_from(request->path, 1), first;
+    if (request->authority.len > 0) return "services";
+    (void)str_cut(&rest, '?', &first);
+    rest = first;
+    (void)str_cut(&rest, '/', &first);
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)
+        if (str_eq(first, str_c(routes[i]))) return routes[i];
+    return "other";
 }
 
 enum wire_urgency stream_request_urgency(const struct tunnel_request *request)

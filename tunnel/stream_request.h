@@ -19,8 +19,8 @@ MUST_CHECK enum error_code stream_request_init(struct stream_request *fields, st
                                                const struct tunnel_request *request, bool is_reports,
                                                struct error *err);
 void stream_request_finish(struct stream_request *fields);
-// What a request is for, as a metric's label: its authority or the part of its path that names a service.
-void stream_request_service(const struct tunnel_request *request, char out[TUNNEL_SERVICE_BYTES]);
+// What a request is for, as a metric's label: one of a closed set, static.
+const char *stream_request_route(const struct tunnel_request *request);
 // How urgent its body is (tunnel/wire/scheduler.h).
 enum wire_urgency stream_request_urgency(const struct tunnel_request *request);
 // Views into headers, at most TUNNEL_HEADERS_MAX of them: what may stand in a trailer section and can be sent. Returns

@@ -37,6 +37,7 @@ static bool upgrade_has_header(const struct http1_head *head, struct str name)
 static void upgrade_read(struct tunnel_upgrade *u, const struct http1_head *head)
 {
     u->is_get = str_eq(head->method, STR("GET"));
+    u->is_known_method = http1_is_known_method(head->method);
     u->http_1_1 = head->minor == 1;
     u->has_body = head->body != HTTP1_BODY_NONE;
     u->has_origin = upgrade_has_header(head, STR("origin"));
@@ -56,6 +57,7 @@ static void upgrade_read(struct tunnel_upgrade *u, const struct http1_head *head
     u->boot_id = upgrade_header(u, head, STR(WIRE_HEADER_BOOT_ID));
     u->agent_version = upgrade_header(u, head, STR(WIRE_HEADER_AGENT_VERSION));
     u->runtime = upgrade_header(u, head, STR(WIRE_HEADER_RUNTIME));
+    u->features = upgrade_header(u, head, STR(WIRE_HEADER_FEATURES));
 }
 
 enum error_code tunnel_upgrade_parse(const char *at, size_t len, size_t head_bytes_max, struct tunnel_upgrade *out,
@@ -84,6 +86,11 @@ static bool upgrade_list_has(struct str list, struct str wanted)
         if (str_eq(str_trim(item), wanted)) return true;
     }
     return false;
+}
+
+bool tunnel_upgrade_has_feature(const struct tunnel_upgrade *upgrade, struct str feature)
+{
+    return upgrade_list_has(upgrade->features, feature);
 }
 
 // Empty is a list, too: it names nothing we speak.
@@ -155,7 +162,10 @@ int tunnel_upgrade_check(const struct tunnel_upgrade *u, struct tunnel_credentia
 {
     if (u->too_long) return upgrade_refuse(400, ERROR_TOO_LARGE, err, "a header is too long");
     if (u->repeated) return upgrade_refuse(400, ERROR_INVALID, err, "a header is repeated");
-    if (!u->is_get || !u->http_1_1) return upgrade_refuse(400, ERROR_INVALID, err, "only GET with HTTP/1.1");
+    if (!u->is_known_method)
+        return upgrade_refuse(501, ERROR_INVALID, err, "the method is not one of HTTP, and only GET is taken here");
+    if (!u->is_get) return upgrade_refuse(405, ERROR_INVALID, err, "only GET");
+    if (!u->http_1_1) return upgrade_refuse(400, ERROR_INVALID, err, "only GET with HTTP/1.1");
     if (u->has_expect) return upgrade_refuse(400, ERROR_INVALID, err, "nothing is expected of an upgrade");
     if (u->has_body) return upgrade_refuse(400, ERROR_INVALID, err, "the request has a body");
     if (u->host.len == 0) return upgrade_refuse(400, ERROR_INVALID, err, "Host is missing");
@@ -196,9 +206,12 @@ static const char *upgrade_reason(int status)
     case 401: return "Unauthorized";
     case 403: return "Forbidden";
     case 404: return "Not Found";
+    case 405: return "Method Not Allowed";
     case 408: return "Request Timeout";
     case 426: return "Upgrade Required";
+    case 429: return "Too Many Requests";
     case 431: return "Request Header Fields Too Large";
+    case 501: return "Not Implemented";
     case 503: return "Service Unavailable";
     default: return "Error";
     }
@@ -212,7 +225,8 @@ void tunnel_upgrade_answer(int status, unsigned retry_after_s, const struct erro
         strbuf_add_c(
             out, "upgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-protocol: " WIRE_TUNNEL_SUBPROTOCOL
                  "\r\n");
+    if (status == 405) strbuf_add_c(out, "allow: GET\r\n");
     if (status == 401) strbuf_add_c(out, "www-authenticate: Bearer realm=\"culvert tunnel\"\r\n");
-    if (status == 503) strbuf_addf(out, "retry-after: %u\r\n", retry_after_s);
+    if (status == 503 || status == 429) strbuf_addf(out, "retry-after: %u\r\n", retry_after_s);
     strbuf_addf(out, "content-length: %zu\r\n\r\n%s\n", strlen(err->text) + 1, err->text);
 }

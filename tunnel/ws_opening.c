@@ -2,6 +2,7 @@
 #include <openssl/crypto.h>
 #include <stdio.h>
 
+#include "base/http1.h"
 #include "base/log.h"
 #include "tunnel/ws_door.h"
 
@@ -23,7 +24,8 @@ void ws_opening_fail(struct tunnel_ws *ws, const char *why)
 void ws_opening_refuse(struct tunnel_ws *ws, int status, unsigned retry_after_s, const struct error *err)
 {
     struct strbuf answer;
-    log_info("tunnel", "handshake_refused", log_c("remote", ws->remote), log_int("status", status), log_err(err));
+    log_limited(LOG_INFO, "tunnel", "handshake_refused", str_c(err->text), STR_EMPTY, log_c("remote", ws->remote),
+                log_int("status", status), log_err(err));
     strbuf_init(&answer, UPGRADE_ANSWER_BYTES_MAX);
     tunnel_upgrade_answer(status, retry_after_s, err, &answer);
     forget_request(ws);
@@ -88,7 +90,11 @@ void ws_opening_take(struct tunnel_ws *ws, const uint8_t *at, size_t len)
     struct tunnel_upgrade upgrade;
     struct error err = {0};
     enum error_code code = ERROR_TOO_LARGE;
-    if (strbuf_add(&ws->head, at, len))
+    size_t before = ws->head.len;
+    bool fits = strbuf_add(&ws->head, at, len);
+    // A head that comes in drops is not parsed at each of them.
+    if (fits && !http1_head_is_due(ws->head.at, ws->head.len, before, WS_HEAD_BYTES_MAX)) return;
+    if (fits)
         code = tunnel_upgrade_parse(ws->head.at, ws->head.len, WS_HEAD_BYTES_MAX, &upgrade, &err);
     else
         (void)error_set(&err, code, "the request's head is over %d bytes", WS_HEAD_BYTES_MAX);

@@ -51,8 +51,15 @@ static enum error_code claimed_account(struct str text, char out[64], struct err
     return fits ? ERROR_NONE : error_set(err, ERROR_INVALID, "identity's account is too long");
 }
 
-static enum error_code check_identity(const struct agent_calls *calls, const struct agent_stream_request *request,
-                                      const uint8_t key[ID_SHA256_BYTES], struct error *err)
+static enum error_code check_user(const struct wire_identity *identity, struct error *err)
+{
+    if (identity->user_id[0]) return ERROR_NONE;
+    return error_set(err, ERROR_FORBIDDEN, "anonymous requests may call webhooks only");
+}
+
+// Of a platform that does not bind identities to calls: a version older than this agent.
+static enum error_code check_unbound(const struct agent_calls *calls, const struct agent_stream_request *request,
+                                     const uint8_t key[ID_SHA256_BYTES], struct error *err)
 {
     struct wire_identity identity;
     char account[64];
@@ -63,9 +70,37 @@ static enum error_code check_identity(const struct agent_calls *calls, const str
     if (code) return code;
     code = wire_identity_verify(text, key, str_c(account), str_c(calls->options.runtime), now_ms, &identity, err);
     if (code) return code;
-    if (!identity.user_id[0]) return error_set(err, ERROR_FORBIDDEN, "nobody may only call webhooks");
+    code = check_user(&identity, err);
+    if (code) return code;
     identity_cache_put(calls->identities, text, key, identity.expires_at_ms + WIRE_IDENTITY_SKEW_MS);
     return ERROR_NONE;
+}
+
+// What it says of the caller is read once, since it is the same text for all calls of a user; the signature is verified
+// for each call.
+static enum error_code check_bound(const struct agent_calls *calls, const struct agent_stream_request *request,
+                                   struct agent_tunnel_trust *trust, struct error *err)
+{
+    const struct wire_identity_call call = {request->method, request->protocol, request->authority, request->path};
+    struct wire_identity_bound bound;
+    struct wire_identity identity;
+    int64_t now_ms = (int64_t)clock_mono_ms() + trust->platform_ahead_ms;
+    enum error_code code = wire_identity_verify_call(find_header(request, STR(WIRE_HEADER_IDENTITY)), &call, trust->key,
+                                                     trust->epoch, now_ms, &bound, err);
+    if (code) return code;
+    if (!replay_window_take(&trust->replays, bound.number))
+        return error_set(err, ERROR_UNAUTHENTICATED, "identity was used before, or is too old to know");
+    if (identity_cache_find(calls->identities, bound.caller, trust->key, 0)) return ERROR_NONE;
+    code = wire_identity_read_caller(bound.caller, str_c(calls->options.runtime), &identity, err);
+    if (!code) code = check_user(&identity, err);
+    if (!code) identity_cache_put(calls->identities, bound.caller, trust->key, INT64_MAX);
+    return code;
+}
+
+static enum error_code check_identity(const struct agent_calls *calls, const struct agent_stream_request *request,
+                                      struct agent_tunnel_trust *trust, struct error *err)
+{
+    return trust->is_bound ? check_bound(calls, request, trust, err) : check_unbound(calls, request, trust->key, err);
 }
 
 // ---- streams that are answered at once ---------------------------------------------------------------------------
@@ -146,10 +181,11 @@ static void start_reports(struct agent_calls *calls, struct agent_stream *stream
     }
     if (calls->reports) agent_calls_stop_reports(calls);
     bool compares = str_eq(find_header(request, STR(WIRE_HEADER_DIGEST)), STR(WIRE_DIGEST_VERSION));
+    bool takes_details = str_eq(find_header(request, STR(WIRE_HEADER_DETAILS)), STR(WIRE_DETAILS_VERSION));
     agent_stream_attach(stream, &events, calls);
     agent_stream_respond(stream, 200, headers, 1, false);
     calls->reports = stream;
-    reporter_stream_open(calls->options.reporter, stream, compares);
+    reporter_stream_open(calls->options.reporter, stream, compares, takes_details);
 }
 
 void agent_calls_stop_reports(struct agent_calls *calls)
@@ -174,7 +210,7 @@ static const char *refusal_text(const struct agent_route *route)
     return route->status == 404 ? "no service answers under this path" : "the path cannot be routed";
 }
 
-void agent_calls_accept(struct agent_calls *calls, struct agent_stream *stream, const uint8_t key[ID_SHA256_BYTES])
+void agent_calls_accept(struct agent_calls *calls, struct agent_stream *stream, struct agent_tunnel_trust *trust)
 {
     const struct agent_stream_request *request = agent_stream_request(stream);
     struct agent_route route;
@@ -188,9 +224,10 @@ void agent_calls_accept(struct agent_calls *calls, struct agent_stream *stream, 
         start_reports(calls, stream, request); // of the platform itself: a call for a person carries an identity
     } else if (route.kind == AGENT_ROUTE_REPORTS) {
         refuse(stream, 404, "no-route", "no service answers under this path");
-    } else if (!route.anonymous && check_identity(calls, request, key, &err)) {
+    } else if (!route.anonymous && check_identity(calls, request, trust, &err)) {
         // Before the allow-list's verdict, so that nobody learns what is in it.
-        log_warn("calls", "identity_refused", log_err(&err), log_int("stream", agent_stream_id(stream)));
+        log_limited(LOG_WARN, "calls", "identity_refused", STR_EMPTY, STR_EMPTY, log_err(&err),
+                    log_int("stream", agent_stream_id(stream)));
         refuse(stream, 403, "not-allowed", "the caller's identity is not valid here");
     } else if (route.kind == AGENT_ROUTE_REFUSED) {
         refuse(stream, route.status, route.cause, refusal_text(&route));

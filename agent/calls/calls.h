@@ -10,6 +10,7 @@
 #include "agent/calls/upstream_http2.h"
 #include "agent/calls/upstream_pool.h"
 #include "agent/tunnel/session.h"
+#include "agent/tunnel/tunnel.h"
 #include "base/id.h"
 
 struct agent_calls;
@@ -26,8 +27,8 @@ struct agent_calls_options { // everything outlives the calls
 
 struct agent_calls *agent_calls_create(const struct agent_calls_options *options);
 void agent_calls_destroy(struct agent_calls *calls); // after its streams; NULL is fine
-// A request head arrived; key is the one that its identity must be signed with.
-void agent_calls_accept(struct agent_calls *calls, struct agent_stream *stream, const uint8_t key[ID_SHA256_BYTES]);
+// A request head arrived; trust is of the tunnel that it came through, and says what its identity must be like.
+void agent_calls_accept(struct agent_calls *calls, struct agent_stream *stream, struct agent_tunnel_trust *trust);
 // Ends the reports stream, which would never end by itself: before draining.
 void agent_calls_stop_reports(struct agent_calls *calls);
 

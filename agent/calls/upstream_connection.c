@@ -11,7 +11,7 @@ static void free_connection(struct upstream_connection *c)
 {
     upstream_pool_unref(c->pool);
     upstream_tls_free(c);
-    tls_pipe_finish(&c->pipe);
+    agent_tls_pipe_finish(&c->pipe);
     byte_queue_finish(&c->writing);
     mem_free(c->host);
     mem_free(c);

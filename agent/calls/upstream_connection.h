@@ -30,10 +30,10 @@ struct upstream_connection {
     uv_tcp_t tcp;
     uv_write_t write;
     uv_shutdown_t shutdown;
-    struct tls_pipe pipe;      // out: what the socket did not take yet, of plain connections, too
-    struct byte_queue writing; // what `write` holds: apart, so that the queue may move while it grows
-    SSL *ssl;                  // NULL: plain; what follows is upstream_tls.c's
-    struct byte_queue plain;   // waits for the handshake, then for the end of the turn
+    struct agent_tls_pipe pipe; // out: what the socket did not take yet, of plain connections, too
+    struct byte_queue writing;  // what `write` holds: apart, so that the queue may move while it grows
+    SSL *ssl;                   // NULL: plain; what follows is upstream_tls.c's
+    struct byte_queue plain;    // waits for the handshake, then for the end of the turn
     bool shakes_hands, established, notified, pump_wanted;
     bool tls; // as it was asked for: a kept connection serves only its like
     bool has_tcp, write_failed, idle, lingers, reading, read_ended, full, end_wanted, ended, closed;

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-enum { CONNECT_TIMEOUT_MS = 10000 };
+enum { CONNECT_TIMEOUT_MS = 10000, CREDENTIAL_LOOK_MS = 50 };
 
 enum request_state {
     REQUEST_NEW,     // waits for the next turn
@@ -24,6 +24,7 @@ struct kube_request {
     CURL *easy;
     struct curl_slist *headers;
     struct kube_request_options options;
+    uint64_t credential; // the generation that it was sent with
     char curl_error[CURL_ERROR_SIZE];
 };
 
@@ -36,6 +37,7 @@ struct kube_client {
     struct kube_request *requests;
     size_t request_count;
     unsigned handles;
+    int64_t clock_skew_s;
     bool closing;
     loop_fn on_closed;
     void *on_closed_arg;
@@ -68,20 +70,31 @@ static void request_free(struct kube_request *request)
     mem_free(request);
 }
 
+static enum error_code error_code_of(CURLcode result)
+{
+    switch (result) {
+    case CURLE_OPERATION_TIMEDOUT: return ERROR_TIMEOUT;
+    case CURLE_COULDNT_RESOLVE_HOST: return ERROR_NOT_FOUND;
+    case CURLE_COULDNT_CONNECT: return ERROR_UNAVAILABLE;
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_ISSUER_ERROR: return ERROR_UNAUTHENTICATED;
+    default: return ERROR_IO;
+    }
+}
+
 static void request_finish(struct kube_request *request, CURLcode result)
 {
     struct kube_request_options options = request->options;
     bool cancelled = request->cancelled;
     long status = 0;
     curl_easy_getinfo(request->easy, CURLINFO_RESPONSE_CODE, &status);
-    if (status == 401) kube_config_token_refused(request->client->config);
+    if (status == 401) kube_config_token_refused(request->client->config, request->credential);
     struct error err = {0};
     if (result == CURLE_WRITE_ERROR)
         error_set(&err, ERROR_CANCELLED, "stopped by the reader");
-    else if (result == CURLE_OPERATION_TIMEDOUT)
-        error_set(&err, ERROR_TIMEOUT, "%s", curl_easy_strerror(result));
     else if (result != CURLE_OK)
-        error_set(&err, ERROR_IO, "%s", request->curl_error[0] ? request->curl_error : curl_easy_strerror(result));
+        error_set(&err, error_code_of(result), "%s",
+                  request->curl_error[0] ? request->curl_error : curl_easy_strerror(result));
     options.path = NULL;
     request_free(request);
     if (!cancelled && options.on_done) options.on_done(options.arg, (int)status, result == CURLE_OK ? NULL : &err);
@@ -113,6 +126,19 @@ static size_t on_write(char *at, size_t size, size_t count, void *arg)
     return request->paused ? CURL_WRITEFUNC_PAUSE : len;
 }
 
+static size_t on_header(char *at, size_t size, size_t count, void *arg)
+{
+    struct kube_request *request = arg;
+    size_t len = size * count;
+    struct str line = str_of(at, len), name;
+    if (!str_cut(&line, ':', &name) || !str_eq_nocase(name, STR("date")) || line.len >= 64) return len;
+    char text[64];
+    snprintf(text, sizeof text, "%.*s", STR_ARG(line));
+    time_t there = curl_getdate(text, NULL);
+    if (there > 0) request->client->clock_skew_s = (int64_t)(clock_wall_ms() / 1000) - (int64_t)there;
+    return len;
+}
+
 static struct curl_slist *make_headers(struct kube_client *client)
 {
     struct curl_slist *headers = curl_slist_append(NULL, "Accept: application/json");
@@ -126,6 +152,8 @@ static struct curl_slist *make_headers(struct kube_client *client)
 
 static void set_tls(CURL *easy, const struct kube_config *config)
 {
+    // A plugin's credential may be replaced while the request lives: libcurl copies.
+    const struct kube_exec_credential *made = config->exec ? kube_exec_credential(config->exec) : NULL;
     curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
     curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
@@ -133,11 +161,12 @@ static void set_tls(CURL *easy, const struct kube_config *config)
         CURLoption option;
         const char *pem;
     } blobs[] = {{CURLOPT_CAINFO_BLOB, config->ca_pem},
-                 {CURLOPT_SSLCERT_BLOB, config->client_certificate_pem},
-                 {CURLOPT_SSLKEY_BLOB, config->client_key_pem}};
+                 {CURLOPT_SSLCERT_BLOB, made ? made->certificate_pem : config->client_certificate_pem},
+                 {CURLOPT_SSLKEY_BLOB, made ? made->key_pem : config->client_key_pem}};
     for (size_t i = 0; i < sizeof blobs / sizeof blobs[0]; i++) {
         if (!blobs[i].pem) continue;
-        struct curl_blob blob = {(void *)blobs[i].pem, strlen(blobs[i].pem), CURL_BLOB_NOCOPY};
+        unsigned flags = made && i ? CURL_BLOB_COPY : CURL_BLOB_NOCOPY;
+        struct curl_blob blob = {(void *)blobs[i].pem, strlen(blobs[i].pem), flags};
         curl_easy_setopt(easy, blobs[i].option, &blob);
     }
 }
@@ -165,6 +194,8 @@ static CURL *make_easy(struct kube_request *request)
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, request->curl_error);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_write);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, request);
+    curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(easy, CURLOPT_HEADERDATA, request);
     if (config->ca_pem) curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
     set_tls(easy, config);
     return easy;
@@ -181,17 +212,46 @@ static void request_start(struct kube_request *request)
     }
 }
 
+// Ends one that was never started.
+static void request_fail(struct kube_request *request, const struct error *err)
+{
+    struct kube_request_options options = request->options;
+    options.path = NULL;
+    request_free(request);
+    if (options.on_done) options.on_done(options.arg, 0, err);
+}
+
+// With the credential of this moment. True: it waits for one.
+static bool request_try(struct kube_request *request)
+{
+    struct kube_exec *exec = request->client->config->exec;
+    struct error err;
+    switch (exec ? kube_exec_want(exec, &err) : KUBE_EXEC_READY) {
+    case KUBE_EXEC_READY:
+        request->credential = exec ? kube_exec_generation(exec) : 0;
+        request_start(request);
+        return false;
+    case KUBE_EXEC_FAILED:
+        err.code = ERROR_FORBIDDEN;
+        request_fail(request, &err);
+        return false;
+    case KUBE_EXEC_RUNNING: break;
+    }
+    return true;
+}
+
 // ---- libcurl and libuv ---------------------------------------------------------------------------------------
 
 static void on_turn(uv_timer_t *timer)
 {
     struct kube_client *client = timer->data;
+    bool waits = false;
     for (struct kube_request *request = client->requests, *next; request; request = next) {
         next = request->next;
         if (request->cancelled) {
             request_free(request);
         } else if (request->state == REQUEST_NEW) {
-            request_start(request);
+            waits |= request_try(request);
         } else if (request->resume) {
             request->resume = request->paused = false;
             // May run on_write at once, and that may cancel any request: they are freed in another turn only.
@@ -199,6 +259,8 @@ static void on_turn(uv_timer_t *timer)
         }
     }
     take_results(client);
+    bool is_set = client->closing || uv_is_active((uv_handle_t *)&client->turn);
+    if (waits && !is_set) uv_timer_start(&client->turn, on_turn, CREDENTIAL_LOOK_MS, 0);
 }
 
 static void wake(struct kube_client *client)
@@ -351,6 +413,11 @@ void kube_request_cancel(struct kube_request *request)
 {
     request->cancelled = true;
     wake(request->client);
+}
+
+int64_t kube_client_clock_skew_s(const struct kube_client *client)
+{
+    return client->clock_skew_s;
 }
 
 int kube_request_status(const struct kube_request *request)

@@ -33,7 +33,10 @@ struct kube_request_options {
     // Body bytes of an answer with status 200; other bodies are not handed out (they may quote what was asked for).
     enum kube_body_verdict (*on_body)(void *arg, const char *at, size_t len);
     // The last callback. status: 0 when there was no answer; err is NULL when the exchange is complete, whatever
-    // the status. The request is gone when this returns.
+    // the status; ERROR_NOT_FOUND: the server's name does not resolve, ERROR_UNAVAILABLE: no connection,
+    // ERROR_UNAUTHENTICATED: its certificate is not trusted, ERROR_FORBIDDEN: there is no credential to send,
+    // ERROR_TIMEOUT, ERROR_CANCELLED: stopped by on_body, ERROR_IO: anything else. The request is gone when this
+    // returns.
     void (*on_done)(void *arg, int status, const struct error *err);
 };
 
@@ -42,6 +45,9 @@ struct kube_request *kube_client_get(struct kube_client *client, const struct ku
 // No callback follows. Allowed inside the request's own callbacks, but not in on_done.
 void kube_request_cancel(struct kube_request *request);
 void kube_request_resume(struct kube_request *request);
+// By how much this machine's clock is ahead of the server's, from the Date of its last answer (to within a second and
+// the way); 0: unknown.
+int64_t kube_client_clock_skew_s(const struct kube_client *client);
 int kube_request_status(const struct kube_request *request); // of the answer that has begun, 0: none has
 
 #endif

@@ -1,17 +1,19 @@
 #include "agent/kube/kube_config.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/kube/yaml_tree.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/parse.h"
 #include "base/strbuf.h"
+#include "base/yaml_tree.h"
 
 static const uint64_t token_fresh_ms = 60 * 1000;
 static const char service_account_folder[] = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -58,6 +60,8 @@ void kube_config_finish(struct kube_config *config)
     free_secret(config->token);
     mem_free(config->token_file);
     mem_free(config->ns);
+    if (config->exec_spec) kube_exec_spec_finish(config->exec_spec);
+    mem_free(config->exec_spec);
     free_secret(config->token_read);
     *config = (struct kube_config){0};
 }
@@ -102,9 +106,17 @@ static const json_t *find_named(const json_t *config, const char *list, const ch
     return NULL;
 }
 
+// Addresses, no names but localhost: "127.example.com" may be anywhere.
 static bool is_loopback(struct str host)
 {
-    return str_eq(host, STR("localhost")) || str_eq(host, STR("::1")) || str_starts(host, STR("127."));
+    char text[INET6_ADDRSTRLEN];
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (str_eq(host, STR("localhost"))) return true;
+    if (host.len >= sizeof text) return false;
+    snprintf(text, sizeof text, "%.*s", STR_ARG(host));
+    if (inet_pton(AF_INET, text, &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
+    return inet_pton(AF_INET6, text, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
 static enum error_code check_server(struct str server, struct error *err)
@@ -143,8 +155,10 @@ static enum error_code take_cluster(const json_t *cluster, const char *folder, s
 
 static enum error_code take_user(const json_t *user, const char *folder, struct kube_config *out, struct error *err)
 {
-    if (json_object_get(user, "exec") || json_object_get(user, "auth-provider"))
-        return error_set(err, ERROR_INVALID, "exec and auth-provider plugins are not run: give a token or tokenFile");
+    if (json_object_get(user, "auth-provider"))
+        return error_set(err, ERROR_INVALID,
+                         "auth-provider plugins are gone since Kubernetes 1.26: use exec, or make a service account's "
+                         "kubeconfig (docs/operations.md, \"A kubeconfig for the agent\")");
     if (json_object_get(user, "username") || json_object_get(user, "password"))
         return error_set(err, ERROR_INVALID, "username and password: the API server takes none");
     if (json_object_get(user, "as")) return error_set(err, ERROR_INVALID, "as: impersonation is not supported");
@@ -152,6 +166,11 @@ static enum error_code take_user(const json_t *user, const char *folder, struct 
     if (token.len > KUBE_CONFIG_TOKEN_BYTES_MAX) return error_set(err, ERROR_TOO_LARGE, "token: too long");
     for (size_t i = 0; i < token.len; i++)
         if (token.at[i] <= ' ' || token.at[i] > '~') return error_set(err, ERROR_INVALID, "token: not plain text");
+    const json_t *exec = json_get_object(user, "exec");
+    if (exec) {
+        out->exec_spec = mem_zalloc(sizeof *out->exec_spec);
+        return kube_exec_spec_read(exec, folder, out->exec_spec, err);
+    }
     if (token.len) out->token = mem_strndup(token.at, token.len);
     if (file.len) out->token_file = resolve(folder, file);
     enum error_code code = take_pem(user, "client-certificate", folder, &out->client_certificate_pem, err);
@@ -241,6 +260,7 @@ static struct str trim_lines(struct str s)
 
 struct str kube_config_token(struct kube_config *config, uint64_t now_ms)
 {
+    if (config->exec) return str_c(kube_exec_credential(config->exec)->token);
     if (config->token) return str_c(config->token);
     if (!config->token_file) return STR_EMPTY;
     if (config->token_read && now_ms - config->token_read_at_ms < token_fresh_ms)
@@ -257,7 +277,8 @@ struct str kube_config_token(struct kube_config *config, uint64_t now_ms)
     return config->token_read ? trim_lines(str_c(config->token_read)) : STR_EMPTY;
 }
 
-void kube_config_token_refused(struct kube_config *config)
+void kube_config_token_refused(struct kube_config *config, uint64_t generation)
 {
+    if (config->exec) kube_exec_refused(config->exec, generation);
     config->token_read_at_ms = 0;
 }

@@ -1,11 +1,13 @@
-// kube_config: where the Kubernetes API is and how to prove who we are: from a kubeconfig file or from a pod's service
-// account. A value owned by the agent; read at start, one thread. Only what an unattended agent can use is taken: no
-// exec or auth-provider plugins, no user names with passwords, and no switch that turns verification off.
+// kube_config: where the Kubernetes API is and how to prove who we are: from a kubeconfig file or
+// from a pod's service account. A value owned by the agent; read at start, one thread. Only what an
+// unattended agent can use is taken: exec plugins are (kube_exec.h), auth-provider plugins, user
+// names with passwords, and switches that turn verification off are not.
 #ifndef CULVERT_AGENT_KUBE_CONFIG_H
 #define CULVERT_AGENT_KUBE_CONFIG_H
 
 #include <stdint.h>
 
+#include "agent/kube/kube_exec.h"
 #include "base/error.h"
 #include "base/str.h"
 
@@ -16,10 +18,12 @@ struct kube_config {
     char *server; // "https://host:port[/prefix]" without a trailing slash; http only to the loopback
     char *ca_pem; // PEM texts, read at load
     char *client_certificate_pem, *client_key_pem;
-    char *token;      // fixed; wins over token_file
-    char *token_file; // read again every minute: service account tokens are short-lived
-    char *ns;         // of the context or of the pod
-    char *token_read; // what token_file held
+    char *token;                      // fixed; wins over token_file
+    char *token_file;                 // read again every minute: service account tokens are short-lived
+    struct kube_exec_spec *exec_spec; // NULL: none; wins over the tokens and the certificate
+    struct kube_exec *exec;           // runs it; set by who runs a loop, and gone before the configuration is
+    char *ns;                         // of the context or of the pod
+    char *token_read;                 // what token_file held
     uint64_t token_read_at_ms;
 };
 
@@ -36,7 +40,8 @@ void kube_config_finish(struct kube_config *config);
 
 // The bearer token of this moment, or the empty view. now_ms: monotonic. A file that cannot be read keeps the last one.
 struct str kube_config_token(struct kube_config *config, uint64_t now_ms);
-// The API refused the token: read the file again at the next use.
-void kube_config_token_refused(struct kube_config *config);
+// The API refused the credential (exec: that of this generation): it is read or made again before
+// the next use.
+void kube_config_token_refused(struct kube_config *config, uint64_t generation);
 
 #endif

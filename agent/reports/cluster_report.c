@@ -9,15 +9,17 @@
 #include "base/parse.h"
 #include "base/strbuf.h"
 
-enum { INTERVAL_MS = 60000, FIRST_RETRY_MS = 5000, MANAGED_MAX = 90, NAME_BYTES_MAX = 512 };
+enum { INTERVAL_MS = 60000, FIRST_RETRY_MS = 5000, LOOK_MS = 1000, MANAGED_MAX = 90, NAME_BYTES_MAX = 512 };
 
 static const char own_server[] = "https://kubernetes.default.svc";
 static const char managed_path[] = "/api/v1/secrets?limit=90&labelSelector=argocd.argoproj.io%2Fsecret-type%3Dcluster";
 
 struct cluster_report {
     struct cluster_report_options options;
-    struct kube_fetch *version, *managed;
-    uint64_t next_ms;
+    struct kube_fetch *managed;
+    uint64_t next_ms, look_ms;
+    uint64_t probe_changes; // the probe's, when the own cluster was reported last
+    json_t *findings;       // as they were reported last
     bool managed_logged;
     struct key_table *told; // the last text, by server
     json_t *names;          // of the managed ones, when they were read to the end last; NULL before
@@ -28,14 +30,15 @@ struct cluster_report *cluster_report_create(const struct cluster_report_options
     struct cluster_report *report = mem_zalloc(sizeof *report);
     report->options = *options;
     report->told = key_table_create();
+    report->findings = json_array();
     return report;
 }
 
 void cluster_report_destroy(struct cluster_report *report)
 {
     if (!report) return;
-    kube_fetch_cancel(report->version);
     kube_fetch_cancel(report->managed);
+    json_decref(report->findings);
     json_decref(report->names);
     size_t cursor = 0;
     for (char *text; (text = key_table_next(report->told, &cursor, NULL));)
@@ -72,29 +75,42 @@ static json_t *version_text(const json_t *value)
     return json_new_str(major.len && digits ? str_of(text, (size_t)len) : json_get_str(value, "gitVersion"));
 }
 
-static void on_version(void *arg, int status, json_t *value, const struct error *err)
+static void report_own(struct cluster_report *report)
 {
-    struct cluster_report *report = arg;
-    report->version = NULL;
+    const struct kube_problem *problem = kube_probe_problem(report->options.probe);
+    const json_t *version = kube_probe_version(report->options.probe);
+    bool answers = problem->kind == KUBE_PROBLEM_NONE;
     size_t applications = 0, resources = 0, kinds = 0;
     report->options.counts(report->options.arg, &applications, &resources, &kinds);
-    char message[ERROR_TEXT_BYTES + 32] = "";
-    if (!value) snprintf(message, sizeof message, "%s (status %d)", err ? err->text : "the API refused", status);
     json_t *manifest = json_object();
     json_object_set_new(manifest, "name", json_string(report->options.cluster_name));
     json_object_set_new(manifest, "server", json_string(own_server));
-    if (value) json_object_set_new(manifest, "serverVersion", version_text(value));
+    if (version) json_object_set_new(manifest, "serverVersion", version_text(version));
     json_t *state = json_object();
-    json_object_set_new(state, "status", json_string(value ? "Successful" : "Failed"));
-    json_object_set_new(state, "message", json_new_str(str_c(message)));
+    json_object_set_new(state, "status", json_string(answers ? "Successful" : "Failed"));
+    json_object_set_new(state, "message", json_new_str(str_c(problem->cause)));
     json_object_set_new(manifest, "connectionState", state);
     json_object_set_new(manifest, "applicationsCount", json_integer((json_int_t)applications));
     json_t *cache = json_object();
     json_object_set_new(cache, "resourcesCount", json_integer((json_int_t)resources));
     json_object_set_new(cache, "apisCount", json_integer((json_int_t)kinds));
     json_object_set_new(manifest, "cacheInfo", cache);
+    json_object_set(manifest, "findings", report->findings);
     if (report->names) json_object_set(manifest, "clusters", report->names);
     tell(report, STR("in-cluster"), manifest);
+}
+
+// Whether the API or what is found became another.
+static bool has_news(struct cluster_report *report)
+{
+    uint64_t changes = kube_probe_changes(report->options.probe);
+    json_t *findings = json_array();
+    if (report->options.findings) report->options.findings(report->options.arg, findings);
+    bool is_news = changes != report->probe_changes || !json_equal(findings, report->findings);
+    report->probe_changes = changes;
+    json_decref(report->findings);
+    report->findings = findings;
+    return is_news;
 }
 
 // A value of a Secret's data that is no secret: the name or the address of a cluster.
@@ -154,10 +170,15 @@ static void on_managed(void *arg, int status, json_t *value, const struct error 
 
 void cluster_report_tick(struct cluster_report *report, uint64_t now_ms)
 {
-    if (now_ms < report->next_ms) return;
+    // Nothing is known before the first probe has ended.
+    if (!kube_probe_changes(report->options.probe)) return;
+    bool is_due = now_ms >= report->next_ms;
+    if (!is_due && now_ms < report->look_ms) return;
+    report->look_ms = now_ms + LOOK_MS;
+    bool is_news = has_news(report);
+    if (is_news || is_due) report_own(report);
+    if (!is_due) return;
     report->next_ms = now_ms + (report->next_ms ? INTERVAL_MS : FIRST_RETRY_MS);
-    struct kube_client *client = report->options.client;
-    if (!report->version) report->version = kube_fetch_start(client, "/version", on_version, report);
     if (report->options.managed && !report->managed)
-        report->managed = kube_fetch_start(client, managed_path, on_managed, report);
+        report->managed = kube_fetch_start(report->options.client, managed_path, on_managed, report);
 }

@@ -4,10 +4,12 @@
 
 #include "agent/reports/discovery.h"
 #include "agent/reports/fetches.h"
+#include "agent/reports/findings.h"
 #include "agent/reports/watch.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "tunnel/wire/report.h"
 
 enum { TIERS = 4, TIER_NAMED = 1, PATIENCE_RESTARTS = 3, RELIST_MS = 60000 };
 
@@ -23,6 +25,9 @@ static const struct {
     {"argoproj.io", "v1alpha1", "AnalysisRun", "analysisruns", 1, true},
     {"argoproj.io", "v1alpha1", "Workflow", "workflows", 1, true},
     {"apps", "v1", "ReplicaSet", "replicasets", 2, false},
+    {"apps", "v1", "ControllerRevision", "controllerrevisions", 2, false},
+    {"batch", "v1", "Job", "jobs", 2, false},
+    {"discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", 2, false},
     {"", "v1", "Pod", "pods", 3, false},
 };
 
@@ -131,7 +136,8 @@ static void on_listing(void *arg, struct watch *watch)
 static void on_listed(void *arg, struct watch *watch, int status)
 {
     struct source *source = arg;
-    const struct inventory_kind *kind = source->owner->kind;
+    struct inventory_kind *kind = source->owner->kind;
+    inventory_doubt(kind);
     // That they cannot be read does not make objects go away.
     if (status != 403 && !watch_is_partial(watch))
         inventory_sweep(source->owner->collector->inventory, source->owner->kind, source->ns, source->generation);
@@ -235,6 +241,7 @@ static void discover(struct kind_watch *kind_watch, uint64_t now_ms)
     switch (answer) {
     case DISCOVERY_FOUND: add_sources(kind_watch, plural, namespaced); break;
     case DISCOVERY_UNKNOWN:
+        if (!kind_watch->unknown) inventory_doubt(kind_watch->kind);
         if (!kind_watch->unknown)
             log_warn("collector", "kind_unknown", log_c("kind", kind->kind), log_c("group", kind->group));
         kind_watch->unknown = true;
@@ -282,8 +289,53 @@ static bool lists_are_complete(const struct collector *collector)
     for (const struct inventory_kind *kind; (kind = inventory_next_kind(collector->inventory, &cursor));)
         if (kind->claims && !kind->user) return false;
     for (const struct kind_watch *kind_watch = collector->kinds; kind_watch; kind_watch = kind_watch->next)
-        if (!is_listed(kind_watch)) return false;
+        if (!is_listed(kind_watch) || kind_watch->kind->absent_due) return false;
     return true;
+}
+
+// ---- what is not at hand -------------------------------------------------------------------------------------
+
+// The source that brings objects of this namespace; NULL: the agent is not to look there.
+static const struct source *source_of(const struct kind_watch *kind_watch, const char *ns)
+{
+    for (size_t i = 0; i < kind_watch->source_count; i++) {
+        const struct source *source = &kind_watch->sources[i];
+        if (!source->ns || strcmp(source->ns, ns) == 0) return source;
+    }
+    return NULL;
+}
+
+// NULL: nothing can be said. *out_plural is set where a right is missing.
+static const char *presence_of(const struct kind_watch *kind_watch, const char *ns, const char **out_plural)
+{
+    *out_plural = NULL;
+    if (!kind_watch->plural) return WIRE_PRESENCE_UNKNOWN_KIND;
+    const struct source *source = source_of(kind_watch, ns);
+    if (!source) return WIRE_PRESENCE_UNREADABLE;
+    if (watch_is_forbidden(source->watch)) {
+        *out_plural = kind_watch->plural;
+        return WIRE_PRESENCE_UNREADABLE;
+    }
+    if (watch_is_absent(source->watch)) return WIRE_PRESENCE_UNKNOWN_KIND;
+    return watch_is_partial(source->watch) ? NULL : WIRE_PRESENCE_MISSING;
+}
+
+// Once the kind's lists are complete: what applications name and no list held is missing, or may not be read; what was
+// reported while it could be read, and cannot be now, is shown as it was.
+static void tell_absent(struct kind_watch *kind_watch)
+{
+    struct collector *collector = kind_watch->collector;
+    if (!kind_watch->kind->absent_due || !is_listed(kind_watch)) return;
+    kind_watch->kind->absent_due = false;
+    if (kind_watch->tier == 0) return; // without applications nothing is known at all
+    for (struct inventory_resource *one = kind_watch->kind->first; one; one = one->next) {
+        bool is_held = one->uid && one->reported;
+        const char *plural, *presence = presence_of(kind_watch, one->ns, &plural);
+        if (!presence || (!is_held && (one->uid || !one->claims))) continue;
+        if (is_held && !plural) continue;
+        one->absent = true;
+        collector->options.events->on_absent(collector->options.arg, one, presence, plural);
+    }
 }
 
 // A list that is under way tells all the same. Where contents can never be fetched, lists must not follow each other.
@@ -313,6 +365,8 @@ void collector_tick(struct collector *collector, uint64_t now_ms)
         // What applications name is only known when they are listed.
         if (tier == 0 && !held) follow_kinds(collector);
     }
+    for (struct kind_watch *kind_watch = collector->kinds; kind_watch; kind_watch = kind_watch->next)
+        tell_absent(kind_watch);
     fetches_tick(collector->fetches);
     if (!collector->fetch_barrier && lists_are_complete(collector))
         collector->fetch_barrier = fetches_added(collector->fetches) + 1;
@@ -405,6 +459,7 @@ void collector_destroy(struct collector *collector)
 void collector_relist(struct collector *collector)
 {
     for (struct kind_watch *kind_watch = collector->kinds; kind_watch; kind_watch = kind_watch->next) {
+        inventory_doubt(kind_watch->kind);
         for (size_t i = 0; i < kind_watch->source_count; i++) {
             struct source *source = &kind_watch->sources[i];
             source->restarts_before = watch_restarts(source->watch);
@@ -417,7 +472,10 @@ void collector_relist(struct collector *collector)
 void collector_fetch(struct collector *collector, struct str group, struct str kind, struct str ns, struct str name)
 {
     struct inventory_resource *resource = inventory_find(collector->inventory, group, kind, ns, name);
-    if (resource && resource->uid && resource->reported) on_stale(collector, resource);
+    if (resource && resource->absent)
+        inventory_doubt(resource->kind);
+    else if (resource && resource->uid && resource->reported)
+        on_stale(collector, resource);
 }
 
 void collector_resume(struct collector *collector)
@@ -425,6 +483,13 @@ void collector_resume(struct collector *collector)
     for (struct kind_watch *kind_watch = collector->kinds; kind_watch; kind_watch = kind_watch->next)
         for (size_t i = 0; i < kind_watch->source_count; i++)
             watch_resume(kind_watch->sources[i].watch);
+}
+
+void collector_renew(struct collector *collector, uint64_t since_ms)
+{
+    for (struct kind_watch *kind_watch = collector->kinds; kind_watch; kind_watch = kind_watch->next)
+        for (size_t i = 0; i < kind_watch->source_count; i++)
+            watch_renew(kind_watch->sources[i].watch, since_ms);
 }
 
 // In a busy cluster something is always being fetched: what matters is what the lists themselves called for.
@@ -437,7 +502,7 @@ bool collector_reports(const struct collector *collector, struct str group, stru
                        struct str name)
 {
     const struct inventory_resource *resource = inventory_find(collector->inventory, group, kind, ns, name);
-    return resource && resource->uid && resource->reported;
+    return resource && (resource->absent || (resource->uid && resource->reported));
 }
 
 void collector_unread(const struct collector *collector, struct strbuf *out)
@@ -476,6 +541,31 @@ uint64_t collector_restarts(const struct collector *collector)
         for (size_t i = 0; i < kind_watch->source_count; i++)
             restarts += watch_restarts(kind_watch->sources[i].watch);
     return restarts;
+}
+
+// Kinds that nobody names are none of the agent's business.
+static bool is_wanted(const struct kind_watch *kind_watch)
+{
+    return kind_watch->kind->always || kind_watch->kind->claims || kind_watch->fixed;
+}
+
+void collector_findings(const struct collector *collector, json_t *findings)
+{
+    static const enum watch_state states[] = {WATCH_DENIED, WATCH_FORBIDDEN};
+    for (size_t pass = 0; pass < 2; pass++)
+        for (const struct kind_watch *kind_watch = collector->kinds; kind_watch; kind_watch = kind_watch->next)
+            for (size_t i = 0; i < kind_watch->source_count; i++)
+                if (is_wanted(kind_watch) && watch_state(kind_watch->sources[i].watch) == states[pass])
+                    findings_add_right(findings, kind_watch->kind->group, kind_watch->plural, kind_watch->sources[i].ns,
+                                       states[pass] == WATCH_DENIED);
+}
+
+bool collector_lacks_applications(const struct collector *collector)
+{
+    for (const struct kind_watch *kind_watch = collector->kinds; kind_watch; kind_watch = kind_watch->next)
+        for (size_t i = 0; kind_watch->tier == 0 && i < kind_watch->source_count; i++)
+            if (watch_is_forbidden(kind_watch->sources[i].watch)) return true;
+    return false;
 }
 
 uint64_t collector_blind_ms(const struct collector *collector, uint64_t now_ms)

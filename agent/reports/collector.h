@@ -18,6 +18,10 @@ struct collector;
 struct collector_events {
     // Content as it is now; object is the callee's to change.
     void (*on_report)(void *arg, const struct inventory_resource *resource, json_t *object);
+    // An application names it, or it was reported, and its content is not at hand: presence is one of WIRE_PRESENCE_*
+    // (tunnel/wire/report.h), plural under what the API serves its kind, or NULL where that is not known, or would not
+    // help.
+    void (*on_absent)(void *arg, const struct inventory_resource *resource, const char *presence, const char *plural);
     void (*on_gone)(void *arg, const struct inventory_resource *resource);
     bool (*may_read)(void *arg); // back-pressure; collector_resume() when it turns true again
 };
@@ -43,6 +47,8 @@ void collector_relist(struct collector *collector);                // everything
 // One object's content is fetched and reported again; nothing happens when there is none, or it is not reported.
 void collector_fetch(struct collector *collector, struct str group, struct str kind, struct str ns, struct str name);
 void collector_resume(struct collector *collector);
+// The API server answers again after it did not, from since_ms (monotonic) on: what was silent since is watched anew.
+void collector_renew(struct collector *collector, uint64_t since_ms);
 // Every list is that may be read, and what was to be fetched by then has been. Applications must be: they say what else
 // is to be reported.
 bool collector_is_complete(const struct collector *collector);
@@ -57,6 +63,11 @@ bool collector_reports(const struct collector *collector, struct str group, stru
 // Kinds of which nothing can be concluded because they, or some namespace or object of them, cannot be read: a line
 // "<group>/<kind>" each.
 void collector_unread(const struct collector *collector, struct strbuf *out);
+// Appends the rights that are missing to findings (findings.h): what may not be read any more first, then what an
+// application names and never could be read.
+void collector_findings(const struct collector *collector, json_t *findings);
+// Whether Applications may not be read, so that nothing can be concluded.
+bool collector_lacks_applications(const struct collector *collector);
 // For how long some of the cluster that ought to be seen has not been: a watch is without its API server, or was
 // forbidden what it was allowed before; applications may not be read at all; nobody says how a kind is called.
 uint64_t collector_blind_ms(const struct collector *collector, uint64_t now_ms);

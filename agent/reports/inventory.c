@@ -65,8 +65,14 @@ static void set_application(struct inventory_resource *resource, struct inventor
 static void resource_free(struct inventory_resource *resource)
 {
     set_application(resource, NULL);
-    char *texts[] = {resource->ns,          resource->name,          resource->uid, resource->owner_uid,
-                     resource->sync_status, resource->health_status, resource->key};
+    char *texts[] = {resource->ns,
+                     resource->name,
+                     resource->uid,
+                     resource->owner_uid,
+                     resource->sync_status,
+                     resource->health_status,
+                     resource->health_message,
+                     resource->key};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         mem_free(texts[i]);
     mem_free(resource);
@@ -231,6 +237,12 @@ static void set_text(char **text, struct str fresh, bool *changed)
     *changed = true;
 }
 
+static void set_flag(bool *flag, bool fresh, bool *changed)
+{
+    *changed = *changed || *flag != fresh;
+    *flag = fresh;
+}
+
 // What belongs to an application only through its owner takes the owner's.
 static bool inherit(const struct inventory *inventory, struct inventory_resource *resource)
 {
@@ -241,6 +253,9 @@ static bool inherit(const struct inventory *inventory, struct inventory_resource
     set_application(resource, application);
     set_text(&resource->sync_status, STR_EMPTY, &changed);
     set_text(&resource->health_status, STR_EMPTY, &changed);
+    set_text(&resource->health_message, STR_EMPTY, &changed);
+    set_flag(&resource->requires_pruning, false, &changed);
+    set_flag(&resource->is_hook, false, &changed);
     return changed;
 }
 
@@ -258,13 +273,19 @@ static void settle(struct inventory *inventory, struct inventory_resource *resou
         if (child != resource) settle(inventory, child, false, depth + 1);
 }
 
+void inventory_doubt(struct inventory_kind *kind)
+{
+    kind->absent_due = true;
+}
+
 static void remove_seen(struct inventory *inventory, struct inventory_resource *resource)
 {
     if (!resource->uid) return;
+    if (resource->claims) inventory_doubt(resource->kind);
     bool was = resource->reported;
     struct inventory_resource *child = first_child(inventory, resource);
     if (was) inventory->events->on_gone(inventory->arg, resource);
-    resource->reported = false;
+    resource->reported = resource->absent = false;
     set_uid(inventory, resource, STR_EMPTY);
     for (; was && child; child = child->sibling)
         if (child != resource) settle(inventory, child, false, 0);
@@ -303,10 +324,13 @@ static void let_go(struct inventory *inventory, struct inventory_application *ap
         set_application(resource, resource->claims ? other_claimant(inventory, resource) : NULL);
         changed = true;
     }
-    if (resource->uid)
+    if (resource->uid) {
         settle(inventory, resource, changed, 0);
-    else
-        forget_if_empty(inventory, resource);
+        return;
+    }
+    if (resource->absent && !resource->claims) inventory->events->on_gone(inventory->arg, resource);
+    if (changed) inventory_doubt(resource->kind);
+    forget_if_empty(inventory, resource);
 }
 
 static bool is_path_word(struct str s)
@@ -339,8 +363,27 @@ static void take_entry(struct inventory *inventory, struct inventory_application
     if (changed) set_application(resource, application);
     if (resource->application != application) return; // another one's first
     set_text(&resource->sync_status, json_get_str(entry, "status"), &changed);
+    set_flag(&resource->requires_pruning, json_get_bool(entry, "requiresPruning", false), &changed);
+    set_flag(&resource->is_hook, json_get_bool(entry, "hook", false), &changed);
     set_text(&resource->health_status, json_str(json_path(entry, "health", "status", NULL)), &changed);
+    set_text(&resource->health_message, json_str(json_path(entry, "health", "message", NULL)), &changed);
+    if (changed && (!resource->uid || resource->absent)) inventory_doubt(kind);
     settle(inventory, resource, changed, 0);
+}
+
+// The names under which a cluster's API server is known inside it, and no name that only begins like one of them.
+static bool is_own_server(struct str server)
+{
+    static const char *const names[] = {"kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
+                                        "kubernetes.default", "kubernetes"};
+    if (!str_starts(server, STR("https://"))) return false;
+    struct str rest = str_from(server, 8);
+    while (str_ends(rest, STR("/")))
+        rest.len--;
+    if (str_ends(rest, STR(":443"))) rest.len -= 4;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (str_eq_nocase(rest, str_c(names[i]))) return true;
+    return false;
 }
 
 // Objects of other clusters are reported by those clusters' own agents.
@@ -348,7 +391,7 @@ static bool is_local(const json_t *object)
 {
     const json_t *destination = json_path(object, "spec", "destination", NULL);
     struct str server = json_get_str(destination, "server"), name = json_get_str(destination, "name");
-    if (server.len) return str_starts(server, STR("https://kubernetes.default.svc"));
+    if (server.len) return is_own_server(server);
     return name.len == 0 || str_eq(name, STR("in-cluster"));
 }
 
@@ -417,6 +460,7 @@ void inventory_seen(struct inventory *inventory, struct inventory_kind *kind, ui
     resource->reported = is_wanted(inventory, resource);
     if (is_application(kind)) application_seen(inventory, ns, name, object);
     // The views into object end here.
+    resource->absent = false;
     if (resource->reported)
         inventory->events->on_report(inventory->arg, resource, object);
     else if (was)

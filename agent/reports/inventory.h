@@ -20,6 +20,7 @@ struct inventory_kind {
     char *group, *version, *kind; // the version in which it was first named
     bool always;                  // every object of it is reported
     size_t claims;                // how many entries of status.resources name objects of it
+    bool absent_due;              // among them are objects of which is to be reported that they are not at hand
     struct inventory_resource *first;
     void *user; // the collector's
 };
@@ -31,10 +32,12 @@ struct inventory_resource {
     char *owner_uid; // of the controller; NULL: none
     // The application whose status names it (or its owner), with what that says; NULL: none.
     struct inventory_application *application;
-    char *sync_status, *health_status; // owned; NULL: not said
-    size_t claims;                     // entries of all applications that name it
-    uint64_t round;                    // the inventory's own: which reading of an application last named it
+    char *sync_status, *health_status, *health_message; // owned; NULL: not said
+    size_t claims;                                      // entries of all applications that name it
+    uint64_t round;                 // the inventory's own: which reading of an application last named it
+    bool requires_pruning, is_hook; // what that says of it besides
     bool reported;
+    bool absent;            // it was reported as one that is not at hand, the collector's
     bool fetching, in_line; // the fetches': its content is wanted; it has a place in their line
     unsigned attempts;      // theirs, too
     uint64_t generation;    // of the list that last held it
@@ -68,6 +71,8 @@ void inventory_seen(struct inventory *inventory, struct inventory_kind *kind, ui
 void inventory_deleted(struct inventory *inventory, struct inventory_kind *kind, struct str ns, struct str name);
 // A list is complete: what it did not hold is gone. ns NULL: the list was of all namespaces.
 void inventory_sweep(struct inventory *inventory, struct inventory_kind *kind, const char *ns, uint64_t generation);
+// Objects that applications name and that were not seen: all of the kind are to be looked at (absent_due).
+void inventory_doubt(struct inventory_kind *kind);
 // NULL: there is none.
 struct inventory_resource *inventory_find(const struct inventory *inventory, struct str group, struct str kind,
                                           struct str ns, struct str name);

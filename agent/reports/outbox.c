@@ -1,10 +1,12 @@
 #include "agent/reports/outbox.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <zstd.h>
 
 #include "agent/reports/key_table.h"
 #include "base/mem.h"
+#include "tunnel/wire/report.h"
 
 struct slot_list {
     struct outbox_slot *first, *last;
@@ -108,21 +110,47 @@ static void replace(struct str *old, struct str fresh)
     *old = kept;
 }
 
+static const size_t details[] = {
+    offsetof(struct outbox_object, health_message), offsetof(struct outbox_object, health_source),
+    offsetof(struct outbox_object, presence),       offsetof(struct outbox_object, resource),
+    offsetof(struct outbox_object, marks),
+};
+
+static struct str *detail_of(const struct outbox_object *object, size_t i)
+{
+    return (struct str *)(uintptr_t)((const char *)object + details[i]);
+}
+
+// What only the next record needs: the manifest and the details.
 static void drop_manifest(struct outbox *outbox, struct outbox_slot *slot)
 {
     outbox->bytes -= slot->object.manifest.len;
     mem_free((char *)slot->object.manifest.at);
     slot->object.manifest = STR_EMPTY;
+    for (size_t i = 0; i < sizeof details / sizeof *details; i++) {
+        struct str *text = detail_of(&slot->object, i);
+        mem_free((char *)text->at);
+        *text = STR_EMPTY;
+    }
 }
 
-static void set_manifest(struct outbox *outbox, struct outbox_slot *slot, struct str text)
+static void set_manifest(struct outbox *outbox, struct outbox_slot *slot, const struct outbox_object *object)
 {
+    struct str text = object->manifest;
     drop_manifest(outbox, slot);
+    for (size_t i = 0; i < sizeof details / sizeof *details; i++)
+        if (detail_of(object, i)->len) *detail_of(&slot->object, i) = copy(*detail_of(object, i));
     size_t bound = ZSTD_compressBound(text.len);
     char *packed = mem_alloc(bound);
     size_t len = ZSTD_compressCCtx(outbox->compressor, packed, bound, text.at, text.len, COMPRESSION_LEVEL);
     if (ZSTD_isError(len)) abort(); // the room is enough, so only memory can be missing
     slot->manifest_bytes = text.len;
+    // Under half the ratio that the platform accepts: another version of it may count otherwise.
+    slot->is_plain = text.len > WIRE_REPORT_RATIO_FREE_BYTES && len < text.len / (WIRE_REPORT_RATIO_MAX / 2);
+    if (slot->is_plain) {
+        len = text.len;
+        memcpy(packed, text.at, len);
+    }
     slot->object.manifest = str_of(mem_realloc(packed, len), len);
     outbox->bytes += len;
 }
@@ -291,6 +319,11 @@ static void make_entry(const struct outbox *outbox, const struct outbox_object *
                                               .application_name = object->application_name,
                                               .sync_status = object->sync_status,
                                               .health_status = object->health_status,
+                                              .health_message = object->health_message,
+                                              .health_source = object->health_source,
+                                              .presence = object->presence,
+                                              .resource = object->resource,
+                                              .marks = object->marks,
                                               .manifest_sha256 = object->hash},
                       out);
 }
@@ -338,7 +371,7 @@ enum outbox_put outbox_put(struct outbox *outbox, const struct outbox_object *ob
         set_state(outbox, slot, OUTBOX_IDLE, false, false);
         return OUTBOX_PUT_UNSURE;
     }
-    set_manifest(outbox, slot, object->manifest);
+    set_manifest(outbox, slot, object);
     queue(outbox, slot, false, now_ms);
     return OUTBOX_PUT_QUEUED;
 }

@@ -45,6 +45,8 @@ struct outbox_options {
 struct outbox_object {
     struct str group, version, kind, ns, name, uid;
     struct str application_ns, application_name, sync_status, health_status;
+    // Details of a record (tunnel/wire/report.h). A slot keeps them as long as its manifest.
+    struct str health_message, health_source, presence, resource, marks;
     struct str manifest; // redacted JSON, plain
     uint8_t hash[ID_SHA256_BYTES];
     int64_t observed_at_ms;
@@ -53,6 +55,7 @@ struct outbox_object {
 struct outbox_slot {
     struct outbox_object object; // owned texts; manifest is compressed, empty once written
     size_t manifest_bytes;       // before compression
+    bool is_plain;               // the manifest is not compressed: the platform would refuse its ratio
     bool deleted;                // a tombstone is queued or in flight; the slot goes when it is acknowledged
     enum outbox_state state;
     uint64_t sequence; // of the last record written, 0: none

@@ -63,10 +63,3 @@ void projection_apply(json_t *object)
     drop_heartbeats(status);
     if (str_eq(json_get_str(object, "kind"), STR("Application"))) drop_application_noise(status);
 }
-
-char *projection_text(const json_t *object, size_t *out_len, uint8_t out_hash[ID_SHA256_BYTES])
-{
-    char *text = json_canonical(object, out_len);
-    id_sha256(text, *out_len, out_hash);
-    return text;
-}

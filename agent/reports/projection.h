@@ -5,13 +5,8 @@
 #define CULVERT_AGENT_PROJECTION_H
 
 #include <jansson.h>
-#include <stdint.h>
-
-#include "base/id.h"
 
 // Changes object in place.
 void projection_apply(json_t *object);
-// Canonical JSON (sorted keys, no white space) and its SHA-256. The caller owns the text.
-char *projection_text(const json_t *object, size_t *out_len, uint8_t out_hash[ID_SHA256_BYTES]);
 
 #endif

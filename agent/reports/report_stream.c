@@ -114,8 +114,13 @@ static void emit_slot(struct report_stream *stream, struct outbox_slot *slot)
     if (!slot->deleted) {
         record.sync_status = object->sync_status;
         record.health_status = object->health_status;
+        record.health_message = object->health_message;
+        record.health_source = object->health_source;
+        record.presence = object->presence;
+        record.resource = object->resource;
+        record.marks = object->marks;
         memcpy(record.hash, object->hash, sizeof record.hash);
-        record.encoding = WIRE_REPORT_ZSTD;
+        record.encoding = slot->is_plain ? WIRE_REPORT_PLAIN : WIRE_REPORT_ZSTD;
         record.manifest_bytes = slot->manifest_bytes;
         record.manifest = object->manifest;
     }
@@ -256,6 +261,7 @@ static void on_ack(struct report_stream *stream, const struct wire_ack *ack)
     case WIRE_ACK_REJECT:
         log_warn("reporter", "record_refused", log_uint("sequence", ack->sequence), log_str("reason", ack->reason));
         outbox_refuse(stream->options.outbox, ack->sequence);
+        if (str_starts(ack->reason, STR(WIRE_REASON_QUOTA))) stream->options.on_no_room(stream->options.arg);
         break;
     case WIRE_ACK_RESYNC: stream->options.on_resync(stream->options.arg); break;
     case WIRE_ACK_DIGEST: break; // below

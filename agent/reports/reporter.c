@@ -2,24 +2,32 @@
 
 #include <string.h>
 
+#include "agent/health/health.h"
+#include "agent/kube/kube_probe.h"
 #include "agent/reports/cluster_report.h"
 #include "agent/reports/collector.h"
+#include "agent/reports/findings.h"
 #include "agent/reports/projection.h"
-#include "agent/reports/redaction.h"
+#include "agent/reports/redaction_key.h"
 #include "agent/reports/reporter_metrics.h"
 #include "agent/reports/resync.h"
 #include "agent/reports/shortage.h"
 #include "agent/tunnel/session.h"
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "base/id.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metrics.h"
+#include "tunnel/wire/redaction.h"
+#include "tunnel/wire/redaction_scrub.h"
+#include "tunnel/wire/report.h"
 
 enum {
     TICK_MS = 250,
     SNAPSHOT_TICK_MS = 50,
+    PROBE_TICK_MS = 250,
     RESYNC_BASE_MS = 1000,
     RESYNC_CAP_MS = 300000,
     QUIET_RESYNC_MS = 600000,
@@ -27,7 +35,8 @@ enum {
     KEEP_MS = 600000,       // without a stream the cluster is still watched for so long
     HURRY_MS = 5000,        // a stream that is never quiet is compared all the same
     UNANSWERED_MS = 120000, // then the platform is asked anew
-    FETCHED_MAX = 64,       // so many objects are fetched one by one; for more, lists are cheaper
+    TEXT_SPARE_BYTES = 64 * 1024,
+    FETCHED_MAX = 64, // so many objects are fetched one by one; for more, lists are cheaper
 };
 
 // Stream, its exchange of digests and clusters are made when a stream opens and die when it closes. Collector and
@@ -38,6 +47,8 @@ struct reporter {
     struct reporter_options options; // texts owned
     struct kube_config kube;
     struct kube_client *client;
+    struct kube_probe *probe;
+    uint64_t unanswered_since_ms; // the probe's, as it was last seen; 0: the API server answered
     struct redaction *redaction;
     struct outbox *outbox;
     struct collector *collector;
@@ -51,13 +62,15 @@ struct reporter {
     uint64_t resync_at_ms, snapshot_at_ms; // 0: none
     uint64_t gap_since_ms;                 // there was no stream, and nothing has made up for it yet; 0: none
     bool to_compare;                       // once the lists are complete
+    bool takes_details;                    // the platform of the last stream; what the outbox holds was made for it
     bool compares_again;                   // what the platform wanted is being told
+    bool lacks_room;                       // the platform refused something that it may take later
     uint64_t opened_at_ms, closed_at_ms, asked_at_ms;
     size_t fetched;   // of what the platform wanted
     bool held_back;   // the outbox was full: watches wait
     uint64_t refused; // objects that found no room in the outbox, ever
     struct shortage shortage;
-    uv_timer_t tick, turn;
+    uv_timer_t tick, turn, probe_tick;
     int handles;
     struct reporter_metrics metrics;
 };
@@ -66,40 +79,133 @@ struct reporter {
 
 static void request_turn(struct reporter *reporter);
 
+static bool is_application(const struct outbox_object *object)
+{
+    return str_eq(object->kind, STR("Application")) && str_eq(object->group, STR("argoproj.io"));
+}
+
 // The health and sync state an application tells of itself, where no parent application says it.
 static void own_status(const json_t *object, struct outbox_object *out)
 {
-    if (!str_eq(out->kind, STR("Application"))) return;
+    if (!is_application(out)) return;
     if (!out->sync_status.len) out->sync_status = json_str(json_path(object, "status", "sync", "status", NULL));
     if (!out->health_status.len) out->health_status = json_str(json_path(object, "status", "health", "status", NULL));
+    if (out->health_status.len) out->health_source = STR(WIRE_HEALTH_ARGOCD_STATUS);
+}
+
+// What Argo CD wrote into the status of an application (2.x does by default), else the agent's own verdict. Messages
+// may quote anything, so that they are scrubbed. What is seen here is the object before redaction.
+static void take_health(const struct inventory_resource *resource, const struct health *assessed,
+                        struct strbuf *message, struct outbox_object *out)
+{
+    struct str said = str_c(resource->health_message);
+    if (is_application(out)) return; // own_status()
+    bool is_said = out->health_status.len > 0;
+    if (!is_said && !assessed->status) return;
+    if (!is_said) out->health_status = str_c(assessed->status);
+    out->health_source = is_said ? STR(WIRE_HEALTH_ARGOCD_STATUS) : STR(WIRE_HEALTH_AGENT);
+    // Of a verdict that both share the agent knows more.
+    bool agrees = assessed->status && str_eq(out->health_status, str_c(assessed->status));
+    if (agrees && assessed->message.len) said = strbuf_str(&assessed->message);
+    size_t len = said.len < WIRE_REPORT_MESSAGE_BYTES_MAX / 2 ? said.len : WIRE_REPORT_MESSAGE_BYTES_MAX / 2;
+    while (len && len < said.len && ((unsigned char)said.at[len] & 0xc0) == 0x80)
+        len--;
+    redaction_scrub(str_first(said, len), message);
+    if (message->overflow) strbuf_clear(message);
+    out->health_message = strbuf_str(message);
+}
+
+static struct outbox_object object_of(const struct inventory_resource *resource)
+{
+    static const struct str marks[] = {
+        {"", 0},
+        {WIRE_MARK_HOOK, sizeof WIRE_MARK_HOOK - 1},
+        {WIRE_MARK_REQUIRES_PRUNING, sizeof WIRE_MARK_REQUIRES_PRUNING - 1},
+        {WIRE_MARK_REQUIRES_PRUNING "," WIRE_MARK_HOOK, sizeof WIRE_MARK_REQUIRES_PRUNING "," WIRE_MARK_HOOK - 1}};
+    return (struct outbox_object){.group = str_c(resource->kind->group),
+                                  .version = str_c(resource->kind->version),
+                                  .kind = str_c(resource->kind->kind),
+                                  .ns = str_c(resource->ns),
+                                  .name = str_c(resource->name),
+                                  .uid = str_c(resource->uid),
+                                  .application_ns = inventory_application_ns(resource),
+                                  .application_name = inventory_application_name(resource),
+                                  .sync_status = str_c(resource->sync_status),
+                                  .health_status = str_c(resource->health_status),
+                                  .marks = marks[resource->requires_pruning * 2 + resource->is_hook],
+                                  .observed_at_ms = clock_wall_ms()};
+}
+
+// What may leave of the object, as canonical JSON, and its SHA-256. False: nothing may, since it could not be read.
+static bool redact(struct reporter *reporter, const json_t *object, struct outbox_object *out, struct strbuf *text)
+{
+    struct error err;
+    size_t len;
+    AUTO_FREE char *whole = json_canonical(object, &len);
+    const struct redaction_object identity = {.group = out->group, .kind = out->kind, .ns = out->ns, .name = out->name};
+    strbuf_init(text, 2 * len + REDACTION_GROWTH_BYTES_MAX + TEXT_SPARE_BYTES);
+    enum error_code code = redaction_apply(reporter->redaction, &identity, str_of(whole, len), text, &err);
+    explicit_bzero(whole, len);
+    if (code != ERROR_NONE) {
+        log_error("reporter", "not_redacted", log_str("kind", out->kind), log_str("namespace", out->ns),
+                  log_str("name", out->name), log_err(&err));
+        return false;
+    }
+    out->manifest = strbuf_str(text);
+    id_sha256(text->at, text->len, out->hash);
+    return true;
+}
+
+// What of the object may leave goes into the outbox.
+static void put(struct reporter *reporter, struct outbox_object *out, const json_t *object)
+{
+    struct strbuf text;
+    enum outbox_put put = OUTBOX_PUT_REFUSED;
+    if (redact(reporter, object, out, &text)) put = outbox_put(reporter->outbox, out, clock_mono_ms());
+    strbuf_finish(&text);
+    if (put == OUTBOX_PUT_REFUSED) reporter->refused++;
+    if (put == OUTBOX_PUT_QUEUED) request_turn(reporter);
 }
 
 static void on_report(void *arg, const struct inventory_resource *resource, json_t *object)
 {
     struct reporter *reporter = arg;
-    struct outbox_object out = {
-        .group = str_c(resource->kind->group),
-        .version = str_c(resource->kind->version),
-        .kind = str_c(resource->kind->kind),
-        .ns = str_c(resource->ns),
-        .name = str_c(resource->name),
-        .uid = str_c(resource->uid),
-        .application_ns = inventory_application_ns(resource),
-        .application_name = inventory_application_name(resource),
-        .sync_status = str_c(resource->sync_status),
-        .health_status = str_c(resource->health_status),
-        .observed_at_ms = clock_wall_ms(),
-    };
+    struct health health;
+    struct strbuf message;
+    struct outbox_object out = object_of(resource);
+    strbuf_init(&message, WIRE_REPORT_MESSAGE_BYTES_MAX);
+    health_init(&health);
+    health_assess(&health, out.group, out.kind, object);
+    take_health(resource, &health, &message, &out);
     projection_apply(object);
-    redaction_apply(reporter->redaction, object);
     own_status(object, &out);
-    size_t len;
-    char *text = projection_text(object, &len, out.hash);
-    out.manifest = str_of(text, len);
-    enum outbox_put put = outbox_put(reporter->outbox, &out, clock_mono_ms());
-    mem_free(text);
-    if (put == OUTBOX_PUT_REFUSED) reporter->refused++;
-    if (put == OUTBOX_PUT_QUEUED) request_turn(reporter);
+    if (!reporter->takes_details) out.health_message = out.health_source = out.marks = STR_EMPTY;
+    put(reporter, &out, object);
+    health_finish(&health);
+    strbuf_finish(&message);
+}
+
+// What is not at hand has no content but its name.
+static void on_absent(void *arg, const struct inventory_resource *resource, const char *presence, const char *plural)
+{
+    struct reporter *reporter = arg;
+    if (!reporter->takes_details) return;
+    struct outbox_object out = object_of(resource);
+    out.presence = str_c(presence);
+    out.resource = str_c(plural);
+    if (out.health_status.len) {
+        out.health_source = STR(WIRE_HEALTH_ARGOCD_STATUS);
+    } else if (strcmp(presence, WIRE_PRESENCE_UNREADABLE) != 0) {
+        out.health_status = STR("Missing");
+        out.health_source = STR(WIRE_HEALTH_AGENT);
+    }
+    const struct inventory_kind *kind = resource->kind;
+    AUTO_FREE char *api = *kind->group ? mem_printf("%s/%s", kind->group, kind->version) : mem_strdup(kind->version);
+    json_t *stub =
+        json_pack("{s:s, s:s, s:{s:s}}", "apiVersion", api, "kind", kind->kind, "metadata", "name", resource->name);
+    if (*resource->ns) json_object_set_new(json_object_get(stub, "metadata"), "namespace", json_string(resource->ns));
+    put(reporter, &out, stub);
+    json_decref(stub);
 }
 
 static void on_gone(void *arg, const struct inventory_resource *resource)
@@ -117,7 +223,7 @@ static bool may_read(void *arg)
     return !reporter->held_back;
 }
 
-static const struct collector_events collector_events = {on_report, on_gone, may_read};
+static const struct collector_events collector_events = {on_report, on_absent, on_gone, may_read};
 
 static bool is_there(void *arg, const struct outbox_object *object)
 {
@@ -143,6 +249,13 @@ static void cluster_counts(void *arg, size_t *out_applications, size_t *out_reso
     *out_applications = collector_application_count(reporter->collector);
     *out_resources = collector_resource_count(reporter->collector);
     *out_kinds = collector_kind_count(reporter->collector);
+}
+
+static void cluster_findings(void *arg, json_t *out)
+{
+    const struct reporter *reporter = arg;
+    findings_add_problem(out, kube_probe_problem(reporter->probe));
+    collector_findings(reporter->collector, out);
 }
 
 // ---- what found no room ------------------------------------------------------------------------------------------
@@ -177,8 +290,10 @@ static void follow_shortage(struct reporter *reporter, uint64_t now_ms)
 
 static void show_metrics(struct reporter *reporter)
 {
-    uint64_t count = reporter->collector ? left_out(reporter) : 0;
-    reporter_metrics_show(&reporter->metrics, reporter->outbox, reporter->collector, count, clock_mono_ms());
+    uint64_t count = reporter->collector ? left_out(reporter) : 0, behind_ms, blind_ms;
+    reporter_lag(reporter, &behind_ms, &blind_ms);
+    reporter_metrics_show(&reporter->metrics, reporter->outbox, reporter->collector, count,
+                          behind_ms > blind_ms ? behind_ms : blind_ms);
 }
 
 static void on_turn(uv_timer_t *timer)
@@ -242,6 +357,20 @@ static void compare(struct reporter *reporter, uint64_t now_ms)
     resync_begin(reporter->digests);
 }
 
+// What found no room on the platform is offered again by comparing, ever more slowly, until there is room. Until then
+// the agent is behind.
+static void offer_again(struct reporter *reporter, uint64_t now_ms)
+{
+    bool is_busy = reporter->to_compare || reporter->resync_at_ms || resync_is_asking(reporter->digests);
+    if (!reporter->lacks_room || is_busy) return;
+    uint64_t wait_ms = backoff_next_ms(&reporter->resync);
+    reporter->lacks_room = false;
+    reporter->to_compare = reporter->compares_again = true;
+    reporter->resync_at_ms = now_ms + wait_ms;
+    if (!reporter->gap_since_ms) reporter->gap_since_ms = now_ms;
+    log_warn("reporter", "platform_without_room", log_uint("offer_again_ms", wait_ms));
+}
+
 static void on_tick(uv_timer_t *timer)
 {
     struct reporter *reporter = timer->data;
@@ -259,11 +388,22 @@ static void on_tick(uv_timer_t *timer)
     collector_tick(reporter->collector, now_ms);
     follow_shortage(reporter, now_ms);
     if (reporter->clusters) cluster_report_tick(reporter->clusters, now_ms);
+    if (reporter->digests && !in_snapshot) offer_again(reporter, now_ms);
     if (reporter->digests) compare(reporter, now_ms);
     show_metrics(reporter);
     request_turn(reporter);
     // Each tier of kinds begins in a tick: while something waits for them they come faster.
     uv_timer_set_repeat(timer, in_snapshot || reporter->to_compare ? SNAPSHOT_TICK_MS : TICK_MS);
+}
+
+// Runs as long as the reporter does: whether the cluster can be read matters also while there is no stream.
+static void on_probe_tick(uv_timer_t *timer)
+{
+    struct reporter *reporter = timer->data;
+    kube_probe_tick(reporter->probe, clock_mono_ms());
+    uint64_t since_ms = kube_probe_blind_since_ms(reporter->probe), before_ms = reporter->unanswered_since_ms;
+    reporter->unanswered_since_ms = since_ms;
+    if (before_ms && !since_ms && reporter->collector) collector_renew(reporter->collector, before_ms);
 }
 
 // ---- comparing -----------------------------------------------------------------------------------------------
@@ -296,12 +436,30 @@ static void on_settled(void *arg, size_t differs, size_t wanted)
     if (wanted > FETCHED_MAX) collector_relist(reporter->collector);
 }
 
+static void schedule_snapshot(struct reporter *reporter)
+{
+    uint64_t now_ms = clock_mono_ms();
+    // A platform that is never content gets its snapshots ever more slowly; one long after the last is a new matter.
+    if (reporter->snapshot_at_ms && now_ms - reporter->snapshot_at_ms > QUIET_RESYNC_MS)
+        backoff_reset(&reporter->resync);
+    uint64_t wait_ms = backoff_next_ms(&reporter->resync);
+    reporter->resync_at_ms = now_ms + wait_ms;
+    log_info("reporter", "resync_wanted", log_uint("wait_ms", wait_ms));
+}
+
+// The first snapshot is due at once. A platform that wants one after another has them ever more slowly: each is a list
+// of everything.
 static void on_snapshot(void *arg)
 {
     struct reporter *reporter = arg;
-    if (report_stream_in_snapshot(reporter->stream)) return;
+    bool is_due = reporter->resync_at_ms && !reporter->to_compare;
+    if (report_stream_in_snapshot(reporter->stream) || is_due) return;
     metric_add(reporter->metrics.full, 1);
-    begin_snapshot(reporter);
+    reporter->to_compare = reporter->compares_again = false;
+    if (!reporter->snapshot_at_ms)
+        begin_snapshot(reporter);
+    else
+        schedule_snapshot(reporter);
 }
 
 static void on_later(void *arg)
@@ -319,14 +477,14 @@ static const struct resync_events resync_events = {on_settled, on_wanted, on_sna
 static void on_resync(void *arg)
 {
     struct reporter *reporter = arg;
-    if (reporter->resync_at_ms || reporter->to_compare) return;
-    uint64_t now_ms = clock_mono_ms();
-    // A platform that is never content gets its snapshots ever more slowly; one long after the last is a new matter.
-    if (reporter->snapshot_at_ms && now_ms - reporter->snapshot_at_ms > QUIET_RESYNC_MS)
-        backoff_reset(&reporter->resync);
-    uint64_t wait_ms = backoff_next_ms(&reporter->resync);
-    reporter->resync_at_ms = now_ms + wait_ms;
-    log_info("reporter", "resync_wanted", log_uint("wait_ms", wait_ms));
+    if (!reporter->resync_at_ms && !reporter->to_compare) schedule_snapshot(reporter);
+}
+
+static void on_no_room(void *arg)
+{
+    struct reporter *reporter = arg;
+    metric_add(reporter->metrics.no_room, 1);
+    reporter->lacks_room = true;
 }
 
 // Forgets the cluster.
@@ -355,7 +513,7 @@ void reporter_stream_closed(struct reporter *reporter)
     reporter->stream = NULL;
     reporter->digests = NULL;
     reporter->tunnel_stream = NULL;
-    reporter->to_compare = reporter->compares_again = false;
+    reporter->to_compare = reporter->compares_again = reporter->lacks_room = false;
     reporter->resync_at_ms = 0;
     reporter->closed_at_ms = clock_mono_ms();
     if (!keep) {
@@ -406,17 +564,22 @@ void reporter_sink_open(struct reporter *reporter, const struct report_sink *sin
     reporter_stream_closed(reporter);
     const struct reporter_options *o = &reporter->options;
     struct error err;
+    // What is held was made for a platform of another version.
+    if (reporter->collector && reporter->takes_details != sink->takes_details) let_go(reporter);
+    reporter->takes_details = sink->takes_details;
     if (!reporter->collector && open_collector(reporter, &err)) { // checked when the reporter was made
         log_error("reporter", "not_started", log_err(&err));
         sink->fail(sink->arg);
         return;
     }
     reporter->clusters = cluster_report_create(&(struct cluster_report_options){.client = reporter->client,
+                                                                                .probe = reporter->probe,
                                                                                 .cluster_name = o->cluster_name,
                                                                                 .managed = o->clusters,
                                                                                 .arg = reporter,
                                                                                 .on_cluster = on_cluster,
-                                                                                .counts = cluster_counts});
+                                                                                .counts = cluster_counts,
+                                                                                .findings = cluster_findings});
     if (sink->compares) reporter->digests = resync_create(reporter->outbox, &resync_events, reporter);
     reporter->stream = report_stream_create(&(struct report_stream_options){.outbox = reporter->outbox,
                                                                             .resync = reporter->digests,
@@ -426,6 +589,7 @@ void reporter_sink_open(struct reporter *reporter, const struct report_sink *sin
                                                                             .sequence = &reporter->sequence,
                                                                             .arg = reporter,
                                                                             .on_resync = on_resync,
+                                                                            .on_no_room = on_no_room,
                                                                             .is_there = is_there,
                                                                             .unread = unread});
     begin(reporter);
@@ -444,11 +608,11 @@ static void tunnel_fail(void *arg)
     agent_stream_reset(reporter->tunnel_stream, AGENT_STREAM_PROTOCOL_ERROR);
 }
 
-void reporter_stream_open(struct reporter *reporter, struct agent_stream *stream, bool compares)
+void reporter_stream_open(struct reporter *reporter, struct agent_stream *stream, bool compares, bool takes_details)
 {
     reporter_stream_closed(reporter);
     reporter->tunnel_stream = stream;
-    reporter_sink_open(reporter, &(struct report_sink){tunnel_write, tunnel_fail, reporter, compares});
+    reporter_sink_open(reporter, &(struct report_sink){tunnel_write, tunnel_fail, reporter, compares, takes_details});
     // Opening forgot the stream before, and this one with it.
     reporter->tunnel_stream = stream;
 }
@@ -476,6 +640,7 @@ static char *copy_text(const char *text, const char *def)
 
 static void free_parts(struct reporter *reporter)
 {
+    kube_exec_destroy(reporter->kube.exec);
     kube_config_finish(&reporter->kube);
     redaction_destroy(reporter->redaction);
     outbox_destroy(reporter->outbox);
@@ -491,13 +656,33 @@ static enum error_code start_parts(struct reporter *reporter, struct error *err)
     const struct reporter_options *o = &reporter->options;
     enum error_code code = kube_config_load(o->kubeconfig, &reporter->kube, err);
     if (code != ERROR_NONE) return code;
-    reporter->redaction = redaction_create(o->state_folder, err);
-    if (!reporter->redaction) return ERROR_INVALID;
+    if (reporter->kube.exec_spec && o->exec_forbidden)
+        return error_set(err, ERROR_FORBIDDEN,
+                         "%s: the user's exec plugin is not run (kubeconfig.exec = false): make a service account's "
+                         "kubeconfig (docs/operations.md, \"A kubeconfig for the agent\")",
+                         o->kubeconfig);
+    if (reporter->kube.exec_spec)
+        reporter->kube.exec = kube_exec_create(&(struct kube_exec_options){.loop = reporter->loop,
+                                                                           .spec = reporter->kube.exec_spec,
+                                                                           .server = reporter->kube.server,
+                                                                           .ca_pem = reporter->kube.ca_pem,
+                                                                           .timeout_ms = o->exec_timeout_ms});
+    uint8_t key[REDACTION_KEY_BYTES];
+    code = redaction_key_load(o->state_folder, key, err);
+    if (code == ERROR_NONE) code = redaction_create(key, &o->redaction, &reporter->redaction, err);
+    explicit_bzero(key, sizeof key);
+    if (code != ERROR_NONE) return code;
     struct outbox_options outbox = o->outbox;
     outbox.cluster_name = o->cluster_name;
     reporter->outbox = outbox_create(&outbox);
     reporter->client = kube_client_create(reporter->loop, &reporter->kube, err);
     if (!reporter->client) return ERROR_INTERNAL;
+    reporter->probe = kube_probe_create(&(struct kube_probe_options){.loop = reporter->loop,
+                                                                     .config = &reporter->kube,
+                                                                     .interval_ms = o->probe_interval_ms,
+                                                                     .timeout_ms = o->probe_timeout_ms},
+                                        err);
+    if (!reporter->probe) return ERROR_INTERNAL;
     struct collector *trial = collector_create(
         &(struct collector_options){
             .client = reporter->client, .namespaces = o->namespaces, .events = &collector_events, .arg = reporter},
@@ -516,6 +701,7 @@ struct reporter *reporter_create_with(struct loop *loop, const struct reporter_o
     reporter->options.namespaces = copy_text(options->namespaces, "");
     reporter->options.state_folder = copy_text(options->state_folder, "");
     if (start_parts(reporter, err) != ERROR_NONE) {
+        kube_probe_destroy(reporter->probe);
         if (reporter->client) kube_client_close(reporter->client, NULL, NULL);
         free_parts(reporter);
         mem_free(reporter);
@@ -525,9 +711,11 @@ struct reporter *reporter_create_with(struct loop *loop, const struct reporter_o
     id_uuid7(reporter->boot_id);
     uv_timer_init(loop_uv(loop), &reporter->tick);
     uv_timer_init(loop_uv(loop), &reporter->turn);
-    reporter->tick.data = reporter->turn.data = reporter;
-    reporter->handles = 2;
+    uv_timer_init(loop_uv(loop), &reporter->probe_tick);
+    reporter->tick.data = reporter->turn.data = reporter->probe_tick.data = reporter;
+    reporter->handles = 3;
     reporter_metrics_init(&reporter->metrics);
+    uv_timer_start(&reporter->probe_tick, on_probe_tick, 0, PROBE_TICK_MS);
     log_info("reporter", "ready", log_c("api", reporter->kube.server),
              log_c("cluster", reporter->options.cluster_name));
     return reporter;
@@ -544,10 +732,12 @@ void reporter_destroy(struct reporter *reporter)
     if (!reporter) return;
     reporter_stream_closed(reporter);
     let_go(reporter);
+    kube_probe_destroy(reporter->probe);
     kube_client_close(reporter->client, NULL, NULL);
     free_parts(reporter);
     uv_close((uv_handle_t *)&reporter->tick, on_handle_closed);
     uv_close((uv_handle_t *)&reporter->turn, on_handle_closed);
+    uv_close((uv_handle_t *)&reporter->probe_tick, on_handle_closed);
 }
 
 size_t reporter_outbox_depth(const struct reporter *reporter)
@@ -565,6 +755,23 @@ void reporter_lag(const struct reporter *reporter, uint64_t *out_behind_ms, uint
     if (!reporter->stream) return;
     uint64_t waits_ms = report_stream_waits_ms(reporter->stream, now_ms);
     uint64_t blind_ms = collector_blind_ms(reporter->collector, now_ms);
+    uint64_t unanswered_since_ms = kube_probe_blind_since_ms(reporter->probe);
+    if (unanswered_since_ms && now_ms - unanswered_since_ms > blind_ms) blind_ms = now_ms - unanswered_since_ms;
     if (waits_ms > *out_behind_ms) *out_behind_ms = waits_ms;
     if (blind_ms > *out_blind_ms) *out_blind_ms = blind_ms;
+}
+
+bool reporter_is_ready(const struct reporter *reporter, struct strbuf *why)
+{
+    const struct kube_problem *problem = kube_probe_problem(reporter->probe);
+    if (!kube_probe_changes(reporter->probe))
+        strbuf_addf(why, "cluster: %s has not answered yet\n", reporter->kube.server);
+    else if (problem->kind != KUBE_PROBLEM_NONE)
+        strbuf_addf(why, "cluster: %s; %s\n", problem->cause, problem->cure);
+    else if (reporter->collector && collector_lacks_applications(reporter->collector))
+        strbuf_add_c(why, "cluster: the agent may not list applications.argoproj.io; apply deploy/agent-rbac.yaml, and "
+                          "check with: kubectl auth can-i list applications.argoproj.io\n");
+    else
+        return true;
+    return false;
 }

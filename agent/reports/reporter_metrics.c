@@ -20,12 +20,15 @@ void reporter_metrics_init(struct reporter_metrics *metrics)
     metrics->left_out =
         metric_with(metrics_counter("culvert_agent_objects_left_out_total",
                                     "Objects that found no room; nothing is compared while there are any.", NULL));
+    metrics->no_room = metric_with(metrics_counter("culvert_agent_reports_without_room_total",
+                                                   "Records that the platform refused for want of room.", NULL));
     metrics->slowed = metric_with(metrics_counter("culvert_agent_changes_slowed_total",
                                                   "Changes that had to wait because their object is noisy.", NULL));
     metrics->coalesced = metric_with(metrics_counter("culvert_agent_changes_coalesced_total",
                                                      "States that a newer one replaced before they were told.", NULL));
     metrics->lag = metric_with(
-        metrics_gauge("culvert_agent_report_lag_seconds", "Age of the oldest change that is not written.", NULL));
+        metrics_gauge("culvert_agent_report_lag_seconds",
+                      "By how much what the platform shows may be behind the cluster, as it is reported there.", NULL));
 }
 
 static void add_new(struct metric *metric, uint64_t count, uint64_t *counted)
@@ -35,11 +38,11 @@ static void add_new(struct metric *metric, uint64_t count, uint64_t *counted)
 }
 
 void reporter_metrics_show(struct reporter_metrics *metrics, const struct outbox *outbox,
-                           const struct collector *collector, uint64_t left_out, uint64_t now_ms)
+                           const struct collector *collector, uint64_t left_out, uint64_t lag_ms)
 {
     metric_set(metrics->objects, (int64_t)outbox_count(outbox));
     metric_set(metrics->bytes, (int64_t)outbox_bytes(outbox));
-    metric_set(metrics->lag, (int64_t)(outbox_oldest_ms(outbox, now_ms) / 1000));
+    metric_set(metrics->lag, (int64_t)(lag_ms / 1000));
     add_new(metrics->slowed, outbox_slowed(outbox), &metrics->slowed_counted);
     add_new(metrics->coalesced, outbox_coalesced(outbox), &metrics->coalesced_counted);
     add_new(metrics->restarts, collector ? collector_restarts(collector) : 0, &metrics->restarts_counted);

@@ -1,5 +1,6 @@
 #include "agent/reports/watch.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "agent/reports/json_splitter.h"
@@ -17,6 +18,8 @@ enum {
     RETRY_BASE_MS = 500,
     RETRY_CAP_MS = 30000,
     ABSENT_RETRY_MS = 60000,
+    REFUSED_RETRY_MS = 1000, // the first wait after a 403 or 404
+    RENEW_SPREAD_MS = 500,
     LIFE_MS_MIN = 1000,
     VERSION_BYTES_MAX = 256,
     CONTINUE_BYTES_MAX = 16 * 1024,
@@ -24,26 +27,28 @@ enum {
     OBJECT_TOKENS_MAX = 2000000,
 };
 
-enum watch_state {
-    WATCH_WAITING_LIST,  // until retry_at_ms, then a list from its beginning
-    WATCH_LISTING,       // a page is being read
-    WATCH_WAITING_PAGE,  // the next page is asked for in the next tick or when reading is allowed
-    WATCH_WAITING_WATCH, // until retry_at_ms, then a watch from resource_version
-    WATCH_WATCHING,
+// What is being done; what is known is enum watch_state.
+enum watch_step {
+    STEP_WAITING_LIST,  // until retry_at_ms, then a list from its beginning
+    STEP_LISTING,       // a page is being read
+    STEP_WAITING_PAGE,  // the next page is requested in the next tick or when reading is allowed
+    STEP_WAITING_WATCH, // until retry_at_ms, then a watch from resource_version
+    STEP_WATCHING,
 };
 
 struct watch {
     struct watch_options options;
     char *path; // of the collection
     enum watch_state state;
+    enum watch_step step;
     struct kube_request *request;
     struct json_splitter splitter;
     struct backoff backoff;
     char *resource_version; // where to watch from
     char *page;             // continue token, NULL: the first page
     bool listed;            // the last list has completed, or there is none to be had
-    int absent;             // 403 or 404; 0: it can be read
-    bool has_seen;          // a list has completed once
+    bool was_followed;      // a list has completed, and no 404 came since
+    unsigned refusals;      // 403 and 404 in a row, since the last outage
     bool partial;           // of the last list some was skipped
     bool skips;             // of the one that is being read
     bool must_relist;       // this exchange proved that the version is too old
@@ -51,6 +56,8 @@ struct watch {
     int in_callback;
     bool destroyed;
     uint64_t retry_at_ms, heard_at_ms, silence_max_ms;
+    uint64_t marked_at_ms,
+        mark_gap_max_ms;     // the last bookmark of this watch or its begin; between two of them, 0: none
     uint64_t blind_since_ms; // 0: all is seen
     uint64_t restarts;
 };
@@ -137,9 +144,36 @@ static void set_text(char **text, struct str fresh)
 
 // ---- transitions ---------------------------------------------------------------------------------------------
 
-static void wait_until(struct watch *watch, enum watch_state state, uint64_t wait_ms)
+static bool may_become(enum watch_state from, enum watch_state to)
 {
+    switch (to) {
+    case WATCH_UNKNOWN: return false;
+    case WATCH_FOLLOWED:
+    case WATCH_NOT_SERVED: return true;
+    case WATCH_BLIND: return from == WATCH_UNKNOWN || from == WATCH_FOLLOWED;
+    case WATCH_FORBIDDEN: return from != WATCH_FOLLOWED && from != WATCH_DENIED;
+    case WATCH_DENIED: return true;
+    }
+    return false;
+}
+
+// Blindness that goes on has begun with its first cause.
+static void set_state(struct watch *watch, enum watch_state state)
+{
+    if (state == watch->state) return;
+    assert(may_become(watch->state, state));
+    bool is_blind = state == WATCH_BLIND || state == WATCH_DENIED;
+    assert(!watch->blind_since_ms == (watch->state != WATCH_BLIND && watch->state != WATCH_DENIED));
     watch->state = state;
+    if (!is_blind)
+        watch->blind_since_ms = 0;
+    else if (!watch->blind_since_ms)
+        watch->blind_since_ms = clock_mono_ms();
+}
+
+static void wait_until(struct watch *watch, enum watch_step step, uint64_t wait_ms)
+{
+    watch->step = step;
     watch->retry_at_ms = clock_mono_ms() + wait_ms;
 }
 
@@ -148,13 +182,23 @@ static void restart_list(struct watch *watch, uint64_t wait_ms)
     drop_request(watch);
     mem_free(watch->page);
     watch->page = NULL;
-    wait_until(watch, WATCH_WAITING_LIST, wait_ms);
+    wait_until(watch, STEP_WAITING_LIST, wait_ms);
 }
 
 void watch_relist(struct watch *watch)
 {
     watch->listed = false;
     restart_list(watch, 0);
+}
+
+void watch_renew(struct watch *watch, uint64_t since_ms)
+{
+    if (watch->step != STEP_WATCHING || !watch->request || watch->heard_at_ms >= since_ms) return;
+    drop_request(watch);
+    if (may_become(watch->state, WATCH_BLIND)) set_state(watch, WATCH_BLIND);
+    if (since_ms < watch->blind_since_ms) watch->blind_since_ms = since_ms;
+    watch->restarts++;
+    wait_until(watch, STEP_WAITING_WATCH, id_random_below(RENEW_SPREAD_MS));
 }
 
 static void finish_list(struct watch *watch, int status)
@@ -174,37 +218,55 @@ static void log_state(const struct watch *watch, enum log_level level, const cha
                          log_c("error", err ? err->text : "")));
 }
 
+// 1 s, 2 s, 4 s ... up to absent_retry_ms, spread by a half.
+static uint64_t refused_wait_ms(struct watch *watch)
+{
+    uint64_t max_ms = watch->options.absent_retry_ms, wait_ms = REFUSED_RETRY_MS;
+    for (unsigned i = 0; i < watch->refusals && wait_ms < max_ms; i++)
+        wait_ms *= 2;
+    if (wait_ms > max_ms) wait_ms = max_ms;
+    watch->refusals++;
+    return wait_ms / 2 + id_random_below(wait_ms + 1);
+}
+
+// The list was answered 403 or 404.
+static void on_refused(struct watch *watch, int status)
+{
+    enum watch_state before = watch->state, now = WATCH_NOT_SERVED;
+    if (status == 403) now = watch->was_followed || watch->options.needed ? WATCH_DENIED : WATCH_FORBIDDEN;
+    if (status == 404) watch->was_followed = false;
+    if (now != before) watch->refusals = 0;
+    set_state(watch, now);
+    restart_list(watch, refused_wait_ms(watch));
+    bool is_news = now != before;
+    if (is_news && status == 403) log_state(watch, LOG_WARN, "not_allowed", status, NULL);
+    if (is_news && status == 404) log_state(watch, LOG_INFO, "not_served", status, NULL);
+    if (is_news || !watch->listed) finish_list(watch, status);
+}
+
 // Something else than success ended an exchange.
 static void on_trouble(struct watch *watch, int status, const struct error *err)
 {
-    bool was_listing = watch->state == WATCH_LISTING;
+    bool was_listing = watch->step == STEP_LISTING;
     watch->restarts++;
     if (was_listing && (status == 403 || status == 404)) {
-        bool first = watch->absent != status;
-        watch->absent = status;
-        uint64_t half = watch->options.absent_retry_ms / 2;
-        restart_list(watch, half + id_random_below(half * 2 + 1));
-        if (first && status == 403) log_state(watch, LOG_WARN, "not_allowed", status, NULL);
-        if (first && status == 404) log_state(watch, LOG_INFO, "not_served", status, NULL);
-        if (first || !watch->listed) finish_list(watch, status);
-        if (status == 404)
-            watch->blind_since_ms = 0; // there is nothing to see
-        else if (!watch->blind_since_ms && (watch->has_seen || watch->options.needed))
-            watch->blind_since_ms = clock_mono_ms();
+        on_refused(watch, status);
         return;
     }
     if (status == 410) {
         restart_list(watch, id_random_below(1000));
         return;
     }
-    if (!watch->blind_since_ms) watch->blind_since_ms = clock_mono_ms();
+    // An API server that comes back from an outage may refuse what it has not loaded the rules for yet.
+    watch->refusals = 0;
+    if (may_become(watch->state, WATCH_BLIND)) set_state(watch, WATCH_BLIND);
     uint64_t wait_ms = backoff_next_ms(&watch->backoff);
-    // An API that is away is told once, and then now and then.
+    // An API that is away is logged once, and then now and then.
     if (watch->backoff.failures % 20 == 1) log_state(watch, LOG_WARN, "interrupted", status, err);
     if (was_listing || status == 403 || status == 404)
         restart_list(watch, wait_ms);
     else
-        wait_until(watch, WATCH_WAITING_WATCH, wait_ms);
+        wait_until(watch, STEP_WAITING_WATCH, wait_ms);
 }
 
 static bool may_read(const struct watch *watch)
@@ -238,17 +300,18 @@ static void on_page(struct watch *watch)
         error_set(&err, ERROR_PROTOCOL, "the list has no resourceVersion");
         on_trouble(watch, 200, &err);
     } else if (watch->page) {
-        wait_until(watch, WATCH_WAITING_PAGE, 0);
+        wait_until(watch, STEP_WAITING_PAGE, 0);
         if (!may_read(watch)) return;
         json_splitter_finish(&watch->splitter);
         begin_page(watch);
     } else {
-        if (watch->absent) log_state(watch, LOG_INFO, "served_again", 200, NULL);
-        watch->absent = 0;
-        watch->has_seen = true;
-        watch->blind_since_ms = 0;
+        bool was_refused = watch_is_absent(watch) || watch_is_forbidden(watch);
+        if (was_refused) log_state(watch, LOG_INFO, "served_again", 200, NULL);
+        watch->was_followed = true;
+        watch->refusals = 0;
+        set_state(watch, WATCH_FOLLOWED);
         backoff_reset(&watch->backoff);
-        wait_until(watch, WATCH_WAITING_WATCH, 0);
+        wait_until(watch, STEP_WAITING_WATCH, 0);
         finish_list(watch, 200);
     }
 }
@@ -258,19 +321,19 @@ static void on_done(void *arg, int status, const struct error *err)
     struct watch *watch = arg;
     watch->request = NULL;
     watch->in_callback++;
-    if (watch->splitter.skipped && watch->state == WATCH_LISTING) watch->skips = true;
+    if (watch->splitter.skipped && watch->step == STEP_LISTING) watch->skips = true;
     if (watch->splitter.skipped) log_state(watch, LOG_WARN, "objects_too_large", status, NULL);
     if (watch->must_relist) {
         restart_list(watch, id_random_below(1000));
     } else if (err || status != 200) {
         on_trouble(watch, status, err);
-    } else if (watch->state == WATCH_LISTING) {
+    } else if (watch->step == STEP_LISTING) {
         on_page(watch);
     } else {
         // The watch reached its time-out. One that ended at once without a word would spin: it waits.
         bool lived = watch->heard || clock_mono_ms() - watch->heard_at_ms >= LIFE_MS_MIN;
         uint64_t wait_ms = lived ? id_random_below(200) : backoff_next_ms(&watch->backoff);
-        wait_until(watch, WATCH_WAITING_WATCH, wait_ms);
+        wait_until(watch, STEP_WAITING_WATCH, wait_ms);
     }
     leave(watch);
 }
@@ -314,6 +377,17 @@ static void note_version(struct watch *watch, const json_t *object)
     if (version.len && version.len <= VERSION_BYTES_MAX) set_text(&watch->resource_version, version);
 }
 
+// A watch that is silent for more than twice the longest time between two of its bookmarks does not live any more,
+// whatever its connection looks like.
+static void note_bookmark(struct watch *watch)
+{
+    uint64_t now_ms = clock_mono_ms(), gap_ms = now_ms - watch->marked_at_ms;
+    watch->marked_at_ms = now_ms;
+    if (gap_ms > watch->mark_gap_max_ms) watch->mark_gap_max_ms = gap_ms;
+    uint64_t rhythm_ms = 2 * watch->mark_gap_max_ms + watch->options.silence_ms / 6;
+    if (rhythm_ms < watch->silence_max_ms) watch->silence_max_ms = rhythm_ms;
+}
+
 static bool on_watch_event(void *arg, struct str text)
 {
     struct watch *watch = arg;
@@ -333,6 +407,7 @@ static bool on_watch_event(void *arg, struct str text)
         if (!watch->heard) backoff_reset(&watch->backoff);
         watch->heard = true;
         note_version(watch, object);
+        if (bookmark) note_bookmark(watch);
         if (!bookmark) give(watch, deleted ? WATCH_DELETED : WATCH_CHANGED, object);
     }
     json_decref(event);
@@ -375,9 +450,9 @@ static void add_escaped(struct strbuf *out, const char *text)
     }
 }
 
-static void begin(struct watch *watch, enum watch_state state, const struct strbuf *path, uint64_t silence_max_ms)
+static void begin(struct watch *watch, enum watch_step step, const struct strbuf *path, uint64_t silence_max_ms)
 {
-    bool list = state == WATCH_LISTING;
+    bool list = step == STEP_LISTING;
     watch->must_relist = false;
     watch->heard = false;
     json_splitter_init(&watch->splitter, list ? JSON_SPLITTER_LIST : JSON_SPLITTER_SEQUENCE,
@@ -390,8 +465,8 @@ static void begin(struct watch *watch, enum watch_state state, const struct strb
         watch->retry_at_ms = clock_mono_ms() + backoff_next_ms(&watch->backoff);
         return;
     }
-    watch->state = state;
-    watch->heard_at_ms = clock_mono_ms();
+    watch->step = step;
+    watch->heard_at_ms = watch->marked_at_ms = clock_mono_ms();
     watch->silence_max_ms = silence_max_ms;
 }
 
@@ -416,7 +491,7 @@ static void begin_page(struct watch *watch)
         strbuf_add_c(&path, "&continue=");
         add_escaped(&path, watch->page);
     }
-    begin(watch, WATCH_LISTING, &path, watch->options.silence_ms);
+    begin(watch, STEP_LISTING, &path, watch->options.silence_ms);
     strbuf_finish(&path);
 }
 
@@ -432,16 +507,15 @@ static void begin_watch(struct watch *watch)
     add_selector(watch, &path);
     strbuf_add_c(&path, "&resourceVersion=");
     add_escaped(&path, watch->resource_version);
-    begin(watch, WATCH_WATCHING, &path, seconds * 1000 + watch->options.silence_ms);
+    begin(watch, STEP_WATCHING, &path, seconds * 1000 + watch->options.silence_ms);
     strbuf_finish(&path);
 }
 
 void watch_tick(struct watch *watch, uint64_t now_ms)
 {
     if (watch->request) {
-        bool sees =
-            watch->blind_since_ms && watch->state == WATCH_WATCHING && kube_request_status(watch->request) == 200;
-        if (sees) watch->blind_since_ms = 0;
+        if (watch->state == WATCH_BLIND && watch->step == STEP_WATCHING && kube_request_status(watch->request) == 200)
+            set_state(watch, WATCH_FOLLOWED);
         if (watch->heard_at_ms == UINT64_MAX || now_ms < watch->heard_at_ms + watch->silence_max_ms) return;
         struct error err;
         error_set(&err, ERROR_TIMEOUT, "not a byte for %llu ms", (unsigned long long)watch->silence_max_ms);
@@ -450,7 +524,7 @@ void watch_tick(struct watch *watch, uint64_t now_ms)
         return;
     }
     if (now_ms < watch->retry_at_ms || !may_read(watch)) return;
-    if (watch->state == WATCH_WAITING_WATCH)
+    if (watch->step == STEP_WAITING_WATCH)
         begin_watch(watch);
     else
         begin_page(watch);
@@ -463,14 +537,19 @@ bool watch_is_listed(const struct watch *watch)
     return watch->listed;
 }
 
+enum watch_state watch_state(const struct watch *watch)
+{
+    return watch->state;
+}
+
 bool watch_is_absent(const struct watch *watch)
 {
-    return watch->absent == 404;
+    return watch->state == WATCH_NOT_SERVED;
 }
 
 bool watch_is_forbidden(const struct watch *watch)
 {
-    return watch->absent == 403;
+    return watch->state == WATCH_FORBIDDEN || watch->state == WATCH_DENIED;
 }
 
 bool watch_is_partial(const struct watch *watch)

@@ -16,7 +16,7 @@
 void agent_link_free(struct agent_link *link)
 {
     agent_tls_connection_free(link->ssl);
-    tls_pipe_finish(&link->pipe);
+    agent_tls_pipe_finish(&link->pipe);
     strbuf_finish(&link->request);
     strbuf_finish(&link->answer);
     strbuf_finish(&link->upgrade);

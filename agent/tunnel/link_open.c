@@ -14,6 +14,17 @@
 
 // How a link opens: TCP, the proxy's CONNECT, TLS, the upgrade.
 
+// What the platform says about a refusal: the first line of its body, as far as it came with the head. For people.
+static struct str refusal_of(const struct strbuf *answer, size_t head_bytes)
+{
+    enum { REASON_BYTES_MAX = 200 };
+    struct str body = str_of(answer->at + head_bytes, answer->len - head_bytes);
+    size_t len = 0;
+    while (len < body.len && len < REASON_BYTES_MAX && body.at[len] >= ' ' && body.at[len] <= '~')
+        len++;
+    return str_first(body, len);
+}
+
 // Bytes of the upgrade's answer.
 void agent_link_on_answer(struct agent_link *link, uint8_t *at, size_t len)
 {
@@ -34,7 +45,9 @@ void agent_link_on_answer(struct agent_link *link, uint8_t *at, size_t len)
     }
     if (answer.status != 101) {
         struct agent_link_end why = {.status = answer.status, .retry_after_ms = answer.retry_after_ms};
-        error_set(&why.error, ERROR_UNAVAILABLE, "the platform answered %d", answer.status);
+        struct str reason = refusal_of(&link->answer, head_bytes);
+        error_set(&why.error, ERROR_UNAVAILABLE, "the platform answered %d%s%.*s", answer.status,
+                  reason.len ? ": " : "", STR_ARG(reason));
         agent_link_finish(link, &why);
         return;
     }

@@ -58,8 +58,8 @@ struct agent_link {
     struct ws_frame_masks masks;
     uint8_t control[CONTROL_BYTES_MAX]; // control frames that wait
     size_t control_len;
-    uint8_t *out;         // where one message is laid out
-    struct tls_pipe pipe; // out: TLS records that wait for the socket
+    uint8_t *out;               // where one message is laid out
+    struct agent_tls_pipe pipe; // out: TLS records that wait for the socket
     uint8_t in[READ_BYTES];
 
     struct agent_life life;

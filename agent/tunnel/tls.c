@@ -121,17 +121,18 @@ void agent_tls_destroy(struct agent_tls *tls)
     if (tls) unref(tls);
 }
 
-// ---- BIO over a tls_pipe -----------------------------------------------------------------------------------------
+// ---- BIO over a agent_tls_pipe
+// -----------------------------------------------------------------------------------------
 
 static int pipe_write(BIO *bio, const char *at, int len)
 {
-    struct tls_pipe *pipe = BIO_get_data(bio);
+    struct agent_tls_pipe *pipe = BIO_get_data(bio);
     if (len > 0) byte_queue_add(&pipe->out, at, (size_t)len);
     return len;
 }
 
 // A short read has emptied the socket: no second call only to hear EAGAIN.
-static int pipe_fill(struct tls_pipe *pipe)
+static int pipe_fill(struct agent_tls_pipe *pipe)
 {
     if (!pipe->reads_left || pipe->eof) return pipe->eof ? 0 : -1;
     pipe->reads_left--;
@@ -146,7 +147,7 @@ static int pipe_fill(struct tls_pipe *pipe)
 
 static int pipe_read(BIO *bio, char *out, int len)
 {
-    struct tls_pipe *pipe = BIO_get_data(bio);
+    struct agent_tls_pipe *pipe = BIO_get_data(bio);
     BIO_clear_retry_flags(bio);
     if (len <= 0) return 0;
     if (pipe->in_at == pipe->in_len) {
@@ -164,14 +165,14 @@ static int pipe_read(BIO *bio, char *out, int len)
 
 static long pipe_ctrl(BIO *bio, int command, long number, void *pointer)
 {
-    const struct tls_pipe *pipe = BIO_get_data(bio);
+    const struct agent_tls_pipe *pipe = BIO_get_data(bio);
     (void)number;
     (void)pointer;
     if (command == BIO_CTRL_EOF) return pipe->eof;
     return command == BIO_CTRL_FLUSH;
 }
 
-static BIO *pipe_bio(struct tls_pipe *pipe)
+static BIO *pipe_bio(struct agent_tls_pipe *pipe)
 {
     BIO_METHOD *method = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "tls pipe");
     if (!method) return NULL;
@@ -189,7 +190,7 @@ static BIO *pipe_bio(struct tls_pipe *pipe)
     return bio;
 }
 
-void tls_pipe_finish(struct tls_pipe *pipe)
+void agent_tls_pipe_finish(struct agent_tls_pipe *pipe)
 {
     byte_queue_finish(&pipe->out);
     mem_free(pipe->in);
@@ -220,7 +221,7 @@ static bool set_peer(SSL *ssl, const char *name)
     return SSL_set1_host(ssl, name) && SSL_set_tlsext_host_name(ssl, name);
 }
 
-enum error_code agent_tls_connection(struct agent_tls *tls, struct str host, struct tls_pipe *pipe, SSL **out,
+enum error_code agent_tls_connection(struct agent_tls *tls, struct str host, struct agent_tls_pipe *pipe, SSL **out,
                                      struct error *err)
 {
     char name[256];

@@ -1,8 +1,8 @@
 // tls: what the agent trusts when it dials: one CA file, or the system's CAs, and pinned keys beside them where they
 // are given. There is no switch to skip verification. One thread.
 //
-// A connection reads and writes through a `tls_pipe`, so that what TLS does in pieces of one record is one system call
-// a batch: whole buffers are read off the socket, and what is written queues up until its owner sends it.
+// A connection reads and writes through a `agent_tls_pipe`, so that what TLS does in pieces of one record is one system
+// call a batch: whole buffers are read off the socket, and what is written queues up until its owner sends it.
 #ifndef CULVERT_AGENT_TLS_H
 #define CULVERT_AGENT_TLS_H
 
@@ -18,7 +18,7 @@ struct agent_tls;
 enum { TLS_PIPE_READ_BYTES = 128 * 1024 };
 
 // Zeroed but for fd; owned by who owns the connection, and lives as long.
-struct tls_pipe {
+struct agent_tls_pipe {
     int fd;                // to read from
     struct byte_queue out; // records for the owner to send
     unsigned reads_left;   // how often the socket may be read now: the owner's bound on one turn
@@ -27,7 +27,7 @@ struct tls_pipe {
     bool eof;
 };
 
-void tls_pipe_finish(struct tls_pipe *pipe);
+void agent_tls_pipe_finish(struct agent_tls_pipe *pipe);
 
 struct agent_tls_options { // read during agent_tls_create() only
     const char *ca_file;   // empty: the system's CAs
@@ -40,7 +40,7 @@ struct agent_tls *agent_tls_create(const struct agent_tls_options *options, stru
 void agent_tls_destroy(struct agent_tls *tls); // NULL is fine; connections keep what they need
 // A client connection that verifies the certificate for this host (name or address), TLS 1.2 or later. The caller owns
 // it (agent_tls_connection_free); it may outlive tls.
-MUST_CHECK enum error_code agent_tls_connection(struct agent_tls *tls, struct str host, struct tls_pipe *pipe,
+MUST_CHECK enum error_code agent_tls_connection(struct agent_tls *tls, struct str host, struct agent_tls_pipe *pipe,
                                                 SSL **out, struct error *err);
 void agent_tls_connection_free(SSL *ssl); // NULL is fine
 // The handshake is complete: is a pinned key in the chain? Nothing may be said to the peer before this was asked.

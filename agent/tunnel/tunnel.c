@@ -17,8 +17,8 @@ struct agent_tunnel {
     struct agent_tunnel_events events;
     void *arg;
     enum agent_tunnel_state state;
-    uint8_t key[ID_SHA256_BYTES];
-    uint64_t epoch, rtt_us, serving_since_ms;
+    struct agent_tunnel_trust trust;
+    uint64_t rtt_us, serving_since_ms;
     uv_timer_t timer; // HELLO_ACK, then the end of retirement
     uv_timer_t soon;  // ends the tunnel outside of its own callbacks
     unsigned handles;
@@ -31,7 +31,7 @@ static void on_handle_closed(uv_handle_t *handle)
 {
     struct agent_tunnel *tunnel = handle->data;
     if (--tunnel->handles) return;
-    explicit_bzero(tunnel->key, sizeof(tunnel->key));
+    explicit_bzero(&tunnel->trust, sizeof(tunnel->trust));
     mem_free(tunnel);
 }
 
@@ -93,11 +93,18 @@ static void on_session_wants_write(void *arg)
     if (tunnel->link) agent_link_wake(tunnel->link);
 }
 
+static void take_time(struct agent_tunnel *tunnel, uint64_t time_ms)
+{
+    if (time_ms <= INT64_MAX) tunnel->trust.platform_ahead_ms = (int64_t)time_ms - (int64_t)clock_mono_ms();
+}
+
 static void on_hello_ack(struct agent_tunnel *tunnel, const struct wire_control *control)
 {
     if (tunnel->state != AGENT_TUNNEL_OPENING) return;
     tunnel->state = AGENT_TUNNEL_SERVING;
-    tunnel->epoch = control->epoch;
+    tunnel->trust.epoch = control->epoch;
+    tunnel->trust.is_bound = control->capabilities & WIRE_CAPABILITY_BOUND_IDENTITY;
+    take_time(tunnel, control->time_ms);
     tunnel->serving_since_ms = clock_mono_ms();
     uv_timer_stop(&tunnel->timer);
     tunnel->events.on_serving(tunnel->arg, tunnel);
@@ -127,7 +134,7 @@ static void on_session_control(void *arg, const uint8_t *at, size_t len)
     case WIRE_CONTROL_SUPERSEDED:
         tunnel->events.on_superseded(tunnel->arg, tunnel, control.epoch, control.reason);
         break;
-    case WIRE_CONTROL_TOKEN_REFRESH: tunnel->events.on_token(tunnel->arg, tunnel, control.token); break;
+    case WIRE_CONTROL_TIME: take_time(tunnel, control.time_ms); break;
     case WIRE_CONTROL_STATS: break; // ours to send
     }
 }
@@ -226,7 +233,7 @@ enum error_code agent_tunnel_start(uv_loop_t *loop, struct agent_tls *tls, const
     tunnel->options = *options;
     tunnel->events = *events;
     tunnel->arg = arg;
-    memcpy(tunnel->key, key, sizeof(tunnel->key));
+    memcpy(tunnel->trust.key, key, sizeof(tunnel->trust.key));
     uv_timer_init(loop, &tunnel->timer);
     uv_timer_init(loop, &tunnel->soon);
     tunnel->timer.data = tunnel->soon.data = tunnel;
@@ -277,14 +284,14 @@ enum agent_tunnel_state agent_tunnel_state(const struct agent_tunnel *tunnel)
     return tunnel->state;
 }
 
-const uint8_t *agent_tunnel_key(const struct agent_tunnel *tunnel)
+struct agent_tunnel_trust *agent_tunnel_trust(struct agent_tunnel *tunnel)
 {
-    return tunnel->key;
+    return &tunnel->trust;
 }
 
 uint64_t agent_tunnel_epoch(const struct agent_tunnel *tunnel)
 {
-    return tunnel->epoch;
+    return tunnel->trust.epoch;
 }
 
 uint64_t agent_tunnel_rtt_us(const struct agent_tunnel *tunnel)

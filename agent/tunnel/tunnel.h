@@ -10,8 +10,18 @@
 #include "agent/tunnel/session.h"
 #include "base/id.h"
 #include "tunnel/wire/control.h"
+#include "tunnel/wire/replay_window.h"
 
 struct agent_tunnel;
+
+// How whoever calls through a tunnel proves it (tunnel/wire/identity.h).
+struct agent_tunnel_trust {
+    uint8_t key[ID_SHA256_BYTES]; // of the token that it was dialed with
+    bool is_bound;                // the platform binds identities to calls: nothing else is good
+    uint64_t epoch;
+    int64_t platform_ahead_ms; // the platform's wall clock less our monotonic one
+    struct replay_window replays;
+};
 
 enum agent_tunnel_state {
     AGENT_TUNNEL_OPENING,  // until the platform's HELLO_ACK, which a spare waits long for
@@ -28,7 +38,6 @@ struct agent_tunnel_events {
     void (*on_superseded)(void *arg, struct agent_tunnel *tunnel, uint64_t epoch, struct str reason);
     // Another agent serves; this tunnel, still opening, waits for its turn.
     void (*on_standby)(void *arg, struct agent_tunnel *tunnel, struct str reason);
-    void (*on_token)(void *arg, struct agent_tunnel *tunnel, struct str token); // for the next dial
     // The last event; the tunnel is freed when it returns.
     void (*on_end)(void *arg, struct agent_tunnel *tunnel, const struct agent_link_end *end);
 };
@@ -47,7 +56,7 @@ void agent_tunnel_destroy(struct agent_tunnel *tunnel, struct str reason);
 void agent_tunnel_send_control(struct agent_tunnel *tunnel, const struct wire_control *control);
 
 enum agent_tunnel_state agent_tunnel_state(const struct agent_tunnel *tunnel);
-const uint8_t *agent_tunnel_key(const struct agent_tunnel *tunnel);
+struct agent_tunnel_trust *agent_tunnel_trust(struct agent_tunnel *tunnel);
 uint64_t agent_tunnel_epoch(const struct agent_tunnel *tunnel);
 uint64_t agent_tunnel_rtt_us(const struct agent_tunnel *tunnel);
 uint64_t agent_tunnel_serving_ms(const struct agent_tunnel *tunnel); // for how long; 0 before HELLO_ACK

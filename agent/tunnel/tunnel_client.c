@@ -53,7 +53,6 @@ struct tunnel_client {
     bool is_spare;                     // another agent of this runtime serves: the tunnel that opens is a spare
     bool destroyed, draining, replace; // replace: dial although one is serving
     struct redial redial;
-    uint8_t file_token[ID_SHA256_BYTES]; // digest of what the token file held last: a refreshed token is newer
     char reason[256];
     loop_fn on_drained;
     void *on_drained_arg;
@@ -78,7 +77,6 @@ static enum error_code load_token(struct tunnel_client *client, bool *out_change
 {
     char text[TOKEN_TEXT_BYTES + 16];
     const char *path = client->config->runtime_token_file;
-    uint8_t digest[ID_SHA256_BYTES];
     struct str token;
     *out_changed = false;
     enum error_code code = secret_file_read(path, text, sizeof(text), &token, err);
@@ -86,11 +84,8 @@ static enum error_code load_token(struct tunnel_client *client, bool *out_change
         explicit_bzero(text, sizeof(text));
         return error_prefix(err, "runtime.token_file");
     }
-    id_sha256(token.at, token.len, digest);
-    // A file that still says what it said must not undo what the platform sent since (TOKEN_REFRESH).
-    if (memcmp(digest, client->file_token, sizeof(digest)) != 0) code = set_token(client, token, out_changed, err);
+    code = set_token(client, token, out_changed, err);
     if (code) error_prefix(err, path);
-    if (!code) memcpy(client->file_token, digest, sizeof(digest));
     explicit_bzero(text, sizeof(text));
     return code;
 }
@@ -191,7 +186,7 @@ static void on_serving(void *arg, struct agent_tunnel *tunnel)
 static void on_request(void *arg, struct agent_tunnel *tunnel, struct agent_stream *stream)
 {
     struct tunnel_client *client = arg;
-    client->events.on_request(client->arg, stream, agent_tunnel_key(tunnel));
+    client->events.on_request(client->arg, stream, agent_tunnel_trust(tunnel));
 }
 
 static void on_drain(void *arg, struct agent_tunnel *tunnel, uint64_t spread_ms, uint64_t deadline_ms,
@@ -235,18 +230,6 @@ static void on_standby(void *arg, struct agent_tunnel *tunnel, struct str reason
     set_spare(client, true);
 }
 
-static void on_token(void *arg, struct agent_tunnel *tunnel, struct str token)
-{
-    struct tunnel_client *client = arg;
-    struct error err = {0};
-    bool changed;
-    (void)tunnel;
-    if (set_token(client, token, &changed, &err))
-        log_warn(COMPONENT, "token_refresh_ignored", log_err(&err));
-    else
-        log_info(COMPONENT, "token_refreshed");
-}
-
 static void on_end(void *arg, struct agent_tunnel *tunnel, const struct agent_link_end *end)
 {
     struct tunnel_client *client = arg;
@@ -272,7 +255,6 @@ static void dial(struct tunnel_client *client)
         .on_drain = on_drain,
         .on_superseded = on_superseded,
         .on_standby = on_standby,
-        .on_token = on_token,
         .on_end = on_end,
     };
     if (client->draining || find_state(client, AGENT_TUNNEL_OPENING)) return;
@@ -287,6 +269,7 @@ static void dial(struct tunnel_client *client)
         {STR(WIRE_HEADER_INSTANCE_ID), str_c(client->instance_id)},
         {STR(WIRE_HEADER_BOOT_ID), str_c(client->boot_id)},
         {STR(WIRE_HEADER_AGENT_VERSION), STR(CULVERT_VERSION)},
+        {STR(WIRE_HEADER_FEATURES), STR(WIRE_FEATURE_BOUND_IDENTITY)},
         {STR("User-Agent"), STR("culvert-agent/" CULVERT_VERSION)},
     };
     const struct agent_link_target target = {

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "agent/tunnel/session.h"
+#include "agent/tunnel/tunnel.h"
 #include "base/error.h"
 #include "base/id.h"
 #include "base/loop.h"
@@ -15,8 +16,8 @@ struct agent_config;
 struct tunnel_client;
 
 struct tunnel_client_events {
-    // A call arrived. key verifies its culvert-identity; it lives as long as the stream.
-    void (*on_request)(void *arg, struct agent_stream *stream, const uint8_t key[ID_SHA256_BYTES]);
+    // A call arrived. trust verifies its culvert-identity; it lives as long as the stream.
+    void (*on_request)(void *arg, struct agent_stream *stream, struct agent_tunnel_trust *trust);
     // How many objects wait to be reported, for STATS. May be NULL.
     uint64_t (*outbox_depth)(void *arg);
     // How far what was reported is behind the cluster: unacknowledged, and unseen. For STATS; may be NULL.

@@ -198,6 +198,10 @@ static void start_field(struct root_field *field)
         const struct gql_resolver *resolver = &x->request.resolvers[i];
         if (resolver->kind != x->operation->kind || !str_eq(str_c(resolver->field), name)) continue;
         if (!is_versioned(x, name)) x->is_unversioned = true;
+        if (x->request.admit && x->request.admit(x->request.ctx, resolver, &err) != ERROR_NONE) {
+            on_resolved(field, &err, NULL);
+            return;
+        }
         resolver->resolve(x->request.ctx, field->arguments, on_resolved, field);
         return;
     }

@@ -16,6 +16,7 @@ struct gql_resolver {
     enum gql_operation_kind kind;
     const char *field;
     gql_resolve resolve;
+    unsigned access; // what gql_request.admit decides by; not 0
 };
 
 struct gql_request {
@@ -27,7 +28,9 @@ struct gql_request {
     const struct gql_limits *limits;
     size_t answer_bytes_max;
     bool mutations_allowed; // false for GET
-    void *ctx;              // of the resolvers
+    void *ctx;              // of the resolvers and of admit
+    // May this field be resolved for the caller? Else it says why not. NULL: every one may.
+    enum error_code (*admit)(void *ctx, const struct gql_resolver *resolver, struct error *err);
     // Set when it is answered: by fields of the list (ending with NULL) alone, without errors. Both may be NULL.
     const char *const *versioned_fields;
     bool *repeatable;

@@ -14,6 +14,7 @@ import workload
 from resource_types import CONFIG_MAPS, DEPLOYMENTS, ROLLOUTS, SECRETS, SERVICES, WORKFLOWS, ResourceType
 
 ARGOCD_NAMESPACE = "argocd"
+IN_CLUSTER_NAME = "in-cluster"
 IN_CLUSTER = "https://kubernetes.default.svc"
 EXTERNAL_CLUSTER = "https://edge-eu-1.clusters.demo.invalid:6443"
 HISTORY_MAX = 10  # Argo CD's default revisionHistoryLimit
@@ -47,6 +48,7 @@ class Plan:
     automated: bool = True
     several_sources: bool = False
     server: str = IN_CLUSTER
+    cluster_name: str = ""  # the destination by name; empty: by server
     source_type: str = "Kustomize"
     external_url: str = ""
     secret_data: dict[str, str] = field(default_factory=dict)  # plain values; empty = no Secret
@@ -59,9 +61,10 @@ class Plan:
 
 def application(plan: Plan) -> dict:
     """The Application as its author wrote it."""
+    destination = {"name": plan.cluster_name} if plan.cluster_name else {"server": plan.server}
     spec: dict = {
         "project": plan.project,
-        "destination": {"server": plan.server, "namespace": plan.namespace},
+        "destination": {**destination, "namespace": plan.namespace},
         "syncPolicy": {"syncOptions": ["CreateNamespace=true", "PruneLast=true"]},
     }
     source = {"repoURL": plan.repository, "path": plan.path, "targetRevision": "HEAD"}

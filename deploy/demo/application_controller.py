@@ -56,11 +56,22 @@ def _compared_part(document: dict) -> dict:
 
 
 class ApplicationController:
-    def __init__(self, world: World, home: ObjectStore, clusters: dict[str, ObjectStore]):
-        """`home` is where the Applications are, `clusters` where they deploy to, by server address."""
+    def __init__(
+        self,
+        world: World,
+        home: ObjectStore,
+        clusters: dict[str, ObjectStore],
+        persists_health: bool = False,
+        home_name: str = shapes.IN_CLUSTER_NAME,
+    ):
+        """`home` is where the Applications are, `clusters` where they deploy to, by server address; an owner may have
+        named `home` otherwise than "in-cluster". Argo CD 3 keeps the health of resources in its own tree, Argo CD 2 in
+        status.resources (`persists_health`)."""
         self._world = world
         self._home = home
         self._clusters = clusters
+        self._persists_health = persists_health
+        self._home_name = home_name
         self._steps = 0
         self.deliveries: dict[tuple[str, str], Delivery] = {}
 
@@ -99,7 +110,7 @@ class ApplicationController:
 
     def _cluster(self, document: dict) -> ObjectStore | None:
         destination = document["spec"].get("destination", {})
-        if destination.get("name") == "in-cluster":
+        if destination.get("name") in (shapes.IN_CLUSTER_NAME, self._home_name):
             return self._home
         return self._clusters.get(destination.get("server", ""))
 
@@ -300,8 +311,8 @@ class ApplicationController:
             status = draft.setdefault("status", {})
             if refreshed:
                 del draft["metadata"]["annotations"][shapes.REFRESH_ANNOTATION]
-            status["resources"] = resources
             self._judge(draft, delivery, resources)
+            self._name_resources(status, resources)
             summary: dict = {"images": images} if images else {}
             if delivery.plan and delivery.plan.external_url:
                 summary["externalURLs"] = [delivery.plan.external_url]
@@ -317,6 +328,14 @@ class ApplicationController:
                 status["reconciledAt"] = self._world.stamp()
 
         self._write(document, change)
+
+    def _name_resources(self, status: dict, resources: list[dict]) -> None:
+        if self._persists_health:
+            status["resources"] = resources
+            status.pop("resourceHealthSource", None)
+        else:
+            status["resources"] = [{key: value for key, value in each.items() if key != "health"} for each in resources]
+            status["resourceHealthSource"] = "appTree"
 
     def _judge(self, draft: dict, delivery: Delivery, resources: list[dict]) -> None:
         status, now = draft["status"], self._world.stamp()

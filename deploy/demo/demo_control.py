@@ -7,13 +7,15 @@ from application import verdict
 from http_door import Exchange
 from life import STEPS_AT_ONCE_MAX, Life
 from object_store import ObjectStore
+from outage import EVERYTHING, SECONDS_MAX, Outage
 from resource_types import APPLICATIONS, TYPES, version_document
 
 
 class DemoControl:
-    def __init__(self, store: ObjectStore, life: Life):
+    def __init__(self, store: ObjectStore, life: Life, outage: Outage):
         self._store = store
         self._life = life
+        self._outage = outage
         self._posts = {
             "pause": self._pause,
             "resume": self._resume,
@@ -21,6 +23,9 @@ class DemoControl:
             "happen": self._happen,
             "expire": self._expire,
             "drop-watches": self._drop_watches,
+            "forbid": self._forbid,
+            "allow": self._allow,
+            "hang": self._hang,
         }
         self._gets = {"state": self._state, "status": self._status, "sensitive": self._sensitive}
 
@@ -58,6 +63,19 @@ class DemoControl:
 
     def _drop_watches(self, exchange: Exchange) -> dict:
         return {"dropped": self._store.drop_watches(), **self._status(exchange)}
+
+    def _forbid(self, exchange: Exchange) -> dict:
+        seconds = exchange.query.number("seconds", default=SECONDS_MAX, maximum=SECONDS_MAX)
+        self._outage.forbid(exchange.query.text("resource") or EVERYTHING, seconds)
+        return self._status(exchange)
+
+    def _allow(self, exchange: Exchange) -> dict:
+        self._outage.allow()
+        return self._status(exchange)
+
+    def _hang(self, exchange: Exchange) -> dict:
+        self._outage.hang(exchange.query.number("seconds", maximum=SECONDS_MAX))
+        return self._status(exchange)
 
     def _status(self, _exchange: Exchange) -> dict:
         return {

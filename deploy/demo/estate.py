@@ -7,7 +7,7 @@ import gzip
 import json
 
 import workload
-from application import ARGOCD_NAMESPACE, EXTERNAL_CLUSTER, Plan, app_project
+from application import ARGOCD_NAMESPACE, EXTERNAL_CLUSTER, IN_CLUSTER, IN_CLUSTER_NAME, Plan, app_project
 from namespace import namespace
 from object_store import ObjectStore
 from resource_types import (
@@ -43,8 +43,9 @@ _ARGO_PARTS = (
 )
 
 
-def plans(world: World, count: int) -> list[Plan]:
-    """The applications to be; beyond the six of the template they repeat with a number."""
+def plans(world: World, count: int, cluster_name: str) -> list[Plan]:
+    """The applications to be; beyond the six of the template they repeat with a number. `cluster_name`: this cluster's,
+    when its owner gave it another than "in-cluster"; one application is then destined to it by that name."""
     made = []
     for index in range(count):
         name, project, where, shape, replicas, automated = _TEMPLATES[index % len(_TEMPLATES)]
@@ -64,6 +65,8 @@ def plans(world: World, count: int) -> list[Plan]:
         )
         if name == "edge-gateway":
             plan.server = EXTERNAL_CLUSTER
+        if name == "accounts" and cluster_name != IN_CLUSTER_NAME:
+            plan.cluster_name = cluster_name
         if name == "storefront":
             plan.external_url = f"https://{plan.name}.demo.invalid/"
             plan.password_in_environment = f"smtp-{world.hexadecimal(20)}"
@@ -78,7 +81,7 @@ def plans(world: World, count: int) -> list[Plan]:
     return made
 
 
-def build(world: World, store: ObjectStore) -> list[str]:
+def build(world: World, store: ObjectStore, cluster_name: str) -> list[str]:
     """Puts everything but the applications in place. Returns plain secret values that no report may contain."""
     for name in ("default", "kube-system", ARGOCD_NAMESPACE, "argo-rollouts", "argo"):
         store.create(NAMESPACES, namespace(name))
@@ -94,7 +97,16 @@ def build(world: World, store: ObjectStore) -> list[str]:
     for resource_type in TYPES:
         if resource_type.custom:
             store.create(CUSTOM_RESOURCE_DEFINITIONS, _definition(resource_type, world.stamp()))
+    if cluster_name != IN_CLUSTER_NAME:
+        _rename_cluster(store, cluster_name)
     return _secrets(world, store)
+
+
+def _rename_cluster(store: ObjectStore, name: str) -> None:
+    """As `argocd cluster add` or `argocd cluster set --name` do it for the cluster that Argo CD runs in."""
+    metadata = workload.object_meta("cluster-home", ARGOCD_NAMESPACE, {"argocd.argoproj.io/secret-type": "cluster"})
+    config = json.dumps({"tlsClientConfig": {"insecure": False}})
+    store.create(SECRETS, workload.secret(metadata, {"name": name, "server": IN_CLUSTER, "config": config}))
 
 
 def _argo_part(store: ObjectStore, where: str, name: str, image: str, part_of: str) -> None:

@@ -15,6 +15,7 @@ import status
 from http_door import Exchange
 from object_request import ObjectRequests, parse
 from object_store import ADDED, DELETED, MODIFIED, Change, ObjectStore, Watch, WatchClosed, key_of
+from outage import Outage
 from representation import META_VERSION, Whole
 from resource_types import APPLICATIONS, ROLLOUTS, WORKFLOWS, ResourceType
 from selector import Predicate
@@ -70,16 +71,20 @@ class KubernetesApi:
         address: str,
         bookmark_seconds: float,
         on_write: Callable[[ResourceType], None],
+        outage: Outage,
     ):
         self._store = store
         self._requests = requests
         self._address = address
         self._bookmark_seconds = bookmark_seconds
         self._on_write = on_write
+        self._outage = outage
 
     def answer(self, exchange: Exchange) -> None:
+        self._outage.wait()
         document = self._discovery(exchange.path)
         if document is not None:
+            self._outage.check_path("get", exchange.path)
             if exchange.method not in ("GET", "HEAD"):
                 raise status.method_not_allowed()
             exchange.answer(200, document)
@@ -90,7 +95,8 @@ class KubernetesApi:
                 exchange.answer_text(404, "404 page not found\n")  # nobody is there to make a Status
                 return
             raise status.no_such_path()
-        self._check_verb(exchange, target)
+        verb = self._verb(exchange, target)
+        self._outage.check(verb, target.resource_type.plural, target.resource_type.group)
         if exchange.method in ("GET", "HEAD"):
             self._read(exchange, target)
         else:
@@ -121,7 +127,8 @@ class KubernetesApi:
         return len(parts) > 2 and resource_types.api_resource_list_document(parts[1], parts[2]) is not None
 
     @staticmethod
-    def _check_verb(exchange: Exchange, target: Target) -> None:
+    def _verb(exchange: Exchange, target: Target) -> str:
+        """What RBAC calls the request; 405 when the resource does not have it."""
         if target.of_status:
             verbs = {"GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch"}
         elif target.name:
@@ -130,8 +137,10 @@ class KubernetesApi:
             verbs = {"GET": "list", "HEAD": "list"}
             if target.namespace or not target.resource_type.namespaced:
                 verbs["POST"] = "create"
-        if verbs.get(exchange.method) not in target.resource_type.verbs:
+        verb = verbs.get(exchange.method)
+        if verb not in target.resource_type.verbs:
             raise status.method_not_allowed()
+        return "watch" if verb in ("get", "list") and exchange.query.flag("watch") else verb
 
     # -- reading ---------------------------------------------------------------------------------------------
 
@@ -228,6 +237,7 @@ class KubernetesApi:
         version = watch.after
         exchange.send_pending()
         while True:
+            self._outage.wait()
             now = time.monotonic()
             if now >= deadline:
                 if bookmarks:
@@ -250,6 +260,7 @@ class KubernetesApi:
                 else:
                     exchange.end_stream()
                 return
+            self._outage.wait()
             lines = [line for change in changes if (line := event_of(change, match, form)) is not None]
             if lines:
                 self._send(exchange, lines)

@@ -57,11 +57,14 @@ EVENTS = (
 class Life:
     """Owns the thread. Every public method may be called from any thread."""
 
-    def __init__(self, world: World, store: ObjectStore, log: Log, tick_seconds: float):
+    def __init__(
+        self, world: World, store: ObjectStore, log: Log, tick_seconds: float, persists_health: bool, cluster_name: str
+    ):
         self._world = world
         self._store = store
         self._log = log
         self._tick_seconds = tick_seconds
+        self._cluster_name = cluster_name
         self._lock = threading.RLock()
         self._wake = threading.Event()
         self._stopping = False
@@ -77,7 +80,9 @@ class Life:
                 RolloutController(world, cluster),
                 WorkflowController(world, cluster),
             ]
-        self._applications = ApplicationController(world, store, {IN_CLUSTER: store, EXTERNAL_CLUSTER: self._edge})
+        self._applications = ApplicationController(
+            world, store, {IN_CLUSTER: store, EXTERNAL_CLUSTER: self._edge}, persists_health, cluster_name
+        )
         self._thread = threading.Thread(target=self._run, name="life", daemon=True)
         self.sensitive: list[str] = []  # plain secret values, for tests that look for leaks
         self._happenings: dict[str, Callable[[Plan, Delivery], bool]] = {
@@ -96,8 +101,8 @@ class Life:
         """Lays out the cluster as if it had been there for days. Call once, before `start`."""
         world = self._world
         world.shift_seconds = BEGINNING_SECONDS
-        self.sensitive = estate.build(world, self._store)
-        for plan in estate.plans(world, application_count):
+        self.sensitive = estate.build(world, self._store, self._cluster_name)
+        for plan in estate.plans(world, application_count, self._cluster_name):
             self._install(plan)
         for _ in range(SETTLE_STEPS_MAX):
             version = self._store.version

@@ -97,18 +97,37 @@ static enum error_code parse(struct amqp_address *a, struct str rest, struct err
     return code;
 }
 
+static enum error_code check(const struct amqp_address *a, bool allow_plaintext, struct error *err)
+{
+    if (!a->user || !*a->user || !a->password || !*a->password)
+        return error_set(
+            err, ERROR_INVALID,
+            "RabbitMQ: rabbitmq.url needs a user and a password (or rabbitmq.password_file); none is assumed");
+    if (strcmp(a->user, "guest") == 0 && strcmp(a->password, "guest") == 0)
+        return error_set(err, ERROR_INVALID,
+                         "RabbitMQ: guest with the password guest is refused; make a user for culvertd");
+    for (size_t i = 0; i < a->host_count && !a->tls && !allow_plaintext; i++)
+        // Not by its name: where a password holds a slash that is not encoded, a part of it is taken for a host.
+        if (!parse_is_loopback(str_c(a->hosts[i].name)))
+            return error_set(err, ERROR_INVALID,
+                             "RabbitMQ: host %zu of rabbitmq.url is not a loopback address: amqp:// sends password "
+                             "and reports in the clear; use amqps://, or set rabbitmq.allow_plaintext",
+                             i + 1);
+    return ERROR_NONE;
+}
+
 enum error_code amqp_address_init(struct amqp_address *out, const char *url, const char *password_file,
-                                  struct error *err)
+                                  bool allow_plaintext, struct error *err)
 {
     struct str text = str_c(url);
     bool tls = str_starts(text, STR("amqps://"));
     if (!tls && !str_starts(text, STR("amqp://")))
         return error_set(err, ERROR_INVALID, "RabbitMQ: the URL must begin with amqp:// or amqps://");
-    struct amqp_address a = {
-        .tls = tls, .user = mem_strdup("guest"), .password = mem_strdup("guest"), .vhost = mem_strdup("/")};
+    struct amqp_address a = {.tls = tls, .vhost = mem_strdup("/")};
     enum error_code code = parse(&a, str_from(text, tls ? 8 : 7), err);
     if (code == ERROR_NONE && password_file && *password_file)
         code = read_password_file(password_file, &a.password, err);
+    if (code == ERROR_NONE) code = check(&a, allow_plaintext, err);
     if (code != ERROR_NONE)
         amqp_address_finish(&a);
     else

@@ -2,6 +2,7 @@
 
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -78,6 +79,11 @@ void amqp_consumer_destroy(struct amqp_consumer *consumer)
 struct str amqp_delivery_body(const struct amqp_delivery *delivery)
 {
     return str_of(delivery->body, delivery->len);
+}
+
+struct str amqp_delivery_signature(const struct amqp_delivery *delivery)
+{
+    return str_of(delivery->signature, strnlen(delivery->signature, sizeof delivery->signature - 1));
 }
 
 unsigned amqp_delivery_shard(const struct amqp_delivery *delivery)

@@ -37,6 +37,7 @@ void amqp_consumer_stop(struct amqp_consumer *consumer);
 void amqp_consumer_destroy(struct amqp_consumer *consumer);
 
 struct str amqp_delivery_body(const struct amqp_delivery *delivery);
+struct str amqp_delivery_signature(const struct amqp_delivery *delivery); // empty: it has none
 unsigned amqp_delivery_shard(const struct amqp_delivery *delivery);
 // Came back more often than the limit allows, and nothing else can be the cause: must not be applied again.
 bool amqp_delivery_is_doomed(const struct amqp_delivery *delivery);

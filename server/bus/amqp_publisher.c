@@ -189,25 +189,33 @@ static struct list take_queue(struct amqp_publisher *publisher, bool *out_stoppi
     return taken;
 }
 
+static amqp_table_entry_t text_header(const char *name, const char *text)
+{
+    return (amqp_table_entry_t){amqp_link_bytes(name),
+                                {.kind = AMQP_FIELD_KIND_UTF8, .value.bytes = amqp_link_bytes(text)}};
+}
+
 static int publish(struct amqp_publisher *publisher, const struct amqp_publication *publication)
 {
     char key[16], number[24];
     snprintf(key, sizeof key, "%u", publication->shard);
     snprintf(number, sizeof number, "%llu", (unsigned long long)publication->tag);
-    amqp_table_entry_t headers[] = {
-        {amqp_link_bytes("x-culvert-reason"),
-         {.kind = AMQP_FIELD_KIND_UTF8, .value.bytes = amqp_link_bytes(publication->reason)}},
-        {amqp_link_bytes("x-culvert-shard"), {.kind = AMQP_FIELD_KIND_UTF8, .value.bytes = amqp_link_bytes(key)}},
-    };
+    amqp_table_entry_t headers[3];
+    int count = 0;
+    if (publication->signature[0]) headers[count++] = text_header(BUS_SIGNATURE_HEADER, publication->signature);
+    if (publication->is_dead) {
+        headers[count++] = text_header("x-culvert-reason", publication->reason);
+        headers[count++] = text_header("x-culvert-shard", key);
+    }
     amqp_basic_properties_t properties = {
         ._flags = AMQP_BASIC_DELIVERY_MODE_FLAG | AMQP_BASIC_MESSAGE_ID_FLAG | AMQP_BASIC_CONTENT_TYPE_FLAG,
         .delivery_mode = AMQP_DELIVERY_PERSISTENT,
         .message_id = amqp_link_bytes(number), // a returned message is known again by it
         .content_type = amqp_link_bytes("application/vnd.culvert.reports"),
     };
-    if (publication->is_dead) {
+    if (count) {
         properties._flags |= AMQP_BASIC_HEADERS_FLAG;
-        properties.headers = (amqp_table_t){2, headers};
+        properties.headers = (amqp_table_t){count, headers};
     }
     return amqp_basic_publish(publisher->link.connection, CHANNEL,
                               amqp_link_bytes(publication->is_dead ? publisher->dead : publisher->exchange),

@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "server/bus/amqp_topology.h"
 #include "server/bus/bus_port.h"
+#include "server/bus/bus_signature.h"
 
 struct amqp_publisher;
 struct amqp_link_options;
@@ -36,6 +37,7 @@ struct amqp_publication {
     unsigned shard;
     bool is_dead; // to the dead letters, with the reason and where it came from
     char reason[AMQP_REASON_BYTES];
+    char signature[BUS_SIGNATURE_TEXT_BYTES]; // empty: none, which is what a message that we did not write has
     enum amqp_verdict verdict;
     bool is_returned; // the publisher's own
     uint64_t tag;

@@ -21,20 +21,39 @@ static uint64_t integer_of(const amqp_field_value_t *value)
     }
 }
 
-static uint64_t returns_of(const amqp_basic_properties_t *properties)
+static const amqp_field_value_t *header_of(const amqp_basic_properties_t *properties, struct str name)
 {
-    if (!(properties->_flags & AMQP_BASIC_HEADERS_FLAG)) return 0;
+    if (!(properties->_flags & AMQP_BASIC_HEADERS_FLAG)) return NULL;
     for (int i = 0; i < properties->headers.num_entries; i++) {
         const amqp_table_entry_t *entry = &properties->headers.entries[i];
-        if (str_eq(str_of(entry->key.bytes, entry->key.len), STR("x-delivery-count"))) return integer_of(&entry->value);
+        if (str_eq(str_of(entry->key.bytes, entry->key.len), name)) return &entry->value;
     }
-    return 0;
+    return NULL;
+}
+
+static uint64_t returns_of(const amqp_basic_properties_t *properties)
+{
+    const amqp_field_value_t *value = header_of(properties, STR("x-delivery-count"));
+    return value ? integer_of(value) : 0;
+}
+
+static void take_signature(const amqp_basic_properties_t *properties, char out[BUS_SIGNATURE_TEXT_BYTES])
+{
+    const amqp_field_value_t *value = header_of(properties, STR(BUS_SIGNATURE_HEADER));
+    if (!value) return;
+    bool is_text = value->kind == AMQP_FIELD_KIND_UTF8 && value->value.bytes.len == BUS_SIGNATURE_TEXT_BYTES - 1;
+    // Of another form it is a wrong one, not a missing one.
+    if (is_text)
+        memcpy(out, value->value.bytes.bytes, BUS_SIGNATURE_TEXT_BYTES - 1);
+    else
+        out[0] = '?';
 }
 
 struct amqp_delivery *amqp_delivery_create(const amqp_message_t *message)
 {
     struct amqp_delivery *delivery = mem_alloc(sizeof *delivery + message->body.len);
     *delivery = (struct amqp_delivery){.returns = returns_of(&message->properties), .len = message->body.len};
+    take_signature(&message->properties, delivery->signature);
     if (message->body.len) memcpy(delivery->body, message->body.bytes, message->body.len);
     return delivery;
 }

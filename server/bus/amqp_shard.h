@@ -5,6 +5,7 @@
 
 #include "server/bus/amqp_consumer.h"
 #include "server/bus/amqp_link.h"
+#include "server/bus/bus_signature.h"
 
 enum amqp_delivery_state { AMQP_DELIVERY_WAITS, AMQP_DELIVERY_WITH_A_LOOP, AMQP_DELIVERY_APPLIED, AMQP_DELIVERY_DEAD };
 
@@ -19,6 +20,7 @@ struct amqp_delivery {
     bool is_head;  // nothing of its shard came before it on this connection
     unsigned shard;
     uint64_t tag, returns;
+    char signature[BUS_SIGNATURE_TEXT_BYTES]; // empty: none came
     size_t len;
     char body[];
 };

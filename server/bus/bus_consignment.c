@@ -7,7 +7,12 @@
 #include "base/mem.h"
 #include "base/metrics.h"
 #include "server/bus/bus_message.h"
+#include "server/bus/rabbitmq.h"
 #include "storage/snapshot_verdict_store.h"
+
+#define FORGED "its signature is missing or wrong: no replica of this deployment wrote it"
+
+enum { QUIET_MS = 60 * 1000 };
 
 struct consignment {
     struct consignment *next; // while it waits
@@ -31,6 +36,8 @@ void bus_consignee_init(struct bus_consignee *consignee)
     consignee->dead_refused = metric_with(dead, "refused");
     consignee->dead_unreadable = metric_with(dead, "unreadable");
     consignee->dead_returned = metric_with(dead, "returned");
+    consignee->dead_forged = metric_with(dead, "forged");
+    consignee->dead_expired = metric_with(dead, "expired");
     consignee->reports =
         metric_with(metrics_counter("culvert_bus_consumed_reports_total", "Reports in messages from RabbitMQ.", NULL));
 }
@@ -80,8 +87,8 @@ static void on_dead_dropped(struct bus_letter *letter)
     if (--consignment->left == 0) settle(consignment, AMQP_KEPT);
 }
 
-// Takes bytes.
-static void bury(struct consignment *consignment, struct strbuf *bytes, const char *reason)
+// Takes bytes. is_ours: they get a signature, so that they could be published again; what others wrote gets none.
+static void bury(struct consignment *consignment, struct strbuf *bytes, const char *reason, bool is_ours)
 {
     struct bus_consignee *consignee = consignment->consignee;
     if (!amqp_publisher_reserve(consignee->publisher)) {
@@ -100,6 +107,9 @@ static void bury(struct consignment *consignment, struct strbuf *bytes, const ch
         .is_dead = true,
     };
     snprintf(letter->publication.reason, sizeof letter->publication.reason, "%s", reason);
+    if (is_ours && amqp_delivery_signature(consignment->delivery).len) // not where unsigned ones are accepted
+        rabbitmq_sign(consignee->rabbitmq, letter->publication.shard, letter->publication.body,
+                      letter->publication.signature);
     consignment->left++;
     amqp_publisher_send(consignee->publisher, &letter->publication);
 }
@@ -116,18 +126,40 @@ static void bury_report(struct consignment *consignment, const struct report *re
         return;
     }
     bus_message_end(&writer, &bytes);
-    bury(consignment, &bytes, reason);
+    bury(consignment, &bytes, reason, true);
 }
 
 static void bury_message(struct consignment *consignment, const char *reason)
 {
     struct str body = amqp_delivery_body(consignment->delivery);
     struct strbuf bytes;
-    log_error("bus", "message_is_dead", log_uint("shard", amqp_delivery_shard(consignment->delivery)),
-              log_uint("bytes", body.len), log_c("error", reason));
+    log_limited(LOG_ERROR, "bus", "message_is_dead", STR_EMPTY, STR_EMPTY,
+                log_uint("shard", amqp_delivery_shard(consignment->delivery)), log_uint("bytes", body.len),
+                log_c("error", reason));
     strbuf_init(&bytes, body.len + 1);
     strbuf_add_str(&bytes, body);
-    bury(consignment, &bytes, reason);
+    bury(consignment, &bytes, reason, true);
+}
+
+// No replica of this deployment wrote it: it is not looked into. As many as somebody likes, so the log has one line a
+// minute.
+static void bury_forged(struct consignment *consignment)
+{
+    struct bus_consignee *consignee = consignment->consignee;
+    struct str body = amqp_delivery_body(consignment->delivery);
+    struct strbuf bytes;
+    uint64_t now_ms = clock_mono_ms();
+    metric_add(consignee->dead_forged, 1);
+    consignee->forged++;
+    if (now_ms >= consignee->quiet_until_ms) {
+        log_error("bus", "message_refused", log_uint("shard", amqp_delivery_shard(consignment->delivery)),
+                  log_uint("count", consignee->forged), log_c("error", FORGED));
+        consignee->forged = 0;
+        consignee->quiet_until_ms = now_ms + QUIET_MS;
+    }
+    strbuf_init(&bytes, body.len + 1);
+    strbuf_add_str(&bytes, body);
+    bury(consignment, &bytes, FORGED, false);
 }
 
 // ---- applying ------------------------------------------------------------------------------------------------------
@@ -172,6 +204,12 @@ static void apply(struct consignment *consignment, const struct bus_message *mes
     }
 }
 
+static bool is_expired(const struct bus_consignee *consignee, const struct bus_message *message)
+{
+    uint64_t age_max_ms = rabbitmq_options(consignee->rabbitmq)->message_age_max_ms;
+    return clock_wall_ms() - message->received_at_ms > (int64_t)age_max_ms;
+}
+
 static void open_consignment(struct consignment *consignment)
 {
     struct bus_consignee *consignee = consignment->consignee;
@@ -179,11 +217,19 @@ static void open_consignment(struct consignment *consignment)
     struct bus_message message;
     struct error err;
     consignee->count++;
-    if (amqp_delivery_is_doomed(consignment->delivery)) {
+    if (!rabbitmq_is_signed(consignee->rabbitmq, amqp_delivery_shard(consignment->delivery), body,
+                            amqp_delivery_signature(consignment->delivery))) {
+        bury_forged(consignment);
+    } else if (amqp_delivery_is_doomed(consignment->delivery)) {
         metric_add(consignee->dead_returned, 1);
         bury_message(consignment, "came back too often: replicas ended while they applied it");
     } else if (bus_message_open(&message, body.at, body.len, &err) == ERROR_NONE) {
-        apply(consignment, &message);
+        if (is_expired(consignee, &message)) {
+            metric_add(consignee->dead_expired, 1);
+            bury_message(consignment, "was published longer ago than rabbitmq.message_age_max");
+        } else {
+            apply(consignment, &message);
+        }
         bus_message_close(&message);
     } else {
         metric_add(consignee->dead_unreadable, 1);

@@ -9,6 +9,7 @@
 #include "server/reports/event_handler.h"
 
 struct consignment;
+struct rabbitmq;
 
 // What a loop's consignments have in common; its bus's, and outlives the handler's last callbacks.
 struct bus_consignee {
@@ -16,10 +17,13 @@ struct bus_consignee {
     struct pg *pg;
     struct amqp_publisher *publisher;
     struct bus_port *port;
+    const struct rabbitmq *rabbitmq;                  // knows whose messages are genuine
     size_t count;                                     // of consignments that are being applied
     struct consignment *first_waiting, *last_waiting; // not yet unpacked
     bool stopped, pumping;
-    struct metric *reports, *dead_refused, *dead_unreadable, *dead_returned;
+    struct metric *reports, *dead_refused, *dead_unreadable, *dead_returned, *dead_forged, *dead_expired;
+    // Forged messages since the last log line, and until when there is none (monotonic).
+    uint64_t forged, quiet_until_ms;
 };
 
 void bus_consignee_init(struct bus_consignee *consignee);

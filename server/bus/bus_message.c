@@ -4,6 +4,8 @@
 
 #include "base/arena.h"
 #include "base/mem.h"
+#include "server/reports/zstd_frame.h"
+#include "tunnel/wire/report.h"
 
 enum {
     VERSION = 1,
@@ -13,6 +15,7 @@ enum {
     MANIFEST_BYTES_MAX = 10 * 1024 * 1024,
     COMPRESS_FROM_BYTES = 512,
     COMPRESSION_LEVEL = 1,
+    BODY_RATIO_MAX = 1000, // many manifests of one kind are alike; a body that compresses better travels plain
     // For the reports themselves, and what alignment takes of each manifest.
     ARENA_SPARE_BYTES = 4 * 1024 * 1024,
 };
@@ -52,11 +55,15 @@ static const struct {
     {25, offsetof(struct report, resource_version)},
     {26, offsetof(struct report, created_at)},
     {27, offsetof(struct report, app_versions)},
+    {28, offsetof(struct report, health_source)},
+    {29, offsetof(struct report, presence)},
+    {30, offsetof(struct report, api_resource)},
+    {31, offsetof(struct report, marks)},
 };
 
 // A report with one thing more loses it on the way through a broker, unless that is written here, too. The last 8 bytes
 // are is_kept, which is of this process alone.
-_Static_assert(sizeof(struct report) == 2 * sizeof(int) + 4 * 8 + ID_SHA256_BYTES + 29 * sizeof(struct str) + 8,
+_Static_assert(sizeof(struct report) == 2 * sizeof(int) + 4 * 8 + ID_SHA256_BYTES + 33 * sizeof(struct str) + 8,
                "struct report has changed: let its new member travel (a new tag), then correct this sum");
 
 static const struct str *field_of(const struct report *report, size_t i)
@@ -162,7 +169,8 @@ void bus_message_end(struct bus_message_writer *writer, struct strbuf *out)
     put_head(out, compress ? FLAG_COMPRESSED : 0, body->len);
     if (compress) {
         size_t n = ZSTD_compress(strbuf_reserve(out, bound), bound, body->at, body->len, COMPRESSION_LEVEL);
-        if (ZSTD_isError(n)) { // not for input of a bounded size; as it is, then
+        // An error does not occur for input of a bounded size; as it is, then.
+        if (ZSTD_isError(n) || (body->len > WIRE_REPORT_RATIO_FREE_BYTES && n < body->len / BODY_RATIO_MAX + 1)) {
             strbuf_clear(out);
             put_head(out, 0, body->len);
             strbuf_add_str(out, strbuf_str(body));
@@ -212,33 +220,32 @@ static uint64_t take_number(struct reader *r, unsigned bytes)
     return value;
 }
 
-static enum error_code unzip(struct bus_message *message, struct str packed, size_t bytes, struct str *out,
-                             struct error *err)
+// bytes_max is what the message says of it, or what one of its parts may be: neither is trusted.
+static enum error_code unpack(struct bus_message *message, struct str packed, size_t bytes_max, unsigned ratio_max,
+                              struct str *out, struct error *err)
 {
-    if (ZSTD_getFrameContentSize(packed.at, packed.len) != bytes)
-        return error_set(err, ERROR_INVALID, "compressed bytes that do not say their size");
+    size_t bytes;
+    enum error_code code = zstd_frame_size(packed, bytes_max, ratio_max, &bytes, err);
+    if (code != ERROR_NONE) return code;
     if (bytes > BUS_MESSAGE_PLAIN_BYTES_MAX - message->unpacked_bytes)
         return error_set(err, ERROR_TOO_LARGE, "more than %d bytes, unpacked", BUS_MESSAGE_PLAIN_BYTES_MAX);
     message->unpacked_bytes += bytes;
     char *plain = arena_alloc(message->arena, bytes + 1);
-    size_t n = ZSTD_decompress(plain, bytes, packed.at, packed.len);
-    if (ZSTD_isError(n) || n != bytes) return error_set(err, ERROR_INVALID, "compressed bytes that cannot be unpacked");
-    *out = bytes ? str_of(plain, bytes) : STR_EMPTY;
-    return ERROR_NONE;
+    code = zstd_frame_unpack(NULL, packed, plain, bytes, err);
+    if (code == ERROR_NONE) *out = bytes ? str_of(plain, bytes) : STR_EMPTY;
+    return code;
 }
 
 static enum error_code read_manifest(struct bus_message *message, uint8_t tag, struct str text, struct report *out,
                                      struct error *err)
 {
-    unsigned long long bytes = tag == TAG_MANIFEST ? text.len : ZSTD_getFrameContentSize(text.at, text.len);
-    if (bytes > MANIFEST_BYTES_MAX) // also what zstd says of bytes that it does not know
-        return error_set(err, ERROR_TOO_LARGE, "a manifest of more than %d bytes, or no zstd frame",
-                         MANIFEST_BYTES_MAX);
+    if (tag == TAG_MANIFEST && text.len > MANIFEST_BYTES_MAX)
+        return error_set(err, ERROR_TOO_LARGE, "a manifest of more than %d bytes", MANIFEST_BYTES_MAX);
     out->manifest = text;
     out->packed_manifest = STR_EMPTY;
     if (tag == TAG_MANIFEST) return ERROR_NONE;
     out->packed_manifest = text;
-    return unzip(message, text, (size_t)bytes, &out->manifest, err);
+    return unpack(message, text, MANIFEST_BYTES_MAX, WIRE_REPORT_RATIO_MAX, &out->manifest, err);
 }
 
 static enum error_code read_fields(struct bus_message *message, struct reader *r, struct report *out, struct error *err)
@@ -307,7 +314,7 @@ static enum error_code open_message(struct bus_message *message, struct reader *
         return error_set(err, ERROR_TOO_LARGE, "a body of more than %d bytes", BUS_MESSAGE_BYTES_MAX);
     struct str body = str_of((const char *)r->at, r->len);
     if (flags & FLAG_COMPRESSED) {
-        enum error_code code = unzip(message, body, (size_t)bytes, &body, err);
+        enum error_code code = unpack(message, body, (size_t)bytes, BODY_RATIO_MAX, &body, err);
         if (code != ERROR_NONE) return code;
     }
     if (body.len != bytes) return error_set(err, ERROR_INVALID, "a body of another length than it says");

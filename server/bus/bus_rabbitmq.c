@@ -8,6 +8,7 @@
 #include "server/bus/bus_consignment.h"
 #include "server/bus/bus_parcel.h"
 #include "server/bus/rabbitmq.h"
+#include "storage/manifest_known.h"
 
 enum { TICK_MS = 100, DATABASE_AWAY_MS = 5000 };
 
@@ -23,6 +24,7 @@ struct bus_rabbitmq {
     void (*on_progress)(void *ctx);
     void *ctx;
     struct bus_consignee consignee;
+    struct manifest_known *known;
     struct bus_parcel *open;                   // being filled, singly linked
     struct bus_parcel *sent_first, *sent_last; // in the order of their deadlines
     uv_timer_t *timer;
@@ -101,6 +103,7 @@ static void seal(struct bus_rabbitmq *bus, struct bus_parcel *parcel)
     parcel->publication.letter = (struct bus_letter){.open = on_verdict, .drop = on_verdict_dropped};
     parcel->publication.port = bus->port;
     parcel->publication.shard = rabbitmq_shard(bus->rabbitmq, str_c(parcel->account_id), str_c(parcel->runtime));
+    rabbitmq_sign(bus->rabbitmq, parcel->publication.shard, parcel->publication.body, parcel->publication.signature);
     sent_add(bus, parcel);
     amqp_publisher_send(bus->publisher, &parcel->publication);
 }
@@ -169,6 +172,7 @@ static const char *refusal_of(const struct bus_rabbitmq *bus, const struct repor
     // Nobody could tell the agent what another replica refuses later.
     struct error ignored;
     if (report->type == REPORT_KEPT_OUT || report_store_check(report, &ignored) != ERROR_NONE) return "invalid";
+    if (manifest_known_is_full(bus->known, report->account_id)) return "quota"; // nor for want of room
     const char *refusal = amqp_publisher_refusal(bus->publisher);
     // The end of a snapshot follows what belongs to it: through the broker, and past the window, one a session.
     if (refusal && str_eq(str_c(refusal), STR("full")) && report->type == REPORT_SNAPSHOT_END) return NULL;
@@ -323,6 +327,7 @@ struct bus *bus_rabbitmq_create(struct loop *loop, struct event_handler *handler
     bus->bus.form = &form;
     bus->loop = loop;
     bus->handler = handler;
+    bus->known = of->known;
     bus->pg = of->pg;
     bus->rabbitmq = of->rabbitmq;
     bus->options = rabbitmq_options(of->rabbitmq);
@@ -330,8 +335,8 @@ struct bus *bus_rabbitmq_create(struct loop *loop, struct event_handler *handler
     bus->on_progress = of->on_progress;
     bus->ctx = of->ctx;
     bus->port = bus_port_create(loop, bus);
-    bus->consignee =
-        (struct bus_consignee){.handler = handler, .pg = of->pg, .publisher = bus->publisher, .port = bus->port};
+    bus->consignee = (struct bus_consignee){
+        .handler = handler, .pg = of->pg, .publisher = bus->publisher, .port = bus->port, .rabbitmq = bus->rabbitmq};
     bus_consignee_init(&bus->consignee);
     make_metrics(bus);
     bus->timer = mem_zalloc(sizeof *bus->timer);

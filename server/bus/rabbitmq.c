@@ -12,6 +12,7 @@ struct rabbitmq {
     struct rabbitmq_options options;
     struct amqp_address address;
     struct amqp_topology topology;
+    char exchange[AMQP_NAME_BYTES];
     struct amqp_link_options publish_link, consume_link;
     struct amqp_publisher *publisher;
     struct amqp_consumer *consumer;
@@ -61,7 +62,8 @@ static void make_links(struct rabbitmq *rabbitmq)
 struct rabbitmq *rabbitmq_create(const struct rabbitmq_options *options, struct error *err)
 {
     struct rabbitmq *rabbitmq = mem_zalloc(sizeof *rabbitmq);
-    if (amqp_address_init(&rabbitmq->address, options->url, options->password_file, err) != ERROR_NONE) {
+    if (amqp_address_init(&rabbitmq->address, options->url, options->password_file, options->allow_plaintext, err) !=
+        ERROR_NONE) {
         mem_free(rabbitmq);
         return NULL;
     }
@@ -72,6 +74,7 @@ struct rabbitmq *rabbitmq_create(const struct rabbitmq_options *options, struct 
                                                 .delivery_limit = options->delivery_limit,
                                                 .queue_bytes_max = options->queue_bytes_max,
                                                 .dead_letters_max = options->dead_letters_max};
+    amqp_topology_exchange(&rabbitmq->topology, rabbitmq->exchange);
     pthread_mutex_init(&rabbitmq->mutex, NULL);
     make_links(rabbitmq);
     return rabbitmq;
@@ -105,6 +108,7 @@ void rabbitmq_destroy(struct rabbitmq *rabbitmq)
         bus_port_unref(rabbitmq->ports[i]);
     pthread_mutex_destroy(&rabbitmq->mutex);
     amqp_address_finish(&rabbitmq->address);
+    purpose_key_finish(&rabbitmq->options.key);
     mem_free(rabbitmq);
 }
 
@@ -121,6 +125,17 @@ struct amqp_publisher *rabbitmq_publisher(const struct rabbitmq *rabbitmq)
 unsigned rabbitmq_shard(const struct rabbitmq *rabbitmq, struct str account_id, struct str runtime)
 {
     return amqp_topology_shard(&rabbitmq->topology, account_id, runtime);
+}
+
+void rabbitmq_sign(const struct rabbitmq *rabbitmq, unsigned shard, struct str body, char out[BUS_SIGNATURE_TEXT_BYTES])
+{
+    bus_signature_make(&rabbitmq->options.key, str_c(rabbitmq->exchange), shard, body, out);
+}
+
+bool rabbitmq_is_signed(const struct rabbitmq *rabbitmq, unsigned shard, struct str body, struct str signature)
+{
+    if (!signature.len && rabbitmq->options.accept_unsigned) return true;
+    return bus_signature_is_good(&rabbitmq->options.key, str_c(rabbitmq->exchange), shard, body, signature);
 }
 
 void rabbitmq_attach(struct rabbitmq *rabbitmq, struct bus_port *port)

@@ -6,12 +6,17 @@
 #include "server/bus/amqp_consumer.h"
 #include "server/bus/amqp_publisher.h"
 #include "server/bus/bus.h"
+#include "server/bus/bus_signature.h"
 
 struct rabbitmq;
 
 struct rabbitmq_options {
     const char *replica;
     const char *url, *password_file; // see amqp_address_init(); not kept
+    bool allow_plaintext;
+    struct purpose_key key; // signs messages; copied
+    bool accept_unsigned;   // apply what has no signature (never what has a wrong one)
+    uint64_t message_age_max_ms;
     const char *ca_file, *certificate_file, *key_file;
     const char *prefix;
     uint64_t shards, window, window_bytes, prefetch, message_count, message_bytes;
@@ -31,7 +36,8 @@ void rabbitmq_destroy(struct rabbitmq *rabbitmq); // after the loops were destro
 
 struct bus_rabbitmq_options {
     struct rabbitmq *rabbitmq;
-    struct pg *pg; // for verdicts about snapshots, and to know whether the database is there
+    struct pg *pg;                // for verdicts about snapshots, and to know whether the database is there
+    struct manifest_known *known; // what the handler was given
     // After callbacks of bus_submit() that the handler did not make: like its on_progress.
     void (*on_progress)(void *ctx);
     void *ctx;
@@ -44,6 +50,11 @@ struct bus *bus_rabbitmq_create(struct loop *loop, struct event_handler *handler
 const struct rabbitmq_options *rabbitmq_options(const struct rabbitmq *rabbitmq);
 struct amqp_publisher *rabbitmq_publisher(const struct rabbitmq *rabbitmq);
 unsigned rabbitmq_shard(const struct rabbitmq *rabbitmq, struct str account_id, struct str runtime);
+// Any thread. The signature of a message for the shard; whether one came with it that is good (or none, where that is
+// accepted).
+void rabbitmq_sign(const struct rabbitmq *rabbitmq, unsigned shard, struct str body,
+                   char out[BUS_SIGNATURE_TEXT_BYTES]);
+bool rabbitmq_is_signed(const struct rabbitmq *rabbitmq, unsigned shard, struct str body, struct str signature);
 // Any thread: deliveries may come to this port.
 void rabbitmq_attach(struct rabbitmq *rabbitmq, struct bus_port *port);
 // Any thread: a loop sees the database, or does not see it any more; while none does, nothing is consumed.

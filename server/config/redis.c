@@ -7,12 +7,32 @@ static const struct config_entry entries[] = {
      .offset = AT(redis_url),
      .def = "",
      .secret = true,
-     .help = "redis://host:port[/db] or unix:///path; empty: none."},
+     .help = "rediss://[user:password@]host:port[/db], redis://... or unix:///path; empty: none."},
     {.name = "redis.password_file",
      .type = CONFIG_PATH,
      .offset = AT(redis_password_file),
      .def = "",
      .help = "File with the password, if Redis asks for one."},
+    {.name = "redis.allow_plaintext",
+     .type = CONFIG_BOOL,
+     .offset = AT(redis_allow_plaintext),
+     .def = "false",
+     .help = "Allow redis:// to hosts other than the loopback: the password can be read on the way."},
+    {.name = "redis.tls.ca_file",
+     .type = CONFIG_PATH,
+     .offset = AT(redis_tls_ca_file),
+     .def = "",
+     .help = "The CA of Redis' certificate (rediss); empty: the system's."},
+    {.name = "redis.tls.certificate_file",
+     .type = CONFIG_PATH,
+     .offset = AT(redis_tls_certificate_file),
+     .def = "",
+     .help = "Certificate chain that culvertd shows to Redis, if it asks for one."},
+    {.name = "redis.tls.key_file",
+     .type = CONFIG_PATH,
+     .offset = AT(redis_tls_key_file),
+     .def = "",
+     .help = "Private key to it."},
     {.name = "redis.timeout",
      .type = CONFIG_DURATION,
      .offset = AT(redis_timeout_ms),
@@ -50,5 +70,13 @@ static const struct config_entry entries[] = {
      .help = "How long Redis may take to find one before PostgreSQL is asked."},
 };
 
+static void check(const void *values, struct strbuf *problems)
+{
+    const struct server_config *config = values;
+    server_config_check_pair("redis.tls", config->redis_tls_certificate_file, config->redis_tls_key_file, problems);
+}
+
 const struct config_section server_config_redis = {
-    .title = "Redis (optional: live updates and a copy of the tunnel directory)", CONFIG_ENTRIES(entries)};
+    .title = "Redis (optional: live updates and a copy of the tunnel directory)",
+    CONFIG_ENTRIES(entries),
+    .check = check};

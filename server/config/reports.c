@@ -1,5 +1,6 @@
 // Settings: from intake to the transaction.
 #include "server/config/sections.h"
+#include "tunnel/wire/redaction.h"
 
 static const struct config_entry entries[] = {
     {.name = "reports.batch_count",
@@ -51,6 +52,33 @@ static const struct config_entry entries[] = {
      .min = 1,
      .max = 100,
      .help = "The same for one runtime."},
+    {.name = "reports.open_paths",
+     .type = CONFIG_STRING,
+     .offset = AT(reports_open_paths),
+     .def = "",
+     .help = "Values that are kept of objects reported over HTTP besides those that docs/security.md lists, "
+             "comma-separated: Kind[.group]:path, as Deployment.apps:spec.template.spec.containers.env.value; * as "
+             "kind is every kind, a member whose name has a dot is written [\"as.this\"], elements of lists have no "
+             "name. What lies below is kept too. Nothing of a Secret can be opened. What an agent lets through is in "
+             "its own settings."},
+    {.name = "reports.open_labels",
+     .type = CONFIG_STRING,
+     .offset = AT(reports_open_labels),
+     .def = "",
+     .help = "Keys of labels whose values are kept as well, comma-separated; * at the end: all that begin so."},
+    {.name = "reports.open_annotations",
+     .type = CONFIG_STRING,
+     .offset = AT(reports_open_annotations),
+     .def = "",
+     .help = "The same for annotations."},
+    {.name = "reports.unpacked_per_second",
+     .type = CONFIG_BYTES,
+     .offset = AT(reports_unpacked_per_second),
+     .def = "32MiB",
+     .min = 4 * MIB,
+     .max = 4 * GIB,
+     .help = "Bytes that compressed manifests of one account may unpack to, a second and loop (four times as many at "
+             "once); beyond it its tunnels are paused."},
     {.name = "reports.noise_burst",
      .type = CONFIG_INT,
      .offset = AT(reports_noise_burst),
@@ -68,9 +96,25 @@ static const struct config_entry entries[] = {
      .help = "How often an object may change for ever without being noisy."},
 };
 
+static void check_open(const char *setting, const struct redaction_options *options, struct strbuf *problems)
+{
+    static const uint8_t any_key[REDACTION_KEY_BYTES];
+    struct redaction *redaction = NULL;
+    struct error err;
+    if (redaction_create(any_key, options, &redaction, &err) != ERROR_NONE)
+        strbuf_addf(problems, "%s: %s\n", setting, err.text);
+    redaction_destroy(redaction);
+}
+
 static void check(const void *values, struct strbuf *problems)
 {
     const struct server_config *config = values;
+    const struct redaction_options paths = {.open_paths = str_c(config->reports_open_paths)};
+    const struct redaction_options labels = {.open_labels = str_c(config->reports_open_labels)};
+    const struct redaction_options annotations = {.open_annotations = str_c(config->reports_open_annotations)};
+    check_open("reports.open_paths", &paths, problems);
+    check_open("reports.open_labels", &labels, problems);
+    check_open("reports.open_annotations", &annotations, problems);
     if (config->reports_batch_bytes > config->reports_queue_bytes_max)
         strbuf_add_c(problems, "reports.batch_bytes: is larger than reports.queue_max\n");
 }

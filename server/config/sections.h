@@ -18,14 +18,18 @@
 extern const struct config_section server_config_process;
 extern const struct config_section server_config_doors;
 extern const struct config_section server_config_tls;
+extern const struct config_section server_config_security;
 extern const struct config_section server_config_database;
 extern const struct config_section server_config_redis;
 extern const struct config_section server_config_api;
 extern const struct config_section server_config_ingress;
 extern const struct config_section server_config_tunnel;
+extern const struct config_section server_config_authentication;
+extern const struct config_section server_config_runtime_tokens;
 extern const struct config_section server_config_peer;
 extern const struct config_section server_config_reports;
 extern const struct config_section server_config_bus;
+extern const struct config_section server_config_storage;
 extern const struct config_section server_config_retention;
 extern const struct config_section server_config_shutdown;
 

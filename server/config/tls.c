@@ -12,6 +12,13 @@ static const struct config_entry entries[] = {
      .offset = AT(tls_key_file),
      .def = NULL,
      .help = "Private key (PEM) to it."},
+    {.name = "tls.hsts_max_age",
+     .type = CONFIG_DURATION,
+     .offset = AT(tls_hsts_max_age_ms),
+     .def = "365d",
+     .max = 2 * 366 * DAY,
+     .help = "Strict-Transport-Security of every answer of API and ingress over TLS (RFC 6797); services cannot set "
+             "it. 0: none is sent."},
     {.name = "tunnel.tls.certificate_file",
      .type = CONFIG_PATH,
      .offset = AT(tunnel_tls_certificate_file),

@@ -73,6 +73,7 @@ static void on_request(void *ctx, struct door_request *request)
         .content_type = door_request_header(request, STR("content-type")),
         .content_encoding = door_request_header(request, STR("content-encoding")),
         .request_id = door_request_id(request),
+        .remote = door_request_peer(request),
         .body = door_request_body(request),
     };
     api_handle(door->worker->api_core, &http, on_responded, owed);
@@ -88,6 +89,7 @@ struct api_door *api_door_create(struct worker *worker, SSL_CTX *tls, struct err
                                      .name = "api",
                                      .listen = config->api_listen,
                                      .tls = tls,
+                                     .hsts_max_age_ms = (uint64_t)config->tls_hsts_max_age_ms,
                                      .request_timeout_ms = (uint64_t)config->api_request_timeout_ms,
                                      .body_bytes_max = (size_t)config->api_events_bytes_max,
                                      .head_bytes_max = (size_t)config->head_bytes_max,

@@ -20,9 +20,10 @@ struct door_header {
 };
 
 struct h2o_door_options {
-    const char *name;   // "api", "admin": in metrics and logs
-    const char *listen; // host:port
-    SSL_CTX *tls;       // NULL: plain. Shared: reference counted
+    const char *name;         // "api", "admin": in metrics and logs
+    const char *listen;       // host:port
+    SSL_CTX *tls;             // NULL: plain. Shared: reference counted
+    uint64_t hsts_max_age_ms; // Strict-Transport-Security where there is TLS; 0: none
     uint64_t request_timeout_ms;
     size_t body_bytes_max;
     size_t head_bytes_max;       // 431 beyond it; 0: h2o's own limit

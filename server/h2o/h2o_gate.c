@@ -248,11 +248,10 @@ static void take_head(struct h2o_gate *gate)
 {
     const h2o_buffer_t *input = gate->socket->input;
     size_t max = gate->options.head_bytes_max ? gate->options.head_bytes_max : HTTP1_HEAD_BYTES_MAX;
-    // A head that comes in drops is read when a line is complete, not at every byte.
+    // A head that comes in drops is not parsed at each of them.
     if (input->size == 0) return;
     if (gate->looked_at == 0) restart_clock(gate); // the first bytes of a request
-    bool look = gate->looked_at < HEAD_LOOK_BYTES || input->size >= max ||
-                memchr(input->bytes + gate->looked_at, '\n', input->size - gate->looked_at);
+    bool look = gate->looked_at < HEAD_LOOK_BYTES || http1_head_is_due(input->bytes, input->size, gate->looked_at, max);
     struct http1_head head;
     gate->looked_at = input->size;
     if (!look) return;
@@ -262,6 +261,8 @@ static void take_head(struct h2o_gate *gate)
         refuse(gate, 431, "head-too-large");
     } else if (code != ERROR_NONE) {
         refuse(gate, 400, "bad-request");
+    } else if (!http1_is_known_method(head.method)) {
+        refuse_with(gate, 501, "not-implemented", "the method is not one of HTTP");
     } else if (head.minor == 1 && !head.expect_continue && http1_find(&head, STR("expect")).len > 0) {
         refuse_with(gate, 417, "expectation-failed", "only 100-continue can be expected here");
     } else if (head.body == HTTP1_BODY_LENGTH && head.content_length > gate->options.body_bytes_max) {

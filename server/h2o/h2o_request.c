@@ -217,6 +217,12 @@ static void set_head(struct door_request *request, int status, const struct door
     for (size_t i = 0; i < count; i++)
         add_header(req, headers[i].name, headers[i].value);
     add_header(req, STR("x-request-id"), str_c(request->id));
+    if (request->door->options.tls && request->door->options.hsts_max_age_ms) {
+        char value[32];
+        int len = snprintf(value, sizeof value, "max-age=%llu",
+                           (unsigned long long)(request->door->options.hsts_max_age_ms / 1000));
+        add_header(req, STR("strict-transport-security"), str_of(value, (size_t)len));
+    }
     if (request->door->stopped || request->door->winding_down) req->http1_is_persistent = 0;
 }
 

@@ -237,6 +237,11 @@ static void on_authenticated(void *arg, const struct error *err, const struct ap
         return;
     }
     if (err || principal->kind != PRINCIPAL_USER) {
+        if (err && err->code == ERROR_LIMITED) {
+            answer_problem(proxy, 429, "limited", err->text);
+            release(proxy);
+            return;
+        }
         bool away = err && err->code != ERROR_UNAUTHENTICATED;
         int status = away ? 503 : err ? 401 : 403;
         answer_problem(proxy, status,
@@ -287,5 +292,6 @@ void runtime_proxy_take(struct worker *worker, struct door_request *request)
     proxy->authenticating = true;
     door_request_on_gone(request, on_client_gone, proxy, true);
     api_auth_check(worker->auth, door_request_header(request, STR("authorization")),
-                   door_request_header(request, STR("x-access-token")), on_authenticated, proxy);
+                   door_request_header(request, STR("x-access-token")), door_request_peer(request), on_authenticated,
+                   proxy);
 }

@@ -80,6 +80,9 @@ struct ingress *ingress_create(struct loop *loop, const struct ingress_options *
         return NULL;
     }
     id_random(ingress->request_id_seed, sizeof ingress->request_id_seed);
+    if (options->tls && options->hsts_max_age_ms)
+        snprintf(ingress->hsts, sizeof ingress->hsts, "max-age=%llu",
+                 (unsigned long long)(options->hsts_max_age_ms / 1000));
     struct quota *quota = options->connections ? options->connections : &ingress->no_cap;
     ingress->listener = tcp_listener_create(loop, ingress->options.listen, quota, on_accepted, ingress, err);
     if (!ingress->listener) {

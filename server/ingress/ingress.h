@@ -50,6 +50,7 @@ struct ingress_options {
     unsigned http2_streams_max;          // at once on a connection; 0: 100
     size_t buffered_bytes_max;           // request bytes that HTTP/2 clients may have waiting here; 0: 16 MiB
     size_t head_bytes_max;               // 0: 32 KiB
+    uint64_t hsts_max_age_ms;            // Strict-Transport-Security where there is TLS; 0: none
     uint64_t head_timeout_ms;            // a head, and a handshake, must have arrived; 0: 10,000
     uint64_t idle_timeout_ms;            // between requests; 0: 60,000
     uint64_t
@@ -59,8 +60,9 @@ struct ingress_options {
     unsigned webhooks_per_second; // per runtime; 0: 20
     // What ends when its credential is not valid any more: of the same loop. NULL: nothing does.
     struct grants *grants;
-    // Whose credential is this? token: text without scheme, valid during the call.
-    void (*authenticate)(void *ctx, unsigned loop_index, struct str token, ingress_authenticated done, void *arg);
+    // Whose credential is this? token: text without scheme, and the client's address; valid during the call.
+    void (*authenticate)(void *ctx, unsigned loop_index, struct str token, struct str remote,
+                         ingress_authenticated done, void *arg);
     // HTTP/1.1 connections that rest may go to the door of the loop where the session is that they call. May one go
     // there now? And: hand it to ingress_take_over() there, later. NULL, both: none goes anywhere.
     bool (*may_transfer)(void *ctx, unsigned loop_index);

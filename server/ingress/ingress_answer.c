@@ -37,6 +37,7 @@ void ingress_answer_write(const struct ingress_answer *answer, struct strbuf *ou
     strbuf_add_c(out, "\r\n");
     for (size_t i = 0; i < answer->header_count; i++)
         add_header(out, answer->headers[i].name, answer->headers[i].value);
+    if (answer->hsts.len) add_header(out, STR("strict-transport-security"), answer->hsts);
     if (answer->request_id.len) add_header(out, STR("x-request-id"), answer->request_id);
     // 204 must not have one (RFC 9110 section 8.6).
     if (answer->length != UINT64_MAX && answer->status != 204) {

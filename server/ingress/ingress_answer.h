@@ -16,6 +16,7 @@ struct ingress_answer {
     int status;
     const struct tunnel_header *headers; // without framing, Connection and the like
     size_t header_count;
+    struct str hsts; // Strict-Transport-Security; empty: none
     struct str request_id;
     enum http1_body body; // how its end is told; HTTP1_BODY_NONE for HEAD, 204, 304
     uint64_t length;      // Content-Length to be written; UINT64_MAX: none

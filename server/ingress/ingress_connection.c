@@ -151,7 +151,11 @@ static void run_turn(struct turn_item *item)
         metric_add(metric_with(connection->ingress->cuts, connection->cut_reason), 1);
         log_debug("ingress", "connection_cut", log_c("peer", connection->peer),
                   log_c("reason", connection->cut_reason));
-        ingress_connection_close(connection);
+        if (connection->state == INGRESS_SERVING && connection->protocol->on_cut &&
+            connection->protocol->on_cut(connection->front))
+            ingress_connection_linger(connection);
+        else
+            ingress_connection_close(connection);
     } else if (connection->state == INGRESS_SERVING) {
         connection->protocol->on_turn(connection->front);
     }

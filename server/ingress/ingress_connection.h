@@ -41,6 +41,7 @@ struct ingress {
     loop_fn on_closed;
     void *on_closed_arg;
     uint64_t request_id_seed[2];
+    char hsts[32]; // value of Strict-Transport-Security; empty: none
     struct arena *spare_arenas[INGRESS_SPARE_ARENAS];
     size_t spare_arena_count;
     struct metric *open_connections, *in_flight, *seconds, *transfers;
@@ -56,6 +57,9 @@ struct ingress_protocol {
     void (*on_drain)(void *front);  // what was queued has left
     void (*on_hangup)(void *front); // the client ended its direction while we do not read
     void (*on_turn)(void *front);   // after ingress_connection_wake()
+    // The connection was cut: writes why, if the protocol has a frame for it. True: it is delivered before the
+    // connection is closed. NULL: never.
+    bool (*on_cut)(void *front);
     // The time has come; returns when to come again, 0: not by itself.
     uint64_t (*on_time)(void *front, uint64_t now_ms);
     void (*stop)(void *front);          // the door stops: no further request

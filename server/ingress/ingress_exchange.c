@@ -7,6 +7,8 @@
 
 enum {
     ARENA_BYTES_MAX = 1024 * 1024,
+    // Longer than most agents need to refuse, and than the registry needs to find out that there is none.
+    ANONYMOUS_REFUSAL_MS = 250,
     CONTINUE_MS = 1000, // so long the service has the first word on a body that waits for it
 };
 
@@ -107,6 +109,7 @@ static void refuse_credential(struct ingress_exchange *exchange, const struct er
     case ERROR_FORBIDDEN:
         ingress_exchange_answer_problem(exchange, 403, "forbidden", "the credential has no right to this");
         break;
+    case ERROR_LIMITED: ingress_exchange_answer_problem(exchange, 429, "limited", err->text); break;
     case ERROR_UNAVAILABLE:
     case ERROR_TIMEOUT:
     case ERROR_AGAIN:
@@ -173,8 +176,8 @@ static void authenticate(struct ingress_exchange *exchange)
     *authentication = (struct ingress_authentication){.ingress = ingress, .exchange = exchange};
     exchange->authentication = authentication;
     ingress->authentications++;
-    ingress->options.authenticate(ingress->options.ctx, loop_index(ingress->loop), token, on_authenticated,
-                                  authentication);
+    ingress->options.authenticate(ingress->options.ctx, loop_index(ingress->loop), token,
+                                  str_c(exchange->connection->peer), on_authenticated, authentication);
 }
 
 static void pass_webhook(struct ingress_exchange *exchange)
@@ -224,6 +227,11 @@ static bool check_request(struct ingress_exchange *exchange)
     bool plain_connect = str_eq(request->method, STR("CONNECT")) && request->protocol.len == 0;
     if (str_eq(request->method, STR("TRACE")) || plain_connect) {
         ingress_exchange_answer_problem(exchange, 405, "method-not-allowed", "TRACE and CONNECT are not carried");
+        return false;
+    }
+    if (!http1_is_known_method(request->method)) {
+        exchange->last = true;
+        ingress_exchange_answer_problem(exchange, 501, "not-implemented", "the method is not one of HTTP");
         return false;
     }
     if (request->expect.len > 0 && !str_eq_nocase(request->expect, STR("100-continue"))) {
@@ -356,10 +364,38 @@ static uint64_t check_continue(struct ingress_exchange *exchange, uint64_t now_m
     return exchange->continue_at_ms;
 }
 
+static uint64_t check_refusal(struct ingress_exchange *exchange, uint64_t now_ms)
+{
+    if (exchange->refuse_at_ms == 0 || now_ms < exchange->refuse_at_ms) return exchange->refuse_at_ms;
+    exchange->refuse_at_ms = 0;
+    if (!exchange->over)
+        ingress_exchange_answer_problem(exchange, 503, "unavailable", "no webhook can be delivered here now");
+    return 0;
+}
+
+void ingress_exchange_refuse_anonymous(struct ingress_exchange *exchange)
+{
+    uint64_t taken_ms = (clock_mono_us() - exchange->since_us) / 1000;
+    // Called later by the timer also where the time is over already: out of the broker's callbacks.
+    uint64_t left_ms = taken_ms < ANONYMOUS_REFUSAL_MS ? ANONYMOUS_REFUSAL_MS - taken_ms : 1;
+    exchange->continue_at_ms = 0;
+    // Always, not only where the refusal came before the body: that, too, would show something.
+    exchange->last = true;
+    exchange->refuse_at_ms = ingress_connection_now_ms(exchange->connection) + left_ms;
+    ingress_connection_arm(exchange->connection, exchange->refuse_at_ms);
+}
+
+static uint64_t sooner(uint64_t a, uint64_t b)
+{
+    return a == 0 || (b && b < a) ? b : a;
+}
+
 uint64_t ingress_exchange_on_time(struct ingress_exchange *exchange, uint64_t now_ms)
 {
+    uint64_t refusal = check_refusal(exchange, now_ms);
+    if (exchange->over) return 0;
     uint64_t again = check_continue(exchange, now_ms), due = check_pace(exchange, now_ms);
-    return again == 0 || (due && due < again) ? due : again;
+    return sooner(refusal, sooner(again, due));
 }
 
 // ---- what the front asks -------------------------------------------------------------------------------------

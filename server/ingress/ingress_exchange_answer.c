@@ -205,7 +205,9 @@ static void on_end(void *arg)
     struct ingress_exchange *exchange = arg;
     exchange->call = NULL;
     if (exchange->over) return;
-    if (exchange->status == 0)
+    if (exchange->status == 0 && exchange->route.webhook)
+        ingress_exchange_refuse_anonymous(exchange);
+    else if (exchange->status == 0)
         ingress_exchange_answer_problem(exchange, 502, "upstream-failed", "the call ended without an answer");
     else if (exchange->answer_left != UINT64_MAX && exchange->answer_left > 0)
         cut(exchange, "upstream-failed");
@@ -226,8 +228,11 @@ static void on_fail(void *arg, enum tunnel_cause cause, const char *detail)
     struct ingress_exchange *exchange = arg;
     exchange->call = NULL;
     if (exchange->over) return;
-    ingress_exchange_answer_problem(exchange, tunnel_cause_status(cause), tunnel_cause_name(cause),
-                                    detail ? detail : "");
+    if (exchange->status == 0 && exchange->route.webhook)
+        ingress_exchange_refuse_anonymous(exchange);
+    else
+        ingress_exchange_answer_problem(exchange, tunnel_cause_status(cause), tunnel_cause_name(cause),
+                                        detail ? detail : "");
 }
 
 void ingress_exchange_took(struct ingress_exchange *exchange, size_t len)

@@ -36,6 +36,7 @@ struct ingress_exchange {
     bool call_blocked;                  // the tunnel has no room
     uint64_t pace_since_ms, pace_bytes; // the window in which the body's pace is measured, and what came in it
     bool unpaced;                       // it may be as slow as it likes
+    uint64_t refuse_at_ms;              // when an anonymous request that reached no service is refused; 0: not
     uint64_t continue_at_ms;            // when a client that waits for 100 Continue gets ours; 0: it does not wait
 
     // The answer.
@@ -58,6 +59,9 @@ extern const struct tunnel_call_events ingress_exchange_events;
 // The whole answer to a request that is not carried (further).
 void ingress_exchange_answer_problem(struct ingress_exchange *exchange, int status, const char *code,
                                      const char *detail);
+// The answer to a webhook that reached no service, whatever the cause: in a moment, so that neither it nor the time it
+// takes shows whether the runtime exists, is connected, or has such a webhook.
+void ingress_exchange_refuse_anonymous(struct ingress_exchange *exchange);
 // Sends 100 Continue to a client that waits for one.
 void ingress_exchange_continue(struct ingress_exchange *exchange);
 

@@ -310,10 +310,11 @@ static void on_data(void *front, const char *at, size_t len)
         ingress_connection_cut(http1->connection, "input-overflow");
         return;
     }
-    // A head that comes in drops is looked at when a line is complete, not at every byte.
-    bool waits = http1->state == INGRESS_HTTP1_HEAD && !memchr(at, '\n', len) &&
-                 http1->in.len < http1->connection->ingress->options.head_bytes_max;
-    if (!waits) advance(http1);
+    // A head that comes in drops is not parsed at each of them.
+    size_t head_bytes_max = http1->connection->ingress->options.head_bytes_max;
+    if (http1->state != INGRESS_HTTP1_HEAD ||
+        http1_head_is_due(http1->in.at, http1->in.len, http1->in.len - (len - used), head_bytes_max))
+        advance(http1);
 }
 
 static void on_eof(void *front)

@@ -23,9 +23,11 @@ static void write_text(struct ingress_http1 *http1, const struct strbuf *text)
 static void write_head(struct ingress_http1 *http1, const struct ingress_answer *answer)
 {
     struct strbuf text;
+    struct ingress_answer whole = *answer;
+    whole.hsts = str_c(http1->connection->ingress->hsts);
     strbuf_init(&text, INGRESS_ANSWER_HEAD_BYTES_MAX);
     (void)strbuf_reserve(&text, HEAD_BYTES_USUAL);
-    ingress_answer_write(answer, &text);
+    ingress_answer_write(&whole, &text);
     write_text(http1, &text);
     strbuf_finish(&text);
 }

@@ -16,16 +16,23 @@ static uint64_t now_ms(const struct ingress_http2 *http2)
 
 // ---- bounds --------------------------------------------------------------------------------------------------
 
-void ingress_http2_count_noise(struct ingress_http2 *http2)
+// The GOAWAY leaves when the connection is cut.
+static void end_flood(struct ingress_http2 *http2)
 {
-    uint64_t now = now_ms(http2), forgiven = (now - http2->noise_at_ms) * INGRESS_HTTP2_NOISE_PER_SECOND / 1000;
-    if (forgiven > 0) {
-        http2->noise = http2->noise > forgiven ? http2->noise - forgiven : 0;
-        http2->noise_at_ms = now;
-    }
-    if (++http2->noise <= INGRESS_HTTP2_NOISE_MAX) return;
+    http2->flooded = true;
     (void)nghttp2_session_terminate_session(http2->session, NGHTTP2_ENHANCE_YOUR_CALM);
     ingress_connection_cut(http2->connection, "http2-flood");
+}
+
+void ingress_http2_count_abuse(struct ingress_http2 *http2, unsigned frames)
+{
+    uint64_t now = now_ms(http2), forgiven = (now - http2->abuse_at_ms) * INGRESS_HTTP2_ABUSE_PER_SECOND / 1000;
+    if (forgiven > 0) {
+        http2->abuse = http2->abuse > forgiven ? http2->abuse - forgiven : 0;
+        http2->abuse_at_ms = now;
+    }
+    http2->abuse += frames;
+    if (http2->abuse > INGRESS_HTTP2_ABUSE_MAX && !http2->flooded) end_flood(http2);
 }
 
 // Without credit of the connection no client can send.
@@ -67,6 +74,13 @@ static void flush(struct ingress_http2 *http2)
         // False wakes us by on_drain.
         if (!tls_stream_write(connection->stream, at, (size_t)len)) return;
     }
+}
+
+static bool on_cut(void *front)
+{
+    struct ingress_http2 *http2 = front;
+    if (http2->flooded) flush(http2);
+    return http2->flooded;
 }
 
 static bool is_finished(const struct ingress_http2 *http2)
@@ -126,7 +140,10 @@ static void on_data(void *front, const char *at, size_t len)
     if (used < 0) {
         log_debug("ingress", "http2_broken", log_c("peer", http2->connection->peer),
                   log_c("error", nghttp2_strerror((int)used)));
-        ingress_connection_cut(http2->connection, used == NGHTTP2_ERR_FLOODED ? "http2-flood" : "http2-protocol");
+        if (used == NGHTTP2_ERR_FLOODED)
+            end_flood(http2);
+        else
+            ingress_connection_cut(http2->connection, "http2-protocol");
         return;
     }
     ingress_connection_wake(http2->connection);
@@ -244,7 +261,7 @@ struct ingress_http2 *ingress_http2_create(struct ingress_connection *connection
 {
     struct ingress_http2 *http2 = mem_zalloc(sizeof *http2);
     http2->connection = connection;
-    http2->idle_since_ms = http2->noise_at_ms = now_ms(http2);
+    http2->idle_since_ms = http2->abuse_at_ms = now_ms(http2);
     http2->session = ingress_http2_session_create(http2);
     submit_settings(http2);
     ingress_connection_forget_progress(connection);
@@ -259,6 +276,7 @@ const struct ingress_protocol ingress_http2_protocol = {
     .on_drain = on_drain,
     .on_hangup = on_hangup,
     .on_turn = on_turn,
+    .on_cut = on_cut,
     .on_time = on_time,
     .stop = stop,
     .is_busy = is_busy,

@@ -6,8 +6,9 @@ enum {
     ACKS_QUEUED_MAX = 200, // answers to PING and SETTINGS that a client does not read
     SETTINGS_MAX = 32,     // in one frame
     CONTINUATIONS_MAX = 8,
-    RESETS_BURST = 500, // of streams by the client; then so many a second
-    RESETS_PER_SECOND = 50,
+    RESET_ABUSE = 4,     // what a stream that the client resets counts as: a burst of 500, then 50 a second
+    RESETS_BURST = 1000, // what nghttp2 itself accepts, which ends the connection with INTERNAL_ERROR
+    RESETS_PER_SECOND = 100,
     FRAME_TYPES_KNOWN = 10, // RFC 9113 section 6: 0x00 to 0x09
 };
 
@@ -38,13 +39,18 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,
                      const uint8_t *value, size_t value_len, uint8_t flags, void *arg)
 {
+    struct ingress_http2 *http2 = arg;
     struct ingress_http2_stream *stream = find(session, frame->hd.stream_id);
     (void)flags;
-    (void)arg;
-    if (stream)
-        ingress_http2_stream_add_field(stream, str_of((const char *)name, name_len),
-                                       str_of((const char *)value, value_len), !is_request(frame));
-    return 0;
+    if (stream && ingress_http2_stream_add_field(stream, str_of((const char *)name, name_len),
+                                                 str_of((const char *)value, value_len), !is_request(frame)))
+        return 0;
+    // No field that follows is validated, which is what costs: one byte can refer to 4 KB of the dynamic table. nghttp2
+    // only decodes the rest of the block, and reports no frame.
+    http2->head_since_ms = 0;
+    ingress_http2_count_abuse(http2, INGRESS_HTTP2_ABUSE_HEAD);
+    if (stream) ingress_http2_stream_reset(stream, NGHTTP2_ENHANCE_YOUR_CALM, "head-too-large");
+    return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 }
 
 // ---- frames --------------------------------------------------------------------------------------------------
@@ -67,19 +73,20 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
         return 0;
     case NGHTTP2_DATA:
         stream = find(session, frame->hd.stream_id);
-        if (frame->hd.length == frame->data.padlen && !end) ingress_http2_count_noise(http2); // nothing, or padding
+        if (frame->hd.length == frame->data.padlen && !end) ingress_http2_count_abuse(http2, 1); // nothing, or padding
         if (stream && end) ingress_http2_stream_take_end(stream);
         return 0;
     default: return 0;
     }
 }
 
-// Every frame that is none of a request, of a known type or not.
+// Every frame that is none of a request, of a known type or not. DATA of streams that are over is skipped by nghttp2
+// without a word.
 static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *head, void *arg)
 {
-    (void)session;
+    if (head->type == NGHTTP2_DATA && !find(session, head->stream_id)) ingress_http2_count_abuse(arg, 1);
     if (head->type != NGHTTP2_HEADERS && head->type != NGHTTP2_DATA && head->type != NGHTTP2_CONTINUATION)
-        ingress_http2_count_noise(arg);
+        ingress_http2_count_abuse(arg, head->type == NGHTTP2_RST_STREAM ? RESET_ABUSE : 1);
     return 0;
 }
 
@@ -114,7 +121,7 @@ static int on_invalid_frame_recv(nghttp2_session *session, const nghttp2_frame *
     (void)code;
     struct ingress_http2 *http2 = arg;
     if (frame->hd.type == NGHTTP2_HEADERS) http2->head_since_ms = 0;
-    ingress_http2_count_noise(http2);
+    ingress_http2_count_abuse(http2, 1);
     return 0;
 }
 
@@ -144,7 +151,7 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, 
 static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
     struct ingress_http2 *http2 = arg;
-    if (frame->hd.type == NGHTTP2_DATA && http2->noise > 1) http2->noise -= 2; // windows are opened for those
+    if (frame->hd.type == NGHTTP2_DATA && http2->abuse > 1) http2->abuse -= 2; // windows are opened for those
     if (!(frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) return 0;
     struct ingress_http2_stream *stream = find(session, frame->hd.stream_id);
     if (!stream) return 0;

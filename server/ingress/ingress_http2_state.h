@@ -14,8 +14,10 @@ enum {
     INGRESS_HTTP2_STREAM_WINDOW_MAX = 1024 * 1024, // of a stream that the tunnel keeps up with
     INGRESS_HTTP2_WINDOW = 4 * 1024 * 1024,        // of the connection: never the limiter of one stream
     INGRESS_HTTP2_TRAILERS_MAX = 32,
-    INGRESS_HTTP2_NOISE_MAX = 2000,       // frames in a row that ask for work and bring none
-    INGRESS_HTTP2_NOISE_PER_SECOND = 200, // that are forgiven
+    INGRESS_HTTP2_ABUSE_MAX = 2000,       // frames in a row that ask for work and bring none
+    INGRESS_HTTP2_ABUSE_PER_SECOND = 200, // that are forgiven
+    INGRESS_HTTP2_ABUSE_LARGE = 20,       // what a head that is answered 431 counts as
+    INGRESS_HTTP2_ABUSE_HEAD = 600, // and one over twice the limit, which is reset: the fourth ends the connection
 };
 
 struct ingress_http2 {
@@ -31,7 +33,8 @@ struct ingress_http2 {
     bool pump_wanted;       // a stream's body can go on
     size_t withheld;        // credit of the connection that is not given back yet
     bool held;              // because the door's buffers are full
-    uint64_t noise, noise_at_ms;
+    uint64_t abuse, abuse_at_ms;
+    bool flooded; // the client is told with a GOAWAY before the connection ends
 };
 
 struct ingress_http2_stream {
@@ -73,7 +76,9 @@ extern const struct ingress_front ingress_http2_stream_front;
 
 struct ingress_http2_stream *ingress_http2_stream_create(struct ingress_http2 *http2, int32_t id);
 void ingress_http2_stream_destroy(struct ingress_http2_stream *stream); // cancels what runs
-void ingress_http2_stream_add_field(struct ingress_http2_stream *stream, struct str name, struct str value,
+// A head over the limit is answered 431, and its fields are dropped. False: it is over twice the limit, and nothing
+// more of it is to be read.
+bool ingress_http2_stream_add_field(struct ingress_http2_stream *stream, struct str name, struct str value,
                                     bool is_trailer);
 // Its head is whole: the exchange begins.
 void ingress_http2_stream_start(struct ingress_http2_stream *stream);
@@ -95,8 +100,8 @@ void ingress_http2_stream_reset(struct ingress_http2_stream *stream, uint32_t co
 nghttp2_session *ingress_http2_session_create(struct ingress_http2 *http2);
 // Destroys a stream that is over.
 void ingress_http2_forget(struct ingress_http2 *http2, struct ingress_http2_stream *stream);
-// A frame that brings nothing; too many end the connection.
-void ingress_http2_count_noise(struct ingress_http2 *http2);
+// Counts what asks for work and brings none, in frames; too much ends the connection with ENHANCE_YOUR_CALM.
+void ingress_http2_count_abuse(struct ingress_http2 *http2, unsigned frames);
 // Gives credit of the connection back as far as the budget of the door allows.
 void ingress_http2_credit(struct ingress_http2 *http2, size_t len);
 

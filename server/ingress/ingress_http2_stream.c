@@ -71,14 +71,18 @@ static bool take_pseudo(struct ingress_http2_stream *stream, struct str name, st
     return true;
 }
 
-void ingress_http2_stream_add_field(struct ingress_http2_stream *stream, struct str name, struct str value,
+bool ingress_http2_stream_add_field(struct ingress_http2_stream *stream, struct str name, struct str value,
                                     bool is_trailer)
 {
+    size_t bytes_max = stream->http2->connection->ingress->options.head_bytes_max;
+    size_t count = is_trailer ? stream->trailer_count : stream->header_count;
+    size_t count_max = is_trailer ? INGRESS_HTTP2_TRAILERS_MAX : HTTP1_HEADERS_MAX;
     stream->head_bytes += name.len + value.len + FIELD_OVERHEAD;
-    if (stream->head_bytes > stream->http2->connection->ingress->options.head_bytes_max) stream->too_large = true;
-    if (is_trailer ? stream->trailer_count == INGRESS_HTTP2_TRAILERS_MAX : stream->header_count == HTTP1_HEADERS_MAX)
+    if (stream->head_bytes > bytes_max || count == count_max) {
+        if (!stream->too_large) ingress_http2_count_abuse(stream->http2, INGRESS_HTTP2_ABUSE_LARGE);
         stream->too_large = true;
-    if (stream->too_large) return;
+    }
+    if (stream->too_large) return stream->head_bytes <= 2 * bytes_max;
     char *copy = arena_alloc(stream->arena, name.len + value.len + 1);
     if (name.len) memcpy(copy, name.at, name.len);
     if (value.len) memcpy(copy + name.len, value.at, value.len);
@@ -88,6 +92,7 @@ void ingress_http2_stream_add_field(struct ingress_http2_stream *stream, struct 
         stream->trailers[stream->trailer_count++] = (struct http1_header){name, str_trim(value)};
     else if (!take_pseudo(stream, name, value))
         stream->headers[stream->header_count++] = (struct http1_header){name, str_trim(value)};
+    return true;
 }
 
 static struct str find_header(const struct ingress_http2_stream *stream, struct str name)
@@ -326,7 +331,7 @@ static struct str number_text(uint64_t number, char digits[20])
 // frame. gRPC's answer without a message must be (status in the head, END_STREAM on it), so such a head waits.
 static void on_head(void *front, const struct ingress_answer_head *head)
 {
-    enum { OWN_FIELDS = 3 };
+    enum { OWN_FIELDS = 4 };
     struct ingress_http2_stream *stream = front;
     char digits[20];
     stream->head = arena_array(stream->arena, head->header_count + OWN_FIELDS, sizeof *stream->head);
@@ -335,6 +340,8 @@ static void on_head(void *front, const struct ingress_answer_head *head)
         add_field(stream, head->headers[i].name, head->headers[i].value);
         if (str_eq(head->headers[i].name, STR("grpc-status"))) stream->head_waits = true;
     }
+    struct str hsts = str_c(stream->http2->connection->ingress->hsts);
+    if (hsts.len) add_field(stream, STR("strict-transport-security"), hsts);
     add_field(stream, STR("x-request-id"), head->request_id);
     if (head->length != UINT64_MAX && head->status != 204)
         add_field(stream, STR("content-length"), number_text(head->length, digits));

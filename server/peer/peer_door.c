@@ -252,7 +252,7 @@ static void connection_unlist(struct connection *connection)
 
 static void on_lost(void *arg, const char *reason)
 {
-    log_info("peer", "connection_closed", log_c("reason", reason));
+    log_limited(LOG_INFO, "peer", "connection_closed", STR_EMPTY, STR_EMPTY, log_c("reason", reason));
     connection_unlist(arg);
 }
 

@@ -19,7 +19,7 @@ struct event_handler {
     size_t bytes;
     uv_timer_t *timer;
     bool stopped, pumping, pump_again;
-    struct metric *batches, *applied, *unchanged, *refused, *failed, *queued_bytes, *commit_seconds;
+    struct metric *batches, *applied, *unchanged, *refused, *over_quota, *failed, *queued_bytes, *commit_seconds;
     struct metric *limited[SHARE_RUNTIME + 1]; // by enum share_scope
 };
 
@@ -33,6 +33,7 @@ static void make_metrics(struct event_handler *handler)
     handler->applied = metric_with(reports, "applied");
     handler->unchanged = metric_with(reports, "unchanged");
     handler->refused = metric_with(reports, "refused");
+    handler->over_quota = metric_with(reports, "over_quota");
     handler->failed = metric_with(reports, "failed");
     handler->batches =
         metric_with(metrics_counter("culvert_report_transactions_total", "Transactions that applied reports.", NULL));
@@ -178,6 +179,7 @@ static void count_outcome(struct event_handler *handler, const struct report_out
     case REPORT_UNCHANGED:
     case REPORT_RESYNC: metric_add(handler->unchanged, 1); break;
     case REPORT_REFUSED: metric_add(handler->refused, 1); break;
+    case REPORT_OVER_QUOTA: metric_add(handler->over_quota, 1); break;
     }
 }
 

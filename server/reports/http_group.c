@@ -25,6 +25,8 @@ static void on_http_done(void *arg, const struct error *err, const struct report
     (void)report;
     struct http_group *group = arg;
     if (err && group->err.code == ERROR_NONE) group->err = *err;
+    if (!err && outcome->result == REPORT_OVER_QUOTA && group->err.code == ERROR_NONE)
+        error_set(&group->err, ERROR_LIMITED, "%s", outcome->detail);
     if (!err && outcome->result == REPORT_REFUSED && group->refused++ == 0)
         snprintf(group->detail, sizeof group->detail, "%s", outcome->detail ? outcome->detail : "");
     group_end(group);

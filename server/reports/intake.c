@@ -12,13 +12,16 @@
 #include "server/reports/snapshot_ends.h"
 #include "server/reports/source.h"
 #include "server/reports/tunnel_report.h"
+#include "server/reports/unpack_budget.h"
 #include "server/traffic.h"
+#include "storage/manifest_blob.h"
 
 enum {
     PARK_MS = 5000,
     NOISE_OBJECTS_MAX = 8192,
     NOISE_FLUSH_MS = 5000,
     RESUMES_MAX = 256,
+    BAD_FRAMES_MAX = 100, // compressed manifests of a session that are refused; one a second is forgiven
 };
 
 struct intake {
@@ -30,6 +33,8 @@ struct intake {
     struct event_handler *handler;
     struct bus *bus;
     ZSTD_DCtx *unpacker;
+    struct unpack_budget *budget;
+    struct metric_family *frames_refused;
     struct noise *noise; // NULL: nobody listens
     struct metric *lag;
     struct resyncs *resyncs;
@@ -71,8 +76,9 @@ static void on_committed(void *ctx, const struct report *reports, const struct r
 static void reject(struct intake *intake, struct tunnel_session_ref ref, const struct report *report,
                    const char *reason)
 {
-    log_warn("intake", "report_rejected", log_str("account", report->account_id), log_str("runtime", report->runtime),
-             log_uint("sequence", report->sequence), log_c("error", reason));
+    log_limited(LOG_WARN, "intake", "report_rejected", report->account_id, report->runtime,
+                log_str("account", report->account_id), log_str("runtime", report->runtime),
+                log_uint("sequence", report->sequence), log_c("error", reason));
     tunnel_reports_ack(
         intake->node, ref,
         &(struct wire_ack){.type = WIRE_ACK_REJECT, .sequence = report->sequence, .reason = str_c(reason)});
@@ -89,7 +95,8 @@ static void on_tunnel_done(void *arg, const struct error *err, const struct repo
     if (outcome->result == REPORT_RESYNC) source->resync = true;
     if (is_awaited) snapshot_ends_await(intake->ends, source);
     hook_add(&intake->untold, &source->untold);
-    if (outcome->result == REPORT_REFUSED) reject(intake, source->ref, report, outcome->detail ? outcome->detail : "");
+    if (outcome->result == REPORT_REFUSED || outcome->result == REPORT_OVER_QUOTA)
+        reject(intake, source->ref, report, outcome->detail ? outcome->detail : "");
 }
 
 static void submit(struct intake *intake, struct source *source, const struct report *report)
@@ -119,7 +126,8 @@ static void tell(struct intake *intake, struct source *source)
 
 static bool has_room(const struct intake *intake, const struct source *source)
 {
-    return bus_has_room(intake->bus, str_c(source->account_id), str_c(source->runtime));
+    return bus_has_room(intake->bus, str_c(source->account_id), str_c(source->runtime)) &&
+           unpack_budget_has_room(intake->budget, str_c(source->account_id), clock_mono_ms());
 }
 
 // False: there is no room for it.
@@ -138,6 +146,7 @@ static bool resume(struct intake *intake, struct source *source)
 static void resume_paused(struct intake *intake)
 {
     bool all_went = true;
+    if (intake->paused.next != &intake->paused) unpack_budget_wait(intake->budget);
     for (unsigned looks = 0; intake->node && intake->paused.next != &intake->paused; looks++) {
         if (looks >= RESUMES_MAX && !(all_went && bus_is_idle(intake->bus))) return;
         struct source *source = intake->paused.next->source;
@@ -161,6 +170,12 @@ static void on_progress(void *ctx)
         if (source) (void)resume(intake, source);
     }
     resume_paused(intake);
+}
+
+// Accounts that were paused for their budget go on as it fills again.
+static void on_refill(void *ctx)
+{
+    resume_paused(ctx);
 }
 
 static void submit_end(void *ctx, struct source *source, const struct report *end)
@@ -200,12 +215,13 @@ static void on_gone(void *ctx, const struct report *tombstone)
         log_warn("intake", "tombstone_not_taken", log_str("runtime", tombstone->runtime), log_err(&err));
 }
 
-static struct bus *create_bus(struct intake *intake, struct rabbitmq *rabbitmq)
+static struct bus *create_bus(struct intake *intake, struct rabbitmq *rabbitmq, struct manifest_known *known)
 {
     if (!rabbitmq) return bus_local_create(intake->handler);
-    return bus_rabbitmq_create(intake->loop, intake->handler,
-                               &(struct bus_rabbitmq_options){
-                                   .rabbitmq = rabbitmq, .pg = intake->pg, .on_progress = on_progress, .ctx = intake});
+    return bus_rabbitmq_create(
+        intake->loop, intake->handler,
+        &(struct bus_rabbitmq_options){
+            .rabbitmq = rabbitmq, .pg = intake->pg, .known = known, .on_progress = on_progress, .ctx = intake});
 }
 
 struct intake *intake_create(struct loop *loop, const struct intake_options *options)
@@ -218,6 +234,10 @@ struct intake *intake_create(struct loop *loop, const struct intake_options *opt
     intake->lag = metric_with(metrics_histogram("culvert_reports_lag_seconds",
                                                 "From the change as the agent saw it to its COMMIT here.", NULL));
     intake->unpacker = ZSTD_createDCtx();
+    intake->budget = unpack_budget_create(loop, options->unpacked_per_second, on_refill, intake);
+    intake->frames_refused =
+        metrics_counter("culvert_reports_frames_refused_total",
+                        "Compressed manifests that tunnels sent and that were refused.", "reason", NULL);
     hook_init(&intake->untold, NULL);
     hook_init(&intake->paused, NULL);
     intake->sources = source_table_create();
@@ -247,7 +267,7 @@ struct intake *intake_create(struct loop *loop, const struct intake_options *opt
                                                                    .objects_max = NOISE_OBJECTS_MAX,
                                                                    .flush_ms = NOISE_FLUSH_MS,
                                                                    .put = noise_store_put});
-    intake->bus = create_bus(intake, options->rabbitmq);
+    intake->bus = create_bus(intake, options->rabbitmq, options->known);
     if (bus_is_remote(intake->bus))
         intake->ends = snapshot_ends_create(loop, &(struct snapshot_ends_options){.pg = options->pg,
                                                                                   .sources = intake->sources,
@@ -281,6 +301,7 @@ void intake_destroy(struct intake *intake)
     event_handler_destroy(intake->handler);
     bus_destroy(intake->bus);
     ZSTD_freeDCtx(intake->unpacker);
+    unpack_budget_destroy(intake->budget);
     noise_destroy(intake->noise);
     source_table_destroy(intake->sources);
     snapshot_ends_destroy(intake->ends);
@@ -300,6 +321,25 @@ bool intake_is_idle(const struct intake *intake)
 
 // ---- tunnel --------------------------------------------------------------------------------------------------------
 
+// What was unpacked, or stated by a frame that could not be.
+static void charge(struct intake *intake, const struct report *report, const struct wire_report *record)
+{
+    uint64_t bytes = record->manifest_bytes < MANIFEST_BYTES_MAX ? record->manifest_bytes : MANIFEST_BYTES_MAX;
+    unpack_budget_take(intake->budget, report->account_id, bytes, clock_mono_ms());
+}
+
+// Counts a compressed manifest that was refused. True: the session has sent too many.
+static bool is_abused(struct intake *intake, struct source *source, enum error_code code)
+{
+    uint64_t now_ms = clock_mono_ms(), forgiven = (now_ms - source->bad_at_ms) / 1000;
+    metric_add(metric_with(intake->frames_refused, code == ERROR_TOO_LARGE ? "too-large" : "invalid"), 1);
+    if (forgiven > 0) {
+        source->bad -= forgiven < source->bad ? forgiven : source->bad;
+        source->bad_at_ms = now_ms;
+    }
+    return ++source->bad > BAD_FRAMES_MAX && intake->node;
+}
+
 bool intake_take_tunnel(struct intake *intake, const struct tunnel_session_info *session,
                         const struct wire_report *record)
 {
@@ -311,7 +351,16 @@ bool intake_take_tunnel(struct intake *intake, const struct tunnel_session_info 
     if (intake->ends && !snapshot_ends_take(intake->ends, source, &report)) return false;
     struct error err;
     char *owned;
-    if (tunnel_report_unpack(intake->unpacker, record, &report, &owned, &err) != ERROR_NONE) {
+    bool is_packed = record->encoding == WIRE_REPORT_ZSTD && record->manifest.len > 0;
+    enum error_code code = tunnel_report_unpack(intake->unpacker, record, &report, &owned, &err);
+    if (is_packed && code != ERROR_TOO_LARGE) charge(intake, &report, record); // else nothing was unpacked
+    if (code != ERROR_NONE && is_packed && is_abused(intake, source, code)) {
+        log_limited(LOG_WARN, "intake", "session_abused", report.account_id, report.runtime,
+                    log_str("account", report.account_id), log_str("runtime", report.runtime), log_err(&err));
+        tunnel_reports_abuse(intake->node, session->ref, "too many compressed manifests that cannot be unpacked");
+        return true;
+    }
+    if (code != ERROR_NONE) {
         if (report.type != REPORT_KEPT_OUT) {
             reject(intake, session->ref, &report, err.text);
             return true;
@@ -320,10 +369,11 @@ bool intake_take_tunnel(struct intake *intake, const struct tunnel_session_info 
     }
     submit(intake, source, &report);
     mem_free(owned);
-    if (bus_has_room(intake->bus, report.account_id, report.runtime)) return true;
     // Looked up again: what was submitted may have been answered at once.
     source = source_table_find(intake->sources, session->ref);
+    if (source ? has_room(intake, source) : bus_has_room(intake->bus, report.account_id, report.runtime)) return true;
     if (source) hook_add(&intake->paused, &source->paused);
+    unpack_budget_wait(intake->budget);
     return false;
 }
 

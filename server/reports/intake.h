@@ -24,6 +24,7 @@ struct intake_options {
     uint64_t batch_count, batch_bytes, batch_delay_ms, queue_bytes_max;
     uint64_t account_share, runtime_share;   // of the queue, in percent; 0: no limit
     uint64_t transactions_max;               // in flight; 0: no limit
+    uint64_t unpacked_per_second;            // bytes of compressed manifests an account; 0: no bound
     uint64_t noise_burst, noise_interval_ms; // 0: nobody listens for noise
 };
 

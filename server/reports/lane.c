@@ -249,9 +249,9 @@ static void refuse(struct lane *lane, struct event_item *item, const struct erro
     lane->defects = 0;
     if (lane->suspect == item) lane->suspect = NULL;
     struct report_outcome refused = {.result = REPORT_REFUSED, .detail = err->text};
-    log_warn("event_handler", "report_refused", log_str("account", item->report.account_id),
-             log_str("runtime", item->report.runtime), log_str("kind", item->report.kind),
-             log_str("name", item->report.name), log_err(err));
+    log_limited(LOG_WARN, "event_handler", "report_refused", item->report.account_id, item->report.runtime,
+                log_str("account", item->report.account_id), log_str("runtime", item->report.runtime),
+                log_str("kind", item->report.kind), log_str("name", item->report.name), log_err(err));
     end(lane, item, NULL, &refused);
 }
 

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metrics.h"
-#include "server/reports/resync.h"
+#include "server/reports/digest_exchange.h"
 
 enum {
     READERS_MAX = 2,    // trees being read: a scan of 50,000 rows takes a connection for some 50 ms
@@ -23,7 +23,7 @@ struct exchange {
     struct tunnel_session_ref ref;
     struct tunnel_identity identity;
     uint64_t epoch, sequence; // of the last record
-    struct resync *resync;
+    struct digest_exchange *resync;
     char *unread; // kinds that the agent may not read
     bool is_reading, is_held, differs;
     bool is_confirmed; // so it is noted, and the agent may hear of it
@@ -96,7 +96,7 @@ static void drop(struct resyncs *resyncs, struct exchange **link)
     *link = exchange->next;
     if (exchange->is_reading) resyncs->reading--;
     if (exchange->is_held) resyncs->held--;
-    resync_destroy(exchange->resync);
+    digest_exchange_destroy(exchange->resync);
     mem_free(exchange->unread);
     mem_free(exchange);
 }
@@ -143,7 +143,7 @@ static void confirm(struct resyncs *resyncs, struct exchange *exchange, enum dig
 // Of what is over only that remains.
 static void let_rest(struct resyncs *resyncs, struct exchange *exchange)
 {
-    resync_destroy(exchange->resync);
+    digest_exchange_destroy(exchange->resync);
     exchange->resync = NULL;
     if (exchange->is_held) resyncs->held--;
     exchange->is_held = false;
@@ -250,7 +250,7 @@ static void on_tree(void *arg, const struct error *err, const struct digest_stor
         return;
     }
     struct digest digest;
-    resync_take_tree(exchange->resync, tree, &digest);
+    digest_exchange_take_tree(exchange->resync, tree, &digest);
     answer(resyncs, exchange, &digest);
     pump(resyncs);
 }
@@ -311,7 +311,7 @@ static void tell_gone(struct resyncs *resyncs, const struct exchange *exchange, 
 
 // False: the session ended meanwhile.
 static bool say_wanted(struct resyncs *resyncs, uint64_t id, const struct question *question,
-                       const struct resync_difference *difference)
+                       const struct digest_exchange_difference *difference)
 {
     for (size_t i = 0; i < difference->wanted_count; i += DIGEST_WANTED_MAX) {
         size_t left = difference->wanted_count - i;
@@ -327,8 +327,8 @@ static void settle(struct resyncs *resyncs, struct exchange *exchange, struct qu
                    struct digest_store_row *rows, size_t count)
 {
     uint64_t id = exchange->id;
-    struct resync_difference difference;
-    resync_compare(question->entries, question->entry_count, rows, count, &difference);
+    struct digest_exchange_difference difference;
+    digest_exchange_compare(question->entries, question->entry_count, rows, count, &difference);
     if (difference.wanted_count || difference.gone_count) exchange->differs = true;
     if (difference.wanted_count) exchange->has_wanted = true;
     if (difference.is_unsure) {
@@ -341,7 +341,7 @@ static void settle(struct resyncs *resyncs, struct exchange *exchange, struct qu
             tell_gone(resyncs, exchange, question->sequence, difference.gone[i]);
         struct digest next;
         if (say_wanted(resyncs, id, question, &difference) && exchange->comparing == 0 &&
-            resync_next(exchange->resync, &next))
+            digest_exchange_next(exchange->resync, &next))
             answer(resyncs, exchange, &next);
     }
     mem_free(difference.wanted);
@@ -413,7 +413,7 @@ static void begin(struct resyncs *resyncs, const struct tunnel_session_info *ses
                           .identity = session->identity,
                           .epoch = session->epoch,
                           .sequence = record->sequence,
-                          .resync = resync_create(root),
+                          .resync = digest_exchange_create(root),
                           .unread = record->unread.len ? mem_strndup(record->unread.at, record->unread.len) : NULL,
                           .is_again = is_again,
                           .rounds = 1,
@@ -430,19 +430,20 @@ static void go_on(struct resyncs *resyncs, struct exchange *exchange, const stru
     struct digest next;
     switch (digest->kind) {
     case DIGEST_BRANCHES_TOLD:
-        if (exchange->is_reading || resync_take_branches(exchange->resync, digest, &next, err)) break;
+        if (exchange->is_reading || digest_exchange_take_branches(exchange->resync, digest, &next, err)) break;
         answer(resyncs, exchange, &next);
         return;
     case DIGEST_LEAVES_TOLD:
         if (exchange->comparing >= COMPARING_MAX || exchange->comparing_entries >= COMPARING_ENTRIES_MAX ||
-            resync_take_leaves(exchange->resync, digest, err))
+            digest_exchange_take_leaves(exchange->resync, digest, err))
             break;
         compare_leaves(resyncs, exchange, digest);
         return;
     default: break;
     }
-    log_warn("resync", "out_of_turn", log_c("runtime", exchange->identity.runtime), log_uint("kind", digest->kind),
-             log_err(err));
+    log_limited(LOG_WARN, "resync", "out_of_turn", str_c(exchange->identity.account_id),
+                str_c(exchange->identity.runtime), log_c("account", exchange->identity.account_id),
+                log_c("runtime", exchange->identity.runtime), log_uint("kind", digest->kind), log_err(err));
     answer_word(resyncs, exchange, DIGEST_LATER);
 }
 
@@ -452,7 +453,9 @@ void resyncs_take(struct resyncs *resyncs, const struct tunnel_session_info *ses
     struct error err = {0};
     metric_add(resyncs->bytes_in, record->digest.len);
     if (digest_decode((const uint8_t *)record->digest.at, record->digest.len, &digest, &err) != ERROR_NONE) {
-        log_warn("resync", "unreadable", log_c("runtime", session->identity.runtime), log_err(&err));
+        log_limited(LOG_WARN, "resync", "digest_malformed", str_c(session->identity.account_id),
+                    str_c(session->identity.runtime), log_c("account", session->identity.account_id),
+                    log_c("runtime", session->identity.runtime), log_err(&err));
         say(resyncs, session->ref, record->sequence, &(struct digest){.kind = DIGEST_SNAPSHOT});
         return;
     }

@@ -54,6 +54,7 @@ struct source {
     uint64_t acknowledge;          // so far everything is durable
     uint64_t told;
     bool resync;
+    uint64_t bad, bad_at_ms; // compressed manifests that were refused, see intake.c
     struct source_end end;
     struct hook untold, paused, awaited;
 };

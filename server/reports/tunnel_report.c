@@ -1,6 +1,7 @@
 #include "server/reports/tunnel_report.h"
 
 #include "base/mem.h"
+#include "server/reports/zstd_frame.h"
 #include "storage/manifest_blob.h"
 #include "tunnel/wire/digest_tree.h"
 
@@ -32,6 +33,11 @@ bool tunnel_report_read(const struct tunnel_session_info *session, const struct 
         .application_name = record->application_name,
         .sync_status = record->sync_status,
         .health_status = record->health_status,
+        .health_message = record->health_message,
+        .health_source = record->health_source,
+        .presence = record->presence,
+        .api_resource = record->resource,
+        .marks = record->marks,
         .observed_at_ms = record->observed_at_ms,
         .count = record->count,
         .unread = record->unread,
@@ -51,19 +57,20 @@ static enum error_code unpack(ZSTD_DCtx *unpacker, const struct wire_report *rec
         *out = record->manifest;
         return ERROR_NONE;
     }
-    unsigned long long size = ZSTD_getFrameContentSize(record->manifest.at, record->manifest.len);
-    if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN || size != record->manifest_bytes)
-        return error_set(err, ERROR_INVALID, "a compressed manifest that does not say its size");
-    if (size > MANIFEST_BYTES_MAX)
-        return error_set(err, ERROR_TOO_LARGE, "a manifest of %llu bytes, the limit is %d", size, MANIFEST_BYTES_MAX);
-    char *plain = mem_alloc((size_t)size + 1);
-    size_t n = ZSTD_decompressDCtx(unpacker, plain, (size_t)size, record->manifest.at, record->manifest.len);
-    if (ZSTD_isError(n) || n != size) {
+    size_t size;
+    enum error_code code = zstd_frame_size(record->manifest, MANIFEST_BYTES_MAX, WIRE_REPORT_RATIO_MAX, &size, err);
+    if (code != ERROR_NONE) return code;
+    if (size != record->manifest_bytes)
+        return error_set(err, ERROR_INVALID, "zstd: the frame states %zu bytes, the record %llu", size,
+                         (unsigned long long)record->manifest_bytes);
+    char *plain = mem_alloc(size + 1);
+    code = zstd_frame_unpack(unpacker, record->manifest, plain, size, err);
+    if (code != ERROR_NONE) {
         mem_free(plain);
-        return error_set(err, ERROR_INVALID, "a manifest that cannot be decompressed");
+        return code;
     }
     *out_owned = plain;
-    *out = str_of(plain, n);
+    *out = str_of(plain, size);
     return ERROR_NONE;
 }
 
@@ -82,6 +89,11 @@ static void make_entry(const struct wire_report *record, const uint8_t sha256[ID
                                               .application_name = record->application_name,
                                               .sync_status = record->sync_status,
                                               .health_status = record->health_status,
+                                              .health_message = record->health_message,
+                                              .health_source = record->health_source,
+                                              .presence = record->presence,
+                                              .resource = record->resource,
+                                              .marks = record->marks,
                                               .manifest_sha256 = sha256},
                       out);
 }

@@ -9,16 +9,19 @@
 #include "base/metrics.h"
 #include "base/parse.h"
 #include "server/sessions/registry_line.h"
+#include "storage/redis/redis_guard.h"
 #include "storage/session_store.h"
 
-#define CHANNEL "culvert:tunnels"
+#define CHANNEL "culvert:2:tunnels"
 
 enum {
     PLACE_MS = 10000, // however sure we are, PostgreSQL is asked again after this
     NONE_MS = 250,
     ASK_MS = 3000,       // no caller waits for longer
     LINE_LIFE_S = 86400, // of a key in Redis
-    LOOKUPS_MAX = 1024,  // at once
+    // Of a message: its way through Redis, and how far the clocks of replicas may be apart.
+    MESSAGE_LIFE_MS = 60 * 1000,
+    LOOKUPS_MAX = 1024, // at once
 };
 
 // One question under way; whoever asks the same meanwhile waits for the same answer.
@@ -42,6 +45,7 @@ struct registry {
     struct lookup *lookups;
     unsigned lookup_count;
     bool stopped;
+    struct redis_guard line_guard, message_guard;
     struct metric *remembered, *redis_said, *postgres_said, *nobody, *failed;
 };
 
@@ -111,7 +115,11 @@ static void on_redis(void *arg, const struct error *err, struct str reply)
         return;
     }
     struct registry *registry = lookup->registry;
-    if (err || !registry_line_parse_place(reply, &answer.place) ||
+    char key[REGISTRY_LINE_BYTES];
+    struct str place = registry_line_key(str_c(lookup->account_id), str_c(lookup->runtime), key), line = STR_EMPTY;
+    if (!err && reply.len && !registry_line_verify(&registry->options.key, place, reply, clock_wall_ms(), &line))
+        redis_guard_refuse(&registry->line_guard, place);
+    if (err || !registry_line_parse_place(line, &answer.place) ||
         !registry_table_held(registry->table, str_c(lookup->account_id), str_c(lookup->runtime), &answer.place,
                              clock_mono_ms())) {
         ask_postgres(lookup);
@@ -196,7 +204,7 @@ void registry_doubt(struct registry *registry, struct str account_id, struct str
 
 // ---- what replicas tell each other ---------------------------------------------------------------------------------
 
-// News in Redis may be anybody's: before a session of ours ends for it, PostgreSQL is asked.
+// News may be old: before a session of ours ends for it, PostgreSQL is asked.
 struct news {
     struct registry *registry;
     char account_id[64], runtime[128];
@@ -222,14 +230,19 @@ static void check_news(struct registry *registry, const struct registry_line *li
 
 static void on_message(void *arg, struct str channel, struct str message)
 {
-    (void)channel;
     struct registry *registry = arg;
     struct registry_line line;
-    if (registry->stopped || !registry_line_parse(message, &line)) return;
+    struct str text;
+    if (registry->stopped) return;
+    if (!registry_line_verify(&registry->options.key, STR(CHANNEL), message, clock_wall_ms(), &text)) {
+        redis_guard_refuse(&registry->message_guard, channel);
+        return;
+    }
+    if (!registry_line_parse(text, &line)) return;
     uint64_t now_ms = clock_mono_ms();
     if (line.kind == REGISTRY_LINE_OVER) {
         (void)registry_table_over(registry->table, line.account_id, line.runtime, line.place.epoch, now_ms);
-        // PostgreSQL decides whether one of ours takes its place: news may be anybody's.
+        // PostgreSQL decides whether one of ours takes its place: news may be old.
         if (registry->options.supersedes)
             tunnel_broker_wake_spares(registry->options.broker, line.account_id, line.runtime);
         return;
@@ -247,36 +260,42 @@ static void on_gap(void *arg)
     registry_table_doubt_all(registry->table);
 }
 
-static void publish(struct redis *redis, struct str message)
+static void publish(struct registry *registry, struct str line)
 {
-    const struct str words[] = {STR("PUBLISH"), STR(CHANNEL), message};
-    redis_command(redis, 3, words, NULL, NULL);
+    char text[REGISTRY_SIGNED_BYTES];
+    const struct str words[] = {
+        STR("PUBLISH"), STR(CHANNEL),
+        registry_line_sign(&registry->options.key, STR(CHANNEL), line, clock_wall_ms() + MESSAGE_LIFE_MS, text)};
+    redis_command(registry->options.redis, 3, words, NULL, NULL);
 }
 
 void registry_tell_open(struct registry *registry, const struct tunnel_session_info *session)
 {
     struct redis *redis = registry->options.redis;
     if (!redis || !redis_is_ready(redis)) return;
-    char key[REGISTRY_LINE_BYTES], value[REGISTRY_LINE_BYTES], life[16];
+    char key[REGISTRY_LINE_BYTES], value[REGISTRY_LINE_BYTES], text[REGISTRY_SIGNED_BYTES], life[16];
     struct str account_id = str_c(session->identity.account_id), runtime = str_c(session->identity.runtime);
     struct registry_place place = {.epoch = session->epoch};
     snprintf(place.replica, sizeof place.replica, "%s", registry->options.replica);
     snprintf(place.address, sizeof place.address, "%s", registry->options.address);
     int life_len = snprintf(life, sizeof life, "%d", LINE_LIFE_S);
-    const struct str words[] = {STR("SET"), registry_line_key(account_id, runtime, key),
-                                registry_line_place(&place, value), STR("EX"), str_of(life, (size_t)life_len)};
+    struct str at = registry_line_key(account_id, runtime, key);
+    struct str line = registry_line_sign(&registry->options.key, at, registry_line_place(&place, value),
+                                         clock_wall_ms() + LINE_LIFE_S * INT64_C(1000), text);
+    const struct str words[] = {STR("SET"), at, line, STR("EX"), str_of(life, (size_t)life_len)};
     redis_command(redis, 5, words, NULL, NULL);
     char message[REGISTRY_LINE_BYTES];
-    publish(redis, registry_line_open(account_id, runtime, &place, message));
+    publish(registry, registry_line_open(account_id, runtime, &place, message));
 }
 
 void registry_tell_over(struct registry *registry, const struct tunnel_session_info *session)
 {
     struct redis *redis = registry->options.redis;
     if (!redis || !redis_is_ready(redis)) return;
-    // Only if it is still ours: a newer session may have written its own line already.
+    // Only if it is still ours: a newer session may have written its own line already. What follows is the signature.
     static const char script[] =
-        "if redis.call('GET',KEYS[1])==ARGV[1] then return redis.call('DEL',KEYS[1]) end return 0";
+        "local line=redis.call('GET',KEYS[1]) if line and string.sub(line,1,#ARGV[1]+1)==ARGV[1]..' ' "
+        "then return redis.call('DEL',KEYS[1]) end return 0";
     char key[REGISTRY_LINE_BYTES], value[REGISTRY_LINE_BYTES], message[REGISTRY_LINE_BYTES];
     struct str account_id = str_c(session->identity.account_id), runtime = str_c(session->identity.runtime);
     struct registry_place place = {.epoch = session->epoch};
@@ -285,7 +304,7 @@ void registry_tell_over(struct registry *registry, const struct tunnel_session_i
     const struct str words[] = {STR("EVAL"), STR(script), STR("1"), registry_line_key(account_id, runtime, key),
                                 registry_line_place(&place, value)};
     redis_command(redis, 5, words, NULL, NULL);
-    publish(redis, registry_line_over(account_id, runtime, session->epoch, message));
+    publish(registry, registry_line_over(account_id, runtime, session->epoch, message));
 }
 
 // ---- life ----------------------------------------------------------------------------------------------------------
@@ -296,6 +315,8 @@ struct registry *registry_create(const struct registry_options *options)
     registry->options = *options;
     registry->table = registry_table_create(&(struct registry_table_options){
         .entries_max = options->entries_max, .place_ms = PLACE_MS, .none_ms = NONE_MS});
+    redis_guard_init(&registry->line_guard, "directory");
+    redis_guard_init(&registry->message_guard, "message");
     struct metric_family *lookups = metrics_counter("culvert_registry_lookup_total",
                                                     "Where a call's replica was found: by source.", "result", NULL);
     registry->remembered = metric_with(lookups, "remembered");
@@ -324,5 +345,6 @@ void registry_destroy(struct registry *registry)
 {
     if (!registry) return;
     registry_table_destroy(registry->table);
+    purpose_key_finish(&registry->options.key);
     mem_free(registry);
 }

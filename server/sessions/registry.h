@@ -3,14 +3,17 @@
 // for more than speed: the owner checks account, runtime and epoch of every call, and says 421 when we were wrong.
 //
 // What replicas tell each other in Redis, one line a key or message, words parted by a space:
-//   key `culvert:tunnel:<account>:<runtime>`   "<epoch> <replica> <address>"    address "-": it has no peer door
-//   channel `culvert:tunnels`                  "open <account> <runtime> <epoch> <replica> <address>"
+//   key `culvert:2:tunnel:<account>:<runtime>` "<epoch> <replica> <address>"    address "-": it has no peer door
+//   channel `culvert:2:tunnels`                "open <account> <runtime> <epoch> <replica> <address>"
 //                                              "over <account> <runtime> <epoch>"
+// Each is signed for its key or channel and until when it counts (registry_line_sign); a line that is not is dropped
+// and counted (storage/redis/redis_guard.h). One that is played back in its place changes nothing: epochs only grow.
 // Everything on its loop.
 #ifndef CULVERT_SERVER_REGISTRY_H
 #define CULVERT_SERVER_REGISTRY_H
 
 #include "base/error.h"
+#include "base/purpose_key.h"
 #include "server/sessions/registry_table.h"
 #include "storage/pg/pg.h"
 #include "storage/redis/redis.h"
@@ -22,6 +25,7 @@ struct registry_query;
 struct registry_options {
     struct pg *pg;
     struct redis *redis;          // may be NULL
+    struct purpose_key key;       // signs the lines in Redis; copied
     struct tunnel_broker *broker; // whose older sessions end when a newer one is elsewhere
     const char *replica;
     const char *address; // of our peer door, empty: none

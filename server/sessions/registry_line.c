@@ -62,8 +62,8 @@ static struct str made(const char *out, int len)
 
 struct str registry_line_key(struct str account_id, struct str runtime, char *out)
 {
-    return made(out,
-                snprintf(out, REGISTRY_LINE_BYTES, "culvert:tunnel:%.*s:%.*s", STR_ARG(account_id), STR_ARG(runtime)));
+    return made(
+        out, snprintf(out, REGISTRY_LINE_BYTES, "culvert:2:tunnel:%.*s:%.*s", STR_ARG(account_id), STR_ARG(runtime)));
 }
 
 struct str registry_line_place(const struct registry_place *place, char *out)
@@ -83,4 +83,46 @@ struct str registry_line_over(struct str account_id, struct str runtime, uint64_
 {
     return made(out, snprintf(out, REGISTRY_LINE_BYTES, "over %.*s %.*s %" PRIu64, STR_ARG(account_id),
                               STR_ARG(runtime), epoch));
+}
+
+// ---- signatures ----------------------------------------------------------------------------------------------------
+
+struct str registry_line_sign(const struct purpose_key *key, struct str place, struct str line, int64_t expires_at_ms,
+                              char *out)
+{
+    char expires[24], hex[2 * PURPOSE_KEY_MAC_BYTES + 1];
+    uint8_t mac[PURPOSE_KEY_MAC_BYTES];
+    int len = snprintf(expires, sizeof expires, "%" PRId64, expires_at_ms);
+    const struct str parts[] = {place, str_of(expires, (size_t)len), line};
+    purpose_key_sign(key, parts, 3, mac);
+    format_hex(mac, sizeof mac, hex);
+    len = snprintf(out, REGISTRY_SIGNED_BYTES, "%.*s %s %s", STR_ARG(line), expires, hex);
+    return str_of(out, (size_t)len < REGISTRY_SIGNED_BYTES ? (size_t)len : REGISTRY_SIGNED_BYTES - 1);
+}
+
+// The last word of *text, which loses it and the space before it.
+static bool cut_last(struct str *text, struct str *out)
+{
+    for (size_t i = text->len; i > 0; i--) {
+        if (text->at[i - 1] != ' ') continue;
+        *out = str_from(*text, i);
+        *text = str_first(*text, i - 1);
+        return true;
+    }
+    return false;
+}
+
+bool registry_line_verify(const struct purpose_key *key, struct str place, struct str text, int64_t now_ms,
+                          struct str *out_line)
+{
+    struct str hex, expires, line = text;
+    uint8_t mac[PURPOSE_KEY_MAC_BYTES];
+    int64_t expires_at_ms;
+    if (text.len >= REGISTRY_SIGNED_BYTES || !cut_last(&line, &hex) || !cut_last(&line, &expires)) return false;
+    if (hex.len != 2 * sizeof mac || parse_hex(hex, mac, sizeof mac, NULL) != ERROR_NONE) return false;
+    const struct str parts[] = {place, expires, line};
+    if (!purpose_key_verify(key, parts, 3, str_of((const char *)mac, sizeof mac))) return false;
+    if (parse_i64(expires, 0, INT64_MAX, &expires_at_ms, NULL) != ERROR_NONE || now_ms > expires_at_ms) return false;
+    *out_line = line;
+    return true;
 }

@@ -3,9 +3,10 @@
 #ifndef CULVERT_SERVER_REGISTRY_LINE_H
 #define CULVERT_SERVER_REGISTRY_LINE_H
 
+#include "base/purpose_key.h"
 #include "server/sessions/registry_table.h"
 
-enum { REGISTRY_LINE_BYTES = 896 };
+enum { REGISTRY_LINE_BYTES = 896, REGISTRY_SIGNED_BYTES = REGISTRY_LINE_BYTES + 96 };
 
 enum registry_line_kind { REGISTRY_LINE_OPEN, REGISTRY_LINE_OVER };
 
@@ -22,5 +23,13 @@ struct str registry_line_key(struct str account_id, struct str runtime, char *ou
 struct str registry_line_place(const struct registry_place *place, char *out);
 struct str registry_line_open(struct str account_id, struct str runtime, const struct registry_place *place, char *out);
 struct str registry_line_over(struct str account_id, struct str runtime, uint64_t epoch, char *out);
+
+// Signatures: "<line> <expires, ms, wall> <64 hex digits>", HMAC-SHA256 over place, expiry and line. place: the key or
+// channel, so that a line counts where it was written alone. out has REGISTRY_SIGNED_BYTES.
+struct str registry_line_sign(const struct purpose_key *key, struct str place, struct str line, int64_t expires_at_ms,
+                              char *out);
+// False: no replica of this deployment wrote it there, or it is over. *out_line is a view.
+bool registry_line_verify(const struct purpose_key *key, struct str place, struct str text, int64_t now_ms,
+                          struct str *out_line);
 
 #endif

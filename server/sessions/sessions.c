@@ -198,8 +198,9 @@ static void on_opened(void *ctx, struct tunnel_node *node, const struct tunnel_s
         return;
     }
     const char *reason = err ? "no epoch: the database is away" : "the runtime was deleted";
-    log_warn("sessions", "session_refused", log_c("account", session->identity.account_id),
-             log_c("runtime", session->identity.runtime), log_c("reason", reason), log_err(err));
+    log_limited(LOG_WARN, "sessions", "session_refused", str_c(session->identity.account_id),
+                str_c(session->identity.runtime), log_c("account", session->identity.account_id),
+                log_c("runtime", session->identity.runtime), log_c("reason", reason), log_err(err));
     tunnel_session_refused(node, session->ref, reason);
 }
 

@@ -17,7 +17,7 @@ enum { CONNECTIONS_MAX = 16, PIPELINE_BATCHES_MAX = 4, TICK_MS = 50 };
 struct pg {
     struct loop *loop;
     struct pg_options options;
-    char *conninfo;
+    char *conninfo, *settings;
     struct pg_connection *connections[CONNECTIONS_MAX];
     unsigned connection_count;
     struct pg_batch *waiting, *waiting_last; // for a connection, in order
@@ -27,6 +27,7 @@ struct pg {
     uv_timer_t kick;                       // the next turn
     unsigned open_handles;
     _Atomic uint64_t own_losses, *losses;
+    struct purpose_key column_key; // count 0: none
     bool is_closing, is_torn_down, told_bypass;
     enum error_code last_complaint;
     loop_fn on_closed;
@@ -232,6 +233,7 @@ static void on_handle_closed(void *ctx)
     loop_fn on_closed = pg->on_closed;
     void *arg = pg->closed_arg;
     mem_free(pg->conninfo);
+    mem_free(pg->settings);
     mem_free(pg);
     if (on_closed) on_closed(arg);
 }
@@ -267,14 +269,18 @@ struct pg *pg_create(struct loop *loop, const struct pg_options *options)
     if (!options->slow_statement_timeout_ms) pg->options.slow_statement_timeout_ms = options->statement_timeout_ms;
     pg->losses = options->losses ? options->losses : &pg->own_losses;
     pg->conninfo = mem_strdup(options->conninfo);
+    pg->settings = mem_strdup(options->settings ? options->settings : "");
     pg->connection_count = options->connections;
     make_metrics(pg);
     uv_timer_init(loop_uv(loop), &pg->tick);
     uv_timer_init(loop_uv(loop), &pg->kick);
     pg->tick.data = pg->kick.data = pg;
+    if (options->column_key) pg->column_key = *options->column_key;
     struct pg_connection_options each = {.uv = loop_uv(loop),
                                          .conninfo = pg->conninfo,
+                                         .settings = pg->settings,
                                          .statement_timeout_ms = options->statement_timeout_ms,
+                                         .checks_login = options->checks_login,
                                          .ctx = pg,
                                          .on_ready = on_ready,
                                          .on_lost = on_lost,
@@ -284,6 +290,11 @@ struct pg *pg_create(struct loop *loop, const struct pg_options *options)
         pg->connections[i] = pg_connection_create(&each);
     pg->open_handles = pg->connection_count + 2;
     return pg;
+}
+
+const struct purpose_key *pg_column_key(const struct pg *pg)
+{
+    return pg->column_key.count ? &pg->column_key : NULL;
 }
 
 bool pg_is_ready(const struct pg *pg)

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/loop.h"
+#include "base/purpose_key.h"
 #include "base/str.h"
 
 struct pg;
@@ -28,7 +29,12 @@ struct pg_options {
     size_t queue_max;     // batches waiting, then ERROR_UNAVAILABLE at once
     uint64_t statement_timeout_ms;
     uint64_t slow_statement_timeout_ms; // of pg_batch_slow(); 0: the same
-    _Atomic uint64_t *losses;           // counted here for all pools of one server; NULL: this one counts for itself
+    bool checks_login;                  // refuse a login that has more than culvert_app needs, see pg_server_check()
+    // Encrypts columns that must not be readable in a dump; copied. NULL: they are stored as they are.
+    const struct purpose_key *column_key;
+    // Session settings of each connection, "app.NAME=VALUE app.NAME=VALUE", copied; NULL: none.
+    const char *settings;
+    _Atomic uint64_t *losses; // counted here for all pools of one server; NULL: this one counts for itself
 };
 
 struct pg_param {
@@ -68,8 +74,11 @@ bool pg_rows_is_null(const struct pg_rows *rows, int row, int column);
 typedef void (*pg_done)(void *arg, const struct error *err, const struct pg_rows *results, size_t count);
 
 // Blocking, for the start of the process: refuses (ERROR_FORBIDDEN) a server that may lose what it acknowledged: fsync,
-// full_page_writes or synchronous_commit off, or a standby. Connections made later are checked again by themselves.
-MUST_CHECK enum error_code pg_durability_check(const char *conninfo, struct error *err);
+// full_page_writes or synchronous_commit off, or a standby; and with checks_login a login that is, or may become by SET
+// ROLE, a superuser, or has BYPASSRLS, CREATEROLE, CREATEDB or REPLICATION, owns the database, the schema or its
+// tables, or is a member of culvert_lookup or of a predefined role that reaches files, programs or all data.
+// Connections made later are checked again by themselves.
+MUST_CHECK enum error_code pg_server_check(const char *conninfo, bool checks_login, struct error *err);
 
 // Copies the options. Connects by itself, again and again.
 struct pg *pg_create(struct loop *loop, const struct pg_options *options);
@@ -80,6 +89,7 @@ void pg_close(struct pg *pg, loop_fn on_closed, void *arg);
 void pg_hold(struct pg *pg);
 void pg_release(struct pg *pg);
 struct loop *pg_loop(const struct pg *pg);
+const struct purpose_key *pg_column_key(const struct pg *pg); // NULL: there is none
 bool pg_is_ready(const struct pg *pg); // at least one connection is up and its server passed the durability check
 
 // How many connections were lost while in use, here and wherever else options.losses counts: after a change another

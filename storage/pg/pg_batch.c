@@ -115,6 +115,7 @@ enum error_code pg_sqlstate_code(const char *state)
         {"57P", ERROR_UNAVAILABLE},   // shutdown, crash, starting up
         {"58", ERROR_UNAVAILABLE},    // its disks
         {"25006", ERROR_UNAVAILABLE}, // a standby
+        {"CQ", ERROR_LIMITED},        // ours: a storage quota (migrations/0026)
     };
     for (size_t i = 0; state && i < sizeof table / sizeof *table; i++)
         if (strncmp(state, table[i].prefix, strlen(table[i].prefix)) == 0) return table[i].code;

@@ -121,7 +121,9 @@ static void set_up(struct pg_connection *c)
 {
     c->state = CONNECTION_SETTING_UP;
     bool good = PQsetnonblocking(c->conn, 1) == 0 && PQenterPipelineMode(c->conn) == 1 && watch(c, UV_READABLE) &&
-                pg_setup_send(&c->setup, c->conn, c->options.statement_timeout_ms) && flush(c);
+                pg_setup_send(&c->setup, c->conn, c->options.statement_timeout_ms, c->options.checks_login,
+                              c->options.settings) &&
+                flush(c);
     if (!good) lose_with_message(c);
 }
 

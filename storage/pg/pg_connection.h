@@ -10,8 +10,9 @@ struct pg_connection;
 
 struct pg_connection_options {
     uv_loop_t *uv;
-    const char *conninfo; // must outlive it
+    const char *conninfo, *settings; // must outlive it
     uint64_t statement_timeout_ms;
+    bool checks_login;
     void *ctx;
     void (*on_ready)(void *ctx, struct pg_connection *connection, bool bypasses_row_security);
     void (*on_lost)(void *ctx, struct pg_connection *connection, bool was_ready, const struct error *err);

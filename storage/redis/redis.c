@@ -33,6 +33,7 @@ struct subscription {
 struct redis {
     struct loop *loop;
     struct redis_address address;
+    SSL_CTX *tls; // NULL: the address has none
     uint64_t timeout_ms;
     size_t pending_max, pending;
     bool is_configured, is_closing, has_failed;
@@ -237,6 +238,7 @@ static void on_handle_closed(void *ctx)
     loop_fn on_closed = redis->on_closed;
     void *arg = redis->closed_arg;
     redis_address_finish(&redis->address);
+    SSL_CTX_free(redis->tls);
     mem_free(redis);
     if (on_closed) on_closed(arg);
 }
@@ -251,6 +253,7 @@ static struct redis_link *make_link(struct redis *redis)
     redis->open_handles++;
     return redis_link_create(&(struct redis_link_options){.uv = loop_uv(redis->loop),
                                                           .address = &redis->address,
+                                                          .tls = redis->tls,
                                                           .timeout_ms = redis->timeout_ms,
                                                           .ctx = redis,
                                                           .on_ready = on_ready,
@@ -284,10 +287,18 @@ struct redis *redis_create(struct loop *loop, const struct redis_options *option
     redis->timeout_ms = options->timeout_ms;
     redis->pending_max = options->pending_max;
     redis->is_configured = options->url && *options->url;
-    if (redis->is_configured &&
-        redis_address_init(&redis->address, options->url, options->password_file, err) != ERROR_NONE) {
+    if (redis->is_configured && redis_address_init(&redis->address, options->url, options->password_file,
+                                                   options->allow_plaintext, err) != ERROR_NONE) {
         mem_free(redis);
         return NULL;
+    }
+    if (redis->address.tls) {
+        redis->tls = redis_tls_context(options->ca_file, options->certificate_file, options->key_file, err);
+        if (!redis->tls) {
+            redis_address_finish(&redis->address);
+            mem_free(redis);
+            return NULL;
+        }
     }
     redis->ready = metric_with(metrics_gauge("culvert_redis_connections_ready", "Connections to Redis in use.", NULL));
     struct metric_family *commands =

@@ -13,8 +13,11 @@
 struct redis;
 
 struct redis_options {
-    const char *url;           // redis://[:password@]host:port[/db] or unix:///path[?db=n]; "" : none is used
+    const char *url;           // see redis_address_init(); "" : none is used
     const char *password_file; // "" : none
+    bool allow_plaintext;      // redis:// also to hosts other than the loopback
+    // rediss://: "" or NULL: the system's CAs, no certificate of ours.
+    const char *ca_file, *certificate_file, *key_file;
     uint64_t timeout_ms;
     size_t pending_max; // commands in flight, then ERROR_UNAVAILABLE
 };

@@ -19,7 +19,8 @@ static enum error_code parse_database(struct str text, unsigned *out, struct err
 
 static enum error_code decode_password(struct str text, char **out, struct error *err)
 {
-    if (text.len > PASSWORD_BYTES_MAX) return error_set(err, ERROR_TOO_LARGE, "Redis: the password is too long");
+    if (text.len > PASSWORD_BYTES_MAX)
+        return error_set(err, ERROR_TOO_LARGE, "Redis: the user or password is too long");
     char *plain = mem_zalloc(text.len + 1);
     size_t len = 0;
     for (size_t i = 0; i < text.len; i++) {
@@ -27,7 +28,7 @@ static enum error_code decode_password(struct str text, char **out, struct error
         if (text.at[i] == '%') {
             if (parse_hex(str_first(str_from(text, i + 1), 2), &byte, 1, NULL) != ERROR_NONE || byte == 0) {
                 mem_free_secret(plain, text.len + 1);
-                return error_set(err, ERROR_INVALID, "Redis: the password in the URL has a bad %% sequence");
+                return error_set(err, ERROR_INVALID, "Redis: the user or password in the URL has a bad %% sequence");
             }
             i += 2;
         }
@@ -79,9 +80,10 @@ static enum error_code parse_tcp(struct redis_address *a, struct str rest, struc
     }
     enum error_code code = ERROR_NONE;
     if (credential.len) {
-        if (!str_starts(credential, STR(":")))
-            return error_set(err, ERROR_INVALID, "Redis: the URL's credential must be :password");
-        code = decode_password(str_from(credential, 1), &a->password, err);
+        struct str user, password = credential;
+        bool has_password = str_cut(&password, ':', &user);
+        if (user.len) code = decode_password(user, &a->user, err);
+        if (code == ERROR_NONE && has_password) code = decode_password(password, &a->password, err);
     }
     if (code != ERROR_NONE) return code;
     AUTO_FREE char *text = NULL;
@@ -93,8 +95,19 @@ static enum error_code parse_tcp(struct redis_address *a, struct str rest, struc
     return parse_database(rest, &a->database, err);
 }
 
+static enum error_code check(const struct redis_address *a, bool allow_plaintext, struct error *err)
+{
+    if (a->user && !a->password)
+        return error_set(err, ERROR_INVALID,
+                         "Redis: the URL has a user and no password; redis.password_file may have it");
+    if (!a->host || a->tls || allow_plaintext || parse_is_loopback(str_c(a->host))) return ERROR_NONE;
+    return error_set(
+        err, ERROR_INVALID,
+        "Redis: redis:// to %s sends the password in the clear; use rediss://, or set redis.allow_plaintext", a->host);
+}
+
 enum error_code redis_address_init(struct redis_address *out, const char *url, const char *password_file,
-                                   struct error *err)
+                                   bool allow_plaintext, struct error *err)
 {
     struct redis_address a = {0};
     struct str text = str_c(url);
@@ -103,8 +116,10 @@ enum error_code redis_address_init(struct redis_address *out, const char *url, c
         code = parse_unix(&a, str_from(text, 7), err);
     else if (str_starts(text, STR("redis://")))
         code = parse_tcp(&a, str_from(text, 8), err);
+    else if ((a.tls = str_starts(text, STR("rediss://"))))
+        code = parse_tcp(&a, str_from(text, 9), err);
     else
-        code = error_set(err, ERROR_INVALID, "Redis: the URL must begin with redis:// or unix://");
+        code = error_set(err, ERROR_INVALID, "Redis: the URL must begin with rediss://, redis:// or unix://");
     if (code == ERROR_NONE && password_file && *password_file) {
         char *password = NULL;
         code = read_password_file(password_file, &password, err);
@@ -113,6 +128,7 @@ enum error_code redis_address_init(struct redis_address *out, const char *url, c
             a.password = password;
         }
     }
+    if (code == ERROR_NONE) code = check(&a, allow_plaintext, err);
     if (code != ERROR_NONE) {
         redis_address_finish(&a);
         return code;
@@ -125,6 +141,7 @@ void redis_address_finish(struct redis_address *address)
 {
     mem_free(address->path);
     mem_free(address->host);
+    if (address->user) mem_free_secret(address->user, strlen(address->user));
     if (address->password) mem_free_secret(address->password, strlen(address->password));
     *address = (struct redis_address){0};
 }

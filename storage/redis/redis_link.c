@@ -24,6 +24,7 @@ struct redis_link {
     struct redis_link_options options;
     enum link_state state;
     redisAsyncContext *context;
+    struct redis_tls *tls; // while there is a context, with rediss://
     struct link_events *events;
     uv_timer_t timer; // the next try, or the time limit of this one
     uv_getaddrinfo_t *resolving;
@@ -88,13 +89,18 @@ static void cleanup(void *data)
     struct link_events *events = data;
     struct redis_link *link = events->link;
     struct error err;
+    const struct error *tls_failure = redis_tls_failure(link->tls);
     if (link->has_reason)
         err = link->reason;
+    else if (tls_failure)
+        err = *tls_failure;
     else
         error_set(&err, ERROR_UNAVAILABLE, "Redis: %s",
                   events->context->errstr[0] ? events->context->errstr : "the connection ended");
     events->context = NULL;
     uv_close((uv_handle_t *)&events->poll, free_events);
+    redis_tls_close(link->tls);
+    link->tls = NULL;
     link->context = NULL;
     link->events = NULL;
     link->has_reason = false;
@@ -171,8 +177,8 @@ static void greet(struct redis_link *link)
     const struct redis_address *address = link->options.address;
     redisAsyncContext *context = link->context;
     if (address->password) {
-        const char *words[] = {"AUTH", address->password};
-        redisAsyncCommandArgv(context, on_greeting, NULL, 2, words, NULL);
+        const char *words[] = {"AUTH", address->user ? address->user : address->password, address->password};
+        redisAsyncCommandArgv(context, on_greeting, NULL, address->user ? 3 : 2, words, NULL);
     }
     if (address->database) {
         char number[16];
@@ -184,6 +190,16 @@ static void greet(struct redis_link *link)
     redisAsyncCommandArgv(context, on_greeting, link, 1, words, NULL);
 }
 
+// With rediss:// the context gets a socket pair in place of its connection (redis_tls.h), before anything is sent.
+static bool encrypt(struct redis_link *link, redisAsyncContext *context, struct error *err)
+{
+    const struct redis_address *address = link->options.address;
+    if (address->host) keep_alive(context->c.fd);
+    if (!address->tls) return true;
+    link->tls = redis_tls_create(link->options.uv, link->options.tls, address->host, context->c.fd, err);
+    return link->tls != NULL;
+}
+
 // host: numeric, or NULL for the unix socket.
 static void dial(struct redis_link *link, const char *host)
 {
@@ -191,14 +207,15 @@ static void dial(struct redis_link *link, const char *host)
     redisAsyncContext *context = host ? redisAsyncConnect(host, link->options.address->port)
                                       : redisAsyncConnectUnix(link->options.address->path);
     struct error err;
-    if (!context || context->err || !attach(link, context)) {
-        error_set(&err, ERROR_UNAVAILABLE, "Redis: %s", context && context->err ? context->errstr : "no connection");
+    error_set(&err, ERROR_UNAVAILABLE, "Redis: %s", context && context->err ? context->errstr : "no connection");
+    if (!context || context->err || !encrypt(link, context, &err) || !attach(link, context)) {
         if (context) redisAsyncFree(context);
+        redis_tls_close(link->tls);
+        link->tls = NULL;
         rest(link, &err);
         return;
     }
     context->data = link;
-    if (host) keep_alive(context->c.fd);
     greet(link);
 }
 

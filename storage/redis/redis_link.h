@@ -9,12 +9,14 @@
 
 #include "base/error.h"
 #include "storage/redis/redis_address.h"
+#include "storage/redis/redis_tls.h"
 
 struct redis_link;
 
 struct redis_link_options {
     uv_loop_t *uv;
     const struct redis_address *address; // outlives it
+    SSL_CTX *tls;                        // outlives it; of an address with tls
     uint64_t timeout_ms;                 // of connecting and greeting
     void *ctx;
     void (*on_ready)(void *ctx, struct redis_link *link);

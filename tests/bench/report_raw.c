@@ -64,7 +64,7 @@ static void raw_open(struct report_load *load)
         raw->reports = mem_array(load->batch_count, sizeof *raw->reports);
         raw->texts = mem_array(load->batch_count, sizeof *raw->texts);
         if (PQstatus(raw->conn) != CONNECTION_OK || PQenterPipelineMode(raw->conn) != 1 ||
-            !pg_setup_send(&setup, raw->conn, STATEMENT_TIMEOUT_MS))
+            !pg_setup_send(&setup, raw->conn, STATEMENT_TIMEOUT_MS, false, ""))
             client_die(PQerrorMessage(raw->conn));
         read_to_sync(&load->lanes[i], NULL);
     }
@@ -84,7 +84,7 @@ static void put_together(struct report_lane *lane)
     batch->count = raw->waiting;
     batch->meaning = report_batch_create(raw->waiting);
     batch->pg = pg_batch_create(NULL, lane->account_id);
-    report_batch_fill(batch->meaning, batch->pg, raw->reports, raw->known, 0);
+    report_batch_fill(batch->meaning, batch->pg, raw->reports, raw->known, 0, NULL);
     report_batch_learn(batch->meaning, raw->known, 0);
     for (size_t i = 0; i < raw->waiting; i++)
         mem_free(raw->texts[i]);

@@ -11,7 +11,7 @@ from ledger import repeated
 
 ARGO = "argoproj.io"
 ALWAYS = {(ARGO, kind) for kind in ("Application", "ApplicationSet", "Rollout", "AnalysisRun", "Workflow")}
-WATCHED = ALWAYS | {("apps", "ReplicaSet"), ("", "Pod")}  # besides what applications name
+WATCHED = ALWAYS | {("apps", "ReplicaSet"), ("apps", "ControllerRevision"), ("batch", "Job"), ("discovery.k8s.io", "EndpointSlice"), ("", "Pod")}  # besides what applications name
 SYNC = {"Synced": "SYNCED", "OutOfSync": "OUT_OF_SYNC"}
 NOISE = {"managedFields", "resourceVersion", "selfLink", "generateName", "reconciledAt", "observedAt", "lastHeartbeatTime", "lastProbeTime", "lastUpdateTime", "annotations"}
 SECRET_MEMBERS = {"apiVersion", "kind", "metadata", "type", "immutable", "data", "stringData"}
@@ -173,7 +173,7 @@ def start_times(wanted):
 def entity_faults(platform, runtime, wanted):
     """Rows of rollouts, replica sets, analysis runs: one for each object that is there, and of this incarnation."""
     for table, (group, kind) in ENTITIES.items():
-        rows = platform.psql(f"select e.namespace, e.name, e.uid from {table} e join resources r using (account_id, runtime, cluster, api_group, kind, namespace, name) where runtime = '{runtime}' and not r.is_deleted")
+        rows = platform.psql(f"select e.namespace, e.name, e.uid from {table} e join resources r using (account_id, runtime, cluster, api_group, kind, namespace, name) where runtime = '{runtime}' and not r.is_deleted and r.presence is null")
         stored = {(namespace, name): uid for namespace, name, uid in rows}
         there = {key[2:]: each["metadata"]["uid"] for key, each in wanted.items() if key[:2] == (group, kind)}
         yield from (f"{table}: {name} is {stored.get(name)}, in the cluster {there.get(name)}" for name in sorted(stored.keys() | there.keys()) if stored.get(name) != there.get(name))
@@ -193,7 +193,7 @@ def cluster_faults(platform):
     wanted = reported_objects(objects, claims)
     rows = platform.psql(
         f"select '{ARGO}', 'Application', namespace, name, uid, encode(manifest_sha256, 'hex'), '', '' from applications where runtime = '{runtime}' and not is_deleted"
-        f" union all select api_group, kind, namespace, name, uid, encode(manifest_sha256, 'hex'), coalesce(sync_status, ''), application_name from resources where runtime = '{runtime}' and not is_deleted"
+        f" union all select api_group, kind, namespace, name, uid, encode(manifest_sha256, 'hex'), coalesce(sync_status, ''), application_name from resources where runtime = '{runtime}' and not is_deleted and presence is null"
     )
     stored = {tuple(row[:4]): tuple(row[4:]) for row in rows}
     faults = [f"{each} is there twice" for each in repeated(tuple(row[:4]) for row in rows)]

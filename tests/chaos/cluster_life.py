@@ -34,7 +34,7 @@ class ClusterLife(threading.Thread):
         elif chance < 0.75:
             self.change_object("applicationsets", "ApplicationSet", {"spec": {"generators": [], "template": {"metadata": {"name": self.text()}, "spec": {}}}})
         elif chance < 0.9:
-            labels = {"chaos": self.text()}
+            labels = {"app.kubernetes.io/chaos": self.text()}
             self.platform.cluster("PATCH", f"{ARGO}/applications/{self.random.choice(self.applications)}", {"metadata": {"labels": labels}}, MERGE)
         elif chance < 0.985:
             self.platform.cluster("POST", f"/demo/happen?what={self.random.choice(HAPPENINGS)}&application={self.random.choice(self.applications)}")
@@ -53,7 +53,7 @@ class ClusterLife(threading.Thread):
             self.platform.cluster("DELETE", f"{path}/{name}")
         if chance < 0.25:
             return
-        body = {"apiVersion": "argoproj.io/v1alpha1", "kind": kind, "metadata": {"name": name, "namespace": "argocd", "labels": {"chaos": self.text()}}, **content}
+        body = {"apiVersion": "argoproj.io/v1alpha1", "kind": kind, "metadata": {"name": name, "namespace": "argocd", "labels": {"app.kubernetes.io/chaos": self.text()}}, **content}
         with contextlib.suppress(AssertionError):
             self.platform.cluster("POST", path, body)  # anew at once when it was removed: another uid
             return

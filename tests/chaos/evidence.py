@@ -3,7 +3,7 @@
 from ledger import DELETED, repeated
 from load import NAMESPACE, NAMESPACE_ONCE
 
-NUMBER = f"name, case when is_deleted then {DELETED} else (labels ->> 'number')::bigint end"
+NUMBER = f"name, case when is_deleted then {DELETED} else (labels ->> 'app.kubernetes.io/number')::bigint end"
 
 
 def living_numbers(platform):

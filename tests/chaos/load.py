@@ -63,7 +63,7 @@ class Client(threading.Thread):
         manifest = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": {"name": name, "namespace": namespace, "uid": name, "labels": {"number": str(number)}},
+            "metadata": {"name": name, "namespace": namespace, "uid": name, "labels": {"app.kubernetes.io/number": str(number)}},
             "data": {"text": self.random.randbytes(self.random.randrange(100, 1500)).hex()},
         }
         return manifest, is_deletion, lambda: self.ledger.ack(name, number)

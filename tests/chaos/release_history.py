@@ -57,7 +57,7 @@ class ReleaseHistory:
         return {
             "apiVersion": "argoproj.io/v1alpha1",
             "kind": "Application",
-            "metadata": {"name": self.name, "namespace": self.namespace, "uid": uid, "labels": {"number": str(self.number)}},
+            "metadata": {"name": self.name, "namespace": self.namespace, "uid": uid, "labels": {"app.kubernetes.io/number": str(self.number)}},
             "spec": {"project": "default", "source": source, "destination": {"server": "https://kubernetes.default.svc", "namespace": self.namespace}},
             "status": {"sync": {"status": "Synced"}, "health": {"status": "Healthy"}, "operationState": state, "history": self.entries},
         }

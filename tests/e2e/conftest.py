@@ -13,6 +13,11 @@ from platform_under_test import Platform
 TOP = pathlib.Path(__file__).resolve().parents[2]
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "alone: measures this machine (CPU, memory, time): nothing else may run beside it")
+    config.addinivalue_line("markers", "long: too long for every run; part of tests/run --all")
+
+
 def build_folder(kind):
     """The binaries to test: with sanitizers where behaviour counts, as released where memory and speed do."""
     named = os.environ.get(f"CULVERT_{kind.upper()}_BUILD")

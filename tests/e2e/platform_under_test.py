@@ -31,7 +31,9 @@ class Platform:
     def __init__(self, home, build, kubeconfig=None, replicas=1):
         self.home, self.build, self.kubeconfig, self.replicas = pathlib.Path(home), pathlib.Path(build), kubeconfig, replicas
         self.env = {}
-        self.settings = {}  # environment of whatever quickstart starts, besides ours
+        # Environment of whatever quickstart starts, besides ours. All tests share one address and one runtime token.
+        self.settings = {"CULVERT_AUTHENTICATION_FAILURES_PER_ADDRESS_MAX": "0", "CULVERT_AUTHENTICATION_FAILURES_PER_KEY_MAX": "0",
+                         "CULVERT_RUNTIME_TOKENS_SESSIONS_PER_MINUTE_MAX": "0"}
 
     # ---- life --------------------------------------------------------------------------------------------------------
 
@@ -227,14 +229,13 @@ class Platform:
         return answer.json() if answer.body else None
 
     def cluster_applications(self):
-        """What the demo cluster holds, in the platform's words (a running sync is SYNCING): {(namespace, name): (sync, health)}"""
+        """What the demo cluster holds, in the platform's words: {(namespace, name): (sync, health)}"""
         sync = {"Synced": "SYNCED", "OutOfSync": "OUT_OF_SYNC", "Unknown": "UNKNOWN"}
         items = self.cluster("GET", "/apis/argoproj.io/v1alpha1/applications")["items"]
         found = {}
         for item in items:
             status = item.get("status", {})
-            running = status.get("operationState", {}).get("phase") == "Running"
-            word = "SYNCING" if running else sync.get(status.get("sync", {}).get("status"), "UNKNOWN")
+            word = sync.get(status.get("sync", {}).get("status"), "UNKNOWN")
             words = (word, status.get("health", {}).get("status", "Unknown").upper())
             found[item["metadata"]["namespace"], item["metadata"]["name"]] = words
         return found
@@ -257,7 +258,7 @@ def resources_agree(platform, besides):
         runtime = platform.env["CULVERT_RUNTIME"]
         state = platform.cluster("GET", "/demo/state")
         alive = {item["uid"] for item in state}
-        rows = [row[0] for row in platform.psql(f"select uid from resources where runtime = '{runtime}' and namespace <> '{besides}' and not is_deleted")]
+        rows = [row[0] for row in platform.psql(f"select uid from resources where runtime = '{runtime}' and namespace <> '{besides}' and not is_deleted and presence is null")]
         applications = [row[0] for row in platform.psql(f"select uid from applications where runtime = '{runtime}' and not is_deleted")]
         assert len(rows) == len(set(rows)) and len(applications) == len(set(applications))
         missing = [uid for uid in rows + applications if uid not in alive]

@@ -13,7 +13,7 @@ APPLICATION = {
     "kind": "Application",
     "metadata": {"name": "shop", "namespace": "argocd", "uid": "application-1"},
     "spec": {"source": {"repoURL": "https://example.com/shop.git"}, "destination": {"server": "https://kubernetes.default.svc"}},
-    "status": {"sync": {"status": "Synced"}, "health": {"status": "Healthy"}},
+    "status": {"sync": {"status": "Synced"}, "health": {"status": "Healthy"}, "resourceHealthSource": "appTree"},
 }
 
 
@@ -45,7 +45,7 @@ class StaticCluster:
         return {
             "apiVersion": "argoproj.io/v1alpha1",
             "kind": "ApplicationSet",
-            "metadata": {"name": f"many-{i}", "namespace": "argocd", "uid": f"many-{i}", "labels": {"test": value}},
+            "metadata": {"name": f"many-{i}", "namespace": "argocd", "uid": f"many-{i}", "labels": {"app.kubernetes.io/test": value}},
             "spec": {"generators": [{"list": {"elements": []}}], "template": {"metadata": {"name": f"many-{i}"}}},
         }
 

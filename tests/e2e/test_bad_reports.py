@@ -17,6 +17,7 @@ import zlib
 
 import pytest
 
+import hostile_input
 import report_tunnel
 from platform_under_test import TOP, Connection, wait_until
 from report_tunnel import ReportTunnel, record
@@ -105,8 +106,10 @@ def neighbour_goes_on(neighbour):
 # ---- what is said ------------------------------------------------------------------------------------------------------------
 
 
-def manifest(name, **more):
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": BAD, "uid": name}, **more}
+def manifest(name, size=0, **more):
+    """size: bytes at least, of what is kept as it came (a ConfigMap's data is kept as digests)."""
+    open_names = {"finalizers": ["x" * 200] * (size // 200)} if size else {}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": BAD, "uid": name, **open_names}, **more}
 
 
 def now(ahead_seconds=0):
@@ -275,23 +278,29 @@ def test_unknown_kinds_are_kept(platform, bad, group, version, kind):
     assert int(found[0][5]) > 0  # as it came
 
 
+def names(count):
+    return [f"example.com/{i * i:012}" for i in range(count)]
+
+
+# How they are sent, and how much of that is kept.
 LARGE = {
-    "one text of 9.9 MiB": lambda n: raw(n, b'"' + base64.b64encode(os.urandom(int(9.9 * MIB * 3 / 4))) + b'"'),
-    "300 000 values": lambda n: raw(n, numbers(300000)),  # once allowed here and refused there
-    "499 000 values": lambda n: raw(n, numbers(499000)),
-    "60 deep": lambda n: raw(n, nest(59)),
+    "one text of 9.9 MiB": (lambda n: raw(n, b'"' + base64.b64encode(os.urandom(int(9.9 * MIB * 3 / 4))) + b'"'), 0),
+    "499 000 values": (lambda n: raw(n, numbers(499000)), 0),
+    "300 000 names": (lambda n: event({**manifest(n), "metadata": {**manifest(n)["metadata"], "finalizers": names(300000)}}), 0.9),
+    "60 deep": (lambda n: raw(n, nest(59)), 0.9),
 }
 
 
 @pytest.mark.parametrize("case", LARGE)
 def test_large_manifests_are_kept(platform, bad, case):
     name = fresh()
-    body = LARGE[case](name)
+    make, kept = LARGE[case]
+    body = make(name)
     for sent, encoding in ((body, {}), (zipped(body, 1), {"Content_Encoding": "gzip"})):
         answer = bad.post(sent, **encoding)
         assert answer.status == 200, answer.text()
     found = rows(platform, name)
-    assert len(found) == 1 and int(found[0][5]) > len(body) * 0.9, found
+    assert len(found) == 1 and int(found[0][5]) > len(body) * kept, found
 
 
 def test_the_token_alone_says_whose_it_is(platform, bad):
@@ -315,7 +324,7 @@ def test_a_clock_ahead_locks_nothing(platform, bad, ahead):
     name = fresh()
     assert bad.post(event(manifest(name, data={"a": "from the future"}), timestamp=now(ahead))).status == 200
     assert [row[4] for row in rows(platform, name)] == ["t"]
-    assert bad.post(event(manifest(name, data={"a": "x" * 1000}))).status == 200
+    assert bad.post(event(manifest(name, size=1000))).status == 200
     found = rows(platform, name)
     assert len(found) == 1 and int(found[0][5]) > 1000, found
 
@@ -329,10 +338,10 @@ def test_a_clock_a_little_ahead_locks_for_a_minute_at_most(platform, bad):
 @pytest.mark.parametrize("timestamp", ["1970-01-01T00:00:00.000Z", "1999-12-31T23:59:59Z"])
 def test_a_clock_behind_is_believed_and_overtakes_nothing(platform, bad, timestamp):
     name = fresh()
-    assert bad.post(event(manifest(name, data={"a": "x" * 1000}), timestamp=timestamp)).status == 200
+    assert bad.post(event(manifest(name, size=1000), timestamp=timestamp)).status == 200
     assert len(rows(platform, name)) == 1
-    assert bad.post(event(manifest(name, data={"a": "x" * 3000}))).status == 200
-    assert bad.post(event(manifest(name, data={"a": "x" * 5000}), timestamp=timestamp)).status == 200
+    assert bad.post(event(manifest(name, size=3000))).status == 200
+    assert bad.post(event(manifest(name, size=5000), timestamp=timestamp)).status == 200
     found = rows(platform, name)
     assert len(found) == 1 and 3000 < int(found[0][5]) < 5000, found
 
@@ -385,6 +394,9 @@ def frame_that_claims(size):
 
 REJECTED = {
     "zstd of 10 MiB of blanks": lambda n: packed(n, b" " * (10 * MIB)),
+    "zstd of 200 KiB of blanks": lambda n: packed(n, b" " * 200 * 1024),
+    "zstd with bytes behind it": lambda n: packed(n, text_of(n), zstd(text_of(n)) + b"x"),
+    "two frames of zstd": lambda n: packed(n, text_of(n), zstd(text_of(n)[:20]) + zstd(text_of(n)[20:])),
     "zstd that claims 1 TiB": lambda n: packed(n, b"", frame_that_claims(1 << 40), 100),
     "zstd that claims more than the record": lambda n: packed(n, b"", frame_that_claims(10 * MIB), 100),
     "zstd that gives more than it claims": lambda n: packed(n, b"", frame_that_claims(100), 100),
@@ -419,6 +431,24 @@ def test_wrong_over_the_tunnel(platform, bad, case):
         assert [each[0] for each in refused] == [wrong] and refused[0][1], tunnel.acks
     assert not platform.psql(f"select 1 from resources where name like '{name}%' and manifest_sha256 is not null")
     assert len(rows(platform, behind)) == 1
+
+
+def test_a_flood_of_bombs_ends_the_session(platform, bad):
+    """561 bytes that unpack to 10 MiB: none is unpacked, and who goes on sending them has no session any more."""
+    bomb = zstd(b" " * (10 * MIB))
+    before = hostile_input.cpu_seconds(platform.pid("culvertd"))
+    with ReportTunnel(platform, bad.name, bad.token) as tunnel:
+        with pytest.raises((EOFError, OSError)):
+            for _ in range(400):
+                tunnel.tell(report_tunnel.OBJECT, **packed(fresh(), b"", bomb, 10 * MIB))
+            tunnel.until(lambda: False, 60)
+    assert hostile_input.cpu_seconds(platform.pid("culvertd")) - before < 5, "17 on a released build when they were unpacked"
+    assert platform.metric("culvert_reports_frames_refused_total", reason="too-large") > 100
+    name = fresh()
+    with ReportTunnel(platform, bad.name, bad.token) as tunnel:  # and the next one is served
+        tunnel.tell(report_tunnel.OBJECT, **fields(name))
+        tunnel.settle()
+    assert len(rows(platform, name)) == 1
 
 
 BREAKING = {

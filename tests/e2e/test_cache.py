@@ -16,6 +16,7 @@ import time
 import pytest
 
 from platform_under_test import wait_until
+from redis_client import Redis
 
 RUNTIME = "cached"
 APPLICATIONS = 80  # enough to be slow
@@ -175,10 +176,50 @@ def hits_again(cached):
 def test_what_redis_keeps_ends_by_itself(cached):
     wait_until(lambda: hits_again(cached), 30, "answers come from Redis")
     platform = cached.platform
-    names = redis(platform, "KEYS", "culvert:answer:*")
+    names = redis(platform, "KEYS", "culvert:2:answer:*")
     assert names.startswith("*") and not names.startswith("*0"), names
     name = next(line for line in names.split("\r\n") if line.startswith("culvert:"))
     assert 0 < int(redis(platform, "PTTL", name).split("\r\n")[0].removeprefix(":")) <= 60_000
+
+
+def refused(platform):
+    return platform.metric("culvert_redis_refused_total", what="answer")
+
+
+def test_answers_that_somebody_else_wrote_are_not_given(cached):
+    """Whoever may write to Redis: in the clear, altered, of another query or version, played back. Each costs a query and is counted."""
+    platform = cached.platform
+    wait_until(lambda: hits_again(cached), 30, "answers come from Redis")
+    cached.write("app-01")
+    truth = platform.psql(TRUTH)
+    with Redis.of(platform) as attacker:
+
+        def kept():
+            return {name: value for name in attacker("KEYS", "culvert:2:answer:*") if (value := attacker("GET", name))}
+
+        def has_current():
+            assert cached.read() == truth
+            return kept()
+
+        old = kept()
+        answers = wait_until(has_current, 30, "the answer of now is kept") or kept()
+        name, value = max(answers.items(), key=lambda each: len(each[1]))
+        assert b"metadata" not in b"".join([*old.values(), *answers.values()]), "answers are encrypted"
+        clear = json.dumps({"data": {"applications": {"edges": []}}}).encode()
+        others = [each for each in {**old, **answers}.values() if each != value]
+        for forged in (clear, value[:8] + clear, b"\xff" * 8 + value[8:], value[:-1], value[:-1] + bytes([value[-1] ^ 1]), b"x", *others[:3]):
+            before = refused(platform)
+
+            def was_refused():
+                for each in kept():
+                    attacker("SET", each, forged, "PX", 60000)
+                attacker("SET", name, forged, "PX", 60000)
+                assert cached.read() == truth
+                return refused(platform) > before
+
+            wait_until(was_refused, 30, "the forged answer is looked at, and counted")
+    assert cached.read() == truth
+    wait_until(lambda: hits_again(cached), 30, "answers come from Redis again")
 
 
 def traffic(platform):

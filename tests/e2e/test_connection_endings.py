@@ -141,7 +141,7 @@ def doors():
     with tempfile.TemporaryDirectory(prefix="culvert-e2e.", dir="/var/tmp") as folder:
         pathlib.Path(folder).chmod(0o755)
         replicas = Replicas(pathlib.Path(folder) / "home", build_folder("asan"))
-        replicas.settings = {f"CULVERT_{name}": value for name, value in {**LIMITS, **DRAIN}.items()}
+        replicas.settings.update({f"CULVERT_{name}": value for name, value in {**LIMITS, **DRAIN}.items()})
         try:
             replicas.start()
             with Doors(replicas) as doors:

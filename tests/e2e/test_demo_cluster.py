@@ -16,6 +16,7 @@ import socket
 import ssl
 import stat
 import subprocess
+import threading
 import time
 import urllib.parse
 from typing import Callable, Iterator
@@ -1003,3 +1004,67 @@ def test_service_does_not_hold_uploads(start):
     echo = service(cluster, "PUT", "/echo", (block for _ in range(count))).json()
     assert echo["bodyBytes"] == count * len(block)
     assert peak_kib() - before < 16 * 1024
+
+
+# -- what Argo CD 3 and an API server on a bad day do --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("release", (3, 2))
+def test_health_of_resources_is_where_that_argo_cd_keeps_it(start, release):
+    cluster = start("--paused", *(["--argo-cd", "2"] if release == 2 else []))
+    for item in cluster.get(APPS)["items"]:
+        status = item["status"]
+        assert status["health"]["status"] == "Healthy" and status["resources"], item["metadata"]["name"]
+        named = [entry for entry in status["resources"] if "health" in entry]
+        if release == 3:
+            assert not named and status["resourceHealthSource"] == "appTree"
+        else:
+            assert named and "resourceHealthSource" not in status
+
+
+def test_rights_are_taken_away_and_given_back(start):
+    cluster = start("--paused")
+    cluster.call("POST", "/demo/forbid?resource=pods")
+    refused = cluster.call("GET", "/api/v1/pods")
+    assert refused.code == 403 and refused.json()["reason"] == "Forbidden"
+    assert refused.json()["message"].startswith("pods is forbidden: User ") and 'cannot list resource "pods"' in refused.json()["message"]
+    assert cluster.call("GET", "/api/v1/pods?watch=1").json()["message"].count("cannot watch") == 1
+    assert cluster.get("/api/v1/services")["items"] and cluster.get("/version")
+    cluster.call("POST", "/demo/forbid")
+    for path in ("/version", "/apis", "/api/v1", APPS):
+        assert cluster.call("GET", path).code == 403, path
+    assert cluster.call("GET", "/livez").code == 200
+    cluster.control("allow")
+    assert cluster.get("/api/v1/pods")["items"]
+
+
+def test_rbac_that_loads_late(start):
+    cluster = start("--paused", "--rbac-seconds", "1.5")
+    assert cluster.call("GET", APPS).code == 403
+    wait_until(lambda: cluster.call("GET", APPS).code == 200, "rights are loaded")
+
+
+def test_a_server_that_hangs_answers_later_and_its_watches_are_silent(start):
+    cluster = start("--paused", "--bookmarks", "0.1")
+    watch = cluster.watch(SHOP_MAPS, allowWatchBookmarks="true")
+    assert "BOOKMARK" in (event["type"] for event in watch)
+    cluster.call("POST", "/demo/hang?seconds=600")
+    # What was on its way comes; then nothing does, neither bookmarks nor answers.
+    answered = []
+    asking = threading.Thread(target=lambda: answered.append(cluster.call("GET", APPS).code), daemon=True)
+    asking.start()
+    asking.join(1.0)
+    assert asking.is_alive() and not answered
+    assert cluster.call("GET", "/livez").code == 200
+    cluster.call("POST", "/demo/hang?seconds=0")
+    asking.join(WAIT_SECONDS)
+    assert answered == [200] and watch.next()["type"] == "BOOKMARK"
+
+
+def test_this_cluster_by_another_name(start):
+    cluster = start("--paused", "--cluster-name", "production")
+    destination = cluster.application("accounts")["spec"]["destination"]
+    assert destination == {"name": "production", "namespace": "finance"}
+    assert cluster.application("accounts")["status"]["health"]["status"] == "Healthy"
+    data = cluster.get("/api/v1/namespaces/argocd/secrets/cluster-home")["data"]
+    assert base64.b64decode(data["server"]) == b"https://kubernetes.default.svc" and base64.b64decode(data["name"]) == b"production"

@@ -111,6 +111,12 @@ def releases(platform, **filters):
         page = {"first": 4, "after": answer["pageInfo"]["endCursor"]}
 
 
+def is_there(platform, resource):
+    """Whether the cluster has what status.resources names."""
+    state = platform.cluster("GET", "/demo/state")
+    return (resource["kind"], resource.get("namespace", ""), resource["name"]) in {(o["kind"], o["namespace"], o["name"]) for o in state}
+
+
 def test_releases_hold_the_history_of_the_cluster(platform):
     def same():
         shown = {(n["applicationMetadata"]["uid"], n["historyId"]): n for n in releases(platform)}
@@ -125,7 +131,7 @@ def test_releases_hold_the_history_of_the_cluster(platform):
                 if newest and application["spec"]["destination"].get("server") == "https://kubernetes.default.svc":
                     assert node["application"]["status"]["healthStatus"] == application["status"]["health"]["status"].upper()
                     # What Git wants by now and nobody has synced yet is named, too, but it is not there and was not deployed.
-                    there = [r for r in application["status"]["resources"] if r.get("health", {}).get("status") != "Missing"]
+                    there = [r for r in application["status"]["resources"] if is_there(platform, r)]
                     live = {(r["kind"], r["name"]) for r in there if r["kind"] != "Application"}
                     assert {(m["kind"], m["name"]) for m in node["manifests"] or []} == live
                 entries += 1
@@ -175,7 +181,8 @@ def test_images_run_where_the_cluster_runs_them(platform):
 
 def test_tree_of_an_application(platform):
     query = """query($r: String!, $n: String!, $ns: String) { resourceTree(runtime: $r, name: $n, namespace: $ns) { nodes {
-        kind name uid namespace health { status } status freshness parentRefs { kind name uid } } } }"""
+        kind name uid namespace presence missingRight { resource } requiresPruning hook images
+        health { status source message } status freshness parentRefs { kind name uid } } } }"""
 
     def same():
         objects = {o["metadata"]["uid"]: o for kinds in ("replicasets",) for o in items(platform, kinds)}
@@ -192,8 +199,18 @@ def test_tree_of_an_application(platform):
                     assert [ref["uid"] for ref in node["parentRefs"]] == owners
                     seen += 1
             if application["spec"]["destination"].get("server") == "https://kubernetes.default.svc":
-                named = {(r["kind"], r["name"]) for r in status.get("resources", ()) if r.get("health", {}).get("status") != "Missing"}
-                assert named <= {(node["kind"], node["name"]) for node in tree}, named - {(node["kind"], node["name"]) for node in tree}
+                # Every resource that Argo CD names, there or not, as it says.
+                named = {(r["kind"], r["name"], r.get("requiresPruning", False)) for r in status.get("resources", ()) if r["kind"] != "Application"}
+                shown = {(node["kind"], node["name"], node["requiresPruning"]) for node in tree}
+                assert named <= shown, named - shown
+                for node in tree:
+                    assert (node["presence"] == "MISSING") <= (node["health"]["status"] == "MISSING"), node
+            for node in tree:
+                health = node["health"]
+                assert (health["status"] is None) == (health["source"] is None), node
+                # Of these Argo CD writes down nothing: the agent knows.
+                if node["kind"] in ("Pod", "ReplicaSet"):
+                    assert health["status"] and health["source"] == "AGENT", node
         assert seen > 0
         return True
 

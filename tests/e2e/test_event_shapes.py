@@ -118,7 +118,7 @@ def event(manifest, source_of, **more):
 
 
 def deployment(place, image="web:1"):
-    metadata = {"name": "web", "namespace": place, "uid": "uid-web", "labels": {"app": "web"}, "creationTimestamp": "2026-01-01T00:00:00Z"}
+    metadata = {"name": "web", "namespace": place, "uid": "uid-web", "labels": {"app.kubernetes.io/name": "web"}, "creationTimestamp": "2026-01-01T00:00:00Z"}
     spec = {"replicas": 2, "template": {"spec": {"containers": [{"name": "web", "image": image}]}}}
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
 
@@ -143,7 +143,7 @@ def test_managed_resource(platform, place):
             "object.apiVersion": ("api_group || '/' || version", "apps/v1"),
             "object.kind": ("kind", "Deployment"),
             "object.metadata.uid": ("uid", "uid-web"),
-            "object.metadata.labels": ("labels ->> 'app'", "web"),
+            "object.metadata.labels": ("labels ->> 'app.kubernetes.io/name'", "web"),
             "object.metadata.creationTimestamp": ("to_char(resource_created_at, 'YYYY')", "2026"),
             "object.spec.template (images)": ("images ->> 0", "web:1"),
             "epoch (of HTTP)": ("epoch", "0"),

@@ -1,16 +1,20 @@
 """How fresh things are shown, and a dead runtime with its cause, within 15 seconds of its death: an agent that stands still, is killed,
 says goodbye, is cut off, loses its token; a replica that is killed or stands still with the tunnel."""
 
+import base64
 import contextlib
 import json
 import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
+import urllib.request
 
 import pytest
 
@@ -36,6 +40,15 @@ def make_runtime(platform, recover=False):
     return platform.graphql(mutation, {"a": arguments})["createRuntime"]["newAccessToken"]
 
 
+def read(url):
+    """(status, text), also of an error."""
+    try:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url, timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
 class Frail:
     """A runtime of its own beside the platform's, whose agent watches the same demo cluster; proxies stand on its two ways."""
 
@@ -51,12 +64,20 @@ class Frail:
         (folder / "token").write_text(token)
         (folder / "token").chmod(0o600)
 
-    def start(self):
-        words = [f"--runtime.token_file={self.folder}/token", f"--runtime.name={RUNTIME}", "--admin.listen=127.0.0.1:0", f"--reporter.state_dir={self.folder}",
+    def launch(self):
+        """Starts the agent; the port of its probes."""
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        words = [f"--runtime.token_file={self.folder}/token", f"--runtime.name={RUNTIME}", f"--admin.listen=127.0.0.1:{port}", f"--reporter.state_dir={self.folder}",
                  f"--platform.url=wss://localhost:{self.line.port}", f"--kubeconfig={self.folder}/kubeconfig"]
         command = [self.platform.build / "agent/culvert-agent", "--config", self.platform.home / "agent/agent.conf", *words]
         with open(self.folder / "agent.log", "ab") as out:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+        return port
+
+    def start(self):
+        self.launch()
         wait_until(lambda: self.shown()["freshness"] == "live" and self.applications(), 60, "the runtime is live")
 
     def end(self):
@@ -150,11 +171,16 @@ def lose_sight_of_the_cluster(frail):
     frail.cluster.say("refuse", "cut")
 
 
+def let_the_cluster_hang(frail):
+    """Connections stand, new ones are accepted, and nothing is answered: as an API server that is stopped."""
+    frail.cluster.say("stall both")
+
+
 def hear_no_acknowledgement(frail):
     frail.line.say("stall down")  # the demo cluster never holds still: there is always something to acknowledge
 
 
-@pytest.mark.parametrize("way", [lose_sight_of_the_cluster, hear_no_acknowledgement], ids=lambda way: way.__name__)
+@pytest.mark.parametrize("way", [lose_sight_of_the_cluster, let_the_cluster_hang, hear_no_acknowledgement], ids=lambda way: way.__name__)
 def test_a_lagging_agent_is_not_shown_live(frail, way):
     way(frail)
     began = time.monotonic()
@@ -179,6 +205,62 @@ def test_a_tunnel_that_comes_back_makes_all_live_again(frail):
     wait_until(lambda: frail.shown()["freshness"] == "live", 40, "live again")
     wait_until(lambda: {each["freshness"] for each in frail.applications()} == {"live"}, 5, "every application is")
     wait_until(lambda: [edge["node"]["freshness"] for edge in frail.ask()["clusters"]["edges"]] == ["live"], 70, "its cluster is")
+
+
+# ---- an agent that cannot read its cluster ------------------------------------------------------------------------------
+
+
+def with_a_wrong_token(frail, kubeconfig):
+    kubeconfig["users"][0]["user"]["token"] = "wrong"
+
+
+def with_another_ca(frail, kubeconfig):
+    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=other -keyout /dev/null"
+    other = subprocess.run(["openssl", *words.split()], check=True, capture_output=True).stdout
+    kubeconfig["clusters"][0]["cluster"]["certificate-authority-data"] = base64.b64encode(other).decode()
+
+
+def where_nothing_listens(frail, kubeconfig):
+    frail.cluster.say("refuse")
+
+
+def where_nothing_answers(frail, kubeconfig):
+    frail.cluster.say("blackhole")
+
+
+CANNOT_READ = [(with_a_wrong_token, "KUBERNETES_API_UNAUTHORIZED"), (with_another_ca, "KUBERNETES_API_UNTRUSTED"),
+               (where_nothing_listens, "KUBERNETES_API_(UNREACHABLE|FAILING)"), (where_nothing_answers, "KUBERNETES_API_HUNG")]
+ERRORS = "query($n: String!) { runtime(name: $n) { online healthStatus healthMessage errors { ... on HealthError { level title message suggestion } } } }"
+
+
+def test_a_runtime_that_cannot_read_is_not_healthy(platform):
+    """Each time with its cause and what helps, on the runtime and at the agent's /readyz; and the agent goes on trying."""
+    with tempfile.TemporaryDirectory(prefix="culvert-e2e.", dir="/var/tmp") as folder:
+        frail = Frail(platform, pathlib.Path(folder), make_runtime(platform))
+        try:
+            good = (frail.folder / "kubeconfig").read_text()
+            for way, code in CANNOT_READ:
+                kubeconfig = json.loads(good)
+                way(frail, kubeconfig)
+                (frail.folder / "kubeconfig").write_text(json.dumps(kubeconfig))
+                port = frail.launch()
+                found = wait_until(lambda: (lambda runtime: runtime["online"] and runtime["errors"] and runtime)(platform.graphql(ERRORS, {"n": RUNTIME})["runtime"]), 40, f"{code} is shown")
+                first = found["errors"][0]
+                assert (found["healthStatus"], first["level"]) == ("DEGRADED", "ERROR") and found["healthMessage"] in first["message"], (way, found)
+                assert re.search(code, first["message"]) and first["suggestion"], (way, found)
+                status, text = read(f"http://127.0.0.1:{port}/readyz")
+                assert status == 503 and first["suggestion"] in text, (way, text)
+                assert frail.process.poll() is None
+                if way is where_nothing_answers:
+                    frail.cluster.say("resume")
+                    wait_until(lambda: not (lambda runtime: runtime["errors"] or runtime["healthStatus"] != "HEALTHY")(platform.graphql(ERRORS, {"n": RUNTIME})["runtime"]), 40, "healthy again")
+                    assert read(f"http://127.0.0.1:{port}/readyz")[0] == 200
+                frail.process.kill()
+                frail.process.wait()
+                frail.cluster.say("resume")
+        finally:
+            frail.end()
+            platform.graphql("mutation($n: String!) { deleteRuntime(name: $n) }", {"n": RUNTIME})
 
 
 # ---- replicas --------------------------------------------------------------------------------------------------------

@@ -34,12 +34,13 @@ def twice(header):
 
 MALFORMED_UPGRADES = {
     # the request line
-    "POST": (line("POST /tunnel/v1 HTTP/1.1"), 400),
-    "PUT": (line("PUT /tunnel/v1 HTTP/1.1"), 400),
-    "HEAD": (line("HEAD /tunnel/v1 HTTP/1.1"), 400),
-    "OPTIONS": (line("OPTIONS * HTTP/1.1"), 400),
+    "POST": (line("POST /tunnel/v1 HTTP/1.1"), 405),
+    "PUT": (line("PUT /tunnel/v1 HTTP/1.1"), 405),
+    "HEAD": (line("HEAD /tunnel/v1 HTTP/1.1"), 405),
+    "OPTIONS": (line("OPTIONS * HTTP/1.1"), 405),
     "CONNECT": (line("CONNECT localhost:443 HTTP/1.1"), 400),
-    "get in lower case": (line("get /tunnel/v1 HTTP/1.1"), 400),
+    "get in lower case": (line("get /tunnel/v1 HTTP/1.1"), 501),
+    "unknown method": (line("BREW /tunnel/v1 HTTP/1.1"), 501),
     "no method": (line("/tunnel/v1 HTTP/1.1"), 400),
     "method with a control byte": (line("GE\x01T /tunnel/v1 HTTP/1.1"), 400),
     "HTTP/1.0": (line("GET /tunnel/v1 HTTP/1.0"), 400),

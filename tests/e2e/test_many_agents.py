@@ -11,6 +11,8 @@ import agent_swarm  # noqa: E402
 
 AGENTS = 200
 
+pytestmark = pytest.mark.alone  # a storm of connections takes the whole machine
+
 
 @pytest.fixture()
 def swarm(own_platform, tmp_path):

@@ -38,8 +38,10 @@ def make_runtime(platform):
 
 
 def manifest(name, number, size=0):
-    metadata = {"name": name, "namespace": "noise", "uid": name, "labels": {"number": str(number)}}
-    return {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": metadata, "data": "x" * size}
+    metadata = {"name": name, "namespace": "noise", "uid": name, "labels": {"app.kubernetes.io/number": str(number)}}
+    if size:  # in what is kept as it came
+        metadata["annotations"] = {f"app.kubernetes.io/{i}": "x" * 4000 for i in range(size // 4000)}
+    return {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": metadata}
 
 
 def post(platform, token, body):
@@ -47,7 +49,7 @@ def post(platform, token, body):
 
 
 def stored(platform, runtime):
-    return dict(platform.psql(f"select name, labels ->> 'number' from resources where runtime = '{runtime}' and not is_deleted"))
+    return dict(platform.psql(f"select name, labels ->> 'app.kubernetes.io/number' from resources where runtime = '{runtime}' and not is_deleted"))
 
 
 def noisy(platform, runtime):
@@ -99,6 +101,7 @@ def test_noise_over_the_tunnel_is_shown(platform, make_runtime):
     assert stored(platform, runtime) == {"loud": "99", "quiet": "99"}
 
 
+@pytest.mark.alone
 def test_a_runtime_fills_its_own_share_alone(platform, make_runtime):
     """While the database stands still, what comes in has to wait. The loud one is told to come again; the other waits."""
     (loud, loud_token), (quiet, quiet_token) = make_runtime(), make_runtime()

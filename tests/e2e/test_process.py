@@ -1,17 +1,23 @@
 """culvertd as a process: its signals, its command line, and when it refuses to start."""
 
+import hashlib
 import http.client
 import os
 import pathlib
 import signal
 import socket
 import subprocess
+import sys
+import tempfile
 import threading
 
 import pytest
 
 from api_door_client import application, culvertd, demo_path, events_with, head, same_process  # noqa: F401
-from platform_under_test import wait_until
+from platform_under_test import TOP, wait_until
+
+sys.path.insert(0, str(TOP / "tests/support"))
+from servers import Redis  # noqa: E402
 
 # ---- signals ---------------------------------------------------------------------------------------------------------------------
 
@@ -172,6 +178,150 @@ def test_bad_certificate_is_refused(platform, tmp_path):
     assert "bad.pem" in start_refused(platform, f"--tls.certificate_file={file}")
 
 
+def test_login_with_more_than_it_needs_is_refused(platform):
+    """What it has itself, what it has by a role, and what only SET ROLE would give it."""
+    role = "culvert_server"
+    cases = [(f"alter role {role} {word}", f"alter role {role} no{word}", word.upper()) for word in ("superuser", "bypassrls", "createrole", "createdb", "replication")]
+    for group in ("pg_execute_server_program", "pg_write_server_files", "pg_read_server_files", "pg_write_all_data", "pg_read_all_data", "culvert_lookup", "culvert_owner"):
+        cases.append((f"grant {group} to {role}", f"revoke {group} from {role}", "ownership" if group == "culvert_owner" else group))
+    platform.psql("create role e2e_hidden nologin createrole; create role e2e_between nologin noinherit; grant e2e_hidden to e2e_between")
+    cases.append((f"grant e2e_between to {role}", f"revoke e2e_between from {role}", "CREATEROLE"))
+    cases.append(("alter table culvert.accounts owner to e2e_hidden; alter role e2e_hidden nocreaterole; grant e2e_hidden to culvert_server",
+                  "alter table culvert.accounts owner to culvert_owner; revoke e2e_hidden from culvert_server", "ownership of the schema culvert"))
+    try:
+        for give, take, word in cases:
+            platform.psql(give)
+            try:
+                said = start_refused(platform)
+                assert role in said and word in said and "print-roles" in said, (give, said)
+            finally:
+                platform.psql(take)
+    finally:
+        platform.psql("drop role e2e_between; drop role e2e_hidden")
+
+
+def test_owner_credential_in_the_settings_is_refused(platform, tmp_path):
+    config = tmp_path / "culvertd.conf"
+    config.write_text((platform.home / "culvertd.conf").read_text() + f"database.migrate_url = file:{platform.home}/database-owner.url\n")
+    for done in (culvertd(platform, "--config", str(config), settings=False),
+                 culvertd(platform, "--check-config", env={"CULVERT_DATABASE_MIGRATE_URL": "host=x"})):
+        assert done.returncode == 2 and "must not have the owner's credential" in done.stderr, done.stderr
+    assert "database-owner" not in (platform.home / "culvertd.conf").read_text()
+
+
+def test_roles_are_made_once_by_the_administrator(platform, tmp_path):
+    """print-roles, twice, then a first migration by an owner that may make no roles; it is refused as the server's login."""
+    names = ("--owner", "e2e_owner", "--login", "e2e_login", "--database", "e2e_roles")
+    printed = culvertd(platform, "admin", "print-roles", *names, settings=False)
+    assert printed.returncode == 0, printed.stderr
+    for bad in ("a b", "x;drop", "1x", "", "x" * 64, "e2e_login"):
+        assert culvertd(platform, "admin", "print-roles", *names[2:], "--owner", bad, settings=False).returncode == 2
+    ports = dict(line.split("=") for line in (platform.home / "ports").read_text().split())
+    environment = dict(os.environ, PGPASSWORD=(platform.home / "pg-super.secret").read_text().strip())
+    words = ["psql", "-X", "-q", "-h", "127.0.0.1", "-p", ports["PORT_POSTGRES"], "-U", "culvert_super", "-d", "postgres"]
+    try:
+        for _ in range(2):
+            done = subprocess.run(words, input=printed.stdout + "alter role e2e_owner password 'x';", capture_output=True, text=True, env=environment)
+            assert done.returncode == 0, done.stderr
+        rows = platform.psql("select rolname from pg_roles where rolname in ('e2e_owner', 'e2e_login') and (rolcreaterole or rolcreatedb or rolsuper or rolbypassrls or rolreplication)")
+        assert not rows
+        url = tmp_path / "owner.url"
+        url.write_text(f"postgresql://e2e_owner:x@127.0.0.1:{ports['PORT_POSTGRES']}/e2e_roles\n")
+        for words_of_it in (("migrate",), ("migrate", "--url-file"), ("migrate", "x")):
+            assert culvertd(platform, *words_of_it, settings=False).returncode == 2
+        for _ in range(2):
+            migrated = culvertd(platform, "migrate", "--url-file", str(url), settings=False)
+            assert migrated.returncode == 0, migrated.stderr
+        said = start_refused(platform, env={"CULVERT_DATABASE_URL": url.read_text().strip()})
+        assert "e2e_owner" in said and "ownership" in said
+    finally:
+        for sql in ("drop database if exists e2e_roles with (force)", "drop role if exists e2e_owner, e2e_login"):
+            subprocess.run([*words, "-c", sql], env=environment, check=True)
+
+
+def test_a_dump_has_no_key_that_signs_identities(platform):
+    """Whoever reads the tables: no column has the hash that signs callers' identities and proves the platform to the agent."""
+    token_id, secret = platform.env["CULVERT_RUNTIME_TOKEN"].split(".")
+    key = hashlib.sha256(secret.encode()).hexdigest()
+    raw = hashlib.sha256(bytes.fromhex(secret)).hexdigest()
+    stored = platform.psql(f"select encode(secret_sha256, 'hex') from runtime_tokens where token_id = '{token_id}'")[0][0]
+    assert len(stored) == 2 * 76
+    ports = dict(line.split("=") for line in (platform.home / "ports").read_text().split())
+    words = ["pg_dump", "-h", "127.0.0.1", "-p", ports["PORT_POSTGRES"], "-U", "culvert_super", "-d", "culvert", "--data-only"]
+    dump = subprocess.run(words, capture_output=True, text=True, check=True, env=dict(os.environ, PGPASSWORD=(platform.home / "pg-super.secret").read_text().strip())).stdout
+    assert token_id in dump and secret not in dump and key not in dump and raw not in dump
+    # As an older version would have left it: it works, is reported, and the command encrypts it.
+    plain = key if events_with(platform, platform.env["CULVERT_RUNTIME_TOKEN"], application("dump")).status == 200 else None
+    assert plain
+    platform.psql(f"update runtime_tokens set secret_sha256 = decode('{plain}', 'hex') where token_id = '{token_id}'")
+    wait_until(lambda: '"msg":"runtime_tokens_in_the_clear"' in platform.log("culvertd"), 20, "it is reported")
+    assert events_with(platform, platform.env["CULVERT_RUNTIME_TOKEN"], application("dump")).status == 200
+    done = culvertd(platform, "admin", "encrypt-tokens")
+    assert done.returncode == 0 and '{"encrypted":1}' in done.stdout, (done.stdout, done.stderr)
+    assert len(platform.psql(f"select encode(secret_sha256, 'hex') from runtime_tokens where token_id = '{token_id}'")[0][0]) == 2 * 76
+    assert '{"encrypted":0}' in culvertd(platform, "admin", "encrypt-tokens").stdout
+    wait_until(platform.online, 30, "the agent is there")
+    gone = application("dump")
+    gone["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert events_with(platform, platform.env["CULVERT_RUNTIME_TOKEN"], gone).status == 200
+
+
+def test_redis_over_tls(platform, tmp_path):
+    """As a user of an ACL, by the CA that is set and by no other; in the clear only where nobody listens."""
+    with Redis(tmp_path / "redis") as redis:
+        environment = {"CULVERT_REDIS_URL": redis.tls_url, "CULVERT_REDIS_TLS_CA_FILE": str(redis.ca_file)}
+        read = culvertd(platform, "admin", "traffic", env=environment)
+        assert read.returncode == 0 and len(read.stdout.splitlines()) == 5, read.stderr
+        for wrong in ({"CULVERT_REDIS_TLS_CA_FILE": platform.env["CULVERT_CA"]}, {"CULVERT_REDIS_TLS_CA_FILE": ""},
+                      {"CULVERT_REDIS_URL": redis.tls_url.replace("localhost", "127.0.0.2")}, {"CULVERT_REDIS_URL": redis.tls_url.replace("culvert:", "other:")}):
+            refused = culvertd(platform, "admin", "traffic", env={**environment, **wrong})
+            assert refused.returncode == 1 and not refused.stdout, (wrong, refused.stdout)
+    for url in ("redis://:x@redis.example:6379", "redis://:x@127.example.com"):
+        assert "allow_plaintext" in start_refused(platform, env={"CULVERT_REDIS_URL": url})
+
+
+def test_deployment_key_that_is_none_is_refused(platform, tmp_path):
+    key = tmp_path / "key"
+    for text, mode, word in (("", 0o600, "0 bytes"), ("short", 0o600, "5 bytes"), ("0" * 64, 0o600, "not random"),
+                             ((platform.home / "deployment-key.secret").read_text(), 0o644, "mode 0644")):
+        key.write_text(text)
+        key.chmod(mode)
+        for setting in ("deployment_key_file", "deployment_key_previous_file"):
+            said = start_refused(platform, f"--security.{setting}={key}")
+            assert "deployment key" in said and word in said and (len(text) < 6 or text.strip() not in said), said
+        key.unlink()
+    missing = culvertd(platform, f"--security.deployment_key_file={key}", "--check-config")
+    assert missing.returncode == 2 and "security.deployment_key_file" in missing.stderr
+
+
+def test_deployment_key_is_created_without_settings_and_never_replaced(platform, tmp_path):
+    file = tmp_path / "key"
+    done = culvertd(platform, "admin", "create-deployment-key", str(file), settings=False)
+    assert done.returncode == 0 and file.stat().st_mode & 0o777 == 0o600, done.stderr
+    made = file.read_text()
+    assert len(made) == 65 and made.strip() not in done.stdout + done.stderr
+    assert culvertd(platform, "admin", "create-deployment-key", str(file), settings=False).returncode == 3
+    assert file.read_text() == made
+    assert culvertd(platform, f"--security.deployment_key_file={file}", "--check-config").returncode == 0
+
+
 def test_missing_migration_is_refused(platform):
     said = start_refused(platform, env={"CULVERT_DATABASE_URL": owner_url(platform).removesuffix("/culvert") + "/postgres"})
     assert "migrat" in said or "database" in said, said
+
+
+def test_services_of_the_quickstart_inherit_no_descriptor():
+    """A lock or a pipe of whoever started it, kept by a database that runs for weeks, is never released."""
+    with tempfile.TemporaryDirectory() as folder, open(f"{folder}/held", "w") as held:
+        os.set_inheritable(held.fileno(), True)
+        far = os.dup2(held.fileno(), 300)
+        supervise = pathlib.Path(__file__).resolve().parents[2] / "deploy/lib/supervise"
+        process = subprocess.Popen([supervise, f"{folder}/pid", f"{folder}/log", "sleep", "600"], stdin=subprocess.DEVNULL, pass_fds=(held.fileno(), far))
+        try:
+            pid = wait_until(lambda: pathlib.Path(f"{folder}/pid").exists() and pathlib.Path(f"{folder}/pid").read_text().strip(), 20, "the service")
+            wait_until(lambda: b"sleep" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes(), 20, "its program")
+            assert sorted(os.listdir(f"/proc/{pid}/fd")) == ["0", "1", "2"]
+        finally:
+            process.terminate()
+            process.wait()
+            os.close(far)

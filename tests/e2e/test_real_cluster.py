@@ -67,7 +67,7 @@ def test_the_agent_may_read_and_nothing_else(real_cluster, remove):  # noqa: F81
     for method, path, body in (
         ("GET", "/api/v1/secrets", None),
         ("GET", "/api/v1/namespaces/argocd/secrets/any", None),
-        ("GET", "/api/v1/configmaps", None),
+        ("POST", "/api/v1/namespaces/argocd/configmaps", {"metadata": {"name": "mine"}}),
         ("POST", APPLICATIONS, application("mine")),
         ("PATCH", f"{APPLICATIONS}/mail", {"spec": {"project": "mine"}}),
         ("DELETE", f"{APPLICATIONS}/mail", None),

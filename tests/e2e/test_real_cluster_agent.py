@@ -51,3 +51,43 @@ def test_applications_follow_the_real_cluster(real_cluster, platform_of_real_clu
     verbs = {verb for verb, _, _ in real_cluster.agent_requests()}
     assert verbs <= {"get", "list", "watch"}
     assert not [resource for _, resource, code in real_cluster.agent_requests() if resource == "secrets" and code == 200]
+
+
+def test_what_is_not_at_hand_is_shown_with_the_right_that_is_missing(real_cluster, platform_of_real_cluster):  # noqa: F811
+    platform = platform_of_real_cluster
+    names = {
+        "Secret": {"version": "v1", "kind": "Secret", "namespace": "argocd", "name": "db", "status": "Synced"},
+        "ConfigMap": {"version": "v1", "kind": "ConfigMap", "namespace": "argocd", "name": "settings", "status": "OutOfSync"},
+        "Thing": {"group": "example.com", "version": "v1", "kind": "Thing", "namespace": "argocd", "name": "x", "status": "OutOfSync", "requiresPruning": True},
+    }
+    status, _ = real_cluster.request("POST", APPLICATIONS, application("parts", **SYNCED, resources=list(names.values())))
+    assert status == 201
+    query = """query($r: String!) { runtime(name: $r) { errors { message } }
+        resourceTree(runtime: $r, name: "parts") { nodes { kind name status presence requiresPruning missingRight { group resource verbs namespace message } health { status source } } } }"""
+
+    def shown():
+        answer = platform.graphql(query, {"r": platform.env["CULVERT_RUNTIME"]})
+        if not answer["resourceTree"]:
+            return None
+        return {n["kind"]: n for n in answer["resourceTree"]["nodes"]}, answer["runtime"]["errors"]
+
+    wait_until(lambda: shown() and set(names) <= set(shown()[0]), 20, "all that the application names is in its tree")
+    nodes, _ = shown()
+    secret = nodes["Secret"]
+    assert (secret["presence"], secret["status"], secret["health"]) == ("UNREADABLE", "SYNCED", {"status": None, "source": None})
+    right = secret["missingRight"]
+    assert (right["group"], right["resource"], right["verbs"], right["namespace"]) == ("", "secrets", ["get", "list", "watch"], "argocd")
+    assert "secrets" in right["message"]
+    for kind, presence in (("ConfigMap", "MISSING"), ("Thing", "UNKNOWN_KIND")):
+        node = nodes[kind]
+        assert (node["presence"], node["status"], node["missingRight"]) == (presence, "OUT_OF_SYNC", None)
+        assert node["health"] == {"status": "MISSING", "source": "AGENT"}
+    assert nodes["Thing"]["requiresPruning"] and not nodes["ConfigMap"]["requiresPruning"]
+    wait_until(lambda: any("list and watch secrets" in e["message"] for e in shown()[1]), 20, "the runtime says what its agent may not read")
+
+    # It comes into being: nothing is missing any more.
+    made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "argocd"}}
+    assert real_cluster.request("POST", "/api/v1/namespaces/argocd/configmaps", made)[0] == 201
+    wait_until(lambda: shown()[0]["ConfigMap"]["presence"] == "PRESENT", 20, "what was missing is there")
+    assert real_cluster.request("DELETE", "/api/v1/namespaces/argocd/configmaps/settings")[0] == 200
+    wait_until(lambda: shown()[0]["ConfigMap"]["presence"] == "MISSING", 20, "and missing again")

@@ -21,6 +21,7 @@ import pytest
 from conftest import build_folder
 from platform_under_test import TOP, wait_until
 from replicas_under_test import Replicas, calm, is_ready, load_of, restartable
+from redis_client import Redis
 from report_tunnel import ReportTunnel
 
 sys.path.insert(0, str(TOP / "tests/support"))
@@ -211,6 +212,48 @@ def test_redis_away(replicas):
     finally:
         os.kill(supervisor, signal.SIGCONT)
     wait_until(lambda: all(replicas.admin_of(n, "/readyz/redis").status == 200 for n in (0, 1)), 30, "Redis is back")
+
+
+def test_lines_in_redis_that_somebody_else_wrote_move_nothing(replicas):
+    """Whoever may write to Redis: places of tunnels, and messages that end sessions. No effect, and counted."""
+    account, runtime, past = replicas.env["CULVERT_ACCOUNT"], replicas.env["CULVERT_RUNTIME"], newest_epoch(replicas)
+    key = f"culvert:2:tunnel:{account}:{runtime}"
+    with Redis.of(replicas) as attacker:  # which may have forgotten the line
+        replicas.kill("agent")
+        wait_until(lambda: newest_epoch(replicas) > past and (attacker("GET", key) or b"").startswith(str(newest_epoch(replicas)).encode()), 60, "a line")
+    wait_until(lambda: all(ok_by(replicas, n) for n in (0, 1)), 30, "calls by both")
+    owner, other = both(replicas)
+    epoch, ends = newest_epoch(replicas), [ends_at(replicas, n) for n in (0, 1)]
+
+    def refused(what):
+        return [replicas.metric(n, "culvert_redis_refused_total", what=what) for n in (0, 1)]
+
+    with socket.create_server(("127.0.0.1", 0)) as trap, Redis.of(replicas) as attacker:
+        place = f"{epoch + 1000} replica-9 127.0.0.1:{trap.getsockname()[1]}"
+        genuine = attacker("GET", key).decode()
+        assert genuine.split()[0] == str(epoch), genuine
+        signature = " ".join(genuine.split()[-2:])
+        before, asked = refused("message"), refused("directory")
+        messages = [f"open {account} {runtime} {place}", f"over {account} {runtime} {epoch}", f"open {account} {runtime} {place} {signature}",
+                    f"over {account} {runtime} {epoch} {signature}", genuine, f"open {account} {runtime} {genuine}", "", "x" * 2000]
+        for message in messages:
+            assert attacker("PUBLISH", "culvert:2:tunnels", message) >= 2
+        wait_until(lambda: all(now >= was + len(messages) for now, was in zip(refused("message"), before)), 20, "every message is refused by both")
+        for line in (place, f"{place} {signature}", genuine.replace(str(epoch), str(epoch + 1), 1), "x" * 5000):
+
+            def was_refused():
+                attacker("SET", key, line)
+                attacker("CLIENT", "KILL", "TYPE", "pubsub")  # what replicas remember is in doubt after that
+                assert all(ok_by(replicas, n) for n in (0, 1))
+                return refused("directory")[other] > asked[other]
+
+            wait_until(was_refused, 30, "the line is looked at, and counted")
+            asked = refused("directory")
+        attacker("SET", key, genuine)
+        trap.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            trap.accept()
+    assert (newest_epoch(replicas), replicas.owner(), [ends_at(replicas, n) for n in (0, 1)]) == (epoch, owner, ends)
 
 
 def newest_epoch(replicas):

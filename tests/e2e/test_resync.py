@@ -57,7 +57,7 @@ def run_of(name, value="a"):
     return {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "AnalysisRun",
-        "metadata": {"name": name, "namespace": "argocd", "labels": {"test": value}},
+        "metadata": {"name": name, "namespace": "argocd", "labels": {"app.kubernetes.io/test": value}},
         "spec": {"metrics": []},
     }
 
@@ -71,7 +71,7 @@ def remove(platform, name):
 
 
 def row(platform, name):
-    rows = platform.psql(f"select uid, labels ->> 'test', sequence from resources where kind = 'AnalysisRun' and name = '{name}' and not is_deleted")
+    rows = platform.psql(f"select uid, labels ->> 'app.kubernetes.io/test', sequence from resources where kind = 'AnalysisRun' and name = '{name}' and not is_deleted")
     return rows[0] if rows else None
 
 
@@ -102,7 +102,7 @@ def runs(platform):
 
 def change_all(platform):
     """One changed, one gone, one made anew, one new."""
-    platform.cluster("PATCH", f"{RUNS.format('argocd')}/resync-changed", {"metadata": {"labels": {"test": "b"}}}, "application/merge-patch+json")
+    platform.cluster("PATCH", f"{RUNS.format('argocd')}/resync-changed", {"metadata": {"labels": {"app.kubernetes.io/test": "b"}}}, "application/merge-patch+json")
     remove(platform, "resync-gone")
     remove(platform, "resync-anew")
     return make(platform, "resync-anew"), make(platform, "resync-new")
@@ -209,7 +209,7 @@ def exchanged(platform):
 
 
 def value_of(platform, i):
-    return platform.psql(f"select labels ->> 'test' from resources where kind = 'ApplicationSet' and name = 'many-{i}' and not is_deleted")[0][0]
+    return platform.psql(f"select labels ->> 'app.kubernetes.io/test' from resources where kind = 'ApplicationSet' and name = 'many-{i}' and not is_deleted")[0][0]
 
 
 def test_fifty_thousand(crowded):

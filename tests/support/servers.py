@@ -188,11 +188,15 @@ class Postgres(Server):
         return done.stdout.strip()
 
     def _create_roles(self):
+        # As `culvertd admin print-roles` says.
         password = self.password_file.read_text().strip()
         database = self.superuser_url.rsplit("/", 1)[0] + "/postgres"
         self.psql(f"""
             CREATE ROLE culvert_app NOLOGIN;
-            CREATE ROLE culvert_owner LOGIN CREATEROLE PASSWORD '{password}';
+            CREATE ROLE culvert_lookup NOLOGIN;
+            CREATE ROLE culvert_roles NOLOGIN NOINHERIT;
+            GRANT culvert_lookup TO culvert_roles WITH ADMIN OPTION;
+            CREATE ROLE culvert_owner LOGIN PASSWORD '{password}' IN ROLE culvert_roles;
             CREATE ROLE culvert_login LOGIN PASSWORD '{password}' IN ROLE culvert_app;""", database)
         self.psql("CREATE DATABASE culvert OWNER culvert_owner", database)
 
@@ -230,16 +234,30 @@ class Postgres(Server):
 
 
 class Redis(Server):
-    """Redis with a password, without persistence."""
+    """Redis with a password, without persistence.
+
+    url: plain; tls_url: over TLS as the user `culvert`, with the certificate of localhost and 127.0.0.1 by ca_file. It also
+    answers on 127.0.0.2, where its certificate is another's.
+    """
 
     def __init__(self, folder):
         super().__init__(folder)
         self.port_file = self.folder / "port"
+        self.tls_port_file = self.folder / "tls_port"
         self.password_file = self.folder / "password"
+        self.ca_file = self.folder / "ca.crt"
 
     @property
     def port(self):
         return int(self.port_file.read_text())
+
+    @property
+    def tls_port(self):
+        return int(self.tls_port_file.read_text())
+
+    @property
+    def tls_url(self):
+        return f"rediss://culvert:{self.password_file.read_text().strip()}@localhost:{self.tls_port}/0"
 
     @property
     def url(self):
@@ -259,11 +277,17 @@ class Redis(Server):
         self.folder.mkdir(parents=True, exist_ok=True)
         if not self.port_file.exists():
             self.port_file.write_text(str(free_port()))
+            self.tls_port_file.write_text(str(free_port()))
             self.password_file.write_text(secrets.token_hex(16) + "\n")
             self.password_file.chmod(0o600)
+            make_certificates(self.folder)
         config = self.folder / "redis.conf"
+        password = self.password_file.read_text().strip()
         config.write_text(
-            f"bind 127.0.0.1\nport {self.port}\nrequirepass {self.password_file.read_text().strip()}\n"
+            f"bind 127.0.0.1 127.0.0.2\nport {self.port}\nrequirepass {password}\n"
+            f"tls-port {self.tls_port}\ntls-auth-clients no\ntls-ca-cert-file {self.ca_file}\n"
+            f"tls-cert-file {self.folder}/server.crt\ntls-key-file {self.folder}/server.key\n"
+            f"user culvert on >{password} ~* &* +@all\n"
             f"save \"\"\nappendonly no\ndir {self.folder}\ndaemonize no\n")
         config.chmod(0o600)
         self._spawn(["redis-server", str(config)])

@@ -18,10 +18,11 @@ enum control_tag {
     TAG_STREAMS_OPEN = 9,
     TAG_OUTBOX_DEPTH = 10,
     TAG_RSS_BYTES = 11,
-    TAG_TOKEN = 12,
+    // 12 was the token of TOKEN_REFRESH
     TAG_BEHIND = 13,
     TAG_BLIND = 14,
-    TAG_LAST = TAG_BLIND,
+    TAG_TIME = 15,
+    TAG_LAST = TAG_TIME,
 };
 
 #define BIT(tag) (1u << (tag))
@@ -34,7 +35,7 @@ static const struct control_shape {
 } control_shapes[] = {
     [WIRE_CONTROL_HELLO_ACK] = {"hello_ack",
                                 BIT(TAG_SESSION) | BIT(TAG_EPOCH) | BIT(TAG_CAPABILITIES) | BIT(TAG_PING_AFTER) |
-                                    BIT(TAG_DEAD_AFTER),
+                                    BIT(TAG_DEAD_AFTER) | BIT(TAG_TIME),
                                 BIT(TAG_SESSION) | BIT(TAG_EPOCH)},
     [WIRE_CONTROL_DRAIN] = {"drain", BIT(TAG_DEADLINE) | BIT(TAG_SPREAD) | BIT(TAG_REASON),
                             BIT(TAG_DEADLINE) | BIT(TAG_SPREAD)},
@@ -42,8 +43,8 @@ static const struct control_shape {
                             BIT(TAG_STREAMS_OPEN) | BIT(TAG_OUTBOX_DEPTH) | BIT(TAG_RSS_BYTES) | BIT(TAG_BEHIND) |
                                 BIT(TAG_BLIND),
                             0},
-    [WIRE_CONTROL_TOKEN_REFRESH] = {"token_refresh", BIT(TAG_TOKEN), BIT(TAG_TOKEN)},
     [WIRE_CONTROL_SUPERSEDED] = {"superseded", BIT(TAG_EPOCH) | BIT(TAG_REASON), BIT(TAG_EPOCH)},
+    [WIRE_CONTROL_TIME] = {"time", BIT(TAG_TIME), BIT(TAG_TIME)},
     [WIRE_CONTROL_STANDBY] = {"standby", BIT(TAG_REASON), 0},
 };
 
@@ -70,6 +71,7 @@ static uint64_t *control_number(struct wire_control *control, unsigned tag)
     case TAG_RSS_BYTES: return &control->rss_bytes;
     case TAG_BEHIND: return &control->behind_ms;
     case TAG_BLIND: return &control->blind_ms;
+    case TAG_TIME: return &control->time_ms;
     default: return NULL;
     }
 }
@@ -77,7 +79,6 @@ static uint64_t *control_number(struct wire_control *control, unsigned tag)
 static struct str *control_text(struct wire_control *control, unsigned tag)
 {
     if (tag == TAG_REASON) return &control->reason;
-    if (tag == TAG_TOKEN) return &control->token;
     return NULL;
 }
 

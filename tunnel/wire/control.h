@@ -17,13 +17,19 @@ enum {
     WIRE_CONTROL_TEXT_BYTES_MAX = 512,
 };
 
+// What the platform does in this session, of what the agent said it understands (WIRE_HEADER_FEATURES).
+enum wire_capability {
+    WIRE_CAPABILITY_BOUND_IDENTITY = 1, // every identity is bound to its call
+};
+
 enum wire_control_type {
     WIRE_CONTROL_HELLO_ACK = 1, // platform: the session carries calls from now on
     WIRE_CONTROL_DRAIN = 2,     // platform: open another tunnel after rand(0, spread_ms); this one ends at deadline_ms
     WIRE_CONTROL_STATS = 3,     // agent: how it is doing
-    WIRE_CONTROL_TOKEN_REFRESH = 4, // platform: use this token from the next dial on
-    WIRE_CONTROL_SUPERSEDED = 5,    // platform: a newer session took over; do not dial again for this instance's sake
-    WIRE_CONTROL_STANDBY = 6,       // platform: another instance serves; stay, HELLO_ACK comes when it has gone
+    // 4 was TOKEN_REFRESH: a new token comes from whoever runs the cluster, never through the tunnel
+    WIRE_CONTROL_SUPERSEDED = 5, // platform: a newer session took over; do not dial again for this instance's sake
+    WIRE_CONTROL_TIME = 7,       // platform: what its clock shows, now and then (WIRE_CAPABILITY_BOUND_IDENTITY)
+    WIRE_CONTROL_STANDBY = 6,    // platform: another instance serves; stay, HELLO_ACK comes when it has gone
 };
 
 // Views into the decoder's input (decode) or the caller's memory (encode). A field that does not belong to the type
@@ -32,7 +38,8 @@ struct wire_control {
     enum wire_control_type type;
     uint64_t session;       // HELLO_ACK: for logs on both sides
     uint64_t epoch;         // HELLO_ACK: ours; SUPERSEDED: the newer one
-    uint64_t capabilities;  // HELLO_ACK: bit set, none defined yet
+    uint64_t capabilities;  // HELLO_ACK: bit set of WIRE_CAPABILITY_
+    uint64_t time_ms;       // HELLO_ACK, TIME: the platform's wall clock, by which identities expire
     uint64_t ping_after_ms; // HELLO_ACK: silence after which the platform pings
     uint64_t dead_after_ms; // HELLO_ACK: and how much longer until it gives up
     uint64_t deadline_ms;   // DRAIN: from now
@@ -43,7 +50,6 @@ struct wire_control {
     uint64_t rss_bytes;     // STATS
     uint64_t behind_ms;     // STATS: age of the oldest change that the platform has not acknowledged
     uint64_t blind_ms;      // STATS: for how long some of the cluster could not be watched
-    struct str token;       // TOKEN_REFRESH: a secret
 };
 
 MUST_CHECK enum error_code wire_control_encode(const struct wire_control *control, struct strbuf *out,

@@ -5,7 +5,7 @@
 #include "base/id.h"
 #include "base/mem.h"
 
-enum { TEXTS_MAX = 11 };
+enum { TEXTS_MAX = 16 };
 
 // Each text with its length in front, so that no two lists of texts look alike.
 static size_t put_texts(char *out, const struct str *texts, size_t count)
@@ -26,11 +26,16 @@ void digest_entry_make(const struct digest_object *object, uint8_t out[DIGEST_EN
     const struct str key[] = {cluster, object->group, object->kind, object->ns, object->name};
     const struct str content[] = {object->version,          object->uid,         object->application_ns,
                                   object->application_name, object->sync_status, object->health_status};
-    size_t bytes = ID_SHA256_BYTES + TEXTS_MAX * 4;
+    const struct str details[] = {object->health_message, object->health_source, object->presence, object->resource,
+                                  object->marks};
+    size_t bytes = ID_SHA256_BYTES + TEXTS_MAX * 4, detail_bytes = 0;
     for (size_t i = 0; i < sizeof key / sizeof *key; i++)
         bytes += key[i].len;
     for (size_t i = 0; i < sizeof content / sizeof *content; i++)
         bytes += content[i].len;
+    for (size_t i = 0; i < sizeof details / sizeof *details; i++)
+        detail_bytes += details[i].len;
+    bytes += detail_bytes;
     char small[1024];
     char *text = bytes <= sizeof small ? small : mem_alloc(bytes);
     size_t used = put_texts(text, key, sizeof key / sizeof *key);
@@ -39,6 +44,7 @@ void digest_entry_make(const struct digest_object *object, uint8_t out[DIGEST_EN
     memcpy(out, hash, DIGEST_KEY_BYTES);
     // The key is in it again: two objects of the same content must not cancel each other.
     used += put_texts(text + used, content, sizeof content / sizeof *content);
+    if (detail_bytes) used += put_texts(text + used, details, sizeof details / sizeof *details);
     memcpy(text + used, object->manifest_sha256, ID_SHA256_BYTES);
     used += ID_SHA256_BYTES;
     id_sha256(text, used, hash);

@@ -31,7 +31,9 @@ struct digest_object {
     struct str cluster, group, kind, ns, name; // the key
     struct str version, uid;
     struct str application_ns, application_name, sync_status, health_status; // as they are said on the wire
-    const uint8_t *manifest_sha256;                                          // of the plain text, 32 bytes
+    // Details; of an object without any the entry is what it was before there were details.
+    struct str health_message, health_source, presence, resource, marks;
+    const uint8_t *manifest_sha256; // of the plain text, 32 bytes
 };
 
 void digest_entry_make(const struct digest_object *object, uint8_t out[DIGEST_ENTRY_BYTES]);

@@ -11,6 +11,10 @@
 #define WIRE_HEADER_BOOT_ID       "culvert-boot-id"     // UUIDv7, new with every start of the agent
 #define WIRE_HEADER_AGENT_VERSION "culvert-agent-version"
 #define WIRE_HEADER_RUNTIME       "culvert-runtime" // the name the agent believes in: must equal the token's
+// What the agent understands beyond the first version of the protocol, a comma-separated list. The platform says in
+// HELLO_ACK (wire_control.capabilities) what of it it does.
+#define WIRE_HEADER_FEATURES        "culvert-features"
+#define WIRE_FEATURE_BOUND_IDENTITY "bound-identity" // tunnel/wire/identity.h
 // Answer of the upgrade: that the platform knows the token (tunnel/wire/proof.h).
 #define WIRE_HEADER_PROOF "culvert-proof"
 // Inside streams
@@ -25,6 +29,10 @@
 // it the agent sends snapshots.
 #define WIRE_HEADER_DIGEST  "culvert-report-digest"
 #define WIRE_DIGEST_VERSION "1"
-#define WIRE_REPORTS_PATH   "/culvert/reports" // POST with :authority "culvert"
+// Of the same request: the platform takes the details of report records (tunnel/wire/report.h), and they count in the
+// entries of its digest tree. Without it an agent leaves them out.
+#define WIRE_HEADER_DETAILS  "culvert-report-details"
+#define WIRE_DETAILS_VERSION "1"
+#define WIRE_REPORTS_PATH    "/culvert/reports" // POST with :authority "culvert"
 
 #endif

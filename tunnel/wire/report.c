@@ -35,10 +35,22 @@ enum report_tag {
     TAG_COUNT = 18,
     TAG_DIGEST = 19,
     TAG_UNREAD = 20,
-    TAG_LAST = TAG_UNREAD,
+    TAG_HEALTH_MESSAGE = 21,
+    TAG_HEALTH_SOURCE = 22,
+    TAG_PRESENCE = 23,
+    TAG_RESOURCE = 24,
+    TAG_MARKS = 25,
+    TAG_LAST = TAG_MARKS,
 };
 
 #define BIT(tag) (1u << (tag))
+
+static const uint8_t text_tags[] = {
+    TAG_BOOT_ID,     TAG_GROUP,         TAG_VERSION,        TAG_KIND,           TAG_NS,
+    TAG_NAME,        TAG_UID,           TAG_CLUSTER,        TAG_APPLICATION_NS, TAG_APPLICATION_NAME,
+    TAG_SYNC_STATUS, TAG_HEALTH_STATUS, TAG_HEALTH_MESSAGE, TAG_HEALTH_SOURCE,  TAG_PRESENCE,
+    TAG_RESOURCE,    TAG_MARKS};
+enum { TEXT_TAGS = sizeof text_tags / sizeof *text_tags };
 
 // What a record of a type cannot do without. Empty texts are not sent, so that this also means "not empty".
 static uint32_t report_required(enum wire_report_type type)
@@ -71,8 +83,18 @@ static struct str *report_text(struct wire_report *report, unsigned tag)
     case TAG_APPLICATION_NAME: return &report->application_name;
     case TAG_SYNC_STATUS: return &report->sync_status;
     case TAG_HEALTH_STATUS: return &report->health_status;
+    case TAG_HEALTH_MESSAGE: return &report->health_message;
+    case TAG_HEALTH_SOURCE: return &report->health_source;
+    case TAG_PRESENCE: return &report->presence;
+    case TAG_RESOURCE: return &report->resource;
+    case TAG_MARKS: return &report->marks;
     default: return NULL;
     }
+}
+
+static size_t report_text_bytes_max(unsigned tag)
+{
+    return tag == TAG_HEALTH_MESSAGE ? WIRE_REPORT_MESSAGE_BYTES_MAX : TEXT_BYTES_MAX;
 }
 
 static bool report_has_hash(const struct wire_report *report)
@@ -99,8 +121,8 @@ static void report_put_number(struct strbuf *out, unsigned tag, uint64_t value)
 static size_t report_bytes(struct wire_report *report)
 {
     size_t total = RECORD_HEAD_BYTES;
-    for (unsigned tag = TAG_BOOT_ID; tag <= TAG_HEALTH_STATUS; tag++)
-        if (report_text(report, tag)->len) total += FIELD_HEAD_BYTES + report_text(report, tag)->len;
+    for (size_t i = 0; i < TEXT_TAGS; i++)
+        if (report_text(report, text_tags[i])->len) total += FIELD_HEAD_BYTES + report_text(report, text_tags[i])->len;
     if (report->observed_at_ms) total += FIELD_HEAD_BYTES + 8;
     if (report_has_hash(report)) total += FIELD_HEAD_BYTES + WIRE_REPORT_HASH_BYTES;
     if (report->encoding != WIRE_REPORT_PLAIN) total += FIELD_HEAD_BYTES + 1;
@@ -118,9 +140,9 @@ enum error_code wire_report_encode(const struct wire_report *report, struct strb
         return error_set(err, ERROR_INVALID, "report of unknown type %d", (int)report->type);
     if (report->sequence == 0) return error_set(err, ERROR_INVALID, "report without a sequence");
     struct wire_report copy = *report;
-    for (unsigned tag = TAG_BOOT_ID; tag <= TAG_HEALTH_STATUS; tag++)
-        if (report_text(&copy, tag)->len > TEXT_BYTES_MAX)
-            return error_set(err, ERROR_TOO_LARGE, "report text of %zu bytes", report_text(&copy, tag)->len);
+    for (size_t i = 0; i < TEXT_TAGS; i++)
+        if (report_text(&copy, text_tags[i])->len > report_text_bytes_max(text_tags[i]))
+            return error_set(err, ERROR_TOO_LARGE, "report text of %zu bytes", report_text(&copy, text_tags[i])->len);
     if (report->manifest.len > WIRE_REPORT_RECORD_BYTES_MAX)
         return error_set(err, ERROR_TOO_LARGE, "manifest of %zu bytes", report->manifest.len);
     if (report->digest.len > DIGEST_BYTES_MAX)
@@ -134,9 +156,9 @@ enum error_code wire_report_encode(const struct wire_report *report, struct strb
     bytes_put_u8(out, RECORD_VERSION);
     bytes_put_u8(out, (uint8_t)report->type);
     bytes_put_u64(out, report->sequence);
-    for (unsigned tag = TAG_BOOT_ID; tag <= TAG_HEALTH_STATUS; tag++) {
-        struct str text = *report_text(&copy, tag);
-        if (text.len) report_put_field(out, tag, text.at, text.len);
+    for (size_t i = 0; i < TEXT_TAGS; i++) {
+        struct str text = *report_text(&copy, text_tags[i]);
+        if (text.len) report_put_field(out, text_tags[i], text.at, text.len);
     }
     if (report->observed_at_ms) report_put_number(out, TAG_OBSERVED_AT, (uint64_t)report->observed_at_ms);
     if (report_has_hash(report)) report_put_field(out, TAG_HASH, report->hash, WIRE_REPORT_HASH_BYTES);
@@ -177,7 +199,7 @@ static enum error_code report_take_field(unsigned tag, const uint8_t *at, size_t
     struct str *text = report_text(report, tag);
     if (text) {
         *text = str_of((const char *)at, len);
-        if (len == 0 || len > TEXT_BYTES_MAX || !str_is_utf8(*text))
+        if (len == 0 || len > report_text_bytes_max(tag) || !str_is_utf8(*text))
             return error_set(err, ERROR_PROTOCOL, "report text %u is empty, too long or not UTF-8", tag);
         return ERROR_NONE;
     }

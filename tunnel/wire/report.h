@@ -16,6 +16,11 @@ enum {
     WIRE_REPORT_RECORD_BYTES_MAX = 10 * 1024 * 1024 + 64 * 1024, // a 10 MiB manifest and its keys
     WIRE_REPORT_HASH_BYTES = 32,
     WIRE_REPORT_UNREAD_BYTES_MAX = 128 * 1024,
+    WIRE_REPORT_MESSAGE_BYTES_MAX = 4096,
+    // A compressed manifest is refused when it unpacks to more than so many times its bytes; below the free bytes the
+    // ratio does not count. What compresses better travels plain.
+    WIRE_REPORT_RATIO_MAX = 100,
+    WIRE_REPORT_RATIO_FREE_BYTES = 64 * 1024,
 };
 
 enum wire_report_type {
@@ -30,6 +35,15 @@ enum wire_report_type {
 
 enum wire_report_encoding { WIRE_REPORT_PLAIN = 0, WIRE_REPORT_ZSTD = 1 };
 
+#define WIRE_HEALTH_AGENT          "AGENT"         // assessed by the agent
+#define WIRE_HEALTH_ARGOCD_STATUS  "ARGOCD_STATUS" // read in the status of an Application
+#define WIRE_HEALTH_ARGOCD_TREE    "ARGOCD_TREE"   // read in the resource tree of Argo CD's API
+#define WIRE_PRESENCE_MISSING      "MISSING"       // the cluster does not have it
+#define WIRE_PRESENCE_UNREADABLE   "UNREADABLE"    // the agent may not read it
+#define WIRE_PRESENCE_UNKNOWN_KIND "UNKNOWN_KIND"  // the API server does not serve the kind
+#define WIRE_MARK_REQUIRES_PRUNING "REQUIRES_PRUNING"
+#define WIRE_MARK_HOOK             "HOOK"
+
 // Views into the decoder's buffer (decode) or the caller's memory (encode).
 struct wire_report {
     enum wire_report_type type;
@@ -38,9 +52,17 @@ struct wire_report {
     struct str group, version, kind, ns, name, uid; // of the object; group empty for core
     struct str cluster;                             // name of the cluster it lives in ("in-cluster")
     struct str application_ns, application_name;    // the Argo CD application whose status names it; else empty
-    struct str sync_status, health_status;          // what that application's status.resources says; may be empty
-    int64_t observed_at_ms;                         // agent's wall clock
-    uint8_t hash[WIRE_REPORT_HASH_BYTES];           // SHA-256 of the canonical, redacted manifest
+    struct str sync_status, health_status;          // Argo CD's spelling; may be empty
+    // Details, which an agent sends where the platform offers to take them (WIRE_HEADER_DETAILS); each may be empty.
+    struct str health_message; // why it is not healthy, redacted; at most WIRE_REPORT_MESSAGE_BYTES_MAX
+    struct str health_source;  // WIRE_HEALTH_*
+    // Of an object that an application names and that is not at hand (its manifest is but its identity):
+    // WIRE_PRESENCE_*.
+    struct str presence;
+    struct str resource; // the plural under which the API serves the kind, where presence is WIRE_PRESENCE_UNREADABLE
+    struct str marks;    // what status.resources says besides: a comma-separated list of WIRE_MARK_*
+    int64_t observed_at_ms;               // agent's wall clock
+    uint8_t hash[WIRE_REPORT_HASH_BYTES]; // SHA-256 of the canonical, redacted manifest
     enum wire_report_encoding encoding;
     uint64_t manifest_bytes; // after decoding
     struct str manifest;     // JSON, redacted; encoded as above
@@ -64,6 +86,10 @@ enum wire_ack_type {
     WIRE_ACK_REJECT = 3, // this one record was refused (reason); counted as acknowledged
     WIRE_ACK_DIGEST = 4, // the platform's word in an exchange of digests, about that record
 };
+// How the reason of a REJECT begins when the record found no room on the platform: it may be sent again later, and is
+// found by a comparison of digests until it is taken.
+#define WIRE_REASON_QUOTA "storage quota"
+
 struct wire_ack {
     enum wire_ack_type type;
     uint64_t sequence;

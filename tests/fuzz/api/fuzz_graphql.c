@@ -93,14 +93,14 @@ RESOLVER(create, "RuntimeCreationResponse")
 RESOLVER(delete, "Int")
 
 static const struct gql_resolver resolvers[] = {
-    {GQL_QUERY, "me", resolve_me},
-    {GQL_QUERY, "runtime", resolve_runtime},
-    {GQL_QUERY, "runtimes", resolve_runtimes},
-    {GQL_QUERY, "clusters", resolve_clusters},
-    {GQL_QUERY, "applications", resolve_applications},
-    {GQL_QUERY, "application", resolve_application},
-    {GQL_MUTATION, "createRuntime", resolve_create},
-    {GQL_MUTATION, "deleteRuntime", resolve_delete},
+    {GQL_QUERY, "me", resolve_me, 1},
+    {GQL_QUERY, "runtime", resolve_runtime, 1},
+    {GQL_QUERY, "runtimes", resolve_runtimes, 1},
+    {GQL_QUERY, "clusters", resolve_clusters, 1},
+    {GQL_QUERY, "applications", resolve_applications, 1},
+    {GQL_QUERY, "application", resolve_application, 1},
+    {GQL_MUTATION, "createRuntime", resolve_create, 1},
+    {GQL_MUTATION, "deleteRuntime", resolve_delete, 1},
 };
 
 static void on_answered(void *arg, int status, struct str body)

@@ -62,6 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len)
         struct http1_head part;
         size_t part_bytes;
         assert(http1_parse_request((const char *)at, cut, 0, &part, &part_bytes, NULL) == ERROR_AGAIN);
+        assert(http1_head_is_due((const char *)at, bytes, cut, 0));
     }
     return 0;
 }

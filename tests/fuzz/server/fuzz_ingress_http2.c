@@ -166,8 +166,10 @@ void tls_stream_peer(const struct tls_stream *s, char *out)
 static struct loop *loop;
 static struct ingress *ingress;
 
-static void authenticate(void *ctx, unsigned loop_index, struct str token, ingress_authenticated done, void *arg)
+static void authenticate(void *ctx, unsigned loop_index, struct str token, struct str remote,
+                         ingress_authenticated done, void *arg)
 {
+    (void)remote;
     (void)ctx;
     (void)loop_index;
     struct error err;
@@ -259,7 +261,7 @@ static void send_frame(struct steps *steps, bool repeated)
     for (unsigned i = 0; i < times; i++)
         send_bytes(frame, 9 + len);
     bool is_noise = frame[3] != NGHTTP2_DATA && frame[3] != NGHTTP2_HEADERS && frame[3] != NGHTTP2_CONTINUATION;
-    if (!is_noise || !framed || times <= INGRESS_HTTP2_NOISE_MAX) return;
+    if (!is_noise || !framed || times <= INGRESS_HTTP2_ABUSE_MAX) return;
     turn_over(); // a last word may have to leave
     assert(is_given_up());
 }

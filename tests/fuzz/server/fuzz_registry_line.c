@@ -21,5 +21,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                  : registry_line_over(line.account_id, line.runtime, line.place.epoch, out);
         if (!registry_line_parse(written, &same) || same.place.epoch != line.place.epoch) abort();
     }
+    // Neither is it believed: the key is not in the corpus.
+    const struct purpose_key key = {.bytes = {{42}}, .count = 1};
+    if (registry_line_verify(&key, STR("culvert:2:tunnels"), text, 0, &text)) abort();
     return 0;
 }

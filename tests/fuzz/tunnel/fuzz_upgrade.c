@@ -36,7 +36,7 @@ static int judge(const char *at, size_t len)
         assert(credential.token.len > 0 && upgrade.websocket_key.len == 24 && !upgrade.has_origin && !upgrade.has_body);
         tunnel_upgrade_accept(upgrade.websocket_key, STR_EMPTY, &answer);
     } else {
-        assert(status >= 400 && status < 500 && err.text[0]);
+        assert(((status >= 400 && status < 500) || status == 501) && err.text[0]);
         tunnel_upgrade_answer(status, 0, &err, &answer);
     }
     assert(!answer.overflow && answer.len > 0);

@@ -13,6 +13,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len)
     struct wire_identity out;
     struct str account = STR("acc"), runtime = STR("demo");
     (void)!wire_identity_verify(str_of((const char *)at, len), key, account, runtime, 0, &out, NULL);
+    const struct wire_identity_call call = {STR("GET"), STR(""), STR("runtime"), STR("/")};
+    struct wire_identity_bound bound;
+    (void)!wire_identity_verify_call(str_of((const char *)at, len), &call, key, 1, 0, &bound, NULL);
+    if (wire_identity_read_caller(str_of((const char *)at, len), runtime, &out, NULL) == ERROR_NONE &&
+        !str_eq(str_c(out.runtime), runtime))
+        abort();
     if (len > 1200) return 0;
     char text[WIRE_IDENTITY_BYTES_MAX];
     uint8_t mac[ID_SHA256_BYTES];

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "tests/unit/agent/scripted_service.h"
@@ -212,11 +213,75 @@ static void test_identity(void **state)
     assert_int_equal(scripted_service_connections(rig->service), 0);
 
     // Signed with another key.
-    rig->pair.key[0] ^= 1;
+    rig->pair.trust.key[0] ^= 1;
     struct pair_call *call = get(rig, "/services/svc/");
-    rig->pair.key[0] ^= 1;
+    rig->pair.trust.key[0] ^= 1;
     tunnel_pair_run_to_close(call);
     expect(call, 403, "not-allowed");
+    rig_destroy(rig);
+}
+
+static int status_with(struct rig *rig, const char *method, const char *path, const char *authority,
+                       const char *identity)
+{
+    struct pair_call *call = tunnel_pair_call(
+        &rig->pair,
+        &(struct pair_request){.method = method, .path = path, .authority = authority, .identity = identity});
+    tunnel_pair_run_to_close(call);
+    return call->status;
+}
+
+// Whoever has seen an identity can do nothing with it: not the same again, and nothing else.
+static void test_identity_is_for_one_call(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create(NULL, 0);
+    char seen[WIRE_IDENTITY_BYTES_MAX + 1], unused[WIRE_IDENTITY_BYTES_MAX + 1];
+    assert_int_equal(status_with(rig, "GET", "/app-proxy/api/readyz", NULL, NULL), 200);
+    memcpy(seen, rig->pair.identity, sizeof(seen));
+    assert_int_equal(status_with(rig, "GET", "/app-proxy/api/readyz", NULL, seen), 403);
+    // One that has not been used, for another method, path, query or authority.
+    const struct wire_identity identity = {.runtime = "demo",
+                                           .user_id = "u1",
+                                           .expires_at_ms = clock_wall_ms() + WIRE_IDENTITY_BOUND_LIFE_MS,
+                                           .epoch = rig->pair.trust.epoch,
+                                           .number = 100};
+    const struct wire_identity_call of = {STR("GET"), STR_EMPTY, STR("culvert"), STR("/app-proxy/api/readyz")};
+    struct strbuf text;
+    strbuf_init(&text, WIRE_IDENTITY_BYTES_MAX);
+    assert_int_equal(wire_identity_sign_call(&identity, &of, rig->pair.trust.key, &text, NULL), ERROR_NONE);
+    snprintf(unused, sizeof(unused), "%.*s", (int)text.len, text.at);
+    strbuf_finish(&text);
+    assert_int_equal(status_with(rig, "POST", "/app-proxy/api/readyz", NULL, unused), 403);
+    assert_int_equal(status_with(rig, "GET", "/app-proxy/api/readyz?x", NULL, unused), 403);
+    assert_int_equal(status_with(rig, "GET", "/app-proxy/api/healthz", NULL, unused), 403);
+    assert_int_equal(status_with(rig, "GET", "/app-proxy/api/readyz", "other", unused), 403);
+    rig->pair.trust.epoch++; // another session
+    assert_int_equal(status_with(rig, "GET", "/app-proxy/api/readyz", NULL, unused), 403);
+    rig->pair.trust.epoch--;
+    rig->pair.trust.platform_ahead_ms += WIRE_IDENTITY_BOUND_LIFE_MS + 1; // a while later
+    assert_int_equal(status_with(rig, "GET", "/app-proxy/api/readyz", NULL, unused), 403);
+    rig->pair.trust.platform_ahead_ms -= WIRE_IDENTITY_BOUND_LIFE_MS + 1;
+    assert_int_equal(status_with(rig, "GET", "/app-proxy/api/readyz", NULL, unused), 200); // none of that used it up
+    assert_int_equal(status_with(rig, "GET", "/app-proxy/api/readyz", NULL, unused), 403);
+    rig_destroy(rig);
+}
+
+// A platform that binds identities cannot be made to take a step back; one that is a version older still can call.
+static void test_identity_of_an_older_platform(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create(NULL, 0);
+    char bound[WIRE_IDENTITY_BYTES_MAX + 1], unbound[WIRE_IDENTITY_BYTES_MAX + 1];
+    assert_int_equal(status_with(rig, "GET", "/app-proxy/api/readyz", NULL, NULL), 200);
+    memcpy(bound, rig->pair.identity, sizeof(bound));
+    rig->pair.trust.is_bound = false;
+    assert_int_equal(status_with(rig, "GET", "/app-proxy/api/readyz", NULL, NULL), 200);
+    memcpy(unbound, rig->pair.identity, sizeof(unbound));
+    assert_int_equal(status_with(rig, "GET", "/app-proxy/api/readyz", NULL, unbound), 200); // as ever
+    assert_int_equal(status_with(rig, "GET", "/app-proxy/api/readyz", NULL, bound), 403);
+    rig->pair.trust.is_bound = true;
+    assert_int_equal(status_with(rig, "GET", "/app-proxy/api/readyz", NULL, unbound), 403);
     rig_destroy(rig);
 }
 
@@ -513,6 +578,8 @@ int main(void)
         cmocka_unit_test(test_request_trailers),
         cmocka_unit_test(test_upload_with_length_and_growing_window),
         cmocka_unit_test(test_identity),
+        cmocka_unit_test(test_identity_is_for_one_call),
+        cmocka_unit_test(test_identity_of_an_older_platform),
         cmocka_unit_test(test_webhooks_need_no_identity),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_broken_heads),

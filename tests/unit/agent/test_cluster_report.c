@@ -18,6 +18,7 @@ struct world {
     struct fake_api api;
     struct kube_config kube;
     struct kube_client *client;
+    struct kube_probe *probe;
     struct cluster_report *report;
     const char *secrets; // the answer; NULL: refused
     uint64_t now_ms;
@@ -68,7 +69,10 @@ static struct world *open_world(const char *secrets)
     world->kube.server = mem_strndup(world->api.url, strlen(world->api.url));
     world->client = kube_client_create(world->loop, &world->kube, &err);
     assert_non_null(world->client);
+    world->probe = kube_probe_create(
+        &(struct kube_probe_options){.loop = world->loop, .config = &world->kube, .interval_ms = 1}, &err);
     world->report = cluster_report_create(&(struct cluster_report_options){.client = world->client,
+                                                                           .probe = world->probe,
                                                                            .cluster_name = "in-cluster",
                                                                            .managed = true,
                                                                            .arg = world,
@@ -80,6 +84,7 @@ static struct world *open_world(const char *secrets)
 static void close_world(struct world *world)
 {
     cluster_report_destroy(world->report);
+    kube_probe_destroy(world->probe);
     kube_client_close(world->client, NULL, NULL);
     fake_api_close(&world->api);
     loop_destroy(world->loop);
@@ -90,7 +95,9 @@ static void close_world(struct world *world)
 // Ticks on until what is told says so.
 static bool says(struct world *world, const char *text)
 {
-    cluster_report_tick(world->report, world->now_ms += 70000);
+    world->now_ms += 70000;
+    kube_probe_tick(world->probe, world->now_ms);
+    cluster_report_tick(world->report, world->now_ms);
     return text ? strstr(world->own, text) != NULL : world->own[0] && !strstr(world->own, "\"clusters\"");
 }
 

@@ -102,6 +102,32 @@ static void see_application(struct world *world, const char *name, const char *s
 #define NAMES(...)      ((const char *const[]){__VA_ARGS__, NULL})
 #define EXPECT(w, text) (assert_string_equal((w)->told, (text)), (void)((w)->told[0] = 0))
 
+static void only_this_cluster_is_this_cluster(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *server;
+        bool is_own;
+    } cases[] = {{LOCAL, true},
+                 {LOCAL "/", true},
+                 {LOCAL ":443", true},
+                 {LOCAL ".cluster.local:443/", true},
+                 {"https://kubernetes.default", true},
+                 {LOCAL ".evil", false},
+                 {LOCAL "x", false},
+                 {LOCAL ":8443", false},
+                 {LOCAL "/else", false},
+                 {LOCAL ".cluster.local.evil", false},
+                 {"http://kubernetes.default.svc", false},
+                 {"https://elsewhere", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct world *world = world_open();
+        see_application(world, "app", cases[i].server, NAMES("web:Healthy"));
+        if (world->deployments->claims != cases[i].is_own) fail_msg("%s", cases[i].server);
+        world_close(world);
+    }
+}
+
 static void named_objects_and_their_children(void **state)
 {
     (void)state;
@@ -259,6 +285,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(owners_without_end),
         cmocka_unit_test(what_finds_no_room_is_counted),
+        cmocka_unit_test(only_this_cluster_is_this_cluster),
         cmocka_unit_test(named_objects_and_their_children),
         cmocka_unit_test(changed_health_makes_stale),
         cmocka_unit_test(shared_objects_belong_to_the_first),

@@ -10,9 +10,9 @@
 #include <cmocka.h>
 
 #include "agent/kube/kube_config.h"
-#include "agent/kube/yaml_tree.h"
 #include "base/mem.h"
 #include "base/strbuf.h"
+#include "base/yaml_tree.h"
 
 #define HEAD                                                                                                           \
     "apiVersion: v1\nkind: Config\ncurrent-context: here\n"                                                            \
@@ -78,12 +78,20 @@ static void refuses(void **state)
         {HEAD SERVER "users: []\n", "user"},
         {HEAD "clusters:\n- name: c\n  cluster: {server: \"http://10.0.0.1\"}\nusers:\n- {name: u, user: {}}\n",
          "loopback"},
+        {HEAD "clusters:\n- name: c\n  cluster: {server: \"http://127.example.com\"}\nusers:\n- {name: u, user: {}}\n",
+         "loopback"},
+        {HEAD
+         "clusters:\n- name: c\n  cluster: {server: \"http://127.0.0.1.evil:80\"}\nusers:\n- {name: u, user: {}}\n",
+         "loopback"},
+        {HEAD "clusters:\n- name: c\n  cluster: {server: \"http://localhost.evil\"}\nusers:\n- {name: u, user: {}}\n",
+         "loopback"},
         {HEAD "clusters:\n- name: c\n  cluster: {server: \"ftp://h\"}\nusers:\n- {name: u, user: {}}\n", "https"},
         {HEAD "clusters:\n- name: c\n  cluster: {server: \"https://a@h\"}\nusers:\n- {name: u, user: {}}\n", "plain"},
         {HEAD "clusters:\n- name: c\n  cluster: {server: \"https://h\", insecure-skip-tls-verify: true}\n"
               "users:\n- {name: u, user: {}}\n",
          "insecure"},
-        {HEAD SERVER "users:\n- name: u\n  user: {exec: {command: rm}}\n", "exec"},
+        {HEAD SERVER "users:\n- name: u\n  user: {exec: {command: rm}}\n", "exec.apiVersion"},
+        {HEAD SERVER "users:\n- name: u\n  user: {auth-provider: {name: gcp}}\n", "auth-provider"},
         {HEAD SERVER "users:\n- name: u\n  user: {username: a, password: SECRET}\n", "password"},
         {HEAD SERVER "users:\n- name: u\n  user: {token: \"SECRET SECRET\"}\n", "token"},
         {HEAD SERVER "users:\n- name: u\n  user: {client-key-data: \"!SECRET\"}\n", "client-key-data"},
@@ -147,7 +155,7 @@ static void pod_credentials_are_read_again(void **state)
     assert_true(str_eq(kube_config_token(&config, 2000), STR("one")));
     assert_true(str_eq(kube_config_token(&config, 62000), STR("two")));
     write_file(folder, "token", "three");
-    kube_config_token_refused(&config);
+    kube_config_token_refused(&config, 0);
     assert_true(str_eq(kube_config_token(&config, 200000), STR("three")));
     AUTO_FREE char *token = mem_printf("%s/token", folder);
     unlink(token);

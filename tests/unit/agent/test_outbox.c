@@ -11,6 +11,7 @@
 
 #include "agent/reports/outbox.h"
 #include "base/mem.h"
+#include "tunnel/wire/report.h"
 
 static enum outbox_put put_at(struct outbox *outbox, const char *name, const char *manifest, uint64_t now_ms)
 {
@@ -583,6 +584,36 @@ static void platform_equals_cluster_in_the_end(void **state)
     }
 }
 
+// What compresses better than the platform accepts travels plain.
+static void ratio_is_kept(void **state)
+{
+    (void)state;
+    enum { LARGE = 1024 * 1024 };
+    struct outbox *outbox = outbox_create(NULL);
+    char *text = mem_zalloc(LARGE + 1);
+    memset(text, ' ', LARGE);
+    (void)put(outbox, "a", text);
+    struct outbox_slot *slot = next(outbox);
+    assert_true(slot->is_plain);
+    assert_int_equal(slot->object.manifest.len, LARGE);
+    assert_memory_equal(slot->object.manifest.at, text, LARGE);
+    assert_int_equal(outbox_bytes(outbox), LARGE);
+    // Little text may compress as well as it can; other text does not compress so well.
+    memset(text, ' ', 60 * 1024);
+    text[60 * 1024] = '\0';
+    (void)put(outbox, "a", text);
+    slot = next(outbox);
+    assert_false(slot->is_plain);
+    assert_true(slot->object.manifest.len < 1024);
+    for (size_t i = 0; i < LARGE; i++)
+        text[i] = (char)('a' + (i * i / 7) % 26);
+    (void)put(outbox, "a", text);
+    slot = next(outbox);
+    assert_true(slot->is_plain || slot->object.manifest.len * WIRE_REPORT_RATIO_MAX >= LARGE);
+    mem_free(text);
+    outbox_destroy(outbox);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -594,6 +625,7 @@ int main(void)
         cmocka_unit_test(busy_objects_are_slowed),
         cmocka_unit_test(all_together_are_slowed),
         cmocka_unit_test(bounds),
+        cmocka_unit_test(ratio_is_kept),
         cmocka_unit_test(counts_agree_with_a_model),
         cmocka_unit_test(what_was_on_its_way_is_unsure),
         cmocka_unit_test(without_a_stream_little_is_kept),

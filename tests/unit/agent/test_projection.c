@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "agent/reports/projection.h"
+#include "base/id.h"
 #include "base/json.h"
 #include "base/mem.h"
 
@@ -22,7 +23,8 @@ static char *project(const char *text, uint8_t hash[ID_SHA256_BYTES])
     json_t *object = parse(text);
     size_t len;
     projection_apply(object);
-    char *out = projection_text(object, &len, hash);
+    char *out = json_canonical(object, &len);
+    id_sha256(out, len, hash);
     assert_int_equal(len, strlen(out));
     json_decref(object);
     return out;

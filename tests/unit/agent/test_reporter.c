@@ -28,21 +28,29 @@ struct world {
     char state_folder[64];
     unsigned deployments, secrets, pods;
     bool application_gone;
+    bool version_hangs, unauthorized;
+    const char *sought; // in what is reported of the cluster
+    bool is_ready;
     int get_status, pods_status, applications_status, apps_status; // of the lists; of what the group apps serves
     char unread[256];
     // What the platform has read.
     struct strbuf in;
     bool full, failed;
-    bool compares;
+    bool compares, takes_details;
+    const char *pod_state; // members of a pod's status
+    int secrets_status;
+    char presences[4096];      // a line an object that is not at hand, or has marks
+    char verdicts[4096];       // a line an object: its health, where it comes from, and why
     struct digest last_digest; // of the words; its views are not kept
     uint8_t entries[16][DIGEST_ENTRY_BYTES];
     uint64_t digest_sequence;
     unsigned words[32]; // by kind
-    unsigned lists;     // of what the cluster has: kinds that are absent are looked for again and again
+    unsigned watches, watches_before;
+    unsigned lists; // of what the cluster has: kinds that are absent are looked for again and again
     uint64_t last_sequence, cluster_sequence, application_sequence, begin_sequence, end_sequence, end_count;
     unsigned hellos, begins, ends, clusters, tombstones, objects;
     struct key_table *held; // key -> told at or behind the mark
-    char boot_id[64], cluster[1024], last_object[512];
+    char boot_id[64], cluster[8192], last_object[512];
     char manifests[256 * 1024];
 };
 
@@ -54,8 +62,10 @@ static const char application[] =
     "{\"group\":\"apps\",\"version\":\"v1\",\"kind\":\"Deployment\",\"namespace\":\"s\",\"name\":\"web\",\"status\":"
     "\"Synced\","
     "\"health\":{\"status\":\"Healthy\"}},"
-    "{\"version\":\"v1\",\"kind\":\"Secret\",\"namespace\":\"s\",\"name\":\"db\",\"status\":\"Synced\"},"
-    "{\"group\":\"unheard.io\",\"version\":\"v1\",\"kind\":\"Thing\",\"namespace\":\"s\",\"name\":\"x\"}]}}";
+    "{\"version\":\"v1\",\"kind\":\"Secret\",\"namespace\":\"s\",\"name\":\"db\",\"status\":\"Synced\","
+    "\"requiresPruning\":true},"
+    "{\"group\":\"unheard.io\",\"version\":\"v1\",\"kind\":\"Thing\",\"namespace\":\"s\",\"name\":\"x\",\"hook\":true}]"
+    "}}";
 
 static void reply_list(struct fake_exchange *exchange, const char *items)
 {
@@ -85,8 +95,9 @@ static void reply_pods(struct world *world, struct fake_exchange *exchange)
         strbuf_addf(
             &items,
             "%s{\"metadata\":{\"name\":\"web-a-%u\",\"namespace\":\"s\",\"uid\":\"pod-%u\",\"ownerReferences\":[{"
-            "\"uid\":\"rs-1\",\"controller\":true}]},\"spec\":{\"containers\":[{\"args\":[\"CANARY\"]}]}}",
-            i ? "," : "", i, i);
+            "\"uid\":\"rs-1\",\"controller\":true}]},\"spec\":{\"restartPolicy\":\"Always\",\"containers\":[{\"args\":["
+            "\"CANARY\"]}]},\"status\":{%s}}",
+            i ? "," : "", i, i, world->pod_state ? world->pod_state : "");
     reply_list(exchange, items.at ? items.at : "");
     strbuf_finish(&items);
 }
@@ -95,10 +106,13 @@ static void on_get(void *arg, struct fake_exchange *exchange)
 {
     struct world *world = arg;
     const char *path = exchange->path;
-    if (strcmp(exchange->authorization, "Bearer the-token") != 0)
+    if (strcmp(exchange->authorization, "Bearer the-token") != 0 || world->unauthorized)
         fake_api_reply(exchange, 401, "{}");
-    else if (strstr(path, "watch=true"))
+    else if (strstr(path, "watch=true")) {
+        world->watches++;
         fake_api_stream(exchange);
+    } else if (strcmp(path, "/version") == 0 && world->version_hangs)
+        return;
     else if (strcmp(path, "/version") == 0)
         fake_api_reply(exchange, 200, "{\"major\":\"1\",\"minor\":\"29+\",\"gitVersion\":\"v1.29.1\"}");
     else if (strstr(path, "/applications?") && world->applications_status != 200)
@@ -118,12 +132,18 @@ static void on_get(void *arg, struct fake_exchange *exchange)
         fake_api_reply(exchange, 200,
                        "{\"resources\":[{\"name\":\"secrets\",\"kind\":\"Secret\",\"namespaced\":true,\"verbs\":["
                        "\"list\",\"watch\"]}]}");
-    else if (strcmp(path, "/apis/apps/v1/namespaces/s/deployments/web") == 0 && world->get_status != 200)
+    else if (strcmp(path, "/apis/argoproj.io/v1alpha1/namespaces/argocd/applications/shop") == 0) {
+        char *item = mem_printf(application, 1);
+        fake_api_reply(exchange, 200, item);
+        mem_free(item);
+    } else if (strcmp(path, "/apis/apps/v1/namespaces/s/deployments/web") == 0 && world->get_status != 200)
         fake_api_reply(exchange, world->get_status, "{}");
     else if (strcmp(path, "/apis/apps/v1/namespaces/s/deployments/web") == 0)
         fake_api_reply(exchange, 200, deployment);
     else if (strstr(path, "/deployments?"))
         reply_list(exchange, world->deployments ? deployment : "");
+    else if (strstr(path, "/secrets?") && world->secrets_status != 200)
+        fake_api_reply(exchange, world->secrets_status, "{}");
     else if (strstr(path, "/secrets?"))
         reply_list(exchange, world->secrets ? secret : "");
     else if (strstr(path, "/replicasets?"))
@@ -152,6 +172,13 @@ static void take_object(struct world *world, const struct wire_report *record)
     assert_true(str_eq(record->cluster, STR("in-cluster")));
     snprintf(world->last_object, sizeof world->last_object, "%s app=%.*s sync=%.*s health=%.*s", key,
              STR_ARG(record->application_name), STR_ARG(record->sync_status), STR_ARG(record->health_status));
+    size_t told = strlen(world->verdicts);
+    snprintf(world->verdicts + told, sizeof world->verdicts - told, "%s %.*s %.*s %.*s\n", key,
+             STR_ARG(record->health_status), STR_ARG(record->health_source), STR_ARG(record->health_message));
+    told = strlen(world->presences);
+    if (record->presence.len || record->marks.len)
+        snprintf(world->presences + told, sizeof world->presences - told, "%s %.*s %.*s %.*s\n", key,
+                 STR_ARG(record->presence), STR_ARG(record->resource), STR_ARG(record->marks));
     key_table_put(world->held, str_c(key), world);
     char *text = mem_alloc(record->manifest_bytes + 1);
     assert_int_equal(ZSTD_decompress(text, record->manifest_bytes, record->manifest.at, record->manifest.len),
@@ -239,16 +266,21 @@ static void sink_fail(void *arg)
     ((struct world *)arg)->failed = true;
 }
 
-static void answer(struct world *world, enum wire_ack_type type, uint64_t sequence)
+static void answer_why(struct world *world, enum wire_ack_type type, uint64_t sequence, const char *reason)
 {
     struct strbuf out;
     strbuf_init(&out, 1024);
-    struct wire_ack ack = {.type = type, .sequence = sequence, .reason = STR("because")};
+    struct wire_ack ack = {.type = type, .sequence = sequence, .reason = str_c(reason)};
     assert_int_equal(wire_ack_encode(&ack, &out, NULL), ERROR_NONE);
     // Cut in the middle, as a stream may.
     reporter_on_ack_bytes(world->reporter, (const uint8_t *)out.at, 3);
     reporter_on_ack_bytes(world->reporter, (const uint8_t *)out.at + 3, out.len - 3);
     strbuf_finish(&out);
+}
+
+static void answer(struct world *world, enum wire_ack_type type, uint64_t sequence)
+{
+    answer_why(world, type, sequence, "because");
 }
 
 static void answer_digest(struct world *world, const struct digest *digest)
@@ -272,7 +304,11 @@ static void wait_word(struct world *world, enum digest_kind kind, unsigned count
 
 static void open_stream(struct world *world)
 {
-    reporter_sink_open(world->reporter, &(struct report_sink){sink_write, sink_fail, world, world->compares});
+    reporter_sink_open(world->reporter, &(struct report_sink){.write = sink_write,
+                                                              .fail = sink_fail,
+                                                              .arg = world,
+                                                              .compares = world->compares,
+                                                              .takes_details = world->takes_details});
 }
 
 static struct world *world_open_with(const struct outbox_options *outbox)
@@ -282,7 +318,8 @@ static struct world *world_open_with(const struct outbox_options *outbox)
     world->loop = loop_create("test", 0);
     world->deployments = world->secrets = 1;
     world->pods = 2;
-    world->get_status = world->pods_status = world->applications_status = world->apps_status = 200;
+    world->get_status = world->pods_status = world->applications_status = world->apps_status = world->secrets_status =
+        200;
     world->held = key_table_create();
     strbuf_init(&world->in, 16 << 20);
     fake_api_open(&world->api, world->loop, on_get, world);
@@ -295,11 +332,14 @@ static struct world *world_open_with(const struct outbox_options *outbox)
             world->api.url);
     close(fd);
     struct error err;
-    world->reporter = reporter_create_with(
-        world->loop,
-        &(struct reporter_options){
-            .kubeconfig = world->kubeconfig, .outbox = *outbox, .limit_retry_ms = 100, .absent_retry_ms = 300},
-        &err);
+    world->reporter = reporter_create_with(world->loop,
+                                           &(struct reporter_options){.kubeconfig = world->kubeconfig,
+                                                                      .outbox = *outbox,
+                                                                      .limit_retry_ms = 100,
+                                                                      .absent_retry_ms = 300,
+                                                                      .probe_interval_ms = 100,
+                                                                      .probe_timeout_ms = 1000},
+                                           &err);
     if (!world->reporter) fail_msg("%s", err.text);
     return world;
 }
@@ -377,6 +417,127 @@ static struct fake_exchange *watch_of(struct world *world, const char *path)
     while (!(exchange = fake_api_streaming(&world->api, path)))
         uv_run(loop_uv(world->loop), UV_RUN_ONCE);
     return exchange;
+}
+
+static const char crashing[] = "\"phase\":\"Running\",\"containerStatuses\":[{\"name\":\"c\",\"restartCount\":3,"
+                               "\"state\":{\"waiting\":{\"reason\":"
+                               "\"CrashLoopBackOff\",\"message\":\"started with "
+                               "token=CANARY\"}},\"lastState\":{\"terminated\":{\"reason\":\"OOMKilled\","
+                               "\"exitCode\":137}}}]";
+
+// From the object as it is in the cluster: what redaction takes is still there, and what leaves is scrubbed.
+static void health_is_assessed_before_redaction(void **state)
+{
+    (void)state;
+    struct world *world = world_open(0);
+    world->takes_details = true;
+    world->pods = 1;
+    world->pod_state = crashing;
+    open_stream(world);
+    fake_wait(world->loop, snapshot_done, world);
+    assert_non_null(strstr(world->verdicts,
+                           "Pod/s/web-a-0 Degraded AGENT container c: CrashLoopBackOff: started with "
+                           "token=***, ended before with OOMKilled (exit code 137), restarted 3 times\n"));
+    // What Argo CD wrote down is taken, and said to be from there.
+    assert_non_null(strstr(world->verdicts, "Deployment/s/web Healthy ARGOCD_STATUS \n"));
+    assert_non_null(strstr(world->verdicts, "Application/argocd/shop Healthy ARGOCD_STATUS \n"));
+    assert_non_null(strstr(world->verdicts, "ReplicaSet/s/web-a Healthy AGENT \n"));
+    assert_non_null(strstr(world->verdicts, "Secret/s/db   \n"));
+    assert_null(strstr(world->verdicts, "CANARY"));
+    // A platform of an older version gets the verdict, without what it does not know: in its digests that has no place.
+    reporter_stream_closed(world->reporter);
+    world->verdicts[0] = 0;
+    world->takes_details = false;
+    unsigned ends = world->ends;
+    open_stream(world);
+    while (world->ends == ends)
+        uv_run(loop_uv(world->loop), UV_RUN_ONCE);
+    assert_non_null(strstr(world->verdicts, "Pod/s/web-a-0 Degraded  \n"));
+    world_close(world);
+}
+
+static bool secret_is_there(void *arg)
+{
+    return strstr(((const struct world *)arg)->presences, "Secret/s/db   REQUIRES_PRUNING\n") != NULL;
+}
+
+static bool pods_are_unreadable(void *arg)
+{
+    const struct world *world = arg;
+    return strstr(world->presences, "Pod/s/web-a-0 UNREADABLE pods \n") &&
+           strstr(world->presences, "Pod/s/web-a-1 UNREADABLE pods \n");
+}
+
+// Every resource that an application names is an object of the platform: what the cluster lacks, what may not be read
+// and what no API serves, too.
+static void names_what_is_not_at_hand(void **state)
+{
+    (void)state;
+    struct world *world = world_open(0);
+    world->takes_details = true;
+    world->deployments = 0;
+    world->secrets_status = 403;
+    open_stream(world);
+    fake_wait(world->loop, snapshot_done, world);
+    assert_non_null(strstr(world->presences, "Deployment/s/web MISSING  \n"));
+    assert_non_null(strstr(world->presences, "Secret/s/db UNREADABLE secrets REQUIRES_PRUNING\n"));
+    assert_non_null(strstr(world->presences, "Thing/s/x UNKNOWN_KIND  HOOK\n"));
+    // What is missing is so by the agent's word, unless Argo CD has written something else down.
+    assert_non_null(strstr(world->verdicts, "Thing/s/x Missing AGENT \n"));
+    assert_non_null(strstr(world->verdicts, "Deployment/s/web Healthy ARGOCD_STATUS \n"));
+    assert_non_null(strstr(world->verdicts, "Secret/s/db   \n"));
+    assert_int_equal(world->end_count, 4); // with the application; nothing hangs on what is missing
+    // The right comes.
+    world->presences[0] = 0;
+    world->secrets_status = 200;
+    fake_wait(world->loop, secret_is_there, world);
+    // Without the application nobody names them: the next inventory is without them.
+    world->application_gone = true;
+    unsigned ends = world->ends;
+    answer(world, WIRE_ACK_RESYNC, world->last_sequence);
+    while (world->ends == ends)
+        uv_run(loop_uv(world->loop), UV_RUN_ONCE);
+    assert_int_equal(world->end_count, 0);
+    world_close(world);
+}
+
+// A right that is lost makes what was read unreadable, and deletes nothing.
+static void lost_rights_are_shown(void **state)
+{
+    (void)state;
+    struct world *world = world_open(0);
+    world->takes_details = true;
+    open_stream(world);
+    fake_wait(world->loop, snapshot_done, world);
+    assert_int_equal(world->end_count, 7);
+    assert_false(pods_are_unreadable(world));
+    world->pods_status = 403;
+    unsigned ends = world->ends;
+    answer(world, WIRE_ACK_RESYNC, world->last_sequence);
+    while (world->ends == ends)
+        uv_run(loop_uv(world->loop), UV_RUN_ONCE);
+    assert_true(pods_are_unreadable(world));
+    assert_int_equal(world->end_count, 7);
+    assert_int_equal(world->tombstones, 0);
+    world_close(world);
+}
+
+// Platforms of two versions have two notions of what is held: nothing is carried from one to the other.
+static void details_make_other_digests(void **state)
+{
+    (void)state;
+    struct world *world = world_open(0);
+    world->compares = true;
+    open_stream(world);
+    wait_word(world, DIGEST_ROOT, 1);
+    answer_digest(world, &(struct digest){.kind = DIGEST_MATCHED});
+    reporter_stream_closed(world->reporter);
+    unsigned lists = world->lists;
+    world->takes_details = true;
+    open_stream(world);
+    wait_word(world, DIGEST_ROOT, 2);
+    assert_true(world->lists > lists);
+    world_close(world);
 }
 
 static void tells_changes_and_deletions(void **state)
@@ -578,6 +739,58 @@ static void wanted_objects_are_told(void **state)
     world_close(world);
 }
 
+// What found no room is offered again until it is taken; what was refused for good is not.
+static void what_found_no_room_is_offered_again(void **state)
+{
+    (void)state;
+    struct world *world = world_open(0);
+    world->compares = true;
+    open_stream(world);
+    wait_word(world, DIGEST_ROOT, 1);
+    answer_digest(world, &(struct digest){.kind = DIGEST_SNAPSHOT});
+    fake_wait(world->loop, snapshot_done, world);
+    answer(world, WIRE_ACK_REJECT, world->application_sequence);
+    answer(world, WIRE_ACK, world->last_sequence);
+    fake_wait(world->loop, sees, world);
+    assert_int_equal(world->words[DIGEST_ROOT], 1);
+    world_close(world);
+
+    world = world_open(0);
+    world->compares = true;
+    open_stream(world);
+    wait_word(world, DIGEST_ROOT, 1);
+    answer_digest(world, &(struct digest){.kind = DIGEST_SNAPSHOT});
+    fake_wait(world->loop, snapshot_done, world);
+    answer_why(world, WIRE_ACK_REJECT, world->application_sequence, "storage quota of the runtime: 0 of 5 bytes");
+    answer(world, WIRE_ACK, world->last_sequence);
+    fake_wait(world->loop, is_blind, world); // until the platform has all of it
+    wait_word(world, DIGEST_ROOT, 2);
+    answer_digest(world, &(struct digest){.kind = DIGEST_ASK_BRANCHES, .branches = UINT64_MAX});
+    wait_word(world, DIGEST_BRANCHES_TOLD, 1);
+    struct digest ask = {.kind = DIGEST_ASK_LEAVES};
+    memset(ask.leaves.bits, 0xff, sizeof ask.leaves.bits);
+    answer_digest(world, &ask);
+    wait_word(world, DIGEST_LEAVES_TOLD, 1);
+    static const uint8_t none[ID_SHA256_BYTES];
+    uint8_t key[DIGEST_ENTRY_BYTES];
+    digest_entry_make(&(struct digest_object){.group = STR("argoproj.io"),
+                                              .kind = STR("Application"),
+                                              .ns = STR("argocd"),
+                                              .name = STR("shop"),
+                                              .manifest_sha256 = none},
+                      key);
+    uint64_t refused = world->application_sequence;
+    answer_digest(world, &(struct digest){.kind = DIGEST_WANTED, .items = key, .count = 1});
+    answer_digest(world, &(struct digest){.kind = DIGEST_DONE});
+    while (world->application_sequence == refused)
+        uv_run(loop_uv(world->loop), UV_RUN_ONCE);
+    answer(world, WIRE_ACK, world->last_sequence);
+    wait_word(world, DIGEST_ROOT, 3);
+    answer_digest(world, &(struct digest){.kind = DIGEST_MATCHED});
+    fake_wait(world->loop, sees, world);
+    world_close(world);
+}
+
 // Greetings and the words of comparisons are never acknowledged: nothing waits for that.
 static void quiet_is_not_behind(void **state)
 {
@@ -628,6 +841,118 @@ static void the_platform_may_want_everything(void **state)
     while (world->ends == ends)
         uv_run(loop_uv(world->loop), UV_RUN_ONCE);
     assert_int_equal(world->end_count, 6);
+    world_close(world);
+}
+
+static void on_patience(uv_timer_t *timer)
+{
+    *(bool *)timer->data = true;
+}
+
+// Each snapshot is a list of everything: a platform that wants one after the other must not have the API server listed
+// all day.
+static void a_platform_that_is_never_content_has_to_wait(void **state)
+{
+    (void)state;
+    struct world *world = world_open(0);
+    world->compares = true;
+    open_stream(world);
+    wait_word(world, DIGEST_PROBE, 1);
+    bool is_over = false;
+    uv_timer_t timer;
+    uv_timer_init(loop_uv(world->loop), &timer);
+    timer.data = &is_over;
+    uv_timer_start(&timer, on_patience, 3000, 0);
+    while (!is_over) {
+        if (world->ends == world->begins) answer_digest(world, &(struct digest){.kind = DIGEST_SNAPSHOT});
+        uv_run(loop_uv(world->loop), UV_RUN_ONCE);
+    }
+    // The waits are at most 1, 2, 4 ... seconds: that seven of them fit has a chance of 1 in 5,000,000.
+    assert_in_range(world->begins, 1, 8);
+    uv_close((uv_handle_t *)&timer, NULL);
+    world_close(world);
+}
+
+static bool has_another_watch(void *arg)
+{
+    struct world *world = arg;
+    return world->watches > world->watches_before && sees(world);
+}
+
+// An API server that hangs leaves its watches open: they look quiet, and nothing that happens arrives.
+static void an_api_server_that_hangs_is_not_believed(void **state)
+{
+    (void)state;
+    struct world *world = world_open(0);
+    world->compares = true;
+    open_stream(world);
+    wait_word(world, DIGEST_ROOT, 1);
+    answer_digest(world, &(struct digest){.kind = DIGEST_MATCHED});
+    fake_wait(world->loop, sees, world);
+    world->version_hangs = true;
+    fake_wait(world->loop, is_blind, world);
+    assert_true(blind_ms(world) >= 1000); // counted from when it was asked
+    world->watches_before = world->watches;
+    world->version_hangs = false;
+    // What was silent meanwhile is watched anew before anything counts as seen.
+    fake_wait(world->loop, has_another_watch, world);
+    world_close(world);
+}
+
+static bool is_ready(const struct world *world, const char *says)
+{
+    struct strbuf why;
+    strbuf_init(&why, 4096);
+    bool ready = reporter_is_ready(world->reporter, &why);
+    if (says && !(why.at && strstr(why.at, says))) ready = !ready; // not for that reason
+    strbuf_finish(&why);
+    return ready;
+}
+
+static bool finds(void *arg)
+{
+    const struct world *world = arg;
+    return strstr(world->cluster, world->sought) && is_ready(world, NULL) == world->is_ready;
+}
+
+static void await_finding(struct world *world, const char *sought, bool and_is_ready)
+{
+    world->sought = sought;
+    world->is_ready = and_is_ready;
+    fake_wait(world->loop, finds, world);
+}
+
+// What keeps the agent from reading is reported with its cause and cure, and is no more once it is over.
+static void what_cannot_be_read_is_found(void **state)
+{
+    (void)state;
+    struct world *world = world_open(0);
+    world->unauthorized = true;
+    open_stream(world);
+    assert_false(is_ready(world, "has not answered yet"));
+    await_finding(world, "\"code\":\"KUBERNETES_API_UNAUTHORIZED\",\"level\":\"ERROR\"", false);
+    assert_non_null(strstr(world->cluster, "\"status\":\"Failed\""));
+    assert_non_null(strstr(world->cluster, "make a new one"));
+    assert_false(is_ready(world, "refuses the credential"));
+    world->unauthorized = false;
+    await_finding(world, "\"findings\":[]", true);
+    assert_non_null(strstr(world->cluster, "\"status\":\"Successful\""));
+    // A right that is lost, and one that never was there.
+    struct fake_exchange *pods = watch_of(world, "/api/v1/pods"); // they are listed last
+    world->pods_status = world->apps_status = 403;
+    fake_api_push(pods, "{\"type\":\"ERROR\",\"object\":{\"code\":410}}\n");
+    await_finding(world, "resources: [pods], verbs: [get, list, watch]", true);
+    assert_non_null(strstr(world->cluster, "\"code\":\"KUBERNETES_RIGHT_MISSING\",\"level\":\"ERROR\""));
+    world->pods_status = 200;
+    await_finding(world, "\"findings\":[]", true);
+    world->applications_status = 403;
+    fake_api_push(watch_of(world, "/apis/argoproj.io/v1alpha1/applications"),
+                  "{\"type\":\"ERROR\",\"object\":{\"code\":410}}\n");
+    await_finding(world, "may not list and watch applications.argoproj.io", false);
+    world->applications_status = 200;
+    await_finding(world, "\"findings\":[]", true);
+    world->version_hangs = true;
+    await_finding(world, "KUBERNETES_API_HUNG", false);
     world_close(world);
 }
 
@@ -829,14 +1154,22 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tells_what_applications_name),
+        cmocka_unit_test(health_is_assessed_before_redaction),
+        cmocka_unit_test(details_make_other_digests),
+        cmocka_unit_test(names_what_is_not_at_hand),
+        cmocka_unit_test(lost_rights_are_shown),
         cmocka_unit_test(tells_changes_and_deletions),
         cmocka_unit_test(resync_is_a_new_snapshot),
         cmocka_unit_test(refused_records_are_named_in_every_snapshot),
         cmocka_unit_test(next_stream_begins_anew),
         cmocka_unit_test(unchanged_is_not_told_again),
         cmocka_unit_test(wanted_objects_are_told),
+        cmocka_unit_test(what_found_no_room_is_offered_again),
         cmocka_unit_test(quiet_is_not_behind),
         cmocka_unit_test(the_platform_may_want_everything),
+        cmocka_unit_test(a_platform_that_is_never_content_has_to_wait),
+        cmocka_unit_test(an_api_server_that_hangs_is_not_believed),
+        cmocka_unit_test(what_cannot_be_read_is_found),
         cmocka_unit_test(words_that_are_not_the_platforms_end_the_stream),
         cmocka_unit_test(a_right_that_is_lost_deletes_nothing),
         cmocka_unit_test(without_applications_nothing_is_concluded),

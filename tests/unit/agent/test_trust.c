@@ -114,14 +114,14 @@ static SSL_CTX *server_context(const struct issued *leaf, const struct issued *i
     return ctx;
 }
 
-static void to_server(struct tls_pipe *pipe, SSL *server)
+static void to_server(struct agent_tls_pipe *pipe, SSL *server)
 {
     if (!byte_queue_len(&pipe->out)) return;
     BIO_write(SSL_get_rbio(server), byte_queue_front(&pipe->out), (int)byte_queue_len(&pipe->out));
     byte_queue_clear(&pipe->out);
 }
 
-static void to_client(SSL *server, struct tls_pipe *pipe)
+static void to_client(SSL *server, struct agent_tls_pipe *pipe)
 {
     assert_int_equal(pipe->in_at, pipe->in_len);
     int n = BIO_read(SSL_get_wbio(server), pipe->in, TLS_PIPE_READ_BYTES);
@@ -132,7 +132,7 @@ static void to_client(SSL *server, struct tls_pipe *pipe)
 static struct outcome connect_to(struct agent_tls *tls, SSL_CTX *ctx, const char *host)
 {
     struct outcome out = {.open = false};
-    struct tls_pipe pipe = {.fd = -1, .in = mem_alloc(TLS_PIPE_READ_BYTES)};
+    struct agent_tls_pipe pipe = {.fd = -1, .in = mem_alloc(TLS_PIPE_READ_BYTES)};
     struct error err = {0};
     SSL *client = NULL, *server = SSL_new(ctx);
     char byte;
@@ -159,7 +159,7 @@ static struct outcome connect_to(struct agent_tls *tls, SSL_CTX *ctx, const char
     snprintf(out.reason, sizeof(out.reason), "%.*s", (int)sizeof(out.reason) - 1, err.text);
     agent_tls_connection_free(client);
     SSL_free(server);
-    tls_pipe_finish(&pipe);
+    agent_tls_pipe_finish(&pipe);
     return out;
 }
 

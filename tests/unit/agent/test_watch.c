@@ -465,6 +465,101 @@ static void a_right_that_is_lost_makes_it_blind(void **state)
     world_close(world);
 }
 
+static bool asked_once(void *arg)
+{
+    return ((struct world *)arg)->lists >= 1;
+}
+
+static bool is_blind(void *arg)
+{
+    return watch_state(((struct world *)arg)->watch) == WATCH_BLIND;
+}
+
+static bool asked_again(void *arg)
+{
+    return ((struct world *)arg)->lists >= 6;
+}
+
+// A kind that may not be read, or is not served, has nothing to miss: however often the API server goes and comes.
+static void an_outage_does_not_blind_what_is_not_read(void **state)
+{
+    (void)state;
+    static const int statuses[] = {403, 404}, outages[] = {500, 429, 401};
+    for (size_t i = 0; i < 6; i++) {
+        struct world *world = world_open();
+        world->list_status = statuses[i % 2];
+        world_start(world);
+        fake_wait(world->loop, was_listed, world);
+        world->list_status = outages[i / 2];
+        world->lists = 0;
+        fake_wait(world->loop, asked_again, world);
+        assert_true(sees(world));
+        world->list_status = statuses[i % 2];
+        world->lists = 0;
+        fake_wait(world->loop, asked_again, world);
+        assert_true(sees(world));
+        world_close(world);
+    }
+}
+
+// The outage came before the first 403.
+static void a_refusal_ends_the_blindness_of_an_outage(void **state)
+{
+    (void)state;
+    static const int statuses[] = {403, 404};
+    for (int i = 0; i < 2; i++) {
+        struct world *world = world_open();
+        world->list_status = 500;
+        world_start(world);
+        fake_wait(world->loop, is_blind, world);
+        world->list_status = statuses[i];
+        fake_wait(world->loop, was_listed, world);
+        assert_true(sees(world));
+        assert_int_equal(watch_state(world->watch), statuses[i] == 403 ? WATCH_FORBIDDEN : WATCH_NOT_SERVED);
+        world_close(world);
+    }
+}
+
+// An API server that starts answers 403 until it has loaded its rules.
+static void a_refusal_after_an_outage_is_questioned_soon(void **state)
+{
+    (void)state;
+    struct world *world = world_open();
+    world->options.absent_retry_ms = 3600000;
+    world_start(world);
+    fake_wait(world->loop, is_watching, world);
+    world->list_status = world->watch_status = 403;
+    fake_api_cut(fake_api_streaming(&world->api, "/api/v1/"));
+    fake_wait(world->loop, is_forbidden, world);
+    assert_int_equal(watch_state(world->watch), WATCH_DENIED);
+    uint64_t since = watch_blind_since_ms(world->watch);
+    assert_true(since > 0);
+    world->lists = 0;
+    fake_wait(world->loop, asked_once, world); // still refused
+    assert_int_equal(watch_blind_since_ms(world->watch), since);
+    world->list_status = world->watch_status = 200;
+    fake_wait(world->loop, sees, world);
+    assert_int_equal(watch_state(world->watch), WATCH_FOLLOWED);
+    world_close(world);
+}
+
+// Bookmarks come in a rhythm; a watch that falls silent beyond it is not believed, long before its own time-out.
+static void a_watch_without_its_bookmarks_is_started_again(void **state)
+{
+    (void)state;
+    struct world *world = world_open();
+    world->options.silence_ms = 300;
+    world->options.watch_seconds = 3000;
+    world_start(world);
+    for (int i = 0; i < 3; i++) {
+        push(world, "{\"type\":\"BOOKMARK\",\"object\":{\"metadata\":{\"resourceVersion\":\"9\"}}}\n");
+        uv_run(loop_uv(world->loop), UV_RUN_ONCE);
+    }
+    fake_wait(world->loop, has_new_watch, world);
+    assert_int_equal(watch_restarts(world->watch), 1);
+    world_close(world);
+}
+
 static void silence_is_noticed(void **state)
 {
     (void)state;
@@ -476,11 +571,6 @@ static void silence_is_noticed(void **state)
     world->silent = false;
     fake_wait(world->loop, was_listed, world);
     world_close(world);
-}
-
-static bool asked_once(void *arg)
-{
-    return ((struct world *)arg)->lists >= 1;
 }
 
 static void back_pressure_holds_bytes_back(void **state)
@@ -567,6 +657,10 @@ int main(void)
         cmocka_unit_test(errors_are_retried),
         cmocka_unit_test(trouble_makes_it_blind_until_it_watches_again),
         cmocka_unit_test(a_right_that_is_lost_makes_it_blind),
+        cmocka_unit_test(an_outage_does_not_blind_what_is_not_read),
+        cmocka_unit_test(a_refusal_ends_the_blindness_of_an_outage),
+        cmocka_unit_test(a_refusal_after_an_outage_is_questioned_soon),
+        cmocka_unit_test(a_watch_without_its_bookmarks_is_started_again),
         cmocka_unit_test(silence_is_noticed),
         cmocka_unit_test(back_pressure_holds_bytes_back),
         cmocka_unit_test(relist_and_garbage),

@@ -125,7 +125,7 @@ static ssize_t read_up(nghttp2_session *h2, int32_t id, uint8_t *buf, size_t len
 static void on_request(void *arg, struct agent_stream *stream)
 {
     struct tunnel_pair *pair = arg;
-    agent_calls_accept(pair->calls, stream, pair->key);
+    agent_calls_accept(pair->calls, stream, &pair->trust);
 }
 
 static void on_wants_write(void *arg)
@@ -179,7 +179,10 @@ void tunnel_pair_open(struct tunnel_pair *pair, const char *services, const char
                                                                    .http2 = pair->http2,
                                                                    .runtime = RUNTIME,
                                                                    .app_proxy = {"1.2.3", "wss://platform"}});
-    memset(pair->key, 7, sizeof(pair->key));
+    memset(pair->trust.key, 7, sizeof(pair->trust.key));
+    pair->trust.is_bound = true;
+    pair->trust.epoch = 5;
+    pair->trust.platform_ahead_ms = clock_wall_ms() - (int64_t)clock_mono_ms();
     pair->agent = agent_session_create(&options, &events, pair);
     create_platform(pair);
 }
@@ -251,14 +254,22 @@ void tunnel_pair_run_to_close(struct pair_call *call)
 
 // ---- calls -----------------------------------------------------------------------------------------------------
 
-static void sign(struct tunnel_pair *pair, struct strbuf *out)
+static void sign(struct tunnel_pair *pair, const struct pair_request *request, struct strbuf *out)
 {
     const struct wire_identity identity = {.account_id = ACCOUNT,
                                            .runtime = RUNTIME,
                                            .user_id = "u1",
                                            .user_name = "somebody",
-                                           .expires_at_ms = clock_wall_ms() + WIRE_IDENTITY_LIFE_MS};
-    assert_int_equal(wire_identity_sign(&identity, pair->key, out, NULL), ERROR_NONE);
+                                           .expires_at_ms = clock_wall_ms() + WIRE_IDENTITY_BOUND_LIFE_MS,
+                                           .epoch = pair->trust.epoch,
+                                           .number = ++pair->signed_calls};
+    const struct wire_identity_call call = {str_c(request->method), str_c(request->protocol),
+                                            str_c(request->authority ? request->authority : "culvert"),
+                                            str_c(request->path)};
+    if (pair->trust.is_bound)
+        assert_int_equal(wire_identity_sign_call(&identity, &call, pair->trust.key, out, NULL), ERROR_NONE);
+    else
+        assert_int_equal(wire_identity_sign(&identity, pair->trust.key, out, NULL), ERROR_NONE);
 }
 
 struct pair_call *tunnel_pair_call(struct tunnel_pair *pair, const struct pair_request *request)
@@ -279,8 +290,9 @@ struct pair_call *tunnel_pair_call(struct tunnel_pair *pair, const struct pair_r
     nv[n++] = pair_nv(":scheme", "https");
     nv[n++] = pair_nv(":authority", request->authority ? request->authority : "culvert");
     nv[n++] = pair_nv(":path", request->path);
-    if (!request->anonymous && !request->identity) sign(pair, &identity);
+    if (!request->anonymous && !request->identity) sign(pair, request, &identity);
     if (request->identity) strbuf_add_c(&identity, request->identity);
+    if (identity.len) snprintf(pair->identity, sizeof(pair->identity), "%.*s", (int)identity.len, identity.at);
     if (identity.len) nv[n++] = pair_nv(WIRE_HEADER_IDENTITY, identity.at);
     for (const char *const *h = request->headers; h && *h; h += 2)
         nv[n++] = pair_nv(h[0], h[1]);

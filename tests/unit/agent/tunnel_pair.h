@@ -13,6 +13,7 @@
 #include "agent/tunnel/session.h"
 #include "base/loop.h"
 #include "base/strbuf.h"
+#include "tunnel/wire/identity.h"
 
 enum { PAIR_CALLS_MAX = 16 };
 
@@ -45,7 +46,9 @@ struct tunnel_pair {
     struct agent_calls *calls;
     struct agent_session *agent;
     nghttp2_session *platform;
-    uint8_t key[ID_SHA256_BYTES];
+    struct agent_tunnel_trust trust; // bound, with the clock of the platform as ours
+    uint64_t signed_calls;
+    char identity[WIRE_IDENTITY_BYTES_MAX + 1]; // of the last call
     struct pair_call call[PAIR_CALLS_MAX];
     unsigned call_count;
     uint64_t granted_bytes; // window that the agent gave on streams

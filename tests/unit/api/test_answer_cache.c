@@ -21,7 +21,9 @@ static struct {
     void *get_arg;
     char name[300];
     unsigned gets, sets;
-    char set_name[300], set_answer[64], set_ttl[16];
+    char set_name[300], set_ttl[16];
+    char kept[128]; // the value that was set last
+    size_t kept_len;
 } world;
 
 void answer_store_version(struct pg *pg, const char *account_id, store_node_done on_done, void *arg)
@@ -58,7 +60,9 @@ void redis_command(struct redis *redis, size_t count, const struct str *words, r
     }
     assert_int_equal(count, 5);
     snprintf(world.set_name, sizeof world.set_name, "%.*s", STR_ARG(words[1]));
-    snprintf(world.set_answer, sizeof world.set_answer, "%.*s", STR_ARG(words[2]));
+    assert_true(words[2].len <= sizeof world.kept);
+    memcpy(world.kept, words[2].at, words[2].len);
+    world.kept_len = words[2].len;
     snprintf(world.set_ttl, sizeof world.set_ttl, "%.*s", STR_ARG(words[4]));
     world.sets++;
 }
@@ -73,14 +77,32 @@ static void version_is(const char *version)
     on_done(world.version_arg, version ? NULL : &err, version ? str_c(version) : STR_EMPTY);
 }
 
-static void redis_has(const char *answer)
+static void redis_says(struct str value)
 {
     redis_done on_done = world.on_get;
     assert_non_null(on_done);
     world.on_get = NULL;
+    on_done(world.get_arg, NULL, value);
+}
+
+static void redis_has_nothing(void)
+{
+    redis_says(STR_EMPTY);
+}
+
+static void redis_has_what_was_kept(void)
+{
+    redis_says(str_of(world.kept, world.kept_len));
+}
+
+static void redis_is_lost(void)
+{
+    redis_done on_done = world.on_get;
     struct error err;
-    if (!answer) error_set(&err, ERROR_UNAVAILABLE, "the connection to Redis was lost");
-    on_done(world.get_arg, answer ? NULL : &err, answer ? str_c(answer) : STR_EMPTY);
+    assert_non_null(on_done);
+    world.on_get = NULL;
+    error_set(&err, ERROR_UNAVAILABLE, "the connection to Redis was lost");
+    on_done(world.get_arg, &err, STR_EMPTY);
 }
 
 // ---- a query -------------------------------------------------------------------------------------------------------
@@ -108,6 +130,7 @@ static void begin(struct asking *a)
     *a = (struct asking){.loop = loop_create("test", 0)};
     a->cache = answer_cache_create(&(struct answer_cache_options){.loop = a->loop,
                                                                   .redis = (struct redis *)a, // never looked into
+                                                                  .key = {.bytes = {{7}}, .count = 1},
                                                                   .answer_bytes_max = 20,
                                                                   .slower_than_us = 1,
                                                                   .ttl_ms = 60000,
@@ -157,7 +180,7 @@ static void what_is_asked_again_is_kept_and_found(void **state)
     look(&a, 1);
     assert_int_equal(a.looked, 0);
     version_is("v1");
-    redis_has("");
+    redis_has_nothing();
     assert_int_equal(a.looked, 1);
     assert_non_null(a.ticket);
     pass();
@@ -165,14 +188,15 @@ static void what_is_asked_again_is_kept_and_found(void **state)
     version_is("v1");
     assert_int_equal(world.sets, 1);
     assert_string_equal(world.set_name, world.name);
-    assert_string_equal(world.set_answer, "answer");
+    for (size_t i = 0; i + 6 <= world.kept_len; i++)
+        assert_memory_not_equal(world.kept + i, "answer", 6); // encrypted
     assert_string_equal(world.set_ttl, "60000");
     assert_non_null(strstr(world.name, ":account:0101010101"));
     assert_non_null(strstr(world.name, ":v1"));
 
     look(&a, 1);
     version_is("v1");
-    redis_has("answer");
+    redis_has_what_was_kept();
     assert_int_equal(a.looked, 1);
     assert_null(a.ticket);
     assert_string_equal(a.answer, "answer");
@@ -181,7 +205,7 @@ static void what_is_asked_again_is_kept_and_found(void **state)
     look(&a, 1);
     version_is("v2");
     assert_non_null(strstr(world.name, ":v2"));
-    redis_has("");
+    redis_has_nothing();
     answer_cache_keep(a.ticket, STR("answer"), false); // an error this time
     assert_int_equal(world.sets, 1);
     end(&a);
@@ -198,7 +222,7 @@ static void what_changed_meanwhile_is_not_kept(void **state)
         learn(&a, (uint8_t)(10 + i));
         look(&a, (uint8_t)(10 + i));
         version_is("v1");
-        redis_has("");
+        redis_has_nothing();
         pass();
         answer_cache_keep(a.ticket, STR("answer"), true);
         version_is(after[i]);
@@ -238,7 +262,7 @@ static void what_is_not_worth_it_is_not_tried(void **state)
         if (!a.looked) {
             tried++;
             version_is("v");
-            redis_has("");
+            redis_has_nothing();
         }
         assert_int_equal(a.looked, 1);
         pass();
@@ -260,18 +284,73 @@ static void redis_that_hangs_or_breaks_only_costs_time(void **state)
     while (!a.looked)
         uv_run(loop_uv(a.loop), UV_RUN_ONCE);
     assert_non_null(a.ticket);
-    redis_has("answer"); // now it comes
+    redis_says(STR("answer")); // now it comes
     assert_int_equal(a.looked, 1);
     pass();
     answer_cache_keep(a.ticket, STR("answer"), true);
     assert_null(world.on_version); // made without a version: not kept
     look(&a, 1);
     version_is("v1");
-    redis_has(NULL);
+    redis_is_lost();
     assert_int_equal(a.looked, 1);
     pass();
     answer_cache_keep(a.ticket, STR("answer"), true);
     assert_int_equal(world.sets, 0);
+    end(&a);
+}
+
+// Keeps an answer of query under v1; world.kept and world.set_name have it.
+static void keep(struct asking *a, uint8_t query)
+{
+    world.versions = 0;
+    world.sets = 0;
+    learn(a, query);
+    look(a, query);
+    version_is("v1");
+    redis_has_nothing();
+    pass();
+    answer_cache_keep(a->ticket, STR("answer"), true);
+    version_is("v1");
+    assert_int_equal(world.sets, 1);
+}
+
+static void assert_not_given(struct asking *a, uint8_t query, const char *version, struct str value)
+{
+    look(a, query);
+    version_is(version);
+    redis_says(value);
+    assert_int_equal(a->looked, 1);
+    assert_string_equal(a->answer, "");
+    assert_non_null(a->ticket);                        // the query runs
+    answer_cache_keep(a->ticket, STR("other"), false); // forgets the misses
+    world.versions = world.sets = 0;
+    learn(a, query);
+}
+
+static void what_redis_made_up_is_not_given(void **state)
+{
+    (void)state;
+    struct asking a;
+    begin(&a);
+    keep(&a, 3);
+    char kept[sizeof world.kept];
+    size_t len = world.kept_len;
+    memcpy(kept, world.kept, len);
+    world.versions = world.sets = 0;
+    learn(&a, 4);
+    assert_not_given(&a, 3, "v1", STR("answer"));         // in the clear
+    assert_not_given(&a, 4, "v1", str_of(kept, len));     // of another query
+    assert_not_given(&a, 3, "v2", str_of(kept, len));     // of an older version
+    assert_not_given(&a, 3, "v1", str_of(kept, len - 1)); // cut short
+    for (size_t i = 0; i < len; i++) {                    // altered anywhere, the expiry too
+        kept[i] ^= 1;
+        assert_not_given(&a, 3, "v1", str_of(kept, len));
+        kept[i] ^= 1;
+    }
+    look(&a, 3); // what was kept is given all the while
+    version_is("v1");
+    redis_has_what_was_kept();
+    assert_string_equal(a.answer, "answer");
     end(&a);
 }
 
@@ -283,7 +362,7 @@ static void its_end_is_told(void **state)
     learn(&a, 1);
     look(&a, 1); // is being run when the cache ends
     version_is("v1");
-    redis_has("");
+    redis_has_nothing();
     struct answer_ticket *running = a.ticket;
     look(&a, 1); // waits for Redis
     version_is("v1");
@@ -291,7 +370,7 @@ static void its_end_is_told(void **state)
     assert_int_equal(a.looked, 1);
     assert_null(a.ticket);
     assert_string_equal(a.answer, "");
-    redis_has(NULL);
+    redis_is_lost();
     answer_cache_keep(running, STR("answer"), true);
     assert_int_equal(a.looked, 1);
     assert_null(world.on_version);
@@ -304,6 +383,7 @@ int main(void)
         cmocka_unit_test(what_changed_meanwhile_is_not_kept),
         cmocka_unit_test(what_is_not_worth_it_is_not_tried),
         cmocka_unit_test(redis_that_hangs_or_breaks_only_costs_time),
+        cmocka_unit_test(what_redis_made_up_is_not_given),
         cmocka_unit_test(its_end_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -86,7 +86,7 @@ static struct outcome check(struct api_auth *auth, const char *authorization, co
     struct outcome outcome = {0};
     size_t before = asked;
     answers_at_once = true;
-    api_auth_check(auth, str_c(authorization), str_c(x_access_token), on_checked, &outcome);
+    api_auth_check(auth, str_c(authorization), str_c(x_access_token), STR_EMPTY, on_checked, &outcome);
     answers_at_once = false;
     assert_int_equal(outcome.calls, 1);
     assert_true(asked - before <= 1);
@@ -152,7 +152,7 @@ static void test_one_wording(void **state)
 {
     (void)state;
     struct outcome unknown = {0};
-    api_auth_check(auth, str_c(key), STR_EMPTY, on_checked, &unknown);
+    api_auth_check(auth, str_c(key), STR_EMPTY, STR_EMPTY, on_checked, &unknown);
     assert_int_equal(unknown.calls, 0);
     answer(ERROR_UNAUTHENTICATED);
     assert_int_equal(unknown.calls, 1);
@@ -177,7 +177,7 @@ static void test_database_away(void **state)
                                   ERROR_INTERNAL};
     for (size_t i = 0; i < sizeof from / sizeof from[0]; i++) {
         struct outcome outcome = {0};
-        api_auth_check(auth, str_c(key), STR_EMPTY, on_checked, &outcome);
+        api_auth_check(auth, str_c(key), STR_EMPTY, STR_EMPTY, on_checked, &outcome);
         answer(from[i]);
         assert_int_equal(outcome.calls, 1);
         assert_int_equal(outcome.code, to[i]);
@@ -189,7 +189,7 @@ static void test_kept_for_its_time_since_asked(void **state)
 {
     (void)state;
     struct outcome outcome = {0};
-    api_auth_check(auth, str_c(key), STR_EMPTY, on_checked, &outcome);
+    api_auth_check(auth, str_c(key), STR_EMPTY, STR_EMPTY, on_checked, &outcome);
     now_ms += 500; // the database takes its time; what it says is true of when it was asked, at the latest
     answer(ERROR_NONE);
     assert_int_equal(outcome.code, ERROR_NONE);
@@ -205,7 +205,7 @@ static void test_answer_older_than_its_time(void **state)
 {
     (void)state;
     struct outcome outcome = {0};
-    api_auth_check(auth, str_c(key), STR_EMPTY, on_checked, &outcome);
+    api_auth_check(auth, str_c(key), STR_EMPTY, STR_EMPTY, on_checked, &outcome);
     now_ms += API_AUTH_TTL_MS;
     answer(ERROR_NONE);
     assert_int_equal(outcome.code, ERROR_NONE);
@@ -221,7 +221,7 @@ static void test_same_id_with_another_secret(void **state)
     memcpy(forged, key, sizeof forged);
     forged[TOKEN_TEXT_BYTES - 2] = forged[TOKEN_TEXT_BYTES - 2] == '0' ? '1' : '0';
     struct outcome outcome = {0};
-    api_auth_check(auth, str_c(forged), STR_EMPTY, on_checked, &outcome);
+    api_auth_check(auth, str_c(forged), STR_EMPTY, STR_EMPTY, on_checked, &outcome);
     assert_int_equal(outcome.calls, 0);
     assert_int_equal(asked, 2);
     answer(ERROR_UNAUTHENTICATED);
@@ -236,7 +236,7 @@ static void test_refusals_are_not_kept(void **state)
     (void)state;
     for (size_t i = 1; i <= 3; i++) {
         struct outcome outcome = {0};
-        api_auth_check(auth, str_c(key), STR_EMPTY, on_checked, &outcome);
+        api_auth_check(auth, str_c(key), STR_EMPTY, STR_EMPTY, on_checked, &outcome);
         assert_int_equal(asked, i);
         answer(ERROR_UNAUTHENTICATED);
     }
@@ -247,15 +247,15 @@ static void test_revocation_drops_what_is_kept(void **state)
 {
     (void)state;
     struct outcome first = {0}, second = {0};
-    api_auth_check(auth, str_c(key), STR_EMPTY, on_checked, &first);
+    api_auth_check(auth, str_c(key), STR_EMPTY, STR_EMPTY, on_checked, &first);
     now_ms += API_AUTH_TTL_MS; // else it would share the first one's
-    api_auth_check(auth, str_c(key), STR_EMPTY, on_checked, &second);
+    api_auth_check(auth, str_c(key), STR_EMPTY, STR_EMPTY, on_checked, &second);
     answer(ERROR_NONE);
     answer(ERROR_UNAUTHENTICATED);
     assert_int_equal(first.code, ERROR_NONE);
     assert_int_equal(second.code, ERROR_UNAUTHENTICATED);
     struct outcome third = {0};
-    api_auth_check(auth, str_c(key), STR_EMPTY, on_checked, &third);
+    api_auth_check(auth, str_c(key), STR_EMPTY, STR_EMPTY, on_checked, &third);
     assert_int_equal(third.calls, 0);
     answer(ERROR_UNAUTHENTICATED);
 }
@@ -269,7 +269,7 @@ static void test_answers_in_any_order(void **state)
         struct outcome outcomes[COUNT] = {0};
         size_t first = asked;
         for (size_t k = 0; k < COUNT; k++) {
-            api_auth_check(auth, str_c(other_key), STR_EMPTY, on_checked, &outcomes[k]);
+            api_auth_check(auth, str_c(other_key), STR_EMPTY, STR_EMPTY, on_checked, &outcomes[k]);
             now_ms += API_AUTH_TTL_MS; // else they would share one question
         }
         for (size_t k = 0; k < COUNT; k++) {
@@ -293,9 +293,9 @@ static void test_many_share_a_question(void **state)
         forged[TOKEN_TEXT_BYTES - 2] = forged[TOKEN_TEXT_BYTES - 2] == '0' ? '1' : '0';
         size_t before = asked;
         for (size_t k = 0; k < COUNT; k++)
-            api_auth_check(auth, str_c(key), STR_EMPTY, on_checked, &outcomes[k]);
+            api_auth_check(auth, str_c(key), STR_EMPTY, STR_EMPTY, on_checked, &outcomes[k]);
         assert_int_equal(asked, before + 1);
-        api_auth_check(auth, str_c(forged), STR_EMPTY, on_checked, &forgery);
+        api_auth_check(auth, str_c(forged), STR_EMPTY, STR_EMPTY, on_checked, &forgery);
         assert_int_equal(asked, before + 2); // another secret is another question
         answer(codes[i]);
         for (size_t k = 0; k < COUNT; k++) {
@@ -313,9 +313,9 @@ static void test_destroyed_with_questions_outstanding(void **state)
 {
     (void)state;
     struct outcome outcomes[2] = {0}, sharing = {0};
-    api_auth_check(auth, str_c(key), STR_EMPTY, on_checked, &outcomes[0]);
-    api_auth_check(auth, str_c(other_key), STR_EMPTY, on_checked, &outcomes[1]);
-    api_auth_check(auth, str_c(key), STR_EMPTY, on_checked, &sharing);
+    api_auth_check(auth, str_c(key), STR_EMPTY, STR_EMPTY, on_checked, &outcomes[0]);
+    api_auth_check(auth, str_c(other_key), STR_EMPTY, STR_EMPTY, on_checked, &outcomes[1]);
+    api_auth_check(auth, str_c(key), STR_EMPTY, STR_EMPTY, on_checked, &sharing);
     api_auth_destroy(auth);
     auth = NULL;
     for (size_t i = 0; i < 2; i++) {
@@ -334,7 +334,7 @@ static void test_database_closed_first(void **state)
 {
     (void)state;
     struct outcome outcome = {0};
-    api_auth_check(auth, str_c(key), STR_EMPTY, on_checked, &outcome);
+    api_auth_check(auth, str_c(key), STR_EMPTY, STR_EMPTY, on_checked, &outcome);
     answer(ERROR_CANCELLED);
     assert_int_equal(outcome.code, ERROR_CANCELLED);
     api_auth_destroy(auth);
@@ -388,6 +388,107 @@ static void test_cache_is_bounded(void **state)
     api_auth_cache_destroy(NULL);
 }
 
+// ---- failures ------------------------------------------------------------------------------------------------------
+
+static unsigned failures;
+static bool is_over;
+static char failed_remote[64], failed_id[32], good_id[32];
+
+static enum error_code check_failures(void *ctx, struct str remote, const struct token *token, struct error *err)
+{
+    (void)ctx, (void)remote;
+    bool is_good = token && strcmp(token->id, good_id) == 0;
+    return is_over && !is_good ? error_set(err, ERROR_LIMITED, "too many") : ERROR_NONE;
+}
+
+static void note_success(void *ctx, const struct token *token)
+{
+    (void)ctx;
+    snprintf(good_id, sizeof good_id, "%s", token->id);
+}
+
+static void note_failure(void *ctx, struct str remote, struct str key_id)
+{
+    (void)ctx;
+    failures++;
+    snprintf(failed_remote, sizeof failed_remote, "%.*s", STR_ARG(remote));
+    snprintf(failed_id, sizeof failed_id, "%.*s", STR_ARG(key_id));
+}
+
+static enum error_code check_from(const char *text, enum error_code says)
+{
+    struct outcome outcome = {0};
+    size_t before = asked;
+    api_auth_check(auth, str_c(text), STR_EMPTY, STR("192.0.2.1"), on_checked, &outcome);
+    if (asked > before) answer(says);
+    assert_int_equal(outcome.calls, 1);
+    return outcome.code;
+}
+
+static void test_failures(void **state)
+{
+    (void)state;
+    api_auth_destroy(auth);
+    failures = 0;
+    is_over = false;
+    const struct api_auth_options options = {.now_ms = read_clock,
+                                             .refused_ttl_ms = 5000,
+                                             .check_failures = check_failures,
+                                             .note_failure = note_failure,
+                                             .note_success = note_success};
+    auth = api_auth_create((void *)&asked, &options);
+    assert_int_equal(check_from(key, ERROR_NONE), ERROR_NONE);
+    assert_int_equal(failures, 0);
+    // A wrong one costs a query, and then none for a while; each time is a failure.
+    assert_int_equal(check_from(other_key, ERROR_UNAUTHENTICATED), ERROR_UNAUTHENTICATED);
+    assert_int_equal(asked, 2);
+    for (unsigned i = 0; i < 10; i++)
+        assert_int_equal(check_from(other_key, ERROR_NONE), ERROR_UNAUTHENTICATED);
+    assert_int_equal(asked, 2);
+    assert_int_equal(failures, 11);
+    assert_string_equal(failed_remote, "192.0.2.1");
+    assert_memory_equal(failed_id, other_key, 24);
+    assert_int_equal(check_from("junk", ERROR_NONE), ERROR_UNAUTHENTICATED);
+    assert_int_equal(failures, 12);
+    assert_string_equal(failed_id, "");
+    assert_int_equal(check_from("", ERROR_NONE), ERROR_UNAUTHENTICATED); // none is no wrong one
+    assert_int_equal(failures, 12);
+    now_ms += 5000;
+    assert_int_equal(check_from(other_key, ERROR_UNAVAILABLE), ERROR_UNAVAILABLE); // nobody's failure
+    assert_int_equal(asked, 3);
+    assert_int_equal(failures, 12);
+    // Over the limit nothing is asked, but for what was good before.
+    is_over = true;
+    assert_int_equal(check_from(other_key, ERROR_NONE), ERROR_LIMITED);
+    assert_int_equal(check_from("junk", ERROR_NONE), ERROR_LIMITED);
+    assert_int_equal(asked, 3);
+    assert_int_equal(check_from(key, ERROR_NONE), ERROR_NONE);
+    assert_int_equal(asked, 4);
+    is_over = false;
+    assert_int_equal(check_from(other_key, ERROR_NONE), ERROR_NONE);
+}
+
+// However many are wrong at once, the database is asked about so many at a time.
+static void test_lookups_at_once_are_bounded(void **state)
+{
+    (void)state;
+    enum { MANY = 1000, AT_ONCE = 256 };
+    static struct outcome outcomes[MANY];
+    memset(outcomes, 0, sizeof outcomes);
+    for (size_t i = 0; i < MANY; i++) {
+        char text[TOKEN_TEXT_BYTES];
+        struct token token;
+        token_generate(&token, text);
+        api_auth_check(auth, str_c(text), STR_EMPTY, STR_EMPTY, on_checked, &outcomes[i]);
+        assert_int_equal(outcomes[i].calls, i >= AT_ONCE);
+    }
+    assert_int_equal(asked, AT_ONCE);
+    assert_int_equal(outcomes[AT_ONCE].code, ERROR_UNAVAILABLE);
+    while (answered < asked)
+        answer(ERROR_UNAUTHENTICATED);
+    assert_int_equal(check(auth, key, "").code, ERROR_NONE);
+}
+
 int main(void)
 {
 #define CASE(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
@@ -407,6 +508,8 @@ int main(void)
         CASE(test_database_closed_first),
         CASE(test_ids_do_not_fit),
         CASE(test_cache_is_bounded),
+        CASE(test_failures),
+        CASE(test_lookups_at_once_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,6 +19,7 @@
 
 static const int64_t received_at_ms = INT64_C(1767323045678); // 2026-01-02T03:04:05.678Z
 static const int64_t hour_ms = 3600 * 1000;
+static struct redaction *redaction;
 static struct arena *arena;
 static struct report report;
 static struct error err;
@@ -26,6 +27,8 @@ static struct error err;
 static int set_up(void **state)
 {
     (void)state;
+    static const uint8_t key[REDACTION_KEY_BYTES] = {1, 2, 3};
+    assert_int_equal(redaction_create(key, NULL, &redaction, NULL), ERROR_NONE);
     arena = arena_create(EVENTS_ARENA_BYTES);
     memset(&report, 0xee, sizeof report);
     err = (struct error){0};
@@ -36,6 +39,7 @@ static int tear_down(void **state)
 {
     (void)state;
     arena_destroy(arena);
+    redaction_destroy(redaction);
     return 0;
 }
 
@@ -44,8 +48,8 @@ static enum error_code parse_as(enum events_form form, const char *body)
 {
     size_t len = strlen(body);
     char *copy = mem_dup(body, len);
-    enum error_code code =
-        events_parse(form, str_of(copy, len), STR("account-1"), STR("runtime-1"), received_at_ms, arena, &report, &err);
+    enum error_code code = events_parse(form, redaction, str_of(copy, len), STR("account-1"), STR("runtime-1"),
+                                        received_at_ms, arena, &report, &err);
     memset(copy, 'X', len);
     mem_free(copy);
     return code;
@@ -93,6 +97,36 @@ static json_t *decode(struct str text)
     json_t *value = NULL;
     assert_int_equal(json_decode(text, NULL, &value, NULL), ERROR_NONE);
     return value;
+}
+
+static bool holds(struct str text, const char *needle)
+{
+    return text.len && memmem(text.at, text.len, needle, strlen(needle));
+}
+
+static void expect_no_canary(void)
+{
+    const struct str all[] = {report.manifest, report.desired_manifest, report.git_manifest, report.errors};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        assert_false(holds(all[i], "CANARY"));
+}
+
+// Digests as "XX".
+static struct str masked(struct str text)
+{
+    struct strbuf out;
+    strbuf_init(&out, 1 << 20);
+    for (size_t i = 0; i < text.len; i++) {
+        if (str_starts(str_from(text, i), STR("\"hmac-sha256:"))) {
+            strbuf_add_c(&out, "\"XX\"");
+            i += REDACTION_DIGEST_BYTES;
+        } else {
+            strbuf_add_byte(&out, text.at[i]);
+        }
+    }
+    struct str kept = out.len ? arena_str(arena, strbuf_str(&out)) : STR("");
+    strbuf_finish(&out);
+    return kept;
 }
 
 static const char deployment[] = "{\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\",\"metadata\":{\"name\":\"web\","
@@ -157,7 +191,7 @@ static void test_managed_resource(void **state)
     expect_str(report.manifest, deployment_canonical);
     expect_str(report.desired_manifest,
                "{\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\",\"metadata\":{\"name\":\"web\"}}");
-    expect_str(report.git_manifest, "kind: Deployment\nmetadata:\n  name: web\n");
+    expect_str(report.git_manifest, "{\"kind\":\"Deployment\",\"metadata\":{\"name\":\"web\"}}");
     expect_str(report.errors, "");
     assert_int_equal(report.observed_at_ms, received_at_ms - 678);
     assert_int_equal(report.epoch | report.sequence | report.count, 0);
@@ -188,13 +222,15 @@ static void test_git_and_desired_are_one(void **state)
     assert_int_equal(parse(event_of(deployment, deployment, deployment, source)), ERROR_NONE);
     expect_str(report.desired_manifest, deployment_canonical);
     expect_str(report.git_manifest, deployment_canonical);
-    // A Secret is in neither, however alike they are.
-    const char *secret = "{\"apiVersion\":\"v1\",\"data\":{\"k\":\"dg==\"},\"kind\":\"Secret\",\"metadata\":{\"name\":"
-                         "\"s\"}}";
+    // What is desired is not what is there.
+    const char *secret =
+        "{\"apiVersion\":\"v1\",\"data\":{\"k\":\"CANARY\"},\"kind\":\"Secret\",\"metadata\":{\"name\":"
+        "\"s\"}}";
     source = arena_printf(arena, "\"gitManifest\":%s", quoted(secret));
     assert_int_equal(parse(event_of(deployment, deployment, secret, source)), ERROR_NONE);
-    expect_str(report.desired_manifest, "");
-    expect_str(report.git_manifest, "");
+    assert_true(holds(report.desired_manifest, "{\"k\":\"hmac-sha256:"));
+    expect_no_canary();
+    assert_true(str_eq(report.desired_manifest, report.git_manifest));
 }
 
 static void test_canonical_object_keeps_no_secret(void **state)
@@ -203,8 +239,8 @@ static void test_canonical_object_keeps_no_secret(void **state)
     const char *list = "{\"apiVersion\":\"v1\",\"items\":[{\"data\":{\"k\":\"dg==\"},\"kind\":\"Secret\"}],\"kind\":"
                        "\"List\",\"metadata\":{\"managedFields\":[1],\"name\":\"l\"}}";
     assert_int_equal(parse(arena_printf(arena, "{\"data\":{\"object\":\"%s\"}}", base64(list))), ERROR_NONE);
-    expect_str(report.manifest,
-               "{\"apiVersion\":\"v1\",\"items\":[{\"data\":{\"k\":null},\"kind\":\"Secret\"}],\"kind\":"
+    expect_str(masked(report.manifest),
+               "{\"apiVersion\":\"v1\",\"items\":[{\"data\":{\"k\":\"XX\"},\"kind\":\"XX\"}],\"kind\":"
                "\"List\",\"metadata\":{\"name\":\"l\"}}");
 }
 
@@ -536,18 +572,6 @@ static void test_time(void **state)
 
 // ---- secrets -------------------------------------------------------------------------------------------------------
 
-static bool holds(struct str text, const char *needle)
-{
-    return text.len && memmem(text.at, text.len, needle, strlen(needle));
-}
-
-static void expect_no_canary(void)
-{
-    const struct str all[] = {report.manifest, report.desired_manifest, report.git_manifest, report.errors};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        assert_false(holds(all[i], "CANARY"));
-}
-
 static const char secret[] =
     "{\"apiVersion\":\"v1\",\"kind\":\"Secret\",\"metadata\":{\"name\":\"db\",\"namespace\":\"shop\","
     "\"managedFields\":[{\"manager\":\"CANARY\"}],\"annotations\":{\"a\":\"b\","
@@ -568,13 +592,14 @@ static void test_secret(void **state)
     for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; i++) {
         assert_int_equal(parse(bodies[i]), ERROR_NONE);
         expect_no_canary();
-        expect_str(report.desired_manifest, "");
-        expect_str(report.git_manifest, "");
         expect_str(
-            report.manifest,
-            "{\"apiVersion\":\"v1\",\"data\":{\"password\":null},\"kind\":\"Secret\",\"metadata\":{"
-            "\"annotations\":{\"a\":\"b\"},\"name\":\"db\",\"namespace\":\"shop\"},\"stringData\":{\"deep\":null,"
-            "\"user\":null},\"type\":\"Opaque\"}");
+            masked(report.manifest),
+            "{\"apiVersion\":\"v1\",\"data\":{\"password\":\"XX\"},\"kind\":\"Secret\",\"metadata\":{"
+            "\"annotations\":{\"a\":\"XX\"},\"name\":\"db\",\"namespace\":\"shop\"},\"stringData\":{\"deep\":{\"x\":"
+            "\"XX\"},\"user\":\"XX\"},\"type\":\"Opaque\"}");
+        // What is there, desired and in Git has the same digests, so that it can be compared.
+        if (i == 0) assert_true(str_eq(report.manifest, report.desired_manifest));
+        if (i == 0) assert_true(str_eq(report.manifest, report.git_manifest));
     }
 }
 
@@ -595,9 +620,12 @@ static void test_secret_in_disguise(void **state)
     expect_no_canary();
     // The object is harmless, what the source says is wanted is not.
     assert_int_equal(parse(event_of(deployment, deployment, secret, "\"gitManifest\":\"\"")), ERROR_NONE);
-    expect_str(report.desired_manifest, "");
+    assert_true(report.desired_manifest.len > 0);
+    expect_no_canary();
     // What cannot be read cannot be redacted.
-    assert_int_equal(parse(event_of(deployment, deployment, "kind: Secret # CANARY", "")), ERROR_NONE);
+    assert_int_equal(
+        parse(event_of(deployment, deployment, "kind: Secret # CANARY", "\"gitManifest\":\"kind: [CANARY\"")),
+        ERROR_NONE);
     expect_str(report.desired_manifest, "");
 }
 
@@ -608,37 +636,73 @@ static void test_last_applied_goes(void **state)
                          "\"kubectl.kubernetes.io/last-applied-configuration\":\"CANARY\"}},\"data\":{\"k\":\"v\"}}";
     assert_int_equal(parse(event_of(object, object, object, "")), ERROR_NONE);
     expect_no_canary();
-    assert_true(holds(report.manifest, "\"data\":{\"k\":\"v\"}")); // no Secret: data stays
-    assert_true(holds(report.desired_manifest, "\"data\":{\"k\":\"v\"}"));
+    assert_true(holds(report.manifest, "\"data\":{\"k\":\"hmac-sha256:"));
+    assert_true(str_eq(report.manifest, report.desired_manifest));
+    assert_false(holds(report.manifest, "last-applied"));
 }
 
-static void test_yaml_that_holds_a_secret(void **state)
+static void test_yaml(void **state)
 {
     (void)state;
     static const struct {
-        const char *yaml;
-        bool is_kept;
+        const char *yaml, *json; // digests as "XX"; empty: cannot be read
     } cases[] = {
-        {"kind: Secret\ndata: {a: b}\n", false},
-        {"kind:   'Secret'\n", false},
-        {"\"kind\" : \"Secret\"\n", false},
-        {"{kind: Secret, data: {}}", false},
-        {"kind: Deployment\n---\nkind: Secret\n", false},
-        {"kind:\n  Secret\n", false},
-        {"kind: !!str Secret\n", false},
-        {"kind: &k Secret\n", false},
-        {"metadata: {annotations: {kubectl.kubernetes.io/last-applied-configuration: x}}", false},
-        {"kind: Deployment\nspec: {secretName: x}\n", true},
-        {"kind: ExternalSecret\n", true},
-        {"kind: SecretStore\n", true},
-        {"# Secret things\nkind: Deployment\n", true},
+        {"kind: Secret\ndata: {a: CANARY}\n", "{\"data\":{\"a\":\"XX\"},\"kind\":\"Secret\"}"},
+        {"{kind: Secret, data: {}}", "{\"data\":{},\"kind\":\"Secret\"}"},
+        {"kind: Deployment\nspec: {replicas: 3, paused: true, x: CANARY}\n",
+         "{\"kind\":\"Deployment\",\"spec\":{\"paused\":true,\"replicas\":3,\"x\":\"XX\"}}"},
+        {"metadata: {annotations: {kubectl.kubernetes.io/last-applied-configuration: CANARY}}",
+         "{\"metadata\":{\"annotations\":{}}}"},
+        {"kind: Deployment\n---\nkind: Secret\ndata: CANARY\n", ""},
+        {"a: &a CANARY\nb: *a\n", ""},
+        {"- CANARY\n", ""},
+        {"CANARY", ""},
+        {"a: [CANARY", ""},
     };
+    const struct event_filter filter = {redaction, {.group = STR("apps"), .kind = STR("Deployment")}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct str out;
-        assert_int_equal(event_manifest_git(str_c(cases[i].yaml), "git", arena, &out, &err), ERROR_NONE);
-        if ((out.len > 0) != cases[i].is_kept) fail_msg("case %zu: %s", i, cases[i].yaml);
-        if (cases[i].is_kept) expect_str(out, cases[i].yaml);
+        assert_int_equal(event_manifest_git(&filter, str_c(cases[i].yaml), "git", arena, &out, &err), ERROR_NONE);
+        expect_str(masked(out), cases[i].json);
     }
+}
+
+static void test_texts_are_scrubbed(void **state)
+{
+    (void)state;
+    const char *source = "\"repoURL\":\"https://bot:CANARY@git.example/shop\",\"commitMessage\":\"password=CANARY\","
+                         "\"commitAuthor\":\"ghp_CANARYCANARYCANARYCANARY\",\"healthMessage\":\"--set a=CANARY\","
+                         "\"path\":\"https://a:CANARY@b/c\",\"cluster\":\"https://u:CANARY@10.0.0.1\"";
+    const char *body = event_of(deployment, deployment, "", source);
+    assert_int_equal(parse(body), ERROR_NONE);
+    const struct str texts[] = {report.repo_url,       report.commit_message, report.commit_author,
+                                report.health_message, report.path,           report.cluster};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        assert_true(holds(texts[i], "***"));
+        assert_false(holds(texts[i], "CANARY"));
+    }
+    body = arena_printf(arena,
+                        "{\"data\":{\"object\":%s,\"errors\":[{\"message\":\"token=CANARY\"}],\"appVersions\":{"
+                        "\"dependencies\":{\"lock\":\"https://u:CANARY@charts.example/x\"}}}}",
+                        application);
+    assert_int_equal(parse(body), ERROR_NONE);
+    assert_true(holds(report.errors, "***") && holds(report.app_versions, "***"));
+    assert_false(holds(report.errors, "CANARY") || holds(report.app_versions, "CANARY"));
+}
+
+// What one account has, another one does not see as the same.
+static void test_digests_are_of_one_owner(void **state)
+{
+    (void)state;
+    const char *body = arena_printf(arena, "{\"data\":{\"object\":%s}}", quoted(secret));
+    struct report other;
+    assert_int_equal(parse(body), ERROR_NONE);
+    assert_int_equal(events_parse(EVENTS_WRAPPED, redaction, str_c(body), STR("account-2"), STR("runtime-1"),
+                                  received_at_ms, arena, &other, &err),
+                     ERROR_NONE);
+    const char *mine = strstr(report.manifest.at, "\"password\":"),
+               *theirs = strstr(other.manifest.at, "\"password\":");
+    assert_memory_not_equal(mine, theirs, 60);
 }
 
 static void test_refusals_repeat_nothing(void **state)
@@ -814,7 +878,9 @@ int main(void)
         CASE(test_secret),
         CASE(test_secret_in_disguise),
         CASE(test_last_applied_goes),
-        CASE(test_yaml_that_holds_a_secret),
+        CASE(test_yaml),
+        CASE(test_texts_are_scrubbed),
+        CASE(test_digests_are_of_one_owner),
         CASE(test_refusals_repeat_nothing),
         CASE(test_refused),
         CASE(test_bounds),

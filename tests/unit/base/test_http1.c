@@ -602,6 +602,34 @@ static void test_chunked_overhead_is_bounded(void **state)
     strbuf_finish(&out);
 }
 
+// Whatever the pieces: looked at when it is due, a head is read as soon as it is whole, and not at each of its lines.
+static void test_heads_in_drops(void **state)
+{
+    (void)state;
+    static const char head[] = "GET / HTTP/1.1\r\nHost: a\r\nX: y\r\nZ: y\r\n\r\n";
+    size_t len = sizeof head - 1;
+    for (size_t step = 1; step <= len; step++) {
+        size_t looks = 0, have = 0, bytes = 0;
+        enum error_code code = ERROR_AGAIN;
+        while (code == ERROR_AGAIN) {
+            size_t before = have;
+            struct http1_head read;
+            have = have + step < len ? have + step : len;
+            assert_true(before < len);
+            if (!http1_head_is_due(head, have, before, 0)) continue;
+            looks++;
+            code = http1_parse_request(head, have, 0, &read, &bytes, NULL);
+        }
+        assert_int_equal(code, ERROR_NONE);
+        assert_int_equal(bytes, len);
+        assert_true(looks <= 3); // its first bytes, its first line, its end
+    }
+    assert_true(http1_head_is_due("GET / HTTP/1.1\n", 15, 14, 0));
+    assert_true(http1_head_is_due("GET / HTTP/1.1\nA: b\n\n", 21, 20, 0));
+    assert_false(http1_head_is_due("GET / HTTP/1.1\r\nA: b\r\n", 22, 21, 0));
+    assert_true(http1_head_is_due("GET / HTTP/1.1\r\nA: b\r\n", 22, 21, 22)); // at the limit
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -615,6 +643,7 @@ int main(void)
         cmocka_unit_test(test_chunked_is_read_in_any_pieces),
         cmocka_unit_test(test_chunked_lenient_forms_are_refused),
         cmocka_unit_test(test_chunked_overhead_is_bounded),
+        cmocka_unit_test(test_heads_in_drops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -200,6 +200,10 @@ static void answer(struct tunnel_call *call, struct str none)
         }
         send_head(call, refused ? 403 : 200, headers, 1);
         if (refused && find(id)) end_answer(call);
+    } else if (str_starts(path, STR("/webhooks/fail/"))) {
+        forget(call);
+        call->events.on_fail(call->arg, (enum tunnel_cause)atoi(call->path + 15), "as the test asked");
+        mem_free(call);
     } else if (str_eq(path, STR("/hello")) || str_eq(path, STR("/early")) || str_starts(path, STR("/webhooks/"))) {
         answer_text(call, STR("text/plain"), STR("hello"), "5");
         if (find(id)) end_answer(call);

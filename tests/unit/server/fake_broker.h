@@ -12,7 +12,7 @@
 //   /hostile          headers that must not reach a browser
 //   /early            answers without waiting for the body
 //   /status/<n>       that status, no body
-//   /fail/<n>         fails with the cause n
+//   /fail/<n>, /webhooks/fail/<n>   fails with the cause n
 //   /interim          102, 103, then 200
 //   /events           text/event-stream, one event, then nothing
 //   /sse-flood        text/event-stream without end

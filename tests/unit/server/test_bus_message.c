@@ -105,6 +105,56 @@ static void everything_arrives(void **state)
     }
 }
 
+// Compresses well, but not so well that it is refused.
+static char *blanks_and_noise(size_t len)
+{
+    char *text = mem_zalloc(len);
+    uint32_t seed = 1;
+    for (size_t i = 0; i < len; i++) {
+        seed = seed * 1664525 + 1013904223;
+        text[i] = i % 1024 < 24 ? (char)('a' + (seed >> 24) % 26) : ' ';
+    }
+    return text;
+}
+
+// Neither what a frame states nor what it unpacks to is trusted.
+static void ratios_are_bounded(void **state)
+{
+    (void)state;
+    enum { MANIFEST_BYTES = 1024 * 1024, PACKED_BYTES = 64 * 1024 };
+    char *plain = mem_zalloc(MANIFEST_BYTES), *packed = mem_alloc(PACKED_BYTES);
+    struct report report = full_report(REPORT_FROM_TUNNEL);
+    struct strbuf bytes;
+    struct bus_message message;
+    struct error err;
+    memset(plain, ' ', MANIFEST_BYTES);
+    report.packed_manifest = str_of(packed, ZSTD_compress(packed, PACKED_BYTES, plain, MANIFEST_BYTES, 1));
+    write_all(&bytes, &report, 1);
+    assert_int_equal(bus_message_open(&message, bytes.at, bytes.len, &err), ERROR_TOO_LARGE);
+    assert_non_null(strstr(err.text, "100 times"));
+    strbuf_finish(&bytes);
+    // A body of our own that compresses too well travels plain; somebody else's is refused.
+    report.packed_manifest = STR_EMPTY;
+    report.manifest = str_of(plain, MANIFEST_BYTES);
+    write_all(&bytes, &report, 1);
+    assert_true(bytes.len > MANIFEST_BYTES);
+    assert_int_equal(bus_message_open(&message, bytes.at, bytes.len, NULL), ERROR_NONE);
+    assert_true(str_eq(message.reports[0].manifest, report.manifest));
+    bus_message_close(&message);
+    enum { HEAD = 9 };
+    char *forged = mem_alloc(HEAD + PACKED_BYTES);
+    memcpy(forged, bytes.at, HEAD);
+    forged[4] = 1; // compressed
+    size_t len = ZSTD_compress(forged + HEAD, PACKED_BYTES, bytes.at + HEAD, bytes.len - HEAD, 1);
+    assert_false(ZSTD_isError(len));
+    assert_int_equal(bus_message_open(&message, forged, HEAD + len, &err), ERROR_TOO_LARGE);
+    assert_non_null(strstr(err.text, "1000 times"));
+    strbuf_finish(&bytes);
+    mem_free(forged);
+    mem_free(plain);
+    mem_free(packed);
+}
+
 static void a_manifest_travels_as_it_came(void **state)
 {
     (void)state;
@@ -202,8 +252,8 @@ static void bounds_hold(void **state)
 static void what_is_written_can_be_read(void **state)
 {
     (void)state;
-    enum { MANIFEST_BYTES = 10 * 1024 * 1024, PACKED_BYTES = 64 * 1024 };
-    char *plain = mem_zalloc(MANIFEST_BYTES), *packed = mem_alloc(PACKED_BYTES);
+    enum { MANIFEST_BYTES = 10 * 1024 * 1024, PACKED_BYTES = 1024 * 1024 };
+    char *plain = blanks_and_noise(MANIFEST_BYTES), *packed = mem_alloc(PACKED_BYTES);
     size_t len = ZSTD_compress(packed, PACKED_BYTES, plain, MANIFEST_BYTES, 1);
     assert_false(ZSTD_isError(len));
     struct report report = full_report(REPORT_FROM_TUNNEL);
@@ -231,9 +281,9 @@ static void what_is_written_can_be_read(void **state)
 static void more_than_may_be_unpacked(void **state)
 {
     (void)state;
-    enum { EACH = 8 * 1024 * 1024, PACKED_BYTES = 64 * 1024 };
+    enum { EACH = 8 * 1024 * 1024, PACKED_BYTES = 1024 * 1024 };
     static const size_t odds[] = {0, 1, 15, 16, 17, 100};
-    char *plain = mem_zalloc(EACH), *packed = mem_alloc(PACKED_BYTES);
+    char *plain = blanks_and_noise(EACH), *packed = mem_alloc(PACKED_BYTES);
     for (size_t i = 0; i < sizeof odds / sizeof *odds; i++) {
         struct report report = full_report(REPORT_FROM_TUNNEL);
         struct bus_message_writer writer;
@@ -256,6 +306,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everything_arrives),
+        cmocka_unit_test(ratios_are_bounded),
         cmocka_unit_test(a_manifest_travels_as_it_came),
         cmocka_unit_test(damage_is_noticed),
         cmocka_unit_test(unknown_fields_are_skipped),

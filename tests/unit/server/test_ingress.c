@@ -50,11 +50,12 @@ static const struct ingress_principal ada = {.account_id = {ACCOUNT, sizeof ACCO
                                              .user_name = {"Ada", 3},
                                              .token_id = {"key-1", 5}};
 
-static void authenticate(void *ctx, unsigned loop_index, struct str token, ingress_authenticated done, void *arg)
+static void authenticate(void *ctx, unsigned loop_index, struct str token, struct str remote,
+                         ingress_authenticated done, void *arg)
 {
     struct door *door = ctx;
     struct error err;
-    (void)loop_index;
+    (void)loop_index, (void)remote;
     if (str_eq(token, STR("good"))) {
         done(arg, NULL, &ada);
     } else if (str_eq(token, STR("late"))) {
@@ -648,6 +649,21 @@ static void test_webhooks(void **state)
                      200);
     assert_int_equal(ask(door, "GET /webhooks HTTP/1.1\r\nHost: " HOST "\r\n\r\n")->status, 401);
     assert_int_equal(ask(door, "GET /webhooks/../x HTTP/1.1\r\nHost: " HOST "\r\n\r\n")->status, 400);
+}
+
+// Whatever the cause, an anonymous caller sees the same; where the service has answered, it sees that.
+static void test_webhooks_that_reach_nothing(void **state)
+{
+    struct door *door = *state;
+    char text[256];
+    for (int cause = TUNNEL_CAUSE_NO_TUNNEL; cause <= TUNNEL_CAUSE_UPSTREAM_FAILED; cause++) {
+        snprintf(text, sizeof text,
+                 "POST /webhooks/fail/%d HTTP/1.1\r\nHost: " ACCOUNT "-r%d.tunnels.test\r\nContent-Length: 2\r\n\r\n{}",
+                 cause, cause);
+        const struct client_answer *answer = ask(door, text);
+        assert_int_equal(answer->status, 503);
+        assert_non_null(strstr(answer->head, "culvert-cause: unavailable\r\n"));
+    }
 }
 
 static void test_platform_host(void **state)
@@ -1416,6 +1432,7 @@ int main(void)
         WITH(test_credentials, set_up),
         WITH(test_late_authentication, set_up),
         WITH(test_webhooks, set_up),
+        WITH(test_webhooks_that_reach_nothing, set_up),
         WITH(test_platform_host, set_up),
         WITH(test_malformed_requests, set_up),
         WITH(test_large_heads, set_up),

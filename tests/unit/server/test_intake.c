@@ -103,14 +103,27 @@ void tunnel_reports_resume(struct tunnel_node *to, struct tunnel_session_ref ref
     tell("%llu:resume;", (unsigned long long)ref.id);
 }
 
-static void set_up(void)
+void tunnel_reports_abuse(struct tunnel_node *to, struct tunnel_session_ref ref, const char *reason)
+{
+    assert_ptr_equal(to, node());
+    assert_true(reason[0]);
+    tell("%llu:abuse;", (unsigned long long)ref.id);
+}
+
+static void set_up_with(uint64_t unpacked_per_second)
 {
     bench = mem_zalloc(sizeof *bench);
     bench->loop = loop_create("test", 0);
-    bench->intake = intake_create(
-        bench->loop,
-        &(struct intake_options){.batch_count = BATCH_COUNT, .batch_bytes = 16 * 1024, .queue_bytes_max = QUEUE_BYTES});
+    bench->intake = intake_create(bench->loop, &(struct intake_options){.batch_count = BATCH_COUNT,
+                                                                        .batch_bytes = 16 * 1024,
+                                                                        .queue_bytes_max = QUEUE_BYTES,
+                                                                        .unpacked_per_second = unpacked_per_second});
     intake_set_node(bench->intake, node());
+}
+
+static void set_up(void)
+{
+    set_up_with(0);
 }
 
 static void tear_down(void)
@@ -317,6 +330,76 @@ static void compressed_manifests(void **state)
     tear_down();
 }
 
+// A frame of blanks, as an object of session 1; bytes are what it states and unpacks to.
+static bool take_blanks(uint64_t sequence, size_t bytes)
+{
+    char *plain = mem_alloc(bytes);
+    memset(plain, ' ', bytes);
+    size_t bound = ZSTD_compressBound(bytes);
+    char *packed = mem_alloc(bound);
+    struct wire_report record = {.type = WIRE_REPORT_OBJECT,
+                                 .sequence = sequence,
+                                 .encoding = WIRE_REPORT_ZSTD,
+                                 .manifest = str_of(packed, ZSTD_compress(packed, bound, plain, bytes, 3)),
+                                 .manifest_bytes = bytes};
+    bool on = take_record(1, record);
+    mem_free(packed);
+    mem_free(plain);
+    return on;
+}
+
+static void bombs_are_not_unpacked(void **state)
+{
+    (void)state;
+    set_up();
+    // 64 KiB may compress as well as they can.
+    assert_false(take_blanks(1, 64 * 1024)); // more than the queue of this test
+    assert_int_equal(bench->manifest[0], ' ');
+    answer(ERROR_NONE);
+    check_told("1:ack 1;1:resume;");
+    assert_true(take_blanks(2, 64 * 1024 + 16 * 1024));
+    assert_string_equal(bench->manifest, "");
+    bench->outcomes[0].result = REPORT_REFUSED;
+    answer(ERROR_NONE);
+    check_told("1:reject 2;1:ack 2;");
+    tear_down();
+}
+
+static void too_many_bombs_end_the_session(void **state)
+{
+    (void)state;
+    set_up();
+    uint64_t sequence = 0;
+    while (!strstr(bench->told, "abuse")) {
+        assert_true(++sequence < 200);
+        (void)take_blanks(sequence, 1024 * 1024);
+        if (bench->on_done) answer(ERROR_NONE);
+    }
+    assert_true(sequence > 100);
+    // Of this session alone.
+    bench->told[0] = '\0';
+    assert_true(take(2, 1, STR("{}")));
+    answer(ERROR_NONE);
+    assert_string_equal(bench->told, "2:ack 1;");
+    tear_down();
+}
+
+// Over the budget the tunnel is paused, and goes on by itself when it fills again.
+static void unpacking_has_a_budget(void **state)
+{
+    (void)state;
+    set_up_with(1000);
+    assert_true(take_blanks(1, 3000));
+    answer(ERROR_NONE);
+    assert_false(take_blanks(2, 1050)); // four seconds' worth and a little more
+    answer(ERROR_NONE);
+    check_told("1:ack 1;1:ack 2;");
+    while (!strstr(bench->told, "resume"))
+        uv_run(loop_uv(bench->loop), UV_RUN_NOWAIT);
+    check_told("1:resume;");
+    tear_down();
+}
+
 // ---- HTTP ----------------------------------------------------------------------------------------------------------
 
 static void on_http(void *arg, const struct error *err, size_t refused, const char *detail)
@@ -382,6 +465,9 @@ int main(void)
         cmocka_unit_test(full_queue_pauses_and_resumes_in_turn),
         cmocka_unit_test(everybody_is_resumed_at_the_end),
         cmocka_unit_test(compressed_manifests),
+        cmocka_unit_test(bombs_are_not_unpacked),
+        cmocka_unit_test(too_many_bombs_end_the_session),
+        cmocka_unit_test(unpacking_has_a_budget),
         cmocka_unit_test(http_answers_once),
         cmocka_unit_test(http_is_told_when_full),
     };

@@ -130,6 +130,13 @@ void tunnel_reports_resume(struct tunnel_node *to, struct tunnel_session_ref ref
     snprintf(bench->told + len, sizeof bench->told - len, "%llu:resume;", (unsigned long long)ref.id);
 }
 
+void tunnel_reports_abuse(struct tunnel_node *to, struct tunnel_session_ref ref, const char *reason)
+{
+    (void)to;
+    (void)ref;
+    fail_msg("%s", reason);
+}
+
 // ---- help ----------------------------------------------------------------------------------------------------------
 
 static void set_up(void)

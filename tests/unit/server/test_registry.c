@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -250,6 +251,35 @@ static void lines_of_others_are_none(void **state)
     assert_false(registry_line_parse_place(str_of("5 a\0b c", 7), &place));
 }
 
+static const struct purpose_key key_a = {.bytes = {{1}}, .count = 1}, key_b = {.bytes = {{2}}, .count = 1};
+
+static void lines_count_with_their_signature_alone(void **state)
+{
+    (void)state;
+    char line_text[REGISTRY_LINE_BYTES], text[REGISTRY_SIGNED_BYTES];
+    struct registry_place place = {.epoch = UINT64_C(9223372036854775807)};
+    struct str at = STR("culvert:2:tunnel:acc:demo"), line;
+    memset(place.replica, 'r', sizeof place.replica - 1);
+    memset(place.address, 'a', sizeof place.address - 1);
+    struct str longest = registry_line_place(&place, line_text);
+    struct str sealed = registry_line_sign(&key_a, at, longest, 1000, text);
+    assert_true(registry_line_verify(&key_a, at, sealed, 1000, &line));
+    assert_true(str_eq(line, longest));
+    assert_false(registry_line_verify(&key_a, at, sealed, 1001, &line)); // expired
+    assert_false(registry_line_verify(&key_b, at, sealed, 1, &line));
+    assert_false(registry_line_verify(&key_a, STR("culvert:2:tunnel:acc:other"), sealed, 1, &line));
+    assert_false(registry_line_verify(&key_a, at, longest, 1, &line)); // not signed at all
+    assert_false(registry_line_verify(&key_a, at, STR_EMPTY, 1, &line));
+    for (size_t i = 0; i < sealed.len; i++) {
+        char was = text[i];
+        text[i] = was == '7' ? '8' : '7';
+        assert_false(registry_line_verify(&key_a, at, sealed, 1, &line));
+        text[i] = was;
+        assert_false(registry_line_verify(&key_a, at, str_first(sealed, i), 1, &line));
+    }
+    assert_true(registry_line_verify(&key_a, at, sealed, 1, &line));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +288,7 @@ int main(void)
         cmocka_unit_test(lease_is_never_believed_too_long),
         cmocka_unit_test(lines_come_back),
         cmocka_unit_test(lines_of_others_are_none),
+        cmocka_unit_test(lines_count_with_their_signature_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,6 +21,7 @@ struct known {
     char text[TOKEN_TEXT_BYTES];
     struct token token;
     bool made, revoked;
+    int64_t expires_at_ms; // by the clock of the test; 0: never
     uint64_t change;
 };
 
@@ -37,9 +38,14 @@ struct bench {
     size_t revocations;
     char revoked_id[32];
     bool at_once; // the fake answers inside the call
+    uint64_t now_ms;
+    char ended_reason[64];
+    size_t uses, use_writes;
+    char used_id[32];
 };
 
 static struct bench *bench;
+static unsigned bench_sessions_per_minute;
 
 static void answer(enum error_code code)
 {
@@ -62,6 +68,9 @@ static void answer(enum error_code code)
                                           .runtime = STR("runtime"),
                                           .runtime_id = STR("id"),
                                           .revoked = next->revoked};
+        row->expires = row->warns = next->expires_at_ms != 0;
+        row->expires_in_ms = next->expires_at_ms - (int64_t)bench->now_ms;
+        row->warns_in_ms = row->expires_in_ms - 1000;
         memcpy(row->token_sha256, next->token.secret_sha256, sizeof row->token_sha256);
     }
     struct error err;
@@ -73,7 +82,7 @@ static void answer(enum error_code code)
     mem_free(rows);
 }
 
-static void tokens_since(struct pg *pg, uint64_t change, unsigned limit, runtime_tokens_done on_done, void *arg)
+static void tokens_changed(struct pg *pg, uint64_t change, unsigned limit, runtime_tokens_done on_done, void *arg)
 {
     (void)pg;
     assert_int_equal(limit, ROWS_MAX);
@@ -85,13 +94,28 @@ static void tokens_since(struct pg *pg, uint64_t change, unsigned limit, runtime
     if (bench->at_once) answer(ERROR_NONE);
 }
 
-static void on_revoked(void *ctx, const struct tunnel_identity *identity)
+static void on_ended(void *ctx, const struct tunnel_identity *identity, const char *reason)
 {
+    snprintf(((struct bench *)ctx)->ended_reason, sizeof bench->ended_reason, "%s", reason);
     struct bench *of = ctx;
     of->revocations++;
     snprintf(of->revoked_id, sizeof of->revoked_id, "%s", identity->token_id);
     assert_string_equal(identity->account_id, "account");
     assert_string_equal(identity->runtime, "runtime");
+}
+
+static uint64_t now(void)
+{
+    return bench->now_ms;
+}
+
+static void note_use(struct pg *pg, const char *const *token_ids, size_t count, store_count_done on_done, void *arg)
+{
+    (void)pg;
+    bench->use_writes++;
+    bench->uses += count;
+    snprintf(bench->used_id, sizeof bench->used_id, "%s", token_ids[count - 1]);
+    on_done(arg, NULL, count);
 }
 
 static void set_up(uint64_t refresh_ms)
@@ -100,9 +124,17 @@ static void set_up(uint64_t refresh_ms)
     bench->known = mem_array(TOKENS, sizeof *bench->known);
     for (size_t i = 0; i < TOKENS; i++)
         token_generate(&bench->known[i].token, bench->known[i].text);
+    bench->now_ms = 1000 * 1000;
     bench->loop = loop_create("test", 0);
-    bench->tokens = runtime_tokens_create(&(struct runtime_tokens_options){
-        .refresh_ms = refresh_ms, .on_revoked = on_revoked, .ctx = bench, .tokens_since = tokens_since});
+    bench->tokens =
+        runtime_tokens_create(&(struct runtime_tokens_options){.refresh_ms = refresh_ms,
+                                                               .sessions_per_minute = bench_sessions_per_minute,
+                                                               .used_interval_ms = 60 * 1000,
+                                                               .now_ms = now,
+                                                               .note_use = note_use,
+                                                               .on_ended = on_ended,
+                                                               .ctx = bench,
+                                                               .tokens_changed = tokens_changed});
 }
 
 static void tear_down(void)
@@ -156,7 +188,7 @@ static enum error_code ask(size_t i)
 
 static enum error_code ask_with(const char *token, const uint8_t *binding)
 {
-    const struct tunnel_credential credential = {str_c(token), binding};
+    const struct tunnel_credential credential = {.token = str_c(token), .binding = binding};
     struct tunnel_identity identity;
     struct error err;
     return runtime_tokens_authenticate(bench->tokens, &credential, &identity, &err);
@@ -354,6 +386,185 @@ static void pages(void **state)
     tear_down();
 }
 
+// ---- time ----------------------------------------------------------------------------------------------------------
+
+static enum error_code find(size_t i, const uint8_t *secret_sha256)
+{
+    struct token token = bench->known[i].token;
+    struct runtime_tokens_found found;
+    if (secret_sha256) memcpy(token.secret_sha256, secret_sha256, sizeof token.secret_sha256);
+    enum error_code code = runtime_tokens_find(bench->tokens, &token, &found, NULL);
+    if (code == ERROR_NONE) assert_string_equal(found.identity.runtime, "runtime");
+    return code;
+}
+
+static void expire_token(size_t i, int64_t in_ms)
+{
+    bench->known[i].made = true;
+    bench->known[i].expires_at_ms = (int64_t)bench->now_ms + in_ms;
+    bench->known[i].change = ++bench->change;
+}
+
+// Until the timer has looked at the clock twice.
+static void let_it_look(void)
+{
+    bench->at_once = true;
+    run_until_asked(bench->asked + 2);
+}
+
+static void expiry_without_the_database(void **state)
+{
+    (void)state;
+    set_up(1);
+    expire_token(0, 5000);
+    expire_token(1, 60000);
+    expire_token(2, -5000);
+    make_token(3);
+    runtime_tokens_start(bench->tokens, bench->loop, NULL);
+    run_until_asked(1);
+    answer(ERROR_NONE);
+    assert_int_equal(ask(0), ERROR_NONE);
+    assert_int_equal(find(0, NULL), ERROR_NONE);
+    assert_int_equal(ask(2), ERROR_UNAUTHENTICATED);
+    assert_int_equal(find(2, NULL), ERROR_UNAUTHENTICATED);
+    assert_int_equal(bench->revocations, 0); // had no session here
+    bench->now_ms += 5000;
+    // At once, before anybody has looked at the clock.
+    assert_int_equal(ask(0), ERROR_UNAUTHENTICATED);
+    assert_int_equal(find(0, NULL), ERROR_UNAUTHENTICATED);
+    assert_false(has(0));
+    run_until_asked(2); // and the database answers nothing any more
+    while (!bench->revocations)
+        uv_run(loop_uv(bench->loop), UV_RUN_NOWAIT);
+    assert_int_equal(bench->revocations, 1);
+    assert_string_equal(bench->revoked_id, bench->known[0].token.id);
+    assert_string_equal(bench->ended_reason, "the runtime token has expired");
+    assert_int_equal(ask(1), ERROR_NONE);
+    assert_int_equal(ask(3), ERROR_NONE);
+    assert_true(knows("account", "runtime"));
+    // Who knows the secret is told why; who does not, is not.
+    const struct tunnel_credential right = {.token = str_c(bench->known[0].text)};
+    struct tunnel_identity identity;
+    struct error err;
+    assert_int_equal(runtime_tokens_authenticate(bench->tokens, &right, &identity, &err), ERROR_UNAUTHENTICATED);
+    assert_non_null(strstr(err.text, "expired"));
+    char wrong[TOKEN_TEXT_BYTES];
+    memcpy(wrong, bench->known[0].text, sizeof wrong);
+    wrong[TOKEN_TEXT_BYTES - 2] = wrong[TOKEN_TEXT_BYTES - 2] == '0' ? '1' : '0';
+    const struct tunnel_credential other = {.token = str_c(wrong)};
+    assert_int_equal(runtime_tokens_authenticate(bench->tokens, &other, &identity, &err), ERROR_UNAUTHENTICATED);
+    assert_null(strstr(err.text, "expired"));
+    answer(ERROR_UNAVAILABLE); // the question that is still under way
+    tear_down();
+}
+
+static void a_rotation_ends_the_old_one_later(void **state)
+{
+    (void)state;
+    set_up(1);
+    make_token(0);
+    runtime_tokens_start(bench->tokens, bench->loop, NULL);
+    let_it_look();
+    make_token(1);
+    expire_token(0, 5000); // the rotation
+    let_it_look();
+    assert_int_equal(ask(0), ERROR_NONE);
+    assert_int_equal(ask(1), ERROR_NONE);
+    bench->now_ms += 5000;
+    let_it_look();
+    assert_int_equal(bench->revocations, 1);
+    assert_int_equal(ask(0), ERROR_UNAUTHENTICATED);
+    assert_int_equal(ask(1), ERROR_NONE);
+    // Taken back by hand: it is valid again, and ends once more.
+    expire_token(0, 5000);
+    let_it_look();
+    assert_int_equal(ask(0), ERROR_NONE);
+    bench->now_ms += 5000;
+    let_it_look();
+    assert_int_equal(bench->revocations, 2);
+    revoke_token(1);
+    let_it_look();
+    assert_string_equal(bench->ended_reason, "the runtime token was revoked");
+    assert_false(knows("account", "runtime"));
+    tear_down();
+}
+
+static void found_for_requests(void **state)
+{
+    (void)state;
+    set_up(1);
+    make_token(0);
+    runtime_tokens_start(bench->tokens, bench->loop, NULL);
+    assert_int_equal(find(0, NULL), ERROR_NOT_FOUND);
+    let_it_look();
+    assert_int_equal(find(0, NULL), ERROR_NONE);
+    assert_int_equal(find(1, NULL), ERROR_NOT_FOUND);
+    assert_int_equal(find(0, bench->known[1].token.secret_sha256), ERROR_UNAUTHENTICATED);
+    tear_down();
+}
+
+static void sessions_a_minute(void **state)
+{
+    (void)state;
+    bench_sessions_per_minute = 100;
+    set_up(1);
+    bench_sessions_per_minute = 0;
+    make_token(0);
+    make_token(1);
+    runtime_tokens_start(bench->tokens, bench->loop, NULL);
+    let_it_look();
+    for (size_t i = 0; i < 100; i++)
+        assert_int_equal(ask(0), ERROR_NONE);
+    assert_int_equal(ask(0), ERROR_LIMITED);
+    assert_int_equal(find(0, NULL), ERROR_NONE); // requests are no sessions
+    assert_int_equal(ask(1), ERROR_NONE);        // of another token
+    // Those who do not have the secret take nothing of it.
+    char wrong[TOKEN_TEXT_BYTES];
+    memcpy(wrong, bench->known[1].text, sizeof wrong);
+    wrong[TOKEN_TEXT_BYTES - 2] = wrong[TOKEN_TEXT_BYTES - 2] == '0' ? '1' : '0';
+    for (size_t i = 0; i < 200; i++)
+        assert_int_equal(ask_with(wrong, NULL), ERROR_UNAUTHENTICATED);
+    assert_int_equal(ask(1), ERROR_NONE);
+    bench->now_ms += 601;
+    assert_int_equal(ask(0), ERROR_NONE);
+    assert_int_equal(ask(0), ERROR_LIMITED);
+    bench->now_ms += 10 * 60 * 1000;
+    for (size_t i = 0; i < 100; i++)
+        assert_int_equal(ask(0), ERROR_NONE);
+    assert_int_equal(ask(0), ERROR_LIMITED);
+    tear_down();
+}
+
+static void uses_are_written_together(void **state)
+{
+    (void)state;
+    set_up(1);
+    for (size_t i = 0; i < 2500; i++)
+        make_token(i);
+    runtime_tokens_start(bench->tokens, bench->loop, NULL);
+    let_it_look();
+    let_it_look();
+    assert_int_equal(ask(7), ERROR_NONE);
+    assert_int_equal(find(7, NULL), ERROR_NONE);
+    assert_int_equal(find(8, bench->known[1].token.secret_sha256), ERROR_UNAUTHENTICATED);
+    let_it_look();
+    assert_int_equal(bench->use_writes, 0);
+    bench->now_ms += 60 * 1000;
+    let_it_look();
+    assert_int_equal(bench->uses, 1);
+    assert_string_equal(bench->used_id, bench->known[7].token.id);
+    bench->now_ms += 60 * 1000;
+    let_it_look();
+    assert_int_equal(bench->use_writes, 1);
+    for (size_t i = 0; i < 2500; i++)
+        runtime_tokens_note_use(bench->tokens, bench->known[i].token.id);
+    bench->now_ms += 60 * 1000;
+    let_it_look();
+    assert_int_equal(bench->uses, 1 + 2500);
+    assert_int_equal(bench->use_writes, 1 + 3);
+    tear_down();
+}
+
 // ---- many threads --------------------------------------------------------------------------------------------------
 
 struct asker {
@@ -411,6 +622,11 @@ int main(void)
         cmocka_unit_test(runtimes_are_known_by_their_tokens),
         cmocka_unit_test(many_against_a_model),
         cmocka_unit_test(pages),
+        cmocka_unit_test(expiry_without_the_database),
+        cmocka_unit_test(a_rotation_ends_the_old_one_later),
+        cmocka_unit_test(found_for_requests),
+        cmocka_unit_test(sessions_a_minute),
+        cmocka_unit_test(uses_are_written_together),
         cmocka_unit_test(asked_from_many_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

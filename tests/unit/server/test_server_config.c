@@ -35,11 +35,12 @@ static bool load(struct files *files, const char *const *flags)
     *files = (struct files){.pem = "/tmp/culvert-config.XXXXXX"};
     write_file(files->pem, "pem", 3);
     strbuf_init(&files->problems, PROBLEMS_MAX);
-    char certificate[128], key[128];
+    char certificate[128], key[128], deployment_key[128];
     snprintf(certificate, sizeof certificate, "--tls.certificate_file=%s", files->pem);
     snprintf(key, sizeof key, "--tls.key_file=%s", files->pem);
-    char *argv[FLAGS_MAX] = {"culvertd", certificate, key};
-    int argc = 3;
+    snprintf(deployment_key, sizeof deployment_key, "--security.deployment_key_file=%s", files->pem);
+    char *argv[FLAGS_MAX] = {"culvertd", certificate, key, deployment_key};
+    int argc = 4;
     for (; *flags; flags++)
         argv[argc++] = (char *)(uintptr_t)*flags;
     const char *words[FLAGS_MAX];
@@ -104,6 +105,9 @@ static void each_fault_is_named(void **state)
         {"--tunnel.domain=Upper.example", "tunnel.domain"},
         {"--tunnel.domain=.example", "tunnel.domain"},
         {"--database.url=host=x password=hidden", "database.url"}, // a secret where everybody can read it
+        {"--security.deployment_key_file=", "security.deployment_key_file"},
+        {"--security.deployment_key_file=/nowhere", "security.deployment_key_file"},
+        {"--security.deployment_key_previous_file=/nowhere", "security.deployment_key_previous_file"},
         {"--database.connections=0", "database.connections"},
         {"--api.body_max=33MiB", "api.body_max"},
         {"--api.body_max=32MiB", "api.body_max"},

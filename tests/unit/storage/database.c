@@ -151,6 +151,9 @@ void answer_on_reports(void *arg, const struct error *err, const struct report_o
     answer->outcome_count = count;
     if (count && outcomes[0].result == REPORT_REFUSED)
         snprintf(answer->text, sizeof answer->text, "%s", outcomes[0].detail);
+    for (size_t i = 0; i < count; i++)
+        if (outcomes[i].result == REPORT_OVER_QUOTA)
+            snprintf(answer->text, sizeof answer->text, "%s", outcomes[i].detail);
 }
 
 struct database *database_of(void **state)
@@ -262,10 +265,14 @@ static bool is_swept(void *arg)
 void database_sweep_manifests(struct database *database)
 {
     struct swept swept = {0};
-    while (!swept.is_over) {
+    for (unsigned refusals = 0; !swept.is_over;) {
         swept.is_done = false;
         report_store_sweep(database->pg, 1000, &swept.place, on_swept, &swept);
         database_run_until(database, is_swept, &swept, 20);
-        assert_int_equal(swept.code, ERROR_NONE);
+        // A sweep of all accounts may meet that of another test.
+        if ((swept.code == ERROR_TIMEOUT || swept.code == ERROR_CONFLICT) && refusals++ < 50)
+            swept.is_over = false;
+        else
+            assert_int_equal(swept.code, ERROR_NONE);
     }
 }

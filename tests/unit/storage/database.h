@@ -28,7 +28,7 @@ struct answer {
     struct database *database;
     bool is_done;
     enum error_code code;
-    char text[512]; // of the error
+    char text[512]; // of the error, or why there was no room for a report
     uint64_t count; // affected rows, epoch
     char *node;
     json_t *nodes; // of a slice

@@ -141,6 +141,79 @@ static void an_application_has_the_contracts_shape(void **state)
     assert_string_equal(text, "Succeeded r5 t");
 }
 
+static const char multi_source[] =
+    "{\"metadata\":{\"name\":\"many\",\"namespace\":\"argocd\",\"uid\":\"uid-many\",\"ownerReferences\":[{\"kind\":"
+    "\"ApplicationSet\",\"name\":\"fleet\",\"uid\":\"uid-fleet\"}]},\"spec\":{\"sources\":[{\"repoURL\":\"https://git/"
+    "a\"},{"
+    "\"repoURL\":\"https://git/b\"}]},\"status\":{\"sync\":{\"status\":\"OutOfSync\",\"revisions\":[\"a1\",\"b1\"]},"
+    "\"operationState\":{\"phase\":\"Running\",\"startedAt\":\"2026-01-03T02:59:00Z\",\"retryCount\":2,\"operation\":{"
+    "\"sync\":{\"revisions\":[\"a1\",\"b1\"],\"changeRevisions\":[\"a0\",\"b1\"]}},\"syncResult\":{\"revision\":\"\","
+    "\"revisions\":[\"a1\",\"b1\"],\"resources\":[{\"group\":\"apps\",\"version\":\"v1\",\"kind\":\"Deployment\","
+    "\"name\":"
+    "\"web\",\"status\":\"SyncFailed\",\"message\":\"no\"}]}}}}";
+
+static json_t *first_of_list(struct database *database, const char *filter)
+{
+    struct answer answer;
+    answer_init(&answer, database);
+    application_store_list(database->pg, database->account, str_c(filter), &(struct store_page){.first = 10},
+                           answer_on_slice, &answer);
+    answer_wait(&answer);
+    if (answer.code != ERROR_NONE) fail_msg("%s", answer.text);
+    json_t *node = json_incref(json_array_get(answer.nodes, 0));
+    answer_finish(&answer);
+    return node;
+}
+
+// An application of several sources has its revisions everywhere, in lists, too; what Argo CD compared stands beside an
+// operation that is being retried.
+static void several_sources_and_a_retried_sync(void **state)
+{
+    struct database *database = database_of(state);
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+    uint64_t epoch = database_open_session(database, "prod", id, database->account);
+    struct report report = {.type = REPORT_OBJECT,
+                            .source = REPORT_FROM_TUNNEL,
+                            .account_id = str_c(database->account),
+                            .runtime = STR("prod"),
+                            .epoch = epoch,
+                            .sequence = 1,
+                            .group = STR("argoproj.io"),
+                            .version = STR("v1alpha1"),
+                            .kind = STR("Application"),
+                            .ns = STR("argocd"),
+                            .name = STR("many"),
+                            .observed_at_ms = clock_wall_ms(),
+                            .manifest = str_c(multi_source)};
+    struct answer answer;
+    answer_init(&answer, database);
+    report_store_apply(database->pg, &report, 1, answer_on_reports, &answer);
+    answer_wait(&answer);
+    if (answer.code != ERROR_NONE || answer.outcomes[0].result != REPORT_APPLIED) fail_msg("%s", answer.text);
+    answer_finish(&answer);
+    json_t *nodes[] = {get(database, "prod", "many"), first_of_list(database, "{\"statuses\":[\"SYNCING\"]}"),
+                       first_of_list(database, "{\"statuses\":[\"OUT_OF_SYNC\"]}")};
+    for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
+        assert_non_null(nodes[i]);
+        assert_at(nodes[i], "syncStatus", "\"OUT_OF_SYNC\"");
+        assert_at(nodes[i], "sync.status", "\"OUT_OF_SYNC\"");
+        assert_at(nodes[i], "syncing", "true");
+        assert_at(nodes[i], "sync.revisions", "[\"a1\",\"b1\"]");
+        assert_at(nodes[i], "status.syncRevisions.0.revision", "\"a1\"");
+        assert_at(nodes[i], "status.syncRevisions.1.revision", "\"b1\"");
+        assert_at(nodes[i], "status.syncRevisions.1.author", "null");
+        assert_at(nodes[i], "status.changeRevisions.0.revision", "\"a0\"");
+        assert_at(nodes[i], "operationState.retryCount", "2");
+        assert_at(nodes[i], "operationState.syncResult.revisions", "[\"a1\",\"b1\"]");
+        assert_at(nodes[i], "operationState.syncResult.resources.0.message", "\"no\"");
+        assert_at(nodes[i], "applicationSet", "\"fleet\"");
+        assert_int_equal(json_integer_value(json_object_get(nodes[i], "size")), strlen(multi_source));
+        json_decref(nodes[i]);
+    }
+    assert_null(first_of_list(database, "{\"statuses\":[\"SYNCED\"]}"));
+}
+
 static void what_is_not_live_says_so(void **state)
 {
     struct database *database = database_of(state);
@@ -326,6 +399,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_application_has_the_contracts_shape),
+        cmocka_unit_test(several_sources_and_a_retried_sync),
         cmocka_unit_test(what_is_not_live_says_so),
         cmocka_unit_test(filters_choose),
         cmocka_unit_test(clusters_come_with_in_cluster_first),

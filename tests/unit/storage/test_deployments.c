@@ -252,7 +252,7 @@ static void releases_are_read_page_by_page(void **state)
     apply(database, told);
     struct answer put;
     answer_init(&put, database);
-    image_store_put(database->pg, database->account, STR("i1"),
+    image_store_put(database->pg, database->account, STR_EMPTY, STR("i1"),
                     STR("{\"imageName\":\"web\",\"commit\":\"r2\",\"commitMsg\":\"Built\",\"commitURL\":\"https://c\","
                         "\"author\":{\"username\":\"cyd\"}}"),
                     answer_on_node, &put);

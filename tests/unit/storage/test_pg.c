@@ -276,11 +276,11 @@ static void a_server_that_may_lose_data_is_refused(void **state)
     struct database *database = database_of(state);
     struct error err;
     const char *url = getenv("CULVERT_TEST_DATABASE_APP_URL");
-    assert_int_equal(pg_durability_check(url, &err), ERROR_NONE);
+    assert_int_equal(pg_server_check(url, true, &err), ERROR_NONE);
     AUTO_FREE char *loose = mem_printf("%s?options=-csynchronous_commit%%3Doff", url);
-    assert_int_equal(pg_durability_check(loose, &err), ERROR_FORBIDDEN);
+    assert_int_equal(pg_server_check(loose, true, &err), ERROR_FORBIDDEN);
     assert_non_null(strstr(err.text, "synchronous_commit"));
-    assert_int_equal(pg_durability_check("host=127.0.0.1 port=1 dbname=x user=x", &err), ERROR_UNAVAILABLE);
+    assert_int_equal(pg_server_check("host=127.0.0.1 port=1 dbname=x user=x", true, &err), ERROR_UNAVAILABLE);
     struct pg *pg = pg_create(
         database->loop,
         &(struct pg_options){.conninfo = loose, .connections = 1, .queue_max = 10, .statement_timeout_ms = 1000});
@@ -291,6 +291,32 @@ static void a_server_that_may_lose_data_is_refused(void **state)
     database_run_until(database, is_done, &outcome, 5);
     assert_int_equal(outcome.code, ERROR_UNAVAILABLE);
     assert_false(pg_is_ready(pg));
+    pg_close(pg, set_done, &closed);
+    database_run_until(database, is_done, &closed, 5);
+}
+
+static void a_login_with_more_than_it_needs_is_refused(void **state)
+{
+    (void)database_of(state);
+    struct error err;
+    const char *owner = getenv("CULVERT_TEST_DATABASE_URL");
+    assert_int_equal(pg_server_check(owner, false, &err), ERROR_NONE);
+    assert_int_equal(pg_server_check(owner, true, &err), ERROR_FORBIDDEN);
+    assert_non_null(strstr(err.text, "ownership of the database, ownership of the schema culvert"));
+    // The login counts, not the role that it takes.
+    AUTO_FREE char *hidden = mem_printf("%s?options=-crole%%3Dculvert_roles", owner);
+    assert_int_equal(pg_server_check(hidden, true, &err), ERROR_FORBIDDEN);
+    struct outcome outcome = {0}, closed = {0};
+    struct database *database = database_of(state);
+    struct pg *pg = pg_create(
+        database->loop,
+        &(struct pg_options){
+            .conninfo = owner, .connections = 1, .queue_max = 10, .checks_login = true, .statement_timeout_ms = 1000});
+    struct pg_batch *batch = pg_batch_create(pg, NULL);
+    pg_batch_add(batch, &statement_account_find, 1, (struct pg_param[]){pg_text(STR("x"))});
+    pg_batch_submit(batch, 500, on_done, &outcome);
+    database_run_until(database, is_done, &outcome, 5);
+    assert_int_equal(outcome.code, ERROR_UNAVAILABLE);
     pg_close(pg, set_done, &closed);
     database_run_until(database, is_done, &closed, 5);
 }
@@ -306,6 +332,7 @@ int main(void)
         cmocka_unit_test(without_a_server_batches_wait_and_fail),
         cmocka_unit_test(closing_ends_what_is_in_flight),
         cmocka_unit_test(a_server_that_may_lose_data_is_refused),
+        cmocka_unit_test(a_login_with_more_than_it_needs_is_refused),
     };
     return cmocka_run_group_tests(tests, database_setup, database_teardown);
 }

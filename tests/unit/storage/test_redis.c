@@ -1,4 +1,5 @@
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,9 +62,13 @@ static void wake(uv_timer_t *timer)
         assert_true(condition);                                                                                        \
     } while (0)
 
+static bool over_tls;
+static const char *ca_file; // with it
+
 static struct redis *create(const char *url)
 {
-    struct redis_options options = {.url = url, .password_file = "", .timeout_ms = 1000, .pending_max = 100};
+    struct redis_options options = {
+        .url = url, .password_file = "", .timeout_ms = 1000, .pending_max = 100, .ca_file = over_tls ? ca_file : ""};
     struct error err;
     struct redis *redis = redis_create(loop, &options, &err);
     if (!redis) fail_msg("%s", err.text);
@@ -89,8 +94,9 @@ static enum error_code command(struct redis *redis, struct reply *reply, const c
 
 static const char *server_url(void)
 {
-    const char *url = getenv("CULVERT_TEST_REDIS_URL");
-    if (!url) {
+    const char *url = getenv(over_tls ? "CULVERT_TEST_REDIS_TLS_URL" : "CULVERT_TEST_REDIS_URL");
+    ca_file = getenv("CULVERT_TEST_REDIS_CA_FILE");
+    if (!url || !ca_file) {
         print_message("skipped: CULVERT_TEST_REDIS_URL is not set (tests/support/with_servers sets it)\n");
         skip();
     }
@@ -207,6 +213,86 @@ static void a_wrong_password_never_gets_ready(void **state)
     close_and_wait(redis);
 }
 
+// ---- over TLS, as a user of Redis' ACL ------------------------------------------------------------------------------
+
+static void large_values_pass(void **state)
+{
+    (void)state;
+    enum { BYTES = 1000 * 1000, ROUNDS = 4 };
+    struct redis *redis = create(server_url());
+    struct reply replies[ROUNDS][2] = {0}, length;
+    char *value = mem_alloc(BYTES);
+    run_until(redis_is_ready(redis));
+    for (int i = 0; i < ROUNDS; i++) { // all at once: more than any buffer between here and there holds
+        memset(value, 'a' + i, BYTES);
+        char key[] = {'c', 'u', 'l', 'v', 'e', 'r', 't', '-', (char)('0' + i), '\0'};
+        redis_command(redis, 3, (struct str[]){STR("SET"), str_c(key), str_of(value, BYTES)}, on_reply, &replies[i][0]);
+        redis_command(redis, 2, (struct str[]){STR("GET"), str_c(key)}, on_reply, &replies[i][1]);
+    }
+    run_until(replies[ROUNDS - 1][1].is_done);
+    for (int i = 0; i < ROUNDS; i++) {
+        assert_int_equal(replies[i][0].code, ERROR_NONE);
+        assert_int_equal(replies[i][1].code, ERROR_NONE);
+        assert_int_equal(replies[i][1].text[0], 'a' + i);
+    }
+    assert_int_equal(command(redis, &length, "STRLEN", "culvert-0", NULL), ERROR_NONE);
+    assert_string_equal(length.text, "1000000");
+    for (int i = 0; i < ROUNDS; i++) {
+        char key[] = {'c', 'u', 'l', 'v', 'e', 'r', 't', '-', (char)('0' + i), '\0'};
+        assert_int_equal(command(redis, &length, "DEL", key, NULL), ERROR_NONE);
+    }
+    mem_free(value);
+    close_and_wait(redis);
+}
+
+static void never_ready(const char *url)
+{
+    struct redis *redis = create(url);
+    struct reply reply;
+    uint64_t until = clock_mono_ms() + 500;
+    run_until(clock_mono_ms() > until);
+    assert_false(redis_is_ready(redis));
+    assert_int_equal(command(redis, &reply, "PING", NULL, NULL), ERROR_UNAVAILABLE);
+    close_and_wait(redis);
+}
+
+static void all_of_it_holds_over_tls(void **state)
+{
+    over_tls = true;
+    commands_are_answered(state);
+    messages_arrive_and_gaps_are_told(state);
+    a_silent_server_is_given_up(state);
+    large_values_pass(state);
+    over_tls = false;
+}
+
+static void an_unverified_server_gets_no_password(void **state)
+{
+    (void)state;
+    over_tls = true;
+    const char *url = server_url(), *at = strchr(url, '@');
+    AUTO_FREE char *other_name = mem_printf("%.*s@127.0.0.2%s", (int)(at - url), url, strrchr(url, ':'));
+    never_ready(other_name); // the certificate is of localhost and 127.0.0.1
+    struct redis_options options = {
+        .url = url, .password_file = "", .timeout_ms = 1000, .pending_max = 10, .ca_file = "/nowhere/ca.crt"};
+    struct error err;
+    assert_null(redis_create(loop, &options, &err));
+    assert_non_null(strstr(err.text, "/nowhere/ca.crt"));
+    // By the system's CAs.
+    struct redis_options system = {.url = url, .password_file = "", .timeout_ms = 1000, .pending_max = 10};
+    struct redis *redis = redis_create(loop, &system, &err);
+    assert_non_null(redis);
+    uint64_t until = clock_mono_ms() + 500;
+    run_until(clock_mono_ms() > until);
+    assert_false(redis_is_ready(redis));
+    close_and_wait(redis);
+    over_tls = false;
+    // A server without TLS behind the name.
+    const char *plain = server_url(), *authority = strchr(plain, '@');
+    AUTO_FREE char *not_tls = mem_printf("rediss://:x%s", authority);
+    never_ready(not_tls);
+}
+
 static void urls_are_read(void **state)
 {
     (void)state;
@@ -214,27 +300,44 @@ static void urls_are_read(void **state)
         const char *url, *path, *host, *password;
         int port;
         unsigned database;
+        bool plaintext;
+        const char *user;
     } good[] = {
-        {"redis://localhost", NULL, "localhost", NULL, 6379, 0},
-        {"redis://127.0.0.1:6380/3", NULL, "127.0.0.1", NULL, 6380, 3},
-        {"redis://:pa%40ss@host:1/0", NULL, "host", "pa@ss", 1, 0},
-        {"redis://:p@ss@host", NULL, "host", "p@ss", 6379, 0},
-        {"redis://[::1]:7", NULL, "::1", NULL, 7, 0},
-        {"redis://[::1]", NULL, "::1", NULL, 6379, 0},
-        {"unix:///run/redis.sock", "/run/redis.sock", NULL, NULL, 0, 0},
-        {"unix:///run/redis.sock?db=2", "/run/redis.sock", NULL, NULL, 0, 2},
+        {"redis://localhost", NULL, "localhost", NULL, 6379, 0, false, NULL},
+        {"redis://127.0.0.1:6380/3", NULL, "127.0.0.1", NULL, 6380, 3, false, NULL},
+        {"redis://:pa%40ss@host:1/0", NULL, "host", "pa@ss", 1, 0, true, NULL},
+        {"rediss://:p@ss@host", NULL, "host", "p@ss", 6379, 0, false, NULL},
+        {"rediss://me%3a:p:@host", NULL, "host", "p:", 6379, 0, false, "me:"},
+        {"redis://[::1]:7", NULL, "::1", NULL, 7, 0, false, NULL},
+        {"redis://[::1]", NULL, "::1", NULL, 6379, 0, false, NULL},
+        {"unix:///run/redis.sock", "/run/redis.sock", NULL, NULL, 0, 0, false, NULL},
+        {"unix:///run/redis.sock?db=2", "/run/redis.sock", NULL, NULL, 0, 2, false, NULL},
     };
-    static const char *const bad[] = {"localhost",       "rediss://host",  "redis://",          "redis://host:x",
-                                      "redis://host/x",  "redis://u@host", "redis://:%zz@host", "redis://:%00@host",
-                                      "unix://relative", "unix:///a?x=1",  "redis://host:0x1",  "redis://host/99999"};
+    static const char *const bad[] = {"localhost",
+                                      "redis://host",
+                                      "rediss://",
+                                      "rediss://host:x",
+                                      "rediss://host/x",
+                                      "rediss://u@host",
+                                      "rediss://:%zz@host",
+                                      "rediss://:%00@host",
+                                      "unix://relative",
+                                      "unix:///a?x=1",
+                                      "rediss://host:0x1",
+                                      "rediss://host/99999",
+                                      "redis://127.example.com",
+                                      "redis://localhost.example",
+                                      "redis://[::2]"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         struct redis_address address;
         struct error err;
-        if (redis_address_init(&address, good[i].url, "", &err) != ERROR_NONE)
+        if (redis_address_init(&address, good[i].url, "", good[i].plaintext, &err) != ERROR_NONE)
             fail_msg("%s: %s", good[i].url, err.text);
         assert_true(str_eq(str_c(address.path), str_c(good[i].path)));
         assert_true(str_eq(str_c(address.host), str_c(good[i].host)));
         assert_true(str_eq(str_c(address.password), str_c(good[i].password)));
+        assert_true(str_eq(str_c(address.user), str_c(good[i].user)));
+        assert_int_equal(address.tls, strncmp(good[i].url, "rediss", 6) == 0);
         assert_int_equal(address.port, good[i].port);
         assert_int_equal(address.database, good[i].database);
         redis_address_finish(&address);
@@ -242,7 +345,7 @@ static void urls_are_read(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct redis_address address;
         struct error err;
-        if (redis_address_init(&address, bad[i], "", &err) == ERROR_NONE) fail_msg("%s was taken", bad[i]);
+        if (redis_address_init(&address, bad[i], "", false, &err) == ERROR_NONE) fail_msg("%s was taken", bad[i]);
     }
 }
 
@@ -255,19 +358,20 @@ static void a_password_comes_from_a_file(void **state)
     close(fd);
     struct redis_address address;
     struct error err;
-    assert_int_equal(redis_address_init(&address, "redis://:other@host", path, &err), ERROR_NONE);
+    assert_int_equal(redis_address_init(&address, "rediss://:other@host", path, false, &err), ERROR_NONE);
     assert_string_equal(address.password, "from file");
     redis_address_finish(&address);
     assert_int_equal(truncate(path, 0), 0);
-    assert_int_equal(redis_address_init(&address, "redis://host", path, &err), ERROR_INVALID);
+    assert_int_equal(redis_address_init(&address, "rediss://host", path, false, &err), ERROR_INVALID);
     unlink(path);
-    assert_int_equal(redis_address_init(&address, "redis://host", path, &err), ERROR_IO);
+    assert_int_equal(redis_address_init(&address, "rediss://host", path, false, &err), ERROR_IO);
 }
 
 static int setup(void **state)
 {
     (void)state;
     log_set_level(LOG_ERROR);
+    signal(SIGPIPE, SIG_IGN); // as culvertd
     loop = loop_create("test", 0);
     return 0;
 }
@@ -289,6 +393,8 @@ int main(void)
         cmocka_unit_test(messages_arrive_and_gaps_are_told),
         cmocka_unit_test(a_silent_server_is_given_up),
         cmocka_unit_test(a_wrong_password_never_gets_ready),
+        cmocka_unit_test(all_of_it_holds_over_tls),
+        cmocka_unit_test(an_unverified_server_gets_no_password),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -8,6 +8,8 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/json.h"
+#include "base/strbuf.h"
 #include "database.h"
 #include "storage/image_store.h"
 #include "storage/image_use_store.h"
@@ -320,8 +322,8 @@ static void images_run_somewhere_since_some_time(void **state)
     apply_one(database, report_of(database, "ReplicaSet", "web-1", 3, running));
     struct answer answer;
     answer_init(&answer, database);
-    image_store_put(database->pg, database->account, STR("i"), STR("{\"imageName\":\"web:2\",\"commit\":\"c0ffee\"}"),
-                    answer_on_node, &answer);
+    image_store_put(database->pg, database->account, STR_EMPTY, STR("i"),
+                    STR("{\"imageName\":\"web:2\",\"commit\":\"c0ffee\"}"), answer_on_node, &answer);
     answer_wait(&answer);
     answer_finish(&answer);
     answer_init(&answer, database);
@@ -401,6 +403,123 @@ static void an_application_has_a_tree(void **state)
                    &answer);
     answer_wait(&answer);
     assert_string_equal(answer.node, "");
+    answer_finish(&answer);
+}
+
+static json_t *tree_of(struct database *database, const char *name)
+{
+    struct answer answer;
+    answer_init(&answer, database);
+    tree_store_get(database->pg, database->account, STR("prod"), STR_EMPTY, str_c(name), answer_on_node, &answer);
+    answer_wait(&answer);
+    if (answer.code != ERROR_NONE) fail_msg("%s", answer.text);
+    json_t *tree = NULL;
+    assert_int_equal(json_decode(str_c(answer.node), NULL, &tree, NULL), ERROR_NONE);
+    answer_finish(&answer);
+    return tree;
+}
+
+static void assert_node(const json_t *tree, const char *name, const char *expected)
+{
+    static const char *const members[] = {"presence", "missingRight", "requiresPruning", "hook", "health", "images"};
+    const json_t *nodes = json_get_array(tree, "nodes");
+    for (size_t i = 0; i < json_array_size(nodes); i++) {
+        const json_t *node = json_array_get(nodes, i);
+        if (!str_eq(json_get_str(node, "name"), str_c(name))) continue;
+        struct strbuf text;
+        strbuf_init(&text, 4096);
+        for (size_t m = 0; m < sizeof members / sizeof *members; m++) {
+            char *value =
+                json_dumps(json_object_get(node, members[m]), JSON_ENCODE_ANY | JSON_COMPACT | JSON_SORT_KEYS);
+            strbuf_addf(&text, "%s%s", m ? " " : "", value);
+            free(value);
+        }
+        strbuf_addf(&text, " <%s", json_get_str(json_array_get(json_get_array(node, "parentRefs"), 0), "name").at);
+        assert_string_equal(text.at, expected);
+        strbuf_finish(&text);
+        return;
+    }
+    fail_msg("no node %s", name);
+}
+
+static struct report resource_of(const struct database *database, const char *group, const char *kind, const char *name,
+                                 uint64_t sequence, const char *manifest)
+{
+    struct report report = report_of(database, kind, name, sequence, manifest);
+    report.group = str_c(group);
+    report.uid = str_c(name);
+    return report;
+}
+
+#define OWNED(kind, uid, rest)                                                                                         \
+    "{\"metadata\":{\"ownerReferences\":[{\"kind\":\"" kind "\",\"name\":\"n\",\"uid\":\"" uid "\"}]}" rest "}"
+#define TEMPLATE(image) ",\"spec\":{\"template\":{\"spec\":{\"containers\":[{\"image\":\"" image "\"}]}}}"
+#define RUNS(image)     ",\"status\":{\"containerStatuses\":[{\"image\":\"" image "\"}]}"
+
+// What an application names and the agent does not have at hand is in its tree all the same, and says why; the images
+// of a workload are those that its pods run, both of a canary.
+static void a_tree_shows_what_is_not_at_hand(void **state)
+{
+    struct database *database = database_of(state);
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+    struct report missing = resource_of(database, "", "ConfigMap", "settings", 2, "{\"kind\":\"ConfigMap\"}"),
+                  unread = resource_of(database, "batch", "Job", "migrate", 3, "{\"kind\":\"Job\"}"),
+                  elsewhere = resource_of(database, "", "Service", "far", 4, "{\"kind\":\"Service\"}"),
+                  gone = report_of(database, "Rollout", "gone", 5, rollout);
+    missing.presence = STR("MISSING");
+    missing.health_status = STR("Missing");
+    missing.health_source = STR("AGENT");
+    unread.presence = elsewhere.presence = STR("UNREADABLE");
+    unread.api_resource = STR("jobs");
+    unread.marks = STR("REQUIRES_PRUNING,HOOK");
+    missing.uid = unread.uid = elsewhere.uid = STR_EMPTY;
+    struct report reports[] = {
+        application_of(database, "shop", 1, "{}"),
+        missing,
+        unread,
+        elsewhere,
+        gone,
+        resource_of(database, "argoproj.io", "Rollout", "web", 6, "{\"metadata\":{}" TEMPLATE("web:2") "}"),
+        resource_of(database, "apps", "ReplicaSet", "old", 7, OWNED("Rollout", "web", TEMPLATE("web:1"))),
+        resource_of(database, "apps", "ReplicaSet", "new", 8, OWNED("Rollout", "web", TEMPLATE("web:2"))),
+        resource_of(database, "", "Pod", "old-a", 9, OWNED("ReplicaSet", "old", RUNS("mirror/web:1"))),
+        resource_of(database, "", "Pod", "new-a", 10, OWNED("ReplicaSet", "new", RUNS("mirror/web:2"))),
+        resource_of(database, "argoproj.io", "ApplicationSet", "fleet", 11, "{}"),
+        application_of(database, "east", 12, OWNED("ApplicationSet", "fleet", "")),
+    };
+    apply(database, reports, sizeof reports / sizeof *reports);
+    json_t *tree = tree_of(database, "shop");
+    assert_node(tree, "settings",
+                "\"MISSING\" null false false {\"message\":null,\"source\":\"AGENT\",\"status\":\"MISSING\"} [] <shop");
+    assert_node(
+        tree, "migrate",
+        "\"UNREADABLE\" {\"group\":\"batch\",\"message\":\"not readable: the agent lacks the right to get, list "
+        "and watch jobs.batch\",\"namespace\":\"shop\",\"resource\":\"jobs\",\"verbs\":[\"get\",\"list\",\"watch\"]} "
+        "true "
+        "true {\"message\":null,\"source\":null,\"status\":null} [] <shop");
+    assert_node(tree, "far",
+                "\"UNREADABLE\" null false false {\"message\":null,\"source\":null,\"status\":null} [] <shop");
+    assert_node(tree, "web",
+                "\"PRESENT\" null false false {\"message\":null,\"source\":null,\"status\":null} "
+                "[\"mirror/web:1\",\"mirror/web:2\"] <shop");
+    assert_node(tree, "old",
+                "\"PRESENT\" null false false {\"message\":null,\"source\":null,\"status\":null} "
+                "[\"mirror/web:1\"] <web");
+    // What an ApplicationSet of the application makes hangs on that.
+    assert_node(tree, "east",
+                "\"PRESENT\" null false false {\"message\":null,\"source\":null,\"status\":null} [] <fleet");
+    json_decref(tree);
+    // A rollout that is missing is a node, and no rollout any more.
+    gone.sequence = 13;
+    gone.presence = STR("MISSING");
+    gone.uid = STR_EMPTY;
+    apply_one(database, gone);
+    struct answer answer;
+    answer_init(&answer, database);
+    rollout_store_list(database->pg, database->account, STR("{}"), &(struct store_page){0}, answer_on_slice, &answer);
+    answer_wait(&answer);
+    assert_int_equal(json_array_size(answer.nodes), 1);
     answer_finish(&answer);
 }
 
@@ -515,6 +634,7 @@ int main(void)
         cmocka_unit_test(workflows_are_listed_newest_first),
         cmocka_unit_test(images_run_somewhere_since_some_time),
         cmocka_unit_test(an_application_has_a_tree),
+        cmocka_unit_test(a_tree_shows_what_is_not_at_hand),
         cmocka_unit_test(clusters_that_are_managed_no_more_go),
     };
     return cmocka_run_group_tests(tests, database_setup, database_teardown);

@@ -113,6 +113,51 @@ static void only_newer_reports_change_a_row(void **state)
     assert_string_equal(query(database, "SELECT epoch || '/' || sequence FROM report_positions"), "2/3");
 }
 
+static const char details[] =
+    "SELECT concat_ws(' ', health_status, health_source, health_message, presence, api_resource, "
+    "marks, manifest_sha256 IS NOT NULL, jsonb_array_length(images)) FROM resources";
+
+static void details_of_health_and_presence(void **state)
+{
+    struct database *database = database_of(state);
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+    struct report report = object_report(database, "web", 1, 1, deployment);
+    report.health_status = STR("Degraded");
+    report.health_message = STR("container web: OOMKilled (exit code 137)");
+    report.health_source = STR("AGENT");
+    report.marks = STR("REQUIRES_PRUNING");
+    assert_int_equal(apply_one(database, report), REPORT_APPLIED);
+    assert_string_equal(query(database, details),
+                        "DEGRADED AGENT container web: OOMKilled (exit code 137) REQUIRES_PRUNING t 2");
+    // Another reason alone is a change.
+    report.sequence = 2;
+    assert_int_equal(apply_one(database, report), REPORT_UNCHANGED);
+    report.sequence = 3;
+    report.health_message = STR("container web: CrashLoopBackOff");
+    assert_int_equal(apply_one(database, report), REPORT_APPLIED);
+    // What may not be read any more is shown as it was last, and said to be so.
+    struct report unread = object_report(database, "web", 1, 4, "{\"kind\":\"Deployment\"}");
+    unread.health_status = unread.uid = STR_EMPTY;
+    unread.presence = STR("UNREADABLE");
+    unread.api_resource = STR("deployments");
+    assert_int_equal(apply_one(database, unread), REPORT_APPLIED);
+    assert_string_equal(query(database, details),
+                        "DEGRADED AGENT container web: CrashLoopBackOff UNREADABLE deployments t 2");
+    assert_string_equal(query(database, "SELECT uid <> '' FROM resources"), "t");
+    // What is missing has nothing to show; a word that nobody knows is dropped.
+    struct report missing = object_report(database, "web", 1, 5, "{\"kind\":\"Deployment\"}");
+    missing.health_status = STR("Missing");
+    missing.health_source = STR("A word of tomorrow");
+    missing.presence = STR("MISSING");
+    assert_int_equal(apply_one(database, missing), REPORT_APPLIED);
+    assert_string_equal(query(database, details), "MISSING MISSING f 0");
+    report.sequence = 6;
+    assert_int_equal(apply_one(database, report), REPORT_APPLIED);
+    assert_string_equal(query(database, details),
+                        "DEGRADED AGENT container web: CrashLoopBackOff REQUIRES_PRUNING t 2");
+}
+
 static void resources_have_their_columns(void **state)
 {
     struct database *database = database_of(state);
@@ -581,8 +626,10 @@ static const char full_application[] =
     "\"initiatedBy\":{\"username\":\"u\"},\"source\":{\"repoURL\":\"r\"}},{\"id\":1},{\"id\":2}],\"conditions\":[{"
     "\"type\":\"SyncError\",\"message\":\"m\"}],\"operationState\":{\"phase\":\"Failed\",\"message\":\"m\","
     "\"startedAt\":\"2026-01-02T03:04:05Z\",\"retryCount\":1,\"operation\":{\"sync\":{\"revision\":\"r\"},"
-    "\"initiatedBy\":{\"username\":\"u\"}},\"syncResult\":{\"revision\":\"r\",\"resources\":[{\"kind\":\"K\","
-    "\"status\":\"Synced\"}]}}},\"name\":\"east\",\"server\":\"s\",\"clusters\":[\"c\"],\"connectionState\":{"
+    "\"initiatedBy\":{\"username\":\"u\"}},\"syncResult\":{\"revision\":\"r\",\"revisions\":[\"r\"],\"changeRevision\":"
+    "\"c\",\"changeRevisions\":[\"c\"],"
+    "\"resources\":[{\"kind\":\"K\",\"status\":\"Synced\"}]}}},"
+    "\"name\":\"east\",\"server\":\"s\",\"clusters\":[\"c\"],\"connectionState\":{"
     "\"status\":\"Failed\","
     "\"attemptedAt\":\"2026-01-02T03:04:05Z\"},\"cacheInfo\":{\"resourcesCount\":1},\"namespaces\":[\"n\"]}";
 
@@ -751,6 +798,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_newer_reports_change_a_row),
+        cmocka_unit_test(details_of_health_and_presence),
         cmocka_unit_test(resources_have_their_columns),
         cmocka_unit_test(a_bad_record_does_not_sink_its_batch),
         cmocka_unit_test(nothing_is_deleted_until_a_snapshot_matches),

@@ -93,10 +93,19 @@ static void old_weeks_go(void **state)
                    "ALTER TABLE culvert.cloud_events ATTACH PARTITION culvert.cloud_events_20200106 "
                    "FOR VALUES FROM ('2020-01-06') TO ('2020-01-13')",
                    text, sizeof text);
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+    database_query(database->account,
+                   "INSERT INTO culvert.cloud_events SELECT current_setting('app.account_id'), 'prod', '2020-01-07', "
+                   "sha256('a'), 'a', 'b', 'c', NULL, NULL, 0, 1, 'x'",
+                   text, sizeof text);
+    static const char used[] = "SELECT used_bytes > 0 FROM culvert.storage_room(current_setting('app.account_id'), '')";
+    expect_query(database, "t", used);
     assert_int_equal(keep(database, 36500).count, 0);
     assert_int_equal(keep(database, 90).count, 1);
     assert_int_equal(keep(database, 90).count, 0);
     expect_query(database, "", "SELECT to_regclass('culvert.cloud_events_20200106')");
+    expect_query(database, "f", used);
     // Two weeks back, this one, three ahead; every one behind the wall.
     expect_query(database, "6 6",
                  "SELECT count(*) || ' ' || count(*) FILTER (WHERE c.relforcerowsecurity) FROM pg_inherits i "

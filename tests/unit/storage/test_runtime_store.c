@@ -7,6 +7,7 @@
 #include "base/token.h"
 #include "database.h"
 #include "storage/runtime_store.h"
+#include "storage/runtime_token_store.h"
 #include "storage/session_store.h"
 
 struct seen_tokens {
@@ -36,7 +37,7 @@ static uint64_t read_tokens(struct database *database, uint64_t change, struct s
     seen->count = 0;
     seen->change = change;
     answer_init(&seen->answer, database);
-    runtime_store_tokens_since(database->pg, change, 1000, on_tokens, seen);
+    runtime_token_store_changed(database->pg, change, 1000, on_tokens, seen);
     answer_wait(&seen->answer);
     assert_int_equal(seen->answer.code, ERROR_NONE);
     return seen->change;

@@ -50,7 +50,7 @@ static size_t control_frame(uint8_t *out, enum wire_control_type type)
 {
     struct strbuf text;
     strbuf_init(&text, WIRE_CONTROL_BYTES_MAX);
-    const struct wire_control control = {.type = type, .session = 1, .epoch = 1, .token = STR("t"), .reason = STR("r")};
+    const struct wire_control control = {.type = type, .session = 1, .epoch = 1, .time_ms = 1, .reason = STR("r")};
     assert_int_equal(wire_control_encode(&control, &text, NULL), ERROR_NONE);
     size_t len = frame_head(out, text.len, WIRE_CONTROL_FRAME, 0, 0);
     memcpy(out + len, text.at, text.len);
@@ -97,7 +97,7 @@ static void test_every_message_in_every_state(void **state)
 {
     (void)state;
     static const enum wire_control_type types[] = {WIRE_CONTROL_HELLO_ACK,  WIRE_CONTROL_DRAIN,
-                                                   WIRE_CONTROL_STATS,      WIRE_CONTROL_TOKEN_REFRESH,
+                                                   WIRE_CONTROL_STATS,      WIRE_CONTROL_TIME,
                                                    WIRE_CONTROL_SUPERSEDED, WIRE_CONTROL_STANDBY};
     for (int moment = FAKE_AGENT_AT_ONCE; moment <= FAKE_AGENT_SUPERSEDED; moment++) {
         for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {

@@ -12,7 +12,8 @@
 
 static struct tunnel_upgrade good(void)
 {
-    return (struct tunnel_upgrade){.is_get = true,
+    return (struct tunnel_upgrade){.is_known_method = true,
+                                   .is_get = true,
                                    .http_1_1 = true,
                                    .path = STR("/tunnel/v1"),
                                    .host = STR("tunnel.example.com"),
@@ -55,7 +56,8 @@ static void test_gate(void **state)
     assert_int_equal(check(&upgrade), 101);
     REFUSED(101, authorization, STR("abc.def"));
     REFUSED(101, upgrade, STR("WebSocket"));
-    REFUSED(400, is_get, false);
+    REFUSED(501, is_known_method, false);
+    REFUSED(405, is_get, false);
     REFUSED(400, http_1_1, false);
     REFUSED(400, has_body, true);
     REFUSED(400, too_long, true);
@@ -144,7 +146,8 @@ static void test_requests(void **state)
         {"GET /tunnel/v1?a HTTP/1.1\r\n" HOST WEBSOCKET AGENT "\r\n", 404},
         {"GET /tunnel%2fv1 HTTP/1.1\r\n" HOST WEBSOCKET AGENT "\r\n", 404},
         {"GET http://t.example.com/tunnel/v1 HTTP/1.1\r\n" HOST WEBSOCKET AGENT "\r\n", 400},
-        {"POST /tunnel/v1 HTTP/1.1\r\n" HOST WEBSOCKET AGENT "\r\n", 400},
+        {"POST /tunnel/v1 HTTP/1.1\r\n" HOST WEBSOCKET AGENT "\r\n", 405},
+        {"BREW /tunnel/v1 HTTP/1.1\r\n" HOST WEBSOCKET AGENT "\r\n", 501},
         {"GET /tunnel/v1 HTTP/1.0\r\n" HOST WEBSOCKET AGENT "\r\n", 400},
         {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400},
         {REQUEST_LINE HOST WEBSOCKET AGENT, 0},

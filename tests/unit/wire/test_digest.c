@@ -34,8 +34,10 @@ static void entry_names_the_object_in_front(void **state)
     uint8_t first[DIGEST_ENTRY_BYTES], second[DIGEST_ENTRY_BYTES];
     digest_entry_make(&object, first);
     // Everything that can be said of it changes the rest, and only the rest.
-    struct str *contents[] = {&object.version,          &object.uid,         &object.application_ns,
-                              &object.application_name, &object.sync_status, &object.health_status};
+    struct str *contents[] = {&object.version,          &object.uid,           &object.application_ns,
+                              &object.application_name, &object.sync_status,   &object.health_status,
+                              &object.health_message,   &object.health_source, &object.presence,
+                              &object.resource,         &object.marks};
     for (size_t i = 0; i < sizeof contents / sizeof *contents; i++) {
         struct str before = *contents[i];
         *contents[i] = STR("other");

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -96,9 +97,90 @@ static void test_signed_nonsense(void **state)
     }
 }
 
+// ---- bound to a call -----------------------------------------------------------------------------------------
+
+static const struct wire_identity_call get_it = {STR("GET"), STR(""), STR("runtime"), STR("/a/b?c=d")};
+
+static enum error_code verify_call(const char *text, const struct wire_identity_call *call, uint64_t epoch,
+                                   int64_t now_ms)
+{
+    struct wire_identity_bound out;
+    return wire_identity_verify_call(str_c(text), call, key, epoch, now_ms, &out, NULL);
+}
+
+static char *bound_text(void)
+{
+    struct wire_identity in = sample();
+    struct strbuf text;
+    in.epoch = 9;
+    in.number = 77;
+    in.expires_at_ms = NOW_MS + WIRE_IDENTITY_BOUND_LIFE_MS;
+    strbuf_init(&text, WIRE_IDENTITY_BYTES_MAX);
+    assert_int_equal(wire_identity_sign_call(&in, &get_it, key, &text, NULL), ERROR_NONE);
+    return strbuf_detach(&text);
+}
+
+static void test_bound_round_trip(void **state)
+{
+    (void)state;
+    char *text = bound_text();
+    struct wire_identity_bound bound;
+    struct wire_identity out;
+    assert_int_equal(wire_identity_verify_call(str_c(text), &get_it, key, 9, NOW_MS, &bound, NULL), ERROR_NONE);
+    assert_int_equal(bound.number, 77);
+    assert_int_equal(wire_identity_read_caller(bound.caller, STR("demo"), &out, NULL), ERROR_NONE);
+    assert_string_equal(out.account_id, "acc");
+    assert_string_equal(out.user_id, "u-1");
+    assert_string_equal(out.user_name, sample().user_name);
+    assert_int_equal(wire_identity_read_caller(bound.caller, STR("other"), &out, NULL), ERROR_FORBIDDEN);
+    mem_free(text);
+}
+
+static void test_bound_refusals(void **state)
+{
+    (void)state;
+    char *text = bound_text();
+    const struct wire_identity_call others[] = {
+        {STR("POST"), STR(""), STR("runtime"), STR("/a/b?c=d")},
+        {STR("GET"), STR("websocket"), STR("runtime"), STR("/a/b?c=d")},
+        {STR("GET"), STR(""), STR("runtim"), STR("e/a/b?c=d")}, // the same bytes, cut elsewhere
+        {STR("GET"), STR(""), STR("runtime"), STR("/a/b?c=")},
+        {STR("GET"), STR(""), STR("runtime"), STR("/a/b")},
+        {STR("GET"), STR(""), STR("culvert"), STR("/a/b?c=d")},
+    };
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        assert_int_equal(verify_call(text, &others[i], 9, NOW_MS), ERROR_UNAUTHENTICATED);
+    assert_int_equal(verify_call(text, &get_it, 8, NOW_MS), ERROR_UNAUTHENTICATED);
+    assert_int_equal(verify_call(text, &get_it, 9, NOW_MS + WIRE_IDENTITY_BOUND_LIFE_MS), ERROR_NONE);
+    assert_int_equal(verify_call(text, &get_it, 9, NOW_MS + WIRE_IDENTITY_BOUND_LIFE_MS + 1), ERROR_UNAUTHENTICATED);
+    // Never good for more than a minute by the agent's clock, however far that one is off.
+    assert_int_equal(verify_call(text, &get_it, 9, NOW_MS - WIRE_IDENTITY_DRIFT_MS), ERROR_NONE);
+    assert_int_equal(verify_call(text, &get_it, 9, NOW_MS - WIRE_IDENTITY_DRIFT_MS - 1), ERROR_UNAUTHENTICATED);
+    assert_true(WIRE_IDENTITY_BOUND_LIFE_MS + WIRE_IDENTITY_DRIFT_MS <= 60000);
+    // An unbound one is none that is bound, and the reverse.
+    struct wire_identity in = sample();
+    char *unbound = signed_text(&in);
+    assert_int_equal(verify_call(unbound, &get_it, 0, NOW_MS), ERROR_INVALID);
+    assert_int_not_equal(verify(text, key, "acc", "demo", NOW_MS), ERROR_NONE);
+    mem_free(unbound);
+    for (char *at = text; *at; at++) { // no byte may change
+        char was = *at;
+        *at = was == 'A' ? 'B' : 'A';
+        assert_int_not_equal(verify_call(text, &get_it, 9, NOW_MS), ERROR_NONE);
+        *at = was;
+    }
+    for (size_t len = 0; len < strlen(text); len++) {
+        struct wire_identity_bound out;
+        assert_int_not_equal(wire_identity_verify_call(str_of(text, len), &get_it, key, 9, NOW_MS, &out, NULL),
+                             ERROR_NONE);
+    }
+    mem_free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip), cmocka_unit_test(test_refusals),
-                                       cmocka_unit_test(test_signed_nonsense)};
+                                       cmocka_unit_test(test_signed_nonsense), cmocka_unit_test(test_bound_round_trip),
+                                       cmocka_unit_test(test_bound_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,6 +25,11 @@ static struct wire_report sample_object(void)
                                  .application_name = STR("shop"),
                                  .sync_status = STR("Synced"),
                                  .health_status = STR("Healthy"),
+                                 .health_message = STR("all \xc3\xa4 well"),
+                                 .health_source = STR(WIRE_HEALTH_AGENT),
+                                 .presence = STR(WIRE_PRESENCE_UNREADABLE),
+                                 .resource = STR("deployments"),
+                                 .marks = STR(WIRE_MARK_HOOK),
                                  .observed_at_ms = 1700000000123,
                                  .encoding = WIRE_REPORT_ZSTD,
                                  .manifest_bytes = 4096,
@@ -65,6 +70,11 @@ static void test_object_round_trip(void **state)
     assert_same_text(out.application_name, in.application_name);
     assert_same_text(out.sync_status, in.sync_status);
     assert_same_text(out.health_status, in.health_status);
+    assert_same_text(out.health_message, in.health_message);
+    assert_same_text(out.health_source, in.health_source);
+    assert_same_text(out.presence, in.presence);
+    assert_same_text(out.resource, in.resource);
+    assert_same_text(out.marks, in.marks);
     assert_int_equal(out.observed_at_ms, in.observed_at_ms);
     assert_memory_equal(out.hash, in.hash, sizeof(in.hash));
     assert_int_equal(out.encoding, in.encoding);

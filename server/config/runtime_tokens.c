@@ -1,0 +1,33 @@
+// Settings: the tokens of runtimes.
+#include "server/config/sections.h"
+
+static const struct config_entry entries[] = {
+    {.name = "runtime_tokens.valid_max",
+     .type = CONFIG_INT,
+     .offset = AT(runtime_tokens_valid_max),
+     .def = "2",
+     .min = 2,
+     .max = 16,
+     .help = "Tokens of one runtime that may be valid at once. A rotation needs two."},
+    {.name = "runtime_tokens.rotation_grace",
+     .type = CONFIG_DURATION,
+     .offset = AT(runtime_tokens_rotation_grace_ms),
+     .def = "24h",
+     .max = 90 * DAY,
+     .help = "How long a token stays valid that was replaced by a rotation which does not say so itself."},
+    {.name = "runtime_tokens.sessions_per_minute_max",
+     .type = CONFIG_INT,
+     .offset = AT(runtime_tokens_sessions_per_minute),
+     .def = "100",
+     .max = 100000,
+     .help = "New tunnel sessions of one token at this replica; more get 429 with Retry-After. 0: no limit."},
+    {.name = "runtime_tokens.last_used_interval",
+     .type = CONFIG_DURATION,
+     .offset = AT(runtime_tokens_used_interval_ms),
+     .def = "5m",
+     .min = SECOND,
+     .max = DAY,
+     .help = "How often the time of last use is written for tokens that were used since."},
+};
+
+const struct config_section server_config_runtime_tokens = {.title = "Runtime tokens", CONFIG_ENTRIES(entries)};

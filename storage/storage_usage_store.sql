@@ -1,0 +1,77 @@
+-- What accounts and runtimes store, and their quotas (migrations/0026). $1 account, $2 runtime.
+
+-- name: storage_open
+SELECT storage_open($1, $2, $3, $4::bigint, $5::bigint, $6::bigint)
+
+-- $3: the counter of this transaction; $4: reports that it refused for want of room.
+-- name: storage_add
+INSERT INTO storage_usage AS u (account_id, runtime, bytes, rows, refused, refused_at)
+SELECT r.account_id, r.runtime, c.added - (c.rows << 40), c.rows, $4::bigint, CASE WHEN $4::bigint > 0 THEN now() END
+  FROM runtimes r,
+       (SELECT s.added, (s.added + 549755813888) >> 40 AS rows
+          FROM (SELECT current_setting($3)::bigint AS added) s) c
+ WHERE r.account_id = $1 AND r.runtime = $2 AND (c.added <> 0 OR $4::bigint > 0)
+ON CONFLICT (account_id, runtime) DO UPDATE
+   SET bytes = u.bytes + excluded.bytes, rows = u.rows + excluded.rows, refused = u.refused + excluded.refused,
+       refused_at = coalesce(excluded.refused_at, u.refused_at)
+
+-- name: storage_room
+SELECT left_bytes, left_rows, reserve, scope,
+       coalesce(CASE scope WHEN 'account' THEN limit_bytes ELSE runtime_limit_bytes END::text, 'any'),
+       coalesce(CASE scope WHEN 'account' THEN limit_rows ELSE runtime_limit_rows END::text, 'any')
+  FROM storage_room($1, $2)
+
+-- Of one object: whether it is there, also deleted; and what its manifests come to in plain text, NULL when it is not.
+-- fragment: plain_bytes_of
+(SELECT coalesce(sum(m.plain_bytes), 0)
+   FROM unnest(ARRAY[t.manifest_sha256, t.desired_sha256, t.git_sha256]) AS n (sha256)
+   JOIN manifests m ON m.account_id = $1 AND m.sha256 = n.sha256)
+
+-- name: storage_of_application
+SELECT t.is_deleted, :{plain_bytes_of} FROM applications t
+ WHERE t.account_id = $1 AND t.runtime = $2 AND t.namespace = $3 AND t.name = $4
+
+-- name: storage_of_resource
+SELECT t.is_deleted, :{plain_bytes_of} FROM resources t
+ WHERE t.account_id = $1 AND t.runtime = $2 AND t.cluster = $3 AND t.api_group = $4 AND t.kind = $5 AND t.namespace = $6
+   AND t.name = $7
+
+-- name: storage_of_cluster
+SELECT t.is_deleted, octet_length(t.labels::text) + octet_length(t.namespaces::text) +
+       coalesce(octet_length(t.api_versions::text), 0)
+  FROM clusters t WHERE t.account_id = $1 AND t.runtime = $2 AND t.name = $3
+
+-- name: storage_fold
+SELECT storage_usage_fold($1::integer)
+
+-- name: storage_recount
+SELECT storage_recount($1)
+
+-- $2 to $5: 0 for the platform's setting, -1 for no change.
+-- name: storage_set_quota
+UPDATE accounts
+   SET quota_bytes = CASE $2::bigint WHEN -1 THEN quota_bytes ELSE nullif($2::bigint, 0) END,
+       quota_rows = CASE $3::bigint WHEN -1 THEN quota_rows ELSE nullif($3::bigint, 0) END,
+       quota_runtime_bytes = CASE $4::bigint WHEN -1 THEN quota_runtime_bytes ELSE nullif($4::bigint, 0) END,
+       quota_runtime_rows = CASE $5::bigint WHEN -1 THEN quota_runtime_rows ELSE nullif($5::bigint, 0) END
+ WHERE account_id = $1
+
+-- name: storage_usage
+SELECT jsonb_build_object(
+           'bytes', r.used_bytes, 'rows', r.used_rows, 'bytesMax', r.limit_bytes, 'rowsMax', r.limit_rows, 'runtimes',
+           (SELECT coalesce(jsonb_agg(jsonb_build_object(
+                                'runtime', u.runtime, 'bytes', u.bytes, 'rows', u.rows,
+                                'bytesMax', CASE WHEN u.runtime <> '' THEN r.runtime_limit_bytes END,
+                                'rowsMax', CASE WHEN u.runtime <> '' THEN r.runtime_limit_rows END,
+                                'refused', u.refused, 'refusedAt', to_char(u.refused_at, :{rfc3339}))
+                            ORDER BY u.runtime), '[]')
+              FROM (SELECT s.runtime, sum(s.bytes) AS bytes, sum(s.rows) AS rows, sum(s.refused) AS refused,
+                           max(s.refused_at) AS refused_at
+                      FROM (SELECT runtime, bytes, rows, refused, refused_at
+                              FROM storage_usage
+                             WHERE account_id = $1
+                            UNION ALL
+                            SELECT runtime, bytes, rows, 0, NULL FROM storage_usage_changes WHERE account_id = $1) s
+                     GROUP BY s.runtime) u))
+  FROM accounts a, storage_room(a.account_id, '') r
+ WHERE a.account_id = $1
