@@ -72,8 +72,7 @@ static void assess_scaler(struct health *health, const json_t *conditions)
     for (size_t i = 0; i < json_array_size(conditions); i++) {
         const json_t *condition = json_array_get(conditions, i);
         if (!scaler_is_degraded(condition)) continue;
-        health_set(health, health_degraded, "%.*s: %.*s", STR_ARG(json_get_str(condition, "reason")),
-                   STR_ARG(json_get_str(condition, "message")));
+        health_set_str(health, health_degraded, health_condition_text(condition));
         return;
     }
     for (size_t i = 0; i < json_array_size(conditions); i++) {
@@ -82,7 +81,7 @@ static void assess_scaler(struct health *health, const json_t *conditions)
         health_set_str(health, health_healthy, json_get_str(condition, "message"));
         return;
     }
-    health_set(health, health_progressing, "Waiting for the first scaling decision");
+    health_set(health, health_progressing, "Waiting to Autoscale");
 }
 
 // autoscaling/v1 keeps its conditions in an annotation.
@@ -117,12 +116,13 @@ void health_of_api_service(struct health *health, const json_t *object)
 void health_of_disruption_budget(struct health *health, const json_t *object)
 {
     const json_t *conditions = json_get_array(json_get_object(object, "status"), "conditions");
-    health_set(health, health_progressing, "Waiting for the status");
+    health_set(health, health_progressing, "Waiting for status");
     for (size_t i = 0; i < json_array_size(conditions); i++) {
         const json_t *condition = json_array_get(conditions, i);
         struct str reason = json_get_str(condition, "reason");
         bool degraded = health_condition_is(condition, "False") && !str_eq(reason, STR("InsufficientPods"));
-        health_set(health, degraded ? health_degraded : health_healthy, "%.*s", STR_ARG(reason));
+        health_set(health, degraded ? health_degraded : health_healthy, "PodDisruptionBudget has %.*s",
+                   STR_ARG(reason));
         if (degraded) return;
     }
 }
@@ -133,20 +133,20 @@ static bool assess_definition(struct health *health, const json_t *condition, co
     struct str type = json_get_str(condition, "type"), text = health_condition_text(condition);
     bool is_true = health_condition_is(condition, "True"), is_false = health_condition_is(condition, "False");
     if (str_eq(type, STR("Terminating")) && is_true)
-        health_set(health, health_progressing, "The definition is being deleted: %.*s", STR_ARG(text));
+        health_set(health, health_progressing, "CRD is terminating: %.*s", STR_ARG(text));
     else if (str_eq(type, STR("NamesAccepted")) && is_false)
-        health_set(health, health_degraded, "The names are not accepted: %.*s", STR_ARG(text));
+        health_set(health, health_degraded, "CRD names have not been accepted: %.*s", STR_ARG(text));
     else if (str_eq(type, STR("NonStructuralSchema")) && is_true)
-        health_set(health, health_degraded, "The schema is not structural: %.*s", STR_ARG(text));
+        health_set(health, health_degraded, "Schema violations found: %.*s", STR_ARG(text));
     else if (!str_eq(type, STR("Established")))
         return false;
     else if (is_true) {
         *established = condition;
         return false;
     } else if (str_eq(json_get_str(condition, "reason"), STR("InvalidCABundle")))
-        health_set(health, health_degraded, "The definition is not established: %.*s", STR_ARG(text));
+        health_set(health, health_degraded, "CRD is not established: %.*s", STR_ARG(text));
     else if (str_eq(json_get_str(condition, "reason"), STR("Installing")))
-        health_set(health, health_progressing, "The definition is being installed");
+        health_set(health, health_progressing, "CRD is being installed");
     else
         return false;
     return true;
@@ -158,5 +158,5 @@ void health_of_resource_definition(struct health *health, const json_t *object)
     for (size_t i = 0; i < json_array_size(conditions); i++)
         if (assess_definition(health, json_array_get(conditions, i), &established)) return;
     health_set(health, established ? health_healthy : health_progressing,
-               established ? NULL : "The definition is not established yet");
+               established ? "CRD is healthy" : "CRD is not established");
 }

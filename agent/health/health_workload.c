@@ -120,8 +120,7 @@ void health_of_job(struct health *health, const json_t *object)
     const json_t *failed = health_condition(object, "Failed"), *complete = health_condition(object, "Complete"),
                  *suspended = health_condition(object, "Suspended");
     if (failed)
-        health_set(health, health_degraded, "%.*s: %.*s", STR_ARG(json_get_str(failed, "reason")),
-                   STR_ARG(json_get_str(failed, "message")));
+        health_set_str(health, health_degraded, health_condition_text(failed));
     else if (health_condition_is(suspended, "True"))
         health_set_str(health, health_suspended, health_condition_text(suspended));
     else if (complete || suspended)
@@ -146,17 +145,17 @@ void health_of_cron_job(struct health *health, const json_t *object)
     struct str scheduled = json_get_str(status, "lastScheduleTime"),
                successful = json_get_str(status, "lastSuccessfulTime");
     if (json_get_bool(json_get_object(object, "spec"), "suspend", false))
-        health_set(health, health_healthy, "CronJob is suspended");
+        health_set(health, health_healthy, "CronJob is Suspended");
     else if (!status)
-        health_set(health, health_progressing, "Waiting for the status");
+        health_set(health, health_progressing, "Waiting for CronJob");
     else if (!scheduled.len)
-        health_set(health, health_healthy, "CronJob was not scheduled yet");
+        health_set(health, health_healthy, "CronJob has not been scheduled yet");
     else if (!successful.len)
-        health_set(health, health_healthy, "CronJob never completed successfully");
+        health_set(health, health_healthy, "The CronJob never completed successfully. It may not be healthy");
     else if (json_array_size(json_get_array(status, "active")))
-        health_set(health, health_healthy, "A job is running");
+        health_set(health, health_healthy, "The job is running. Its last execution may not have been successful");
     else if (is_before(successful, scheduled))
-        health_set(health, health_degraded, "The last job, of %.*s, was not successful", STR_ARG(scheduled));
+        health_set(health, health_degraded, "CronJob has not completed its last execution successfully");
     else
-        health_set(health, health_healthy, NULL);
+        health_set(health, health_healthy, "CronJob has completed its last execution successfully");
 }

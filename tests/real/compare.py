@@ -22,7 +22,7 @@ APPLICATION_QUERY = """query($r: String!, $n: String!) { application(runtime: $r
     resources { group version kind namespace name message status syncPhase hookPhase hookType } } }
 } }"""
 TREE_QUERY = """query($r: String!, $n: String!) { resourceTree(runtime: $r, name: $n, namespace: "argocd") { nodes {
-  group version kind namespace name uid parentRefs { kind namespace name uid } createdAt images health { status %s } status
+  group version kind namespace name uid parentRefs { kind namespace name uid } createdAt images presence health { status %s } status
 } } }"""
 RELEASES_QUERY = """query($f: GitopsReleaseFilterArgs) { gitopsReleases(filters: $f, pagination: {first: 50}) { edges { node {
   argoHistoryId syncOperationRevision deployedAt initiator automated result } } } }"""
@@ -83,6 +83,7 @@ class Comparison:
                 "sync": SYNC.get(sync.get(key)),
                 "images": sorted(node.get("images") or []),
                 "createdAt": seconds(node.get("createdAt")),
+                "presence": "PRESENT" if node.get("uid") else "MISSING",
             }
         for key, state in sync.items():  # what the Application names and its tree does not
             found.setdefault(key, {"sync": SYNC.get(state)})
@@ -112,6 +113,7 @@ class Comparison:
                 "sync": node["status"],
                 "images": sorted(node["images"] or []),
                 "createdAt": seconds(node["createdAt"]),
+                "presence": "MISSING" if node["presence"] == "UNKNOWN_KIND" else node["presence"],
             }
         return found
 
@@ -124,15 +126,20 @@ class Comparison:
     def compare_tree(self, item):
         name, uid = item["metadata"]["name"], item["metadata"]["uid"]
         theirs, ours = self.argo_tree(item), self.our_tree(name, uid)
+        readable = self.readable()
         has_messages = "message" in tree_query().partition("health {")[2].partition("}")[0]
         for key in sorted(theirs.keys() | ours.keys()):
             where = f"application {name}: {described(key)}"
             if key not in ours or key not in theirs:
                 self.note(where, "node" if key in ours else self.kind_of_gap(theirs, ours, key), "there" if key in theirs else None, "there" if key in ours else None)
                 continue
+            # A kind that the agent may not read is known from status.resources alone.
+            unread = "uid" in theirs[key] and (key[0], plural(key[1])) not in readable
+            if unread and theirs[key]["presence"] == "PRESENT":
+                theirs[key]["presence"] = "UNREADABLE"
             for field, value in theirs[key].items():
                 if field != "message" or has_messages:
-                    self.note(where, field, value, ours[key][field])
+                    self.note(where, f"unread {field}" if unread and field in ("uid", "createdAt") else field, value, ours[key][field])
 
     def kind_of_gap(self, theirs, ours, key):
         """Why we may lack a node of theirs: it is not in the cluster, the agent may not read it or its owner, or neither."""

@@ -75,20 +75,20 @@ static const struct row rows[] = {
      "'conditions':[" COND("ReplicaFailure", "True", "FailedCreate", "forbidden") "]}}"},
     // ---- jobs: the status of Failed and Complete is not looked at
     {"batch", "Job", "Progressing", "1 pods run", "{'status':{'active':1}}"},
-    {"batch", "Job", "Degraded", "BackoffLimitExceeded", CONDS(COND("Failed", "True", "BackoffLimitExceeded", "too often"))},
+    {"batch", "Job", "Degraded", "too often", CONDS(COND("Failed", "True", "BackoffLimitExceeded", "too often"))},
     {"batch", "Job", "Healthy", NULL, CONDS(COND("Complete", "True", "", ""))},
     {"batch", "Job", "Suspended", NULL, CONDS(COND("Suspended", "True", "JobSuspended", "Job suspended"))},
     {"batch", "Job", "Healthy", NULL, CONDS(COND("Suspended", "False", "JobResumed", "Job resumed"))},
     // ---- cron jobs
-    {"batch", "CronJob", "Healthy", "suspended", "{'spec':{'suspend':true},'status':{}}"},
+    {"batch", "CronJob", "Healthy", "Suspended", "{'spec':{'suspend':true},'status':{}}"},
     {"batch", "CronJob", "Progressing", NULL, "{'spec':{}}"},
-    {"batch", "CronJob", "Healthy", "not scheduled", "{'spec':{},'status':{}}"},
+    {"batch", "CronJob", "Healthy", "not been scheduled yet", "{'spec':{},'status':{}}"},
     {"batch", "CronJob", "Healthy", "never", "{'spec':{},'status':{'lastScheduleTime':'2026-01-01T00:00:00Z'}}"},
     {"batch", "CronJob", "Healthy", "running", "{'spec':{},'status':{'lastScheduleTime':'2026-01-02T00:00:00Z','lastSuccessfulTime':"
      "'2026-01-01T00:00:00Z','active':[{}]}}"},
-    {"batch", "CronJob", "Degraded", "not successful", "{'spec':{},'status':{'lastScheduleTime':'2026-01-02T00:00:00Z','lastSuccessfulTime':"
+    {"batch", "CronJob", "Degraded", "not completed its last execution", "{'spec':{},'status':{'lastScheduleTime':'2026-01-02T00:00:00Z','lastSuccessfulTime':"
      "'2026-01-01T00:00:00Z'}}"},
-    {"batch", "CronJob", "Healthy", NULL, "{'spec':{},'status':{'lastScheduleTime':'2026-01-02T00:00:00Z','lastSuccessfulTime':"
+    {"batch", "CronJob", "Healthy", "has completed its last execution", "{'spec':{},'status':{'lastScheduleTime':'2026-01-02T00:00:00Z','lastSuccessfulTime':"
      "'2026-01-02T00:00:09Z'}}"},
     // ---- pods
     {"", "Pod", "Progressing", NULL, "{'spec':{'restartPolicy':'Always'},'status':{'phase':'Pending'}}"},
@@ -143,7 +143,7 @@ static const struct row rows[] = {
     // ---- autoscalers
     {"autoscaling", "HorizontalPodAutoscaler", "Healthy", NULL, CONDS(COND("AbleToScale", "True", "SucceededGetScale", "x")
      "," COND("ScalingActive", "True", "ValidMetricFound", "y"))},
-    {"autoscaling", "HorizontalPodAutoscaler", "Degraded", "FailedGetResourceMetric", CONDS(COND("AbleToScale", "True", "SucceededGetScale", "x")
+    {"autoscaling", "HorizontalPodAutoscaler", "Degraded", "unable to get metrics", CONDS(COND("AbleToScale", "True", "SucceededGetScale", "x")
      "," COND("ScalingActive", "False", "FailedGetResourceMetric", "unable to get metrics"))},
     {"autoscaling", "HorizontalPodAutoscaler", "Progressing", NULL, "{'status':{}}"},
     {"autoscaling", "HorizontalPodAutoscaler", "Degraded", "FailedGetScale", "{'metadata':{'annotations':{'autoscaling.alpha.kubernetes.io/conditions':"
@@ -152,10 +152,10 @@ static const struct row rows[] = {
     // ---- the API's own
     {"apiregistration.k8s.io", "APIService", "Healthy", "Passed", CONDS(COND("Available", "True", "Passed", "all checks passed"))},
     {"apiregistration.k8s.io", "APIService", "Progressing", "MissingEndpoints", CONDS(COND("Available", "False", "MissingEndpoints", "none"))},
-    {"policy", "PodDisruptionBudget", "Healthy", NULL, CONDS(COND("DisruptionAllowed", "False", "InsufficientPods", ""))},
+    {"policy", "PodDisruptionBudget", "Healthy", "PodDisruptionBudget has InsufficientPods", CONDS(COND("DisruptionAllowed", "False", "InsufficientPods", ""))},
     {"policy", "PodDisruptionBudget", "Degraded", "SyncFailed", CONDS(COND("DisruptionAllowed", "False", "SyncFailed", ""))},
     {"policy", "PodDisruptionBudget", "Progressing", NULL, "{}"},
-    {"apiextensions.k8s.io", "CustomResourceDefinition", "Healthy", NULL, CONDS(COND("NamesAccepted", "True", "", "") "," COND("Established", "True", "", ""))},
+    {"apiextensions.k8s.io", "CustomResourceDefinition", "Healthy", "CRD is healthy", CONDS(COND("NamesAccepted", "True", "", "") "," COND("Established", "True", "", ""))},
     {"apiextensions.k8s.io", "CustomResourceDefinition", "Degraded", "clash", CONDS(COND("NamesAccepted", "False", "", "clash"))},
     {"apiextensions.k8s.io", "CustomResourceDefinition", "Progressing", NULL, CONDS(COND("Established", "False", "Installing", ""))},
     // ---- Argo's own
