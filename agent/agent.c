@@ -8,9 +8,9 @@
 #include "agent/reports/reporter.h"
 #include "agent/tunnel/tls.h"
 #include "agent/tunnel/tunnel_client.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/mem.h"
-#include "base/metrics.h"
+#include "base/metrics/metrics.h"
 
 struct agent {
     const struct agent_config *config;

@@ -5,7 +5,7 @@
 
 #include "agent/config.h"
 #include "base/error.h"
-#include "base/loop.h"
+#include "base/loop/loop.h"
 
 struct agent;
 

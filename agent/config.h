@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/config.h"
+#include "base/config/config.h"
 
 struct agent_config {
     char *platform_url;         // wss://host[:port][/prefix]

@@ -7,9 +7,9 @@
 
 #include "agent/reports/projection.h"
 #include "base/id.h"
-#include "base/json.h"
+#include "base/json/json.h"
+#include "base/json/yaml_tree.h"
 #include "base/mem.h"
-#include "base/yaml_tree.h"
 
 enum { FILE_BYTES_MAX = 4 * 1024 * 1024, ITEMS_MAX = 1000, SHOWN_BYTES_MAX = 100 };
 

@@ -10,8 +10,8 @@
 #include "agent/config.h"
 #include "agent/explain.h"
 #include "agent/rbac.h"
-#include "base/log.h"
-#include "base/loop.h"
+#include "base/log/log.h"
+#include "base/loop/loop.h"
 #include "base/mem.h"
 #include "base/strbuf.h"
 

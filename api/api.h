@@ -5,13 +5,13 @@
 
 #include <stdint.h>
 
-#include "api/auth.h"
+#include "api/access/auth.h"
 #include "api/graphql/schema.h"
 #include "base/error.h"
 #include "base/purpose_key.h"
 #include "storage/pg/pg.h"
 #include "storage/redis/redis.h"
-#include "storage/report_store.h"
+#include "storage/reports/report_store.h"
 #include "tunnel/wire/redaction.h"
 
 struct api;
@@ -27,7 +27,7 @@ struct api_options {
     const struct gql_schema *schema; // shared by all loops, outlives them
     struct gql_limits limits;
     size_t body_bytes_max, events_bytes_max, answer_bytes_max;
-    // Of answers that are kept, see api/answer_cache.h.
+    // Of answers that are kept, see api/cache/answer_cache.h.
     struct purpose_key cache_key;
     size_t cache_answer_bytes_max;
     uint64_t cache_slower_than_us, cache_ttl_ms, cache_patience_ms;

@@ -35,8 +35,8 @@ const struct gql_resolver api_resolvers[] = {
 };
 const size_t api_resolver_count = sizeof api_resolvers / sizeof *api_resolvers;
 
-// Nothing but entities whose version storage/answer_store.h knows: retention removes workflows that reports still show.
-// One entity is answered faster than it is looked for.
+// Nothing but entities whose version api/cache/answer_store.h knows: retention removes workflows that reports still
+// show. One entity is answered faster than it is looked for.
 const char *const api_versioned_fields[] = {"applications", "clusters", "rollouts", NULL};
 
 enum error_code api_admit(void *ctx, const struct gql_resolver *resolver, struct error *err)

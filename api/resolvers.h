@@ -4,8 +4,8 @@
 #define CULVERT_API_RESOLVERS_H
 
 #include "api/graphql/execution.h"
-#include "api/request.h"
-#include "storage/store.h"
+#include "api/http/request.h"
+#include "storage/sql/store.h"
 
 // Who may use a root field (gql_resolver.access).
 enum api_access {

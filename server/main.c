@@ -5,12 +5,12 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "base/json_region.h"
-#include "base/log.h"
-#include "base/loop.h"
+#include "base/json/json_region.h"
+#include "base/log/log.h"
+#include "base/loop/loop.h"
 #include "base/mem.h"
-#include "server/commands.h"
-#include "server/config.h"
+#include "server/admin/commands.h"
+#include "server/config/config.h"
 #include "server/server.h"
 #include "server/signals.h"
 

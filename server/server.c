@@ -4,17 +4,17 @@
 
 #include "api/schema_sdl.h"
 #include "base/clock.h"
-#include "base/listener.h"
-#include "base/log.h"
+#include "base/log/log.h"
+#include "base/loop/listener.h"
 #include "base/mem.h"
 #include "base/parse.h"
 #include "migrations/migrations.h"
 #include "server/bus/rabbitmq.h"
-#include "server/reports/intake.h"
+#include "server/intake/intake.h"
 #include "server/sessions/sessions.h"
 #include "server/worker.h"
 #include "server/worker_peers.h"
-#include "storage/manifest_known.h"
+#include "storage/manifests/manifest_known.h"
 #include "tunnel/wire/redaction.h"
 
 enum {

@@ -3,7 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/mem.h"
 
 enum { SIGNALS = 3 };

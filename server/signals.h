@@ -3,7 +3,7 @@
 #ifndef CULVERT_SERVER_SIGNALS_H
 #define CULVERT_SERVER_SIGNALS_H
 
-#include "base/loop.h"
+#include "base/loop/loop.h"
 
 struct signals;
 

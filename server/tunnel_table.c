@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "base/json.h"
+#include "base/json/json.h"
 
 static void write_bytes(char *out, size_t size, int64_t bytes)
 {

@@ -1,5 +1,5 @@
 // tunnel_table: what `culvertd admin tunnels` prints for people: one line a tunnel, from the JSON that PostgreSQL made
-// (storage/session_store.h). Main thread.
+// (storage/sessions/session_store.h). Main thread.
 #ifndef CULVERT_SERVER_TUNNEL_TABLE_H
 #define CULVERT_SERVER_TUNNEL_TABLE_H
 

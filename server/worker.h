@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 
 #include "base/error.h"
-#include "base/loop.h"
+#include "base/loop/loop.h"
 #include "server/server.h"
 #include "storage/pg/pg.h"
 #include "storage/redis/redis.h"

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "api/auth.h"
+#include "api/access/auth.h"
 #include "base/mem.h"
 #include "server/tls/tls_context.h"
 

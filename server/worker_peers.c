@@ -2,10 +2,10 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "server/chores/runtime_tokens.h"
 #include "server/peer/peer_calls.h"
 #include "server/peer/peer_door.h"
 #include "server/peer/peer_links.h"
-#include "server/runtime_tokens.h"
 
 enum { TICK_MS = 1000 };
 

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "tunnel/session.h"
+#include "tunnel/session/session.h"
 
 static enum error_code broker_check_options(const struct tunnel_options *options, struct error *err)
 {

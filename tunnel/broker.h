@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/id.h"
-#include "base/loop.h"
+#include "base/loop/loop.h"
 #include "base/str.h"
 #include "tunnel/wire/report.h"
 

@@ -4,12 +4,12 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/mem.h"
-#include "tunnel/call.h"
-#include "tunnel/relay.h"
-#include "tunnel/reports.h"
-#include "tunnel/session.h"
+#include "tunnel/call/call.h"
+#include "tunnel/call/relay.h"
+#include "tunnel/session/reports.h"
+#include "tunnel/session/session.h"
 #include "tunnel/wire/handshake.h"
 
 enum {

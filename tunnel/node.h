@@ -8,18 +8,18 @@
 #include <stdatomic.h>
 
 #include "base/census.h"
-#include "base/listener.h"
+#include "base/loop/listener.h"
+#include "base/loop/turn.h"
 #include "base/quota.h"
-#include "base/turn.h"
 #include "tunnel/broker.h"
 #include "tunnel/directory.h"
-#include "tunnel/id_map.h"
-#include "tunnel/life.h"
-#include "tunnel/meter.h"
-#include "tunnel/session_memory.h"
-#include "tunnel/tenant.h"
-#include "tunnel/timetable.h"
-#include "tunnel/ws.h"
+#include "tunnel/listener/timetable.h"
+#include "tunnel/listener/ws.h"
+#include "tunnel/session/id_map.h"
+#include "tunnel/session/life.h"
+#include "tunnel/session/meter.h"
+#include "tunnel/session/session_memory.h"
+#include "tunnel/session/tenant.h"
 
 enum { TUNNEL_NODES_MAX = 64, TUNNEL_HANDSHAKES_MAX = 256 };
 

@@ -1,7 +1,7 @@
 #include "agent/calls/app_proxy.h"
 
 #include "agent/calls/answer.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/mem.h"
 #include "base/strbuf.h"
 

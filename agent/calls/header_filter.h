@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/http1.h"
+#include "base/http1/http1.h"
 
 // Request headers for the service: without hop-by-hop fields (RFC 9110 section 7.6.1) and those that Connection names,
 // framing, Host, credentials, impersonation and the identity headers of authenticating proxies, names with `_` (which

@@ -5,7 +5,7 @@
 #include "agent/calls/answer.h"
 #include "agent/calls/header_filter.h"
 #include "agent/calls/upstream.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/mem.h"
 #include "tunnel/wire/handshake.h"
 

@@ -1,6 +1,6 @@
 // upstream: one HTTP/1.1 exchange with a service in the cluster, streamed both ways: any length, both directions at
-// once, 1xx, trailers, upgrade to WebSocket. The answer's head is read strictly (base/http1.h); whatever is ambiguous
-// ends the exchange and its connection. Owned by the call it serves until upstream_destroy(); one loop.
+// once, 1xx, trailers, upgrade to WebSocket. The answer's head is read strictly (base/http1/http1.h); whatever is
+// ambiguous ends the exchange and its connection. Owned by the call it serves until upstream_destroy(); one loop.
 #ifndef CULVERT_AGENT_UPSTREAM_H
 #define CULVERT_AGENT_UPSTREAM_H
 
@@ -9,7 +9,7 @@
 
 #include "agent/calls/upstream_pool.h"
 #include "base/error.h"
-#include "base/http1.h"
+#include "base/http1/http1.h"
 #include "base/str.h"
 
 struct upstream;

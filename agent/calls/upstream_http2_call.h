@@ -7,7 +7,7 @@
 
 #include "agent/calls/upstream_http2.h"
 #include "base/arena.h"
-#include "base/byte_queue.h"
+#include "base/loop/byte_queue.h"
 
 enum { HTTP2_HEAD_BYTES_MAX = 64 * 1024, HTTP2_BODY_QUEUE_BYTES = 64 * 1024 };
 

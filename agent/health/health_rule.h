@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "agent/health/health.h"
-#include "base/json.h"
+#include "base/json/json.h"
 
 extern const char health_healthy[], health_progressing[], health_degraded[], health_suspended[], health_unknown[];
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/mem.h"
 
 enum { CONNECT_TIMEOUT_MS = 10000, CREDENTIAL_LOOK_MS = 50 };

@@ -8,7 +8,7 @@
 
 #include "agent/kube/kube_config.h"
 #include "base/error.h"
-#include "base/loop.h"
+#include "base/loop/loop.h"
 
 struct kube_client;
 struct kube_request;

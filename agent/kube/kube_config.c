@@ -8,12 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/json.h"
-#include "base/log.h"
+#include "base/json/json.h"
+#include "base/json/yaml_tree.h"
+#include "base/log/log.h"
 #include "base/mem.h"
 #include "base/parse.h"
 #include "base/strbuf.h"
-#include "base/yaml_tree.h"
 
 static const uint64_t token_fresh_ms = 60 * 1000;
 static const char service_account_folder[] = "/var/run/secrets/kubernetes.io/serviceaccount";

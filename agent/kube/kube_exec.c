@@ -6,8 +6,8 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
-#include "base/json.h"
-#include "base/log.h"
+#include "base/json/json.h"
+#include "base/log/log.h"
 #include "base/mem.h"
 #include "base/parse.h"
 #include "base/strbuf.h"

@@ -1,6 +1,6 @@
 #include "agent/kube/kube_fetch.h"
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/mem.h"
 #include "base/strbuf.h"
 

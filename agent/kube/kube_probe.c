@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "agent/kube/kube_client.h"
-#include "base/json.h"
-#include "base/log.h"
+#include "base/json/json.h"
+#include "base/log/log.h"
 #include "base/mem.h"
 #include "base/strbuf.h"
 

@@ -10,7 +10,7 @@
 
 #include "agent/kube/kube_config.h"
 #include "agent/kube/kube_problem.h"
-#include "base/loop.h"
+#include "base/loop/loop.h"
 
 struct kube_probe;
 

@@ -6,8 +6,8 @@
 #include "agent/reports/fetches.h"
 #include "agent/reports/findings.h"
 #include "agent/reports/watch.h"
-#include "base/json.h"
-#include "base/log.h"
+#include "base/json/json.h"
+#include "base/log/log.h"
 #include "base/mem.h"
 #include "tunnel/wire/report.h"
 

@@ -5,8 +5,8 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/id.h"
-#include "base/json.h"
-#include "base/log.h"
+#include "base/json/json.h"
+#include "base/log/log.h"
 #include "base/mem.h"
 
 enum { FRESH_MS = 600000, ABSENT_MS = 60000, RETRY_BASE_MS = 500, RETRY_CAP_MS = 30000, GROUPS_MAX = 1000 };

@@ -1,7 +1,7 @@
 #include "agent/reports/fetches.h"
 
 #include "agent/kube/kube_fetch.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/mem.h"
 
 enum { ATTEMPTS_MAX = 5 };

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "base/json.h"
+#include "base/json/json.h"
 
 enum { TEXT_BYTES = 1024 };
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "agent/reports/key_table.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/mem.h"
 
 enum { CLAIMS_MAX = 20000, DEPTH_MAX = 8 };

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/json.h"
+#include "base/json/json.h"
 
 // Annotations that hold copies of the object, or that controllers rewrite all the time.
 static const char *const noisy_annotations[] = {

@@ -1,9 +1,9 @@
 #include "agent/reports/report_stream.h"
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/mem.h"
-#include "base/metrics.h"
+#include "base/metrics/metrics.h"
 #include "tunnel/wire/digest.h"
 #include "tunnel/wire/report.h"
 

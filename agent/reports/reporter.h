@@ -10,7 +10,7 @@
 
 #include "agent/reports/report_stream.h"
 #include "base/error.h"
-#include "base/loop.h"
+#include "base/loop/loop.h"
 #include "base/strbuf.h"
 #include "tunnel/wire/redaction.h"
 

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "base/metrics.h"
+#include "base/metrics/metrics.h"
 
 struct collector;
 struct outbox;

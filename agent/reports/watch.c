@@ -7,8 +7,8 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/id.h"
-#include "base/json.h"
-#include "base/log.h"
+#include "base/json/json.h"
+#include "base/log/log.h"
 #include "base/mem.h"
 
 enum {

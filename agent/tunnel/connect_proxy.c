@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/http1.h"
+#include "base/http1/http1.h"
 #include "base/parse.h"
 
 enum error_code connect_proxy_request(struct str authority, struct str credential, struct strbuf *out,

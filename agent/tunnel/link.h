@@ -12,7 +12,7 @@
 
 #include "agent/tunnel/tls.h"
 #include "base/error.h"
-#include "base/http1.h"
+#include "base/http1/http1.h"
 #include "base/str.h"
 
 struct agent_link;

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "base/http1.h"
+#include "base/http1/http1.h"
 
 struct agent_session;
 struct agent_stream; // one call; dies with its on_close

@@ -7,7 +7,7 @@
 
 #include "agent/tunnel/session.h"
 #include "base/arena.h"
-#include "base/byte_queue.h"
+#include "base/loop/byte_queue.h"
 #include "tunnel/wire/control.h"
 #include "tunnel/wire/scheduler.h"
 #include "tunnel/wire/window.h"

@@ -10,7 +10,7 @@
 
 #include "agent/tunnel/tls_pin.h"
 #include "base/mem.h"
-#include "base/metrics.h"
+#include "base/metrics/metrics.h"
 
 struct agent_tls {
     SSL_CTX *ctx;

@@ -9,8 +9,8 @@
 #include <openssl/ssl.h>
 #include <stdbool.h>
 
-#include "base/byte_queue.h"
 #include "base/error.h"
+#include "base/loop/byte_queue.h"
 #include "base/str.h"
 
 struct agent_tls;

@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/mem.h"
-#include "base/metrics.h"
+#include "base/metrics/metrics.h"
 #include "tunnel/wire/ws_frame.h"
 
 enum { HELLO_TIMEOUT_MS = 15000 };

@@ -12,9 +12,9 @@
 #include "agent/tunnel/tls.h"
 #include "agent/tunnel/tunnel.h"
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/mem.h"
-#include "base/metrics.h"
+#include "base/metrics/metrics.h"
 #include "base/token.h"
 #include "tunnel/wire/handshake.h"
 

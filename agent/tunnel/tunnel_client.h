@@ -10,7 +10,7 @@
 #include "agent/tunnel/tunnel.h"
 #include "base/error.h"
 #include "base/id.h"
-#include "base/loop.h"
+#include "base/loop/loop.h"
 
 struct agent_config;
 struct tunnel_client;

@@ -2,7 +2,7 @@
 
 #include "api/graphql/validation.h"
 #include "api/graphql/variables.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/mem.h"
 
 // The arena holds the document, what is merged of it, and texts of problems: all bounded by tokens_max, by

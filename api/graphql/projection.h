@@ -5,7 +5,7 @@
 
 #include "api/graphql/problems.h"
 #include "api/graphql/schema.h"
-#include "base/json.h"
+#include "base/json/json.h"
 
 struct gql_collection;
 

@@ -5,7 +5,7 @@
 
 #include "api/graphql/problems.h"
 #include "api/graphql/schema.h"
-#include "base/json.h"
+#include "base/json/json.h"
 
 // given: the request's "variables", an object or NULL. New reference: an object with a member for every variable that
 // has a value. NULL: problems says why.

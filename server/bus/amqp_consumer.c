@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/mem.h"
-#include "base/metrics.h"
+#include "base/metrics/metrics.h"
 #include "server/bus/amqp_link.h"
 #include "server/bus/amqp_shard.h"
 

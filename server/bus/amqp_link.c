@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/id.h"
-#include "base/metrics.h"
+#include "base/metrics/metrics.h"
 
 enum { FRAME_BYTES_MAX = 128 * 1024, CHANNELS_MAX = 256, RETRY_BASE_MS = 100, RETRY_CAP_MS = 10000 };
 

@@ -6,7 +6,7 @@
 #ifndef CULVERT_SERVER_BUS_BUS_H
 #define CULVERT_SERVER_BUS_BUS_H
 
-#include "server/reports/event_handler.h"
+#include "server/intake/event_handler.h"
 
 struct bus;
 
@@ -47,7 +47,7 @@ static inline bool bus_is_idle(const struct bus *bus)
     return bus->form->is_idle(bus);
 }
 // Reports may be durable and not yet applied: a snapshot's end must follow what belongs to it, and its verdict is read
-// from the database (storage/snapshot_verdict_store.h).
+// from the database (storage/reports/snapshot_verdict_store.h).
 static inline bool bus_is_remote(const struct bus *bus)
 {
     return bus->form->is_remote;

@@ -3,12 +3,12 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/mem.h"
-#include "base/metrics.h"
+#include "base/metrics/metrics.h"
 #include "server/bus/bus_message.h"
 #include "server/bus/rabbitmq.h"
-#include "storage/snapshot_verdict_store.h"
+#include "storage/reports/snapshot_verdict_store.h"
 
 #define FORGED "its signature is missing or wrong: no replica of this deployment wrote it"
 

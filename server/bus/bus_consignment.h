@@ -6,7 +6,7 @@
 
 #include "server/bus/amqp_consumer.h"
 #include "server/bus/amqp_publisher.h"
-#include "server/reports/event_handler.h"
+#include "server/intake/event_handler.h"
 
 struct consignment;
 struct rabbitmq;

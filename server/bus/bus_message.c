@@ -4,7 +4,7 @@
 
 #include "base/arena.h"
 #include "base/mem.h"
-#include "server/reports/zstd_frame.h"
+#include "server/intake/zstd_frame.h"
 #include "tunnel/wire/report.h"
 
 enum {

@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "base/strbuf.h"
-#include "storage/report.h"
+#include "storage/reports/report.h"
 
 enum {
     BUS_MESSAGE_COUNT_MAX = 1024,

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/mem.h"
 
 struct bus_parcel *bus_parcel_create(const struct report *first, size_t capacity)

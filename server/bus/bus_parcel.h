@@ -5,7 +5,7 @@
 
 #include "server/bus/amqp_publisher.h"
 #include "server/bus/bus_message.h"
-#include "server/reports/event_handler.h"
+#include "server/intake/event_handler.h"
 
 struct bus_parcel {
     struct amqp_publication publication; // first

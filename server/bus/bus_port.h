@@ -4,7 +4,7 @@
 #ifndef CULVERT_SERVER_BUS_BUS_PORT_H
 #define CULVERT_SERVER_BUS_BUS_PORT_H
 
-#include "base/loop.h"
+#include "base/loop/loop.h"
 
 struct bus_port;
 

@@ -2,13 +2,13 @@
 // message. Whatever the broker does not take at once, or does not confirm in time, goes to the handler of this loop, as
 // with the form `local`; what it confirms after that is applied twice, which changes nothing.
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/mem.h"
-#include "base/metrics.h"
+#include "base/metrics/metrics.h"
 #include "server/bus/bus_consignment.h"
 #include "server/bus/bus_parcel.h"
 #include "server/bus/rabbitmq.h"
-#include "storage/manifest_known.h"
+#include "storage/manifests/manifest_known.h"
 
 enum { TICK_MS = 100, DATABASE_AWAY_MS = 5000 };
 

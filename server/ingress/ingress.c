@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "base/http1.h"
+#include "base/http1/http1.h"
 #include "base/id.h"
 #include "base/mem.h"
 #include "server/ingress/ingress_connection.h"

@@ -17,10 +17,10 @@
 
 #include "base/census.h"
 #include "base/error.h"
-#include "base/loop.h"
+#include "base/loop/loop.h"
 #include "base/quota.h"
 #include "base/str.h"
-#include "server/grants.h"
+#include "server/chores/grants.h"
 #include "tunnel/broker.h"
 
 struct ingress;

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/http1.h"
+#include "base/http1/http1.h"
 #include "base/strbuf.h"
 #include "tunnel/broker.h"
 

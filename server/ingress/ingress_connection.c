@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/mem.h"
 #include "server/ingress/ingress_http1.h"
 #include "server/ingress/ingress_http2.h"

@@ -9,7 +9,7 @@
 #include <uv.h>
 
 #include "base/arena.h"
-#include "base/metrics.h"
+#include "base/metrics/metrics.h"
 #include "server/ingress/ingress.h"
 #include "server/ingress/ingress_limiter.h"
 #include "server/ingress/ingress_proxies.h"

@@ -4,7 +4,7 @@
 #ifndef CULVERT_SERVER_INGRESS_EXCHANGE_H
 #define CULVERT_SERVER_INGRESS_EXCHANGE_H
 
-#include "base/http1.h"
+#include "base/http1/http1.h"
 #include "server/ingress/ingress_connection.h"
 #include "tunnel/broker.h"
 

@@ -1,7 +1,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "server/ingress/ingress_exchange_state.h"
 #include "server/ingress/ingress_headers.h"
 #include "server/ingress/ingress_problem.h"

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
-#include "base/http1.h"
+#include "base/http1/http1.h"
 #include "base/str.h"
 #include "tunnel/broker.h"
 

@@ -1,6 +1,6 @@
 #include <stdio.h>
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "server/ingress/ingress_answer.h"
 #include "server/ingress/ingress_http1_state.h"
 #include "server/ingress/ingress_problem.h"

@@ -3,7 +3,7 @@
 #ifndef CULVERT_SERVER_INGRESS_HTTP1_STATE_H
 #define CULVERT_SERVER_INGRESS_HTTP1_STATE_H
 
-#include "base/http1.h"
+#include "base/http1/http1.h"
 #include "base/strbuf.h"
 #include "server/ingress/ingress_exchange.h"
 #include "server/ingress/ingress_http1.h"

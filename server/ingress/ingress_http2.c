@@ -1,6 +1,6 @@
 #include "server/ingress/ingress_http2.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/mem.h"
 #include "server/ingress/ingress_http2_state.h"
 

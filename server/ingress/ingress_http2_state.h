@@ -5,7 +5,7 @@
 
 #include <nghttp2/nghttp2.h>
 
-#include "base/byte_queue.h"
+#include "base/loop/byte_queue.h"
 #include "server/ingress/ingress_exchange.h"
 #include "server/ingress/ingress_http2.h"
 

@@ -1,4 +1,4 @@
-#include "base/log.h"
+#include "base/log/log.h"
 #include "server/ingress/ingress_http2_state.h"
 
 enum {

@@ -6,14 +6,14 @@
 #ifndef CULVERT_SERVER_PEER_CALL_H
 #define CULVERT_SERVER_PEER_CALL_H
 
-#include "base/byte_queue.h"
-#include "base/metrics.h"
-#include "base/turn.h"
+#include "base/loop/byte_queue.h"
+#include "base/loop/turn.h"
+#include "base/metrics/metrics.h"
 #include "server/peer/peer_calls.h"
 #include "server/peer/peer_stream.h"
 #include "server/peer/peer_wire.h"
-#include "tunnel/call_request.h"
-#include "tunnel/header_block.h"
+#include "tunnel/call/call_request.h"
+#include "tunnel/session/header_block.h"
 
 enum peer_call_state { PEER_CALL_LOOKING, PEER_CALL_WAITING, PEER_CALL_SENDING, PEER_CALL_FAILED };
 

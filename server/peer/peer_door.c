@@ -3,9 +3,9 @@
 #include <nghttp2/nghttp2.h>
 
 #include "base/arena.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/mem.h"
-#include "base/metrics.h"
+#include "base/metrics/metrics.h"
 #include "server/peer/peer_stream.h"
 #include "server/peer/peer_wire.h"
 #include "server/tls/tcp_listener.h"

@@ -5,7 +5,7 @@
 #ifndef CULVERT_SERVER_PEER_DOOR_H
 #define CULVERT_SERVER_PEER_DOOR_H
 
-#include "base/loop.h"
+#include "base/loop/loop.h"
 #include "server/peer/peer_pipe.h"
 
 struct peer_door;

@@ -3,7 +3,7 @@
 #ifndef CULVERT_SERVER_PEER_LINKS_H
 #define CULVERT_SERVER_PEER_LINKS_H
 
-#include "base/loop.h"
+#include "base/loop/loop.h"
 #include "server/peer/peer_pipe.h"
 
 struct peer_links;

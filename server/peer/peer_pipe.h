@@ -5,7 +5,7 @@
 #ifndef CULVERT_SERVER_PEER_PIPE_H
 #define CULVERT_SERVER_PEER_PIPE_H
 
-#include "base/loop.h"
+#include "base/loop/loop.h"
 #include "server/tls/tls_stream.h"
 #include "tunnel/broker.h"
 

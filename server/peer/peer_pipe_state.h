@@ -5,10 +5,10 @@
 
 #include <nghttp2/nghttp2.h>
 
-#include "base/byte_queue.h"
+#include "base/loop/byte_queue.h"
 #include "server/peer/peer_pipe.h"
 #include "server/peer/peer_stream.h"
-#include "tunnel/header_intake.h"
+#include "tunnel/session/header_intake.h"
 
 struct peer_pipe {
     struct peer_pool *pool;

@@ -3,7 +3,7 @@
 #include <openssl/x509v3.h>
 #include <string.h>
 
-#include "base/tls_files.h"
+#include "base/tls/tls_files.h"
 #include "server/peer/peer_wire.h"
 
 static bool names_replica(X509 *certificate)

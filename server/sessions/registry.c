@@ -6,11 +6,11 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/metrics.h"
+#include "base/metrics/metrics.h"
 #include "base/parse.h"
 #include "server/sessions/registry_line.h"
 #include "storage/redis/redis_guard.h"
-#include "storage/session_store.h"
+#include "storage/sessions/session_store.h"
 
 #define CHANNEL "culvert:2:tunnels"
 

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/mem.h"
-#include "base/metrics.h"
-#include "storage/session_batch.h"
+#include "base/metrics/metrics.h"
+#include "storage/sessions/session_batch.h"
 
 // An agent says how old its oldest change is, and there is nearly always one on its way: below this it is not behind.
 enum { NOT_BEHIND_MS = 1000, RETRY_MS = 1000, BUCKETS = 256 };

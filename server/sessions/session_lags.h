@@ -4,7 +4,7 @@
 #ifndef CULVERT_SERVER_SESSION_LAGS_H
 #define CULVERT_SERVER_SESSION_LAGS_H
 
-#include "base/loop.h"
+#include "base/loop/loop.h"
 #include "storage/pg/pg.h"
 #include "tunnel/broker.h"
 

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/mem.h"
-#include "base/metrics.h"
+#include "base/metrics/metrics.h"
 
 enum { HELD_POLL_MS = 50, RETRY_MS = 1000, REASON_BYTES = 64 };
 

@@ -7,8 +7,8 @@
 
 #include <stdatomic.h>
 
-#include "base/loop.h"
-#include "storage/session_batch.h"
+#include "base/loop/loop.h"
+#include "storage/sessions/session_batch.h"
 #include "tunnel/broker.h"
 
 struct session_queue;

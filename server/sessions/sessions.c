@@ -4,14 +4,14 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/mem.h"
-#include "base/metrics.h"
+#include "base/metrics/metrics.h"
 #include "server/sessions/registry_lease.h"
 #include "server/sessions/session_lags.h"
 #include "server/sessions/session_measures.h"
 #include "server/sessions/session_queue.h"
-#include "storage/session_store.h"
+#include "storage/sessions/session_store.h"
 
 enum {
     FIRST_TICK_MS = 50, // until agents may come

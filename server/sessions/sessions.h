@@ -9,7 +9,7 @@
 
 #include <stdatomic.h>
 
-#include "base/loop.h"
+#include "base/loop/loop.h"
 #include "server/sessions/registry.h"
 #include "storage/pg/pg.h"
 #include "tunnel/broker.h"

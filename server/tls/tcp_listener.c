@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include "base/listener.h"
+#include "base/loop/listener.h"
 #include "base/mem.h"
 
 enum { USER_TIMEOUT_MS = 60 * 1000 };

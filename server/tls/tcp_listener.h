@@ -1,5 +1,5 @@
-// tcp_listener: a door's base/listener.h that counts the connections it handed over, up to a cap that the doors of all
-// loops may share, and hands each over as a uv_tcp_t. Everything on its loop's thread.
+// tcp_listener: a door's base/loop/listener.h that counts the connections it handed over, up to a cap that the doors of
+// all loops may share, and hands each over as a uv_tcp_t. Everything on its loop's thread.
 #ifndef CULVERT_SERVER_TCP_LISTENER_H
 #define CULVERT_SERVER_TCP_LISTENER_H
 
@@ -8,7 +8,7 @@
 #include <uv.h>
 
 #include "base/error.h"
-#include "base/loop.h"
+#include "base/loop/loop.h"
 #include "base/quota.h"
 
 struct tcp_listener;

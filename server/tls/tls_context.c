@@ -3,7 +3,7 @@
 #include <openssl/err.h>
 
 #include "base/mem.h"
-#include "base/tls_files.h"
+#include "base/tls/tls_files.h"
 
 struct tls_context {
     SSL_CTX *ssl;

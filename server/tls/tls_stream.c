@@ -12,7 +12,7 @@
 
 #include "base/mem.h"
 #include "base/strbuf.h"
-#include "base/tls_bio.h"
+#include "base/tls/tls_bio.h"
 #include "server/tls/hangup_watch.h"
 
 enum {

@@ -16,8 +16,8 @@
 #include <uv.h>
 
 #include "base/error.h"
+#include "base/loop/turn.h"
 #include "base/strbuf.h"
-#include "base/turn.h"
 
 struct tls_stream;
 

@@ -6,9 +6,9 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/mem.h"
-#include "base/metrics.h"
+#include "base/metrics/metrics.h"
 #include "culvert_statements.h"
 #include "storage/pg/pg_connection.h"
 

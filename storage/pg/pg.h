@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "base/loop.h"
+#include "base/loop/loop.h"
 #include "base/purpose_key.h"
 #include "base/str.h"
 

@@ -4,9 +4,9 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/mem.h"
-#include "base/metrics.h"
+#include "base/metrics/metrics.h"
 #include "storage/redis/redis_link.h"
 
 enum { WORDS_MAX = 32, COMMAND_BYTES_MAX = 1024 * 1024, TICK_MS = 50 };

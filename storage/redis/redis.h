@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "base/error.h"
-#include "base/loop.h"
+#include "base/loop/loop.h"
 #include "base/str.h"
 
 struct redis;

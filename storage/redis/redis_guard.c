@@ -1,8 +1,8 @@
 #include "storage/redis/redis_guard.h"
 
 #include "base/clock.h"
-#include "base/log.h"
-#include "base/metrics.h"
+#include "base/log/log.h"
+#include "base/metrics/metrics.h"
 
 enum { QUIET_MS = 60 * 1000, KEY_LOGGED_BYTES_MAX = 200 };
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "base/tls_files.h"
+#include "base/tls/tls_files.h"
 
 enum { BUFFER_BYTES = 16 * 1024 };
 

@@ -7,7 +7,7 @@
 #include "base/token.h"
 #include "client.h"
 #include "report_mix.h"
-#include "storage/report.h"
+#include "storage/reports/report.h"
 
 struct report_load;
 

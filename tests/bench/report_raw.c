@@ -10,7 +10,7 @@
 #include "report_load.h"
 #include "storage/pg/pg_batch.h"
 #include "storage/pg/pg_setup.h"
-#include "storage/report_batch.h"
+#include "storage/reports/report_batch.h"
 
 enum { PIPELINED = 2, STATEMENT_TIMEOUT_MS = 30000 };
 

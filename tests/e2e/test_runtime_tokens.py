@@ -26,7 +26,7 @@ RUNTIMES_TOO = {"me", "runtime", "application", "applications", "reportRuntimeEr
                 "createImageRegistry", "patchImageBinary", "saveAnnotation"}  # fmt: skip
 USERS_ONLY = {"runtimes", "clusters", "rollouts", "rollout", "workflows", "workflow", "gitopsReleases", "images", "resourceTree", "runtimeTokens",
               "createRuntime", "deleteRuntime", "deleteManagedRuntime", "createRuntimeToken", "rotateRuntimeToken", "revokeRuntimeToken"}  # fmt: skip
-# As api/router.c has them: "x" users, "r" runtimes, "xr" both, "" anybody.
+# As api/http/router.c has them: "x" users, "r" runtimes, "xr" both, "" anybody.
 ROUTES = {
     "/2.0/api/graphql": "xr",
     "/2.0/api/graphql/schema.graphql": "",
@@ -126,7 +126,7 @@ def test_every_field_has_its_decision(tokens):
 
 
 def test_every_route_has_its_decision(tokens):
-    table = re.findall(r'^    \{"(/[^"]+)", "(\w+)", (\w+), (\w+),', (TOP / "api/router.c").read_text(), re.M)
+    table = re.findall(r'^    \{"(/[^"]+)", "(\w+)", (\w+), (\w+),', (TOP / "api/http/router.c").read_text(), re.M)
     assert {path for path, *_ in table} == set(ROUTES)
     for path, method, *_ in table:
         for who, key in (("x", True), ("r", tokens.other)):

@@ -5,7 +5,7 @@
 
 #include "api/graphql/validation.h"
 #include "api/schema_sdl.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/mem.h"
 
 static void check(const struct gql_schema *schema, struct str query, json_t *out_messages)

@@ -6,7 +6,7 @@
 #include <semaphore.h>
 
 #include "base/error.h"
-#include "base/loop.h"
+#include "base/loop/loop.h"
 
 struct listener_fixture {
     struct loop *loop;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/mem.h"
 #include "base/parse.h"
 #include "base/token.h"

@@ -2,7 +2,7 @@
 
 #include <stdbool.h>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/mem.h"
 #include "base/parse.h"
 

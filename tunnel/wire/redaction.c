@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/id.h"
-#include "base/json_text.h"
+#include "base/json/json_text.h"
 #include "base/mem.h"
 #include "base/parse.h"
 #include "tunnel/wire/redaction_rules.h"

@@ -3,7 +3,7 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "base/json_writer.h"
+#include "base/json/json_writer.h"
 #include "tunnel/wire/redaction_scrub.h"
 
 static const char *const type_names[REDACTION_TYPES] = {

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "base/http1.h"
+#include "base/http1/http1.h"
 #include "base/str.h"
 #include "base/strbuf.h"
 #include "tunnel/wire/proof.h"

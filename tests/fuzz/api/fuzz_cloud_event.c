@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "api/cloud_event.h"
+#include "modules/events/cloud_event.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len);
 

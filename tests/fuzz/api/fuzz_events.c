@@ -3,8 +3,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "api/events.h"
-#include "base/json.h"
+#include "api/events/events.h"
+#include "base/json/json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len);
 

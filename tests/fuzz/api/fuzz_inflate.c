@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "api/inflate.h"
+#include "api/http/inflate.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len);
 

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/config.h"
+#include "base/config/config.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len);
 

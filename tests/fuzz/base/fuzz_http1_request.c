@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <stdint.h>
 
-#include "base/http1.h"
+#include "base/http1/http1.h"
 #include "base/mem.h"
 #include "base/strbuf.h"
 

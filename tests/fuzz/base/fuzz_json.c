@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
-#include "base/json_canonical.h"
-#include "base/json_reader.h"
-#include "base/json_writer.h"
+#include "base/json/json.h"
+#include "base/json/json_canonical.h"
+#include "base/json/json_reader.h"
+#include "base/json/json_writer.h"
 #include "base/mem.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len);

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/mem.h"
 #include "server/ingress/ingress_connection.h"
 #include "server/ingress/ingress_http2_state.h"

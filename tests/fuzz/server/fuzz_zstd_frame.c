@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "base/mem.h"
-#include "server/reports/zstd_frame.h"
+#include "server/intake/zstd_frame.h"
 #include "tunnel/wire/report.h"
 
 enum { BYTES_MAX = 4 * 1024 * 1024 };

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "tunnel/upgrade.h"
+#include "tunnel/listener/upgrade.h"
 #include "tunnel/wire/proof.h"
 
 enum { HEAD_BYTES_MAX = 8192 };

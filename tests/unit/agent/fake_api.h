@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/loop.h"
+#include "base/loop/loop.h"
 #include "base/mem.h"
 #include "base/strbuf.h"
 

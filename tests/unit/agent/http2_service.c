@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/byte_queue.h"
+#include "base/loop/byte_queue.h"
 #include "base/mem.h"
 
 enum { CONNECTIONS_MAX = 8, POLL_MS = 5 };

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/mem.h"
 #include "tests/unit/agent/scripted_service.h"
 #include "tests/unit/agent/tunnel_pair.h"

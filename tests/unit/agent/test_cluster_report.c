@@ -9,8 +9,8 @@
 
 #include "agent/reports/cluster_report.h"
 #include "base/clock.h"
-#include "base/json.h"
-#include "base/log.h"
+#include "base/json/json.h"
+#include "base/log/log.h"
 #include "fake_api.h"
 
 struct world {

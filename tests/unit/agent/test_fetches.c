@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "agent/reports/fetches.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "fake_api.h"
 
 enum { RESOURCES = 8 };

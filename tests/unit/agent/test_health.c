@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "agent/health/health.h"
-#include "base/json.h"
+#include "base/json/json.h"
 
 struct row {
     const char *group, *kind;

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "agent/reports/inventory.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/mem.h"
 
 struct world {

@@ -10,9 +10,9 @@
 #include <cmocka.h>
 
 #include "agent/kube/kube_config.h"
+#include "base/json/yaml_tree.h"
 #include "base/mem.h"
 #include "base/strbuf.h"
-#include "base/yaml_tree.h"
 
 #define HEAD                                                                                                           \
     "apiVersion: v1\nkind: Config\ncurrent-context: here\n"                                                            \

@@ -14,8 +14,8 @@
 #include "agent/kube/kube_client.h"
 #include "agent/kube/kube_exec.h"
 #include "base/clock.h"
-#include "base/log.h"
-#include "base/yaml_tree.h"
+#include "base/json/yaml_tree.h"
+#include "base/log/log.h"
 #include "tests/unit/agent/fake_api.h"
 
 #define V1      "client.authentication.k8s.io/v1"

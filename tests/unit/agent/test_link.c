@@ -18,7 +18,7 @@
 #include "agent/tunnel/link.h"
 #include "agent/tunnel/platform_url.h"
 #include "base/clock.h"
-#include "base/loop.h"
+#include "base/loop/loop.h"
 #include "base/mem.h"
 #include "tests/support/tls_endpoint.h"
 #include "tunnel/wire/handshake.h"

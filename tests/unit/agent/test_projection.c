@@ -8,7 +8,7 @@
 
 #include "agent/reports/projection.h"
 #include "base/id.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/mem.h"
 
 static json_t *parse(const char *text)

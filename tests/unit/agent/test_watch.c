@@ -11,8 +11,8 @@
 #include "agent/reports/json_splitter.h"
 #include "agent/reports/watch.h"
 #include "base/clock.h"
-#include "base/json.h"
-#include "base/log.h"
+#include "base/json/json.h"
+#include "base/log/log.h"
 #include "tests/unit/agent/fake_api.h"
 
 // ---- the splitter --------------------------------------------------------------------------------------------

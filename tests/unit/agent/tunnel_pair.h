@@ -11,7 +11,7 @@
 #include "agent/calls/router.h"
 #include "agent/config.h"
 #include "agent/tunnel/session.h"
-#include "base/loop.h"
+#include "base/loop/loop.h"
 #include "base/strbuf.h"
 #include "tunnel/wire/identity.h"
 

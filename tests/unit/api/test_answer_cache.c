@@ -1,5 +1,5 @@
 // The cache alone: PostgreSQL's versions and Redis are this file's own, answered when a test says so.
-#include "api/answer_cache.h"
+#include "api/cache/answer_cache.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
+#include "api/cache/answer_store.h"
 #include "base/mem.h"
-#include "storage/answer_store.h"
 
 // ---- the doubles ---------------------------------------------------------------------------------------------------
 

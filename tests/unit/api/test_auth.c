@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "api/auth.h"
-#include "api/auth_cache.h"
+#include "api/access/auth.h"
+#include "api/access/auth_cache.h"
 #include "base/mem.h"
 #include "base/token.h"
 

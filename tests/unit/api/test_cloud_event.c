@@ -7,9 +7,9 @@
 
 #include <cmocka.h>
 
-#include "api/cloud_event.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/mem.h"
+#include "modules/events/cloud_event.h"
 
 static struct arena *arena;
 static struct cloud_event event;

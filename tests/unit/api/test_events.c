@@ -8,11 +8,11 @@
 
 #include <cmocka.h>
 
-#include "api/event_manifest.h"
-#include "api/event_versions.h"
-#include "api/events.h"
+#include "api/events/event_manifest.h"
+#include "api/events/event_versions.h"
+#include "api/events/events.h"
 #include "base/clock.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/mem.h"
 #include "base/parse.h"
 #include "base/strbuf.h"

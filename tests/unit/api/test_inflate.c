@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <zlib.h>
 
-#include "api/inflate.h"
+#include "api/http/inflate.h"
 #include "base/mem.h"
 
 enum { GZIP_BITS = 15 + 16, TRAILER_BYTES = 8, MIB = 1024 * 1024 };

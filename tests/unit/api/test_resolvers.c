@@ -4,7 +4,7 @@
 
 #include "base/token.h"
 #include "graphql_fixture.h"
-#include "storage/runtime_store.h"
+#include "modules/runtimes/runtime_store.h"
 
 // ---- the double ----------------------------------------------------------------------------------------------------
 

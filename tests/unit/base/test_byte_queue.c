@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "base/byte_queue.h"
+#include "base/loop/byte_queue.h"
 
 static void test_bound(void **state)
 {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/config.h"
+#include "base/config/config.h"
 
 struct sample_config {
     char *listen, *level, *certificate, *title, *password;

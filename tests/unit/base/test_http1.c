@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/http1.h"
+#include "base/http1/http1.h"
 #include "base/mem.h"
 #include "base/strbuf.h"
 

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "base/json.h"
-#include "base/json_canonical.h"
+#include "base/json/json.h"
+#include "base/json/json_canonical.h"
 #include "base/mem.h"
 
 static enum error_code decode(struct str text, const struct json_limits *limits, struct error *err)

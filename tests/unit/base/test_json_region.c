@@ -9,8 +9,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "base/json.h"
-#include "base/json_region.h"
+#include "base/json/json.h"
+#include "base/json/json_region.h"
 #include "base/mem.h"
 
 static json_t *read_text(const char *text)

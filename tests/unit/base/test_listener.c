@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/listener.h"
+#include "base/loop/listener.h"
 #include "base/mem.h"
 #include "tests/support/listener_fixture.h"
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "base/log.h"
+#include "base/log/log.h"
 
 static void one_line_an_interval(void **state)
 {

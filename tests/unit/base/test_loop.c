@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 
 #include "base/clock.h"
-#include "base/loop.h"
+#include "base/loop/loop.h"
 #include "base/mem.h"
 
 enum { SENDERS = 4, LETTERS = 20000 };

@@ -11,9 +11,9 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "base/json.h"
-#include "base/log.h"
-#include "base/metrics.h"
+#include "base/json/json.h"
+#include "base/log/log.h"
+#include "base/metrics/metrics.h"
 
 static void test_text(void **state)
 {

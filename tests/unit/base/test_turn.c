@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "base/turn.h"
+#include "base/loop/turn.h"
 
 struct job {
     struct turn_item item;

@@ -11,7 +11,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "base/http1.h"
+#include "base/http1/http1.h"
 
 static void must(bool ok, const char *what)
 {

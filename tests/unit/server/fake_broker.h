@@ -26,7 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/loop.h"
+#include "base/loop/loop.h"
 
 enum { FAKE_BROKER_WAIT_MS = 10000 };
 

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/mem.h"
 #include "base/strbuf.h"
 #include "server/bus/amqp_consumer.h"

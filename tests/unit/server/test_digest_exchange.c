@@ -12,7 +12,7 @@
 
 #include "base/id.h"
 #include "base/mem.h"
-#include "server/reports/digest_exchange.h"
+#include "server/intake/digest_exchange.h"
 
 struct object {
     char name[32];

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "server/reports/event_handler.h"
+#include "server/intake/event_handler.h"
 
 enum { APPLIES_MAX = 64, ITEMS_MAX = 64, BATCH_COUNT = 4, QUEUE_BYTES = 64 * 1024, BATCH_BYTES = 16 * 1024 };
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "server/failed_sign_ins.h"
+#include "server/chores/failed_sign_ins.h"
 
 enum { PER_ADDRESS = 50, PER_KEY = 10 };
 

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "server/grants.h"
+#include "server/chores/grants.h"
 
 enum { KEYS = 2500, ASK_MAX = 1000, GRACE_MS = 60 * 60 * 1000 };
 

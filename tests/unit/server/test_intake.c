@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "server/reports/intake.h"
+#include "server/intake/intake.h"
 
 enum { QUEUE_BYTES = 32 * 1024, BATCH_COUNT = 8, MANIFEST_BYTES_MAX = 10 * 1024 * 1024 };
 

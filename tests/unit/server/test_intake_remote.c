@@ -12,8 +12,8 @@
 
 #include "base/mem.h"
 #include "server/bus/rabbitmq.h"
-#include "server/reports/intake.h"
-#include "storage/snapshot_verdict_store.h"
+#include "server/intake/intake.h"
+#include "storage/reports/snapshot_verdict_store.h"
 
 enum { SUBMITTED_MAX = 16 };
 

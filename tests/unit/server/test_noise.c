@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "server/reports/noise.h"
+#include "server/intake/noise.h"
 
 enum { BURST = 10, INTERVAL_MS = 2000, OBJECTS_MAX = 50 };
 

@@ -16,7 +16,7 @@
 #include <openssl/x509v3.h>
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/mem.h"
 #include "server/peer/peer_links.h"
 #include "server/peer/peer_stream.h"

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "server/runtime_names.h"
+#include "server/chores/runtime_names.h"
 
 enum { NAMES = 5000 };
 

@@ -12,7 +12,7 @@
 
 #include "base/mem.h"
 #include "base/token.h"
-#include "server/runtime_tokens.h"
+#include "server/chores/runtime_tokens.h"
 #include "tunnel/wire/proof.h"
 
 enum { TOKENS = 3000, ROUNDS = 40, ASKERS = 3, ROWS_MAX = 1000 };

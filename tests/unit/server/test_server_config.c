@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "server/config.h"
+#include "server/config/config.h"
 
 enum { PROBLEMS_MAX = 64 * 1024, FLAGS_MAX = 16 };
 

@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "base/metrics.h"
+#include "base/metrics/metrics.h"
 #include "base/strbuf.h"
-#include "storage/session_batch.h"
+#include "storage/sessions/session_batch.h"
 
 static struct {
     unsigned writes;

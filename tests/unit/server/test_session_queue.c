@@ -12,7 +12,7 @@
 
 #include "base/mem.h"
 #include "server/sessions/session_queue.h"
-#include "storage/session_batch.h"
+#include "storage/sessions/session_batch.h"
 
 enum { NAMES_MAX = 600 };
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "server/reports/share.h"
+#include "server/intake/share.h"
 
 static void a_runtime_reaches_its_limit_alone(void **state)
 {

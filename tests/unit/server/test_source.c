@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "server/reports/source.h"
+#include "server/intake/source.h"
 
 static struct source *make(void)
 {

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "server/reports/unpack_budget.h"
+#include "server/intake/unpack_budget.h"
 
 static void on_refill(void *ctx)
 {

@@ -8,13 +8,13 @@
 
 #include <cmocka.h>
 
+#include "api/access/identity_store.h"
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/mem.h"
 #include "migrations/migrations.h"
-#include "storage/identity_store.h"
-#include "storage/runtime_store.h"
-#include "storage/session_batch.h"
+#include "modules/runtimes/runtime_store.h"
+#include "storage/sessions/session_batch.h"
 
 int database_setup(void **state)
 {

@@ -5,10 +5,10 @@
 #define CULVERT_TESTS_UNIT_STORAGE_DATABASE_H
 
 #include "base/id.h"
-#include "base/json.h"
-#include "base/loop.h"
-#include "storage/report_store.h"
-#include "storage/store.h"
+#include "base/json/json.h"
+#include "base/loop/loop.h"
+#include "storage/reports/report_store.h"
+#include "storage/sql/store.h"
 
 struct database {
     struct loop *loop;

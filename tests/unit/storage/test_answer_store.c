@@ -5,12 +5,12 @@
 
 #include <cmocka.h>
 
+#include "api/cache/answer_store.h"
 #include "base/clock.h"
 #include "culvert_statements.h"
 #include "database.h"
-#include "storage/answer_store.h"
-#include "storage/runtime_store.h"
-#include "storage/session_batch.h"
+#include "modules/runtimes/runtime_store.h"
+#include "storage/sessions/session_batch.h"
 
 struct version {
     char text[128];

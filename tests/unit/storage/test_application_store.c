@@ -8,9 +8,9 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "database.h"
-#include "storage/application_store.h"
-#include "storage/runtime_store.h"
-#include "storage/session_store.h"
+#include "modules/applications/application_store.h"
+#include "modules/runtimes/runtime_store.h"
+#include "storage/sessions/session_store.h"
 
 // As Argo CD writes it, cut to what matters. %s: name, sync, health, cluster, labels.
 static const char application_format[] =

@@ -9,9 +9,9 @@
 
 #include "base/clock.h"
 #include "database.h"
-#include "storage/deployment_store.h"
-#include "storage/image_store.h"
-#include "storage/report_store.h"
+#include "modules/deployments/deployment_store.h"
+#include "modules/images/image_store.h"
+#include "storage/reports/report_store.h"
 
 static struct report report_of(const struct database *database, const char *kind, const char *name, uint64_t sequence,
                                const char *manifest)

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "database.h"
-#include "storage/digest_store.h"
+#include "storage/reports/digest_store.h"
 
 static struct report object_report(const struct database *database, const char *name, uint64_t epoch, uint64_t sequence,
                                    const char *manifest)

@@ -6,8 +6,8 @@
 #include <cmocka.h>
 
 #include "database.h"
-#include "storage/report_store.h"
-#include "storage/session_batch.h"
+#include "storage/reports/report_store.h"
+#include "storage/sessions/session_batch.h"
 
 static char *look(struct database *database, const char *what)
 {

@@ -4,12 +4,12 @@
 
 #include <cmocka.h>
 
+#include "api/access/identity_store.h"
 #include "base/clock.h"
 #include "base/token.h"
 #include "database.h"
-#include "storage/identity_store.h"
-#include "storage/runtime_store.h"
-#include "storage/session_store.h"
+#include "modules/runtimes/runtime_store.h"
+#include "storage/sessions/session_store.h"
 
 struct login {
     struct answer answer;

@@ -5,10 +5,10 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "storage/argo_status.h"
-#include "storage/manifest_blob.h"
+#include "modules/applications/argo_status.h"
+#include "storage/manifests/manifest_blob.h"
 #include "storage/pg/pg_batch.h"
-#include "storage/store_call.h"
+#include "storage/sql/store_call.h"
 
 static void round_trip(struct str text)
 {

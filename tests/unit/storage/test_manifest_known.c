@@ -8,8 +8,8 @@
 
 #include "base/clock.h"
 #include "database.h"
-#include "storage/manifest_known.h"
-#include "storage/report_store.h"
+#include "storage/manifests/manifest_known.h"
+#include "storage/reports/report_store.h"
 
 static void knows_what_it_was_told(void **state)
 {

@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "culvert_statements.h"
 #include "database.h"
-#include "storage/session_batch.h"
+#include "storage/sessions/session_batch.h"
 
 struct outcome {
     bool is_done;

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/mem.h"
 #include "storage/redis/redis.h"
 #include "storage/redis/redis_address.h"

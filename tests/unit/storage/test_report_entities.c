@@ -8,15 +8,15 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/strbuf.h"
 #include "database.h"
-#include "storage/image_store.h"
-#include "storage/image_use_store.h"
-#include "storage/report_store.h"
-#include "storage/rollout_store.h"
-#include "storage/tree_store.h"
-#include "storage/workflow_store.h"
+#include "modules/images/image_store.h"
+#include "modules/images/image_use_store.h"
+#include "modules/resources/tree_store.h"
+#include "modules/rollouts/rollout_store.h"
+#include "modules/workflows/workflow_store.h"
+#include "storage/reports/report_store.h"
 
 static struct report report_of(const struct database *database, const char *kind, const char *name, uint64_t sequence,
                                const char *manifest)

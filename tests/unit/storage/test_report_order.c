@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "database.h"
-#include "storage/report_store.h"
+#include "storage/reports/report_store.h"
 
 enum { HOUR_MS = 3600 * 1000 };
 

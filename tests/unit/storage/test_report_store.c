@@ -8,13 +8,13 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "database.h"
-#include "storage/application_store.h"
-#include "storage/deployment_store.h"
-#include "storage/image_use_store.h"
-#include "storage/report_store.h"
-#include "storage/rollout_store.h"
-#include "storage/runtime_store.h"
-#include "storage/workflow_store.h"
+#include "modules/applications/application_store.h"
+#include "modules/deployments/deployment_store.h"
+#include "modules/images/image_use_store.h"
+#include "modules/rollouts/rollout_store.h"
+#include "modules/runtimes/runtime_store.h"
+#include "modules/workflows/workflow_store.h"
+#include "storage/reports/report_store.h"
 
 enum { START_MS = 1700000000 };
 

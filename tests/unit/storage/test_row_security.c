@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "database.h"
-#include "storage/session_store.h"
+#include "storage/sessions/session_store.h"
 
 static const char *const tables[] = {"accounts",
                                      "users",
@@ -191,7 +191,7 @@ static void the_catalogue_has_no_gap(void **state)
                    "p.oid, 'EXECUTE'))",
                    text, sizeof text);
     assert_string_equal(text, "");
-    // No login is a member, and what may hand the role out has none of its privileges (server/command_roles.c).
+    // No login is a member, and what may hand the role out has none of its privileges (server/admin/command_roles.c).
     database_query(database->account,
                    "SELECT coalesce(string_agg(member::regrole::text, ' '), '') FROM pg_auth_members "
                    "WHERE roleid = 'culvert_lookup'::regrole",

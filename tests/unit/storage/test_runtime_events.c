@@ -8,9 +8,9 @@
 
 #include "base/clock.h"
 #include "database.h"
-#include "storage/cloud_event_store.h"
-#include "storage/runtime_error_store.h"
-#include "storage/runtime_store.h"
+#include "modules/events/cloud_event_store.h"
+#include "modules/runtimes/runtime_error_store.h"
+#include "modules/runtimes/runtime_store.h"
 
 static struct answer put_event(struct database *database, const char *runtime, const struct cloud_event *event)
 {

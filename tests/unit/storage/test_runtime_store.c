@@ -6,9 +6,9 @@
 
 #include "base/token.h"
 #include "database.h"
-#include "storage/runtime_store.h"
-#include "storage/runtime_token_store.h"
-#include "storage/session_store.h"
+#include "modules/runtimes/runtime_store.h"
+#include "modules/runtimes/runtime_token_store.h"
+#include "storage/sessions/session_store.h"
 
 struct seen_tokens {
     struct answer answer;

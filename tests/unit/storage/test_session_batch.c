@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "database.h"
-#include "storage/session_batch.h"
+#include "storage/sessions/session_batch.h"
 
 struct opened {
     struct answer answer;

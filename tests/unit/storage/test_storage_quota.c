@@ -10,14 +10,14 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "database.h"
-#include "storage/annotation_store.h"
-#include "storage/cloud_event_store.h"
-#include "storage/image_store.h"
-#include "storage/manifest_known.h"
-#include "storage/report_store.h"
-#include "storage/runtime_error_store.h"
-#include "storage/runtime_store.h"
-#include "storage/storage_usage_store.h"
+#include "modules/annotations/annotation_store.h"
+#include "modules/events/cloud_event_store.h"
+#include "modules/images/image_store.h"
+#include "modules/runtimes/runtime_error_store.h"
+#include "modules/runtimes/runtime_store.h"
+#include "modules/runtimes/storage_usage_store.h"
+#include "storage/manifests/manifest_known.h"
+#include "storage/reports/report_store.h"
 
 enum { TEXTS = 600, TEXT_BYTES = 24 * 1024 };
 

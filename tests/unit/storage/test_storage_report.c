@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "storage/report.h"
+#include "storage/reports/report.h"
 
 static void test_copy(void **state)
 {

@@ -8,7 +8,7 @@
 
 #include "base/str.h"
 #include "tunnel/broker.h"
-#include "tunnel/cause.h"
+#include "tunnel/call/cause.h"
 
 static void test_causes(void **state)
 {

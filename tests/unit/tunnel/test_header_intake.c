@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "tunnel/header_intake.h"
+#include "tunnel/session/header_intake.h"
 
 static void fields_keep_their_order(void **state)
 {

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "tunnel/id_map.h"
+#include "tunnel/session/id_map.h"
 
 static void test_id_map(void **state)
 {

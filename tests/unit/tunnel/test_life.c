@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "agent/tunnel/life.h"
-#include "tunnel/life.h"
+#include "tunnel/session/life.h"
 
 enum {
     ROUNDS = 50,
@@ -71,7 +71,7 @@ static struct tunnel_life_agent known(const struct model *m)
     return (struct tunnel_life_agent){.says_words = m->says_words, .said_ms = m->said_ms};
 }
 
-// As tunnel/session.c does it: words are found in the kernel by looking, everything else wakes.
+// As tunnel/session/session.c does it: words are found in the kernel by looking, everything else wakes.
 static void platform_look(struct model *m)
 {
     struct tunnel_life_agent agent = known(m);

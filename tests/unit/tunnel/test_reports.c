@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "base/metrics.h"
+#include "base/metrics/metrics.h"
 #include "tests/unit/tunnel/broker_fixture.h"
 
 enum { REPORTS = 300, WINDOW_BYTES = 64 * 1024 };

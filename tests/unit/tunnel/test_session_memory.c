@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "tunnel/session_memory.h"
+#include "tunnel/session/session_memory.h"
 
 enum { FRAME_BYTES = 16394, TABLE_BYTES = 1024, SESSIONS = 200 };
 

@@ -7,8 +7,8 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "tunnel/session.h"
-#include "tunnel/timetable.h"
+#include "tunnel/listener/timetable.h"
+#include "tunnel/session/session.h"
 
 enum { SESSIONS = 300, STEPS = 20000, DUE_MAX = 50 };
 

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "tunnel/upgrade.h"
+#include "tunnel/listener/upgrade.h"
 #include "tunnel/wire/proof.h"
 
 static struct tunnel_upgrade good(void)

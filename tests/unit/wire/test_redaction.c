@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/mem.h"
 #include "tests/support/canary_manifests.h"
 #include "tunnel/wire/redaction.h"

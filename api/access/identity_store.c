@@ -1,0 +1,205 @@
+#include "api/access/identity_store.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "api/access/token_seal.h"
+#include "base/mem.h"
+#include "base/parse.h"
+#include "base/strbuf.h"
+#include "base/token.h"
+#include "culvert_statements.h"
+#include "storage/sql/store_call.h"
+
+struct authenticate_call {
+    struct pg *pg;
+    uint8_t sha256[ID_SHA256_BYTES];
+    principal_done on_done;
+    void *arg;
+};
+
+enum lookup_column {
+    LOOKUP_KIND,
+    LOOKUP_ACCOUNT_ID,
+    LOOKUP_ACCOUNT_NAME,
+    LOOKUP_USER_ID,
+    LOOKUP_USER_NAME,
+    LOOKUP_EMAIL,
+    LOOKUP_IS_ADMIN,
+    LOOKUP_RUNTIME,
+    LOOKUP_RUNTIME_ID,
+    LOOKUP_SECRET,
+    LOOKUP_IS_VALID,
+    LOOKUP_NOTE_USE,
+    LOOKUP_TOKEN_ID,
+};
+
+static bool is_true(struct str text)
+{
+    return str_eq(text, STR("t"));
+}
+
+// Nobody waits for it and nothing depends on it.
+static void note_use(struct pg *pg, struct str account_id, struct str token_id)
+{
+    AUTO_FREE char *account = mem_strndup(account_id.at, account_id.len);
+    struct pg_batch *batch = pg_batch_create(pg, account);
+    pg_batch_add(batch, &statement_token_used, 2, (struct pg_param[]){pg_text(account_id), pg_text(token_id)});
+    pg_batch_submit(batch, STORE_CHANGE_MS, NULL, NULL);
+}
+
+static void fill_principal(struct principal *out, const struct pg_rows *rows)
+{
+    *out = (struct principal){
+        .kind = str_eq(pg_rows_get(rows, 0, LOOKUP_KIND), STR("runtime")) ? PRINCIPAL_RUNTIME : PRINCIPAL_USER,
+        .account_id = pg_rows_get(rows, 0, LOOKUP_ACCOUNT_ID),
+        .account_name = pg_rows_get(rows, 0, LOOKUP_ACCOUNT_NAME),
+        .user_id = pg_rows_get(rows, 0, LOOKUP_USER_ID),
+        .user_name = pg_rows_get(rows, 0, LOOKUP_USER_NAME),
+        .email = pg_rows_get(rows, 0, LOOKUP_EMAIL),
+        .is_admin = is_true(pg_rows_get(rows, 0, LOOKUP_IS_ADMIN)),
+        .runtime = pg_rows_get(rows, 0, LOOKUP_RUNTIME),
+        .runtime_id = pg_rows_get(rows, 0, LOOKUP_RUNTIME_ID),
+        .token_id = pg_rows_get(rows, 0, LOOKUP_TOKEN_ID),
+    };
+}
+
+// Of a runtime token encrypted, of an API key as it is.
+static bool read_secret(struct pg *pg, const struct pg_rows *rows, uint8_t out[ID_SHA256_BYTES])
+{
+    struct str hex = pg_rows_get(rows, 0, LOOKUP_SECRET);
+    struct token_place place = {pg_rows_get(rows, 0, LOOKUP_ACCOUNT_ID), pg_rows_get(rows, 0, LOOKUP_RUNTIME),
+                                pg_rows_get(rows, 0, LOOKUP_TOKEN_ID)};
+    if (!str_eq(pg_rows_get(rows, 0, LOOKUP_KIND), STR("runtime")))
+        return parse_hex(hex, out, ID_SHA256_BYTES, NULL) == ERROR_NONE;
+    return token_unseal(pg_column_key(pg), &place, hex, out, NULL);
+}
+
+static void on_lookup(void *arg, const struct error *err, const struct pg_rows *results, size_t count)
+{
+    (void)count;
+    struct authenticate_call *call = arg;
+    if (err) {
+        call->on_done(call->arg, err, NULL);
+    } else {
+        // An unknown id is compared, too: with nothing that any secret hashes to.
+        uint8_t stored[ID_SHA256_BYTES] = {0};
+        bool is_known = pg_rows_count(results) == 1 && read_secret(call->pg, results, stored);
+        bool is_same = str_eq_secret(str_of((const char *)stored, sizeof stored),
+                                     str_of((const char *)call->sha256, sizeof call->sha256));
+        struct error refusal;
+        if (is_known && is_same && is_true(pg_rows_get(results, 0, LOOKUP_IS_VALID))) {
+            struct principal principal;
+            fill_principal(&principal, results);
+            if (is_true(pg_rows_get(results, 0, LOOKUP_NOTE_USE)))
+                note_use(call->pg, principal.account_id, principal.token_id);
+            call->on_done(call->arg, NULL, &principal);
+        } else {
+            error_set(&refusal, ERROR_UNAUTHENTICATED, "the credential is not valid");
+            call->on_done(call->arg, &refusal, NULL);
+        }
+    }
+    mem_free_secret(call, sizeof *call);
+}
+
+void identity_store_authenticate(struct pg *pg, const char *token_id, const uint8_t sha256[ID_SHA256_BYTES],
+                                 principal_done on_done, void *arg)
+{
+    struct authenticate_call *call = mem_alloc(sizeof *call);
+    *call = (struct authenticate_call){.pg = pg, .on_done = on_done, .arg = arg};
+    memcpy(call->sha256, sha256, sizeof call->sha256);
+    struct pg_batch *batch = pg_batch_create(pg, NULL);
+    pg_batch_add(batch, &statement_token_lookup, 1, (struct pg_param[]){pg_text(str_c(token_id))});
+    pg_batch_submit(batch, STORE_READ_MS, on_lookup, call);
+}
+
+struct valid_call {
+    valid_tokens_done on_done;
+    void *arg;
+};
+
+static void on_valid(void *arg, const struct error *err, const struct pg_rows *results, size_t count)
+{
+    struct valid_call *call = arg;
+    size_t rows = err || count == 0 ? 0 : (size_t)pg_rows_count(results);
+    struct str *token_ids = mem_array(rows ? rows : 1, sizeof *token_ids);
+    for (size_t i = 0; i < rows; i++)
+        token_ids[i] = pg_rows_get(results, (int)i, 0);
+    call->on_done(call->arg, err, token_ids, rows);
+    mem_free(token_ids);
+    mem_free(call);
+}
+
+void identity_store_valid_tokens(struct pg *pg, const char *const *token_ids, size_t count, valid_tokens_done on_done,
+                                 void *arg)
+{
+    struct strbuf list;
+    strbuf_init(&list, count * TOKEN_ID_BYTES + 1);
+    for (size_t i = 0; i < count; i++)
+        strbuf_addf(&list, "%s%s", i ? " " : "", token_ids[i]);
+    struct valid_call *call = mem_alloc(sizeof *call);
+    *call = (struct valid_call){.on_done = on_done, .arg = arg};
+    struct pg_batch *batch = pg_batch_create(pg, NULL);
+    pg_batch_add(batch, &statement_tokens_valid, 1, (struct pg_param[]){pg_text(strbuf_str(&list))});
+    pg_batch_submit(batch, STORE_READ_MS, on_valid, call);
+    strbuf_finish(&list);
+}
+
+void identity_store_create_account(struct pg *pg, const char *account_id, struct str name, store_node_done on_done,
+                                   void *arg)
+{
+    struct pg_batch *batch = pg_batch_create(pg, account_id);
+    pg_batch_add(batch, &statement_account_create, 2, (struct pg_param[]){pg_text(str_c(account_id)), pg_text(name)});
+    store_submit_node(batch, 0, ERROR_NONE, NULL, on_done, arg);
+}
+
+void identity_store_create_user(struct pg *pg, const char *account_id, struct str name, struct str email, bool is_admin,
+                                store_node_done on_done, void *arg)
+{
+    char user_id[ID_ACCOUNT_BYTES];
+    id_account(user_id);
+    struct pg_batch *batch = pg_batch_create(pg, account_id);
+    pg_batch_add(batch, &statement_user_create, 5,
+                 (struct pg_param[]){pg_text(str_c(account_id)), pg_text(str_c(user_id)), pg_text(name), pg_text(email),
+                                     pg_bool(is_admin)});
+    store_submit_node(batch, 0, ERROR_NONE, NULL, on_done, arg);
+}
+
+void identity_store_create_key(struct pg *pg, const char *account_id, struct str user_name, struct str key_name,
+                               const char *token_id, const uint8_t sha256[ID_SHA256_BYTES], struct str scopes,
+                               int64_t expires_at_ms, store_node_done on_done, void *arg)
+{
+    char expires[24];
+    snprintf(expires, sizeof expires, "%" PRId64, expires_at_ms);
+    struct pg_batch *batch = pg_batch_create(pg, account_id);
+    pg_batch_add(batch, &statement_key_create, 7,
+                 (struct pg_param[]){pg_text(str_c(account_id)), pg_text(user_name), pg_text(key_name),
+                                     pg_text(str_c(token_id)), pg_bytea(sha256, ID_SHA256_BYTES),
+                                     pg_text(scopes.len ? scopes : STR("[]")),
+                                     expires_at_ms ? pg_text(str_c(expires)) : pg_null()});
+    store_submit_node(batch, 0, ERROR_NOT_FOUND, "no such user", on_done, arg);
+}
+
+void identity_store_revoke_key(struct pg *pg, const char *account_id, struct str token_id, store_count_done on_done,
+                               void *arg)
+{
+    struct pg_batch *batch = pg_batch_create(pg, account_id);
+    pg_batch_add(batch, &statement_key_revoke, 2, (struct pg_param[]){pg_text(str_c(account_id)), pg_text(token_id)});
+    store_submit_count(batch, 0, on_done, arg);
+}
+
+void identity_store_find_account(struct pg *pg, struct str name, store_node_done on_done, void *arg)
+{
+    struct pg_batch *batch = pg_batch_create(pg, NULL);
+    pg_batch_add(batch, &statement_account_find, 1, (struct pg_param[]){pg_text(name)});
+    store_submit_node(batch, 0, ERROR_NONE, NULL, on_done, arg);
+}
+
+void identity_store_me(struct pg *pg, const char *account_id, struct str user_id, struct str runtime,
+                       store_node_done on_done, void *arg)
+{
+    struct pg_batch *batch = pg_batch_create(pg, account_id);
+    struct pg_param params[] = {pg_text(str_c(account_id)), pg_text(user_id.len ? user_id : runtime)};
+    pg_batch_add(batch, user_id.len ? &statement_me_user : &statement_me_runtime, 2, params);
+    store_submit_node(batch, 0, ERROR_NONE, NULL, on_done, arg);
+}

@@ -1,0 +1,50 @@
+// identity_store: accounts, users and API keys.
+#ifndef CULVERT_API_ACCESS_IDENTITY_STORE_H
+#define CULVERT_API_ACCESS_IDENTITY_STORE_H
+
+#include "base/id.h"
+#include "storage/sql/store.h"
+
+enum principal_kind { PRINCIPAL_USER, PRINCIPAL_RUNTIME };
+
+// Who a credential turned out to be; views valid during the callback.
+struct principal {
+    enum principal_kind kind;
+    struct str account_id, account_name;
+    struct str user_id, user_name, email; // users
+    bool is_admin;
+    struct str runtime, runtime_id; // runtimes
+    struct str token_id;
+};
+// Finds the key or runtime token by its id and compares the hash in constant time; an unknown id costs the same.
+// ERROR_UNAUTHENTICATED: unknown, wrong, expired or revoked (one answer for all four). Also notes last use (at most
+// once a minute).
+typedef void (*principal_done)(void *arg, const struct error *err, const struct principal *principal);
+void identity_store_authenticate(struct pg *pg, const char *token_id, const uint8_t sha256[ID_SHA256_BYTES],
+                                 principal_done on_done, void *arg);
+
+// Which of these are valid now, in any order; views valid during the callback. No use is noted.
+typedef void (*valid_tokens_done)(void *arg, const struct error *err, const struct str *token_ids, size_t count);
+void identity_store_valid_tokens(struct pg *pg, const char *const *token_ids, size_t count, valid_tokens_done on_done,
+                                 void *arg);
+
+// node: {"id","name"}; ERROR_CONFLICT when the name is taken. account_id: 24 hex digits made by the caller.
+void identity_store_create_account(struct pg *pg, const char *account_id, struct str name, store_node_done on_done,
+                                   void *arg);
+// node: {"id","name","email"}
+void identity_store_create_user(struct pg *pg, const char *account_id, struct str name, struct str email, bool is_admin,
+                                store_node_done on_done, void *arg);
+// node: {"id","name"}; scopes: JSON array text; expires_at_ms 0: never.
+void identity_store_create_key(struct pg *pg, const char *account_id, struct str user_name, struct str key_name,
+                               const char *token_id, const uint8_t sha256[ID_SHA256_BYTES], struct str scopes,
+                               int64_t expires_at_ms, store_node_done on_done, void *arg);
+void identity_store_revoke_key(struct pg *pg, const char *account_id, struct str token_id, store_count_done on_done,
+                               void *arg);
+// node: {"id","name"} of the account with this name (for the command line, which knows names).
+void identity_store_find_account(struct pg *pg, struct str name, store_node_done on_done, void *arg);
+// node: type User of the contract with activeAccount and accounts (for `me` and GET /api/user). For a runtime principal
+// use user_id empty and the runtime's name.
+void identity_store_me(struct pg *pg, const char *account_id, struct str user_id, struct str runtime,
+                       store_node_done on_done, void *arg);
+
+#endif

@@ -1,0 +1,37 @@
+#include "api/access/principal.h"
+
+#include <string.h>
+
+static bool copy_id(struct str from, char *to, size_t cap)
+{
+    if (from.len >= cap) return false;
+    if (from.len) memcpy(to, from.at, from.len);
+    to[from.len] = '\0';
+    return true;
+}
+
+static void copy_name(struct str from, char *to, size_t cap)
+{
+    size_t len = from.len;
+    if (len >= cap)
+        for (len = cap - 1; len && ((unsigned char)from.at[len] & 0xc0) == 0x80;)
+            len--;
+    if (len) memcpy(to, from.at, len);
+    to[len] = '\0';
+}
+
+enum error_code api_principal_from(const struct principal *principal, struct api_principal *out, struct error *err)
+{
+    struct api_principal copy = {.kind = principal->kind, .is_admin = principal->is_admin};
+    bool fits = copy_id(principal->account_id, copy.account_id, sizeof copy.account_id) &&
+                copy_id(principal->user_id, copy.user_id, sizeof copy.user_id) &&
+                copy_id(principal->runtime, copy.runtime, sizeof copy.runtime) &&
+                copy_id(principal->runtime_id, copy.runtime_id, sizeof copy.runtime_id) &&
+                copy_id(principal->token_id, copy.token_id, sizeof copy.token_id);
+    if (!fits) return error_set(err, ERROR_INTERNAL, "a principal with an id that is too long");
+    copy_name(principal->account_name, copy.account_name, sizeof copy.account_name);
+    copy_name(principal->user_name, copy.user_name, sizeof copy.user_name);
+    copy_name(principal->email, copy.email, sizeof copy.email);
+    *out = copy;
+    return ERROR_NONE;
+}

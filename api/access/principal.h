@@ -1,0 +1,29 @@
+// principal: who makes a request, by value: it may be kept as long as its owner likes. Any thread.
+#ifndef CULVERT_API_ACCESS_PRINCIPAL_H
+#define CULVERT_API_ACCESS_PRINCIPAL_H
+
+#include <stdbool.h>
+
+#include "api/access/identity_store.h"
+#include "base/error.h"
+
+// Texts are NUL-terminated; what does not apply is empty.
+struct api_principal {
+    enum principal_kind kind;
+    bool is_admin;
+    char account_id[64];
+    char account_name[128];
+    char user_id[64]; // users
+    char user_name[128];
+    char email[256];
+    char runtime[128]; // runtimes
+    char runtime_id[64];
+    char token_id[32];
+};
+
+// Copies. Names and the mail address are for reading and are cut at a character's edge; an id or a runtime's name that
+// does not fit is ERROR_INTERNAL, because cut it would be somebody else's.
+MUST_CHECK enum error_code api_principal_from(const struct principal *principal, struct api_principal *out,
+                                              struct error *err);
+
+#endif

@@ -1,0 +1,50 @@
+// api_request: one request on its way through the API: who asks, what for, and the answer that it will get. Made by the
+// router, ended by the first api_respond_*(); handlers keep it across asynchronous calls. On its loop. Internal to
+// api/.
+#ifndef CULVERT_API_HTTP_REQUEST_H
+#define CULVERT_API_HTTP_REQUEST_H
+
+#include "api/access/principal.h"
+#include "api/api.h"
+#include "api/cache/answer_cache.h"
+#include "base/arena.h"
+#include "base/json/json.h"
+
+struct api {
+    struct api_options options;
+    struct answer_cache *answers;
+};
+
+struct api_request {
+    struct api *api;
+    struct arena *arena; // dies with the request
+    struct api_principal principal;
+    bool authenticated;
+    struct str method, path, query, content_type, content_encoding, request_id; // in the arena
+    struct str body;                                                            // in the arena
+    const struct api_route *route;
+    unsigned retry_after_s; // with 429 and 503; 0: 1
+    api_responded on_responded;
+    void *arg;
+};
+
+// Every one of these answers and frees the request.
+void api_respond(struct api_request *request, int status, const char *content_type, struct str body);
+void api_respond_json(struct api_request *request, int status, json_t *value); // takes the reference
+// application/problem+json (RFC 9457): type, title, status, detail, code, traceId. code: lower-case word.
+void api_respond_problem(struct api_request *request, int status, const char *code, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+// The status and code that fit an error of a store.
+void api_respond_error(struct api_request *request, const struct error *err);
+
+// The handlers of the routes.
+void api_graphql(struct api_request *request);
+void api_graphql_schema(struct api_request *request);
+void api_events(struct api_request *request);
+void api_events_draft(struct api_request *request);
+void api_event_payload(struct api_request *request);
+void api_event_source_error(struct api_request *request);
+void api_user(struct api_request *request);
+void api_ping(struct api_request *request);
+
+#endif

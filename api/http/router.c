@@ -1,0 +1,192 @@
+#include <string.h>
+
+#include "api/http/request.h"
+#include "base/log/log.h"
+#include "base/mem.h"
+#include "base/metrics/metrics.h"
+
+enum { ARENA_BYTES_MAX = 96 * 1024 * 1024, LIMITED_RETRY_AFTER_S = 10 };
+
+enum body_kind { NO_BODY, JSON_BODY, EVENTS_BODY };
+
+enum api_caller { ANYBODY = 1 /* needs no credential */, USERS, RUNTIMES, USERS_AND_RUNTIMES };
+
+struct api_route {
+    const char *path;
+    const char *methods; // "GET, POST": also the Allow header
+    enum api_caller callers;
+    enum body_kind body;
+    void (*handle)(struct api_request *request);
+};
+
+static const struct api_route routes[] = {
+    {"/2.0/api/graphql", "POST", USERS_AND_RUNTIMES, JSON_BODY, api_graphql},
+    {"/2.0/api/graphql/schema.graphql", "GET", ANYBODY, NO_BODY, api_graphql_schema},
+    {"/2.0/api/events", "POST", RUNTIMES, EVENTS_BODY, api_events},
+    {"/2.0/api/events/event-payload", "POST", RUNTIMES, EVENTS_BODY, api_event_payload},
+    {"/2.0/api/events/error", "POST", RUNTIMES, EVENTS_BODY, api_event_source_error},
+    {"/2.0/api/applications", "POST", RUNTIMES, EVENTS_BODY, api_events_draft},
+    {"/2.0/api/resources", "POST", RUNTIMES, EVENTS_BODY, api_events_draft},
+    {"/api/user", "GET", USERS, NO_BODY, api_user},
+    {"/api/ping", "GET", ANYBODY, NO_BODY, api_ping},
+};
+
+// The Argo CD fork joins its URL so that a trailing slash may stand behind the path.
+static const struct api_route *route_of(struct str path)
+{
+    if (path.len > 1 && path.at[path.len - 1] == '/') path.len--;
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)
+        if (str_eq(path, str_c(routes[i].path))) return &routes[i];
+    return NULL;
+}
+
+static bool allows(const struct api_route *route, struct str method)
+{
+    if (str_eq(method, STR("HEAD"))) method = STR("GET");
+    struct str rest = str_c(route->methods), one;
+    while (rest.len) {
+        str_cut(&rest, ',', &one);
+        if (str_eq(str_trim(one), method)) return true;
+    }
+    return false;
+}
+
+// Event sources call an event by its own media type (CloudEvents 1.0, JSON format, section 3).
+static bool takes_type(const struct api_route *route, struct str content_type)
+{
+    struct str type;
+    str_cut(&content_type, ';', &type);
+    type = str_trim(type);
+    return str_eq_nocase(type, STR("application/json")) ||
+           (route->body == EVENTS_BODY && str_eq_nocase(type, STR("application/cloudevents+json")));
+}
+
+bool api_has_path(struct str path)
+{
+    return str_starts(path, STR("/2.0/")) || str_starts(path, STR("/api/"));
+}
+
+size_t api_body_bytes_max(const struct api *api, struct str path)
+{
+    const struct api_route *route = route_of(path);
+    return route && route->body == EVENTS_BODY ? api->options.events_bytes_max : api->options.body_bytes_max;
+}
+
+struct api *api_create(const struct api_options *options)
+{
+    struct api *api = mem_zalloc(sizeof *api);
+    api->options = *options;
+    api->answers = answer_cache_create(&(struct answer_cache_options){
+        .loop = options->loop,
+        .pg = options->pg,
+        .redis = options->redis,
+        .key = options->cache_key,
+        .answer_bytes_max = options->cache_answer_bytes_max,
+        .slower_than_us = options->cache_slower_than_us,
+        .ttl_ms = options->cache_ttl_ms,
+        .patience_ms = options->cache_patience_ms,
+    });
+    return api;
+}
+
+void api_destroy(struct api *api)
+{
+    if (!api) return;
+    answer_cache_destroy(api->answers);
+    purpose_key_finish(&api->options.cache_key);
+    mem_free(api);
+}
+
+// False: the request is answered.
+static bool may_call(struct api_request *request)
+{
+    enum api_caller callers = request->route->callers;
+    bool is_user = request->principal.kind == PRINCIPAL_USER;
+    if (callers == USERS_AND_RUNTIMES || callers == (is_user ? USERS : RUNTIMES)) return true;
+    api_respond_problem(request, 403, "forbidden",
+                        is_user ? "events are taken with a runtime token, which says whose they are"
+                                : "a runtime token belongs to no user");
+    return false;
+}
+
+static void on_authenticated(void *arg, const struct error *err, const struct api_principal *principal)
+{
+    struct api_request *request = arg;
+    if (err) {
+        if (err->code == ERROR_LIMITED) request->retry_after_s = LIMITED_RETRY_AFTER_S;
+        api_respond_error(request, err);
+        return;
+    }
+    request->principal = *principal;
+    request->authenticated = true;
+    const struct api_options *options = &request->api->options;
+    if (options->on_call) options->on_call(options->ctx, principal->account_id);
+    if (may_call(request)) request->route->handle(request);
+}
+
+static void not_allowed(struct api_request *request)
+{
+    struct str body = STR(
+        "{\"type\":\"about:blank\",\"title\":\"Method Not Allowed\",\"status\":405,\"code\":\"method_not_allowed\"}");
+    struct api_http_response response = {.status = 405, .content_type = "application/problem+json", .body = body};
+    response.headers[0] = (struct api_http_header){"allow", str_c(request->route->methods)};
+    request->on_responded(request->arg, &response);
+    arena_destroy(request->arena);
+    mem_free(request);
+}
+
+// False: the request is answered.
+static bool check(struct api_request *request)
+{
+    const struct api_route *route = request->route;
+    if (!route) {
+        api_respond_problem(request, 404, "not_found", "there is nothing at this path");
+        return false;
+    }
+    if (!allows(route, request->method)) {
+        not_allowed(request);
+        return false;
+    }
+    bool posts = str_eq(request->method, STR("POST"));
+    if (posts && !takes_type(route, request->content_type)) {
+        api_respond_problem(request, 415, "unsupported_media_type", "the Content-Type must be application/json");
+        return false;
+    }
+    size_t most = api_body_bytes_max(request->api, request->path);
+    if (request->body.len > most) {
+        api_respond_problem(request, 413, "too_large", "a body of %zu bytes, the limit is %zu", request->body.len,
+                            most);
+        return false;
+    }
+    bool encoded = request->content_encoding.len && !str_eq_nocase(request->content_encoding, STR("identity"));
+    if (encoded && route->body != EVENTS_BODY) {
+        api_respond_problem(request, 415, "unsupported_media_type",
+                            "a Content-Encoding is taken by the event routes only");
+        return false;
+    }
+    return true;
+}
+
+void api_handle(struct api *api, const struct api_http_request *http, api_responded on_responded, void *arg)
+{
+    struct api_request *request = mem_zalloc(sizeof *request);
+    request->api = api;
+    request->arena = arena_create(ARENA_BYTES_MAX);
+    request->method = arena_str(request->arena, http->method);
+    request->path = arena_str(request->arena, http->path);
+    request->query = arena_str(request->arena, http->query);
+    request->content_type = arena_str(request->arena, http->content_type);
+    request->content_encoding = arena_str(request->arena, http->content_encoding);
+    request->request_id = arena_str(request->arena, http->request_id);
+    request->body = http->body;
+    request->route = route_of(request->path);
+    request->on_responded = on_responded;
+    request->arg = arg;
+    if (!check(request)) return;
+    request->body = arena_str(request->arena, http->body);
+    if (request->route->callers == ANYBODY)
+        request->route->handle(request);
+    else
+        api_auth_check(api->options.auth, http->authorization, http->x_access_token, http->remote, on_authenticated,
+                       request);
+}

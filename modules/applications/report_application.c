@@ -1,0 +1,465 @@
+// report_application: what an Argo CD Application (argoproj.io/v1alpha1) says, as columns.
+#include <inttypes.h>
+
+#include "base/clock.h"
+#include "base/json/json.h"
+#include "base/strbuf.h"
+#include "culvert_statements.h"
+#include "modules/applications/argo_status.h"
+#include "storage/reports/report_plan.h"
+
+enum {
+    TEXT_MAX = 4096,
+    PATTERN_MAX = 1024,
+    JSON_MAX = 64 * 1024,
+    VALUE_MAX = 1024,
+    SOURCES_MAX = 100,
+    HISTORY_MAX = 1000,
+    RESOURCES_MAX = 500,
+    ERRORS_MAX = 100,
+    UID_MAX = 128,
+    NAME_MAX_BYTES = 253,
+};
+
+bool report_is_application(const struct report *report)
+{
+    return str_eq(report->group, STR("argoproj.io")) && str_eq(report->kind, STR("Application"));
+}
+
+static void copy_member(json_t *to, const char *to_key, const json_t *from, const char *from_key)
+{
+    json_t *value = json_object_get(from, from_key);
+    if (json_is_string(value) && json_string_length(value) <= TEXT_MAX) json_object_set(to, to_key, value);
+}
+
+// ---- spec ----------------------------------------------------------------------------------------------------------
+
+static json_t *source_of(const json_t *from)
+{
+    json_t *source = json_object();
+    copy_member(source, "path", from, "path");
+    copy_member(source, "repoURL", from, "repoURL");
+    copy_member(source, "targetRevision", from, "targetRevision");
+    copy_member(source, "chart", from, "chart");
+    copy_member(source, "ref", from, "ref");
+    if (!json_object_get(source, "repoURL")) json_object_set_new(source, "repoURL", json_string(""));
+    return source;
+}
+
+// Every source of a spec, a history entry or a sync result: `sources` where given, else `source`.
+static json_t *sources_of(const json_t *from)
+{
+    json_t *list = json_array();
+    const json_t *many = json_get_array(from, "sources");
+    size_t i;
+    json_t *each;
+    json_array_foreach((json_t *)(uintptr_t)many, i, each)
+    {
+        if (i < SOURCES_MAX && json_is_object(each)) json_array_append_new(list, source_of(each));
+    }
+    const json_t *one = json_get_object(from, "source");
+    if (json_array_size(list) == 0 && one) json_array_append_new(list, source_of(one));
+    return list;
+}
+
+static const char *sync_policy_of(const json_t *spec)
+{
+    if (!spec) return "Unknown";
+    const json_t *automated = json_path(spec, "syncPolicy", "automated", NULL);
+    return json_is_object(automated) && json_get_bool(automated, "enabled", true) ? "Automated" : "Manual";
+}
+
+static void plan_spec(struct report_params *p, const json_t *manifest)
+{
+    const json_t *spec = json_get_object(manifest, "spec");
+    const json_t *destination = json_get_object(spec, "destination");
+    const json_t *labels = json_path(manifest, "metadata", "labels", NULL);
+    json_t *sources = sources_of(spec);
+    const json_t *first = json_array_get(sources, 0);
+    const json_t *directory = json_path(spec, "source", "directory", NULL);
+    params_cut(p, json_get_str(spec, "project"), TEXT_MAX);
+    params_cut(p, json_get_str(destination, "server"), TEXT_MAX);
+    params_cut(p, json_get_str(destination, "name"), TEXT_MAX);
+    params_cut(p, json_get_str(destination, "namespace"), TEXT_MAX);
+    params_cut(p, json_get_str(first, "repoURL"), TEXT_MAX);
+    params_cut(p, json_get_str(first, "path"), TEXT_MAX);
+    params_cut(p, json_get_str(first, "targetRevision"), TEXT_MAX);
+    params_cut(p, json_get_str(first, "chart"), TEXT_MAX);
+    params_json(p, sources, JSON_MAX, "[]");
+    params_bool(p, json_array_size(json_get_array(spec, "sources")) > 0);
+    params_bool(p, str_eq(json_get_str(labels, "codefresh.io/entity"), STR("git-source")));
+    params_cut(p, json_get_str(directory, "include"), PATTERN_MAX);
+    params_cut(p, json_get_str(directory, "exclude"), PATTERN_MAX);
+    params_text(p, str_c(sync_policy_of(spec)));
+    json_decref(sources);
+}
+
+// ---- status --------------------------------------------------------------------------------------------------------
+
+static const char *const phases[] = {"Error", "Failed", "Running", "Succeeded", "Terminating", NULL};
+static const char *const result_codes[] = {"Synced", "SyncFailed", "Pruned", "PruneSkipped", NULL};
+static const char *const sync_phases[] = {"PreSync", "Sync", "PostSync", "SyncFail", NULL};
+static const char *const hook_types[] = {"PreSync", "Sync", "PostSync", "Skip", "SyncFail", NULL};
+
+// The word if Argo CD knows it, else empty: clients have enums for these.
+static struct str word_among(struct str word, const char *const *known)
+{
+    for (; *known; known++)
+        if (str_eq(word, str_c(*known))) return word;
+    return STR_EMPTY;
+}
+
+static json_t *result_resource(const json_t *from)
+{
+    static const char *const names[] = {"group", "version", "kind", "name"};
+    const struct {
+        const char *key;
+        const char *const *known;
+    } words[] = {{"status", result_codes}, {"syncPhase", sync_phases}, {"hookPhase", phases}, {"hookType", hook_types}};
+    json_t *one = json_object();
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        json_object_set_new(one, names[i], json_new_str(report_cut(json_get_str(from, names[i]), VALUE_MAX)));
+    copy_member(one, "namespace", from, "namespace");
+    copy_member(one, "message", from, "message");
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        struct str word = word_among(json_get_str(from, words[i].key), words[i].known);
+        if (word.len) json_object_set_new(one, words[i].key, json_new_str(word));
+    }
+    return one;
+}
+
+static void plan_operation(struct report_params *p, const json_t *state)
+{
+    json_t *operation = NULL, *resources = NULL;
+    if (state) {
+        operation = json_object();
+        const json_t *asked = json_get_object(state, "operation"), *sync = json_get_object(asked, "sync");
+        copy_member(operation, "initiator", json_get_object(asked, "initiatedBy"), "username");
+        json_object_set_new(operation, "automated",
+                            json_boolean(json_get_bool(json_get_object(asked, "initiatedBy"), "automated", false)));
+        copy_member(operation, "revision", sync, "revision");
+        json_object_set_new(operation, "prune", json_boolean(json_get_bool(sync, "prune", false)));
+        json_object_set_new(operation, "dryRun", json_boolean(json_get_bool(sync, "dryRun", false)));
+        resources = json_array();
+        size_t i;
+        json_t *each;
+        json_array_foreach(json_path(state, "syncResult", "resources", NULL), i, each)
+        {
+            if (i >= RESOURCES_MAX) break;
+            json_t *one = result_resource(each);
+            json_array_append_new(resources, one);
+        }
+    }
+    params_text_or_null(p, word_among(json_get_str(state, "phase"), phases));
+    params_cut(p, json_get_str(state, "message"), TEXT_MAX);
+    params_time_or_null(p, json_get_str(state, "startedAt"));
+    params_time_or_null(p, json_get_str(state, "finishedAt"));
+    params_cut(p, json_get_str(json_get_object(state, "syncResult"), "revision"), TEXT_MAX);
+    params_int_or_null(p, json_object_get(state, "retryCount"));
+    params_json(p, operation, JSON_MAX, NULL);
+    params_json(p, resources, JSON_MAX * 4, NULL);
+    json_decref(operation);
+    json_decref(resources);
+}
+
+// Texts only.
+static json_t *revisions_of(const json_t *many, const json_t *one)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < json_array_size(many) && i < SOURCES_MAX; i++) {
+        json_t *each = json_array_get(many, i);
+        if (json_is_string(each) && json_string_length(each) <= TEXT_MAX) json_array_append(list, each);
+    }
+    bool is_text = json_is_string(one) && json_string_length(one) > 0 && json_string_length(one) <= TEXT_MAX;
+    if (json_array_size(list) == 0 && is_text) json_array_append(list, (json_t *)(uintptr_t)one);
+    if (json_array_size(list)) return list;
+    json_decref(list);
+    return NULL;
+}
+
+// status.sync as Argo CD says it, then status.operationState: that a sync runs is the operation's to say.
+static void plan_status(struct report_params *p, const struct report *report, const json_t *status)
+{
+    const json_t *sync = json_get_object(status, "sync"), *health = json_get_object(status, "health");
+    const json_t *state = json_get_object(status, "operationState");
+    struct str word = json_get_str(sync, "status");
+    struct str sync_status = argo_sync_status(word.len ? word : report->sync_status);
+    word = json_get_str(health, "status");
+    params_text(p, sync_status.len ? sync_status : STR("UNKNOWN"));
+    params_text_or_null(p, argo_health_status(word.len ? word : report->health_status));
+    word = json_get_str(health, "message");
+    params_cut(p, word.len ? word : report->health_message, TEXT_MAX);
+    params_cut(p, json_get_str(sync, "revision"), TEXT_MAX);
+    json_t *revisions = revisions_of(json_get_array(sync, "revisions"), NULL);
+    params_json(p, revisions, JSON_MAX, NULL);
+    json_decref(revisions);
+    plan_operation(p, state);
+}
+
+static void append_error(json_t *errors, const char *type, const char *level, struct str title, struct str message,
+                         struct str at)
+{
+    if (json_array_size(errors) >= ERRORS_MAX) return;
+    bool is_invalid = str_eq(title, STR("InvalidSpecError"));
+    json_array_append_new(errors, json_pack("{s:s, s:s, s:o, s:o, s:n, s:n, s:s, s:o}", "__typename", type, "level",
+                                            level, "title", json_new_str(title), "message",
+                                            json_new_str(report_cut(message, TEXT_MAX)), "suggestion", "object", "code",
+                                            is_invalid ? "INVALID_SPEC" : "UNKNOWN", "lastSeen", json_new_str(at)));
+}
+
+// Conditions that are errors or warnings, and a sync that failed.
+static json_t *errors_of(const json_t *status)
+{
+    json_t *errors = json_array();
+    size_t i;
+    json_t *each;
+    json_array_foreach(json_get_array(status, "conditions"), i, each)
+    {
+        struct str type = json_get_str(each, "type");
+        bool is_error = str_ends(type, STR("Error"));
+        if (!is_error && !str_ends(type, STR("Warning"))) continue;
+        append_error(errors, "SyncError", is_error ? "ERROR" : "WARNING", type, json_get_str(each, "message"),
+                     json_get_str(each, "lastTransitionTime"));
+    }
+    const json_t *state = json_get_object(status, "operationState");
+    struct str phase = json_get_str(state, "phase");
+    if (str_eq(phase, STR("Failed")) || str_eq(phase, STR("Error")))
+        append_error(errors, "SyncError", "ERROR", STR("The last sync failed"), json_get_str(state, "message"),
+                     json_get_str(state, "finishedAt"));
+    return errors;
+}
+
+// ---- history -------------------------------------------------------------------------------------------------------
+
+static bool is_time(struct str text)
+{
+    int64_t ignored;
+    return clock_parse_rfc3339(text, &ignored, NULL) == ERROR_NONE;
+}
+
+// As PostgreSQL reads it: of zones it knows fewer.
+static void copy_time(json_t *to, const char *to_key, const json_t *from, const char *from_key)
+{
+    int64_t wall_ms;
+    char text[CLOCK_RFC3339_BYTES];
+    if (clock_parse_rfc3339(json_get_str(from, from_key), &wall_ms, NULL) != ERROR_NONE) return;
+    clock_format_rfc3339(wall_ms, text);
+    json_object_set_new(to, to_key, json_string(text));
+}
+
+static json_t *history_entry(const json_t *from)
+{
+    const json_t *initiator = json_get_object(from, "initiatedBy");
+    json_t *entry = json_object();
+    json_object_set(entry, "id", json_object_get(from, "id"));
+    copy_member(entry, "revision", from, "revision");
+    if (json_get_array(from, "revisions")) json_object_set(entry, "revisions", json_object_get(from, "revisions"));
+    copy_time(entry, "deployed_at", from, "deployedAt");
+    copy_time(entry, "deploy_started_at", from, "deployStartedAt");
+    copy_member(entry, "initiator", initiator, "username");
+    if (initiator) json_object_set_new(entry, "automated", json_boolean(json_get_bool(initiator, "automated", false)));
+    json_object_set_new(entry, "sources", sources_of(from));
+    return entry;
+}
+
+// The entries of status.history with an id, each once; *out_first and *out_last are the smallest and greatest id.
+static json_t *history_of(const json_t *status, json_t **out_first, json_t **out_last)
+{
+    json_t *list = json_array();
+    *out_first = *out_last = NULL;
+    size_t i;
+    json_t *each;
+    json_array_foreach(json_get_array(status, "history"), i, each)
+    {
+        json_t *id = json_object_get(each, "id");
+        if (!json_is_integer(id) || i >= HISTORY_MAX) continue;
+        json_array_append_new(list, history_entry(each));
+        if (!*out_first || json_integer_value(id) < json_integer_value(*out_first)) *out_first = id;
+        if (!*out_last || json_integer_value(id) > json_integer_value(*out_last)) *out_last = id;
+    }
+    return list;
+}
+
+static void plan_history(struct report_plan *plan, const struct report *report, struct str uid, const json_t *history)
+{
+    if (json_array_size(history) == 0) return;
+    struct strbuf ids;
+    strbuf_init(&ids, HISTORY_MAX * 24);
+    strbuf_add_byte(&ids, '{');
+    for (size_t i = 0; i < json_array_size(history); i++)
+        strbuf_addf(&ids, "%s%" PRId64, i ? "," : "",
+                    (int64_t)json_integer_value(json_object_get(json_array_get(history, i), "id")));
+    strbuf_add_byte(&ids, '}');
+    struct report_params p = {.plan = plan};
+    params_key(&p, report);
+    params_text(&p, report->ns);
+    params_text(&p, report->name);
+    params_text(&p, uid);
+    params_json(&p, history, MANIFEST_BYTES_MAX, "[]");
+    params_text(&p, strbuf_str(&ids));
+    report_plan_add_late(plan, STR("deployment"), &statement_deployment_add, &p); // it writes sets of manifests
+    strbuf_finish(&ids);
+}
+
+static void plan_operation_row(struct report_plan *plan, const struct report *report, struct str uid,
+                               const json_t *status)
+{
+    const json_t *state = json_get_object(status, "operationState");
+    if (!is_time(json_get_str(state, "startedAt"))) return;
+    const json_t *initiator = json_path(state, "operation", "initiatedBy", NULL);
+    struct report_params p = {.plan = plan};
+    params_key(&p, report);
+    params_text(&p, report->ns);
+    params_text(&p, report->name);
+    params_text(&p, uid);
+    params_time_or_null(&p, json_get_str(state, "startedAt"));
+    params_time_or_null(&p, json_get_str(state, "finishedAt"));
+    params_text(&p, word_among(json_get_str(state, "phase"), phases));
+    params_cut(&p, json_get_str(state, "message"), TEXT_MAX);
+    params_cut(&p, json_get_str(json_get_object(state, "syncResult"), "revision"), TEXT_MAX);
+    params_cut(&p, json_get_str(initiator, "username"), VALUE_MAX);
+    params_bool(&p, json_get_bool(initiator, "automated", false));
+    params_order(&p, report);
+    report_plan_add(plan, &statement_application_operation_upsert, &p);
+}
+
+// ---- the row -------------------------------------------------------------------------------------------------------
+
+static void plan_enrichment(struct report_plan *plan, const struct report *report)
+{
+    struct report_params p = {.plan = plan};
+    params_key(&p, report);
+    params_text(&p, report->ns);
+    params_text(&p, report->name);
+    report_enrich_params(&p, report);
+    struct report_params order = {.plan = plan};
+    params_order(&order, report);
+    p.list[p.count++] = order.list[2]; // observed_at
+    params_text_or_null(&p, report->app_versions);
+    params_stored(&p);
+    report_plan_add(plan, &statement_application_enrich, &p);
+}
+
+static void plan_metadata(struct report_params *p, const json_t *metadata, const json_t *errors)
+{
+    json_t *labels = report_string_map(json_get_object(metadata, "labels"), VALUE_MAX);
+    json_t *annotations = report_string_map(json_get_object(metadata, "annotations"), VALUE_MAX);
+    params_json(p, labels, JSON_MAX, "{}");
+    params_json(p, annotations, JSON_MAX, "{}");
+    params_json(p, errors, JSON_MAX * 4, "[]");
+    params_time_or_null(p, json_get_str(metadata, "creationTimestamp"));
+    json_decref(labels);
+    json_decref(annotations);
+}
+
+// The application that it belongs to, as Argo CD tracks it: "[<namespace>_]<name>:<group>/<kind>:<namespace>/<name>",
+// or the label of old. A name alone is of the same namespace.
+static void plan_parent(struct report_params *p, const struct report *report, const json_t *metadata)
+{
+    struct str parent = report->application_name, ns = report->application_ns.len ? report->application_ns : report->ns;
+    struct str rest = json_get_str(json_get_object(metadata, "annotations"), "argocd.argoproj.io/tracking-id");
+    if (!parent.len && rest.len && str_cut(&rest, ':', &parent)) {
+        struct str name = parent, head;
+        if (str_cut(&name, '_', &head)) ns = head, parent = name;
+    } else if (!parent.len) {
+        parent = json_get_str(json_get_object(metadata, "labels"), "app.kubernetes.io/instance");
+    }
+    bool is_itself = str_eq(parent, report->name) && str_eq(ns, report->ns);
+    bool is_name = parent.len && parent.len <= NAME_MAX_BYTES && ns.len <= NAME_MAX_BYTES && !is_itself;
+    params_text(p, is_name ? ns : STR_EMPTY);
+    params_text(p, is_name ? parent : STR_EMPTY);
+}
+
+// The ApplicationSet that made it.
+static void plan_application_set(struct report_params *p, const json_t *metadata)
+{
+    const json_t *owners = json_get_array(metadata, "ownerReferences"), *owner = NULL;
+    for (size_t i = 0; i < json_array_size(owners) && !owner; i++)
+        if (str_eq(json_get_str(json_array_get(owners, i), "kind"), STR("ApplicationSet")))
+            owner = json_array_get(owners, i);
+    params_cut(p, json_get_str(owner, "name"), NAME_MAX_BYTES);
+    params_cut(p, json_get_str(owner, "uid"), UID_MAX);
+}
+
+// Of the last operation: what it synced, and what changed the application, which some distributions of Argo CD tell.
+static void plan_revisions(struct report_params *p, const json_t *state)
+{
+    const json_t *result = json_get_object(state, "syncResult"), *sync = json_path(state, "operation", "sync", NULL);
+    const json_t *from =
+        json_object_get(result, "changeRevision") || json_object_get(result, "changeRevisions") ? result : sync;
+    json_t *synced = revisions_of(json_get_array(result, "revisions"), NULL),
+           *changed = revisions_of(json_get_array(from, "changeRevisions"), json_object_get(from, "changeRevision"));
+    params_json(p, synced, JSON_MAX, NULL);
+    params_json(p, changed, JSON_MAX, NULL);
+    json_decref(synced);
+    json_decref(changed);
+}
+
+static int plan_row(struct report_plan *plan, const struct report *report, struct str uid, const json_t *manifest)
+{
+    const json_t *status = json_get_object(manifest, "status");
+    json_t *first = NULL, *last = NULL;
+    json_t *history = history_of(status, &first, &last);
+    json_t *errors = errors_of(status);
+    struct report_params p = {.plan = plan};
+    params_key(&p, report);
+    params_text(&p, report->ns);
+    params_text(&p, report->name);
+    params_text(&p, report->cluster.len ? report->cluster : STR("in-cluster"));
+    params_text(&p, report->version);
+    params_text(&p, uid);
+    plan_status(&p, report, status);
+    params_int_or_null(&p, last);
+    params_int_or_null(&p, first);
+    params_int(&p, (int64_t)json_array_size(json_get_array(status, "resources")));
+    plan_spec(&p, manifest);
+    plan_metadata(&p, json_get_object(manifest, "metadata"), errors);
+    params_bytes_or_null(&p, report_plan_blob(plan, report->manifest, report->packed_manifest));
+    params_entry(&p, report);
+    params_order(&p, report);
+    plan_parent(&p, report, json_get_object(manifest, "metadata"));
+    params_version(&p, report);
+    plan_application_set(&p, json_get_object(manifest, "metadata"));
+    plan_revisions(&p, json_get_object(status, "operationState"));
+    params_int(&p, (int64_t)report->manifest.len);
+    params_stored(&p);
+    int deciding = report_plan_add(plan, &statement_application_upsert, &p);
+    plan_history(plan, report, uid, history);
+    plan_operation_row(plan, report, uid, status);
+    if (report->source == REPORT_FROM_HTTP) {
+        plan_enrichment(plan, report);
+        report_commit_plan(plan, report, manifest);
+    }
+    json_decref(history);
+    json_decref(errors);
+    return deciding;
+}
+
+enum error_code report_application_plan(struct report_plan *plan, const struct report *report, int *out_deciding,
+                                        struct error *err)
+{
+    if (report->type == REPORT_DELETED) {
+        struct report_params p = {.plan = plan};
+        params_key(&p, report);
+        params_text(&p, report->ns);
+        params_text(&p, report->name);
+        params_text(&p, report->cluster.len ? report->cluster : STR("in-cluster"));
+        params_text(&p, report->version);
+        params_text(&p, report->uid);
+        params_order(&p, report);
+        params_version(&p, report);
+        params_time_or_null(&p, report->created_at);
+        params_stored(&p);
+        *out_deciding = report_plan_add(plan, &statement_application_tombstone, &p);
+        return ERROR_NONE;
+    }
+    json_t *manifest = NULL;
+    enum error_code code = report_decode(report, &manifest, err);
+    if (code != ERROR_NONE) return code;
+    if (!manifest) return error_set(err, ERROR_INVALID, "an application without a manifest");
+    struct str uid = report->uid;
+    if (!uid.len) uid = report_cut(json_get_str(json_get_object(manifest, "metadata"), "uid"), UID_MAX);
+    *out_deciding = plan_row(plan, report, uid, manifest);
+    json_decref(manifest);
+    return ERROR_NONE;
+}

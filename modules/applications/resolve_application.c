@@ -1,0 +1,31 @@
+#include <string.h>
+
+#include "api/resolvers.h"
+#include "base/mem.h"
+#include "modules/applications/application_store.h"
+
+void api_resolve_application(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+{
+    struct api_request *request = ctx;
+    if (!api_sees_runtime(request, json_get_str(arguments, "runtime"))) {
+        on_resolved(arg, NULL, NULL);
+        return;
+    }
+    application_store_get(request->api->options.pg, request->principal.account_id, json_get_str(arguments, "runtime"),
+                          json_get_str(arguments, "namespace"), json_get_str(arguments, "name"), api_resolved_node,
+                          api_pending_create(request, on_resolved, arg));
+}
+
+void api_resolve_applications(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+{
+    api_resolve_list(ctx, arguments, application_store_list, on_resolved, arg);
+}
+
+void api_resolve_clusters(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+{
+    struct api_request *request = ctx;
+    struct store_page page;
+    if (!api_page_or_answer(arguments, &page, on_resolved, arg)) return;
+    cluster_store_list(request->api->options.pg, request->principal.account_id, json_get_str(arguments, "runtime"),
+                       &page, api_resolved_slice, api_pending_create(request, on_resolved, arg));
+}

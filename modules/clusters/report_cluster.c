@@ -1,0 +1,122 @@
+// report_cluster: a cluster that the runtime's Argo CD manages, and whether it is reached:
+// {"name","server","serverVersion","connectionState":{"status","message","attemptedAt"},"namespaces","labels",
+//  "cacheInfo":{"resourcesCount","apisCount","lastCacheSyncTime"},"apiVersions",
+//  "findings":[{"code","level","message","suggestion"}]}: what keeps the agent from reading it.
+#include "base/json/json.h"
+#include "culvert_statements.h"
+#include "storage/reports/report_plan.h"
+
+enum { FINDINGS_MAX = 30, FINDING_TEXT_MAX = 2048, FINDINGS_JSON_MAX = 256 * 1024 };
+enum { NAME_MAX_BYTES = 253, SERVER_MAX = 1024, TEXT_MAX = 4096, VALUE_MAX = 1024, JSON_MAX = 64 * 1024 };
+
+// Gone: REPORT_DELETED of kind Cluster, which is no kind of Kubernetes' own.
+bool report_is_cluster(const struct report *report)
+{
+    return report->type == REPORT_CLUSTER || (report->type == REPORT_DELETED && str_eq(report->kind, STR("Cluster")) &&
+                                              (!report->group.len || str_eq(report->group, STR("argoproj.io"))));
+}
+
+static struct str status_of(const json_t *state)
+{
+    struct str status = json_get_str(state, "status");
+    bool is_known = str_eq(status, STR("Successful")) || str_eq(status, STR("Failed"));
+    return is_known ? status : STR("Unknown");
+}
+
+static void plan_state(struct report_params *p, const json_t *manifest)
+{
+    // Argo CD nests what it found out in "info"; the agent does not.
+    const json_t *info = json_get_object(manifest, "info");
+    if (!info) info = manifest;
+    const json_t *state = json_get_object(info, "connectionState"), *cache = json_get_object(info, "cacheInfo");
+    json_t *labels = report_string_map(json_get_object(manifest, "labels"), VALUE_MAX);
+    params_cut(p, json_get_str(info, "serverVersion"), 256);
+    params_text(p, status_of(state));
+    params_cut(p, json_get_str(state, "message"), TEXT_MAX);
+    params_time_or_null(p, json_get_str(state, "attemptedAt"));
+    params_int_or_null(p, json_object_get(cache, "resourcesCount"));
+    params_int_or_null(p, json_object_get(cache, "apisCount"));
+    params_time_or_null(p, json_get_str(cache, "lastCacheSyncTime"));
+    params_json(p, json_get_array(info, "apiVersions"), JSON_MAX, NULL);
+    params_json(p, json_get_array(manifest, "namespaces"), JSON_MAX, "[]");
+    params_json(p, labels, JSON_MAX, "{}");
+    json_decref(labels);
+}
+
+static json_t *text_of(const json_t *finding, const char *name)
+{
+    struct str text = json_get_str(finding, name);
+    if (text.len > FINDING_TEXT_MAX) {
+        text.len = FINDING_TEXT_MAX;
+        while (text.len && ((unsigned char)text.at[text.len] & 0xc0) == 0x80)
+            text.len--;
+    }
+    return json_new_str(text);
+}
+
+// As the agent reports them, bounded, and nothing but their four texts.
+static json_t *findings_of(const json_t *manifest)
+{
+    json_t *findings = json_array();
+    size_t i;
+    const json_t *given;
+    json_array_foreach(json_get_array(manifest, "findings"), i, given)
+    {
+        static const char *const members[] = {"code", "message", "suggestion"};
+        if (i == FINDINGS_MAX) break;
+        json_t *finding = json_object();
+        for (size_t k = 0; k < sizeof members / sizeof members[0]; k++)
+            json_object_set_new(finding, members[k], text_of(given, members[k]));
+        bool is_error = str_eq(json_get_str(given, "level"), STR("ERROR"));
+        json_object_set_new(finding, "level", json_string(is_error ? "ERROR" : "WARNING"));
+        json_array_append_new(findings, finding);
+    }
+    return findings;
+}
+
+// The agent's own cluster brings the names of all that its Argo CD manages, where it could read them to the end: what
+// is not among them has been removed there.
+static void plan_trim(struct report_plan *plan, const struct report *report, struct str name, const json_t *names)
+{
+    if (!names) return;
+    struct report_params p = {.plan = plan};
+    params_key(&p, report);
+    params_text(&p, name);
+    params_order(&p, report);
+    params_json(&p, names, JSON_MAX, NULL);
+    report_plan_add(plan, &statement_cluster_trim, &p);
+}
+
+enum error_code report_cluster_plan(struct report_plan *plan, const struct report *report, int *out_deciding,
+                                    struct error *err)
+{
+    struct report_params p = {.plan = plan};
+    params_key(&p, report);
+    if (report->type == REPORT_DELETED) {
+        params_text(&p, report->name.len ? report->name : report->cluster);
+        params_order(&p, report);
+        *out_deciding = report_plan_add(plan, &statement_cluster_tombstone, &p);
+        return ERROR_NONE;
+    }
+    json_t *manifest = NULL;
+    enum error_code code = report_decode(report, &manifest, err);
+    if (code != ERROR_NONE) return code;
+    struct str name = json_get_str(manifest, "name"), server = json_get_str(manifest, "server");
+    if (!name.len) name = report->name.len ? report->name : report->cluster;
+    if (!server.len) server = name;
+    if (!manifest || !name.len || name.len > NAME_MAX_BYTES || server.len > SERVER_MAX) {
+        json_decref(manifest);
+        return error_set(err, ERROR_INVALID, "a cluster needs a manifest, a name and a server");
+    }
+    params_text(&p, name);
+    params_text(&p, server);
+    plan_state(&p, manifest);
+    params_order(&p, report);
+    json_t *findings = findings_of(report->source == REPORT_FROM_TUNNEL ? manifest : NULL);
+    params_json(&p, findings, FINDINGS_JSON_MAX, "[]");
+    json_decref(findings);
+    *out_deciding = report_plan_add(plan, &statement_cluster_upsert, &p);
+    if (report->source == REPORT_FROM_TUNNEL) plan_trim(plan, report, name, json_get_array(manifest, "clusters"));
+    json_decref(manifest);
+    return ERROR_NONE;
+}

@@ -1,0 +1,28 @@
+// deployment_store: the deployment ledger, and how long an account keeps its history. Reports write the ledger.
+#ifndef CULVERT_MODULES_DEPLOYMENTS_DEPLOYMENT_STORE_H
+#define CULVERT_MODULES_DEPLOYMENTS_DEPLOYMENT_STORE_H
+
+#include "storage/sql/store.h"
+
+// filter_json: GitopsReleaseFilterArgs, checked for types by the API. node: type GitopsRelease; by the time of
+// deployment, the newest first unless is_ascending.
+void deployment_store_list(struct pg *pg, const char *account_id, struct str filter_json, const struct store_page *page,
+                           bool is_ascending, store_slice_done on_done, void *arg);
+
+// keep_days: 0 for the platform's default; at least 7. node: id, name, historyKeepDays.
+void deployment_store_set_keep(struct pg *pg, const char *account_id, unsigned keep_days, store_node_done on_done,
+                               void *arg);
+
+// ---- housekeeping, all accounts ------------------------------------------------------------------------------------
+
+// Looks again at what is live of deployments made half a minute ago. count: how many.
+void deployment_store_settle(struct pg *pg, unsigned limit, store_count_done on_done, void *arg);
+// Makes the months to come and drops one that nobody keeps. count: 1 or 0 dropped.
+void deployment_store_partitions(struct pg *pg, store_count_done on_done, void *arg);
+// Removes what accounts do not keep any longer, up to limit rows of one kind. count: how many; none when another
+// replica is at it. Of "kept_deployments" none go: they move out of months that nobody keeps.
+extern const char *const deployment_store_kinds[]; // ends with NULL
+void deployment_store_sweep(struct pg *pg, const char *kind, unsigned default_days, unsigned limit,
+                            store_count_done on_done, void *arg);
+
+#endif

@@ -1,0 +1,64 @@
+#include "api/access/identity_store.h"
+#include "api/resolvers.h"
+#include "base/mem.h"
+
+void api_resolve_me(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+{
+    (void)arguments;
+    struct api_request *request = ctx;
+    const struct api_principal *who = &request->principal;
+    identity_store_me(request->api->options.pg, who->account_id, str_c(who->user_id), str_c(who->runtime),
+                      api_resolved_node, api_pending_create(request, on_resolved, arg));
+}
+
+// ---- REST: GET /api/user, GET /api/ping ----------------------------------------------------------------------------
+
+// The classic shape of a user, made from that of GraphQL.
+static json_t *classic_user(const json_t *me)
+{
+    json_t *accounts = json_array(), *account;
+    size_t i;
+    json_array_foreach(json_get_array(me, "accounts"), i, account)
+    {
+        json_array_append_new(accounts, json_pack("{s:O?, s:O?}", "_id", json_object_get(account, "id"), "name",
+                                                  json_object_get(account, "name")));
+    }
+    json_t *roles = json_array();
+    json_array_append_new(roles, json_string("User"));
+    if (json_get_bool(me, "isAdmin", false)) json_array_append_new(roles, json_string("Admin"));
+    json_t *image = json_object_get(me, "avatarUrl");
+    return json_pack("{s:O?, s:O?, s:O?, s:o, s:O?, s:o, s:{s:O?}}", "_id", json_object_get(me, "id"), "userName",
+                     json_object_get(me, "name"), "email", json_object_get(me, "email"), "account", accounts,
+                     "activeAccountName", json_path(me, "activeAccount", "name", NULL), "roles", roles, "user_data",
+                     "image", image);
+}
+
+static void on_me(void *arg, const struct error *err, struct str node)
+{
+    struct api_request *request = arg;
+    json_t *me = NULL;
+    struct error bad;
+    if (err) {
+        api_respond_error(request, err);
+    } else if (node.len == 0) {
+        api_respond_problem(request, 404, "not_found", "the user of this credential is gone");
+    } else if (json_decode(node, NULL, &me, &bad) != ERROR_NONE) {
+        bad.code = ERROR_INTERNAL;
+        api_respond_error(request, &bad);
+    } else {
+        json_t *user = classic_user(me);
+        json_decref(me);
+        api_respond_json(request, 200, user);
+    }
+}
+
+void api_user(struct api_request *request)
+{
+    const struct api_principal *who = &request->principal;
+    identity_store_me(request->api->options.pg, who->account_id, str_c(who->user_id), STR_EMPTY, on_me, request);
+}
+
+void api_ping(struct api_request *request)
+{
+    api_respond(request, 200, "text/plain; charset=utf-8", STR("pong"));
+}

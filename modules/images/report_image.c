@@ -1,0 +1,31 @@
+// report_image: the images that a workload runs. Of workloads that nothing else made: what they make runs the same.
+#include "base/json/json.h"
+#include "culvert_statements.h"
+#include "storage/reports/report_entity.h"
+
+static bool is_workload(const struct report *report)
+{
+    static const struct {
+        const char *group, *kind;
+    } kinds[] = {{"apps", "Deployment"},
+                 {"apps", "StatefulSet"},
+                 {"apps", "DaemonSet"},
+                 {"argoproj.io", "Rollout"},
+                 {"batch", "CronJob"},
+                 {"batch", "Job"},
+                 {"", "Pod"}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (str_eq(report->kind, str_c(kinds[i].kind)) && str_eq(report->group, str_c(kinds[i].group))) return true;
+    return false;
+}
+
+void report_image_plan(struct report_plan *plan, const struct report *report, const json_t *manifest, struct str sha256)
+{
+    const json_t *owners = json_path(manifest, "metadata", "ownerReferences", NULL);
+    if (!is_workload(report) || json_array_size(owners) > 0) return;
+    struct report_params p = {.plan = plan};
+    report_entity_params(&p, report, sha256);
+    params_text(&p, report->group);
+    params_text(&p, report->kind);
+    report_plan_add(plan, &statement_image_uses_put, &p);
+}

@@ -1,0 +1,10 @@
+#include "api/resolvers.h"
+#include "modules/resources/tree_store.h"
+
+void api_resolve_resource_tree(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+{
+    struct api_request *request = ctx;
+    tree_store_get(request->api->options.pg, request->principal.account_id, json_get_str(arguments, "runtime"),
+                   json_get_str(arguments, "namespace"), json_get_str(arguments, "name"), api_resolved_node,
+                   api_pending_create(request, on_resolved, arg));
+}

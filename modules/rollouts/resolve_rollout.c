@@ -1,0 +1,17 @@
+#include "api/resolvers.h"
+#include "base/mem.h"
+#include "modules/rollouts/rollout_store.h"
+
+void api_resolve_rollout(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+{
+    struct api_request *request = ctx;
+    rollout_store_get(request->api->options.pg, request->principal.account_id, json_get_str(arguments, "runtime"),
+                      json_get_str(arguments, "cluster"), json_get_str(arguments, "namespace"),
+                      json_get_str(arguments, "name"), api_resolved_node,
+                      api_pending_create(request, on_resolved, arg));
+}
+
+void api_resolve_rollouts(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+{
+    api_resolve_list(ctx, arguments, rollout_store_list, on_resolved, arg);
+}

@@ -1,0 +1,23 @@
+// noise_store: objects of a runtime that change far more often than anybody needs to know: what they are, how often,
+// and until when. A finding for people, shown with the runtime; it goes by itself when the object is quiet.
+#ifndef CULVERT_MODULES_RUNTIMES_NOISE_STORE_H
+#define CULVERT_MODULES_RUNTIMES_NOISE_STORE_H
+
+#include <stdint.h>
+
+#include "storage/sql/store.h"
+
+enum { NOISE_FINDINGS_MAX = 100 }; // of one call; also what is kept of a runtime
+
+// Views. changes: since the finding before it about the same object.
+struct noise_finding {
+    struct str runtime, group, kind, ns, name;
+    uint64_t changes;
+    int64_t since_ms; // wall clock, when it began to be noisy
+};
+
+// At most NOISE_FINDINGS_MAX. Findings about runtimes that do not exist are dropped. count: findings that were taken.
+void noise_store_put(struct pg *pg, const char *account_id, const struct noise_finding *findings, size_t count,
+                     store_count_done on_done, void *arg);
+
+#endif

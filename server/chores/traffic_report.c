@@ -1,0 +1,96 @@
+#include "server/chores/traffic_report.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "server/chores/traffic.h"
+
+enum { POLL_MS = 10, PENDING_MAX = 8 };
+
+struct report {
+    struct loop *loop;
+    struct redis *redis;
+    uv_timer_t timer; // until Redis is there
+    uint64_t deadline_ms;
+    unsigned minutes;
+    struct error err;
+};
+
+static void on_redis_closed(void *arg)
+{
+    struct report *report = arg;
+    loop_stop(report->loop);
+}
+
+static void end(void *arg)
+{
+    struct report *report = arg;
+    uv_close((uv_handle_t *)&report->timer, NULL);
+    redis_close(report->redis, on_redis_closed, report);
+}
+
+static void on_told(void *arg, const struct error *err, struct str lines)
+{
+    struct report *report = arg;
+    if (err)
+        report->err = *err;
+    else
+        fwrite(lines.at, 1, lines.len, stdout);
+    loop_post(report->loop, end, report);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct report *report = timer->data;
+    if (redis_is_ready(report->redis)) {
+        uv_timer_stop(timer);
+        traffic_tell(report->redis, report->minutes, on_told, report);
+    } else if (clock_mono_ms() >= report->deadline_ms) {
+        uv_timer_stop(timer);
+        error_set(&report->err, ERROR_UNAVAILABLE, "Redis does not answer");
+        loop_post(report->loop, end, report);
+    }
+}
+
+static enum error_code run(struct report *report, const struct server_config *config, char *url, struct error *err)
+{
+    report->loop = loop_create("command", 0);
+    report->redis = redis_create(report->loop,
+                                 &(struct redis_options){
+                                     .url = url,
+                                     .password_file = config->redis_password_file,
+                                     .allow_plaintext = config->redis_allow_plaintext,
+                                     .ca_file = config->redis_tls_ca_file,
+                                     .certificate_file = config->redis_tls_certificate_file,
+                                     .key_file = config->redis_tls_key_file,
+                                     .timeout_ms = (uint64_t)config->redis_timeout_ms,
+                                     .pending_max = PENDING_MAX,
+                                 },
+                                 err);
+    if (!report->redis) {
+        loop_destroy(report->loop);
+        return err->code;
+    }
+    report->deadline_ms = clock_mono_ms() + 2 * (uint64_t)config->redis_timeout_ms;
+    report->timer.data = report;
+    uv_timer_init(loop_uv(report->loop), &report->timer);
+    uv_timer_start(&report->timer, on_timer, 0, POLL_MS);
+    loop_run(report->loop);
+    loop_destroy(report->loop);
+    if (report->err.code != ERROR_NONE) *err = report->err;
+    return report->err.code;
+}
+
+enum error_code traffic_report_print(const struct server_config *config, unsigned minutes, struct error *err)
+{
+    if (!config->redis_url[0]) return error_set(err, ERROR_UNAVAILABLE, "no Redis is configured");
+    char *url;
+    enum error_code code = server_config_secret(config->redis_url, &url, err);
+    if (code != ERROR_NONE) return code;
+    struct report report = {.minutes = minutes};
+    code = run(&report, config, url, err);
+    mem_free_secret(url, strlen(url));
+    return code;
+}

@@ -1,0 +1,57 @@
+// h2o_door_state: what h2o_door.c (connections) and h2o_request.c (requests) share. Private to h2o_*.c.
+#ifndef CULVERT_SERVER_HTTP_H2O_DOOR_STATE_H
+#define CULVERT_SERVER_HTTP_H2O_DOOR_STATE_H
+
+#include "base/census.h"
+#include "base/quota.h"
+#include "server/http/farewell.h"
+#include "server/http/h2o_door.h"
+#include "server/http/h2o_gate.h"
+#include "server/ingress/ingress_proxies.h"
+
+struct metric;
+struct metric_family;
+
+struct door_handler {
+    h2o_handler_t super;
+    struct h2o_door *door;
+};
+
+struct h2o_door {
+    struct loop *loop;
+    struct h2o_door_options options;
+    h2o_globalconf_t config;
+    h2o_context_t context;
+    h2o_accept_ctx_t accept;
+    struct tcp_listener *listener; // NULL once closed
+    struct ingress_proxies proxies;
+    struct quota own_quota;
+    struct door_connection *first;
+    uv_timer_t *sweep;
+    size_t connections, requests;
+    bool stopped;
+    bool winding_down; // each answer is the last of its connection
+    loop_fn on_closed;
+    void *on_closed_arg;
+    struct metric *open_connections, *in_flight, *seconds, *refused;
+    struct metric_family *answers;
+};
+
+// An accepted connection, so that closing the door can reach those that h2o does not count as requests.
+struct door_connection {
+    uv_tcp_t tcp; // first: the listener allocates it, and h2o takes its data pointer for itself
+    struct door_connection *next, **link;
+    struct h2o_door *door;
+    struct h2o_gate gate;
+    h2o_socket_t *handshaking;      // the socket while TLS is being set up
+    uint64_t since_ms;              // of the connection
+    char network[INET6_ADDRSTRLEN]; // the peer's for the census
+    bool counted;
+    struct farewell *farewell; // of a refused one
+    unsigned handles_open;
+};
+
+// h2o's handler: every request of the door.
+int h2o_request_on_handler(h2o_handler_t *handler, h2o_req_t *req);
+
+#endif

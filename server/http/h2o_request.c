@@ -1,0 +1,368 @@
+#include <arpa/inet.h>
+#include <assert.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/mem.h"
+#include "base/metrics/metrics.h"
+#include "server/http/h2o_door_state.h"
+#include "server/ingress/ingress_problem.h"
+
+// The generator is what h2o sees of a streamed answer; it comes first, so that the one is the other.
+struct door_request {
+    h2o_generator_t generator;
+    h2o_req_t *req;
+    struct h2o_door *door;
+    struct h2o_gate *gate; // of the connection, which outlives it
+    uint64_t since_us;
+    loop_fn on_gone, on_ready;
+    void *on_gone_arg, *on_ready_arg;
+    struct door_watch *watch;
+    bool started, over;
+    bool sending; // a piece is under way: h2o takes the next one in its proceed callback only
+    bool cut;     // to be ended there
+    int status;
+    char id[ID_UUID_BYTES > 65 ? ID_UUID_BYTES : 65];
+    char peer[INET6_ADDRSTRLEN];
+};
+
+// uv_poll for the hang-up of a client whose answer is pending; on a copy of the descriptor, because h2o owns the
+// original.
+struct door_watch {
+    uv_poll_t poll;
+    int fd;
+    struct door_request *request; // NULL once it is over
+};
+
+static void on_watch_closed(uv_handle_t *handle)
+{
+    struct door_watch *watch = handle->data;
+    close(watch->fd);
+    mem_free(watch);
+}
+
+static void watch_stop(struct door_request *request)
+{
+    struct door_watch *watch = request->watch;
+    if (!watch) return;
+    request->watch = NULL;
+    watch->request = NULL;
+    uv_close((uv_handle_t *)&watch->poll, on_watch_closed);
+}
+
+static void request_over(struct door_request *request)
+{
+    if (request->over) return;
+    request->over = true;
+    watch_stop(request);
+    struct h2o_door *door = request->door;
+    door->requests--;
+    metric_move(door->in_flight, -1);
+    char status[8];
+    snprintf(status, sizeof status, "%d", request->status);
+    metric_add(metric_with(door->answers, door->options.name, status), 1);
+    metric_observe(door->seconds, (double)(clock_mono_us() - request->since_us) / 1e6);
+}
+
+static void request_gone(struct door_request *request)
+{
+    if (request->over) return;
+    request->status = 499;
+    request_over(request);
+    if (request->on_gone) request->on_gone(request->on_gone_arg);
+}
+
+// h2o frees the request's pool: the connection ended.
+static void on_request_disposed(void *at)
+{
+    request_gone(at);
+}
+
+// Ends a streamed answer in the middle. While a piece is under way h2o may not be called: the socket is shut, so that
+// the piece ends soon, and the rest is done then. The request may be freed by this.
+static void cut(struct door_request *request)
+{
+    h2o_req_t *req = request->req;
+    struct h2o_gate *gate = request->gate;
+    req->http1_is_persistent = 0;
+    if (!request->sending) {
+        h2o_send(req, NULL, 0, H2O_SEND_STATE_ERROR);
+        h2o_gate_hold(gate);
+        return;
+    }
+    request->cut = true;
+    shutdown(h2o_socket_get_fd(req->conn->callbacks->get_socket(req->conn)), SHUT_RDWR);
+}
+
+static void on_watch(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    struct door_watch *watch = poll->data;
+    struct door_request *request = watch->request;
+    if (!request) return;
+    h2o_req_t *req = request->req;
+    struct h2o_gate *gate = request->gate;
+    request_gone(request);
+    // h2o does not know yet: end its side, which closes the connection.
+    if (request->started) {
+        cut(request);
+    } else {
+        h2o_send_error_generic(req, 499, "Client Closed Request", "", H2O_SEND_ERROR_HTTP1_CLOSE_CONNECTION);
+        h2o_gate_hold(gate);
+    }
+}
+
+static void watch_start(struct door_request *request)
+{
+    h2o_socket_t *socket = request->req->conn->callbacks->get_socket(request->req->conn);
+    int fd = fcntl(h2o_socket_get_fd(socket), F_DUPFD_CLOEXEC, 3);
+    if (fd < 0) return; // without it the hang-up is noticed at the next write
+    struct door_watch *watch = mem_zalloc(sizeof *watch);
+    watch->fd = fd;
+    watch->request = request;
+    watch->poll.data = watch;
+    if (uv_poll_init(loop_uv(request->door->loop), &watch->poll, fd) != 0) {
+        close(fd);
+        mem_free(watch);
+        return;
+    }
+    request->watch = watch;
+    uv_poll_start(&watch->poll, UV_DISCONNECT, on_watch);
+}
+
+static struct str iov_str(h2o_iovec_t iov)
+{
+    return str_of(iov.base, iov.len);
+}
+
+struct str door_request_method(const struct door_request *request)
+{
+    return iov_str(request->req->input.method);
+}
+
+struct str door_request_target(const struct door_request *request)
+{
+    return iov_str(request->req->input.path);
+}
+
+struct str door_request_host(const struct door_request *request)
+{
+    return iov_str(request->req->input.authority);
+}
+
+struct str door_request_body(const struct door_request *request)
+{
+    return request->req->entity.base ? iov_str(request->req->entity) : STR_EMPTY;
+}
+
+struct str door_request_header(const struct door_request *request, struct str name)
+{
+    struct str found = STR_EMPTY;
+    size_t times = 0;
+    for (size_t i = 0; i < request->req->headers.size; i++) {
+        if (!str_eq_nocase(iov_str(*request->req->headers.entries[i].name), name)) continue;
+        found = iov_str(request->req->headers.entries[i].value);
+        times++;
+    }
+    return times == 1 ? found : STR_EMPTY;
+}
+
+size_t door_request_header_count(const struct door_request *request)
+{
+    return request->req->headers.size;
+}
+
+struct door_header door_request_header_at(const struct door_request *request, size_t i)
+{
+    const h2o_header_t *header = &request->req->headers.entries[i];
+    return (struct door_header){iov_str(*header->name), iov_str(header->value)};
+}
+
+struct str door_request_peer(const struct door_request *request)
+{
+    return str_c(request->peer);
+}
+
+struct str door_request_id(const struct door_request *request)
+{
+    return str_c(request->id);
+}
+
+void door_request_on_gone(struct door_request *request, loop_fn on_gone, void *arg, bool watch)
+{
+    request->on_gone = on_gone;
+    request->on_gone_arg = arg;
+    if (watch && on_gone && !request->watch) watch_start(request);
+}
+
+// h2o keeps views of header texts: they are copied into the request's pool.
+static void add_header(h2o_req_t *req, struct str name, struct str value)
+{
+    h2o_iovec_t n = h2o_strdup(&req->pool, name.at, name.len);
+    h2o_iovec_t v = h2o_strdup(&req->pool, value.at ? value.at : "", value.len);
+    h2o_add_header_by_str(&req->pool, &req->res.headers, n.base, n.len, 1, NULL, v.base, v.len);
+}
+
+static void set_head(struct door_request *request, int status, const struct door_header *headers, size_t count)
+{
+    h2o_req_t *req = request->req;
+    request->status = status;
+    req->res.status = status;
+    req->res.reason = ingress_problem_reason(status);
+    for (size_t i = 0; i < count; i++)
+        add_header(req, headers[i].name, headers[i].value);
+    add_header(req, STR("x-request-id"), str_c(request->id));
+    if (request->door->options.tls && request->door->options.hsts_max_age_ms) {
+        char value[32];
+        int len = snprintf(value, sizeof value, "max-age=%llu",
+                           (unsigned long long)(request->door->options.hsts_max_age_ms / 1000));
+        add_header(req, STR("strict-transport-security"), str_of(value, (size_t)len));
+    }
+    if (request->door->stopped || request->door->winding_down) req->http1_is_persistent = 0;
+}
+
+void door_request_answer(struct door_request *request, int status, const char *content_type,
+                         const struct door_header *headers, size_t header_count, struct str body)
+{
+    if (request->over) return;
+    h2o_req_t *req = request->req;
+    struct h2o_gate *gate = request->gate;
+    set_head(request, status, headers, header_count);
+    if (content_type) add_header(req, STR("content-type"), str_c(content_type));
+    add_header(req, STR("x-content-type-options"), STR("nosniff"));
+    add_header(req, STR("cache-control"), STR("no-store"));
+    request_over(request);
+    req->res.content_length = body.len;
+    // Copies the body into the pool, so that the caller's memory is free at once.
+    h2o_send_inline(req, body.at ? body.at : "", body.len);
+    h2o_gate_hold(gate);
+}
+
+static void on_proceed(h2o_generator_t *generator, h2o_req_t *req)
+{
+    struct door_request *request = (struct door_request *)generator;
+    request->sending = false;
+    if (request->cut)
+        h2o_send(req, NULL, 0, H2O_SEND_STATE_ERROR);
+    else if (!request->over && request->on_ready)
+        request->on_ready(request->on_ready_arg);
+}
+
+static void on_stop(h2o_generator_t *generator, h2o_req_t *req)
+{
+    (void)req;
+    request_gone((struct door_request *)generator);
+}
+
+void door_request_start(struct door_request *request, int status, uint64_t content_length,
+                        const struct door_header *headers, size_t header_count, loop_fn on_ready, void *arg)
+{
+    if (request->over) return;
+    set_head(request, status, headers, header_count);
+    request->req->res.content_length = content_length == UINT64_MAX ? SIZE_MAX : (size_t)content_length;
+    request->on_ready = on_ready;
+    request->on_ready_arg = arg;
+    request->started = request->sending = true;
+    request->generator = (h2o_generator_t){.proceed = on_proceed, .stop = on_stop};
+    struct h2o_gate *gate = request->gate;
+    h2o_start_response(request->req, &request->generator);
+    h2o_send(request->req, NULL, 0, H2O_SEND_STATE_IN_PROGRESS); // the head leaves at once
+    h2o_gate_hold(gate);
+}
+
+void door_request_write(struct door_request *request, struct str piece)
+{
+    if (request->over) return;
+    assert(request->door->accept.ssl_ctx && piece.len && !request->sending);
+    request->sending = true;
+    struct h2o_gate *gate = request->gate;
+    h2o_iovec_t iov = h2o_iovec_init(piece.at, piece.len);
+    h2o_send(request->req, &iov, 1, H2O_SEND_STATE_IN_PROGRESS);
+    h2o_gate_hold(gate);
+}
+
+void door_request_end(struct door_request *request)
+{
+    if (request->over) return;
+    assert(!request->sending);
+    struct h2o_gate *gate = request->gate;
+    request_over(request);
+    h2o_send(request->req, NULL, 0, H2O_SEND_STATE_FINAL);
+    h2o_gate_hold(gate);
+}
+
+void door_request_abort(struct door_request *request)
+{
+    if (request->over) return;
+    request_over(request);
+    cut(request);
+}
+
+static bool is_request_id(struct str s)
+{
+    if (s.len < 8 || s.len > 64) return false;
+    for (size_t i = 0; i < s.len; i++) {
+        char c = s.at[i];
+        bool ok = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_';
+        if (!ok) return false;
+    }
+    return true;
+}
+
+static void note_peer(struct door_request *request)
+{
+    struct sockaddr_storage address;
+    socklen_t len = request->req->conn->callbacks->get_peername(request->req->conn, (struct sockaddr *)&address);
+    if (len == 0) return;
+    uv_ip_name((struct sockaddr *)&address, request->peer, sizeof request->peer);
+}
+
+static bool is_past_gate(struct door_request *request)
+{
+    return !h2o_gate_take_ticket(request->gate);
+}
+
+// The gate's refusal, in the place of the request that was refused.
+static void answer_refusal(struct door_request *request, int status, const char *code, const char *reason)
+{
+    struct strbuf body;
+    strbuf_init(&body, INGRESS_PROBLEM_BYTES_MAX);
+    ingress_problem_write(&body, status, code, str_c(reason), str_c(request->id));
+    request->req->http1_is_persistent = 0;
+    door_request_answer(request, status, "application/problem+json", NULL, 0, strbuf_str(&body));
+    strbuf_finish(&body);
+}
+
+int h2o_request_on_handler(h2o_handler_t *handler, h2o_req_t *req)
+{
+    struct h2o_door *door = ((struct door_handler *)handler)->door;
+    struct door_request *request = h2o_mem_alloc_shared(&req->pool, sizeof *request, on_request_disposed);
+    memset(request, 0, sizeof *request);
+    request->req = req;
+    request->door = door;
+    request->gate = h2o_gate_of(req);
+    request->since_us = clock_mono_us();
+    note_peer(request);
+    struct str id = door_request_header(request, STR("x-request-id"));
+    if (is_request_id(id))
+        snprintf(request->id, sizeof request->id, "%.*s", STR_ARG(id));
+    else
+        id_uuid7(request->id);
+    door->requests++;
+    metric_move(door->in_flight, 1);
+    if (is_past_gate(request)) {
+        answer_refusal(request, 400, "bad-request", "the request did not come alone");
+    } else if (request->gate->refusal) {
+        answer_refusal(request, request->gate->refusal, request->gate->code, request->gate->reason.text);
+    } else {
+        // h2o looks at the last Connection line only, and for one word only.
+        req->http1_is_persistent = request->gate->keep_alive && !door->stopped;
+        door->options.on_request(door->options.ctx, request);
+    }
+    return 0;
+}

@@ -1,0 +1,49 @@
+// intake: where every report enters, one a loop: from tunnels (on_report of the broker) and over HTTP (the API's event
+// routes). It unpacks and checks, hands over to the bus, and acknowledges what the bus calls durable only: cumulative
+// acknowledgements to the agent, the answer to the HTTP caller. While the bus has no
+// room for more of a runtime, its tunnel is paused.
+#ifndef CULVERT_SERVER_INTAKE_INTAKE_H
+#define CULVERT_SERVER_INTAKE_INTAKE_H
+
+#include "base/loop/loop.h"
+#include "server/intake/event_handler.h"
+#include "storage/redis/redis.h"
+#include "tunnel/broker.h"
+
+struct intake;
+struct manifest_known;
+struct rabbitmq;
+struct traffic;
+
+struct intake_options {
+    struct pg *pg;
+    struct redis *redis;          // may be NULL
+    struct rabbitmq *rabbitmq;    // NULL: the bus is local
+    struct traffic *traffic;      // NULL: reports are not counted
+    struct manifest_known *known; // may be NULL; of all loops whose pools count their losses together
+    uint64_t batch_count, batch_bytes, batch_delay_ms, queue_bytes_max;
+    uint64_t account_share, runtime_share;   // of the queue, in percent; 0: no limit
+    uint64_t transactions_max;               // in flight; 0: no limit
+    uint64_t unpacked_per_second;            // bytes of compressed manifests an account; 0: no bound
+    uint64_t noise_burst, noise_interval_ms; // 0: nobody listens for noise
+};
+
+struct intake *intake_create(struct loop *loop, const struct intake_options *options);
+void intake_stop(struct intake *intake);    // before pg is closed; what waits keeps waiting
+void intake_destroy(struct intake *intake); // after pg was closed
+// The node acknowledgements go to; set once it exists.
+void intake_set_node(struct intake *intake, struct tunnel_node *node);
+
+// The broker's on_report. False: paused, resumed by itself.
+bool intake_take_tunnel(struct intake *intake, const struct tunnel_session_info *session,
+                        const struct wire_report *record);
+void intake_forget_session(struct intake *intake, struct tunnel_session_ref ref);
+
+// All of one HTTP request; on_done once, when all are durable (err NULL) or the first failed. refused: how many were
+// kept out, with the reason of the first in detail (valid during the call).
+typedef void (*intake_http_done)(void *arg, const struct error *err, size_t refused, const char *detail);
+void intake_take_http(struct intake *intake, const struct report *reports, size_t count, intake_http_done on_done,
+                      void *arg);
+bool intake_is_idle(const struct intake *intake);
+
+#endif

@@ -1,0 +1,85 @@
+// lane: one account's reports in the event handler, there while it has some. Those of a runtime are applied in the
+// order of their arrival: one transaction in flight, the next one made ready meanwhile, the others in line behind. A
+// transaction that fails comes apart again: what is to be tried once more stands in its old order before all others,
+// and what the failure says decides whether that is all at once, one by one, later, or not at all. One that took too
+// long by itself waits aside with all of its runtime, while the other runtimes go on. The handler decides when a lane
+// may go; its loop.
+#ifndef CULVERT_SERVER_INTAKE_LANE_H
+#define CULVERT_SERVER_INTAKE_LANE_H
+
+#include "base/backoff.h"
+#include "server/intake/event_item.h"
+
+struct lane;
+
+struct lane_options {
+    const struct event_handler_options *handler;
+    void (*on_ready)(void *ctx); // the next transaction of one of them may go
+    // The transaction in flight was answered: lane_succeeded() or lane_failed() is called now.
+    void (*on_applied)(void *ctx, struct lane *lane, const struct error *err, const struct report_outcome *outcomes,
+                       size_t count);
+    // Tells how the item ended, and takes it.
+    void (*end)(void *ctx, struct event_item *item, const struct error *err, const struct report_outcome *outcome);
+    void *ctx;
+};
+
+struct lane {
+    struct lane *next; // the handler's list
+    const struct lane_options *options;
+    char account_id[64];
+    struct event_line waiting;
+    struct event_item **in_flight; // batch_count slots
+    size_t in_flight_count;
+    struct event_item **ended; // batch_count slots: those whose callbacks are running
+    struct event_item **ahead; // batch_count slots: those of the next transaction, made ready meanwhile
+    size_t ahead_count;
+    struct report_transaction *next_transaction; // of those ahead
+    bool is_ready;
+    unsigned busy; // callbacks of transactions that are running
+    bool away;     // so was the database at its last try
+    size_t alone;  // so many of the first go one by one: a transaction of them failed on its data or took too long
+    unsigned conflicts;
+    unsigned defects;         // so often the first of them met an error that is neither its own nor the database's
+    struct event_item *aside; // the first one, while the one behind it is tried
+    bool is_behind_next;      // that is done at the next try
+    struct event_line parked; // the suspect and, behind it, all of its runtime; empty while it is tried
+    uint64_t parked_until_ms;
+    struct event_item *suspect; // one that took too long by itself
+    unsigned timeouts;          // so often, in a row
+    bool others_went;           // since then: it is not the database
+    uint64_t started_us;        // of the transaction in flight
+    uint64_t turn;              // what it was given, on the handler's clock: the least goes first
+    struct backoff backoff;
+    uint64_t not_before_ms; // of the next try, after a failure
+    uint64_t since_ms;      // when the oldest waiting report came
+};
+
+// The options are kept by reference, the account is copied.
+struct lane *lane_create(const struct lane_options *options, struct str account_id);
+void lane_destroy(struct lane *lane); // one that is empty
+// Whatever it has ends with the error. No transaction of it may be in flight any more.
+void lane_end_all(struct lane *lane, const struct error *err);
+
+void lane_add(struct lane *lane, struct event_item *item);
+bool lane_is_empty(const struct lane *lane);
+// Reports that cannot wait need not be taken: the database was away at the last try, and the next is to come.
+bool lane_is_away(const struct lane *lane);
+// Nor those of a runtime that waits behind its suspect.
+bool lane_is_parked(const struct lane *lane, struct str runtime);
+
+// When the next transaction may be made ready: 0 now, otherwise how long it waits; UINT64_MAX: for nothing.
+uint64_t lane_wait_ms(const struct lane *lane, uint64_t now_ms);
+// The next transaction begins to be made ready. on_ready may run inside.
+void lane_prepare(struct lane *lane);
+// The next one is ready, and none is in flight.
+bool lane_may_go(const struct lane *lane);
+size_t lane_bytes_ahead(const struct lane *lane); // of that one
+// It goes. on_applied may run inside.
+void lane_submit(struct lane *lane);
+
+// The transaction in flight is over: gives its items for the caller to end. The array is the lane's, until this is
+// called again.
+struct event_item **lane_succeeded(struct lane *lane, size_t count);
+void lane_failed(struct lane *lane, const struct error *err);
+
+#endif

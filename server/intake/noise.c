@@ -1,0 +1,256 @@
+#include "server/intake/noise.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/log/log.h"
+#include "base/mem.h"
+#include "base/metrics/metrics.h"
+
+enum { BUCKETS = 4096, KEY_PARTS = 6 };
+
+// An object that has changed lately.
+struct object {
+    struct object *next;          // in its bucket
+    struct object *newer, *older; // by the last change
+    uint64_t hash;
+    uint64_t tokens, tokens_at_ms;
+    uint64_t changes;            // since the last finding
+    int64_t since_ms;            // noisy since, wall clock; 0: it is not
+    struct str parts[KEY_PARTS]; // account, runtime, group, kind, namespace, name: behind this
+};
+
+struct noise {
+    struct noise_options options;
+    struct object *buckets[BUCKETS];
+    struct object *newest, *oldest;
+    size_t count, noisy;
+    uv_timer_t *timer;
+    struct metric *noisy_objects, *noisy_changes;
+};
+
+static void on_timer(uv_timer_t *timer)
+{
+    noise_flush(timer->data, clock_mono_ms());
+}
+
+struct noise *noise_create(struct loop *loop, const struct noise_options *options)
+{
+    struct noise *noise = mem_zalloc(sizeof *noise);
+    noise->options = *options;
+    noise->noisy_objects = metric_with(metrics_gauge(
+        "culvert_noisy_objects", "Objects that change more often than reports.noise_interval allows.", NULL));
+    noise->noisy_changes =
+        metric_with(metrics_counter("culvert_noisy_changes_total", "Changes of objects that were noisy.", NULL));
+    noise->timer = mem_zalloc(sizeof *noise->timer);
+    uv_timer_init(loop_uv(loop), noise->timer);
+    noise->timer->data = noise;
+    uv_timer_start(noise->timer, on_timer, options->flush_ms, options->flush_ms);
+    return noise;
+}
+
+// ---- objects -------------------------------------------------------------------------------------------------------
+
+static void unlink_by_age(struct noise *noise, struct object *object)
+{
+    *(object->newer ? &object->newer->older : &noise->newest) = object->older;
+    *(object->older ? &object->older->newer : &noise->oldest) = object->newer;
+}
+
+static void link_as_newest(struct noise *noise, struct object *object)
+{
+    object->newer = NULL;
+    object->older = noise->newest;
+    *(noise->newest ? &noise->newest->newer : &noise->oldest) = object;
+    noise->newest = object;
+}
+
+static void set_noisy(struct noise *noise, struct object *object, int64_t since_ms)
+{
+    int by = (since_ms != 0) - (object->since_ms != 0);
+    object->since_ms = since_ms;
+    noise->noisy = by < 0 ? noise->noisy - 1 : noise->noisy + (size_t)by;
+    if (by) metric_move(noise->noisy_objects, by);
+}
+
+static void drop(struct noise *noise, struct object *object)
+{
+    struct object **link = &noise->buckets[object->hash % BUCKETS];
+    while (*link != object)
+        link = &(*link)->next;
+    *link = object->next;
+    unlink_by_age(noise, object);
+    set_noisy(noise, object, 0);
+    noise->count--;
+    mem_free(object);
+}
+
+void noise_stop(struct noise *noise)
+{
+    uv_timer_stop(noise->timer);
+}
+
+static void free_timer(uv_handle_t *timer)
+{
+    mem_free(timer);
+}
+
+void noise_destroy(struct noise *noise)
+{
+    if (!noise) return;
+    while (noise->oldest)
+        drop(noise, noise->oldest);
+    uv_close((uv_handle_t *)noise->timer, free_timer);
+    mem_free(noise);
+}
+
+static uint64_t hash_of(const struct str parts[KEY_PARTS])
+{
+    uint64_t hash = HASH_BEGIN;
+    for (size_t p = 0; p < KEY_PARTS; p++)
+        hash = hash_part(hash, parts[p]);
+    return hash_end(hash);
+}
+
+static struct object *find(struct noise *noise, const struct str parts[KEY_PARTS], uint64_t hash)
+{
+    struct object *object = noise->buckets[hash % BUCKETS];
+    for (; object; object = object->next) {
+        if (object->hash != hash) continue;
+        size_t same = 0;
+        while (same < KEY_PARTS && str_eq(object->parts[same], parts[same]))
+            same++;
+        if (same == KEY_PARTS) break;
+    }
+    return object;
+}
+
+static struct object *create(struct noise *noise, const struct str parts[KEY_PARTS], uint64_t hash, uint64_t now_ms)
+{
+    if (noise->count >= noise->options.objects_max) drop(noise, noise->oldest);
+    size_t bytes = 0;
+    for (size_t p = 0; p < KEY_PARTS; p++)
+        bytes += parts[p].len;
+    struct object *object = mem_zalloc(sizeof *object + bytes);
+    char *to = (char *)(object + 1);
+    for (size_t p = 0; p < KEY_PARTS; p++) {
+        if (parts[p].len) memcpy(to, parts[p].at, parts[p].len);
+        object->parts[p] = str_of(to, parts[p].len);
+        to += parts[p].len;
+    }
+    object->hash = hash;
+    object->tokens = noise->options.burst;
+    object->tokens_at_ms = now_ms;
+    object->next = noise->buckets[hash % BUCKETS];
+    noise->buckets[hash % BUCKETS] = object;
+    link_as_newest(noise, object);
+    noise->count++;
+    return object;
+}
+
+// ---- counting ------------------------------------------------------------------------------------------------------
+
+static void refill(struct noise *noise, struct object *object, uint64_t now_ms)
+{
+    const struct noise_options *options = &noise->options;
+    uint64_t back = (now_ms - object->tokens_at_ms) / options->interval_ms;
+    if (!back) return;
+    object->tokens_at_ms += back * options->interval_ms;
+    object->tokens = back >= options->burst - object->tokens ? options->burst : object->tokens + back;
+    // Quiet again only when the bucket is half full, so that it is not one finding after the other.
+    if (object->since_ms && object->tokens * 2 >= options->burst) set_noisy(noise, object, 0);
+}
+
+static void count_change(struct noise *noise, const struct report *report, uint64_t now_ms)
+{
+    const struct str parts[KEY_PARTS] = {report->account_id, report->runtime, report->group,
+                                         report->kind,       report->ns,      report->name};
+    uint64_t hash = hash_of(parts);
+    struct object *object = find(noise, parts, hash);
+    if (object) {
+        unlink_by_age(noise, object);
+        link_as_newest(noise, object);
+    } else {
+        object = create(noise, parts, hash, now_ms);
+    }
+    refill(noise, object, now_ms);
+    if (object->tokens)
+        object->tokens--;
+    else if (!object->since_ms)
+        set_noisy(noise, object, clock_wall_ms());
+    if (!object->since_ms) return;
+    object->changes++;
+    metric_add(noise->noisy_changes, 1);
+}
+
+void noise_take(struct noise *noise, const struct report *reports, const struct report_outcome *outcomes, size_t count,
+                uint64_t now_ms)
+{
+    for (size_t i = 0; i < count; i++) {
+        bool is_object = reports[i].type == REPORT_OBJECT || reports[i].type == REPORT_DELETED;
+        if (is_object && outcomes[i].result == REPORT_APPLIED) count_change(noise, &reports[i], now_ms);
+    }
+}
+
+size_t noise_count(const struct noise *noise)
+{
+    return noise->count;
+}
+
+// ---- findings ------------------------------------------------------------------------------------------------------
+
+static void on_put(void *arg, const struct error *err, uint64_t count)
+{
+    (void)arg;
+    (void)count;
+    // Nobody is hurt by a finding that is not there: the next one counts on.
+    if (err && err->code != ERROR_CANCELLED) log_warn("noise", "findings_not_written", log_err(err));
+}
+
+static int compare_accounts(const void *a, const void *b)
+{
+    const struct object *const *left = a, *const *right = b;
+    return str_compare((*left)->parts[0], (*right)->parts[0]);
+}
+
+static void put(struct noise *noise, struct object **objects, size_t count)
+{
+    struct noise_finding findings[NOISE_FINDINGS_MAX];
+    for (size_t i = 0; i < count; i++) {
+        struct object *object = objects[i];
+        findings[i] = (struct noise_finding){.runtime = object->parts[1],
+                                             .group = object->parts[2],
+                                             .kind = object->parts[3],
+                                             .ns = object->parts[4],
+                                             .name = object->parts[5],
+                                             .changes = object->changes,
+                                             .since_ms = object->since_ms};
+        object->changes = 0;
+    }
+    AUTO_FREE char *account = mem_strndup(objects[0]->parts[0].at, objects[0]->parts[0].len);
+    noise->options.put(noise->options.pg, account, findings, count, on_put, NULL);
+}
+
+void noise_flush(struct noise *noise, uint64_t now_ms)
+{
+    if (!noise->noisy) return;
+    struct object **objects = mem_array(noise->noisy, sizeof(struct object *));
+    size_t count = 0;
+    for (struct object *object = noise->newest, *older; object; object = older) {
+        older = object->older;
+        if (!object->since_ms) continue;
+        if (object->changes)
+            objects[count++] = object;
+        else
+            refill(noise, object, now_ms); // may be over
+    }
+    qsort(objects, count, sizeof(struct object *), compare_accounts);
+    for (size_t from = 0, to; from < count; from = to) {
+        for (to = from + 1; to < count && to - from < NOISE_FINDINGS_MAX; to++)
+            if (compare_accounts(&objects[from], &objects[to])) break;
+        put(noise, objects + from, to - from);
+    }
+    mem_free(objects);
+}

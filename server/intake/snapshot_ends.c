@@ -1,0 +1,135 @@
+#include "server/intake/snapshot_ends.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "storage/reports/snapshot_verdict_store.h"
+
+enum { VERDICTS_MS = 1000, VERDICTS_AT_ONCE = 64, END_AGAIN_MS = 60000 };
+
+struct snapshot_ends {
+    struct snapshot_ends_options options;
+    struct hook awaited; // head
+    uv_timer_t *timer;
+};
+
+// One that may be answered when its session is gone.
+struct question {
+    struct snapshot_ends *ends;
+    struct tunnel_session_ref ref;
+    uint64_t sequence;
+};
+
+static void on_timer(uv_timer_t *timer);
+
+struct snapshot_ends *snapshot_ends_create(struct loop *loop, const struct snapshot_ends_options *options)
+{
+    struct snapshot_ends *ends = mem_zalloc(sizeof *ends);
+    ends->options = *options;
+    hook_init(&ends->awaited, NULL);
+    ends->timer = mem_zalloc(sizeof *ends->timer);
+    uv_timer_init(loop_uv(loop), ends->timer);
+    ends->timer->data = ends;
+    uv_timer_start(ends->timer, on_timer, VERDICTS_MS, VERDICTS_MS);
+    return ends;
+}
+
+void snapshot_ends_stop(struct snapshot_ends *ends)
+{
+    if (ends) uv_timer_stop(ends->timer);
+}
+
+static void free_timer(uv_handle_t *timer)
+{
+    mem_free(timer);
+}
+
+void snapshot_ends_destroy(struct snapshot_ends *ends)
+{
+    if (!ends) return;
+    hook_remove(&ends->awaited);
+    uv_close((uv_handle_t *)ends->timer, free_timer);
+    mem_free(ends);
+}
+
+bool snapshot_ends_take(struct snapshot_ends *ends, struct source *source, const struct report *report)
+{
+    bool is_end = report->type == REPORT_SNAPSHOT_END;
+    (void)ends;
+    if (!is_end && report->type != REPORT_SNAPSHOT_BEGIN) return true;
+    hook_remove(&source->awaited); // an older one's verdict is of no interest any more
+    mem_free(source->end.unread);
+    source->end =
+        (struct source_end){.state = SOURCE_END_NONE,
+                            .sequence = report->sequence,
+                            .count = report->count,
+                            .observed_at_ms = report->observed_at_ms,
+                            .unread = mem_strndup(report->unread.len ? report->unread.at : "", report->unread.len)};
+    if (!is_end || !source->first) return true;
+    source->end.state = SOURCE_END_HELD;
+    return false;
+}
+
+void snapshot_ends_await(struct snapshot_ends *ends, struct source *source)
+{
+    source->end.state = SOURCE_END_AWAITED;
+    source->end.since_ms = clock_mono_ms();
+    hook_add(&ends->awaited, &source->awaited);
+}
+
+void snapshot_ends_release(struct snapshot_ends *ends, struct source *source)
+{
+    struct report end = {
+        .type = REPORT_SNAPSHOT_END,
+        .source = REPORT_FROM_TUNNEL,
+        .account_id = str_c(source->account_id),
+        .runtime = str_c(source->runtime),
+        .epoch = source->epoch,
+        .sequence = source->end.sequence,
+        .observed_at_ms = source->end.observed_at_ms,
+        .count = source->end.count,
+        .unread = str_c(source->end.unread),
+    };
+    source->end.state = SOURCE_END_NONE;
+    ends->options.submit(ends->options.ctx, source, &end);
+}
+
+// ---- verdicts ------------------------------------------------------------------------------------------------------
+
+static void on_verdict(void *arg, const struct error *err, enum snapshot_verdict verdict)
+{
+    struct question *question = arg;
+    struct snapshot_ends *ends = question->ends;
+    struct source *source = source_table_find(ends->options.sources, question->ref);
+    bool is_ours = source && source->end.state == SOURCE_END_AWAITED && source->end.sequence == question->sequence;
+    mem_free(question);
+    if (!is_ours) return;
+    source->end.is_asking = false;
+    if (err) return;
+    if (verdict == SNAPSHOT_UNDECIDED) {
+        // It may have been lost with whoever applied it, or lie behind much else. Applying it twice changes nothing.
+        if (clock_mono_ms() - source->end.since_ms < END_AGAIN_MS) return;
+        hook_remove(&source->awaited);
+        snapshot_ends_release(ends, source);
+        return;
+    }
+    hook_remove(&source->awaited);
+    source->end.state = SOURCE_END_NONE;
+    if (verdict == SNAPSHOT_NEEDS_RESYNC) ends->options.on_resync(ends->options.ctx, source);
+}
+
+// Some of those that wait, in turns.
+static void on_timer(uv_timer_t *timer)
+{
+    struct snapshot_ends *ends = timer->data;
+    for (unsigned i = 0; i < VERDICTS_AT_ONCE && ends->awaited.next != &ends->awaited; i++) {
+        struct source *source = ends->awaited.next->source;
+        hook_remove(&source->awaited);
+        hook_add(&ends->awaited, &source->awaited);
+        if (source->end.is_asking) break; // all others are, too
+        source->end.is_asking = true;
+        struct question *question = mem_alloc(sizeof *question);
+        *question = (struct question){ends, source->ref, source->end.sequence};
+        snapshot_verdict_find(ends->options.pg, str_c(source->account_id), str_c(source->runtime), source->epoch,
+                              source->end.sequence, on_verdict, question);
+    }
+}

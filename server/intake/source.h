@@ -1,0 +1,81 @@
+// source: a session that has sent reports: which of them are under way, how far it may be acknowledged, and the end of
+// its snapshot while it waits. Reports may end in any order (a bus has more than one way); the acknowledgement, being
+// cumulative, follows the oldest that has not. One loop's; intake's.
+#ifndef CULVERT_SERVER_INTAKE_SOURCE_H
+#define CULVERT_SERVER_INTAKE_SOURCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tunnel/broker.h"
+
+struct source;
+
+// A place in one of the lists of sources; linked to itself: in none.
+struct hook {
+    struct hook *next, *prev;
+    struct source *source;
+};
+
+void hook_init(struct hook *hook, struct source *source);
+void hook_remove(struct hook *hook);
+void hook_add(struct hook *head, struct hook *hook); // at the end, unless it is in the list already
+
+// One report on its way. It outlives its source when the session ends meanwhile.
+struct passage {
+    void *owner;           // whose callback gets it
+    struct source *source; // NULL: gone
+    struct passage *next;
+    uint64_t sequence;
+    bool is_end; // of a snapshot
+    enum { PASSAGE_UNDER_WAY, PASSAGE_DONE, PASSAGE_LOST } state;
+};
+
+// The end of a snapshot, apart from the other reports.
+struct source_end {
+    enum {
+        SOURCE_END_NONE,
+        SOURCE_END_HELD,    // until what came before it is durable
+        SOURCE_END_AWAITED, // somebody else applies it: what it comes to stands in the database
+    } state;
+    uint64_t sequence, count;
+    int64_t observed_at_ms;
+    char *unread;      // owned; NULL: none
+    uint64_t since_ms; // awaited
+    bool is_asking;
+};
+
+struct source {
+    struct source *next; // in its bucket
+    struct tunnel_session_ref ref;
+    char account_id[64], runtime[128];
+    uint64_t epoch;
+    struct passage *first, **last; // by sequence
+    uint64_t acknowledge;          // so far everything is durable
+    uint64_t told;
+    bool resync;
+    uint64_t bad, bad_at_ms; // compressed manifests that were refused, see intake.c
+    struct source_end end;
+    struct hook untold, paused, awaited;
+};
+
+struct source *source_create(const struct tunnel_session_info *session);
+void source_destroy(struct source *source);
+
+struct passage *source_enter(struct source *source, void *owner, uint64_t sequence, bool is_end);
+// The report is durable or refused (done), or will not be. Frees the passage, now or later; gives its source, NULL:
+// gone.
+struct source *passage_leave(struct passage *passage, bool done);
+// It was never sent.
+void passage_withdraw(struct passage *passage);
+
+// Those of a loop, by session.
+struct source_table;
+struct source_table *source_table_create(void);
+void source_table_destroy(struct source_table *table);                                             // and all in it
+struct source *source_table_find(const struct source_table *table, struct tunnel_session_ref ref); // NULL: none
+// Finds or makes it.
+struct source *source_table_get(struct source_table *table, const struct tunnel_session_info *session);
+void source_table_remove(struct source_table *table, struct tunnel_session_ref ref); // and ends it, if there is one
+
+#endif
