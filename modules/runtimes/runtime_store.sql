@@ -3,9 +3,9 @@
 INSERT INTO runtimes (account_id, runtime, runtime_id, namespace, cluster, installation_type, git_provider,
                       runtime_version, chart_version, component_names, ingress_host, internal_ingress_host,
                       ingress_class, ingress_controller, gateway_name, gateway_namespace, repo, access_mode,
-                      is_managed, is_external_argo_cd)
+                      is_managed, is_external_argo_cd, has_installation_type)
 VALUES ($1, $2, $3, $4, $5, coalesce($6, 'HELM'), $7, $8, $9, coalesce($10::jsonb, '[]'), $11, $12, $13, $14, $15, $16,
-        $17, coalesce($18, 'TUNNEL'), $19::boolean, $20::boolean)
+        $17, coalesce($18, 'TUNNEL'), $19::boolean, $20::boolean, $6 IS NOT NULL)
 ON CONFLICT (account_id, runtime) DO UPDATE
    SET namespace = excluded.namespace, cluster = excluded.cluster, installation_type = excluded.installation_type,
        git_provider = excluded.git_provider, runtime_version = excluded.runtime_version,
@@ -14,7 +14,8 @@ ON CONFLICT (account_id, runtime) DO UPDATE
        ingress_class = excluded.ingress_class, ingress_controller = excluded.ingress_controller,
        gateway_name = excluded.gateway_name, gateway_namespace = excluded.gateway_namespace, repo = excluded.repo,
        access_mode = excluded.access_mode, is_managed = excluded.is_managed,
-       is_external_argo_cd = excluded.is_external_argo_cd, updated_at = now()
+       is_external_argo_cd = excluded.is_external_argo_cd,
+       has_installation_type = excluded.has_installation_type, updated_at = now()
  WHERE $21::boolean
 RETURNING json_build_object('id', runtime_id, 'name', runtime)
 
@@ -92,7 +93,7 @@ jsonb_build_object(
         'projects', '[]'::json),
     'syncStatus', CASE WHEN r.available THEN 'SYNCED' ELSE 'UNKNOWN' END, 'healthStatus', :{runtime_health},
     'healthMessage', :{runtime_health_message}, 'projects', '[]'::json, 'cluster', r.cluster,
-    'installationType', r.installation_type, 'managed', r.is_managed,
+    'installationType', CASE WHEN r.has_installation_type THEN r.installation_type END, 'managed', r.is_managed,
     'ignoreSecurityAndGitTokenUpdatesUsers', '[]'::json, 'isRemoteClusterConnected', r.online,
     'ingressHost', r.ingress_host, 'internalIngressHost', r.internal_ingress_host, 'ingressClass', r.ingress_class,
     'ingressController', r.ingress_controller, 'gatewayName', r.gateway_name,

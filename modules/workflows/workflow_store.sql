@@ -20,8 +20,7 @@ jsonb_build_object(
     'projects', CASE WHEN a.project IS NULL THEN '[]'::jsonb ELSE jsonb_build_array(a.project) END,
     'spec', json_build_object(
         'entrypoint', a.entrypoint,
-        'templates', (SELECT coalesce(json_agg(json_build_object('name', n.name) ORDER BY n.place), '[]'::json)
-                        FROM jsonb_array_elements_text(a.templates) WITH ORDINALITY n (name, place)),
+        'templates', NULL, 'templateNames', a.templates,
         'workflowTemplateRef', CASE WHEN a.template_name IS NOT NULL THEN json_build_object(
             'name', a.template_name, 'group', 'argoproj.io', 'version', 'v1alpha1',
             'kind', CASE WHEN a.is_template_cluster_wide THEN 'ClusterWorkflowTemplate' ELSE 'WorkflowTemplate' END,

@@ -13,7 +13,7 @@ ROLLOUTS = """query($f: RolloutFilterArgs, $p: SlicePaginationArgs) { rollouts(f
     replicaSets { metadata { name uid } revision image replicas }
     analysisRuns { metadata { name } status { phase totalSuccessful metricResults { name successful } } } } } pageInfo { hasNextPage endCursor } } }"""
 WORKFLOWS = """query($f: WorkflowsFilterArgs, $p: SlicePaginationArgs) { workflows(filters: $f, pagination: $p) { edges { node {
-    metadata { name namespace uid runtime } projects spec { entrypoint templates { name } workflowTemplateRef { name namespace } } freshness
+    metadata { name namespace uid runtime } projects spec { entrypoint templates { name } templateNames workflowTemplateRef { name namespace } } freshness
     status { phase progress startedAt finishedAt nodes { type name phase } failedNodes { name } } pipeline { metadata { name namespace } } } } pageInfo { hasNextPage endCursor } } }"""
 
 

@@ -328,11 +328,11 @@ def test_sensor_of_workflows(platform, place):
         "status": {"phase": "Failed", "progress": "1/2", "startedAt": "2026-01-02T03:04:06Z", "finishedAt": "2026-01-02T03:05:06Z", "nodes": {"a": {"id": "a", "name": "run", "displayName": "run", "type": "Pod", "phase": "Failed"}}},
     }
     post(platform, sensor(workflow), packed=False)
-    query = """query($u: String!) { workflow(uid: $u) { metadata { name namespace } spec { entrypoint templates { name } } initiator { userName }
+    query = """query($u: String!) { workflow(uid: $u) { metadata { name namespace } spec { entrypoint templates { name } templateNames } initiator { userName }
         status { phase progress startedAt finishedAt nodes { type name } failedNodes { name } } } }"""
     found = platform.graphql(query, {"u": uid})["workflow"]
     assert found["metadata"] == {"name": "run", "namespace": place} and found["initiator"] == {"userName": "ann"}
-    assert found["spec"] == {"entrypoint": "main", "templates": [{"name": "main"}]}
+    assert found["spec"] == {"entrypoint": "main", "templates": None, "templateNames": ["main"]}
     assert found["status"]["phase"] == "Failed" and found["status"]["failedNodes"] == [{"name": "run"}]
     # Removed from the cluster after its end, it is still the record of the run.
     workflow["metadata"]["deletionTimestamp"] = now()

@@ -209,7 +209,6 @@ static void non_null_fields_are_there(void **state)
     static const char *const fields[] = {"metadata",
                                          "errors",
                                          "syncStatus",
-                                         "installationType",
                                          "managed",
                                          "isRemoteClusterConnected",
                                          "runtimeRelease",
