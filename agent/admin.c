@@ -44,6 +44,17 @@ static void unref(struct agent_admin *admin)
 
 // ---- answers ---------------------------------------------------------------------------------------------------
 
+static int write_ready(struct agent_admin *admin, struct strbuf *body)
+{
+    struct strbuf texts;
+    strbuf_init(&texts, ANSWER_BYTES_MAX / 2);
+    bool is_ready = admin->is_ready(admin->arg, &texts);
+    if (is_ready) strbuf_add_c(body, texts.len ? "ok\n" : "ok");
+    strbuf_add_str(body, strbuf_str(&texts));
+    strbuf_finish(&texts);
+    return is_ready ? 200 : 503;
+}
+
 static int write_body(struct agent_admin *admin, const struct http1_head *head, struct strbuf *body, const char **type)
 {
     struct str rest = head->target, path;
@@ -56,9 +67,7 @@ static int write_body(struct agent_admin *admin, const struct http1_head *head, 
     if (str_eq(path, STR("/livez"))) {
         strbuf_add_c(body, "ok");
     } else if (str_eq(path, STR("/readyz")) || str_eq(path, STR("/healthz"))) {
-        if (!admin->is_ready(admin->arg, body)) return 503;
-        strbuf_clear(body);
-        strbuf_add_c(body, "ok");
+        return write_ready(admin, body);
     } else if (str_eq(path, STR("/version"))) {
         *type = "application/json";
         strbuf_add_c(body, "{\"version\":\"" CULVERT_VERSION "\"}\n");

@@ -12,7 +12,7 @@
 
 struct agent_admin;
 
-// Why the agent is not ready goes to *why; true: it is.
+// Why the agent is not ready goes to *why; true: it is, and *why has warnings, if any.
 typedef bool (*agent_admin_ready_fn)(void *arg, struct strbuf *why);
 
 // listen: host:port with a literal address. NULL with *err when it cannot listen there.

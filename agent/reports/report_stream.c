@@ -261,7 +261,8 @@ static void on_ack(struct report_stream *stream, const struct wire_ack *ack)
     case WIRE_ACK_REJECT:
         log_warn("reporter", "record_refused", log_uint("sequence", ack->sequence), log_str("reason", ack->reason));
         outbox_refuse(stream->options.outbox, ack->sequence);
-        if (str_starts(ack->reason, STR(WIRE_REASON_QUOTA))) stream->options.on_no_room(stream->options.arg);
+        if (str_starts(ack->reason, STR(WIRE_REASON_QUOTA)))
+            stream->options.on_no_room(stream->options.arg, ack->reason);
         break;
     case WIRE_ACK_RESYNC: stream->options.on_resync(stream->options.arg); break;
     case WIRE_ACK_DIGEST: break; // below

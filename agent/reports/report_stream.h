@@ -36,8 +36,8 @@ struct report_stream_options {
     const char *boot_id, *cluster_name; // outlive it
     uint64_t *sequence;                 // the last one used in this boot
     void *arg;
-    void (*on_resync)(void *arg);  // the platform wants a complete snapshot
-    void (*on_no_room)(void *arg); // it refused a record for want of room
+    void (*on_resync)(void *arg);                     // the platform wants a complete snapshot
+    void (*on_no_room)(void *arg, struct str reason); // it refused a record for want of room
     // What the lists that are complete did not hold: is it still there, as far as is known? And the kinds of which
     // nothing can be concluded, as WIRE_REPORT names them.
     bool (*is_there)(void *arg, const struct outbox_object *object);

@@ -65,6 +65,7 @@ struct reporter {
     bool takes_details;                    // the platform of the last stream; what the outbox holds was made for it
     bool compares_again;                   // what the platform wanted is being told
     bool lacks_room;                       // the platform refused something that it may take later
+    char refusal[256];                     // why it did, until it has taken all; "": it has
     uint64_t opened_at_ms, closed_at_ms, asked_at_ms;
     size_t fetched;   // of what the platform wanted
     bool held_back;   // the outbox was full: watches wait
@@ -368,7 +369,8 @@ static void offer_again(struct reporter *reporter, uint64_t now_ms)
     reporter->to_compare = reporter->compares_again = true;
     reporter->resync_at_ms = now_ms + wait_ms;
     if (!reporter->gap_since_ms) reporter->gap_since_ms = now_ms;
-    log_warn("reporter", "platform_without_room", log_uint("offer_again_ms", wait_ms));
+    log_warn("reporter", "platform_without_room", log_uint("offer_again_ms", wait_ms),
+             log_c("reason", reporter->refusal));
 }
 
 static void on_tick(uv_timer_t *timer)
@@ -426,6 +428,7 @@ static void on_settled(void *arg, size_t differs, size_t wanted)
     if (!reporter->compares_again) metric_add(differs ? reporter->metrics.differences : reporter->metrics.unchanged, 1);
     if (is_over) {
         reporter->gap_since_ms = 0;
+        if (!reporter->lacks_room) reporter->refusal[0] = '\0';
         backoff_reset(&reporter->resync);
     } else {
         if (!reporter->gap_since_ms) reporter->gap_since_ms = now_ms;
@@ -480,11 +483,14 @@ static void on_resync(void *arg)
     if (!reporter->resync_at_ms && !reporter->to_compare) schedule_snapshot(reporter);
 }
 
-static void on_no_room(void *arg)
+static void on_no_room(void *arg, struct str reason)
 {
     struct reporter *reporter = arg;
+    struct str kept = str_first(reason, sizeof reporter->refusal - 1);
     metric_add(reporter->metrics.no_room, 1);
     reporter->lacks_room = true;
+    memcpy(reporter->refusal, kept.at, kept.len);
+    reporter->refusal[kept.len] = '\0';
 }
 
 // Forgets the cluster.
@@ -514,6 +520,7 @@ void reporter_stream_closed(struct reporter *reporter)
     reporter->digests = NULL;
     reporter->tunnel_stream = NULL;
     reporter->to_compare = reporter->compares_again = reporter->lacks_room = false;
+    reporter->refusal[0] = '\0';
     reporter->resync_at_ms = 0;
     reporter->closed_at_ms = clock_mono_ms();
     if (!keep) {
@@ -761,6 +768,17 @@ void reporter_lag(const struct reporter *reporter, uint64_t *out_behind_ms, uint
     if (blind_ms > *out_blind_ms) *out_blind_ms = blind_ms;
 }
 
+// A full quota is no reason to restart the agent or to hold a rollout up.
+static bool note_refusal(const struct reporter *reporter, struct strbuf *why)
+{
+    if (reporter->refusal[0])
+        strbuf_addf(why,
+                    "warning: the platform refuses reports: %s; delete objects or raise the quota (culvertd admin "
+                    "set-quota)\n",
+                    reporter->refusal);
+    return true;
+}
+
 bool reporter_is_ready(const struct reporter *reporter, struct strbuf *why)
 {
     const struct kube_problem *problem = kube_probe_problem(reporter->probe);
@@ -772,6 +790,6 @@ bool reporter_is_ready(const struct reporter *reporter, struct strbuf *why)
         strbuf_add_c(why, "cluster: the agent may not list applications.argoproj.io; apply deploy/agent-rbac.yaml, and "
                           "check with: kubectl auth can-i list applications.argoproj.io\n");
     else
-        return true;
+        return note_refusal(reporter, why);
     return false;
 }

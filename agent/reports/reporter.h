@@ -60,7 +60,8 @@ size_t reporter_outbox_depth(const struct reporter *reporter); // objects that w
 void reporter_lag(const struct reporter *reporter, uint64_t *out_behind_ms, uint64_t *out_blind_ms);
 
 // Whether the cluster can be read: its API answers, accepts the credential, and Applications may be listed (the last
-// only while the cluster is watched). false: *why says what is wrong and what helps, in one line.
+// only while the cluster is watched). false: *why is what is wrong and what helps, in one line.
+// true: *why may have a warning, that the platform refuses reports for want of room.
 bool reporter_is_ready(const struct reporter *reporter, struct strbuf *why);
 
 #endif

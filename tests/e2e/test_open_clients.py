@@ -6,7 +6,8 @@ import pytest
 
 from test_event_shapes import post, sensor
 
-# An element of WorkflowSpec.templates is a Go interface that has no decoder: anything but null ends `workflow list`.
+# In Go an element of WorkflowSpec.templates is an interface without a decoder: all but null
+# ends `workflow list`.
 LIST_WORKFLOWS = """
 query Workflows($filters: WorkflowsFilterArgs) {
 	workflows(filters: $filters) {

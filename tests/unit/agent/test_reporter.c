@@ -739,6 +739,18 @@ static void wanted_objects_are_told(void **state)
     world_close(world);
 }
 
+// The agent is ready, and says what the platform refuses.
+static bool warns(void *arg)
+{
+    const struct world *world = arg;
+    struct strbuf why;
+    strbuf_init(&why, 4096);
+    bool warns = reporter_is_ready(world->reporter, &why) && why.len &&
+                 strstr(why.at, "refuses reports: storage quota of the runtime: 0 of 5 bytes");
+    strbuf_finish(&why);
+    return warns;
+}
+
 // What found no room is offered again until it is taken; what was refused for good is not.
 static void what_found_no_room_is_offered_again(void **state)
 {
@@ -764,6 +776,7 @@ static void what_found_no_room_is_offered_again(void **state)
     answer_why(world, WIRE_ACK_REJECT, world->application_sequence, "storage quota of the runtime: 0 of 5 bytes");
     answer(world, WIRE_ACK, world->last_sequence);
     fake_wait(world->loop, is_blind, world); // until the platform has all of it
+    fake_wait(world->loop, warns, world);
     wait_word(world, DIGEST_ROOT, 2);
     answer_digest(world, &(struct digest){.kind = DIGEST_ASK_BRANCHES, .branches = UINT64_MAX});
     wait_word(world, DIGEST_BRANCHES_TOLD, 1);
@@ -786,8 +799,10 @@ static void what_found_no_room_is_offered_again(void **state)
         uv_run(loop_uv(world->loop), UV_RUN_ONCE);
     answer(world, WIRE_ACK, world->last_sequence);
     wait_word(world, DIGEST_ROOT, 3);
+    assert_true(warns(world));
     answer_digest(world, &(struct digest){.kind = DIGEST_MATCHED});
     fake_wait(world->loop, sees, world);
+    assert_false(warns(world));
     world_close(world);
 }
 

@@ -1,4 +1,0 @@
--- older-binaries: work
--- Whether the creator of a runtime stated its installation type. Where it was not stated, installation_type has a value for
--- older binaries, and clients get null: an installer that reads HELM refuses to uninstall what it did not install so.
-ALTER TABLE culvert.runtimes ADD COLUMN has_installation_type boolean NOT NULL DEFAULT true;
