@@ -59,6 +59,7 @@ void api_resolve_runtime_tokens(void *ctx, const json_t *arguments, gql_resolved
 void api_resolve_create_runtime_token(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void api_resolve_rotate_runtime_token(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void api_resolve_revoke_runtime_token(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void api_resolve_limits_status(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void api_resolve_report_runtime_errors(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void api_resolve_application(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void api_resolve_applications(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);

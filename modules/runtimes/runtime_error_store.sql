@@ -16,7 +16,7 @@ DELETE FROM runtime_errors
                      OFFSET 200)
 
 -- What a runtime (r) shows as its errors: what its agent finds wrong now, then what was reported within the last day,
--- newest first, and what its tokens warn of.
+-- newest first, and what its tokens and its storage quota (quota) warn of.
 -- fragment: runtime_errors_node
 (SELECT coalesce(json_agg(json_build_object(
             '__typename', 'HealthError', 'level', e.level, 'title', e.title, 'message', e.message,
@@ -36,6 +36,10 @@ DELETE FROM runtime_errors
          (SELECT 2, t.level, t.title, t.message, NULL, t.code, t.last_seen_at, t.error_key
             FROM (:{runtime_token_errors}) t
            LIMIT 20)
+         UNION ALL
+         (SELECT CASE quota.level WHEN 'ERROR' THEN 0 ELSE 1 END, quota.level, 'Storage quota', quota.message,
+                 quota.suggestion, 'UNKNOWN', now(), 'storage'
+           WHERE quota.level IS NOT NULL)
          UNION ALL
          (SELECT CASE f.value->>'level' WHEN 'ERROR' THEN 0 ELSE 1 END, f.value->>'level',
                  CASE f.value->>'level' WHEN 'ERROR' THEN 'The agent cannot read its cluster'

@@ -55,14 +55,14 @@ entity_freshness(a.epoch, r.confirmed_epoch, r.tunnel_freshness, r.unconfirmed_f
 -- fragment: entity_sequence
 a.epoch || '.' || a.sequence
 
--- The first of the errors that its agent finds in this session; NULL: it reads all that it must.
+-- The first of the errors that its agent finds in this session, or of its quota; NULL: none.
 -- fragment: runtime_blocked_by
-(SELECT f.value->>'message'
+coalesce((SELECT f.value->>'message'
    FROM clusters c
   CROSS JOIN jsonb_array_elements(c.findings) f
   WHERE c.account_id = r.account_id AND c.runtime = r.runtime AND NOT c.is_deleted AND r.online
     AND c.epoch = r.session_epoch AND f.value->>'level' = 'ERROR'
-  LIMIT 1)
+  LIMIT 1), CASE quota.level WHEN 'ERROR' THEN quota.message END)
 
 -- fragment: runtime_health
 CASE WHEN r.available AND :{runtime_blocked_by} IS NULL THEN 'HEALTHY' ELSE 'DEGRADED' END
@@ -131,7 +131,7 @@ jsonb_build_object(
     'sequence', r.position_epoch || '.' || r.position_sequence, 'freshness', r.freshness,
     'lagSeconds', round(extract(epoch FROM r.lag), 3), 'lastSeenAt', to_char(r.last_seen_at, :{rfc3339}),
     'since', to_char(r.since, :{rfc3339}), 'disconnectCause', r.disconnect_cause,
-    'online', r.online, 'agentVersion', r.agent_version, 'tunnelEpoch', r.session_epoch)
+    'storage', :{runtime_storage_node}, 'online', r.online, 'agentVersion', r.agent_version, 'tunnelEpoch', r.session_epoch)
 
 -- fragment: app_proxy_info
 json_build_object('description', NULL, 'status', CASE WHEN r.online THEN 'SUCCESSFUL' ELSE 'UNKNOWN' END)
@@ -139,16 +139,27 @@ json_build_object('description', NULL, 'status', CASE WHEN r.online THEN 'SUCCES
 -- fragment: unknown_info
 json_build_object('description', NULL, 'status', 'UNKNOWN')
 
+-- fragment: runtime_storage_joins
+CROSS JOIN room
+  LEFT JOIN used ON used.runtime = r.runtime
+  LEFT JOIN LATERAL (:{runtime_storage_finding}) quota ON true
+
 -- name: runtime_get
+WITH :{storage_of_runtimes}
 SELECT :{runtime_node_base} || :{runtime_node_more}
   FROM (:{runtime_states} AND r.runtime = $2) r
+  :{runtime_storage_joins}
 
 -- name: runtime_list
+WITH :{storage_of_runtimes}
 SELECT :{runtime_node_base} || :{runtime_node_more}, r.runtime
   FROM (:{runtime_states} AND r.runtime > $2 AND r.runtime < $3 ORDER BY r.runtime LIMIT $4::bigint) r
+  :{runtime_storage_joins}
  ORDER BY r.runtime
 
 -- name: runtime_list_back
+WITH :{storage_of_runtimes}
 SELECT :{runtime_node_base} || :{runtime_node_more}, r.runtime
   FROM (:{runtime_states} AND r.runtime > $2 AND r.runtime < $3 ORDER BY r.runtime DESC LIMIT $4::bigint) r
+  :{runtime_storage_joins}
  ORDER BY r.runtime DESC

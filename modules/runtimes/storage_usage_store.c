@@ -13,6 +13,13 @@ void storage_usage_store_get(struct pg *pg, const char *account_id, store_node_d
     store_submit_node(batch, 0, ERROR_NOT_FOUND, "there is no such account", on_done, arg);
 }
 
+void storage_usage_store_get_limits_status(struct pg *pg, const char *account_id, store_node_done on_done, void *arg)
+{
+    struct pg_batch *batch = pg_batch_create(pg, account_id);
+    pg_batch_add(batch, &statement_storage_limits_status, 1, (struct pg_param[]){pg_text(str_c(account_id))});
+    store_submit_node(batch, 0, ERROR_NOT_FOUND, "there is no such account", on_done, arg);
+}
+
 void storage_usage_store_recount(struct pg *pg, const char *account_id, store_node_done on_done, void *arg)
 {
     struct pg_batch *batch = pg_batch_create(pg, account_id);

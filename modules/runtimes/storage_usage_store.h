@@ -16,6 +16,8 @@ struct storage_quota {
 // node: {"bytes","rows","bytesMax","rowsMax","runtimes":[{"runtime","bytes","rows","bytesMax","rowsMax","refused",
 // "refusedAt"}]}; a runtime of "" is the account itself, a maximum of null no limit.
 void storage_usage_store_get(struct pg *pg, const char *account_id, store_node_done on_done, void *arg);
+// node: LimitsStatus of the GraphQL schema.
+void storage_usage_store_get_limits_status(struct pg *pg, const char *account_id, store_node_done on_done, void *arg);
 // Counts anew what is stored; reports of the account wait meanwhile. The same node.
 void storage_usage_store_recount(struct pg *pg, const char *account_id, store_node_done on_done, void *arg);
 // The same node. ERROR_NOT_FOUND: no such account.

@@ -75,3 +75,54 @@ SELECT jsonb_build_object(
                      GROUP BY s.runtime) u))
   FROM accounts a, storage_room(a.account_id, '') r
  WHERE a.account_id = $1
+
+-- CTEs of a statement about runtimes: what each stores, and the quotas of the account ($1).
+-- fragment: storage_of_runtimes
+room AS MATERIALIZED (SELECT * FROM storage_room($1, '')),
+used AS MATERIALIZED (
+    SELECT s.runtime, sum(s.bytes) AS bytes, sum(s.rows) AS rows, sum(s.refused) AS refused,
+           max(s.refused_at) AS refused_at
+      FROM (SELECT runtime, bytes, rows, refused, refused_at FROM storage_usage WHERE account_id = $1
+            UNION ALL
+            SELECT runtime, bytes, rows, 0, NULL FROM storage_usage_changes WHERE account_id = $1) s
+     GROUP BY s.runtime)
+
+-- Of a runtime (room, used as above): the quota that is nearest to its end, when nine tenths of it
+-- are used or a report was refused within the last 15 minutes. An agent offers what was refused
+-- again every 5 minutes.
+-- fragment: runtime_storage_finding
+SELECT CASE WHEN n.is_refused OR n.ratio >= 1 THEN 'ERROR' ELSE 'WARNING' END AS level,
+       format('storage quota of the %s: %s of %s bytes and %s of %s rows are used%s (STORAGE_QUOTA)', n.scope, n.bytes,
+              coalesce(n.bytes_max::text, 'any'), n.rows, coalesce(n.rows_max::text, 'any'),
+              CASE WHEN n.is_refused THEN '; reports are refused, the last at ' || to_char(used.refused_at, :{rfc3339})
+              ELSE '' END) AS message,
+       'delete objects, or raise the quota: culvertd admin set-quota' AS suggestion
+  FROM (SELECT v.*, greatest(v.bytes / v.bytes_max, v.rows / v.rows_max, 0) AS ratio,
+               coalesce(used.refused_at > now() - interval '15 minutes', false) AS is_refused
+          FROM (VALUES ('runtime', coalesce(used.bytes, 0), room.runtime_limit_bytes::numeric, coalesce(used.rows, 0),
+                        room.runtime_limit_rows::numeric),
+                       ('account', room.used_bytes, room.limit_bytes, room.used_rows, room.limit_rows))
+               v (scope, bytes, bytes_max, rows, rows_max)) n
+ WHERE n.is_refused OR n.ratio >= 0.9
+ ORDER BY n.ratio DESC
+ LIMIT 1
+
+-- fragment: runtime_storage_node
+json_build_object('bytes', coalesce(used.bytes, 0), 'rows', coalesce(used.rows, 0),
+    'bytesMax', room.runtime_limit_bytes, 'rowsMax', room.runtime_limit_rows, 'refused', coalesce(used.refused, 0),
+    'refusedAt', to_char(used.refused_at, :{rfc3339}))
+
+-- name: storage_limits_status
+WITH :{storage_of_runtimes}
+SELECT jsonb_build_object(
+           'planType', 'GITOPS_PLAN', 'limits', NULL,
+           'usage', json_build_object(
+               'applications', (SELECT count(*) FROM applications WHERE account_id = $1 AND NOT is_deleted),
+               'clusters', (SELECT count(*) FROM clusters WHERE account_id = $1 AND NOT is_deleted)),
+           'status', coalesce(room.used_bytes < room.limit_bytes, true) AND
+                     coalesce(room.used_rows < room.limit_rows, true),
+           'storage', json_build_object(
+               'bytes', room.used_bytes, 'rows', room.used_rows, 'bytesMax', room.limit_bytes,
+               'rowsMax', room.limit_rows, 'refused', (SELECT coalesce(sum(u.refused), 0) FROM used u),
+               'refusedAt', (SELECT to_char(max(u.refused_at), :{rfc3339}) FROM used u)))
+  FROM room

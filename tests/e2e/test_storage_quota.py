@@ -10,6 +10,7 @@ import uuid
 import pytest
 
 from api_door_client import EVENTS, JSON, application, culvertd
+from origin_under_test import Account
 from platform_under_test import wait_until
 from report_tunnel import ACK, DELETED, OBJECT, REJECT, ReportTunnel, record
 
@@ -57,6 +58,12 @@ def post(platform, token, name):
     return platform.api("POST", EVENTS, json.dumps({"data": {"object": application(name)}}).encode(), key=token, headers=JSON)
 
 
+def runtime_of(platform, name, key=None):
+    query = """query($n: String!) { runtime(name: $n) { healthStatus healthMessage errors { level title message suggestion }
+        storage { bytes rows bytesMax rowsMax refused refusedAt } } }"""
+    return platform.graphql(query, {"n": name}, key=key or True)["runtime"]
+
+
 def test_a_flood_is_stopped_at_the_quota(platform, flooding):
     name, token, tunnel = flooding
     refused_before = platform.metric("culvert_reports_total", result="over_quota")
@@ -72,6 +79,13 @@ def test_a_flood_is_stopped_at_the_quota(platform, flooding):
     assert platform.metric("culvert_reports_total", result="over_quota") >= refused_before + len(refused)
     rows = platform.psql(f"select count(*) from resources where runtime = '{name}'")
     assert rows == [[str(OBJECTS - len(refused))]]
+    shown = runtime_of(platform, name)
+    (error,) = [each for each in shown["errors"] if each["title"] == "Storage quota"]
+    assert error["level"] == "ERROR" and error["message"].startswith("storage quota of the runtime: "), error
+    assert "reports are refused" in error["message"] and "set-quota" in error["suggestion"], error
+    assert shown["healthStatus"] == "DEGRADED" and shown["healthMessage"] == error["message"], shown
+    assert shown["storage"]["bytesMax"] == QUOTA and shown["storage"]["bytes"] == usage(platform, name)["bytes"], shown
+    assert shown["storage"]["refused"] >= len(refused) and shown["storage"]["refusedAt"], shown
     # Over HTTP: 429 with the reason. Less than the smallest report is left when the quota is what is used.
     admin(platform, "set-quota", "--runtime-bytes", str(max(1, usage(platform, name)["bytes"])))
     try:
@@ -94,3 +108,34 @@ def test_a_flood_is_stopped_at_the_quota(platform, flooding):
     recounted = admin(platform, "usage", "--recount")
     counted = admin(platform, "usage")
     assert next(r["bytes"] for r in recounted["runtimes"] if r["runtime"] == name) == next(r["bytes"] for r in counted["runtimes"] if r["runtime"] == name)
+
+
+OFFERED = 50 << 20
+
+
+def test_a_flood_leaves_other_accounts_alone(platform, flooding):
+    """While one token offers 50 MB, a runtime of another account reports, and all of it is taken."""
+    name, _, tunnel = flooding
+    account = Account(platform, "neighbours")
+    neighbour = f"calm-{uuid.uuid4().hex[:8]}"
+    with ReportTunnel(platform, neighbour, account.create_runtime(neighbour)) as calm:
+        offered = told = 0
+        while offered < OFFERED:
+            noise = base64.b64encode(os.urandom(400_000)).decode()
+            last = tell(tunnel, OBJECT, f"o{offered}", manifest=json.dumps({"noise": noise}).encode())
+            offered += len(noise)
+            mine = tell(calm, OBJECT, f"n{told}", manifest=json.dumps({"spec": {"replicas": told}}).encode())
+            told += 1
+            assert answered(calm, mine) == {}, "the neighbour was refused"
+        refused = answered(tunnel, last)
+        assert refused and all(reason.startswith("storage quota of the runtime: ") for reason in refused.values()), refused
+        assert usage(platform, name)["bytes"] <= QUOTA
+        assert platform.psql(f"select count(*) from resources where runtime = '{neighbour}'") == [[str(told)]]
+        shown = runtime_of(platform, neighbour, key=account.key)
+        assert shown["errors"] == [] and shown["healthStatus"] == "HEALTHY", shown
+        assert shown["storage"]["rows"] == told and shown["storage"]["refused"] == 0, shown
+        limits = "{ limitsStatus { planType usage { applications clusters } limits { clusters applications } status storage { bytes rows refused } } }"
+        found = platform.graphql(limits, key=account.key)["limitsStatus"]
+        assert found["usage"] == {"applications": 0, "clusters": 0} and found["limits"] is None and found["status"] is True, found
+        assert found["storage"]["rows"] >= told and found["storage"]["refused"] == 0, found
+    platform.graphql("mutation($n: String!) { deleteRuntime(name: $n) }", {"n": neighbour}, key=account.key)

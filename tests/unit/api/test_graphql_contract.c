@@ -37,6 +37,7 @@ static const char *const offered[] = {
     "current argoHistoryId application { status { syncStatus healthStatus } } } } pageInfo { startCursor endCursor "
     "hasNextPage hasPrevPage } } }",
     "query ($runtime: String!, $name: String!) { rollout(runtime: $runtime, name: $name) { actualManifest } }",
+    "query LimitsStatus { limitsStatus { usage { clusters applications } limits { clusters applications } status } }",
     // Terraform, the sync step, the Helm hook
     "{ me { activeAccount { id name gitProvider gitApiUrl sharedConfigRepo admins } } }",
     "query getRuntime($runtime: String!) { runtime(name: $runtime) { metadata { name namespace } ingressHost } }",
@@ -99,7 +100,6 @@ static const struct {
     {"query ($applicationMetadata: Object!) { promotionTemplateByRuntime(applicationMetadata: $applicationMetadata) { "
      "versionSource { file jsonPath } } }",
      "promotionTemplateByRuntime", "Query"},
-    {"query LimitsStatus { limitsStatus { usage { clusters applications } status } }", "limitsStatus", "Query"},
     {"query LatestCliRelease { latestCliRelease }", "latestCliRelease", "Query"},
     {"query { productComponentsList(filters: {hasPendingPullRequests: true}) { id } }", "productComponentsList",
      "Query"},
@@ -127,6 +127,7 @@ static const struct gql_resolver resolvers[] = {
     {GQL_QUERY, "workflow", resolve_nothing, 1},
     {GQL_QUERY, "workflows", resolve_nothing, 1},
     {GQL_QUERY, "gitopsReleases", resolve_nothing, 1},
+    {GQL_QUERY, "limitsStatus", resolve_nothing, 1},
     {GQL_MUTATION, "createRuntime", resolve_nothing, 1},
     {GQL_MUTATION, "deleteRuntime", resolve_nothing, 1},
     {GQL_MUTATION, "deleteManagedRuntime", resolve_nothing, 1},

@@ -285,6 +285,71 @@ static void older_reports_count_nothing(void **state)
     assert_string_equal(query(database, "SELECT sum(rows) FROM storage_usage"), "1");
 }
 
+// "LEVEL healthStatus message" of what the runtime shows about its quota; "" of nothing.
+static const char *finding(struct database *database)
+{
+    static char text[512];
+    struct answer answer;
+    json_t *each;
+    size_t i;
+    answer_init(&answer, database);
+    runtime_store_get(database->pg, database->account, STR("prod"), answer_on_node, &answer);
+    answer_wait(&answer);
+    if (answer.code != ERROR_NONE) fail_msg("%s", answer.text);
+    json_t *node = json_loads(answer.node, JSON_REJECT_DUPLICATES, NULL);
+    text[0] = '\0';
+    json_array_foreach(json_get_array(node, "errors"), i, each)
+    {
+        if (!str_eq(json_get_str(each, "title"), STR("Storage quota"))) continue;
+        snprintf(text, sizeof text, "%.*s %.*s", STR_ARG(json_get_str(each, "level")),
+                 STR_ARG(json_get_str(each, "message")));
+    }
+    json_decref(node);
+    answer_finish(&answer);
+    return text;
+}
+
+// A quota that is nearly used up is a warning; one that is, or that refuses reports, is an error.
+static void a_quota_is_a_finding_of_its_runtime(void **state)
+{
+    struct database *database = database_of(state);
+    struct manifest_known *known = manifest_known_create();
+    char id[ID_UUID_BYTES], name[16];
+    database_make_runtime(database, "prod", id);
+    texts_used = 0;
+    assert_string_equal(finding(database), "");
+    for (uint64_t i = 1; i <= 10; i++) {
+        snprintf(name, sizeof name, "o%d", (int)i);
+        assert_int_equal(
+            apply_one(database, known, object(database, "prod", "Deployment", name, i, manifest_of(name, 500))),
+            REPORT_APPLIED);
+    }
+    set_quota(database, "quota_runtime_rows = 12");
+    assert_string_equal(finding(database), "");
+    set_quota(database, "quota_runtime_rows = 11");
+    assert_non_null(strstr(finding(database), "WARNING storage quota of the runtime: "));
+    assert_non_null(strstr(finding(database), " and 10 of 11 rows are used (STORAGE_QUOTA)"));
+    set_quota(database, "quota_rows = 10");
+    assert_non_null(strstr(finding(database), "ERROR storage quota of the account: "));
+    assert_null(strstr(finding(database), "refused"));
+    set_quota(database, "quota_rows = NULL");
+    assert_int_equal(
+        apply_one(database, known, object(database, "prod", "Deployment", "x", 100, manifest_of("x", 20000))),
+        REPORT_APPLIED);
+    set_quota(database, "quota_runtime_rows = NULL, "
+                        "quota_runtime_bytes = (SELECT sum(bytes) * 1.25 FROM storage_usage)");
+    assert_string_equal(finding(database), "");
+    assert_int_equal(
+        apply_one(database, known, object(database, "prod", "Deployment", "y", 101, manifest_of("y", 20000))),
+        REPORT_OVER_QUOTA);
+    assert_non_null(strstr(finding(database), "ERROR storage quota of the runtime: "));
+    assert_non_null(strstr(finding(database), "; reports are refused, the last at "));
+    // It ends some minutes after the last refusal.
+    query(database, "UPDATE storage_usage SET refused_at = now() - interval '16 minutes'");
+    assert_string_equal(finding(database), "");
+    manifest_known_destroy(known);
+}
+
 static void what_grows_stops_at_the_quota(void **state)
 {
     struct database *database = database_of(state);
@@ -456,6 +521,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_writer_counts),
         cmocka_unit_test(older_reports_count_nothing),
+        cmocka_unit_test(a_quota_is_a_finding_of_its_runtime),
         cmocka_unit_test(what_grows_stops_at_the_quota),
         cmocka_unit_test(what_does_not_grow_has_a_bound),
         cmocka_unit_test(rows_have_a_quota),
