@@ -1,6 +1,6 @@
 #include "agent/kube/kube_probe.h"
 
-#include <string.h>
+#include <assert.h>
 
 #include "agent/kube/kube_client.h"
 #include "base/json/json.h"
@@ -10,14 +10,21 @@
 
 enum { INTERVAL_MS = 3000, TIMEOUT_MS = 4000, BODY_BYTES_MAX = 64 * 1024 };
 
+// A name that no Application has is the cheapest to read.
+static const char read_path[] = "/apis/argoproj.io/v1alpha1/namespaces/%s/applications/culvert-agent-probe";
+
+enum kube_probe_state { KUBE_PROBE_IDLE, KUBE_PROBE_VERSION, KUBE_PROBE_READ };
+
 struct kube_probe {
     struct kube_probe_options options;
     struct kube_client *client;
-    struct kube_request *request;
+    enum kube_probe_state state;
+    char *read_path;
     struct strbuf body;
     uint64_t sent_at_ms, blind_since_ms, changes;
     struct kube_problem problem;
     json_t *version;
+    bool has_new_version; // since the last conclusion
 };
 
 struct kube_probe *kube_probe_create(const struct kube_probe_options *options, struct error *err)
@@ -28,7 +35,9 @@ struct kube_probe *kube_probe_create(const struct kube_probe_options *options, s
     probe->options = *options;
     if (!probe->options.interval_ms) probe->options.interval_ms = INTERVAL_MS;
     if (!probe->options.timeout_ms) probe->options.timeout_ms = TIMEOUT_MS;
+    probe->options.ns = NULL; // lives as long as the caller's options
     probe->client = client;
+    probe->read_path = mem_printf(read_path, options->ns ? options->ns : "argocd");
     strbuf_init(&probe->body, BODY_BYTES_MAX);
     return probe;
 }
@@ -39,6 +48,7 @@ void kube_probe_destroy(struct kube_probe *probe)
     kube_client_close(probe->client, NULL, NULL);
     json_decref(probe->version);
     strbuf_finish(&probe->body);
+    mem_free(probe->read_path);
     mem_free(probe);
 }
 
@@ -71,35 +81,65 @@ static void log_problem(const struct kube_probe *probe, const struct kube_proble
                   log_c("error", problem->cause), log_c("cure", problem->cure));
 }
 
-static void on_done(void *arg, int status, const struct error *err)
+static void set_state(struct kube_probe *probe, enum kube_probe_state state)
 {
-    struct kube_probe *probe = arg;
-    probe->request = NULL;
-    struct kube_problem problem;
-    kube_problem_of(err ? 0 : status, err, probe->options.config->server, kube_client_clock_skew_s(probe->client),
-                    &problem);
-    bool is_news = !probe->changes || problem.kind != probe->problem.kind;
-    if (is_news && (probe->changes || problem.kind != KUBE_PROBLEM_NONE)) log_problem(probe, &problem);
-    is_news |= take_version(probe, err ? 0 : status);
-    probe->problem = problem;
-    if (!kube_problem_blinds(problem.kind))
+    assert(state != KUBE_PROBE_VERSION || probe->state == KUBE_PROBE_IDLE);
+    assert(state != KUBE_PROBE_READ || probe->state == KUBE_PROBE_VERSION);
+    probe->state = state;
+}
+
+static void conclude(struct kube_probe *probe, const struct kube_problem *problem)
+{
+    set_state(probe, KUBE_PROBE_IDLE);
+    bool is_news = !probe->changes || problem->kind != probe->problem.kind;
+    if (is_news && (probe->changes || problem->kind != KUBE_PROBLEM_NONE)) log_problem(probe, problem);
+    probe->problem = *problem;
+    if (!kube_problem_blinds(problem->kind))
         probe->blind_since_ms = 0;
     else if (!probe->blind_since_ms)
         probe->blind_since_ms = probe->sent_at_ms;
-    probe->changes += is_news;
+    probe->changes += is_news || probe->has_new_version;
+    probe->has_new_version = false;
+}
+
+static void on_read_done(void *arg, int status, const struct error *err)
+{
+    struct kube_probe *probe = arg;
+    struct kube_problem problem;
+    bool is_enough = err && err->code == ERROR_CANCELLED; // an object that is larger than the body may be
+    kube_problem_of_read(err ? 0 : status, is_enough ? NULL : err, probe->options.config->server,
+                         kube_client_clock_skew_s(probe->client), &problem);
+    conclude(probe, &problem);
+}
+
+static void request(struct kube_probe *probe, enum kube_probe_state state, const char *path,
+                    void (*on_done)(void *arg, int status, const struct error *err))
+{
+    strbuf_clear(&probe->body);
+    const struct kube_request_options options = {
+        .path = path, .timeout_ms = probe->options.timeout_ms, .arg = probe, .on_body = on_body, .on_done = on_done};
+    set_state(probe, kube_client_get(probe->client, &options) ? state : KUBE_PROBE_IDLE);
+}
+
+static void on_version_done(void *arg, int status, const struct error *err)
+{
+    struct kube_probe *probe = arg;
+    struct kube_problem problem;
+    kube_problem_of(err ? 0 : status, err, probe->options.config->server, kube_client_clock_skew_s(probe->client),
+                    &problem);
+    probe->has_new_version = take_version(probe, err ? 0 : status);
+    if (problem.kind != KUBE_PROBLEM_NONE)
+        conclude(probe, &problem);
+    else
+        request(probe, KUBE_PROBE_READ, probe->read_path, on_read_done);
 }
 
 void kube_probe_tick(struct kube_probe *probe, uint64_t now_ms)
 {
-    if (probe->request || (probe->sent_at_ms && now_ms < probe->sent_at_ms + probe->options.interval_ms)) return;
-    strbuf_clear(&probe->body);
+    if (probe->state != KUBE_PROBE_IDLE) return;
+    if (probe->sent_at_ms && now_ms < probe->sent_at_ms + probe->options.interval_ms) return;
     probe->sent_at_ms = now_ms;
-    probe->request =
-        kube_client_get(probe->client, &(struct kube_request_options){.path = "/version",
-                                                                      .timeout_ms = probe->options.timeout_ms,
-                                                                      .arg = probe,
-                                                                      .on_body = on_body,
-                                                                      .on_done = on_done});
+    request(probe, KUBE_PROBE_VERSION, "/version", on_version_done);
 }
 
 const struct kube_problem *kube_probe_problem(const struct kube_probe *probe)

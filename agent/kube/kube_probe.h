@@ -1,7 +1,12 @@
-// kube_probe: whether the Kubernetes API server answers, and of what version it is: GET /version every few seconds with
-// a bounded timeout. A server that hangs lets connections stand, so that its watches look merely quiet; the probe tells
-// the two apart. It has connections of its own, so that any number of watches cannot hold it up. Owned by the reporter;
-// one loop; time comes from kube_probe_tick().
+// kube_probe: whether the Kubernetes API server answers, can read its storage, and of what version it is: GET /version
+// every few seconds with a bounded timeout, then GET of one object that need not exist. A server that hangs lets
+// connections stand, and one without etcd also answers /version, so that their watches look merely quiet; a GET without
+// a resourceVersion is a quorum read of etcd, whether it is answered with 200 or 404. The probe has connections of its
+// own, so that any number of watches cannot hold it up. Owned by the reporter; one loop; time comes from
+// kube_probe_tick().
+//
+//     IDLE --tick, interval--> VERSION --answered--> READ --answered--> IDLE
+//                                 \---a problem------------------------^
 #ifndef CULVERT_AGENT_KUBE_PROBE_H
 #define CULVERT_AGENT_KUBE_PROBE_H
 
@@ -17,7 +22,8 @@ struct kube_probe;
 struct kube_probe_options {
     struct loop *loop;
     struct kube_config *config;       // outlives the probe
-    uint64_t interval_ms, timeout_ms; // 0: 3,000 and 4,000
+    uint64_t interval_ms, timeout_ms; // of each of the two; 0: 3,000 and 4,000
+    const char *ns;                   // one in which Applications may be read; NULL: "argocd"
 };
 
 // NULL with *err when libcurl cannot be used.

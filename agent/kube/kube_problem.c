@@ -51,12 +51,16 @@ static const struct {
     [KUBE_PROBLEM_FAILING] = {"KUBERNETES_API_FAILING", "the Kubernetes API server answers with an error",
                               "check the API server's log and its /readyz?verbose, and that server in the kubeconfig "
                               "is a Kubernetes API"},
+    [KUBE_PROBLEM_STORAGE] = {"KUBERNETES_STORAGE_FAILING",
+                              "the Kubernetes API server answers, but cannot read its storage (etcd)",
+                              "check that etcd runs, has a quorum and room on its disk, and the API server's "
+                              "/readyz?verbose"},
 };
 
-void kube_problem_of(int status, const struct error *err, const char *server, int64_t clock_skew_s,
-                     struct kube_problem *out)
+static void describe(enum kube_problem_kind kind, int status, const struct error *err, const char *server,
+                     int64_t clock_skew_s, struct kube_problem *out)
 {
-    *out = (struct kube_problem){.kind = kind_of(status, err)};
+    *out = (struct kube_problem){.kind = kind};
     if (out->kind == KUBE_PROBLEM_NONE) return;
     char detail[ERROR_TEXT_BYTES + 32];
     if (status)
@@ -70,6 +74,20 @@ void kube_problem_of(int status, const struct error *err, const char *server, in
                  llabs(clock_skew_s), clock_skew_s < 0 ? "behind" : "ahead of", texts[out->kind].cure);
     else
         snprintf(out->cure, sizeof out->cure, "%s", texts[out->kind].cure);
+}
+
+void kube_problem_of(int status, const struct error *err, const char *server, int64_t clock_skew_s,
+                     struct kube_problem *out)
+{
+    describe(kind_of(status, err), status, err, server, clock_skew_s, out);
+}
+
+void kube_problem_of_read(int status, const struct error *err, const char *server, int64_t clock_skew_s,
+                          struct kube_problem *out)
+{
+    enum kube_problem_kind kind = kind_of(status, err);
+    if (kind == KUBE_PROBLEM_HUNG || (kind == KUBE_PROBLEM_FAILING && status)) kind = KUBE_PROBLEM_STORAGE;
+    describe(kind, status, err, server, clock_skew_s, out);
 }
 
 const char *kube_problem_code(enum kube_problem_kind kind)

@@ -18,6 +18,7 @@ enum kube_problem_kind {
     KUBE_PROBLEM_CREDENTIAL,   // the kubeconfig's exec plugin gave no credential
     KUBE_PROBLEM_UNAUTHORIZED, // 401
     KUBE_PROBLEM_FAILING,      // 5xx, or an answer that is no HTTP
+    KUBE_PROBLEM_STORAGE,      // it answers, but cannot read its storage (etcd)
 };
 
 enum { KUBE_PROBLEM_TEXT_BYTES = 1024 };
@@ -32,6 +33,10 @@ struct kube_problem {
 // that lives: no problem. clock_skew_s: by how much this machine's clock is ahead of the server's, 0: unknown.
 void kube_problem_of(int status, const struct error *err, const char *server, int64_t clock_skew_s,
                      struct kube_problem *out);
+// What a read that needs the storage (etcd) found, of a server that has just answered /version: no answer in time and
+// a 5xx are the storage's problem.
+void kube_problem_of_read(int status, const struct error *err, const char *server, int64_t clock_skew_s,
+                          struct kube_problem *out);
 const char *kube_problem_code(enum kube_problem_kind kind); // "KUBERNETES_API_UNAUTHORIZED"
 // Nothing that the server does can be seen: all but none and an unauthorized one, whose watches go on until they end.
 bool kube_problem_blinds(enum kube_problem_kind kind);

@@ -658,6 +658,21 @@ static void free_parts(struct reporter *reporter)
 }
 
 // Everything of the configuration that can be wrong is found here, not when the first stream opens.
+// The probe reads in the first of the namespaces that the agent may read.
+static enum error_code start_probe(struct reporter *reporter, struct error *err)
+{
+    const struct reporter_options *o = &reporter->options;
+    size_t start = strspn(o->namespaces, ", "), len = strcspn(o->namespaces + start, ", ");
+    AUTO_FREE char *ns = len ? mem_strndup(o->namespaces + start, len) : NULL;
+    reporter->probe = kube_probe_create(&(struct kube_probe_options){.loop = reporter->loop,
+                                                                     .config = &reporter->kube,
+                                                                     .interval_ms = o->probe_interval_ms,
+                                                                     .timeout_ms = o->probe_timeout_ms,
+                                                                     .ns = ns},
+                                        err);
+    return reporter->probe ? ERROR_NONE : ERROR_INTERNAL;
+}
+
 static enum error_code start_parts(struct reporter *reporter, struct error *err)
 {
     const struct reporter_options *o = &reporter->options;
@@ -684,12 +699,8 @@ static enum error_code start_parts(struct reporter *reporter, struct error *err)
     reporter->outbox = outbox_create(&outbox);
     reporter->client = kube_client_create(reporter->loop, &reporter->kube, err);
     if (!reporter->client) return ERROR_INTERNAL;
-    reporter->probe = kube_probe_create(&(struct kube_probe_options){.loop = reporter->loop,
-                                                                     .config = &reporter->kube,
-                                                                     .interval_ms = o->probe_interval_ms,
-                                                                     .timeout_ms = o->probe_timeout_ms},
-                                        err);
-    if (!reporter->probe) return ERROR_INTERNAL;
+    code = start_probe(reporter, err);
+    if (code != ERROR_NONE) return code;
     struct collector *trial = collector_create(
         &(struct collector_options){
             .client = reporter->client, .namespaces = o->namespaces, .events = &collector_events, .arg = reporter},

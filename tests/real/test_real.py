@@ -142,7 +142,6 @@ def test_a_stopped_api_server(cluster, platform):
 
 
 @pytest.mark.long
-@pytest.mark.xfail(reason="an API server without etcd keeps its watches open and answers /version: nothing lowers freshness yet", strict=False)
 def test_a_killed_etcd(cluster, platform):
     agree(cluster, platform)
     cluster.kill("etcd")

@@ -28,7 +28,8 @@ struct world {
     char state_folder[64];
     unsigned deployments, secrets, pods;
     bool application_gone;
-    bool version_hangs, unauthorized;
+    bool version_hangs, unauthorized, read_hangs;
+    int read_status;    // of the probe's read; 0: 404
     const char *sought; // in what is reported of the cluster
     bool is_ready;
     int get_status, pods_status, applications_status, apps_status; // of the lists; of what the group apps serves
@@ -113,6 +114,10 @@ static void on_get(void *arg, struct fake_exchange *exchange)
         fake_api_stream(exchange);
     } else if (strcmp(path, "/version") == 0 && world->version_hangs)
         return;
+    else if (strstr(path, "/applications/culvert-agent-probe") && world->read_hangs)
+        return;
+    else if (strstr(path, "/applications/culvert-agent-probe"))
+        fake_api_reply(exchange, world->read_status ? world->read_status : 404, "{}");
     else if (strcmp(path, "/version") == 0)
         fake_api_reply(exchange, 200, "{\"major\":\"1\",\"minor\":\"29+\",\"gitVersion\":\"v1.29.1\"}");
     else if (strstr(path, "/applications?") && world->applications_status != 200)
@@ -914,6 +919,28 @@ static void an_api_server_that_hangs_is_not_believed(void **state)
     world_close(world);
 }
 
+// Without etcd it answers /version, and its watches look quiet.
+static void an_api_server_without_its_storage_is_not_believed(void **state)
+{
+    (void)state;
+    struct world *world = world_open(0);
+    world->compares = true;
+    open_stream(world);
+    wait_word(world, DIGEST_ROOT, 1);
+    answer_digest(world, &(struct digest){.kind = DIGEST_MATCHED});
+    fake_wait(world->loop, sees, world);
+    world->read_hangs = true;
+    fake_wait(world->loop, is_blind, world);
+    assert_true(blind_ms(world) >= 1000);
+    world->read_hangs = false;
+    fake_wait(world->loop, sees, world);
+    world->read_status = 500;
+    fake_wait(world->loop, is_blind, world);
+    world->read_status = 403; // it has no right to look
+    fake_wait(world->loop, sees, world);
+    world_close(world);
+}
+
 static bool is_ready(const struct world *world, const char *says)
 {
     struct strbuf why;
@@ -965,6 +992,10 @@ static void what_cannot_be_read_is_found(void **state)
                   "{\"type\":\"ERROR\",\"object\":{\"code\":410}}\n");
     await_finding(world, "may not list and watch applications.argoproj.io", false);
     world->applications_status = 200;
+    await_finding(world, "\"findings\":[]", true);
+    world->read_status = 500;
+    await_finding(world, "KUBERNETES_STORAGE_FAILING", false);
+    world->read_status = 0;
     await_finding(world, "\"findings\":[]", true);
     world->version_hangs = true;
     await_finding(world, "KUBERNETES_API_HUNG", false);
@@ -1184,6 +1215,7 @@ int main(void)
         cmocka_unit_test(the_platform_may_want_everything),
         cmocka_unit_test(a_platform_that_is_never_content_has_to_wait),
         cmocka_unit_test(an_api_server_that_hangs_is_not_believed),
+        cmocka_unit_test(an_api_server_without_its_storage_is_not_believed),
         cmocka_unit_test(what_cannot_be_read_is_found),
         cmocka_unit_test(words_that_are_not_the_platforms_end_the_stream),
         cmocka_unit_test(a_right_that_is_lost_deletes_nothing),
