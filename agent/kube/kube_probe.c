@@ -106,7 +106,7 @@ static void on_read_done(void *arg, int status, const struct error *err)
 {
     struct kube_probe *probe = arg;
     struct kube_problem problem;
-    bool is_enough = err && err->code == ERROR_CANCELLED; // an object that is larger than the body may be
+    bool is_enough = err && err->code == ERROR_CANCELLED; // an object larger than BODY_BYTES_MAX
     kube_problem_of_read(err ? 0 : status, is_enough ? NULL : err, probe->options.config->server,
                          kube_client_clock_skew_s(probe->client), &problem);
     conclude(probe, &problem);

@@ -1,9 +1,10 @@
-// kube_probe: whether the Kubernetes API server answers, can read its storage, and of what version it is: GET /version
-// every few seconds with a bounded timeout, then GET of one object that need not exist. A server that hangs lets
-// connections stand, and one without etcd also answers /version, so that their watches look merely quiet; a GET without
-// a resourceVersion is a quorum read of etcd, whether it is answered with 200 or 404. The probe has connections of its
-// own, so that any number of watches cannot hold it up. Owned by the reporter; one loop; time comes from
-// kube_probe_tick().
+// kube_probe: whether the Kubernetes API server answers, can read its storage, and of what
+// version it is: GET /version every few seconds with a bounded timeout, then GET of one object
+// that need not exist. A server that hangs lets connections stand, and one without etcd also
+// answers /version, so that their watches look merely quiet; a GET without a resourceVersion is a
+// quorum read of etcd, whether it is answered with 200 or 404. The probe has connections of its
+// own, so that any number of watches cannot hold it up. Owned by the reporter; one loop; time
+// comes from kube_probe_tick().
 //
 //     IDLE --tick, interval--> VERSION --answered--> READ --answered--> IDLE
 //                                 \---a problem------------------------^

@@ -33,8 +33,8 @@ struct kube_problem {
 // that lives: no problem. clock_skew_s: by how much this machine's clock is ahead of the server's, 0: unknown.
 void kube_problem_of(int status, const struct error *err, const char *server, int64_t clock_skew_s,
                      struct kube_problem *out);
-// What a read that needs the storage (etcd) found, of a server that has just answered /version: no answer in time and
-// a 5xx are the storage's problem.
+// What a read that needs the storage (etcd) found, of a server that has just answered /version:
+// no answer in time and a 5xx are the storage's problem.
 void kube_problem_of_read(int status, const struct error *err, const char *server, int64_t clock_skew_s,
                           struct kube_problem *out);
 const char *kube_problem_code(enum kube_problem_kind kind); // "KUBERNETES_API_UNAUTHORIZED"

@@ -39,7 +39,8 @@ CASE WHEN a.operation_started_at IS NOT NULL AND a.operation_phase IS NOT NULL T
     'finishedAt', to_char(a.operation_finished_at, :{rfc3339}),
     'startedAt', to_char(a.operation_started_at, :{rfc3339}), 'message', a.operation_message,
     'phase', a.operation_phase, 'type', 'SYNC', 'retryCount', a.operation_retry_count,
-    'operation', coalesce(a.operation, '{}'),
+    'operation', coalesce(a.operation, '{}'), 'dryRun', (a.operation ->> 'dryRun')::boolean,
+    'partial', (a.operation ->> 'partial')::boolean,
     'syncResult', json_build_object(
         'revision', coalesce(a.operation_revision, ''), 'revisions', a.operation_revisions,
         'resources', jsonb_path_query_array(a.operation_resources, '$[0 to 49]'),

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/json/json.h"
+#include "base/mem.h"
 #include "base/strbuf.h"
 #include "culvert_statements.h"
 #include "modules/applications/argo_status.h"
@@ -128,6 +129,12 @@ static json_t *result_resource(const json_t *from)
     return one;
 }
 
+// Of a sync that was asked for: some of the application's resources only.
+static bool is_partial(const json_t *sync)
+{
+    return json_array_size(json_get_array(sync, "resources")) > 0;
+}
+
 static void plan_operation(struct report_params *p, const json_t *state)
 {
     json_t *operation = NULL, *resources = NULL;
@@ -140,6 +147,7 @@ static void plan_operation(struct report_params *p, const json_t *state)
         copy_member(operation, "revision", sync, "revision");
         json_object_set_new(operation, "prune", json_boolean(json_get_bool(sync, "prune", false)));
         json_object_set_new(operation, "dryRun", json_boolean(json_get_bool(sync, "dryRun", false)));
+        json_object_set_new(operation, "partial", json_boolean(is_partial(sync)));
         resources = json_array();
         size_t i;
         json_t *each;
@@ -301,6 +309,18 @@ static void plan_history(struct report_plan *plan, const struct report *report, 
     strbuf_finish(&ids);
 }
 
+// What distinguishes operations that begin in the same second. No redaction changes these fields.
+static json_t *request_of(const json_t *state)
+{
+    static const char *const fields[] = {"revision", "revisions", "prune", "dryRun", "resources"};
+    const json_t *asked = json_get_object(state, "operation"), *sync = json_get_object(asked, "sync");
+    json_t *request = json_object();
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        json_object_set(request, fields[i], json_object_get(sync, fields[i]));
+    json_object_set(request, "initiatedBy", json_object_get(asked, "initiatedBy"));
+    return request;
+}
+
 static void plan_operation_row(struct report_plan *plan, const struct report *report, struct str uid,
                                const json_t *status)
 {
@@ -320,6 +340,15 @@ static void plan_operation_row(struct report_plan *plan, const struct report *re
     params_cut(&p, json_get_str(initiator, "username"), VALUE_MAX);
     params_bool(&p, json_get_bool(initiator, "automated", false));
     params_order(&p, report);
+    const json_t *sync = json_path(state, "operation", "sync", NULL);
+    size_t len;
+    json_t *request = request_of(state);
+    char *text = json_canonical(request, &len);
+    params_text(&p, str_of(text, len));
+    mem_free(text);
+    json_decref(request);
+    params_bool(&p, json_get_bool(sync, "dryRun", false));
+    params_bool(&p, is_partial(sync));
     report_plan_add(plan, &statement_application_operation_upsert, &p);
 }
 

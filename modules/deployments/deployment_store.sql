@@ -30,6 +30,7 @@ CASE WHEN coalesce(o.started_at, d.deploy_started_at, d.deployed_at) IS NOT NULL
     'finishedAt', to_char(coalesce(o.finished_at, d.deployed_at), :{rfc3339}),
     'startedAt', to_char(coalesce(o.started_at, d.deploy_started_at, d.deployed_at), :{rfc3339}),
     'message', o.message, 'phase', coalesce(o.phase, 'Succeeded'), 'type', 'SYNC', 'retryCount', NULL,
+    'dryRun', o.is_dry_run, 'partial', o.is_partial,
     'syncResult', json_build_object('revision', d.revision, 'revisions', d.revisions, 'resources', NULL)) END
 
 -- d: the deployment, a: its application if that is the same incarnation, o: its operation.
@@ -83,9 +84,15 @@ d.account_id = $1 AND d.filed_at > '-infinity'
 -- fragment: deployment_joins
 LEFT JOIN applications a ON a.account_id = d.account_id AND a.runtime = d.runtime AND a.namespace = d.namespace
                         AND a.name = d.name AND a.uid = d.uid AND NOT a.is_deleted
-  LEFT JOIN application_operations o
-         ON o.account_id = d.account_id AND o.runtime = d.runtime AND o.namespace = d.namespace AND o.name = d.name
-        AND o.uid = d.uid AND o.started_at = d.deploy_started_at
+  LEFT JOIN LATERAL (
+       SELECT *
+         FROM application_operations o
+        WHERE o.account_id = d.account_id AND o.runtime = d.runtime AND o.namespace = d.namespace AND o.name = d.name
+          AND o.uid = d.uid AND o.started_at >= d.deploy_started_at
+          AND o.started_at < d.deploy_started_at + interval '1 millisecond'
+          AND o.is_dry_run IS NOT TRUE AND o.is_partial IS NOT TRUE
+        ORDER BY o.revision IS NOT DISTINCT FROM d.revision DESC, o.started_at DESC
+        LIMIT 1) o ON true
   CROSS JOIN LATERAL (SELECT :{deployment_commit} AS node) m
 
 -- fragment: deployment_is_current

@@ -190,6 +190,70 @@ static json_t *list(struct database *database, const char *filter, struct store_
     return nodes;
 }
 
+// An application after an operation that began, like the others, at 00:59:00.
+static struct report after_operation(const struct database *database, uint64_t sequence, const char *history,
+                                     const char *state)
+{
+    static char manifest[4096];
+    snprintf(manifest, sizeof manifest,
+             "{\"metadata\":{\"uid\":\"a\"},\"status\":{\"history\":[%s],\"operationState\":{"
+             "\"startedAt\":\"2025-12-01T00:59:00Z\",%s}}}",
+             history, state);
+    struct report report = report_of(database, "Application", "shop", sequence, manifest);
+    report.uid = STR("a");
+    return report;
+}
+
+#define DEPLOYED(id, revision)                                                                                         \
+    "{\"id\":" id ",\"revision\":\"" revision "\",\"deployedAt\":\"2025-12-01T00:59:00Z\","                            \
+    "\"deployStartedAt\":\"2025-12-01T00:59:00Z\"}"
+#define OPERATION(phase, message, sync, revision)                                                                      \
+    "\"phase\":\"" phase "\",\"message\":\"" message "\",\"operation\":{\"sync\":{" sync                               \
+    "}},\"syncResult\":{\"revision\":\"" revision "\"}"
+#define FINISHED ",\"finishedAt\":\"2025-12-01T00:59:00Z\""
+
+// Argo CD's times are whole seconds: a rollback must not take the place of the sync before it.
+static void operations_of_one_second_are_rows_of_their_own(void **state)
+{
+    static const char rows_sql[] =
+        "SELECT string_agg(concat_ws(' ', phase, message, revision, is_dry_run, is_partial), ', ' ORDER BY started_at) "
+        "FROM application_operations";
+    struct database *database = database_of(state);
+    make_runtime(database);
+    apply(database, after_operation(database, 1, "", OPERATION("Running", "", "\"revision\":\"r1\"", "r1")));
+    apply(database, after_operation(database, 2, DEPLOYED("1", "r1"),
+                                    OPERATION("Succeeded", "sync", "\"revision\":\"r1\"", "r1") FINISHED));
+    assert_string_equal(query(database, rows_sql), "Succeeded sync r1 f f");
+    apply(database,
+          after_operation(database, 3, DEPLOYED("1", "r1"),
+                          OPERATION("Succeeded", "dry", "\"revision\":\"r0\",\"dryRun\":true", "r0") FINISHED));
+    apply(database, after_operation(database, 4, DEPLOYED("1", "r1"),
+                                    OPERATION("Failed", "some",
+                                              "\"revision\":\"r0\",\"resources\":[{\"kind\":\"Service\","
+                                              "\"name\":\"web\"}]",
+                                              "r0") FINISHED));
+    apply(database, after_operation(database, 5, DEPLOYED("1", "r1") "," DEPLOYED("2", "r0"),
+                                    OPERATION("Succeeded", "rollback", "\"revision\":\"r0\"", "r0") FINISHED));
+    static const char all[] =
+        "Succeeded sync r1 f f, Succeeded dry r0 t f, Failed some r0 f t, Succeeded rollback r0 f f";
+    assert_string_equal(query(database, rows_sql), all);
+    // Repeated and late reports find the row of their operation.
+    apply(database, after_operation(database, 6, DEPLOYED("1", "r1") "," DEPLOYED("2", "r0"),
+                                    OPERATION("Succeeded", "rollback", "\"revision\":\"r0\"", "r0") FINISHED));
+    apply(database, after_operation(database, 1, "", OPERATION("Running", "", "\"revision\":\"r1\"", "r1")));
+    assert_string_equal(query(database, rows_sql), all);
+    char ids[256];
+    json_t *nodes = list(database, "{}", (struct store_page){.first = 9}, false, ids, NULL);
+    assert_string_equal(ids, "2 1 ");
+    static const char *const messages[] = {"rollback", "sync"};
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *operation = json_object_get(json_array_get(nodes, i), "operationState");
+        assert_string_equal(json_get_str(operation, "message").at, messages[i]);
+        assert_false(json_get_bool(operation, "dryRun", true));
+    }
+    json_decref(nodes);
+}
+
 // PostgreSQL knows fewer zones than RFC 3339.
 static void a_zone_costs_no_deployment(void **state)
 {
@@ -350,9 +414,13 @@ static void an_account_keeps_what_it_says(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_entry_is_there_once),      cmocka_unit_test(a_deployment_knows_what_was_live),
-        cmocka_unit_test(a_zone_costs_no_deployment),     cmocka_unit_test(a_set_names_what_is_there),
-        cmocka_unit_test(releases_are_read_page_by_page), cmocka_unit_test(an_account_keeps_what_it_says),
+        cmocka_unit_test(every_entry_is_there_once),
+        cmocka_unit_test(a_deployment_knows_what_was_live),
+        cmocka_unit_test(a_zone_costs_no_deployment),
+        cmocka_unit_test(a_set_names_what_is_there),
+        cmocka_unit_test(releases_are_read_page_by_page),
+        cmocka_unit_test(operations_of_one_second_are_rows_of_their_own),
+        cmocka_unit_test(an_account_keeps_what_it_says),
     };
     return cmocka_run_group_tests(tests, database_setup, database_teardown);
 }
