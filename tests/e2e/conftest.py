@@ -18,6 +18,14 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "long: too long for every run; part of tests/run --all")
 
 
+# The files that take longest, longest first: whichever worker got one of these last would end long after the other.
+LONG_FILES = ("test_real", "test_replicas", "test_chaos", "test_redaction", "test_resync", "test_bus", "test_twins", "test_faults")
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: LONG_FILES.index(item.path.stem) if item.path.stem in LONG_FILES else len(LONG_FILES))
+
+
 def build_folder(kind):
     """The binaries to test: with sanitizers where behaviour counts, as released where memory and speed do."""
     named = os.environ.get(f"CULVERT_{kind.upper()}_BUILD")

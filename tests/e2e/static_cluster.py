@@ -1,11 +1,11 @@
 """A Kubernetes API that holds one application and any number of ApplicationSets: enough for an agent, and fast."""
 
-import http.server
-import json
-import pathlib
 import queue
 import threading
+import time
 import urllib.parse
+
+from kube_listener import KubeExchange, KubeListener, bookmark
 
 GROUP = "/apis/argoproj.io/v1alpha1/"
 APPLICATION = {
@@ -17,28 +17,11 @@ APPLICATION = {
 }
 
 
-class Door(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 64
-
-
-class StaticCluster:
+class StaticCluster(KubeListener):
     def __init__(self, folder, count):
         self.sets = {f"many-{i}": self.make(i, "a") for i in range(count)}
         self.version, self.watches, self.lock, self.lists = 1, [], threading.Lock(), 0
-        self.door = Door(("127.0.0.1", 0), type("Exchange", (Exchange,), {"cluster": self}))
-        threading.Thread(target=self.door.serve_forever, daemon=True).start()
-        server = f"http://127.0.0.1:{self.door.server_address[1]}"
-        self.kubeconfig = pathlib.Path(folder) / "static.kubeconfig"
-        contents = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "static",
-            "contexts": [{"name": "static", "context": {"cluster": "static", "user": "static"}}],
-            "clusters": [{"name": "static", "cluster": {"server": server}}],
-            "users": [{"name": "static", "user": {"token": "none"}}],
-        }
-        self.kubeconfig.write_text(json.dumps(contents))
+        super().__init__(folder, "static", Exchange)
 
     @staticmethod
     def make(i, value):
@@ -65,49 +48,31 @@ class StaticCluster:
             metadata["continue"] = str(start + limit)
         return {"metadata": metadata, "items": items[start : start + limit]}
 
-    def stop(self):
-        self.door.shutdown()
-        self.door.server_close()
-
-
-class Exchange(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    cluster = None
-
-    def log_message(self, *words):
-        pass
-
-    def answer(self, status, value):
-        body = json.dumps(value).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def watch(self, plural):
+    def changes(self):
+        """The events of a watch of the ApplicationSets."""
         events = queue.Queue()
-        if plural == "applicationsets":
-            with self.cluster.lock:
-                self.cluster.watches.append(events)
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Transfer-Encoding", "chunked")
-        self.end_headers()
+        with self.lock:
+            self.watches.append(events)
         try:
             while True:
                 try:
-                    event = events.get(timeout=5)
-                except queue.Empty:  # a bookmark shows whether anybody listens still
-                    event = {"type": "BOOKMARK", "object": {"kind": "ApplicationSet", "apiVersion": "argoproj.io/v1alpha1", "metadata": {"resourceVersion": str(self.cluster.version)}}}
-                line = json.dumps(event).encode() + b"\n"
-                self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
-                self.wfile.flush()
-        except OSError:
-            with self.cluster.lock:
-                if events in self.cluster.watches:
-                    self.cluster.watches.remove(events)
+                    yield events.get(timeout=5)
+                except queue.Empty:  # shows whether the client is still there
+                    yield self.bookmark()
+        finally:
+            with self.lock:
+                self.watches.remove(events)
 
+    def nothing(self):
+        while True:
+            yield self.bookmark()
+            time.sleep(5)
+
+    def bookmark(self):
+        return bookmark("argoproj.io/v1alpha1", "ApplicationSet", self.version)
+
+
+class Exchange(KubeExchange):
     def do_GET(self):
         parts = urllib.parse.urlsplit(self.path)
         query = dict(urllib.parse.parse_qsl(parts.query))
@@ -115,7 +80,7 @@ class Exchange(http.server.BaseHTTPRequestHandler):
         if parts.path == "/version":
             self.answer(200, {"major": "1", "minor": "29", "gitVersion": "v1.29.0"})
         elif query.get("watch"):
-            self.watch(plural)
+            self.stream(self.cluster.changes() if plural == "applicationsets" else self.cluster.nothing())
         elif name and plural == "applicationsets" and name in self.cluster.sets:
             self.answer(200, self.cluster.sets[name])
         elif "limit" in query:
