@@ -65,6 +65,7 @@ static enum error_code create_reporter(struct agent *agent, struct loop *loop, s
         .exec_forbidden = !config->kubeconfig_exec,
         .exec_timeout_ms = (uint64_t)config->kubeconfig_exec_timeout_ms,
         .cluster_name = config->reporter_cluster_name,
+        .cluster_aliases = config->reporter_cluster_aliases,
         .namespaces = config->reporter_namespaces,
         .state_folder = config->reporter_state_dir,
         .redaction = {.open_paths = str_c(config->reporter_open_paths),

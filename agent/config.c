@@ -95,6 +95,13 @@ static const struct config_entry reporter_entries[] = {
      .offset = FIELD(reporter_cluster_name),
      .def = "in-cluster",
      .help = "What reports call the cluster; Argo CD's own name for it fits best."},
+    {.name = "reporter.cluster_aliases",
+     .type = CONFIG_STRING,
+     .offset = FIELD(reporter_cluster_aliases),
+     .def = "",
+     .help = "Other names of this cluster in the destinations of Applications, comma-separated: what Argo CD calls it, "
+             "or https://host[:port]. "
+             "kubernetes.default.svc, in-cluster and the kubeconfig's address are known."},
     {.name = "reporter.namespaces",
      .type = CONFIG_STRING,
      .offset = FIELD(reporter_namespaces),

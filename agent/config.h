@@ -29,7 +29,7 @@ struct agent_config {
     int64_t router_streams_max;
     int64_t router_connect_timeout_ms;
     bool reporter_enabled;
-    char *reporter_cluster_name;
+    char *reporter_cluster_name, *reporter_cluster_aliases;
     char *reporter_namespaces; // comma-separated; empty: all
     char *reporter_state_dir;  // empty: nothing is kept
     bool reporter_clusters;

@@ -130,6 +130,7 @@ static void tell_managed(struct cluster_report *report, const json_t *secret, js
     const json_t *data = json_get_object(secret, "data");
     char name_bytes[NAME_BYTES_MAX], server_bytes[NAME_BYTES_MAX];
     struct str name = decode_value(data, "name", name_bytes), server = decode_value(data, "server", server_bytes);
+    if (name.len && server.len && report->options.on_named) report->options.on_named(report->options.arg, name, server);
     // An address may carry a user and a password.
     if (!name.len || !server.len || str_has_byte(server, '@') || str_eq(server, str_c(own_server))) return;
     json_array_append_new(names, json_new_str(name));

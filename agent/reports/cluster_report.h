@@ -22,6 +22,8 @@ struct cluster_report_options {
     void *arg;
     // A state that differs from the last one told: JSON, valid during the call.
     void (*on_cluster)(void *arg, struct str manifest);
+    // Argo CD calls the cluster at this address so. NULL: of no interest.
+    void (*on_named)(void *arg, struct str name, struct str server);
     // Figures of the moment.
     void (*counts)(void *arg, size_t *out_applications, size_t *out_resources, size_t *out_kinds);
     // Appends what keeps the agent from reading (findings.h) to an array. NULL: nothing does.

@@ -418,7 +418,8 @@ struct collector *collector_create(const struct collector_options *options, stru
     struct collector *collector = mem_zalloc(sizeof *collector);
     collector->options = *options;
     collector->options.namespaces = NULL;
-    collector->inventory = inventory_create(&inventory_events, collector, options->resources_max);
+    collector->inventory =
+        inventory_create(&inventory_events, collector, options->resources_max, options->destinations);
     collector->discovery = discovery_create(options->client);
     collector->fetches = fetches_create(&(struct fetches_options){.client = options->client,
                                                                   .path_of = path_of,

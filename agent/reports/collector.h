@@ -34,7 +34,8 @@ struct collector_options {
     // Of the watches, see watch.h; 0: their defaults.
     uint64_t watch_seconds, silence_ms, absent_retry_ms;
     unsigned page_limit;
-    size_t resources_max; // of the inventory
+    size_t resources_max;              // of the inventory
+    struct destinations *destinations; // of the inventory
 };
 
 enum { COLLECTOR_NAMESPACES_MAX = 64 };

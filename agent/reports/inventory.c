@@ -11,6 +11,7 @@ enum { CLAIMS_MAX = 20000, DEPTH_MAX = 8 };
 // It outlives its object for as long as a resource takes itself for its own: owners may go round in circles.
 struct inventory_application {
     char *ns, *name;
+    char *elsewhere;   // the destination that is another cluster; NULL: it is this one
     size_t references; // of resources
     bool gone;
     struct inventory_resource **claims;
@@ -28,15 +29,18 @@ struct inventory {
     uint64_t round;                 // of reading an application's resources
     size_t resources_max;
     uint64_t left_out;
+    struct destinations *destinations; // may be NULL
 };
 
 // ---- life ----------------------------------------------------------------------------------------------------
 
-struct inventory *inventory_create(const struct inventory_events *events, void *arg, size_t resources_max)
+struct inventory *inventory_create(const struct inventory_events *events, void *arg, size_t resources_max,
+                                   struct destinations *destinations)
 {
     struct inventory *inventory = mem_zalloc(sizeof *inventory);
     inventory->events = events;
     inventory->arg = arg;
+    inventory->destinations = destinations;
     inventory->resources_max = resources_max ? resources_max : INVENTORY_RESOURCES_MAX;
     inventory->kinds = key_table_create();
     inventory->resources = key_table_create();
@@ -51,8 +55,11 @@ static void application_free(struct inventory_application *application)
     mem_free(application->ns);
     mem_free(application->name);
     mem_free(application->claims);
+    mem_free(application->elsewhere);
     mem_free(application);
 }
+
+static void set_elsewhere(struct inventory *inventory, struct inventory_application *application, struct str elsewhere);
 
 static void set_application(struct inventory_resource *resource, struct inventory_application *application)
 {
@@ -85,8 +92,10 @@ void inventory_destroy(struct inventory *inventory)
     for (struct inventory_resource *resource; (resource = key_table_next(inventory->resources, &cursor, NULL));)
         resource_free(resource);
     cursor = 0;
-    for (struct inventory_application *one; (one = key_table_next(inventory->applications, &cursor, NULL));)
+    for (struct inventory_application *one; (one = key_table_next(inventory->applications, &cursor, NULL));) {
+        set_elsewhere(inventory, one, STR_EMPTY);
         application_free(one);
+    }
     cursor = 0;
     for (struct inventory_kind *kind; (kind = key_table_next(inventory->kinds, &cursor, NULL));) {
         mem_free(kind->group);
@@ -371,28 +380,22 @@ static void take_entry(struct inventory *inventory, struct inventory_application
     settle(inventory, resource, changed, 0);
 }
 
-// The names under which a cluster's API server is known inside it, and no name that only begins like one of them.
-static bool is_own_server(struct str server)
-{
-    static const char *const names[] = {"kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
-                                        "kubernetes.default", "kubernetes"};
-    if (!str_starts(server, STR("https://"))) return false;
-    struct str rest = str_from(server, 8);
-    while (str_ends(rest, STR("/")))
-        rest.len--;
-    if (str_ends(rest, STR(":443"))) rest.len -= 4;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (str_eq_nocase(rest, str_c(names[i]))) return true;
-    return false;
-}
-
-// Objects of other clusters are reported by those clusters' own agents.
-static bool is_local(const json_t *object)
+// Where it deploys, if that is another cluster, whose objects are not read; else empty.
+static struct str elsewhere_of(const struct inventory *inventory, const json_t *object)
 {
     const json_t *destination = json_path(object, "spec", "destination", NULL);
     struct str server = json_get_str(destination, "server"), name = json_get_str(destination, "name");
-    if (server.len) return is_own_server(server);
-    return name.len == 0 || str_eq(name, STR("in-cluster"));
+    if (destinations_is_own(inventory->destinations, server, name)) return STR_EMPTY;
+    return server.len ? server : name;
+}
+
+static void set_elsewhere(struct inventory *inventory, struct inventory_application *application, struct str elsewhere)
+{
+    if (str_eq(str_c(application->elsewhere), elsewhere)) return;
+    if (application->elsewhere) destinations_leave(inventory->destinations, str_c(application->elsewhere));
+    mem_free(application->elsewhere);
+    application->elsewhere = elsewhere.len ? mem_strndup(elsewhere.at, elsewhere.len) : NULL;
+    if (elsewhere.len) destinations_enter(inventory->destinations, elsewhere);
 }
 
 static void set_claims(struct inventory *inventory, struct inventory_application *application, const json_t *entries)
@@ -424,7 +427,9 @@ static void application_seen(struct inventory *inventory, struct str ns, struct 
         application->name = mem_strndup(name.len ? name.at : "", name.len);
         key_table_put(inventory->applications, str_c(key), application);
     }
-    set_claims(inventory, application, is_local(object) ? json_path(object, "status", "resources", NULL) : NULL);
+    struct str elsewhere = elsewhere_of(inventory, object);
+    set_elsewhere(inventory, application, elsewhere);
+    set_claims(inventory, application, elsewhere.len ? NULL : json_path(object, "status", "resources", NULL));
 }
 
 static void application_gone(struct inventory *inventory, struct str ns, struct str name)
@@ -432,6 +437,7 @@ static void application_gone(struct inventory *inventory, struct str ns, struct 
     AUTO_FREE char *key = mem_printf("%.*s/%.*s", STR_ARG(ns), STR_ARG(name));
     struct inventory_application *application = key_table_get(inventory->applications, str_c(key));
     if (!application) return;
+    set_elsewhere(inventory, application, STR_EMPTY);
     set_claims(inventory, application, NULL);
     key_table_remove(inventory->applications, str_c(key));
     application->gone = true;

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/reports/destinations.h"
 #include "base/str.h"
 
 struct inventory;
@@ -57,8 +58,10 @@ struct inventory_events {
     void (*on_forget)(void *arg, struct inventory_resource *resource);
 };
 
-// resources_max: of all that is seen, reported or not; 0: the default.
-struct inventory *inventory_create(const struct inventory_events *events, void *arg, size_t resources_max);
+// resources_max: of all that is seen, reported or not; 0: the default. destinations outlives it;
+// NULL: this cluster has only the names that every cluster has.
+struct inventory *inventory_create(const struct inventory_events *events, void *arg, size_t resources_max,
+                                   struct destinations *destinations);
 void inventory_destroy(struct inventory *inventory); // NULL is fine; no callbacks
 
 // Finds or makes; NULL at the limit.

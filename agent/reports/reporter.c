@@ -48,6 +48,7 @@ struct reporter {
     struct kube_config kube;
     struct kube_client *client;
     struct kube_probe *probe;
+    struct destinations *destinations;
     uint64_t unanswered_since_ms; // the probe's, as it was last seen; 0: the API server answered
     struct redaction *redaction;
     struct outbox *outbox;
@@ -257,6 +258,14 @@ static void cluster_findings(void *arg, json_t *out)
     const struct reporter *reporter = arg;
     findings_add_problem(out, kube_probe_problem(reporter->probe));
     collector_findings(reporter->collector, out);
+    destinations_findings(reporter->destinations, out);
+}
+
+// What its Applications name is looked at once they are listed again.
+static void on_named(void *arg, struct str name, struct str server)
+{
+    struct reporter *reporter = arg;
+    if (destinations_learn(reporter->destinations, name, server)) collector_relist(reporter->collector);
 }
 
 // ---- what found no room ------------------------------------------------------------------------------------------
@@ -549,7 +558,8 @@ static enum error_code open_collector(struct reporter *reporter, struct error *e
                                                                        .silence_ms = o->silence_ms,
                                                                        .absent_retry_ms = o->absent_retry_ms,
                                                                        .page_limit = o->page_limit,
-                                                                       .resources_max = resources_max(o)},
+                                                                       .resources_max = resources_max(o),
+                                                                       .destinations = reporter->destinations},
                                            err);
     return reporter->collector ? ERROR_NONE : err->code;
 }
@@ -585,6 +595,7 @@ void reporter_sink_open(struct reporter *reporter, const struct report_sink *sin
                                                                                 .managed = o->clusters,
                                                                                 .arg = reporter,
                                                                                 .on_cluster = on_cluster,
+                                                                                .on_named = on_named,
                                                                                 .counts = cluster_counts,
                                                                                 .findings = cluster_findings});
     if (sink->compares) reporter->digests = resync_create(reporter->outbox, &resync_events, reporter);
@@ -651,6 +662,7 @@ static void free_parts(struct reporter *reporter)
     kube_config_finish(&reporter->kube);
     redaction_destroy(reporter->redaction);
     outbox_destroy(reporter->outbox);
+    destinations_destroy(reporter->destinations);
     mem_free((char *)reporter->options.kubeconfig);
     mem_free((char *)reporter->options.cluster_name);
     mem_free((char *)reporter->options.namespaces);
@@ -689,6 +701,11 @@ static enum error_code start_parts(struct reporter *reporter, struct error *err)
                                                                            .server = reporter->kube.server,
                                                                            .ca_pem = reporter->kube.ca_pem,
                                                                            .timeout_ms = o->exec_timeout_ms});
+    reporter->destinations = destinations_create(&(struct destinations_options){.server = reporter->kube.server,
+                                                                                .name = o->cluster_name,
+                                                                                .aliases = o->cluster_aliases},
+                                                 err);
+    if (!reporter->destinations) return ERROR_INVALID;
     uint8_t key[REDACTION_KEY_BYTES];
     code = redaction_key_load(o->state_folder, key, err);
     if (code == ERROR_NONE) code = redaction_create(key, &o->redaction, &reporter->redaction, err);
@@ -725,6 +742,7 @@ struct reporter *reporter_create_with(struct loop *loop, const struct reporter_o
         mem_free(reporter);
         return NULL;
     }
+    reporter->options.cluster_aliases = NULL; // read
     backoff_init(&reporter->resync, RESYNC_BASE_MS, RESYNC_CAP_MS);
     id_uuid7(reporter->boot_id);
     uv_timer_init(loop_uv(loop), &reporter->tick);

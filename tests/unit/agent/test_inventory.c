@@ -51,7 +51,7 @@ static const struct inventory_events events = {on_report, on_gone, on_stale, on_
 static struct world *world_open_with(size_t resources_max)
 {
     struct world *world = mem_zalloc(sizeof *world);
-    world->inventory = inventory_create(&events, world, resources_max);
+    world->inventory = inventory_create(&events, world, resources_max, NULL);
     world->applications = inventory_kind_of(world->inventory, STR("argoproj.io"), STR("v1alpha1"), STR("Application"));
     world->applications->always = true;
     world->deployments = inventory_kind_of(world->inventory, STR("apps"), STR("v1"), STR("Deployment"));
@@ -126,6 +126,36 @@ static void only_this_cluster_is_this_cluster(void **state)
         if (world->deployments->claims != cases[i].is_own) fail_msg("%s", cases[i].server);
         world_close(world);
     }
+}
+
+static void an_application_that_comes_home_is_read(void **state)
+{
+    (void)state;
+    struct error err;
+    const struct destinations_options options = {.server = "https://10.96.0.1"};
+    struct destinations *destinations = destinations_create(&options, &err);
+    struct world *world = mem_zalloc(sizeof *world);
+    world->inventory = inventory_create(&events, world, 0, destinations);
+    world->applications = inventory_kind_of(world->inventory, STR("argoproj.io"), STR("v1alpha1"), STR("Application"));
+    world->deployments = inventory_kind_of(world->inventory, STR("apps"), STR("v1"), STR("Deployment"));
+    static const struct {
+        const char *server;
+        size_t claims, findings;
+    } steps[] = {{"https://east", 0, 1}, {"https://10.96.0.1:443", 1, 0}, {"https://west", 0, 1}};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        see_application(world, "app", steps[i].server, NAMES("web:Healthy"));
+        json_t *findings = json_array();
+        destinations_findings(destinations, findings);
+        assert_int_equal(world->deployments->claims, steps[i].claims);
+        assert_int_equal(json_array_size(findings), steps[i].findings);
+        json_decref(findings);
+    }
+    world_close(world);
+    json_t *findings = json_array();
+    destinations_findings(destinations, findings);
+    assert_int_equal(json_array_size(findings), 0);
+    json_decref(findings);
+    destinations_destroy(destinations);
 }
 
 static void named_objects_and_their_children(void **state)
@@ -286,6 +316,7 @@ int main(void)
         cmocka_unit_test(owners_without_end),
         cmocka_unit_test(what_finds_no_room_is_counted),
         cmocka_unit_test(only_this_cluster_is_this_cluster),
+        cmocka_unit_test(an_application_that_comes_home_is_read),
         cmocka_unit_test(named_objects_and_their_children),
         cmocka_unit_test(changed_health_makes_stale),
         cmocka_unit_test(shared_objects_belong_to_the_first),
