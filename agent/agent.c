@@ -1,5 +1,8 @@
 #include "agent/agent.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "agent/admin.h"
 #include "agent/calls/calls.h"
 #include "agent/calls/router.h"
@@ -12,8 +15,15 @@
 #include "base/mem.h"
 #include "base/metrics/metrics.h"
 
+// What the log and /readyz add to the reason.
+static const char kubeconfig_cure[] = "it is read again every kubeconfig.retry_interval; see docs/operations.md, "
+                                      "\"A kubeconfig for the agent\"";
+
 struct agent {
     const struct agent_config *config;
+    struct loop *loop;
+    uv_timer_t *retry;                 // reads the kubeconfig again; NULL: it could be used
+    char unreadable[ERROR_TEXT_BYTES]; // why it cannot be used
     struct agent_router *router;
     struct agent_tls *tls; // for services; NULL: none of them wants it
     struct upstream_pool *pool;
@@ -53,7 +63,8 @@ static bool is_ready(void *arg, struct strbuf *why)
         strbuf_add_c(why, "stopping\n");
     else if (!info.online && !info.standby)
         strbuf_addf(why, "tunnel: %s\n", info.reason);
-    bool reads = !agent->reporter || reporter_is_ready(agent->reporter, why);
+    if (agent->retry) strbuf_addf(why, "cluster: %s; %s\n", agent->unreadable, kubeconfig_cure);
+    bool reads = !agent->retry && (!agent->reporter || reporter_is_ready(agent->reporter, why));
     return (info.online || info.standby) && !agent->draining && reads; // a standby is as ready as it can be
 }
 
@@ -84,6 +95,62 @@ static enum error_code create_reporter(struct agent *agent, struct loop *loop, s
     return agent->reporter ? ERROR_NONE : error_prefix(err, "reporter");
 }
 
+static void create_calls(struct agent *agent)
+{
+    const struct agent_config *config = agent->config;
+    agent->calls = agent_calls_create(&(struct agent_calls_options){
+        .router = agent->router,
+        .pool = agent->pool,
+        .http2 = agent->http2,
+        .reporter = agent->reporter,
+        .runtime = config->runtime_name,
+        .app_proxy = {.version = CULVERT_VERSION, .platform_host = config->platform_url},
+    });
+}
+
+static void on_retry(uv_timer_t *timer);
+
+static void on_retry_closed(uv_handle_t *handle)
+{
+    mem_free(handle);
+}
+
+static void end_retries(struct agent *agent)
+{
+    if (agent->retry) uv_close((uv_handle_t *)agent->retry, on_retry_closed);
+    agent->retry = NULL;
+}
+
+// Reads the kubeconfig. One that cannot be used is reported once, and read again from time to time: a process that
+// ends is started again and again, and its message is lost among those starts.
+static void take_cluster(struct agent *agent)
+{
+    struct error err = {0};
+    if (create_reporter(agent, agent->loop, &err) == ERROR_NONE) {
+        end_retries(agent);
+        create_calls(agent);
+        return;
+    }
+    if (strcmp(agent->unreadable, err.text) != 0)
+        log_error("agent", "kubeconfig_unusable", log_err(&err), log_c("cure", kubeconfig_cure));
+    snprintf(agent->unreadable, sizeof agent->unreadable, "%s", err.text);
+    if (agent->retry) return;
+    uint64_t interval_ms = (uint64_t)agent->config->kubeconfig_retry_interval_ms;
+    agent->retry = mem_zalloc(sizeof *agent->retry);
+    uv_timer_init(loop_uv(agent->loop), agent->retry);
+    agent->retry->data = agent;
+    uv_timer_start(agent->retry, on_retry, interval_ms, interval_ms);
+}
+
+static void on_retry(uv_timer_t *timer)
+{
+    struct agent *agent = timer->data;
+    take_cluster(agent);
+    if (agent->retry || agent->draining) return;
+    log_info("agent", "kubeconfig_usable");
+    agent_start(agent);
+}
+
 static enum error_code create_parts(struct agent *agent, struct loop *loop, struct error *err)
 {
     static const struct tunnel_client_events events = {
@@ -98,15 +165,8 @@ static enum error_code create_parts(struct agent *agent, struct loop *loop, stru
     agent->pool = upstream_pool_create(loop_uv(loop), (uint64_t)config->router_connect_timeout_ms, agent->tls);
     agent->http2 = upstream_http2_create(agent->pool);
     agent->tunnel = tunnel_client_create(loop, config, &events, agent, err);
-    if (!agent->tunnel || create_reporter(agent, loop, err)) return ERROR_INVALID;
-    agent->calls = agent_calls_create(&(struct agent_calls_options){
-        .router = agent->router,
-        .pool = agent->pool,
-        .http2 = agent->http2,
-        .reporter = agent->reporter,
-        .runtime = config->runtime_name,
-        .app_proxy = {.version = CULVERT_VERSION, .platform_host = config->platform_url},
-    });
+    if (!agent->tunnel) return ERROR_INVALID;
+    take_cluster(agent);
     if (!config->admin_listen[0]) return ERROR_NONE;
     agent->admin = agent_admin_create(loop_uv(loop), str_c(config->admin_listen), is_ready, agent, err);
     return agent->admin ? ERROR_NONE : ERROR_INVALID;
@@ -116,6 +176,7 @@ struct agent *agent_create(struct loop *loop, const struct agent_config *config,
 {
     struct agent *agent = mem_zalloc(sizeof(*agent));
     agent->config = config;
+    agent->loop = loop;
     metric_set(
         metric_with(metrics_gauge("culvert_build_info", "1, with the version.", "version", NULL), CULVERT_VERSION), 1);
     if (create_parts(agent, loop, err) == ERROR_NONE) return agent;
@@ -125,7 +186,7 @@ struct agent *agent_create(struct loop *loop, const struct agent_config *config,
 
 void agent_start(struct agent *agent)
 {
-    tunnel_client_start(agent->tunnel);
+    if (!agent->retry) tunnel_client_start(agent->tunnel);
 }
 
 void agent_reload(struct agent *agent)
@@ -141,13 +202,14 @@ void agent_drain(struct agent *agent, loop_fn on_done, void *arg)
 {
     if (agent->draining) return;
     agent->draining = true;
-    agent_calls_stop_reports(agent->calls);
+    if (agent->calls) agent_calls_stop_reports(agent->calls);
     tunnel_client_drain(agent->tunnel, (uint64_t)agent->config->shutdown_deadline_ms, on_done, arg);
 }
 
 void agent_destroy(struct agent *agent)
 {
     if (!agent) return;
+    end_retries(agent);
     agent_admin_destroy(agent->admin);
     tunnel_client_destroy(agent->tunnel); // its streams tell calls, upstreams and reporter
     agent_calls_destroy(agent->calls);

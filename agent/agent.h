@@ -9,7 +9,9 @@
 
 struct agent;
 
-// config outlives the agent. NULL with *err when a setting cannot work.
+// config outlives the agent. NULL with *err when a setting cannot work. A kubeconfig that cannot be
+// used is none of these: it is read again every kubeconfig.retry_interval, and until it can be used
+// there is no tunnel, and /readyz has the reason.
 struct agent *agent_create(struct loop *loop, const struct agent_config *config, struct error *err);
 void agent_start(struct agent *agent);
 void agent_reload(struct agent *agent); // SIGHUP: token file, CA file; the outcome is logged

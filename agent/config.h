@@ -29,6 +29,7 @@ struct agent_config {
     int64_t router_streams_max;
     int64_t router_connect_timeout_ms;
     bool reporter_enabled;
+    int64_t kubeconfig_retry_interval_ms;
     char *reporter_cluster_name, *reporter_cluster_aliases;
     char *reporter_namespaces; // comma-separated; empty: all
     char *reporter_state_dir;  // empty: nothing is kept

@@ -35,7 +35,7 @@ def test_the_agent_in_its_cluster(tmp_path):
     assert done.returncode == 0, done.stderr
     values = dict(line.split(" = ", 1) for line in settings.splitlines() if " = " in line and not line.startswith("#"))
     mounts = [mount["mountPath"] for mount in container["volumeMounts"]]
-    for path in [values["runtime.token_file"], values["reporter.state_dir"], container["args"][-1]]:
+    for path in [values["runtime.token_file"], values["reporter.state_dir"] + "/redaction.key", container["args"][-1]]:
         assert any(path == mount or path.startswith(mount + "/") for mount in mounts), path
     port = {each["name"]: each["containerPort"] for each in container["ports"]}["admin"]
     assert values["admin.listen"].endswith(f":{port}")

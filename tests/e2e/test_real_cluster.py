@@ -95,3 +95,31 @@ def test_nothing_is_left_when_the_cluster_stops(tmp_path):
         state = pathlib.Path(f"/proc/{pid}/stat")
         # A zombie that init has yet to reap has ended.
         assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def test_the_agent_s_manifests_are_accepted(real_cluster):  # noqa: F811
+    """deploy/agent.yaml, field by field; and what it mounts is made by the commands in its head."""
+    text = (pathlib.Path(__file__).resolve().parents[2] / "deploy/agent.yaml").read_text()
+    head = "".join(line for line in text.splitlines(keepends=True) if line.startswith("#"))
+    paths = {"ConfigMap": "/api/v1/namespaces/argocd/configmaps", "Deployment": "/apis/apps/v1/namespaces/argocd/deployments"}
+    made = {}
+    try:
+        for document in text.split("\n---\n"):
+            kind = next(line.split()[1] for line in document.splitlines() if line.startswith("kind: "))
+            name = next(line.split()[1] for line in document.splitlines() if line.startswith("  name: "))
+            path = f"{paths[kind]}/{name}"
+            status, answer = real_cluster.request("PATCH", f"{path}?fieldManager=culvert-tests&force=true&fieldValidation=Strict", document)
+            assert status == 201, answer
+            made[kind] = path
+        assert made.keys() == paths.keys()
+        pod = real_cluster.request("GET", made["Deployment"])[1]["spec"]["template"]["spec"]
+        assert real_cluster.request("GET", f"/api/v1/namespaces/argocd/serviceaccounts/{pod['serviceAccountName']}")[0] == 200
+        volumes = {volume["name"]: volume for volume in pod["volumes"]}
+        assert {mount["name"] for mount in pod["containers"][0]["volumeMounts"]} == volumes.keys()
+        secrets = [volume["secret"]["secretName"] for volume in volumes.values() if "secret" in volume]
+        assert len(secrets) == 2 and all(f"create secret generic {name} " in head for name in secrets)
+        # The key of redacted values outlives the pod.
+        assert not [volume for volume in volumes.values() if "emptyDir" in volume]
+    finally:
+        for path in made.values():
+            real_cluster.request("DELETE", path)

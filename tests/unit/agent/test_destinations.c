@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "agent/reports/destinations.h"
-#include "base/json.h"
+#include "base/json/json.h"
 
 static struct destinations *create(const char *aliases)
 {
