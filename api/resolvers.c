@@ -12,6 +12,7 @@ const struct gql_resolver api_resolvers[] = {
     {GQL_QUERY, "runtimeTokens", api_resolve_runtime_tokens, API_USERS},
     {GQL_QUERY, "limitsStatus", api_resolve_limits_status, API_USERS},
     {GQL_QUERY, "clusters", api_resolve_clusters, API_USERS},
+    {GQL_QUERY, "applicationSets", api_resolve_application_sets, API_USERS},
     {GQL_QUERY, "application", api_resolve_application, API_RUNTIMES_TOO},
     {GQL_QUERY, "applications", api_resolve_applications, API_RUNTIMES_TOO},
     {GQL_QUERY, "rollout", api_resolve_rollout, API_USERS},

@@ -63,6 +63,7 @@ void api_resolve_limits_status(void *ctx, const json_t *arguments, gql_resolved 
 void api_resolve_report_runtime_errors(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void api_resolve_application(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void api_resolve_applications(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void api_resolve_application_sets(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void api_resolve_clusters(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void api_resolve_rollout(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void api_resolve_rollouts(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);

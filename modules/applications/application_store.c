@@ -86,6 +86,28 @@ void cluster_store_list(struct pg *pg, const char *account_id, struct str runtim
     store_submit_slice(batch, &window, on_done, arg);
 }
 
+void application_set_store_list(struct pg *pg, const char *account_id, struct str runtime,
+                                const struct store_page *page, store_slice_done on_done, void *arg)
+{
+    enum { KEYS = 4 };
+    struct store_window window;
+    struct error err;
+    if (store_window_init(&window, page, KEYS, &err) != ERROR_NONE) {
+        store_fail_slice(pg, &err, on_done, arg);
+        return;
+    }
+    struct pg_param params[3 + 2 * KEYS] = {pg_text(str_c(account_id)), pg_text(runtime)};
+    for (size_t i = 0; i < KEYS; i++) {
+        params[2 + i] = pg_text(window.low[i]);
+        params[2 + KEYS + i] = pg_text(window.high[i]);
+    }
+    params[2 + 2 * KEYS] = pg_text(str_c(window.limit));
+    struct pg_batch *batch = pg_batch_create(pg, account_id);
+    pg_batch_add(batch, window.is_back ? &statement_application_set_list_back : &statement_application_set_list,
+                 3 + 2 * KEYS, params);
+    store_submit_slice(batch, &window, on_done, arg);
+}
+
 // ---- one application -----------------------------------------------------------------------------------------------
 
 void application_store_get(struct pg *pg, const char *account_id, struct str runtime, struct str ns, struct str name,

@@ -15,6 +15,9 @@ void application_store_list(struct pg *pg, const char *account_id, struct str fi
 void application_store_get(struct pg *pg, const char *account_id, struct str runtime, struct str ns, struct str name,
                            store_node_done on_done, void *arg); // ns may be empty: any, the first by name
 
+// node: type ApplicationSet; by runtime, cluster, namespace and name.
+void application_set_store_list(struct pg *pg, const char *account_id, struct str runtime,
+                                const struct store_page *page, store_slice_done on_done, void *arg);
 // node: type Cluster of the contract; in-cluster first.
 void cluster_store_list(struct pg *pg, const char *account_id, struct str runtime, const struct store_page *page,
                         store_slice_done on_done, void *arg);

@@ -24,7 +24,7 @@ FAILURES_PER_ADDRESS, FAILURES_PER_KEY = 30, 10
 # Every root field is in one of the two: a new one needs a decision here and in api/resolvers.c.
 RUNTIMES_TOO = {"me", "runtime", "application", "applications", "reportRuntimeErrors", "createImageBinary", "createImageLayers",
                 "createImageRegistry", "patchImageBinary", "saveAnnotation"}  # fmt: skip
-USERS_ONLY = {"runtimes", "clusters", "rollouts", "rollout", "workflows", "workflow", "gitopsReleases", "images", "resourceTree", "runtimeTokens",
+USERS_ONLY = {"runtimes", "clusters", "applicationSets", "limitsStatus", "rollouts", "rollout", "workflows", "workflow", "gitopsReleases", "images", "resourceTree", "runtimeTokens",
               "createRuntime", "deleteRuntime", "deleteManagedRuntime", "createRuntimeToken", "rotateRuntimeToken", "revokeRuntimeToken"}  # fmt: skip
 # As api/http/router.c has them: "x" users, "r" runtimes, "xr" both, "" anybody.
 ROUTES = {

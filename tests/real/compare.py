@@ -10,7 +10,7 @@ import json
 import pathlib
 import urllib.request
 
-from estate import APPLICATIONS
+from estate import APPLICATIONS, SETS
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -26,6 +26,8 @@ TREE_QUERY = """query($r: String!, $n: String!) { resourceTree(runtime: $r, name
 } } }"""
 RELEASES_QUERY = """query($f: GitopsReleaseFilterArgs) { gitopsReleases(filters: $f, pagination: {first: 50}) { edges { node {
   argoHistoryId syncOperationRevision deployedAt initiator automated result } } } }"""
+SETS_QUERY = """query($r: String!) { applicationSets(runtime: $r, pagination: {first: 50}) { edges { node {
+  metadata { uid name namespace } size applications freshness } } } }"""
 SYNC = {"Synced": "SYNCED", "OutOfSync": "OUT_OF_SYNC", "Unknown": "UNKNOWN"}
 
 
@@ -214,6 +216,20 @@ class Comparison:
             self.note(where, "deployedAt", seconds(entry.get("deployedAt")), seconds(mine["deployedAt"]))
             self.note(where, "automated", bool(entry.get("initiatedBy", {}).get("automated")), mine["automated"])
 
+    def compare_sets(self, items):
+        """ApplicationSets, and the Applications that each has made."""
+        code, answer = self.cluster.api.request("GET", SETS)
+        assert code == 200, answer
+        edges = self.ask(SETS_QUERY, r=self.runtime)["applicationSets"]["edges"]
+        ours = {edge["node"]["metadata"]["name"]: edge["node"] for edge in edges}
+        theirs = {item["metadata"]["name"]: item["metadata"]["uid"] for item in answer["items"]}
+        for name in sorted(theirs.keys() | ours.keys()):
+            where, mine = f"application set {name}", ours.get(name, {})
+            made = [other for other, item in items.items() if any(each["uid"] == theirs.get(name) for each in item["metadata"].get("ownerReferences", []))]
+            self.note(where, "uid", theirs.get(name), mine.get("metadata", {}).get("uid"))
+            self.note(where, "applications", sorted(made), mine.get("applications"))
+            self.note(where, "size", len(made), mine.get("size"))
+
     def differences(self):
         """Everything that differs now."""
         self.lines = []
@@ -225,6 +241,7 @@ class Comparison:
             self.compare_application(items[name])
             self.compare_tree(items[name])
             self.compare_history(items[name])
+        self.compare_sets(items)
         return self.lines
 
 

@@ -120,6 +120,7 @@ static const struct gql_resolver resolvers[] = {
     {GQL_QUERY, "runtime", resolve_nothing, 1},
     {GQL_QUERY, "runtimes", resolve_nothing, 1},
     {GQL_QUERY, "clusters", resolve_nothing, 1},
+    {GQL_QUERY, "applicationSets", resolve_nothing, 1},
     {GQL_QUERY, "application", resolve_nothing, 1},
     {GQL_QUERY, "applications", resolve_nothing, 1},
     {GQL_QUERY, "rollout", resolve_nothing, 1},

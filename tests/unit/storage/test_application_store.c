@@ -395,6 +395,81 @@ static void clusters_come_with_in_cluster_first(void **state)
     answer_finish(&answer);
 }
 
+static void report_object(struct database *database, const char *kind, const char *name, uint64_t sequence,
+                          const char *manifest)
+{
+    struct report report = {.type = REPORT_OBJECT,
+                            .source = REPORT_FROM_TUNNEL,
+                            .account_id = str_c(database->account),
+                            .runtime = STR("prod"),
+                            .epoch = 1,
+                            .sequence = sequence,
+                            .group = STR("argoproj.io"),
+                            .version = STR("v1alpha1"),
+                            .kind = str_c(kind),
+                            .ns = STR("argocd"),
+                            .name = str_c(name),
+                            .uid = str_c(name),
+                            .health_status = STR("Healthy"),
+                            .health_source = STR("AGENT"),
+                            .observed_at_ms = clock_wall_ms(),
+                            .manifest = str_c(manifest)};
+    struct answer answer;
+    answer_init(&answer, database);
+    report_store_apply(database->pg, &report, 1, answer_on_reports, &answer);
+    answer_wait(&answer);
+    if (answer.code != ERROR_NONE || answer.outcomes[0].result != REPORT_APPLIED) fail_msg("%s", answer.text);
+    answer_finish(&answer);
+}
+
+static void application_sets_know_what_they_made(void **state)
+{
+    static const char *const names[] = {"empty", "fleet", "other"};
+    struct database *database = database_of(state);
+    struct answer answer;
+    char id[ID_UUID_BYTES], cursor[256];
+    database_make_runtime(database, "prod", id);
+    for (size_t i = 0; i < 3; i++)
+        report_object(database, "ApplicationSet", names[i], i + 1, "{\"metadata\":{\"labels\":{\"team\":\"a\"}}}");
+    report_object(database, "Application", "many", 4, multi_source); // fleet made it
+    report_object(database, "Rollout", "web", 5, "{}");
+    answer_init(&answer, database);
+    application_set_store_list(database->pg, database->account, STR_EMPTY, &(struct store_page){.first = 2},
+                               answer_on_slice, &answer);
+    answer_wait(&answer);
+    if (answer.code != ERROR_NONE) fail_msg("%s", answer.text);
+    assert_int_equal(json_array_size(answer.nodes), 2);
+    const json_t *empty = json_array_get(answer.nodes, 0), *fleet = json_array_get(answer.nodes, 1);
+    assert_at(empty, "metadata.name", "\"empty\"");
+    assert_at(empty, "size", "0");
+    assert_at(empty, "applications", "[]");
+    assert_at(fleet, "metadata.name", "\"fleet\"");
+    assert_at(fleet, "metadata.labels.0.value", "\"a\"");
+    assert_at(fleet, "size", "1");
+    assert_at(fleet, "applications", "[\"many\"]");
+    assert_at(fleet, "healthStatus", "\"HEALTHY\"");
+    assert_at(fleet, "healthSource", "\"AGENT\"");
+    assert_at(fleet, "syncStatus", "\"UNKNOWN\"");
+    snprintf(cursor, sizeof cursor, "%s", answer.cursors[1]);
+    answer_finish(&answer);
+    application_set_store_list(database->pg, database->account, STR("prod"),
+                               &(struct store_page){.after = str_c(cursor), .first = 5}, answer_on_slice, &answer);
+    answer_wait(&answer);
+    assert_int_equal(json_array_size(answer.nodes), 1);
+    assert_at(json_array_get(answer.nodes, 0), "metadata.name", "\"other\"");
+    answer_finish(&answer);
+    application_set_store_list(database->pg, database->account, STR_EMPTY, &(struct store_page){.last = 1},
+                               answer_on_slice, &answer);
+    answer_wait(&answer);
+    assert_at(json_array_get(answer.nodes, 0), "metadata.name", "\"other\"");
+    answer_finish(&answer);
+    application_set_store_list(database->pg, database->account, STR("else"), &(struct store_page){0}, answer_on_slice,
+                               &answer);
+    answer_wait(&answer);
+    assert_int_equal(json_array_size(answer.nodes), 0);
+    answer_finish(&answer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -403,6 +478,7 @@ int main(void)
         cmocka_unit_test(what_is_not_live_says_so),
         cmocka_unit_test(filters_choose),
         cmocka_unit_test(clusters_come_with_in_cluster_first),
+        cmocka_unit_test(application_sets_know_what_they_made),
     };
     return cmocka_run_group_tests(tests, database_setup, database_teardown);
 }
