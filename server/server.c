@@ -7,6 +7,7 @@
 #include "base/log/log.h"
 #include "base/loop/listener.h"
 #include "base/mem.h"
+#include "base/metrics/metrics.h"
 #include "base/parse.h"
 #include "migrations/migrations.h"
 #include "server/bus/rabbitmq.h"
@@ -216,7 +217,11 @@ static enum error_code create_rabbitmq(struct server *server, struct error *err)
 static enum error_code load_redaction(struct server *server, struct error *err)
 {
     const struct server_config *config = server->config;
-    const struct redaction_options options = {.open_paths = str_c(config->reports_open_paths),
+    struct metric_family *values = metrics_counter(
+        "culvert_redacted_values_total", "Values of manifests over HTTP that are not kept as they came.", "how", NULL);
+    const struct redaction_options options = {.digested = metric_with(values, "digested"),
+                                              .scrubbed = metric_with(values, "scrubbed"),
+                                              .open_paths = str_c(config->reports_open_paths),
                                               .open_labels = str_c(config->reports_open_labels),
                                               .open_annotations = str_c(config->reports_open_annotations)};
     struct purpose_key key;

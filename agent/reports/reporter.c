@@ -708,7 +708,10 @@ static enum error_code start_parts(struct reporter *reporter, struct error *err)
     if (!reporter->destinations) return ERROR_INVALID;
     uint8_t key[REDACTION_KEY_BYTES];
     code = redaction_key_load(o->state_folder, key, err);
-    if (code == ERROR_NONE) code = redaction_create(key, &o->redaction, &reporter->redaction, err);
+    struct redaction_options redaction = o->redaction;
+    redaction.digested = reporter->metrics.digested;
+    redaction.scrubbed = reporter->metrics.scrubbed;
+    if (code == ERROR_NONE) code = redaction_create(key, &redaction, &reporter->redaction, err);
     explicit_bzero(key, sizeof key);
     if (code != ERROR_NONE) return code;
     struct outbox_options outbox = o->outbox;
@@ -735,6 +738,7 @@ struct reporter *reporter_create_with(struct loop *loop, const struct reporter_o
     reporter->options.cluster_name = copy_text(options->cluster_name, "in-cluster");
     reporter->options.namespaces = copy_text(options->namespaces, "");
     reporter->options.state_folder = copy_text(options->state_folder, "");
+    reporter_metrics_init(&reporter->metrics);
     if (start_parts(reporter, err) != ERROR_NONE) {
         kube_probe_destroy(reporter->probe);
         if (reporter->client) kube_client_close(reporter->client, NULL, NULL);
@@ -750,7 +754,6 @@ struct reporter *reporter_create_with(struct loop *loop, const struct reporter_o
     uv_timer_init(loop_uv(loop), &reporter->probe_tick);
     reporter->tick.data = reporter->turn.data = reporter->probe_tick.data = reporter;
     reporter->handles = 3;
-    reporter_metrics_init(&reporter->metrics);
     uv_timer_start(&reporter->probe_tick, on_probe_tick, 0, PROBE_TICK_MS);
     log_info("reporter", "ready", log_c("api", reporter->kube.server),
              log_c("cluster", reporter->options.cluster_name));

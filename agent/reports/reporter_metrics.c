@@ -22,6 +22,11 @@ void reporter_metrics_init(struct reporter_metrics *metrics)
                                     "Objects that found no room; nothing is compared while there are any.", NULL));
     metrics->no_room = metric_with(metrics_counter("culvert_agent_reports_without_room_total",
                                                    "Records that the platform refused for want of room.", NULL));
+    struct metric_family *values =
+        metrics_counter("culvert_agent_redacted_values_total",
+                        "Values of manifests that do not leave the cluster as they are.", "how", NULL);
+    metrics->digested = metric_with(values, "digested");
+    metrics->scrubbed = metric_with(values, "scrubbed");
     metrics->slowed = metric_with(metrics_counter("culvert_agent_changes_slowed_total",
                                                   "Changes that had to wait because their object is noisy.", NULL));
     metrics->coalesced = metric_with(metrics_counter("culvert_agent_changes_coalesced_total",

@@ -12,7 +12,7 @@ struct outbox;
 
 struct reporter_metrics {
     struct metric *objects, *bytes, *restarts, *lag, *unchanged, *differences, *full, *slowed, *coalesced, *left_out,
-        *no_room;
+        *digested, *scrubbed, *no_room;
     uint64_t restarts_counted, slowed_counted, coalesced_counted, left_out_counted;
 };
 

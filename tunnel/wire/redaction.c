@@ -5,6 +5,7 @@
 #include "base/id.h"
 #include "base/json/json_text.h"
 #include "base/mem.h"
+#include "base/metrics/metrics.h"
 #include "base/parse.h"
 #include "tunnel/wire/redaction_rules.h"
 
@@ -22,6 +23,7 @@ static const char spent[] = "\"redacted\"";
 struct redaction {
     uint8_t key[REDACTION_KEY_BYTES];
     struct redaction_rules *rules;
+    struct metric *digested, *scrubbed; // NULL: not counted
 };
 
 // One object on its way through.
@@ -36,7 +38,8 @@ struct walk {
     size_t object_len;   // of label's part that is the object
     size_t growth_left;
     int depth;
-    bool in_closed;    // of which all is known to have room
+    bool in_closed; // of which all is known to have room
+    uint64_t counts[REDACTION_DROPPED + 1];
     const char *wrong; // what ended it
 };
 
@@ -197,8 +200,9 @@ static bool enter_element(struct walk *w)
 }
 
 // What becomes of the value at w->label; json: as it leaves.
-static void notify(const struct walk *w, enum redaction_verdict verdict, struct str json)
+static void notify(struct walk *w, enum redaction_verdict verdict, struct str json)
 {
+    w->counts[verdict]++;
     if (!w->observer) return;
     struct strbuf path;
     strbuf_init(&path, PATH_BYTES_MAX);
@@ -363,6 +367,14 @@ static bool walk_value(struct walk *w, const struct redaction_node *node)
 
 // ---- the whole -----------------------------------------------------------------------------------------------------
 
+static void count(const struct walk *w)
+{
+    const struct redaction *redaction = w->redaction;
+    if (redaction->digested)
+        metric_add(redaction->digested, w->counts[REDACTION_DIGESTED] + w->counts[REDACTION_COLLAPSED]);
+    if (redaction->scrubbed) metric_add(redaction->scrubbed, w->counts[REDACTION_SCRUBBED]);
+}
+
 enum error_code redaction_explain(const struct redaction *redaction, const struct redaction_object *object,
                                   struct str json, const struct redaction_observer *observer, struct strbuf *out,
                                   struct error *err)
@@ -389,6 +401,7 @@ enum error_code redaction_explain(const struct redaction *redaction, const struc
     if (good && (out->overflow || w.label.overflow || w.fresh.overflow)) good = fail(&w, "too large");
     strbuf_finish(&w.label);
     strbuf_finish(&w.fresh);
+    count(&w);
     if (good) return ERROR_NONE;
     bool is_large = strncmp(w.wrong, "too large", 9) == 0 || strncmp(w.wrong, "nested", 6) == 0;
     return error_set(err, is_large ? ERROR_TOO_LARGE : ERROR_INVALID, "byte %zu: %s", (size_t)(w.at - json.at),
@@ -410,6 +423,8 @@ enum error_code redaction_create(const uint8_t key[REDACTION_KEY_BYTES], const s
     struct redaction *redaction = mem_zalloc(sizeof *redaction);
     memcpy(redaction->key, key, REDACTION_KEY_BYTES);
     redaction->rules = rules;
+    redaction->digested = options ? options->digested : NULL;
+    redaction->scrubbed = options ? options->scrubbed : NULL;
     *out = redaction;
     return ERROR_NONE;
 }

@@ -22,6 +22,7 @@ enum {
     REDACTION_GROWTH_BYTES_MAX = 512 * 1024,
 };
 
+struct metric;
 struct redaction;
 
 // What the owner of a cluster opens beside the table; views that need to live only during the call.
@@ -32,6 +33,8 @@ struct redaction_options {
     struct str open_paths;
     // Comma-separated keys, `*` at the end for all that begin so: their values leave.
     struct str open_labels, open_annotations;
+    // Count values that became digests, and texts out of which something was taken; may be NULL.
+    struct metric *digested, *scrubbed;
 };
 
 enum { REDACTION_OPEN_MAX = 200, REDACTION_OPEN_BYTES_MAX = 512 }; // entries; bytes of each

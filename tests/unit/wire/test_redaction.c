@@ -10,6 +10,7 @@
 
 #include "base/json/json.h"
 #include "base/mem.h"
+#include "base/metrics/metrics.h"
 #include "tests/support/canary_manifests.h"
 #include "tunnel/wire/redaction.h"
 #include "tunnel/wire/redaction_scrub.h"
@@ -487,6 +488,21 @@ static void owners_open_paths(void **state)
     assert_null(strstr(thing, "eight"));
 }
 
+static void what_does_not_leave_is_counted(void **state)
+{
+    (void)state;
+    struct metric_family *family = metrics_counter("culvert_test_redacted_total", "Test.", "how", NULL);
+    const struct redaction_options options = {.digested = metric_with(family, "digested"),
+                                              .scrubbed = metric_with(family, "scrubbed")};
+    AUTO_FREE char *out =
+        redact_with(&options, "{\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\"," META ",\"spec\":{\"secret\":\"a\","
+                              "\"token\":7},\"status\":{\"conditions\":[{\"message\":\"password=x\"},"
+                              "{\"message\":\"fine\"}]}}");
+    assert_null(strstr(out, "password=x"));
+    assert_int_equal(metric_value(options.digested), 2);
+    assert_int_equal(metric_value(options.scrubbed), 1);
+}
+
 static void bad_paths_are_refused(void **state)
 {
     (void)state;
@@ -531,6 +547,7 @@ int main(void)
         cmocka_unit_test(values_must_look_like_their_type),
         cmocka_unit_test(scrubs_texts),
         cmocka_unit_test(owners_open_paths),
+        cmocka_unit_test(what_does_not_leave_is_counted),
         cmocka_unit_test(bad_paths_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
