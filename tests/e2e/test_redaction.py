@@ -155,5 +155,5 @@ def test_no_canary_arrives(told):
     places = {"database": database(platform), "Redis": redis(platform), "RabbitMQ": bus, "logs": files(platform.home / "log")}
     found = {place: leaks(data) for place, data in places.items()}
     assert not any(found.values()), {place: hits[:3] for place, hits in found.items()}
-    assert all(platform.metric("culvert_redacted_values_total", how=how) > 0 for how in ("digested", "scrubbed"))
+    assert platform.metric("culvert_redacted_values_total", how="digested") >= COUNT
     assert b"hmac-sha256:" in b"".join(inflated(places["database"])) + places["database"]
