@@ -1,12 +1,45 @@
 #include "base/clock.h"
 
+#include <assert.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
 
 #include "base/parse.h"
 
+// The simulated clock of the process. Atomic because a thread of a library may ask while a test advances it.
+static struct {
+    _Atomic uint64_t mono_us; // 0: the system's clocks are read
+    _Atomic int64_t wall_ahead_us; // of the monotonic one
+} simulated;
+
+void clock_simulate(uint64_t mono_us, int64_t wall_ms)
+{
+    assert(mono_us > 0);
+    atomic_store(&simulated.wall_ahead_us, wall_ms * 1000 - (int64_t)mono_us);
+    atomic_store(&simulated.mono_us, mono_us);
+}
+
+void clock_simulate_end(void)
+{
+    atomic_store(&simulated.mono_us, 0);
+}
+
+bool clock_is_simulated(void)
+{
+    return atomic_load_explicit(&simulated.mono_us, memory_order_relaxed) != 0;
+}
+
+void clock_advance_us(uint64_t us)
+{
+    assert(clock_is_simulated());
+    atomic_fetch_add(&simulated.mono_us, us);
+}
+
 uint64_t clock_mono_us(void)
 {
+    uint64_t us = atomic_load_explicit(&simulated.mono_us, memory_order_relaxed);
+    if (us) return us;
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
@@ -19,6 +52,8 @@ uint64_t clock_mono_ms(void)
 
 int64_t clock_wall_ms(void)
 {
+    int64_t us = (int64_t)atomic_load_explicit(&simulated.mono_us, memory_order_relaxed);
+    if (us) return (us + atomic_load_explicit(&simulated.wall_ahead_us, memory_order_relaxed)) / 1000;
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
