@@ -1,6 +1,7 @@
 #include "server/intake/event_handler.h"
 
 #include "base/clock.h"
+#include "base/loop/timer.h"
 #include "base/mem.h"
 #include "base/metrics/metrics.h"
 #include "server/intake/lane.h"
@@ -17,7 +18,7 @@ struct event_handler {
     size_t transactions; // in flight
     uint64_t clock;      // the turn of the lane that went last
     size_t bytes;
-    uv_timer_t *timer;
+    struct timer timer;
     bool stopped, pumping, pump_again;
     struct metric *batches, *applied, *unchanged, *refused, *over_quota, *failed, *queued_bytes, *commit_seconds;
     struct metric *limited[SHARE_RUNTIME + 1]; // by enum share_scope
@@ -48,9 +49,9 @@ static void make_metrics(struct event_handler *handler)
         metrics_histogram("culvert_report_transaction_seconds", "Time of one transaction of reports.", NULL));
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_timer(void *arg)
 {
-    pump(timer->data);
+    pump(arg);
 }
 
 static void on_ready(void *ctx)
@@ -69,9 +70,7 @@ struct event_handler *event_handler_create(struct loop *loop, const struct event
     handler->options = *options;
     handler->lane_options = (struct lane_options){
         .handler = &handler->options, .on_ready = on_ready, .on_applied = on_applied, .end = end_item, .ctx = handler};
-    handler->timer = mem_zalloc(sizeof *handler->timer);
-    uv_timer_init(loop_uv(loop), handler->timer);
-    handler->timer->data = handler;
+    timer_init(&handler->timer, loop_uv(loop), on_timer, handler);
     handler->share = share_create(&(struct share_options){options->account_bytes_max, options->runtime_bytes_max});
     make_metrics(handler);
     return handler;
@@ -80,12 +79,7 @@ struct event_handler *event_handler_create(struct loop *loop, const struct event
 void event_handler_stop(struct event_handler *handler)
 {
     handler->stopped = true;
-    uv_timer_stop(handler->timer);
-}
-
-static void free_timer(uv_handle_t *timer)
-{
-    mem_free(timer);
+    timer_stop(&handler->timer);
 }
 
 void event_handler_destroy(struct event_handler *handler)
@@ -99,7 +93,7 @@ void event_handler_destroy(struct event_handler *handler)
         lane_destroy(lane);
     }
     share_destroy(handler->share);
-    uv_close((uv_handle_t *)handler->timer, free_timer);
+    timer_finish(&handler->timer);
     mem_free(handler);
 }
 
@@ -315,7 +309,7 @@ static void pump(struct event_handler *handler)
     }
     handler->pumping = false;
     if (soonest == UINT64_MAX || handler->stopped)
-        uv_timer_stop(handler->timer);
+        timer_stop(&handler->timer);
     else
-        uv_timer_start(handler->timer, on_timer, soonest, 0);
+        timer_start(&handler->timer, soonest, 0);
 }

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log/log.h"
+#include "base/loop/timer.h"
 #include "base/mem.h"
 #include "base/metrics/metrics.h"
 
@@ -27,13 +28,13 @@ struct noise {
     struct object *buckets[BUCKETS];
     struct object *newest, *oldest;
     size_t count, noisy;
-    uv_timer_t *timer;
+    struct timer timer;
     struct metric *noisy_objects, *noisy_changes;
 };
 
-static void on_timer(uv_timer_t *timer)
+static void on_timer(void *arg)
 {
-    noise_flush(timer->data, clock_mono_ms());
+    noise_flush(arg, clock_mono_ms());
 }
 
 struct noise *noise_create(struct loop *loop, const struct noise_options *options)
@@ -44,10 +45,8 @@ struct noise *noise_create(struct loop *loop, const struct noise_options *option
         "culvert_noisy_objects", "Objects that change more often than reports.noise_interval allows.", NULL));
     noise->noisy_changes =
         metric_with(metrics_counter("culvert_noisy_changes_total", "Changes of objects that were noisy.", NULL));
-    noise->timer = mem_zalloc(sizeof *noise->timer);
-    uv_timer_init(loop_uv(loop), noise->timer);
-    noise->timer->data = noise;
-    uv_timer_start(noise->timer, on_timer, options->flush_ms, options->flush_ms);
+    timer_init(&noise->timer, loop_uv(loop), on_timer, noise);
+    timer_start(&noise->timer, options->flush_ms, options->flush_ms);
     return noise;
 }
 
@@ -89,12 +88,7 @@ static void drop(struct noise *noise, struct object *object)
 
 void noise_stop(struct noise *noise)
 {
-    uv_timer_stop(noise->timer);
-}
-
-static void free_timer(uv_handle_t *timer)
-{
-    mem_free(timer);
+    timer_stop(&noise->timer);
 }
 
 void noise_destroy(struct noise *noise)
@@ -102,7 +96,7 @@ void noise_destroy(struct noise *noise)
     if (!noise) return;
     while (noise->oldest)
         drop(noise, noise->oldest);
-    uv_close((uv_handle_t *)noise->timer, free_timer);
+    timer_finish(&noise->timer);
     mem_free(noise);
 }
 

@@ -1,6 +1,7 @@
 #include "server/intake/snapshot_ends.h"
 
 #include "base/clock.h"
+#include "base/loop/timer.h"
 #include "base/mem.h"
 #include "storage/reports/snapshot_verdict_store.h"
 
@@ -9,7 +10,7 @@ enum { VERDICTS_MS = 1000, VERDICTS_AT_ONCE = 64, END_AGAIN_MS = 60000 };
 struct snapshot_ends {
     struct snapshot_ends_options options;
     struct hook awaited; // head
-    uv_timer_t *timer;
+    struct timer timer;
 };
 
 // One that may be answered when its session is gone.
@@ -19,35 +20,28 @@ struct question {
     uint64_t sequence;
 };
 
-static void on_timer(uv_timer_t *timer);
+static void on_timer(void *arg);
 
 struct snapshot_ends *snapshot_ends_create(struct loop *loop, const struct snapshot_ends_options *options)
 {
     struct snapshot_ends *ends = mem_zalloc(sizeof *ends);
     ends->options = *options;
     hook_init(&ends->awaited, NULL);
-    ends->timer = mem_zalloc(sizeof *ends->timer);
-    uv_timer_init(loop_uv(loop), ends->timer);
-    ends->timer->data = ends;
-    uv_timer_start(ends->timer, on_timer, VERDICTS_MS, VERDICTS_MS);
+    timer_init(&ends->timer, loop_uv(loop), on_timer, ends);
+    timer_start(&ends->timer, VERDICTS_MS, VERDICTS_MS);
     return ends;
 }
 
 void snapshot_ends_stop(struct snapshot_ends *ends)
 {
-    if (ends) uv_timer_stop(ends->timer);
-}
-
-static void free_timer(uv_handle_t *timer)
-{
-    mem_free(timer);
+    if (ends) timer_stop(&ends->timer);
 }
 
 void snapshot_ends_destroy(struct snapshot_ends *ends)
 {
     if (!ends) return;
     hook_remove(&ends->awaited);
-    uv_close((uv_handle_t *)ends->timer, free_timer);
+    timer_finish(&ends->timer);
     mem_free(ends);
 }
 
@@ -118,9 +112,9 @@ static void on_verdict(void *arg, const struct error *err, enum snapshot_verdict
 }
 
 // Some of those that wait, in turns.
-static void on_timer(uv_timer_t *timer)
+static void on_timer(void *arg)
 {
-    struct snapshot_ends *ends = timer->data;
+    struct snapshot_ends *ends = arg;
     for (unsigned i = 0; i < VERDICTS_AT_ONCE && ends->awaited.next != &ends->awaited; i++) {
         struct source *source = ends->awaited.next->source;
         hook_remove(&source->awaited);

@@ -1,9 +1,8 @@
 #include "server/intake/unpack_budget.h"
 
-#include <uv.h>
-
 #include "base/hash.h"
 #include "base/id.h"
+#include "base/loop/timer.h"
 #include "base/mem.h"
 
 enum { BUCKETS = 4096, REFILL_MS = 50 };
@@ -14,7 +13,7 @@ struct bucket {
 };
 
 struct unpack_budget {
-    uv_timer_t timer;
+    struct timer timer;
     uint64_t bytes_per_second, seed;
     void (*on_refill)(void *ctx);
     void *ctx;
@@ -24,6 +23,12 @@ struct unpack_budget {
 static int64_t full(const struct unpack_budget *budget)
 {
     return (int64_t)budget->bytes_per_second * UNPACK_BUDGET_BURST_SECONDS;
+}
+
+static void on_due(void *arg)
+{
+    struct unpack_budget *budget = arg;
+    budget->on_refill(budget->ctx);
 }
 
 struct unpack_budget *unpack_budget_create(struct loop *loop, uint64_t bytes_per_second, void (*on_refill)(void *ctx),
@@ -36,19 +41,15 @@ struct unpack_budget *unpack_budget_create(struct loop *loop, uint64_t bytes_per
     budget->ctx = ctx;
     for (size_t i = 0; i < BUCKETS; i++)
         budget->buckets[i].bytes = full(budget);
-    uv_timer_init(loop_uv(loop), &budget->timer);
-    budget->timer.data = budget;
+    timer_init(&budget->timer, loop_uv(loop), on_due, budget);
     return budget;
-}
-
-static void on_closed(uv_handle_t *handle)
-{
-    mem_free(handle->data);
 }
 
 void unpack_budget_destroy(struct unpack_budget *budget)
 {
-    if (budget) uv_close((uv_handle_t *)&budget->timer, on_closed);
+    if (!budget) return;
+    timer_finish(&budget->timer);
+    mem_free(budget);
 }
 
 static struct bucket *bucket_of(struct unpack_budget *budget, struct str account_id, uint64_t now_ms)
@@ -75,13 +76,7 @@ bool unpack_budget_has_room(struct unpack_budget *budget, struct str account_id,
     return !budget->bytes_per_second || bucket_of(budget, account_id, now_ms)->bytes > 0;
 }
 
-static void on_timer(uv_timer_t *timer)
-{
-    struct unpack_budget *budget = timer->data;
-    budget->on_refill(budget->ctx);
-}
-
 void unpack_budget_wait(struct unpack_budget *budget)
 {
-    if (!uv_is_active((uv_handle_t *)&budget->timer)) uv_timer_start(&budget->timer, on_timer, REFILL_MS, 0);
+    if (!timer_is_active(&budget->timer)) timer_start(&budget->timer, REFILL_MS, 0);
 }
