@@ -28,7 +28,7 @@ struct intake {
     struct loop *loop;
     struct redis *redis;
     struct traffic *traffic;
-    struct tunnel_node *node;
+    struct intake_sessions sessions; // functions NULL: none yet, or none any more
     struct pg *pg;
     struct event_handler *handler;
     struct bus *bus;
@@ -73,15 +73,24 @@ static void on_committed(void *ctx, const struct report *reports, const struct r
 
 // ---- one report ----------------------------------------------------------------------------------------------------
 
+static bool has_sessions(const struct intake *intake)
+{
+    return intake->sessions.ack != NULL;
+}
+
+static void send_ack(struct intake *intake, struct tunnel_session_ref ref, const struct wire_ack *ack)
+{
+    if (has_sessions(intake)) intake->sessions.ack(intake->sessions.ctx, ref, ack);
+}
+
 static void reject(struct intake *intake, struct tunnel_session_ref ref, const struct report *report,
                    const char *reason)
 {
     log_limited(LOG_WARN, "intake", "report_rejected", report->account_id, report->runtime,
                 log_str("account", report->account_id), log_str("runtime", report->runtime),
                 log_uint("sequence", report->sequence), log_c("error", reason));
-    tunnel_reports_ack(
-        intake->node, ref,
-        &(struct wire_ack){.type = WIRE_ACK_REJECT, .sequence = report->sequence, .reason = str_c(reason)});
+    send_ack(intake, ref,
+             &(struct wire_ack){.type = WIRE_ACK_REJECT, .sequence = report->sequence, .reason = str_c(reason)});
 }
 
 static void on_tunnel_done(void *arg, const struct error *err, const struct report *report,
@@ -91,7 +100,7 @@ static void on_tunnel_done(void *arg, const struct error *err, const struct repo
     struct intake *intake = passage->owner;
     bool is_awaited = !err && !report && passage->is_end;
     struct source *source = passage_leave(passage, !err);
-    if (!source || err || !intake->node) return;
+    if (!source || err || !has_sessions(intake)) return;
     if (outcome->result == REPORT_RESYNC) source->resync = true;
     if (is_awaited) snapshot_ends_await(intake->ends, source);
     hook_add(&intake->untold, &source->untold);
@@ -119,9 +128,8 @@ static void tell(struct intake *intake, struct source *source)
     uint64_t sequence = source->acknowledge;
     source->told = sequence;
     source->resync = false;
-    if (more) tunnel_reports_ack(intake->node, ref, &(struct wire_ack){.type = WIRE_ACK, .sequence = sequence});
-    if (resync)
-        tunnel_reports_ack(intake->node, ref, &(struct wire_ack){.type = WIRE_ACK_RESYNC, .sequence = sequence});
+    if (more) send_ack(intake, ref, &(struct wire_ack){.type = WIRE_ACK, .sequence = sequence});
+    if (resync) send_ack(intake, ref, &(struct wire_ack){.type = WIRE_ACK_RESYNC, .sequence = sequence});
 }
 
 static bool has_room(const struct intake *intake, const struct source *source)
@@ -135,7 +143,7 @@ static bool resume(struct intake *intake, struct source *source)
 {
     bool room = has_room(intake, source);
     if (room)
-        tunnel_reports_resume(intake->node, source->ref);
+        intake->sessions.resume(intake->sessions.ctx, source->ref);
     else
         hook_add(&intake->paused, &source->paused);
     return room;
@@ -147,7 +155,7 @@ static void resume_paused(struct intake *intake)
 {
     bool all_went = true;
     if (intake->paused.next != &intake->paused) unpack_budget_wait(intake->budget);
-    for (unsigned looks = 0; intake->node && intake->paused.next != &intake->paused; looks++) {
+    for (unsigned looks = 0; has_sessions(intake) && intake->paused.next != &intake->paused; looks++) {
         if (looks >= RESUMES_MAX && !(all_went && bus_is_idle(intake->bus))) return;
         struct source *source = intake->paused.next->source;
         hook_remove(&source->paused);
@@ -158,7 +166,7 @@ static void resume_paused(struct intake *intake)
 static void on_progress(void *ctx)
 {
     struct intake *intake = ctx;
-    while (intake->node && intake->untold.next != &intake->untold) {
+    while (has_sessions(intake) && intake->untold.next != &intake->untold) {
         struct source *source = intake->untold.next->source;
         struct tunnel_session_ref ref = source->ref;
         hook_remove(&source->untold);
@@ -193,8 +201,7 @@ static void on_resync(void *ctx, struct source *source)
 
 static void on_resync_answer(void *ctx, struct tunnel_session_ref ref, const struct wire_ack *ack)
 {
-    struct intake *intake = ctx;
-    if (intake->node) tunnel_reports_ack(intake->node, ref, ack);
+    send_ack(ctx, ref, ack);
 }
 
 static void on_gone_done(void *arg, const struct error *err, const struct report *report,
@@ -224,8 +231,16 @@ static struct bus *create_bus(struct intake *intake, struct rabbitmq *rabbitmq, 
             .rabbitmq = rabbitmq, .pg = intake->pg, .known = known, .on_progress = on_progress, .ctx = intake});
 }
 
+static const struct intake_store postgresql_store = {
+    .prepare = report_store_prepare,
+    .submit = report_transaction_submit,
+    .discard = report_transaction_destroy,
+    .digests = {digest_store_tree, digest_store_confirm, digest_store_holds_any, digest_store_rows},
+};
+
 struct intake *intake_create(struct loop *loop, const struct intake_options *options)
 {
+    const struct intake_store *store = options->store ? options->store : &postgresql_store;
     struct intake *intake = mem_zalloc(sizeof *intake);
     intake->loop = loop;
     intake->redis = options->redis;
@@ -253,9 +268,9 @@ struct intake *intake_create(struct loop *loop, const struct intake_options *opt
                                        .account_bytes_max = options->queue_bytes_max / 100 * options->account_share,
                                        .runtime_bytes_max = options->queue_bytes_max / 100 * options->runtime_share,
                                        .transactions_max = options->transactions_max,
-                                       .prepare = report_store_prepare,
-                                       .submit = report_transaction_submit,
-                                       .discard = report_transaction_destroy,
+                                       .prepare = store->prepare,
+                                       .submit = store->submit,
+                                       .discard = store->discard,
                                        .on_committed = on_committed,
                                        .on_progress = on_progress,
                                        .ctx = intake,
@@ -274,14 +289,37 @@ struct intake *intake_create(struct loop *loop, const struct intake_options *opt
                                                                                   .submit = submit_end,
                                                                                   .on_resync = on_resync,
                                                                                   .ctx = intake});
-    intake->resyncs = resyncs_create(
-        &(struct resyncs_options){.pg = options->pg, .ctx = intake, .answer = on_resync_answer, .on_gone = on_gone});
+    intake->resyncs = resyncs_create(&(struct resyncs_options){
+        .pg = options->pg, .store = store->digests, .ctx = intake, .answer = on_resync_answer, .on_gone = on_gone});
     return intake;
+}
+
+void intake_set_sessions(struct intake *intake, const struct intake_sessions *sessions)
+{
+    intake->sessions = sessions ? *sessions : (struct intake_sessions){0};
+}
+
+static void node_ack(void *ctx, struct tunnel_session_ref ref, const struct wire_ack *ack)
+{
+    tunnel_reports_ack(ctx, ref, ack);
+}
+
+static void node_resume(void *ctx, struct tunnel_session_ref ref)
+{
+    tunnel_reports_resume(ctx, ref);
+}
+
+static void node_abuse(void *ctx, struct tunnel_session_ref ref, const char *reason)
+{
+    tunnel_reports_abuse(ctx, ref, reason);
 }
 
 void intake_set_node(struct intake *intake, struct tunnel_node *node)
 {
-    intake->node = node;
+    if (node)
+        intake_set_sessions(intake, &(struct intake_sessions){node_ack, node_resume, node_abuse, node});
+    else
+        intake_set_sessions(intake, NULL);
 }
 
 void intake_stop(struct intake *intake)
@@ -296,7 +334,7 @@ void intake_stop(struct intake *intake)
 void intake_destroy(struct intake *intake)
 {
     if (!intake) return;
-    intake->node = NULL;
+    intake_set_sessions(intake, NULL);
     resyncs_destroy(intake->resyncs);
     event_handler_destroy(intake->handler);
     bus_destroy(intake->bus);
@@ -337,7 +375,7 @@ static bool is_abused(struct intake *intake, struct source *source, enum error_c
         source->bad -= forgiven < source->bad ? forgiven : source->bad;
         source->bad_at_ms = now_ms;
     }
-    return ++source->bad > BAD_FRAMES_MAX && intake->node;
+    return ++source->bad > BAD_FRAMES_MAX && has_sessions(intake);
 }
 
 bool intake_take_tunnel(struct intake *intake, const struct tunnel_session_info *session,
@@ -357,7 +395,8 @@ bool intake_take_tunnel(struct intake *intake, const struct tunnel_session_info 
     if (code != ERROR_NONE && is_packed && is_abused(intake, source, code)) {
         log_limited(LOG_WARN, "intake", "session_abused", report.account_id, report.runtime,
                     log_str("account", report.account_id), log_str("runtime", report.runtime), log_err(&err));
-        tunnel_reports_abuse(intake->node, session->ref, "too many compressed manifests that cannot be unpacked");
+        intake->sessions.abuse(intake->sessions.ctx, session->ref,
+                               "too many compressed manifests that cannot be unpacked");
         return true;
     }
     if (code != ERROR_NONE) {

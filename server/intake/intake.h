@@ -7,6 +7,7 @@
 
 #include "base/loop/loop.h"
 #include "server/intake/event_handler.h"
+#include "server/intake/resyncs.h"
 #include "storage/redis/redis.h"
 #include "tunnel/broker.h"
 
@@ -15,7 +16,25 @@ struct manifest_known;
 struct rabbitmq;
 struct traffic;
 
+// Where answers to sessions go. The session may end inside each of them.
+struct intake_sessions {
+    void (*ack)(void *ctx, struct tunnel_session_ref ref, const struct wire_ack *ack);
+    void (*resume)(void *ctx, struct tunnel_session_ref ref);
+    void (*abuse)(void *ctx, struct tunnel_session_ref ref, const char *reason);
+    void *ctx;
+};
+
+// What reports are written to, and compared with. PostgreSQL's functions of these names, or a model of them.
+struct intake_store {
+    struct report_transaction *(*prepare)(struct pg *pg, struct manifest_known *known, const struct report *reports,
+                                          size_t count, report_store_ready on_ready, void *arg);
+    void (*submit)(struct report_transaction *transaction, report_store_done on_done, void *arg);
+    void (*discard)(struct report_transaction *transaction);
+    struct resyncs_store digests;
+};
+
 struct intake_options {
+    const struct intake_store *store; // NULL: PostgreSQL
     struct pg *pg;
     struct redis *redis;          // may be NULL
     struct rabbitmq *rabbitmq;    // NULL: the bus is local
@@ -33,6 +52,8 @@ void intake_stop(struct intake *intake);    // before pg is closed; what waits k
 void intake_destroy(struct intake *intake); // after pg was closed
 // The node acknowledgements go to; set once it exists.
 void intake_set_node(struct intake *intake, struct tunnel_node *node);
+// The same for any that has sessions. NULL: there is none any more.
+void intake_set_sessions(struct intake *intake, const struct intake_sessions *sessions);
 
 // The broker's on_report. False: paused, resumed by itself.
 bool intake_take_tunnel(struct intake *intake, const struct tunnel_session_info *session,

@@ -231,8 +231,9 @@ static void confirm(struct resyncs *resyncs, struct exchange *exchange, enum dig
 {
     struct question *question = question_of(resyncs, exchange);
     question->kind = kind;
-    digest_store_confirm(resyncs->options.pg, exchange->identity.account_id, str_c(exchange->identity.runtime),
-                         exchange->epoch, exchange->sequence, on_confirmed, question);
+    resyncs->options.store.confirm(resyncs->options.pg, exchange->identity.account_id,
+                                   str_c(exchange->identity.runtime), exchange->epoch, exchange->sequence, on_confirmed,
+                                   question);
 }
 
 static void on_tree(void *arg, const struct error *err, const struct digest_store_tree *tree)
@@ -260,8 +261,8 @@ static void read_tree(struct resyncs *resyncs, struct exchange *exchange)
     exchange->is_reading = exchange->is_held = true;
     resyncs->reading++;
     resyncs->held++;
-    digest_store_tree(resyncs->options.pg, exchange->identity.account_id, str_c(exchange->identity.runtime),
-                      exchange->epoch, on_tree, question_of(resyncs, exchange));
+    resyncs->options.store.tree(resyncs->options.pg, exchange->identity.account_id, str_c(exchange->identity.runtime),
+                                exchange->epoch, on_tree, question_of(resyncs, exchange));
 }
 
 // The place of one that has been silent for long, for those that wait.
@@ -378,8 +379,8 @@ static void compare_leaves(struct resyncs *resyncs, struct exchange *exchange, c
     memcpy(question->entries, told->items, told->count * DIGEST_ENTRY_BYTES);
     exchange->comparing++;
     exchange->comparing_entries += told->count;
-    digest_store_rows(resyncs->options.pg, exchange->identity.account_id, str_c(exchange->identity.runtime),
-                      told->leaves.bits, str_c(exchange->unread), on_rows, question);
+    resyncs->options.store.rows(resyncs->options.pg, exchange->identity.account_id, str_c(exchange->identity.runtime),
+                                told->leaves.bits, str_c(exchange->unread), on_rows, question);
 }
 
 // ---- what agents say -----------------------------------------------------------------------------------------------
@@ -396,8 +397,8 @@ static void probe(struct resyncs *resyncs, const struct tunnel_session_info *ses
 {
     struct question *question = mem_zalloc(sizeof *question);
     *question = (struct question){.resyncs = resyncs, .ref = session->ref, .sequence = sequence};
-    digest_store_holds_any(resyncs->options.pg, session->identity.account_id, str_c(session->identity.runtime),
-                           on_probed, question);
+    resyncs->options.store.holds_any(resyncs->options.pg, session->identity.account_id,
+                                     str_c(session->identity.runtime), on_probed, question);
 }
 
 static void begin(struct resyncs *resyncs, const struct tunnel_session_info *session, const struct wire_report *record,

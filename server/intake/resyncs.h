@@ -10,14 +10,27 @@
 #ifndef CULVERT_SERVER_INTAKE_RESYNCS_H
 #define CULVERT_SERVER_INTAKE_RESYNCS_H
 
+#include "storage/reports/digest_store.h"
 #include "storage/reports/report.h"
 #include "tunnel/broker.h"
 
-struct pg;
 struct resyncs;
+
+// storage/reports/digest_store.h, or a model of it.
+struct resyncs_store {
+    void (*tree)(struct pg *pg, const char *account_id, struct str runtime, uint64_t epoch, digest_store_read on_done,
+                 void *arg);
+    void (*confirm)(struct pg *pg, const char *account_id, struct str runtime, uint64_t epoch, uint64_t sequence,
+                    digest_store_confirmed on_done, void *arg);
+    void (*holds_any)(struct pg *pg, const char *account_id, struct str runtime, digest_store_asked on_done, void *arg);
+    void (*rows)(struct pg *pg, const char *account_id, struct str runtime,
+                 const uint8_t leaves[DIGEST_STORE_LEAVES / 8], struct str unread, digest_store_listed on_done,
+                 void *arg);
+};
 
 struct resyncs_options {
     struct pg *pg;
+    struct resyncs_store store;
     void *ctx;
     // To the agent. The session may end inside the call.
     void (*answer)(void *ctx, struct tunnel_session_ref ref, const struct wire_ack *ack);
