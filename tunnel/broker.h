@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/http_header.h"
 #include "base/id.h"
 #include "base/loop/loop.h"
 #include "base/str.h"
@@ -197,17 +198,12 @@ enum tunnel_cause {
 const char *tunnel_cause_name(enum tunnel_cause cause); // "no-tunnel", value of the header `culvert-cause`
 int tunnel_cause_status(enum tunnel_cause cause);       // the HTTP status above
 
-struct tunnel_header {
-    struct str name; // lower case
-    struct str value;
-};
-
 struct tunnel_request {
     struct str account_id, runtime; // from the route and the caller's credential, never from a header alone
     struct str method, path;        // path with query, origin-form
     struct str authority;           // "<service>.<namespace>", or empty: the agent's path table decides
     struct str protocol;            // extended CONNECT (RFC 8441): "websocket", "connect-tcp"; else empty
-    const struct tunnel_header *headers;
+    const struct http_header *headers;
     size_t header_count;
     bool end_stream; // no body follows
     // Who calls; signed into culvert-identity. NULL user: anonymous (webhooks).
@@ -223,11 +219,11 @@ struct tunnel_request {
 struct tunnel_call_events {
     // 1xx, 16 times at most. Their fields are not told: a cluster sets no links for our origin. May be NULL.
     void (*on_info)(void *arg, int status);
-    void (*on_head)(void *arg, int status, const struct tunnel_header *headers, size_t count);
+    void (*on_head)(void *arg, int status, const struct http_header *headers, size_t count);
     // at..len is valid during the call only; every byte must be given back with tunnel_call_consumed() once the
     // consumer took it, that is what opens the stream's window again.
     void (*on_data)(void *arg, const uint8_t *at, size_t len);
-    void (*on_trailers)(void *arg, const struct tunnel_header *headers, size_t count); // may be NULL
+    void (*on_trailers)(void *arg, const struct http_header *headers, size_t count); // may be NULL
     // Of an accepted CONNECT: the far end sends no more. The caller's half stays open until it ends it. May be NULL.
     void (*on_remote_end)(void *arg);
     void (*on_end)(void *arg);      // END_STREAM from the far end and ours sent
@@ -247,7 +243,7 @@ bool tunnel_call_write(struct tunnel_call *call, const void *at, size_t len);
 void tunnel_call_end(struct tunnel_call *call); // half-close: the request body is complete
 // Half-close with a trailer section (RFC 9113 section 8.1), in place of tunnel_call_end(). Copies. What must not stand
 // in one or cannot be sent is left out; one longer than a head may be is left out whole (RFC 9110 section 6.5.1).
-void tunnel_call_trailers(struct tunnel_call *call, const struct tunnel_header *headers, size_t count);
+void tunnel_call_trailers(struct tunnel_call *call, const struct http_header *headers, size_t count);
 void tunnel_call_consumed(struct tunnel_call *call, size_t len);
 // The node with the session that carries the call; the caller's own where none does, or another replica's.
 unsigned tunnel_call_node(const struct tunnel_call *call);
@@ -261,7 +257,7 @@ struct tunnel_carried; // a call in the carrier's hands
 struct tunnel_carried_body {
     const void *at;
     size_t len;
-    const struct tunnel_header *trailers; // once end() was told
+    const struct http_header *trailers; // once end() was told
     size_t trailer_count;
 };
 
@@ -269,9 +265,9 @@ struct tunnel_carried_body {
 // that are explained; one of the last three is the last.
 struct tunnel_carrier_events {
     void (*on_info)(void *arg, int status);
-    void (*on_head)(void *arg, int status, const struct tunnel_header *headers, size_t count);
+    void (*on_head)(void *arg, int status, const struct http_header *headers, size_t count);
     void (*on_data)(void *arg, const uint8_t *at, size_t len);
-    void (*on_trailers)(void *arg, const struct tunnel_header *headers, size_t count);
+    void (*on_trailers)(void *arg, const struct http_header *headers, size_t count);
     void (*on_remote_end)(void *arg);
     void (*on_taken)(void *arg, size_t len); // so many written bytes will not be given back by on_here
     void (*on_here)(void *arg, const struct tunnel_request *request, const struct tunnel_carried_body *body);
@@ -284,8 +280,8 @@ struct tunnel_carrier {
     // Copies the request. NULL: the call is not carried.
     struct tunnel_carried *(*open)(void *ctx, struct tunnel_node *node, const struct tunnel_request *request,
                                    const struct tunnel_carrier_events *events, void *arg);
-    void (*write)(struct tunnel_carried *carried, const void *at, size_t len);                       // copies
-    void (*end)(struct tunnel_carried *carried, const struct tunnel_header *trailers, size_t count); // copies
+    void (*write)(struct tunnel_carried *carried, const void *at, size_t len);                     // copies
+    void (*end)(struct tunnel_carried *carried, const struct http_header *trailers, size_t count); // copies
     void (*consumed)(struct tunnel_carried *carried, size_t len);
     void (*cancel)(struct tunnel_carried *carried); // no event follows; the pointer is dead
 };

@@ -12,7 +12,7 @@ static void send_answer(struct agent_stream *stream, int status, struct str cont
 {
     char length[24];
     int n = snprintf(length, sizeof(length), "%zu", body.len);
-    const struct http1_header headers[] = {
+    const struct http_header headers[] = {
         {STR("content-type"), content_type},
         {STR("content-length"), str_of(length, (size_t)n)},
         {STR("cache-control"), STR("no-store")},

@@ -174,7 +174,7 @@ static void start_reports(struct agent_calls *calls, struct agent_stream *stream
                                                       .on_end = on_reports_end,
                                                       .on_writable = on_reports_writable,
                                                       .on_close = on_reports_close};
-    const struct http1_header headers[] = {{STR("content-type"), STR("application/octet-stream")}};
+    const struct http_header headers[] = {{STR("content-type"), STR("application/octet-stream")}};
     if (!calls->options.reporter) {
         refuse(stream, 404, "no-route", "this agent does not report");
         return;

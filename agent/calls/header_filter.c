@@ -72,7 +72,7 @@ static bool has_prefix(struct str name, const char *const *list)
 }
 
 // Does a Connection header among them name this one?
-static bool named_by_connection(const struct http1_header *headers, size_t count, struct str name)
+static bool named_by_connection(const struct http_header *headers, size_t count, struct str name)
 {
     for (size_t i = 0; i < count; i++) {
         if (!str_eq_nocase(headers[i].name, STR("connection"))) continue;
@@ -86,7 +86,7 @@ static bool named_by_connection(const struct http1_header *headers, size_t count
     return false;
 }
 
-static bool has_connection(const struct http1_header *headers, size_t count)
+static bool has_connection(const struct http_header *headers, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (str_eq_nocase(headers[i].name, STR("connection"))) return true;
@@ -101,7 +101,7 @@ static bool request_passes(struct str name, bool webhook)
     return !in_list(name, credentials);
 }
 
-size_t header_filter_request(const struct http1_header *headers, size_t count, bool webhook, struct http1_header *out)
+size_t header_filter_request(const struct http_header *headers, size_t count, bool webhook, struct http_header *out)
 {
     bool connection = has_connection(headers, count);
     size_t n = 0;
@@ -113,7 +113,7 @@ size_t header_filter_request(const struct http1_header *headers, size_t count, b
     return n;
 }
 
-size_t header_filter_request_trailers(const struct http1_header *trailers, size_t count, struct http1_header *out)
+size_t header_filter_request_trailers(const struct http_header *trailers, size_t count, struct http_header *out)
 {
     size_t n = 0;
     for (size_t i = 0; i < count && n < HTTP1_HEADERS_MAX; i++) {
@@ -125,7 +125,7 @@ size_t header_filter_request_trailers(const struct http1_header *trailers, size_
     return n;
 }
 
-size_t header_filter_answer(const struct http1_header *headers, size_t count, bool trailers, struct http1_header *out)
+size_t header_filter_answer(const struct http_header *headers, size_t count, bool trailers, struct http_header *out)
 {
     bool connection = has_connection(headers, count);
     size_t n = 0;

@@ -34,7 +34,7 @@ static bool write_upstream(struct proxy_call *call, const void *at, size_t len)
     return !call->upstream || upstream_write(call->upstream, at, len);
 }
 
-static void end_upstream(struct proxy_call *call, const struct http1_header *trailers, size_t count)
+static void end_upstream(struct proxy_call *call, const struct http_header *trailers, size_t count)
 {
     if (call->http2) upstream_http2_end(call->http2, trailers, count);
     if (call->upstream) upstream_end(call->upstream, trailers, count);
@@ -51,7 +51,7 @@ static void free_call(struct proxy_call *call)
 static void on_info(void *arg, const struct http1_head *head)
 {
     struct proxy_call *call = arg;
-    struct http1_header headers[HTTP1_HEADERS_MAX];
+    struct http_header headers[HTTP1_HEADERS_MAX];
     size_t count = header_filter_answer(head->headers, head->header_count, false, headers);
     agent_stream_inform(call->stream, head->status, headers, count);
 }
@@ -59,7 +59,7 @@ static void on_info(void *arg, const struct http1_head *head)
 static void on_head(void *arg, const struct http1_head *head)
 {
     struct proxy_call *call = arg;
-    struct http1_header headers[HTTP1_HEADERS_MAX];
+    struct http_header headers[HTTP1_HEADERS_MAX];
     size_t count = header_filter_answer(head->headers, head->header_count, false, headers);
     int status = head->status;
     char said[12];
@@ -69,7 +69,7 @@ static void on_head(void *arg, const struct http1_head *head)
     } else if (call->websocket && status < 300) {
         snprintf(said, sizeof said, "%d", status);
         if (count == HTTP1_HEADERS_MAX) count--; // better one less of theirs
-        headers[count++] = (struct http1_header){STR(WIRE_HEADER_STATUS), str_c(said)};
+        headers[count++] = (struct http_header){STR(WIRE_HEADER_STATUS), str_c(said)};
         status = WIRE_STATUS_DECLINED;
     }
     agent_stream_respond(call->stream, status, headers, count, false);
@@ -81,10 +81,10 @@ static bool on_data(void *arg, const char *at, size_t len)
     return agent_stream_write(call->stream, at, len);
 }
 
-static void on_end(void *arg, const struct http1_header *trailers, size_t count)
+static void on_end(void *arg, const struct http_header *trailers, size_t count)
 {
     struct proxy_call *call = arg;
-    struct http1_header headers[HTTP1_HEADERS_MAX];
+    struct http_header headers[HTTP1_HEADERS_MAX];
     size_t passed = header_filter_answer(trailers, count, true, headers);
     agent_stream_end(call->stream, headers, passed);
 }
@@ -130,8 +130,8 @@ static void on_stream_data(void *arg, struct agent_stream *stream, const uint8_t
 static void on_stream_end(void *arg, struct agent_stream *stream)
 {
     struct proxy_call *call = arg;
-    const struct http1_header *trailers;
-    struct http1_header passed[HTTP1_HEADERS_MAX];
+    const struct http_header *trailers;
+    struct http_header passed[HTTP1_HEADERS_MAX];
     size_t count = agent_stream_request_trailers(stream, &trailers);
     count = header_filter_request_trailers(trailers, count, passed);
     end_upstream(call, passed, count);
@@ -183,7 +183,7 @@ void agent_proxy_start(struct upstream_pool *pool, struct upstream_http2 *http2,
         .on_fail = on_fail,
     };
     const struct agent_stream_request *request = agent_stream_request(stream);
-    struct http1_header headers[HTTP1_HEADERS_MAX];
+    struct http_header headers[HTTP1_HEADERS_MAX];
     struct upstream_request upstream_request = {
         .host = route->host,
         .port = route->port,

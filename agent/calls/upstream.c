@@ -96,7 +96,7 @@ static void fail_protocol(struct upstream *u, const char *reason)
 }
 
 // Lines "name: value" behind the last chunk: the decoder has checked their form.
-static size_t read_trailers(struct upstream *u, struct http1_header *out)
+static size_t read_trailers(struct upstream *u, struct http_header *out)
 {
     struct str rest = strbuf_str(&u->tail), line, name;
     size_t count = 0;
@@ -105,14 +105,14 @@ static size_t read_trailers(struct upstream *u, struct http1_header *out)
     str_cut(&rest, '\n', &line); // the last chunk's size
     while (str_cut(&rest, '\n', &line) && line.len > 1 && count < TRAILERS_MAX) {
         struct str value = str_first(line, line.len - 1);
-        if (str_cut(&value, ':', &name)) out[count++] = (struct http1_header){name, str_trim(value)};
+        if (str_cut(&value, ':', &name)) out[count++] = (struct http_header){name, str_trim(value)};
     }
     return count;
 }
 
 static void finish_answer(struct upstream *u)
 {
-    struct http1_header trailers[TRAILERS_MAX];
+    struct http_header trailers[TRAILERS_MAX];
     size_t count = u->body == HTTP1_BODY_CHUNKED ? read_trailers(u, trailers) : 0;
     struct upstream_connection *connection = u->connection;
     u->connection = NULL;
@@ -401,7 +401,7 @@ static enum error_code write_head(struct upstream *u, const struct upstream_requ
     strbuf_add_c(out, " HTTP/1.1\r\n");
     add_host(out, request->host, request->port, request->tls);
     for (size_t i = 0; i < request->header_count; i++) {
-        const struct http1_header *h = &request->headers[i];
+        const struct http_header *h = &request->headers[i];
         if (!http1_is_token(h->name) || !http1_is_field_value(h->value))
             return error_set(err, ERROR_INVALID, "a header cannot be written");
         add_header(out, h->name, h->value);
@@ -457,7 +457,7 @@ bool upstream_write(struct upstream *u, const void *at, size_t len)
 }
 
 // The last chunk, with what may stand behind it (RFC 9112 section 7.1.2).
-static void write_last_chunk(struct upstream *u, const struct http1_header *trailers, size_t count)
+static void write_last_chunk(struct upstream *u, const struct http_header *trailers, size_t count)
 {
     struct strbuf last;
     strbuf_init(&last, REQUEST_BYTES_MAX);
@@ -472,7 +472,7 @@ static void write_last_chunk(struct upstream *u, const struct http1_header *trai
     strbuf_finish(&last);
 }
 
-void upstream_end(struct upstream *u, const struct http1_header *trailers, size_t count)
+void upstream_end(struct upstream *u, const struct http_header *trailers, size_t count)
 {
     if (u->request_done) return;
     u->request_done = true;

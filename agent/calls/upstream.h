@@ -26,7 +26,7 @@ struct upstream_request { // read during upstream_start() only
     bool tls;
     enum upstream_mode mode;
     struct str method, path;
-    const struct http1_header *headers; // neither hop-by-hop nor framing nor Host
+    const struct http_header *headers; // neither hop-by-hop nor framing nor Host
     size_t header_count;
     bool has_body;
     int64_t content_length; // of the body; -1: not known, so it goes chunked
@@ -39,7 +39,7 @@ struct upstream_events { // from the loop, never inside upstream_start(); upstre
     // Part of the body. False: stop reading until upstream_resume().
     bool (*on_data)(void *arg, const char *at, size_t len);
     // The answer is complete. Of an upgraded connection: the service's half; on_fail may follow when it takes no more.
-    void (*on_end)(void *arg, const struct http1_header *trailers, size_t count);
+    void (*on_end)(void *arg, const struct http_header *trailers, size_t count);
     void (*on_writable)(void *arg);
     // ERROR_UNAVAILABLE: could not connect; ERROR_PROTOCOL or ERROR_IO: it broke its protocol or closed early.
     void (*on_fail)(void *arg, const struct error *err);
@@ -53,7 +53,7 @@ void upstream_destroy(struct upstream *upstream); // NULL is fine
 // Body bytes. False: full, stop until on_writable; the bytes were taken. Of a WebSocket before its head: on_fail.
 bool upstream_write(struct upstream *upstream, const void *at, size_t len);
 // The request body is complete; trailers go with a chunked one and are dropped otherwise.
-void upstream_end(struct upstream *upstream, const struct http1_header *trailers, size_t count);
+void upstream_end(struct upstream *upstream, const struct http_header *trailers, size_t count);
 void upstream_resume(struct upstream *upstream);
 
 #endif

@@ -26,7 +26,7 @@ struct upstream_http2_call *upstream_http2_start(struct upstream_http2 *http2, c
                                                  const struct upstream_events *events, void *arg, struct error *err);
 void upstream_http2_cancel(struct upstream_http2_call *call); // RST_STREAM(CANCEL) if it is not finished; NULL is fine
 bool upstream_http2_write(struct upstream_http2_call *call, const void *at, size_t len);
-void upstream_http2_end(struct upstream_http2_call *call, const struct http1_header *trailers, size_t count);
+void upstream_http2_end(struct upstream_http2_call *call, const struct http_header *trailers, size_t count);
 void upstream_http2_resume(struct upstream_http2_call *call);
 
 #endif

@@ -82,7 +82,7 @@ static int on_header(nghttp2_session *h2, const nghttp2_frame *frame, const uint
     }
     if (call->head.header_count == HTTP1_HEADERS_MAX) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     call->head.headers[call->head.header_count++] =
-        (struct http1_header){arena_str(call->arena, n), arena_str(call->arena, v)};
+        (struct http_header){arena_str(call->arena, n), arena_str(call->arena, v)};
     return 0;
 }
 
@@ -221,7 +221,7 @@ static enum error_code submit(struct upstream_http2_call *call, const struct ups
     nv[n++] = name_value(STR(":authority"), str_c(authority));
     nv[n++] = name_value(STR(":path"), request->path);
     for (size_t i = 0; i < request->header_count; i++) {
-        const struct http1_header *h = &request->headers[i];
+        const struct http_header *h = &request->headers[i];
         if (!http1_is_token(h->name) || !http1_is_field_value(h->value))
             return error_set(err, ERROR_INVALID, "a header cannot be written");
         nv[n++] = name_value(h->name, h->value);
@@ -286,7 +286,7 @@ bool upstream_http2_write(struct upstream_http2_call *call, const void *at, size
     return room;
 }
 
-void upstream_http2_end(struct upstream_http2_call *call, const struct http1_header *trailers, size_t count)
+void upstream_http2_end(struct upstream_http2_call *call, const struct http_header *trailers, size_t count)
 {
     if (call->closed || call->connection->dead || call->body_ended) return;
     call->body_ended = true;

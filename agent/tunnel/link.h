@@ -29,7 +29,7 @@ struct agent_link_target { // read during agent_link_start() only
     uint16_t proxy_port;
     struct str proxy_credential; // "user:password" or empty
     struct str path;
-    const struct http1_header *headers; // of the upgrade
+    const struct http_header *headers; // of the upgrade
     size_t header_count;
     // The runtime token: it is said sealed, and the platform has to prove that it knows it (tunnel/wire/proof.h).
     // Empty: the credential is among the headers, and nothing is proved.

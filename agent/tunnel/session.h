@@ -76,8 +76,8 @@ void agent_session_set_rtt(struct agent_session *session, uint64_t rtt_us); // p
 
 struct agent_stream_request {
     struct str method, path, authority, scheme;
-    struct str protocol;                // extended CONNECT (RFC 8441), else empty
-    const struct http1_header *headers; // lower-case names, no pseudo-headers
+    struct str protocol;               // extended CONNECT (RFC 8441), else empty
+    const struct http_header *headers; // lower-case names, no pseudo-headers
     size_t header_count;
     bool end_stream;        // no body follows
     int64_t content_length; // -1: not said
@@ -96,17 +96,17 @@ struct agent_stream_events {
 void agent_stream_attach(struct agent_stream *stream, const struct agent_stream_events *events, void *arg);
 const struct agent_stream_request *agent_stream_request(const struct agent_stream *stream);
 // The request's trailers, once on_end came; views live with the stream. Returns how many.
-size_t agent_stream_request_trailers(const struct agent_stream *stream, const struct http1_header **out);
+size_t agent_stream_request_trailers(const struct agent_stream *stream, const struct http_header **out);
 int32_t agent_stream_id(const struct agent_stream *stream);
 // Informational answer (100..199 but 101), any number before the head.
-void agent_stream_inform(struct agent_stream *stream, int status, const struct http1_header *headers, size_t count);
+void agent_stream_inform(struct agent_stream *stream, int status, const struct http_header *headers, size_t count);
 // The head, once. end: no body follows. Names may be of any case; values are copied.
-void agent_stream_respond(struct agent_stream *stream, int status, const struct http1_header *headers, size_t count,
+void agent_stream_respond(struct agent_stream *stream, int status, const struct http_header *headers, size_t count,
                           bool end);
 // Queues body bytes (copied). False: the queue is full, stop until on_writable; the bytes were taken in either case.
 bool agent_stream_write(struct agent_stream *stream, const void *at, size_t len);
 // The body is complete. trailers may be NULL.
-void agent_stream_end(struct agent_stream *stream, const struct http1_header *trailers, size_t count);
+void agent_stream_end(struct agent_stream *stream, const struct http_header *trailers, size_t count);
 // Gives window back for bytes of on_data.
 void agent_stream_consumed(struct agent_stream *stream, size_t len);
 // RST_STREAM. Only on_close follows, in a later turn.

@@ -86,7 +86,7 @@ bool agent_stream_add_header(struct agent_stream *stream, struct str name, struc
     if (stream->header_bytes > HEAD_BYTES_MAX) return false;
     if (name.len && name.at[0] == ':') return add_pseudo_header(stream, name, value);
     if (stream->header_count == HTTP1_HEADERS_MAX) return false;
-    struct http1_header *h = &stream->headers[stream->header_count++];
+    struct http_header *h = &stream->headers[stream->header_count++];
     h->name = arena_str(stream->arena, name);
     h->value = arena_str(stream->arena, value);
     if (str_eq(name, STR("content-length"))) {
@@ -105,7 +105,7 @@ bool agent_stream_add_trailer(struct agent_stream *stream, struct str name, stru
     if (!stream->request_trailers)
         stream->request_trailers = arena_array(stream->arena, REQUEST_TRAILERS_MAX, sizeof(*stream->request_trailers));
     stream->request_trailers[stream->request_trailer_count++] =
-        (struct http1_header){arena_str(stream->arena, name), arena_str(stream->arena, value)};
+        (struct http_header){arena_str(stream->arena, name), arena_str(stream->arena, value)};
     return true;
 }
 
@@ -122,7 +122,7 @@ const struct agent_stream_request *agent_stream_request(const struct agent_strea
     return &stream->request;
 }
 
-size_t agent_stream_request_trailers(const struct agent_stream *stream, const struct http1_header **out)
+size_t agent_stream_request_trailers(const struct agent_stream *stream, const struct http_header **out)
 {
     *out = stream->request_trailers;
     return stream->request_trailer_count;
@@ -145,7 +145,7 @@ static nghttp2_nv name_value(struct str name, struct str value)
 }
 
 // nghttp2 copies names (in lower case) and values when the block is submitted.
-static size_t build_head(nghttp2_nv *nv, char status_text[3], int status, const struct http1_header *headers,
+static size_t build_head(nghttp2_nv *nv, char status_text[3], int status, const struct http_header *headers,
                          size_t count)
 {
     size_t n = 0;
@@ -158,7 +158,7 @@ static size_t build_head(nghttp2_nv *nv, char status_text[3], int status, const 
     return n;
 }
 
-void agent_stream_inform(struct agent_stream *stream, int status, const struct http1_header *headers, size_t count)
+void agent_stream_inform(struct agent_stream *stream, int status, const struct http_header *headers, size_t count)
 {
     nghttp2_nv nv[HTTP1_HEADERS_MAX + 1];
     char text[3];
@@ -218,7 +218,7 @@ static ssize_t read_queue(nghttp2_session *h2, int32_t id, uint8_t *buf, size_t 
     return (ssize_t)n;
 }
 
-static bool is_event_stream(const struct http1_header *headers, size_t count)
+static bool is_event_stream(const struct http_header *headers, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (str_eq_nocase(headers[i].name, STR("content-type")))
@@ -226,7 +226,7 @@ static bool is_event_stream(const struct http1_header *headers, size_t count)
     return false;
 }
 
-void agent_stream_respond(struct agent_stream *stream, int status, const struct http1_header *headers, size_t count,
+void agent_stream_respond(struct agent_stream *stream, int status, const struct http_header *headers, size_t count,
                           bool end)
 {
     nghttp2_nv nv[HTTP1_HEADERS_MAX + 1];
@@ -269,7 +269,7 @@ bool agent_stream_write(struct agent_stream *stream, const void *at, size_t len)
     return !stream->full;
 }
 
-void agent_stream_end(struct agent_stream *stream, const struct http1_header *trailers, size_t count)
+void agent_stream_end(struct agent_stream *stream, const struct http_header *trailers, size_t count)
 {
     if (stream->reset || stream->breaking || stream->ended) return;
     assert(stream->responded && count <= HTTP1_HEADERS_MAX);

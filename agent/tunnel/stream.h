@@ -49,9 +49,9 @@ struct agent_stream {
     void *arg;
     struct arena *arena; // request head, then trailers of both ways
     struct agent_stream_request request;
-    struct http1_header *headers;
+    struct http_header *headers;
     size_t header_count, header_bytes;
-    struct http1_header *request_trailers; // NULL: none came
+    struct http_header *request_trailers; // NULL: none came
     size_t request_trailer_count;
     bool request_ended;
     bool upgraded; // bytes both ways, each half with its own end

@@ -263,7 +263,7 @@ static void dial(struct tunnel_client *client)
     bool is_sealed = client->config->platform_sealed_token;
     char authorization[TOKEN_TEXT_BYTES + 8];
     snprintf(authorization, sizeof(authorization), "Bearer %s", client->token_text);
-    const struct http1_header headers[] = {
+    const struct http_header headers[] = {
         {STR("Authorization"), str_c(authorization)}, // the first: it may be left out
         {STR(WIRE_HEADER_RUNTIME), str_c(client->config->runtime_name)},
         {STR(WIRE_HEADER_INSTANCE_ID), str_c(client->instance_id)},

@@ -10,15 +10,11 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/http_header.h"
 #include "base/str.h"
 #include "base/strbuf.h"
 
 enum { HTTP1_HEADERS_MAX = 100, HTTP1_HEAD_BYTES_MAX = 32 * 1024 };
-
-struct http1_header {
-    struct str name;  // as sent; compare without case
-    struct str value; // trimmed
-};
 
 enum http1_body { HTTP1_BODY_NONE, HTTP1_BODY_LENGTH, HTTP1_BODY_CHUNKED, HTTP1_BODY_UNTIL_CLOSE };
 
@@ -29,7 +25,7 @@ struct http1_head {
     int status;        // responses: 100..599
     struct str reason; // responses
     int minor;         // HTTP/1.<minor>: 0 or 1
-    struct http1_header headers[HTTP1_HEADERS_MAX];
+    struct http_header headers[HTTP1_HEADERS_MAX];
     size_t header_count;
     enum http1_body body;
     uint64_t content_length; // with HTTP1_BODY_LENGTH
@@ -76,6 +72,6 @@ void http1_chunked_init(struct http1_chunked *c);
 MUST_CHECK enum error_code http1_chunked_feed(struct http1_chunked *c, const char *at, size_t len, size_t *out_used,
                                               struct str *out_data, bool *out_done, struct error *err);
 // The fields of a trailer section that http1_chunked_feed() has read; returns how many were put into out.
-size_t http1_parse_trailers(struct str text, struct http1_header *out, size_t out_max);
+size_t http1_parse_trailers(struct str text, struct http_header *out, size_t out_max);
 
 #endif

@@ -172,7 +172,7 @@ enum error_code http1_chunked_feed(struct http1_chunked *c, const char *at, size
     return ERROR_NONE;
 }
 
-size_t http1_parse_trailers(struct str text, struct http1_header *out, size_t out_max)
+size_t http1_parse_trailers(struct str text, struct http_header *out, size_t out_max)
 {
     struct str line, name;
     size_t n = 0;
@@ -180,7 +180,7 @@ size_t http1_parse_trailers(struct str text, struct http1_header *out, size_t ou
     while (more && n < out_max) {
         more = str_cut(&text, '\n', &line);
         if (line.len > 0 && line.at[line.len - 1] == '\r') line.len--;
-        if (line.len > 0 && str_cut(&line, ':', &name)) out[n++] = (struct http1_header){name, str_trim(line)};
+        if (line.len > 0 && str_cut(&line, ':', &name)) out[n++] = (struct http_header){name, str_trim(line)};
     }
     return n;
 }

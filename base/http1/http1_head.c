@@ -120,7 +120,7 @@ static enum error_code once(bool *seen, const char *name, struct error *err)
 }
 
 // Looks at the fields that decide where the message ends; all others only have to be well formed.
-static enum error_code read_framing_field(const struct http1_header *h, bool request, struct http1_head *head,
+static enum error_code read_framing_field(const struct http_header *h, bool request, struct http1_head *head,
                                           struct framing *framing, struct error *err)
 {
     enum error_code code = ERROR_NONE;
@@ -147,7 +147,7 @@ static enum error_code read_framing_field(const struct http1_header *h, bool req
     return code;
 }
 
-static enum error_code parse_header_line(struct str line, struct http1_header *out, struct error *err)
+static enum error_code parse_header_line(struct str line, struct http_header *out, struct error *err)
 {
     // obs-fold: RFC 9112 section 5.2 lets a server refuse it.
     if (line.at[0] == ' ' || line.at[0] == '\t') return error_set(err, ERROR_INVALID, "folded header line");
@@ -168,7 +168,7 @@ static enum error_code parse_headers(struct str *rest, bool request, struct http
         if (line.len == 0) break;
         if (head->header_count == HTTP1_HEADERS_MAX)
             return error_set(err, ERROR_TOO_LARGE, "more than %d header lines", HTTP1_HEADERS_MAX);
-        struct http1_header *h = &head->headers[head->header_count];
+        struct http_header *h = &head->headers[head->header_count];
         code = parse_header_line(line, h, err);
         if (code == ERROR_NONE) code = read_framing_field(h, request, head, framing, err);
         if (code != ERROR_NONE) return code;

@@ -77,7 +77,7 @@ static void on_request(void *ctx, struct door_request *request)
     str_cut(&query, '?', &path);
     struct str method = door_request_method(request);
     if (!str_eq(method, STR("GET")) && !str_eq(method, STR("HEAD"))) {
-        struct door_header allow = {STR("allow"), STR("GET, HEAD")};
+        struct http_header allow = {STR("allow"), STR("GET, HEAD")};
         door_request_answer(request, 405, "text/plain", &allow, 1, STR("method not allowed\n"));
     } else if (str_eq(path, STR("/livez"))) {
         door_request_answer(request, 200, "text/plain", NULL, 0, STR("ok"));

@@ -27,10 +27,10 @@ static void on_responded(void *arg, const struct api_http_response *response)
 {
     struct owed *owed = arg;
     if (owed->request) {
-        struct door_header headers[4];
+        struct http_header headers[4];
         size_t count = 0;
         for (size_t i = 0; i < 4 && response->headers[i].name; i++)
-            headers[count++] = (struct door_header){str_c(response->headers[i].name), response->headers[i].value};
+            headers[count++] = (struct http_header){str_c(response->headers[i].name), response->headers[i].value};
         door_request_answer(owed->request, response->status, response->content_type, headers, count, response->body);
     }
     mem_free(owed);

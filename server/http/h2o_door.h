@@ -9,15 +9,12 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/http_header.h"
 #include "base/loop/loop.h"
 #include "base/str.h"
 
 struct h2o_door;
 struct door_request;
-
-struct door_header {
-    struct str name, value;
-};
 
 struct h2o_door_options {
     const char *name;         // "api", "admin": in metrics and logs
@@ -55,7 +52,7 @@ struct str door_request_body(const struct door_request *request);
 // name in lower case. A field that comes twice has two meanings and counts as absent.
 struct str door_request_header(const struct door_request *request, struct str name);
 size_t door_request_header_count(const struct door_request *request);
-struct door_header door_request_header_at(const struct door_request *request, size_t i);
+struct http_header door_request_header_at(const struct door_request *request, size_t i);
 struct str door_request_peer(const struct door_request *request); // address without port
 struct str door_request_id(const struct door_request *request);   // x-request-id, or one made here
 
@@ -65,12 +62,12 @@ void door_request_on_gone(struct door_request *request, loop_fn on_gone, void *a
 
 // The whole answer. headers may be NULL. The request is over.
 void door_request_answer(struct door_request *request, int status, const char *content_type,
-                         const struct door_header *headers, size_t header_count, struct str body);
+                         const struct http_header *headers, size_t header_count, struct str body);
 
 // The answer as a stream: head, then pieces; on doors with TLS. After start and after each write, wait for on_ready
 // (never inside these calls) before the next write or the end. content_length UINT64_MAX: unknown (chunked).
 void door_request_start(struct door_request *request, int status, uint64_t content_length,
-                        const struct door_header *headers, size_t header_count, loop_fn on_ready, void *arg);
+                        const struct http_header *headers, size_t header_count, loop_fn on_ready, void *arg);
 void door_request_write(struct door_request *request, struct str piece); // not empty; encrypted inside the call
 void door_request_end(struct door_request *request);                     // only when ready; the request is over
 void door_request_abort(struct door_request *request);                   // at any time after start: cuts the connection

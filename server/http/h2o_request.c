@@ -177,10 +177,10 @@ size_t door_request_header_count(const struct door_request *request)
     return request->req->headers.size;
 }
 
-struct door_header door_request_header_at(const struct door_request *request, size_t i)
+struct http_header door_request_header_at(const struct door_request *request, size_t i)
 {
     const h2o_header_t *header = &request->req->headers.entries[i];
-    return (struct door_header){iov_str(*header->name), iov_str(header->value)};
+    return (struct http_header){iov_str(*header->name), iov_str(header->value)};
 }
 
 struct str door_request_peer(const struct door_request *request)
@@ -208,7 +208,7 @@ static void add_header(h2o_req_t *req, struct str name, struct str value)
     h2o_add_header_by_str(&req->pool, &req->res.headers, n.base, n.len, 1, NULL, v.base, v.len);
 }
 
-static void set_head(struct door_request *request, int status, const struct door_header *headers, size_t count)
+static void set_head(struct door_request *request, int status, const struct http_header *headers, size_t count)
 {
     h2o_req_t *req = request->req;
     request->status = status;
@@ -227,7 +227,7 @@ static void set_head(struct door_request *request, int status, const struct door
 }
 
 void door_request_answer(struct door_request *request, int status, const char *content_type,
-                         const struct door_header *headers, size_t header_count, struct str body)
+                         const struct http_header *headers, size_t header_count, struct str body)
 {
     if (request->over) return;
     h2o_req_t *req = request->req;
@@ -260,7 +260,7 @@ static void on_stop(h2o_generator_t *generator, h2o_req_t *req)
 }
 
 void door_request_start(struct door_request *request, int status, uint64_t content_length,
-                        const struct door_header *headers, size_t header_count, loop_fn on_ready, void *arg)
+                        const struct http_header *headers, size_t header_count, loop_fn on_ready, void *arg)
 {
     if (request->over) return;
     set_head(request, status, headers, header_count);

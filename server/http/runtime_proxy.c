@@ -49,11 +49,11 @@ static void answer_problem(struct proxy_call *proxy, int status, const char *cod
     ingress_problem_write(&body, status, code, str_c(detail), door_request_id(request));
     char seconds[16];
     int len = snprintf(seconds, sizeof seconds, "%u", ingress_problem_retry_after(status));
-    struct door_header headers[3] = {{STR("culvert-cause"), str_c(code)}};
+    struct http_header headers[3] = {{STR("culvert-cause"), str_c(code)}};
     size_t count = 1;
-    if (seconds[0] != '0') headers[count++] = (struct door_header){STR("retry-after"), str_of(seconds, (size_t)len)};
+    if (seconds[0] != '0') headers[count++] = (struct http_header){STR("retry-after"), str_of(seconds, (size_t)len)};
     if (status == 401)
-        headers[count++] = (struct door_header){STR("www-authenticate"), STR("Bearer realm=\"culvert\"")};
+        headers[count++] = (struct http_header){STR("www-authenticate"), STR("Bearer realm=\"culvert\"")};
     door_request_answer(request, status, "application/problem+json", headers, count, strbuf_str(&body));
     strbuf_finish(&body);
 }
@@ -105,10 +105,10 @@ static void on_door_ready(void *arg)
     pump(proxy);
 }
 
-static void on_head(void *arg, int status, const struct tunnel_header *headers, size_t count)
+static void on_head(void *arg, int status, const struct http_header *headers, size_t count)
 {
     struct proxy_call *proxy = arg;
-    struct tunnel_header kept[INGRESS_RESPONSE_HEADERS_MAX];
+    struct http_header kept[INGRESS_RESPONSE_HEADERS_MAX];
     size_t kept_count;
     uint64_t length;
     const struct ingress_origin origin = {
@@ -120,11 +120,11 @@ static void on_head(void *arg, int status, const struct tunnel_header *headers, 
         release(proxy);
         return;
     }
-    struct door_header out[INGRESS_RESPONSE_HEADERS_MAX];
+    struct http_header out[INGRESS_RESPONSE_HEADERS_MAX];
     size_t out_count = 0;
     for (size_t i = 0; i < kept_count; i++) {
         if (str_eq(kept[i].name, STR("x-request-id"))) continue; // the door sets it
-        out[out_count++] = (struct door_header){kept[i].name, kept[i].value};
+        out[out_count++] = (struct http_header){kept[i].name, kept[i].value};
     }
     proxy->started = true;
     door_request_start(proxy->request, status, length, out, out_count, on_door_ready, proxy);
@@ -189,14 +189,14 @@ static const struct tunnel_call_events events = {
     .on_fail = on_fail,
 };
 
-static size_t request_headers(struct proxy_call *proxy, struct tunnel_header **out)
+static size_t request_headers(struct proxy_call *proxy, struct http_header **out)
 {
     struct door_request *request = proxy->request;
     size_t count = door_request_header_count(request);
-    struct http1_header *headers = arena_array(proxy->arena, count, sizeof *headers);
+    struct http_header *headers = arena_array(proxy->arena, count, sizeof *headers);
     for (size_t i = 0; i < count; i++) {
-        struct door_header header = door_request_header_at(request, i);
-        headers[i] = (struct http1_header){header.name, header.value};
+        struct http_header header = door_request_header_at(request, i);
+        headers[i] = (struct http_header){header.name, header.value};
     }
     const struct ingress_caller caller = {
         .peer = door_request_peer(request),
@@ -209,7 +209,7 @@ static size_t request_headers(struct proxy_call *proxy, struct tunnel_header **o
     size_t kept = ingress_headers_request(headers, count, &caller, proxy->arena, *out);
     if (proxy->body.len) {
         const char *length = arena_printf(proxy->arena, "%zu", proxy->body.len);
-        (*out)[kept++] = (struct tunnel_header){STR("content-length"), str_c(length)};
+        (*out)[kept++] = (struct http_header){STR("content-length"), str_c(length)};
     }
     return kept;
 }
@@ -254,7 +254,7 @@ static void on_authenticated(void *arg, const struct error *err, const struct ap
         release(proxy);
         return;
     }
-    struct tunnel_header *headers;
+    struct http_header *headers;
     proxy->body = door_request_body(proxy->request);
     size_t count = request_headers(proxy, &headers);
     struct tunnel_request request = {

@@ -14,7 +14,7 @@ enum { INGRESS_ANSWER_HEAD_BYTES_MAX = 128 * 1024 };
 
 struct ingress_answer {
     int status;
-    const struct tunnel_header *headers; // without framing, Connection and the like
+    const struct http_header *headers; // without framing, Connection and the like
     size_t header_count;
     struct str hsts; // Strict-Transport-Security; empty: none
     struct str request_id;

@@ -77,7 +77,7 @@ static void open_call(struct ingress_exchange *exchange, struct str account_id, 
                                           .websocket = str_eq(from->protocol, STR("websocket")),
                                           .expect_continue = exchange->continue_at_ms != 0,
                                           .body = from->has_length};
-    struct tunnel_header *headers =
+    struct http_header *headers =
         arena_array(exchange->arena, from->header_count + INGRESS_REQUEST_ADDED_MAX, sizeof *headers);
     size_t count = ingress_headers_request(from->headers, from->header_count, &caller, exchange->arena, headers);
     const struct tunnel_request request = {
@@ -334,9 +334,9 @@ void ingress_exchange_feed(struct ingress_exchange *exchange, const char *at, si
     if (len > 0 && !tunnel_call_write(exchange->call, at, len)) exchange->call_blocked = true;
 }
 
-void ingress_exchange_feed_end(struct ingress_exchange *exchange, const struct http1_header *trailers, size_t count)
+void ingress_exchange_feed_end(struct ingress_exchange *exchange, const struct http_header *trailers, size_t count)
 {
-    struct tunnel_header kept[INGRESS_TRAILERS_MAX];
+    struct http_header kept[INGRESS_TRAILERS_MAX];
     if (exchange->received) return;
     exchange->received = true;
     exchange->continue_at_ms = 0;

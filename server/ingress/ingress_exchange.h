@@ -18,7 +18,7 @@ struct ingress_request {
     struct str method, target, host;
     struct str protocol; // what an upgrade or an extended CONNECT asks for: "websocket", "connect-tcp"; else empty
     struct str expect;   // the Expect field where it has a meaning
-    const struct http1_header *headers;
+    const struct http_header *headers;
     size_t header_count;
     bool complete;   // no body follows
     bool has_length; // Content-Length holds
@@ -27,8 +27,8 @@ struct ingress_request {
 
 // The head of an answer.
 struct ingress_answer_head {
-    int status;                          // 200..599; for an upgrade that was accepted, too
-    const struct tunnel_header *headers; // lower case, without framing; valid during the call
+    int status;                        // 200..599; for an upgrade that was accepted, too
+    const struct http_header *headers; // lower case, without framing; valid during the call
     size_t header_count;
     struct str request_id;
     uint64_t length; // UINT64_MAX: unknown
@@ -43,7 +43,7 @@ struct ingress_front {
     // False: the client takes no more for now; ingress_exchange_took() says when it has taken the bytes.
     bool (*on_data)(void *front, const uint8_t *at, size_t len);
     void (*on_half_end)(void *front); // upgraded: the service sends no more, the client may go on
-    void (*on_end)(void *front, const struct tunnel_header *trailers, size_t count); // whole
+    void (*on_end)(void *front, const struct http_header *trailers, size_t count); // whole
     void (*on_cut)(void *front, const char *reason); // not whole, and the client must see that
     void (*on_ready)(void *front);                   // ingress_exchange_wants() may have become true
 };
@@ -61,7 +61,7 @@ void ingress_exchange_destroy(struct ingress_exchange *exchange);
 bool ingress_exchange_wants(const struct ingress_exchange *exchange);
 void ingress_exchange_feed(struct ingress_exchange *exchange, const char *at, size_t len);
 // The body is whole (upgraded: the client sends no more, the other direction may go on). Trailers are filtered here.
-void ingress_exchange_feed_end(struct ingress_exchange *exchange, const struct http1_header *trailers, size_t count);
+void ingress_exchange_feed_end(struct ingress_exchange *exchange, const struct http_header *trailers, size_t count);
 // The body cannot be read: 400, or a cut when the answer has begun.
 void ingress_exchange_feed_broken(struct ingress_exchange *exchange, const char *detail);
 // The client took so many bytes of what on_data() handed over and said "no more" to; SIZE_MAX: all.

@@ -37,7 +37,7 @@ void ingress_exchange_answer_problem(struct ingress_exchange *exchange, int stat
 {
     struct strbuf body;
     char retry_after[16];
-    struct tunnel_header headers[INGRESS_PROBLEM_HEADERS_MAX];
+    struct http_header headers[INGRESS_PROBLEM_HEADERS_MAX];
     if (exchange->status != 0) {
         cut(exchange, code);
         return;
@@ -81,7 +81,7 @@ static void on_info(void *arg, int status)
         exchange->front->on_info(exchange->front_arg, status);
 }
 
-static bool is_event_stream(const struct tunnel_header *headers, size_t count)
+static bool is_event_stream(const struct http_header *headers, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (str_eq(headers[i].name, STR("content-type")))
@@ -102,7 +102,7 @@ static bool has_no_body(const struct ingress_exchange *exchange, int status)
 }
 
 // The ordinary success that a service answered in place of switching protocols; 0: it did nothing of the kind.
-static int declined_status(int status, const struct tunnel_header *headers, size_t count)
+static int declined_status(int status, const struct http_header *headers, size_t count)
 {
     for (size_t i = 0; status == WIRE_STATUS_DECLINED && i < count; i++) {
         struct str said = headers[i].value;
@@ -114,10 +114,10 @@ static int declined_status(int status, const struct tunnel_header *headers, size
     return 0;
 }
 
-static void on_head(void *arg, int status, const struct tunnel_header *headers, size_t count)
+static void on_head(void *arg, int status, const struct http_header *headers, size_t count)
 {
     struct ingress_exchange *exchange = arg;
-    struct tunnel_header kept[INGRESS_RESPONSE_HEADERS_MAX];
+    struct http_header kept[INGRESS_RESPONSE_HEADERS_MAX];
     size_t n = 0;
     uint64_t length = UINT64_MAX;
     const struct ingress_origin origin = {
@@ -180,10 +180,10 @@ static void on_data(void *arg, const uint8_t *at, size_t len)
     if (!exchange->client_blocked) ingress_exchange_took(exchange, SIZE_MAX);
 }
 
-static void on_trailers(void *arg, const struct tunnel_header *headers, size_t count)
+static void on_trailers(void *arg, const struct http_header *headers, size_t count)
 {
     struct ingress_exchange *exchange = arg;
-    struct tunnel_header kept[INGRESS_TRAILERS_MAX];
+    struct http_header kept[INGRESS_TRAILERS_MAX];
     size_t n = ingress_headers_trailers(headers, count, kept, INGRESS_TRAILERS_MAX);
     for (size_t i = 0; i < n; i++) {
         exchange->trailers[i].name = arena_str(exchange->arena, kept[i].name);

@@ -49,7 +49,7 @@ struct ingress_exchange {
     bool client_blocked;
     uint64_t answer_left; // UINT64_MAX: unknown
     size_t unconsumed;    // bytes the client has still to take before the tunnel gets its credit back
-    struct tunnel_header trailers[INGRESS_TRAILERS_MAX];
+    struct http_header trailers[INGRESS_TRAILERS_MAX];
     size_t trailer_count;
 };
 

@@ -90,7 +90,7 @@ static bool list_has(struct str list, struct str token)
     return false;
 }
 
-static bool is_named_by_connection(const struct http1_header *headers, size_t count, struct str name)
+static bool is_named_by_connection(const struct http_header *headers, size_t count, struct str name)
 {
     for (size_t i = 0; i < count; i++)
         if (str_eq_nocase(headers[i].name, STR("connection")) && list_has(headers[i].value, name)) return true;
@@ -105,7 +105,7 @@ static bool is_platform_token(struct str value)
     return is;
 }
 
-static bool may_enter(const struct http1_header *header, const struct ingress_caller *caller)
+static bool may_enter(const struct http_header *header, const struct ingress_caller *caller)
 {
     struct str name = header->name;
     if (str_has_byte(name, '_') || !http1_is_token(name) || !http1_is_field_value(header->value)) return false;
@@ -137,7 +137,7 @@ static struct str join(struct arena *arena, const struct str *parts, size_t coun
 }
 
 // What a trusted proxy said in all fields of that name, and then `own`.
-static struct str append_to(struct str own, struct str name, const struct http1_header *headers, size_t count,
+static struct str append_to(struct str own, struct str name, const struct http_header *headers, size_t count,
                             const struct ingress_caller *caller, struct arena *arena)
 {
     struct str value = STR_EMPTY;
@@ -164,7 +164,7 @@ static struct str forwarded_value(const struct ingress_caller *caller, struct st
     return join(arena, parts, COUNT(parts));
 }
 
-static struct str proto_of(const struct http1_header *headers, size_t count, const struct ingress_caller *caller)
+static struct str proto_of(const struct http_header *headers, size_t count, const struct ingress_caller *caller)
 {
     for (size_t i = 0; caller->is_trusted_proxy && i < count; i++) {
         if (!str_eq_nocase(headers[i].name, STR("x-forwarded-proto"))) continue;
@@ -174,35 +174,35 @@ static struct str proto_of(const struct http1_header *headers, size_t count, con
     return caller->tls ? STR("https") : STR("http");
 }
 
-size_t ingress_headers_request(const struct http1_header *headers, size_t count, const struct ingress_caller *caller,
-                               struct arena *arena, struct tunnel_header *out)
+size_t ingress_headers_request(const struct http_header *headers, size_t count, const struct ingress_caller *caller,
+                               struct arena *arena, struct http_header *out)
 {
     size_t n = 0;
     bool te_trailers = false;
     for (size_t i = 0; i < count; i++) {
-        const struct http1_header *header = &headers[i];
+        const struct http_header *header = &headers[i];
         if (caller->body && str_eq_nocase(header->name, STR("content-length")))
-            out[n++] = (struct tunnel_header){STR("content-length"), header->value};
+            out[n++] = (struct http_header){STR("content-length"), header->value};
         if (str_eq_nocase(header->name, STR("te")) && list_has(header->value, STR("trailers"))) te_trailers = true;
         if (!may_enter(header, caller) || is_named_by_connection(headers, count, header->name)) continue;
-        out[n++] = (struct tunnel_header){lower_copy(arena, header->name), header->value};
+        out[n++] = (struct http_header){lower_copy(arena, header->name), header->value};
     }
-    if (te_trailers) out[n++] = (struct tunnel_header){STR("te"), STR("trailers")};
+    if (te_trailers) out[n++] = (struct http_header){STR("te"), STR("trailers")};
     struct str proto = proto_of(headers, count, caller), forwarded = forwarded_value(caller, proto, arena);
-    if (caller->expect_continue) out[n++] = (struct tunnel_header){STR("expect"), STR("100-continue")};
-    out[n++] = (struct tunnel_header){STR("x-forwarded-for"),
-                                      append_to(caller->peer, STR("x-forwarded-for"), headers, count, caller, arena)};
-    out[n++] = (struct tunnel_header){STR("x-forwarded-host"), caller->host};
-    out[n++] = (struct tunnel_header){STR("x-forwarded-proto"), proto};
+    if (caller->expect_continue) out[n++] = (struct http_header){STR("expect"), STR("100-continue")};
+    out[n++] = (struct http_header){STR("x-forwarded-for"),
+                                    append_to(caller->peer, STR("x-forwarded-for"), headers, count, caller, arena)};
+    out[n++] = (struct http_header){STR("x-forwarded-host"), caller->host};
+    out[n++] = (struct http_header){STR("x-forwarded-proto"), proto};
     out[n++] =
-        (struct tunnel_header){STR("forwarded"), append_to(forwarded, STR("forwarded"), headers, count, caller, arena)};
-    out[n++] = (struct tunnel_header){STR("x-request-id"), caller->request_id};
-    if (caller->prefix.len) out[n++] = (struct tunnel_header){STR("x-forwarded-prefix"), caller->prefix};
+        (struct http_header){STR("forwarded"), append_to(forwarded, STR("forwarded"), headers, count, caller, arena)};
+    out[n++] = (struct http_header){STR("x-request-id"), caller->request_id};
+    if (caller->prefix.len) out[n++] = (struct http_header){STR("x-forwarded-prefix"), caller->prefix};
     return n;
 }
 
 // The value of a field that may come once; repeated, it has two meanings and counts as absent.
-static struct str find_single(const struct http1_header *headers, size_t count, struct str name)
+static struct str find_single(const struct http_header *headers, size_t count, struct str name)
 {
     struct str found = STR_EMPTY;
     size_t times = 0;
@@ -214,13 +214,13 @@ static struct str find_single(const struct http1_header *headers, size_t count, 
     return times == 1 ? found : STR_EMPTY;
 }
 
-struct str ingress_headers_credential(const struct http1_header *headers, size_t count)
+struct str ingress_headers_credential(const struct http_header *headers, size_t count)
 {
     struct str value = token_from_authorization(find_single(headers, count, STR("authorization")));
     return value.len ? value : find_single(headers, count, STR("x-access-token"));
 }
 
-struct str ingress_headers_request_id(const struct http1_header *headers, size_t count)
+struct str ingress_headers_request_id(const struct http_header *headers, size_t count)
 {
     struct str id = find_single(headers, count, STR("x-request-id"));
     if (id.len > 64) return STR_EMPTY;
@@ -234,8 +234,8 @@ struct str ingress_headers_request_id(const struct http1_header *headers, size_t
 }
 
 // Nothing about framing, routing, credentials or identity may stand behind a body (RFC 9110 section 6.5.1).
-size_t ingress_headers_request_trailers(const struct http1_header *trailers, size_t count, struct arena *arena,
-                                        struct tunnel_header *out, size_t out_max)
+size_t ingress_headers_request_trailers(const struct http_header *trailers, size_t count, struct arena *arena,
+                                        struct http_header *out, size_t out_max)
 {
     size_t n = 0;
     for (size_t i = 0; i < count && n < out_max; i++) {
@@ -244,7 +244,7 @@ size_t ingress_headers_request_trailers(const struct http1_header *trailers, siz
                        starts_with_one_of(name, request_trailer_prefixes, COUNT(request_trailer_prefixes));
         if (allowed && http1_is_token(name) && !str_has_byte(name, '_') &&
             trailers[i].value.len <= INGRESS_HEADER_BYTES_MAX && http1_is_field_value(trailers[i].value))
-            out[n++] = (struct tunnel_header){lower_copy(arena, name), trailers[i].value};
+            out[n++] = (struct http_header){lower_copy(arena, name), trailers[i].value};
     }
     return n;
 }
@@ -295,13 +295,13 @@ static const struct str trailers_allowed[] = {
     FIELD("content-digest"), FIELD("repr-digest"),  FIELD("digest"),
     FIELD("server-timing")};
 
-static bool is_sound(const struct tunnel_header *header)
+static bool is_sound(const struct http_header *header)
 {
     return header->value.len <= INGRESS_HEADER_BYTES_MAX && http1_is_token(header->name) &&
            http1_is_field_value(header->value);
 }
 
-static bool has_name(const struct tunnel_header *headers, size_t count, struct str name)
+static bool has_name(const struct http_header *headers, size_t count, struct str name)
 {
     for (size_t i = 0; i < count; i++)
         if (str_eq_nocase(headers[i].name, name)) return true;
@@ -376,8 +376,8 @@ static bool is_bearer_challenge(struct str value)
     return true;
 }
 
-static bool may_leave(const struct tunnel_header *header, const struct ingress_origin *origin,
-                      const struct tunnel_header *taken, size_t taken_count)
+static bool may_leave(const struct http_header *header, const struct ingress_origin *origin,
+                      const struct http_header *taken, size_t taken_count)
 {
     for (size_t i = 0; i < COUNT(response_allowed); i++)
         if (str_eq_nocase(header->name, response_allowed[i].name))
@@ -406,14 +406,14 @@ static bool take_length(struct str value, uint64_t *length)
     return true;
 }
 
-bool ingress_headers_response(const struct tunnel_header *headers, size_t count, const struct ingress_origin *origin,
-                              struct arena *arena, struct tunnel_header *out, size_t *out_count, uint64_t *out_length)
+bool ingress_headers_response(const struct http_header *headers, size_t count, const struct ingress_origin *origin,
+                              struct arena *arena, struct http_header *out, size_t *out_count, uint64_t *out_length)
 {
     enum { OWN_MAX = 2 };
     size_t n = 0;
     uint64_t length = UINT64_MAX;
     for (size_t i = 0; i < count; i++) {
-        const struct tunnel_header *header = &headers[i];
+        const struct http_header *header = &headers[i];
         if (!is_sound(header)) continue;
         if (str_eq_nocase(header->name, STR("content-length"))) {
             if (!take_length(header->value, &length)) return false;
@@ -423,20 +423,20 @@ bool ingress_headers_response(const struct tunnel_header *headers, size_t count,
         if (str_eq_nocase(header->name, STR("location"))) {
             struct str location = rewrite_location(header->value, origin, arena);
             if (location.len && !has_name(out, n, header->name))
-                out[n++] = (struct tunnel_header){STR("location"), location};
+                out[n++] = (struct http_header){STR("location"), location};
         } else if (may_leave(header, origin, out, n)) {
-            out[n++] = (struct tunnel_header){lower_copy(arena, header->name), str_trim(header->value)};
+            out[n++] = (struct http_header){lower_copy(arena, header->name), str_trim(header->value)};
         }
     }
-    out[n++] = (struct tunnel_header){STR("x-content-type-options"), STR("nosniff")};
+    out[n++] = (struct http_header){STR("x-content-type-options"), STR("nosniff")};
     if (origin->platform)
-        out[n++] = (struct tunnel_header){STR("content-security-policy"), STR("default-src 'none'; sandbox")};
+        out[n++] = (struct http_header){STR("content-security-policy"), STR("default-src 'none'; sandbox")};
     *out_count = n;
     *out_length = length;
     return true;
 }
 
-size_t ingress_headers_trailers(const struct tunnel_header *headers, size_t count, struct tunnel_header *out,
+size_t ingress_headers_trailers(const struct http_header *headers, size_t count, struct http_header *out,
                                 size_t out_max)
 {
     size_t n = 0;

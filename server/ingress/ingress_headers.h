@@ -39,16 +39,16 @@ struct ingress_caller {
 // view into headers. Dropped: hop-by-hop fields and all that Connection names, credentials and cookies, whatever
 // asserts an identity or a forwarding path (Impersonate-*, X-Remote-*, X-Forwarded-*, Culvert-*, ...), and names with
 // an underscore, which many servers read as a dash.
-size_t ingress_headers_request(const struct http1_header *headers, size_t count, const struct ingress_caller *caller,
-                               struct arena *arena, struct tunnel_header *out);
+size_t ingress_headers_request(const struct http_header *headers, size_t count, const struct ingress_caller *caller,
+                               struct arena *arena, struct http_header *out);
 // The credential for the platform: Authorization (raw or Bearer) or x-access-token; empty: none.
-struct str ingress_headers_credential(const struct http1_header *headers, size_t count);
+struct str ingress_headers_credential(const struct http_header *headers, size_t count);
 // The client's x-request-id when it is one (1-64 of [A-Za-z0-9._-]), else the empty view.
-struct str ingress_headers_request_id(const struct http1_header *headers, size_t count);
+struct str ingress_headers_request_id(const struct http_header *headers, size_t count);
 
 // Fields that may come behind a request's body. Fills out with lower-case names; views otherwise.
-size_t ingress_headers_request_trailers(const struct http1_header *trailers, size_t count, struct arena *arena,
-                                        struct tunnel_header *out, size_t out_max);
+size_t ingress_headers_request_trailers(const struct http_header *trailers, size_t count, struct arena *arena,
+                                        struct http_header *out, size_t out_max);
 
 // ---- out of the cluster ------------------------------------------------------------------------------------------
 
@@ -62,10 +62,10 @@ struct ingress_origin {
 // Fills out (INGRESS_RESPONSE_HEADERS_MAX) with the fields on the allow-list and the platform's own. What is not text,
 // repeats a singleton or is too long is left out. Content-Length is kept out of it: *out_length has it, UINT64_MAX when
 // there is none or it is no number. False: two different Content-Lengths; the answer cannot be trusted.
-bool ingress_headers_response(const struct tunnel_header *headers, size_t count, const struct ingress_origin *origin,
-                              struct arena *arena, struct tunnel_header *out, size_t *out_count, uint64_t *out_length);
+bool ingress_headers_response(const struct http_header *headers, size_t count, const struct ingress_origin *origin,
+                              struct arena *arena, struct http_header *out, size_t *out_count, uint64_t *out_length);
 // Fields that may come behind a chunked body (gRPC-Web's status, digests).
-size_t ingress_headers_trailers(const struct tunnel_header *headers, size_t count, struct tunnel_header *out,
+size_t ingress_headers_trailers(const struct http_header *headers, size_t count, struct http_header *out,
                                 size_t out_max);
 
 #endif

@@ -185,7 +185,7 @@ static void end_exchange(struct ingress_http1 *http1)
 
 static void end_chunked(struct ingress_http1 *http1)
 {
-    struct http1_header trailers[INGRESS_TRAILER_LINES_MAX];
+    struct http_header trailers[INGRESS_TRAILER_LINES_MAX];
     size_t count = http1_parse_trailers(strbuf_str(&http1->trailer_text), trailers, INGRESS_TRAILER_LINES_MAX);
     ingress_exchange_feed_end(http1->exchange, trailers, count);
 }

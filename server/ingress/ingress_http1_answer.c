@@ -36,7 +36,7 @@ void ingress_http1_refuse(struct ingress_http1 *http1, int status, const char *c
 {
     struct ingress_connection *connection = http1->connection;
     struct strbuf body;
-    struct tunnel_header headers[INGRESS_PROBLEM_HEADERS_MAX];
+    struct http_header headers[INGRESS_PROBLEM_HEADERS_MAX];
     char request_id[INGRESS_REQUEST_ID_BYTES], retry_after[16];
     ingress_request_id_make(connection->ingress->request_id_seed, request_id);
     ingress_count_answer(connection->ingress, status);
@@ -75,13 +75,13 @@ static void switch_protocols(struct ingress_http1 *http1, const struct ingress_a
 {
     char accept[WS_HANDSHAKE_ACCEPT_BYTES];
     bool websocket = str_eq_nocase(http1->head.upgrade, STR("websocket"));
-    struct tunnel_header kept[SWITCH_HEADERS_MAX];
+    struct http_header kept[SWITCH_HEADERS_MAX];
     size_t n = 0;
-    kept[n++] = (struct tunnel_header){STR("connection"), STR("Upgrade")};
-    kept[n++] = (struct tunnel_header){STR("upgrade"), websocket ? STR("websocket") : STR("connect-tcp")};
+    kept[n++] = (struct http_header){STR("connection"), STR("Upgrade")};
+    kept[n++] = (struct http_header){STR("upgrade"), websocket ? STR("websocket") : STR("connect-tcp")};
     if (websocket) {
         ws_handshake_accept(http1_find(&http1->head, STR("sec-websocket-key")), accept);
-        kept[n++] = (struct tunnel_header){STR("sec-websocket-accept"), str_c(accept)};
+        kept[n++] = (struct http_header){STR("sec-websocket-accept"), str_c(accept)};
     }
     for (size_t i = 0; websocket && i < head->header_count && n < SWITCH_HEADERS_MAX; i++)
         if (str_starts(head->headers[i].name, STR("sec-websocket-"))) kept[n++] = head->headers[i];
@@ -135,7 +135,7 @@ static bool on_data(void *front, const uint8_t *at, size_t len)
     return !http1->client_blocked;
 }
 
-static void write_last_chunk(struct ingress_http1 *http1, const struct tunnel_header *trailers, size_t count)
+static void write_last_chunk(struct ingress_http1 *http1, const struct http_header *trailers, size_t count)
 {
     struct strbuf text;
     strbuf_init(&text, INGRESS_ANSWER_HEAD_BYTES_MAX * 2);
@@ -158,7 +158,7 @@ static void on_half_end(void *front)
     tls_stream_shutdown(http1->connection->stream); // close_notify and FIN behind what is queued; we go on reading
 }
 
-static void on_end(void *front, const struct tunnel_header *trailers, size_t count)
+static void on_end(void *front, const struct http_header *trailers, size_t count)
 {
     struct ingress_http1 *http1 = front;
     // RFC 9110 section 6.5.1: trailers are for those who said that they take them; others may not look for them.

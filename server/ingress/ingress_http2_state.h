@@ -45,11 +45,11 @@ struct ingress_http2_stream {
     struct ingress_exchange *exchange; // NULL until the head is whole
 
     // The request. Its head is collected field by field.
-    struct http1_header *headers;
+    struct http_header *headers;
     size_t header_count, head_bytes;
     bool too_large;
     struct str method, authority, path, protocol;
-    struct http1_header trailers[INGRESS_HTTP2_TRAILERS_MAX];
+    struct http_header trailers[INGRESS_HTTP2_TRAILERS_MAX];
     size_t trailer_count;
     struct byte_queue in; // of the body, not taken by the exchange
     bool ended;           // the client has ended its direction
@@ -63,7 +63,7 @@ struct ingress_http2_stream {
     size_t head_count;
     bool head_waits;       // for the first byte or the end, to make one frame of it
     struct byte_queue out; // of the body, not sent
-    const struct tunnel_header *answer_trailers;
+    const struct http_header *answer_trailers;
     size_t answer_trailer_count;
     bool out_ended, deferred, end_sent;
     bool leaving; // both halves have ended here, and what the client said last is still on its way to the service

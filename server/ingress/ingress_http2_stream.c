@@ -89,9 +89,9 @@ bool ingress_http2_stream_add_field(struct ingress_http2_stream *stream, struct 
     name = str_of(copy, name.len);
     value = str_of(copy + name.len, value.len);
     if (is_trailer)
-        stream->trailers[stream->trailer_count++] = (struct http1_header){name, str_trim(value)};
+        stream->trailers[stream->trailer_count++] = (struct http_header){name, str_trim(value)};
     else if (!take_pseudo(stream, name, value))
-        stream->headers[stream->header_count++] = (struct http1_header){name, str_trim(value)};
+        stream->headers[stream->header_count++] = (struct http_header){name, str_trim(value)};
     return true;
 }
 
@@ -249,7 +249,7 @@ static ssize_t read_out(nghttp2_session *session, int32_t id, uint8_t *buffer, s
     if (stream->answer_trailer_count == 0) return (ssize_t)take;
     nghttp2_nv *fields = arena_array(stream->arena, stream->answer_trailer_count, sizeof *fields);
     for (size_t i = 0; i < stream->answer_trailer_count; i++) {
-        const struct tunnel_header *trailer = &stream->answer_trailers[i];
+        const struct http_header *trailer = &stream->answer_trailers[i];
         fields[i] = (nghttp2_nv){.name = (uint8_t *)(uintptr_t)trailer->name.at,
                                  .namelen = trailer->name.len,
                                  .value = (uint8_t *)(uintptr_t)(trailer->value.at ? trailer->value.at : ""),
@@ -378,7 +378,7 @@ static void on_half_end(void *front)
 }
 
 // One that was upgraded may have told its end long before.
-static void on_end(void *front, const struct tunnel_header *trailers, size_t count)
+static void on_end(void *front, const struct http_header *trailers, size_t count)
 {
     struct ingress_http2_stream *stream = front;
     if (stream->end_sent) {

@@ -76,19 +76,19 @@ void ingress_problem_write(struct strbuf *out, int status, const char *code, str
     strbuf_add_c(out, "}\n");
 }
 
-size_t ingress_problem_headers(int status, const char *code, char *retry_after, struct tunnel_header *out)
+size_t ingress_problem_headers(int status, const char *code, char *retry_after, struct http_header *out)
 {
     size_t n = 0;
-    out[n++] = (struct tunnel_header){STR("content-type"), STR("application/problem+json")};
-    out[n++] = (struct tunnel_header){STR("cache-control"), STR("no-store")};
-    out[n++] = (struct tunnel_header){STR("x-content-type-options"), STR("nosniff")};
-    out[n++] = (struct tunnel_header){STR("culvert-cause"), str_c(code)};
-    if (status == 401) out[n++] = (struct tunnel_header){STR("www-authenticate"), STR("Bearer realm=\"culvert\"")};
-    if (status == 426) out[n++] = (struct tunnel_header){STR("sec-websocket-version"), STR("13")};
+    out[n++] = (struct http_header){STR("content-type"), STR("application/problem+json")};
+    out[n++] = (struct http_header){STR("cache-control"), STR("no-store")};
+    out[n++] = (struct http_header){STR("x-content-type-options"), STR("nosniff")};
+    out[n++] = (struct http_header){STR("culvert-cause"), str_c(code)};
+    if (status == 401) out[n++] = (struct http_header){STR("www-authenticate"), STR("Bearer realm=\"culvert\"")};
+    if (status == 426) out[n++] = (struct http_header){STR("sec-websocket-version"), STR("13")};
     unsigned seconds = ingress_problem_retry_after(status);
     if (seconds) {
         int len = snprintf(retry_after, 16, "%u", seconds);
-        out[n++] = (struct tunnel_header){STR("retry-after"), str_of(retry_after, (size_t)len)};
+        out[n++] = (struct http_header){STR("retry-after"), str_of(retry_after, (size_t)len)};
     }
     return n;
 }

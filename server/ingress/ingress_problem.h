@@ -18,6 +18,6 @@ void ingress_problem_write(struct strbuf *out, int status, const char *code, str
 unsigned ingress_problem_retry_after(int status);
 // The header of such an answer. Fills out (INGRESS_PROBLEM_HEADERS_MAX) with views into code and retry_after (16
 // bytes).
-size_t ingress_problem_headers(int status, const char *code, char *retry_after, struct tunnel_header *out);
+size_t ingress_problem_headers(int status, const char *code, char *retry_after, struct http_header *out);
 
 #endif

@@ -154,7 +154,7 @@ static void take_failure(struct tunnel_carried *call, enum tunnel_cause cause, s
     }
 }
 
-static void on_head(void *arg, int status, const struct tunnel_header *fields, size_t count)
+static void on_head(void *arg, int status, const struct http_header *fields, size_t count)
 {
     struct tunnel_carried *call = arg;
     struct str detail;
@@ -181,7 +181,7 @@ static void on_data(void *arg, const uint8_t *at, size_t len)
     peer_call_leave(call);
 }
 
-static void on_trailers(void *arg, const struct tunnel_header *fields, size_t count)
+static void on_trailers(void *arg, const struct http_header *fields, size_t count)
 {
     struct tunnel_carried *call = arg;
     peer_call_enter(call);
@@ -259,7 +259,7 @@ static const struct peer_stream_events stream_events = {.on_info = on_info,
 
 void peer_call_send(struct tunnel_carried *call, const struct registry_place *place)
 {
-    struct tunnel_header fields[PEER_WIRE_FIELDS_MAX];
+    struct http_header fields[PEER_WIRE_FIELDS_MAX];
     size_t count = 0;
     struct error err;
     if (peer_wire_request_encode(call->request, place->epoch, call->copy.arena, fields, &count, &err) != ERROR_NONE) {

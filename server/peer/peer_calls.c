@@ -148,7 +148,7 @@ void peer_calls_write(struct tunnel_carried *call, const void *at, size_t len)
     }
 }
 
-void peer_calls_end(struct tunnel_carried *call, const struct tunnel_header *trailers, size_t count)
+void peer_calls_end(struct tunnel_carried *call, const struct http_header *trailers, size_t count)
 {
     if (call->ended) return;
     call->ended = true;

@@ -29,7 +29,7 @@ struct tunnel_carried *peer_calls_open(struct peer_calls *calls, struct tunnel_n
                                        const struct tunnel_request *request, const struct tunnel_carrier_events *events,
                                        void *arg);
 void peer_calls_write(struct tunnel_carried *call, const void *at, size_t len);
-void peer_calls_end(struct tunnel_carried *call, const struct tunnel_header *trailers, size_t count);
+void peer_calls_end(struct tunnel_carried *call, const struct http_header *trailers, size_t count);
 void peer_calls_consumed(struct tunnel_carried *call, size_t len);
 void peer_calls_cancel(struct tunnel_carried *call);
 // All calls are over (their node is gone). on_closed once its handles are closed.

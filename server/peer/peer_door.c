@@ -59,10 +59,10 @@ static void on_info(void *arg, int status)
     peer_stream_info(call->stream, status);
 }
 
-static void on_head(void *arg, int status, const struct tunnel_header *headers, size_t count)
+static void on_head(void *arg, int status, const struct http_header *headers, size_t count)
 {
     struct door_call *call = arg;
-    struct tunnel_header *kept = mem_array(count + 1, sizeof *kept);
+    struct http_header *kept = mem_array(count + 1, sizeof *kept);
     size_t used = 0;
     for (size_t i = 0; i < count; i++)
         if (!peer_wire_is_ours(headers[i].name)) kept[used++] = headers[i];
@@ -79,7 +79,7 @@ static void on_data(void *arg, const uint8_t *at, size_t len)
     peer_stream_write(call->stream, at, len);
 }
 
-static void on_trailers(void *arg, const struct tunnel_header *headers, size_t count)
+static void on_trailers(void *arg, const struct http_header *headers, size_t count)
 {
     struct door_call *call = arg;
     peer_stream_end(call->stream, headers, count);
@@ -128,7 +128,7 @@ static void on_taken(void *arg, size_t len)
 static void answer_failure(struct peer_stream *stream, enum tunnel_cause cause, const char *detail)
 {
     char text[PEER_WIRE_DETAIL_BYTES];
-    struct tunnel_header fields[PEER_WIRE_FAIL_FIELDS];
+    struct http_header fields[PEER_WIRE_FAIL_FIELDS];
     size_t count;
     int status = peer_wire_fail_encode(cause, detail, text, fields, &count);
     peer_stream_head(stream, status, fields, count, true);
@@ -173,7 +173,7 @@ static void on_stream_data(void *arg, const uint8_t *at, size_t len)
         peer_stream_consumed(call->stream, len);
 }
 
-static void on_stream_trailers(void *arg, const struct tunnel_header *fields, size_t count)
+static void on_stream_trailers(void *arg, const struct http_header *fields, size_t count)
 {
     struct door_call *call = arg;
     if (call->call) tunnel_call_trailers(call->call, fields, count);
@@ -215,7 +215,7 @@ static const struct peer_stream_events stream_events = {.on_data = on_stream_dat
                                                         .on_taken = on_stream_taken,
                                                         .on_close = on_stream_close};
 
-static void on_request(void *arg, struct peer_stream *stream, const struct tunnel_header *fields, size_t count,
+static void on_request(void *arg, struct peer_stream *stream, const struct http_header *fields, size_t count,
                        bool ended)
 {
     struct peer_door *door = ((struct connection *)arg)->door;

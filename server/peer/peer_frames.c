@@ -33,7 +33,7 @@ static int on_header(nghttp2_session *h2, const nghttp2_frame *frame, const uint
 }
 
 static void tell_fields(struct peer_stream *stream, const nghttp2_frame *frame, int status,
-                        const struct tunnel_header *fields, size_t count)
+                        const struct http_header *fields, size_t count)
 {
     bool ended = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
     struct peer_pipe *pipe = stream->pipe;

@@ -27,7 +27,7 @@ enum {
 
 struct peer_pipe_events {
     // Door: a new stream, with its request. Sets the stream's events with peer_stream_bind() or resets it.
-    void (*on_request)(void *arg, struct peer_stream *stream, const struct tunnel_header *fields, size_t count,
+    void (*on_request)(void *arg, struct peer_stream *stream, const struct http_header *fields, size_t count,
                        bool ended);
     void (*on_goaway)(void *arg);                   // link: no more streams on this one (may be NULL)
     void (*on_lost)(void *arg, const char *reason); // the last one: the pipe is going, its streams are closed

@@ -61,7 +61,7 @@ void peer_stream_close(struct peer_stream *stream, uint32_t code, bool processed
 
 // ---- what leaves ---------------------------------------------------------------------------------------------------
 
-static nghttp2_nv *make_fields(const struct tunnel_header *fields, size_t count, int status, char text[STATUS_BYTES],
+static nghttp2_nv *make_fields(const struct http_header *fields, size_t count, int status, char text[STATUS_BYTES],
                                size_t *out)
 {
     nghttp2_nv *all = mem_array(count + 1, sizeof *all);
@@ -118,8 +118,8 @@ static ssize_t read_body(nghttp2_session *h2, int32_t id, uint8_t *out, size_t c
     return (ssize_t)len;
 }
 
-struct peer_stream *peer_stream_open(struct peer_pipe *pipe, const struct tunnel_header *fields, size_t count,
-                                     bool ended, const struct peer_stream_events *events, void *arg)
+struct peer_stream *peer_stream_open(struct peer_pipe *pipe, const struct http_header *fields, size_t count, bool ended,
+                                     const struct peer_stream_events *events, void *arg)
 {
     if (!peer_pipe_takes_calls(pipe)) return NULL;
     struct peer_stream *stream = peer_stream_create(pipe, 0);
@@ -157,7 +157,7 @@ void peer_stream_info(struct peer_stream *stream, int status)
     peer_pipe_wake(stream->pipe);
 }
 
-void peer_stream_head(struct peer_stream *stream, int status, const struct tunnel_header *fields, size_t count,
+void peer_stream_head(struct peer_stream *stream, int status, const struct http_header *fields, size_t count,
                       bool ended)
 {
     char text[STATUS_BYTES];
@@ -192,7 +192,7 @@ void peer_stream_write(struct peer_stream *stream, const void *at, size_t len)
     resume(stream);
 }
 
-void peer_stream_end(struct peer_stream *stream, const struct tunnel_header *trailers, size_t count)
+void peer_stream_end(struct peer_stream *stream, const struct http_header *trailers, size_t count)
 {
     assert(stream->events);
     if (stream->ended) return;

@@ -20,10 +20,10 @@ enum {
 
 // A stream's events, inside nghttp2's callbacks but for on_taken: they may use any function of streams.
 struct peer_stream_events {
-    void (*on_info)(void *arg, int status);                                                   // link
-    void (*on_head)(void *arg, int status, const struct tunnel_header *fields, size_t count); // link
+    void (*on_info)(void *arg, int status);                                                 // link
+    void (*on_head)(void *arg, int status, const struct http_header *fields, size_t count); // link
     void (*on_data)(void *arg, const uint8_t *at, size_t len);
-    void (*on_trailers)(void *arg, const struct tunnel_header *fields, size_t count);
+    void (*on_trailers)(void *arg, const struct http_header *fields, size_t count);
     void (*on_remote_end)(void *arg);
     void (*on_taken)(void *arg, size_t len); // so many written bytes have left for the peer
     void (*on_credit)(void *arg);            // the peer has consumed something
@@ -32,18 +32,18 @@ struct peer_stream_events {
 };
 
 // Link: NULL when it takes no streams. ended: no body follows.
-struct peer_stream *peer_stream_open(struct peer_pipe *pipe, const struct tunnel_header *fields, size_t count,
-                                     bool ended, const struct peer_stream_events *events, void *arg);
+struct peer_stream *peer_stream_open(struct peer_pipe *pipe, const struct http_header *fields, size_t count, bool ended,
+                                     const struct peer_stream_events *events, void *arg);
 // Door.
 void peer_stream_bind(struct peer_stream *stream, const struct peer_stream_events *events, void *arg);
 void peer_stream_info(struct peer_stream *stream, int status);
-void peer_stream_head(struct peer_stream *stream, int status, const struct tunnel_header *fields, size_t count,
+void peer_stream_head(struct peer_stream *stream, int status, const struct http_header *fields, size_t count,
                       bool ended);
 // Door, with the head: an accepted CONNECT, whose halves end each on its own. Otherwise a complete answer ends both.
 void peer_stream_keep_halves(struct peer_stream *stream);
 
 void peer_stream_write(struct peer_stream *stream, const void *at, size_t len); // copies
-void peer_stream_end(struct peer_stream *stream, const struct tunnel_header *trailers, size_t count);
+void peer_stream_end(struct peer_stream *stream, const struct http_header *trailers, size_t count);
 void peer_stream_consumed(struct peer_stream *stream, size_t len);
 // Door, after the head: nghttp2 would drop what it has not sent of an answer that is reset. Here all that was written
 // leaves first. No event follows; the pointer is dead.

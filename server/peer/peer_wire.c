@@ -18,20 +18,20 @@ bool peer_wire_is_ours(struct str name)
 // ---- requests ------------------------------------------------------------------------------------------------------
 
 struct fields {
-    struct tunnel_header *at;
+    struct http_header *at;
     size_t count, bytes;
 };
 
 static bool add(struct fields *fields, struct str name, struct str value)
 {
     if (fields->count == PEER_WIRE_FIELDS_MAX) return false;
-    fields->at[fields->count++] = (struct tunnel_header){name, value};
+    fields->at[fields->count++] = (struct http_header){name, value};
     fields->bytes += name.len + value.len;
     return fields->bytes <= PEER_WIRE_HEAD_BYTES_MAX;
 }
 
 // What HTTP/2 does not carry (RFC 9113 section 8.2.2), and what only the far end may say.
-static bool is_dropped(const struct tunnel_header *header)
+static bool is_dropped(const struct http_header *header)
 {
     static const char *const names[] = {
         "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade", "http2-settings", "host"};
@@ -76,7 +76,7 @@ static bool add_head(struct fields *fields, const struct tunnel_request *request
 }
 
 enum error_code peer_wire_request_encode(const struct tunnel_request *request, uint64_t epoch, struct arena *arena,
-                                         struct tunnel_header out[PEER_WIRE_FIELDS_MAX], size_t *out_count,
+                                         struct http_header out[PEER_WIRE_FIELDS_MAX], size_t *out_count,
                                          struct error *err)
 {
     struct fields fields = {.at = out};
@@ -88,7 +88,7 @@ enum error_code peer_wire_request_encode(const struct tunnel_request *request, u
                                                 out[i].value.len))
             return error_set(err, ERROR_INVALID, "the request line cannot be sent over HTTP/2");
     for (size_t i = 0; i < request->header_count; i++) {
-        const struct tunnel_header *header = &request->headers[i];
+        const struct http_header *header = &request->headers[i];
         if (is_dropped(header)) continue;
         if (!is_sendable(header->name, header->value))
             return error_set(err, ERROR_INVALID, "request header %zu cannot be sent over HTTP/2", i);
@@ -174,12 +174,12 @@ static enum error_code check_hop(const struct hop *hop, struct arena *arena, str
     return ERROR_NONE;
 }
 
-enum error_code peer_wire_request_decode(const struct tunnel_header *fields, size_t count, struct arena *arena,
+enum error_code peer_wire_request_decode(const struct http_header *fields, size_t count, struct arena *arena,
                                          struct tunnel_request *out, struct error *err)
 {
     struct hop hop = {0};
     struct tunnel_request request = {0};
-    struct tunnel_header *headers = arena_array(arena, count + 1, sizeof *headers);
+    struct http_header *headers = arena_array(arena, count + 1, sizeof *headers);
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
         struct str *slot = slot_of(&hop, fields[i].name);
@@ -208,20 +208,20 @@ enum error_code peer_wire_request_decode(const struct tunnel_header *fields, siz
 // ---- failures ------------------------------------------------------------------------------------------------------
 
 int peer_wire_fail_encode(enum tunnel_cause cause, const char *detail, char *text,
-                          struct tunnel_header out[PEER_WIRE_FAIL_FIELDS], size_t *out_count)
+                          struct http_header out[PEER_WIRE_FAIL_FIELDS], size_t *out_count)
 {
     size_t len = 0;
     for (; detail && detail[len] && len < PEER_WIRE_DETAIL_BYTES - 1; len++)
         text[len] = detail[len] >= ' ' && detail[len] < 0x7f ? detail[len] : '?';
     text[len] = '\0';
     struct str said = str_trim(str_of(text, len));
-    out[0] = (struct tunnel_header){STR(OURS "cause"), str_c(tunnel_cause_name(cause))};
-    out[1] = (struct tunnel_header){STR(OURS "detail"), said};
+    out[0] = (struct http_header){STR(OURS "cause"), str_c(tunnel_cause_name(cause))};
+    out[1] = (struct http_header){STR(OURS "detail"), said};
     *out_count = 2;
     return cause == TUNNEL_CAUSE_NO_TUNNEL ? 421 : tunnel_cause_status(cause);
 }
 
-enum tunnel_cause peer_wire_fail_decode(const struct tunnel_header *fields, size_t count, struct str *out_detail)
+enum tunnel_cause peer_wire_fail_decode(const struct http_header *fields, size_t count, struct str *out_detail)
 {
     enum tunnel_cause cause = TUNNEL_CAUSE_NONE;
     *out_detail = STR_EMPTY;

@@ -34,20 +34,20 @@ enum {
 
 // Fields for the hop, pseudo-headers first; texts are the request's or the arena's. ERROR_INVALID, ERROR_TOO_LARGE.
 MUST_CHECK enum error_code peer_wire_request_encode(const struct tunnel_request *request, uint64_t epoch,
-                                                    struct arena *arena, struct tunnel_header out[PEER_WIRE_FIELDS_MAX],
+                                                    struct arena *arena, struct http_header out[PEER_WIRE_FIELDS_MAX],
                                                     size_t *out_count, struct error *err);
 // The other way round; out->epoch is set, and out->end_stream is the caller's to set. Texts are the fields' or the
 // arena's. ERROR_PROTOCOL: a field is missing, twice or malformed.
-MUST_CHECK enum error_code peer_wire_request_decode(const struct tunnel_header *fields, size_t count,
-                                                    struct arena *arena, struct tunnel_request *out, struct error *err);
+MUST_CHECK enum error_code peer_wire_request_decode(const struct http_header *fields, size_t count, struct arena *arena,
+                                                    struct tunnel_request *out, struct error *err);
 
 // Is this a field of the hop's own? Such fields of a service's answer are left out.
 bool peer_wire_is_ours(struct str name);
 // A failed call's answer. text has PEER_WIRE_DETAIL_BYTES.
 int peer_wire_fail_encode(enum tunnel_cause cause, const char *detail, char *text,
-                          struct tunnel_header out[PEER_WIRE_FAIL_FIELDS], size_t *out_count);
+                          struct http_header out[PEER_WIRE_FAIL_FIELDS], size_t *out_count);
 // TUNNEL_CAUSE_NONE: the head is a service's own.
-enum tunnel_cause peer_wire_fail_decode(const struct tunnel_header *fields, size_t count, struct str *out_detail);
+enum tunnel_cause peer_wire_fail_decode(const struct http_header *fields, size_t count, struct str *out_detail);
 uint32_t peer_wire_reset_code(enum tunnel_cause cause);
 enum tunnel_cause peer_wire_reset_cause(uint32_t code); // TUNNEL_CAUSE_NONE: not one of ours
 

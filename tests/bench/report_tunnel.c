@@ -283,11 +283,11 @@ static void dial(struct agent *agent)
     struct report_lane *lane = agent->lane;
     char authorization[TOKEN_TEXT_BYTES + 8], key[WS_HANDSHAKE_KEY_BYTES], answer[CLIENT_HEAD_BYTES_MAX];
     snprintf(authorization, sizeof authorization, "Bearer %s", lane->token);
-    const struct http1_header headers[] = {{STR("Authorization"), str_c(authorization)},
-                                           {STR(WIRE_HEADER_RUNTIME), str_c(lane->runtime)},
-                                           {STR(WIRE_HEADER_INSTANCE_ID), STR("bench-0")},
-                                           {STR(WIRE_HEADER_BOOT_ID), str_c(agent->boot_id)},
-                                           {STR(WIRE_HEADER_AGENT_VERSION), STR("0.1.0")}};
+    const struct http_header headers[] = {{STR("Authorization"), str_c(authorization)},
+                                          {STR(WIRE_HEADER_RUNTIME), str_c(lane->runtime)},
+                                          {STR(WIRE_HEADER_INSTANCE_ID), STR("bench-0")},
+                                          {STR(WIRE_HEADER_BOOT_ID), str_c(agent->boot_id)},
+                                          {STR(WIRE_HEADER_AGENT_VERSION), STR("0.1.0")}};
     const struct ws_handshake_request upgrade = {.host = str_c(lane->load->client.authority),
                                                  .path = STR(WIRE_TUNNEL_PATH),
                                                  .subprotocol = STR(WIRE_TUNNEL_SUBPROTOCOL),

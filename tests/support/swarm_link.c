@@ -229,7 +229,7 @@ static void send_upgrade(struct swarm_link *link)
     struct strbuf request;
     char authorization[TOKEN_TEXT_BYTES + 8];
     snprintf(authorization, sizeof(authorization), "Bearer %s", agent->token_text);
-    const struct http1_header headers[] = {
+    const struct http_header headers[] = {
         {STR("Authorization"), str_c(authorization)},
         {STR(WIRE_HEADER_RUNTIME), str_c(agent->runtime)},
         {STR(WIRE_HEADER_INSTANCE_ID), str_c(agent->instance_id)},

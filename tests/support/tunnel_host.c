@@ -150,7 +150,7 @@ static void visit_over(struct visit *visit, bool failed)
     }
 }
 
-static void visit_on_head(void *arg, int status, const struct tunnel_header *headers, size_t count)
+static void visit_on_head(void *arg, int status, const struct http_header *headers, size_t count)
 {
     struct visit *visit = arg;
     if (visit->run->quiet) return;

@@ -156,7 +156,7 @@ static enum tunnel_hop call_hop(const struct tunnel_call *call)
     return call->place == CALL_FAR ? TUNNEL_HOP_LOOP : TUNNEL_HOP_REPLICA;
 }
 
-static void call_on_head(void *arg, int status, const struct tunnel_header *headers, size_t count)
+static void call_on_head(void *arg, int status, const struct http_header *headers, size_t count)
 {
     struct tunnel_call *call = arg;
     metric_observe(call->node->broker->meter.ttfb[call_hop(call)],
@@ -174,7 +174,7 @@ static void call_on_data(void *arg, const uint8_t *at, size_t len)
     call_leave(call);
 }
 
-static void call_on_trailers(void *arg, const struct tunnel_header *headers, size_t count)
+static void call_on_trailers(void *arg, const struct http_header *headers, size_t count)
 {
     struct tunnel_call *call = arg;
     call_enter(call);
@@ -467,7 +467,7 @@ unsigned tunnel_call_node(const struct tunnel_call *call)
     return call->place == CALL_FAR ? call->far : call->node->index;
 }
 
-void tunnel_call_trailers(struct tunnel_call *call, const struct tunnel_header *headers, size_t count)
+void tunnel_call_trailers(struct tunnel_call *call, const struct http_header *headers, size_t count)
 {
     assert(!call->over);
     if (call->ended) return;

@@ -17,7 +17,7 @@ static size_t call_copy_bytes(const struct tunnel_request *from)
 {
     const size_t lens[] = {from->account_id.len, from->runtime.len,   from->method.len,
                            from->path.len,       from->authority.len, from->protocol.len};
-    size_t bytes = (from->header_count + 1) * sizeof(struct tunnel_header);
+    size_t bytes = (from->header_count + 1) * sizeof(struct http_header);
     for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++)
         bytes += call_text_bytes(lens[i]);
     if (from->user_id) bytes += call_text_bytes(strlen(from->user_id));
@@ -44,10 +44,10 @@ enum error_code call_request_copy(const struct tunnel_request *from, struct call
 
     out->bytes = call_copy_bytes(from);
     struct arena *arena = arena_create_sized(out->bytes, 0);
-    struct tunnel_header *headers = arena_array(arena, from->header_count + 1, sizeof(*headers));
+    struct http_header *headers = arena_array(arena, from->header_count + 1, sizeof(*headers));
     for (size_t i = 0; i < from->header_count; i++)
-        headers[i] = (struct tunnel_header){.name = arena_str(arena, from->headers[i].name),
-                                            .value = arena_str(arena, from->headers[i].value)};
+        headers[i] = (struct http_header){.name = arena_str(arena, from->headers[i].name),
+                                          .value = arena_str(arena, from->headers[i].value)};
     out->arena = arena;
     out->request = *from;
     out->request.account_id = arena_str(arena, from->account_id);

@@ -148,7 +148,7 @@ static void relay_on_info(void *arg, int status)
     parcel->status = status;
 }
 
-static void relay_on_head(void *arg, int status, const struct tunnel_header *headers, size_t count)
+static void relay_on_head(void *arg, int status, const struct http_header *headers, size_t count)
 {
     struct parcel *parcel = relay_add(arg, PARCEL_HEAD);
     parcel->status = status;
@@ -167,7 +167,7 @@ static void relay_on_data(void *arg, const uint8_t *at, size_t len)
     }
 }
 
-static void relay_on_trailers(void *arg, const struct tunnel_header *headers, size_t count)
+static void relay_on_trailers(void *arg, const struct http_header *headers, size_t count)
 {
     relay_add(arg, PARCEL_TRAILERS)->headers = header_block_copy(headers, count);
 }

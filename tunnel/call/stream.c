@@ -249,7 +249,7 @@ struct tunnel_stream *tunnel_stream_open(struct tunnel_session *session, const s
 
 // ---- the response --------------------------------------------------------------------------------------------
 
-static struct str stream_header(const struct tunnel_header *headers, size_t count, struct str name)
+static struct str stream_header(const struct http_header *headers, size_t count, struct str name)
 {
     for (size_t i = 0; i < count; i++)
         if (str_eq(headers[i].name, name)) return headers[i].value;
@@ -266,8 +266,7 @@ static void stream_take_info(struct tunnel_stream *stream, int status)
     stream_tell_fail(stream, TUNNEL_CAUSE_UPSTREAM_FAILED, "too many informational answers");
 }
 
-void tunnel_stream_take_head(struct tunnel_stream *stream, int status, const struct tunnel_header *headers,
-                             size_t count)
+void tunnel_stream_take_head(struct tunnel_stream *stream, int status, const struct http_header *headers, size_t count)
 {
     if (!stream->events) return;
     stream_kept_drop(stream);

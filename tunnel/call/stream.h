@@ -32,9 +32,9 @@ struct tunnel_stream_events {
     // 1xx, at most TUNNEL_INFOS_MAX times and without fields: on their way to a client that does not read they cost
     // little.
     void (*on_info)(void *arg, int status);
-    void (*on_head)(void *arg, int status, const struct tunnel_header *headers, size_t count);
+    void (*on_head)(void *arg, int status, const struct http_header *headers, size_t count);
     void (*on_data)(void *arg, const uint8_t *at, size_t len);
-    void (*on_trailers)(void *arg, const struct tunnel_header *headers, size_t count);
+    void (*on_trailers)(void *arg, const struct http_header *headers, size_t count);
     void (*on_remote_end)(void *arg);        // upgraded: the far end has ended its half, ours may go on; may be NULL
     void (*on_taken)(void *arg, size_t len); // so many bytes of tunnel_stream_write() have left the queue
     void (*on_end)(void *arg);               // the last one, or
@@ -84,7 +84,7 @@ void tunnel_stream_write(struct tunnel_stream *stream, const void *at, size_t le
 void tunnel_stream_write_queue(struct tunnel_stream *stream,
                                struct byte_queue *queue); // empties it, may take its block
 // The request is complete; its trailers, if there are any, are copied.
-void tunnel_stream_end(struct tunnel_stream *stream, const struct tunnel_header *trailers, size_t count);
+void tunnel_stream_end(struct tunnel_stream *stream, const struct http_header *trailers, size_t count);
 void tunnel_stream_consumed(struct tunnel_stream *stream, size_t len);
 void tunnel_stream_cancel(struct tunnel_stream *stream); // RST_STREAM(CANCEL); no event follows
 
@@ -98,8 +98,7 @@ ssize_t tunnel_stream_read(nghttp2_session *h2, int32_t id, uint8_t *out, size_t
 // For the session.
 void tunnel_stream_take_out(struct tunnel_stream *stream, uint8_t *out,
                             size_t len); // what tunnel_stream_read() promised
-void tunnel_stream_take_head(struct tunnel_stream *stream, int status, const struct tunnel_header *headers,
-                             size_t count);
+void tunnel_stream_take_head(struct tunnel_stream *stream, int status, const struct http_header *headers, size_t count);
 void tunnel_stream_take_data(struct tunnel_stream *stream, const uint8_t *at, size_t len);
 void tunnel_stream_take_end(struct tunnel_stream *stream);                  // END_STREAM of the response
 void tunnel_stream_take_close(struct tunnel_stream *stream, uint32_t code); // frees

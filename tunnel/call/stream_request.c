@@ -20,14 +20,14 @@ static void request_add(struct stream_request *fields, struct str name, struct s
     fields->bytes += name.len + value.len;
 }
 
-static bool request_is_sendable(const struct tunnel_header *header)
+static bool request_is_sendable(const struct http_header *header)
 {
     return nghttp2_check_header_name((const uint8_t *)header->name.at, header->name.len) && header->name.at[0] != ':' &&
            nghttp2_check_header_value_rfc9113((const uint8_t *)(header->value.at ? header->value.at : ""),
                                               header->value.len);
 }
 
-static bool request_is_dropped(const struct tunnel_header *header)
+static bool request_is_dropped(const struct http_header *header)
 {
     static const char *const names[] = {"connection",         "keep-alive",      "proxy-connection",
                                         "transfer-encoding",  "upgrade",         "http2-settings",
@@ -43,7 +43,7 @@ static enum error_code request_add_headers(struct stream_request *fields, const 
     if (request->header_count > TUNNEL_HEADERS_MAX)
         return error_set(err, ERROR_TOO_LARGE, "%zu request headers", request->header_count);
     for (size_t i = 0; i < request->header_count; i++) {
-        const struct tunnel_header *header = &request->headers[i];
+        const struct http_header *header = &request->headers[i];
         if (request_is_dropped(header)) continue;
         if (!request_is_sendable(header))
             return error_set(err, ERROR_INVALID, "request header %zu cannot be sent over HTTP/2", i);
@@ -174,7 +174,7 @@ static bool request_is_no_trailer(struct str name)
            str_starts_nocase(name, STR("impersonate-")) || str_starts_nocase(name, STR("culvert-"));
 }
 
-size_t stream_request_trailers(const struct tunnel_header *headers, size_t count, nghttp2_nv *out)
+size_t stream_request_trailers(const struct http_header *headers, size_t count, nghttp2_nv *out)
 {
     size_t used = 0;
     for (size_t i = 0; i < count && used < TUNNEL_HEADERS_MAX; i++)

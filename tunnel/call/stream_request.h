@@ -25,6 +25,6 @@ const char *stream_request_route(const struct tunnel_request *request);
 enum wire_urgency stream_request_urgency(const struct tunnel_request *request);
 // Views into headers, at most TUNNEL_HEADERS_MAX of them: what may stand in a trailer section and can be sent. Returns
 // how many.
-size_t stream_request_trailers(const struct tunnel_header *headers, size_t count, nghttp2_nv *out);
+size_t stream_request_trailers(const struct http_header *headers, size_t count, nghttp2_nv *out);
 
 #endif

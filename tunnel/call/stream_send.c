@@ -130,7 +130,7 @@ void tunnel_stream_write_queue(struct tunnel_stream *stream, struct byte_queue *
     send_wake(stream);
 }
 
-void tunnel_stream_end(struct tunnel_stream *stream, const struct tunnel_header *trailers, size_t count)
+void tunnel_stream_end(struct tunnel_stream *stream, const struct http_header *trailers, size_t count)
 {
     assert(stream->events);
     if (stream->queue_ended) return;

@@ -4,7 +4,7 @@
 
 #include "base/mem.h"
 
-size_t header_block_bytes(const struct tunnel_header *headers, size_t count)
+size_t header_block_bytes(const struct http_header *headers, size_t count)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < count; i++)
@@ -20,7 +20,7 @@ static struct str block_put(char **text, struct str from)
     return copy;
 }
 
-struct header_block header_block_copy(const struct tunnel_header *headers, size_t count)
+struct header_block header_block_copy(const struct http_header *headers, size_t count)
 {
     size_t bytes = count * sizeof(*headers) + header_block_bytes(headers, count);
     struct header_block block = {.at = mem_alloc(bytes ? bytes : 1), .count = count};

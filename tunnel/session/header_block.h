@@ -6,13 +6,13 @@
 #include "tunnel/broker.h"
 
 struct header_block {
-    struct tunnel_header *at; // and the texts behind them; NULL: there is none
+    struct http_header *at; // and the texts behind them; NULL: there is none
     size_t count;
 };
 
-struct header_block header_block_copy(const struct tunnel_header *headers, size_t count);
+struct header_block header_block_copy(const struct http_header *headers, size_t count);
 void header_block_finish(struct header_block *block); // zeroed is fine, and is left
 // Names and values, without what the block itself costs.
-size_t header_block_bytes(const struct tunnel_header *headers, size_t count);
+size_t header_block_bytes(const struct http_header *headers, size_t count);
 
 #endif

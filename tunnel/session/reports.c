@@ -208,7 +208,7 @@ static void reports_on_taken(void *arg, size_t len)
 
 // ---- the stream ----------------------------------------------------------------------------------------------
 
-static void reports_on_head(void *arg, int status, const struct tunnel_header *headers, size_t count)
+static void reports_on_head(void *arg, int status, const struct http_header *headers, size_t count)
 {
     (void)headers;
     (void)count;
@@ -257,7 +257,7 @@ static void reports_on_fail(void *arg, enum tunnel_cause cause, const char *deta
     reports_on_gone(reports);
 }
 
-static void reports_ignore(void *arg, const struct tunnel_header *headers, size_t count)
+static void reports_ignore(void *arg, const struct http_header *headers, size_t count)
 {
     (void)arg;
     (void)headers;
@@ -279,8 +279,8 @@ static void reports_open(struct tunnel_reports *reports)
                                                        .on_taken = reports_on_taken,
                                                        .on_end = reports_on_end,
                                                        .on_fail = reports_on_fail};
-    const struct tunnel_header headers[] = {{STR(WIRE_HEADER_DIGEST), STR(WIRE_DIGEST_VERSION)},
-                                            {STR(WIRE_HEADER_DETAILS), STR(WIRE_DETAILS_VERSION)}};
+    const struct http_header headers[] = {{STR(WIRE_HEADER_DIGEST), STR(WIRE_DIGEST_VERSION)},
+                                          {STR(WIRE_HEADER_DETAILS), STR(WIRE_DETAILS_VERSION)}};
     const struct tunnel_request request = {.method = STR("POST"),
                                            .path = STR(WIRE_REPORTS_PATH),
                                            .authority = STR("culvert"),

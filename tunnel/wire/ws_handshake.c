@@ -59,7 +59,7 @@ enum error_code ws_handshake_write(const struct ws_handshake_request *request, s
               add_header(out, STR("Sec-WebSocket-Key"), key);
     if (ok && request->subprotocol.len) ok = add_header(out, STR("Sec-WebSocket-Protocol"), request->subprotocol);
     for (size_t i = 0; ok && i < request->header_count; i++) {
-        const struct http1_header *h = &request->headers[i];
+        const struct http_header *h = &request->headers[i];
         if (!http1_is_token(h->name) || !http1_is_field_value(h->value))
             return error_set(err, ERROR_INVALID, "header %.*s has a value that cannot be sent", STR_ARG(h->name));
         ok = add_header(out, h->name, h->value);

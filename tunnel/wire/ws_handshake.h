@@ -21,7 +21,7 @@ struct ws_handshake_request {
     struct str host;        // value of Host, with the port when it is not the scheme's own
     struct str path;        // origin-form
     struct str subprotocol; // empty: none is asked for
-    const struct http1_header *headers;
+    const struct http_header *headers;
     size_t header_count;
 };
 

@@ -28,7 +28,7 @@ static void add_data(struct outcome *o, struct str data)
 // Each is a field by the book, and says the same however the bytes were cut.
 static void take_trailers(const struct strbuf *text, struct outcome *o)
 {
-    struct http1_header trailers[TRAILERS_MAX];
+    struct http_header trailers[TRAILERS_MAX];
     assert(!text->overflow);
     o->trailers = http1_parse_trailers(strbuf_str(text), trailers, TRAILERS_MAX);
     assert(o->trailers <= TRAILERS_MAX);

@@ -7,7 +7,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct tunnel_header fields[PEER_WIRE_FIELDS_MAX], again[PEER_WIRE_FIELDS_MAX];
+    struct http_header fields[PEER_WIRE_FIELDS_MAX], again[PEER_WIRE_FIELDS_MAX];
     struct str rest = str_of((const char *)data, size), line;
     struct tunnel_request request, same;
     struct arena *arena = arena_create(0);
@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         str_cut(&rest, '\n', &line);
         struct str value = line;
         if (!str_cut(&value, '=', &name)) value = STR_EMPTY;
-        fields[count++] = (struct tunnel_header){name, value};
+        fields[count++] = (struct http_header){name, value};
     }
     struct str detail;
     (void)peer_wire_fail_decode(fields, count, &detail);

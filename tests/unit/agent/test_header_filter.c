@@ -9,15 +9,15 @@
 
 static bool request_passes(const char *name, bool webhook)
 {
-    const struct http1_header in[] = {{str_c(name), STR("v")}};
-    struct http1_header out[HTTP1_HEADERS_MAX];
+    const struct http_header in[] = {{str_c(name), STR("v")}};
+    struct http_header out[HTTP1_HEADERS_MAX];
     return header_filter_request(in, 1, webhook, out) == 1;
 }
 
 static bool answer_passes(const char *name, bool trailers)
 {
-    const struct http1_header in[] = {{str_c(name), STR("v")}};
-    struct http1_header out[HTTP1_HEADERS_MAX];
+    const struct http_header in[] = {{str_c(name), STR("v")}};
+    struct http_header out[HTTP1_HEADERS_MAX];
     return header_filter_answer(in, 1, trailers, out) == 1;
 }
 
@@ -71,11 +71,11 @@ static void test_webhooks_keep_their_authorization(void **state)
 static void test_what_connection_names(void **state)
 {
     (void)state;
-    const struct http1_header in[] = {{STR("connection"), STR("close, X-Secret ,x-other")},
-                                      {STR("x-secret"), STR("1")},
-                                      {STR("X-Other"), STR("2")},
-                                      {STR("x-third"), STR("3")}};
-    struct http1_header out[HTTP1_HEADERS_MAX];
+    const struct http_header in[] = {{STR("connection"), STR("close, X-Secret ,x-other")},
+                                     {STR("x-secret"), STR("1")},
+                                     {STR("X-Other"), STR("2")},
+                                     {STR("x-third"), STR("3")}};
+    struct http_header out[HTTP1_HEADERS_MAX];
     assert_int_equal(header_filter_request(in, 4, false, out), 1);
     assert_true(str_eq(out[0].name, STR("x-third")));
     assert_int_equal(header_filter_answer(in, 4, false, out), 1);

@@ -211,7 +211,7 @@ static void run(struct server *s, const char *ca_file, const char *host, size_t 
     struct agent_tls *tls = agent_tls_create(
         &(struct agent_tls_options){.ca_file = ca_file ? ca_file : s->tls.ca_file, .pins = s->pins ? s->pins : ""},
         &err);
-    const struct http1_header headers[] = {{STR("Authorization"), STR("Bearer secret")}};
+    const struct http_header headers[] = {{STR("Authorization"), STR("Bearer secret")}};
     struct agent_link_target target = {
         .host = str_c(host), .port = s->tls.port, .path = STR("/tunnel/v1"), .headers = headers, .header_count = 1};
     if (s->token) {

@@ -115,7 +115,7 @@ static void send_data(struct tunnel_call *call, struct str data)
     mem_free(copy);
 }
 
-static void send_head(struct tunnel_call *call, int status, const struct tunnel_header *headers, size_t count)
+static void send_head(struct tunnel_call *call, int status, const struct http_header *headers, size_t count)
 {
     call->head_sent = true;
     call->events.on_head(call->arg, status, headers, count);
@@ -138,7 +138,7 @@ static void pump(struct tunnel_call *call, struct str none)
 
 static void answer_text(struct tunnel_call *call, struct str type, struct str text, const char *length)
 {
-    const struct tunnel_header headers[] = {{STR("content-type"), type}, {STR("content-length"), str_c(length)}};
+    const struct http_header headers[] = {{STR("content-type"), type}, {STR("content-length"), str_c(length)}};
     uint64_t id = call->id;
     send_head(call, 200, headers, length ? 2 : 1);
     if (find(id)) send_data(call, text);
@@ -146,7 +146,7 @@ static void answer_text(struct tunnel_call *call, struct str type, struct str te
 
 static void answer_hostile(struct tunnel_call *call)
 {
-    static const struct tunnel_header headers[] = {
+    static const struct http_header headers[] = {
         {STR("set-cookie"), STR("a=b")},
         {STR("nel"), STR("{}")},
         {STR("link"), STR("</x>; rel=preload")},
@@ -170,8 +170,8 @@ static void answer_hostile(struct tunnel_call *call)
 // As an agent tells that the service did not switch: its own status beside.
 static void answer_declined(struct tunnel_call *call)
 {
-    const struct tunnel_header headers[] = {{STR("culvert-status"), str_c(call->path + strlen("/declined/"))},
-                                            {STR("content-length"), STR("5")}};
+    const struct http_header headers[] = {{STR("culvert-status"), str_c(call->path + strlen("/declined/"))},
+                                          {STR("content-length"), STR("5")}};
     uint64_t id = call->id;
     send_head(call, 502, headers, 2);
     if (find(id)) send_data(call, STR("plain"));
@@ -184,7 +184,7 @@ static void answer(struct tunnel_call *call, struct str none)
     uint64_t id = call->id;
     (void)none;
     if (call->websocket) {
-        static const struct tunnel_header headers[] = {{STR("sec-websocket-protocol"), STR("chat")}};
+        static const struct http_header headers[] = {{STR("sec-websocket-protocol"), STR("chat")}};
         bool refused = str_eq(path, STR("/refuse"));
         if (str_eq(path, STR("/tcp/ends-first"))) {
             send_head(call, 200, NULL, 0);
@@ -208,8 +208,7 @@ static void answer(struct tunnel_call *call, struct str none)
         answer_text(call, STR("text/plain"), STR("hello"), "5");
         if (find(id)) end_answer(call);
     } else if (str_eq(path, STR("/chunked"))) {
-        static const struct tunnel_header trailers[] = {{STR("grpc-status"), STR("0")},
-                                                        {STR("set-cookie"), STR("a=b")}};
+        static const struct http_header trailers[] = {{STR("grpc-status"), STR("0")}, {STR("set-cookie"), STR("a=b")}};
         answer_text(call, STR("text/plain"), STR("one"), NULL);
         send_data(call, STR("two"));
         call->events.on_trailers(call->arg, trailers, 2);
@@ -245,7 +244,7 @@ static void answer(struct tunnel_call *call, struct str none)
     } else if (str_eq(path, STR("/events"))) {
         answer_text(call, STR("text/event-stream"), STR("data: 1\n\n"), NULL);
     } else if (str_eq(path, STR("/sse-flood"))) {
-        static const struct tunnel_header type = {STR("content-type"), STR("text/event-stream")};
+        static const struct http_header type = {STR("content-type"), STR("text/event-stream")};
         call->to_send = UINT64_MAX;
         send_head(call, 200, &type, 1);
         pump(call, STR_EMPTY);
@@ -359,7 +358,7 @@ void tunnel_call_end(struct tunnel_call *call)
     if (echoes(call) || call->answer_ended) post(call, finish_echo, STR_EMPTY);
 }
 
-void tunnel_call_trailers(struct tunnel_call *call, const struct tunnel_header *headers, size_t count)
+void tunnel_call_trailers(struct tunnel_call *call, const struct http_header *headers, size_t count)
 {
     pthread_mutex_lock(&fake.mutex);
     for (size_t i = 0; i < count; i++) {

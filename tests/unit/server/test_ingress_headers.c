@@ -15,14 +15,14 @@
 static const struct ingress_caller plain_caller = {
     .peer = {"2001:db8::1", 11}, .host = {"a.example:1", 11}, .request_id = {"id-1", 4}, .tls = true};
 
-static bool has(const struct tunnel_header *headers, size_t count, const char *name)
+static bool has(const struct http_header *headers, size_t count, const char *name)
 {
     for (size_t i = 0; i < count; i++)
         if (str_eq_nocase(headers[i].name, str_c(name))) return true;
     return false;
 }
 
-static struct str value_of(const struct tunnel_header *headers, size_t count, const char *name)
+static struct str value_of(const struct http_header *headers, size_t count, const char *name)
 {
     for (size_t i = 0; i < count; i++)
         if (str_eq(headers[i].name, str_c(name))) return headers[i].value;
@@ -33,8 +33,8 @@ static struct str value_of(const struct tunnel_header *headers, size_t count, co
 static bool enters(const char *name, const char *connection, const struct ingress_caller *caller)
 {
     struct arena *arena = arena_create(0);
-    struct tunnel_header out[2 + INGRESS_REQUEST_ADDED_MAX];
-    struct http1_header in[2] = {{STR("Connection"), str_c(connection)}, {str_c(name), STR("canary")}};
+    struct http_header out[2 + INGRESS_REQUEST_ADDED_MAX];
+    struct http_header in[2] = {{STR("Connection"), str_c(connection)}, {str_c(name), STR("canary")}};
     size_t count = ingress_headers_request(in, 2, caller, arena, out);
     bool found = false;
     for (size_t i = 0; i < count; i++)
@@ -144,7 +144,7 @@ static void test_what_enters(void **state)
         "Accept",  "Accept-Encoding", "Content-Type", "User-Agent", "Range",   "If-None-Match",  "Origin",
         "Referer", "X-Custom",        "Traceparent",  "Tracestate", "Baggage", "X-Gitlab-Token", "Grpc-Timeout"};
     struct arena *arena = arena_create(0);
-    struct tunnel_header out[4 + INGRESS_REQUEST_ADDED_MAX];
+    struct http_header out[4 + INGRESS_REQUEST_ADDED_MAX];
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         assert_true(enters(names[i], "keep-alive", &plain_caller));
@@ -152,7 +152,7 @@ static void test_what_enters(void **state)
     caller.websocket = true;
     assert_true(enters("Sec-WebSocket-Protocol", "upgrade", &caller));
     assert_false(enters("Sec-WebSocket-Key", "upgrade", &caller));
-    struct http1_header in[] = {{STR("Content-Length"), STR("12")}, {STR("TE"), STR("deflate, Trailers")}};
+    struct http_header in[] = {{STR("Content-Length"), STR("12")}, {STR("TE"), STR("deflate, Trailers")}};
     caller = plain_caller;
     caller.body = true;
     caller.prefix = STR("/runtimes/a/proxy");
@@ -170,11 +170,10 @@ static void test_what_enters(void **state)
 static void test_only_trusted_proxies_are_believed(void **state)
 {
     struct arena *arena = arena_create(0);
-    struct tunnel_header out[8 + INGRESS_REQUEST_ADDED_MAX];
-    const struct http1_header in[] = {
-        {STR("X-Forwarded-For"), STR("1.2.3.4")}, {STR("X-Forwarded-For"), STR("5.6.7.8")},
-        {STR("X-Forwarded-Proto"), STR("https")}, {STR("Forwarded"), STR("for=1.2.3.4")},
-        {STR("X-Forwarded-Host"), STR("evil")},   {STR("X-Forwarded-User"), STR("root")}};
+    struct http_header out[8 + INGRESS_REQUEST_ADDED_MAX];
+    const struct http_header in[] = {{STR("X-Forwarded-For"), STR("1.2.3.4")}, {STR("X-Forwarded-For"), STR("5.6.7.8")},
+                                     {STR("X-Forwarded-Proto"), STR("https")}, {STR("Forwarded"), STR("for=1.2.3.4")},
+                                     {STR("X-Forwarded-Host"), STR("evil")},   {STR("X-Forwarded-User"), STR("root")}};
     struct ingress_caller caller = plain_caller;
     (void)state;
     caller.peer = STR("10.0.0.1");
@@ -196,14 +195,14 @@ static void test_only_trusted_proxies_are_believed(void **state)
 static void test_request_trailers(void **state)
 {
     struct arena *arena = arena_create(0);
-    struct tunnel_header out[4];
-    const struct http1_header in[] = {{STR("Digest"), STR("a")},
-                                      {STR("X-Checksum-Sha256"), STR("b")},
-                                      {STR("Authorization"), STR("c")},
-                                      {STR("Content-Length"), STR("1")},
-                                      {STR("X-Checksum_Sha1"), STR("d")},
-                                      {STR("Repr-Digest"), STR("e")},
-                                      {STR("Host"), STR("f")}};
+    struct http_header out[4];
+    const struct http_header in[] = {{STR("Digest"), STR("a")},
+                                     {STR("X-Checksum-Sha256"), STR("b")},
+                                     {STR("Authorization"), STR("c")},
+                                     {STR("Content-Length"), STR("1")},
+                                     {STR("X-Checksum_Sha1"), STR("d")},
+                                     {STR("Repr-Digest"), STR("e")},
+                                     {STR("Host"), STR("f")}};
     (void)state;
     assert_int_equal(ingress_headers_request_trailers(in, 7, arena, out, 4), 3);
     assert_true(str_eq(out[0].name, STR("digest")) && str_eq(out[1].name, STR("x-checksum-sha256")) &&
@@ -216,7 +215,7 @@ static void test_authorization_of_webhooks(void **state)
 {
     struct ingress_caller caller = plain_caller;
     struct arena *arena = arena_create(0);
-    struct tunnel_header out[1 + INGRESS_REQUEST_ADDED_MAX];
+    struct http_header out[1 + INGRESS_REQUEST_ADDED_MAX];
     struct token token;
     char text[TOKEN_TEXT_BYTES];
     char bearer[TOKEN_TEXT_BYTES + 8];
@@ -225,7 +224,7 @@ static void test_authorization_of_webhooks(void **state)
     assert_true(enters("Authorization", "close", &caller));
     token_generate(&token, text);
     snprintf(bearer, sizeof bearer, "Bearer %s", text);
-    struct http1_header in = {STR("Authorization"), str_c(text)};
+    struct http_header in = {STR("Authorization"), str_c(text)};
     assert_false(has(out, ingress_headers_request(&in, 1, &caller, arena, out), "authorization"));
     in.value = str_c(bearer);
     assert_false(has(out, ingress_headers_request(&in, 1, &caller, arena, out), "authorization"));
@@ -234,7 +233,7 @@ static void test_authorization_of_webhooks(void **state)
 
 static void test_credential(void **state)
 {
-    struct http1_header in[] = {{STR("x-access-token"), STR("two")}, {STR("authorization"), STR("Bearer one")}};
+    struct http_header in[] = {{STR("x-access-token"), STR("two")}, {STR("authorization"), STR("Bearer one")}};
     (void)state;
     assert_true(str_eq(ingress_headers_credential(in, 2), STR("one")));
     assert_true(str_eq(ingress_headers_credential(in, 1), STR("two")));
@@ -252,8 +251,8 @@ static const struct ingress_origin platform_origin = {
 static bool leaves(const char *name, const char *value, const struct ingress_origin *origin)
 {
     struct arena *arena = arena_create(0);
-    struct tunnel_header out[INGRESS_RESPONSE_HEADERS_MAX];
-    struct tunnel_header in = {str_c(name), str_c(value)};
+    struct http_header out[INGRESS_RESPONSE_HEADERS_MAX];
+    struct http_header in = {str_c(name), str_c(value)};
     size_t count = 0;
     uint64_t length;
     assert_true(ingress_headers_response(&in, 1, origin, arena, out, &count, &length));
@@ -401,8 +400,8 @@ static void test_locations(void **state)
         bool platform = i % 2;
         const char *want = platform ? cases[i / 2].platform : cases[i / 2].runtime;
         struct arena *arena = arena_create(0);
-        struct tunnel_header out[INGRESS_RESPONSE_HEADERS_MAX];
-        struct tunnel_header in = {STR("location"), str_c(cases[i / 2].value)};
+        struct http_header out[INGRESS_RESPONSE_HEADERS_MAX];
+        struct http_header in = {STR("location"), str_c(cases[i / 2].value)};
         size_t count = 0;
         uint64_t length;
         assert_true(ingress_headers_response(&in, 1, platform ? &platform_origin : &runtime_origin, arena, out, &count,
@@ -417,29 +416,29 @@ static void test_locations(void **state)
 static void test_lengths_and_repeats(void **state)
 {
     struct arena *arena = arena_create(0);
-    struct tunnel_header out[INGRESS_RESPONSE_HEADERS_MAX];
+    struct http_header out[INGRESS_RESPONSE_HEADERS_MAX];
     size_t count;
     uint64_t length;
     static const char *const bad[] = {"", "x", "-1", "+1", "1,1", "1 ", "0x1", "9999999999999999999"};
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        struct tunnel_header in = {STR("content-length"), str_c(bad[i])};
+        struct http_header in = {STR("content-length"), str_c(bad[i])};
         assert_false(ingress_headers_response(&in, 1, &runtime_origin, arena, out, &count, &length));
     }
-    struct tunnel_header two[] = {{STR("content-length"), STR("5")}, {STR("content-length"), STR("6")}};
+    struct http_header two[] = {{STR("content-length"), STR("5")}, {STR("content-length"), STR("6")}};
     assert_false(ingress_headers_response(two, 2, &runtime_origin, arena, out, &count, &length));
     two[1].value = STR("5");
     assert_true(ingress_headers_response(two, 2, &runtime_origin, arena, out, &count, &length));
     assert_int_equal(length, 5);
-    struct tunnel_header types[] = {{STR("content-type"), STR("text/plain")}, {STR("content-type"), STR("text/html")}};
+    struct http_header types[] = {{STR("content-type"), STR("text/plain")}, {STR("content-type"), STR("text/html")}};
     assert_true(ingress_headers_response(types, 2, &runtime_origin, arena, out, &count, &length));
     assert_int_equal(count, 2);
     assert_true(str_eq(value_of(out, count, "content-type"), STR("text/plain")));
     assert_true(str_eq(value_of(out, count, "x-content-type-options"), STR("nosniff")));
     // More than fit: the platform's own are still there.
-    struct tunnel_header many[200];
+    struct http_header many[200];
     for (size_t i = 0; i < 200; i++)
-        many[i] = (struct tunnel_header){STR("vary"), STR("x")};
+        many[i] = (struct http_header){STR("vary"), STR("x")};
     assert_true(ingress_headers_response(many, 200, &platform_origin, arena, out, &count, &length));
     assert_int_equal(count, INGRESS_RESPONSE_HEADERS_MAX);
     assert_true(has(out, count, "content-security-policy"));
@@ -448,10 +447,10 @@ static void test_lengths_and_repeats(void **state)
 
 static void test_trailers(void **state)
 {
-    struct tunnel_header out[2];
-    static const struct tunnel_header in[] = {
-        {STR("grpc-status"), STR("0")},       {STR("set-cookie"), STR("a")}, {STR("content-length"), STR("5")},
-        {STR("grpc-message"), STR("a\r\nb")}, {STR("digest"), STR("x")},     {STR("grpc-message"), STR("too many")}};
+    struct http_header out[2];
+    static const struct http_header in[] = {{STR("grpc-status"), STR("0")},    {STR("set-cookie"), STR("a")},
+                                            {STR("content-length"), STR("5")}, {STR("grpc-message"), STR("a\r\nb")},
+                                            {STR("digest"), STR("x")},         {STR("grpc-message"), STR("too many")}};
     (void)state;
     assert_int_equal(ingress_headers_trailers(in, 6, out, 2), 2);
     assert_true(str_eq(out[1].name, STR("digest")));

@@ -37,8 +37,8 @@ struct peer_pipe *peer_links_get(struct peer_links *links, const char *address)
     return (struct peer_pipe *)&far;
 }
 
-struct peer_stream *peer_stream_open(struct peer_pipe *pipe, const struct tunnel_header *fields, size_t count,
-                                     bool ended, const struct peer_stream_events *events, void *arg)
+struct peer_stream *peer_stream_open(struct peer_pipe *pipe, const struct http_header *fields, size_t count, bool ended,
+                                     const struct peer_stream_events *events, void *arg)
 {
     (void)fields;
     (void)count;
@@ -58,7 +58,7 @@ void peer_stream_write(struct peer_stream *stream, const void *at, size_t len)
     far.written += len;
 }
 
-void peer_stream_end(struct peer_stream *stream, const struct tunnel_header *trailers, size_t count)
+void peer_stream_end(struct peer_stream *stream, const struct http_header *trailers, size_t count)
 {
     (void)stream;
     (void)trailers;
@@ -132,7 +132,7 @@ static struct {
     enum tunnel_cause cause;
 } told;
 
-static void on_head(void *arg, int status, const struct tunnel_header *headers, size_t count)
+static void on_head(void *arg, int status, const struct http_header *headers, size_t count)
 {
     (void)arg;
     (void)headers;
@@ -246,7 +246,7 @@ static void write_body(struct fixture *f, size_t bytes, bool ends)
 // The owner's answer that it has no such session.
 static void misdirect(struct fixture *f)
 {
-    struct tunnel_header fields[PEER_WIRE_FAIL_FIELDS];
+    struct http_header fields[PEER_WIRE_FAIL_FIELDS];
     char text[PEER_WIRE_DETAIL_BYTES];
     size_t count;
     far.epoch = 2; // it has moved

@@ -66,7 +66,7 @@ static void ignore_info(void *arg, int status)
     (void)status;
 }
 
-static void ignore_fields(void *arg, int status, const struct tunnel_header *fields, size_t count)
+static void ignore_fields(void *arg, int status, const struct http_header *fields, size_t count)
 {
     (void)arg;
     (void)status;
@@ -74,7 +74,7 @@ static void ignore_fields(void *arg, int status, const struct tunnel_header *fie
     (void)count;
 }
 
-static void ignore_trailers(void *arg, const struct tunnel_header *fields, size_t count)
+static void ignore_trailers(void *arg, const struct http_header *fields, size_t count)
 {
     ignore_fields(arg, 0, fields, count);
 }
@@ -113,7 +113,7 @@ static void echo_close(void *arg, uint32_t code, bool whole, bool processed)
     mem_free(arg);
 }
 
-static void on_request(void *arg, struct peer_stream *stream, const struct tunnel_header *fields, size_t count,
+static void on_request(void *arg, struct peer_stream *stream, const struct http_header *fields, size_t count,
                        bool ended)
 {
     static const struct peer_stream_events events = {.on_info = ignore_info,
@@ -174,7 +174,7 @@ static void open_door(void *arg)
 
 static void begin_talk(struct side *side);
 
-static void on_head(void *arg, int status, const struct tunnel_header *fields, size_t count)
+static void on_head(void *arg, int status, const struct http_header *fields, size_t count)
 {
     ignore_fields(arg, status, fields, count);
     ((struct talk *)arg)->status = status;
@@ -209,10 +209,10 @@ static void begin_talk(struct side *side)
                                                      .on_taken = ignore_taken,
                                                      .on_credit = ignore,
                                                      .on_close = on_close};
-    const struct tunnel_header fields[] = {{STR(":method"), STR("POST")},
-                                           {STR(":scheme"), STR("https")},
-                                           {STR(":authority"), STR("peer")},
-                                           {STR(":path"), STR("/")}};
+    const struct http_header fields[] = {{STR(":method"), STR("POST")},
+                                         {STR(":scheme"), STR("https")},
+                                         {STR(":authority"), STR("peer")},
+                                         {STR(":path"), STR("/")}};
     struct talk *talk = mem_zalloc(sizeof *talk);
     talk->side = side;
     side->begun++;

@@ -24,12 +24,12 @@ static void a_request_comes_back(void **state)
 {
     (void)state;
     struct arena *arena = arena_create(0);
-    struct tunnel_header fields[PEER_WIRE_FIELDS_MAX];
-    const struct tunnel_header headers[] = {{STR("accept"), STR("*/*")},
-                                            {STR("te"), STR("trailers")},
-                                            {STR("connection"), STR("x")},
-                                            {STR("culvert-hop-epoch"), STR("1")},
-                                            {STR("host"), STR("elsewhere")}};
+    struct http_header fields[PEER_WIRE_FIELDS_MAX];
+    const struct http_header headers[] = {{STR("accept"), STR("*/*")},
+                                          {STR("te"), STR("trailers")},
+                                          {STR("connection"), STR("x")},
+                                          {STR("culvert-hop-epoch"), STR("1")},
+                                          {STR("host"), STR("elsewhere")}};
     struct tunnel_request sent = request, got;
     size_t count = 0;
     struct error err;
@@ -53,7 +53,7 @@ static void a_webhook_has_no_user(void **state)
 {
     (void)state;
     struct arena *arena = arena_create(0);
-    struct tunnel_header fields[PEER_WIRE_FIELDS_MAX];
+    struct http_header fields[PEER_WIRE_FIELDS_MAX];
     struct tunnel_request sent = request, got;
     size_t count = 0;
     sent.user_id = sent.user_name = NULL;
@@ -68,9 +68,9 @@ static void what_cannot_be_sent_is_refused(void **state)
 {
     (void)state;
     struct arena *arena = arena_create(0);
-    struct tunnel_header fields[PEER_WIRE_FIELDS_MAX];
+    struct http_header fields[PEER_WIRE_FIELDS_MAX];
     size_t count = 0;
-    const struct tunnel_header bad[] = {{STR("a b"), STR("x")}, {STR("a"), STR("x\r\ny: z")}, {STR(":path"), STR("/")}};
+    const struct http_header bad[] = {{STR("a b"), STR("x")}, {STR("a"), STR("x\r\ny: z")}, {STR(":path"), STR("/")}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct tunnel_request sent = request;
         sent.headers = &bad[i];
@@ -88,7 +88,7 @@ static void a_malformed_head_is_refused(void **state)
 {
     (void)state;
     struct arena *arena = arena_create(0);
-    struct tunnel_header good[PEER_WIRE_FIELDS_MAX], bad[PEER_WIRE_FIELDS_MAX + 1];
+    struct http_header good[PEER_WIRE_FIELDS_MAX], bad[PEER_WIRE_FIELDS_MAX + 1];
     struct tunnel_request got;
     size_t count = 0;
     assert_int_equal(peer_wire_request_encode(&request, 1, arena, good, &count, NULL), ERROR_NONE);
@@ -105,7 +105,7 @@ static void a_malformed_head_is_refused(void **state)
             assert_int_equal(peer_wire_request_decode(bad, count, arena, &got, NULL), ERROR_PROTOCOL);
         }
     }
-    static const struct tunnel_header wrong[] = {
+    static const struct http_header wrong[] = {
         {STR("culvert-hop-epoch"), STR("0")},       {STR("culvert-hop-epoch"), STR("-1")},
         {STR("culvert-hop-runtime"), STR("")},      {STR("culvert-hop-runtime"), STR("a/b")},
         {STR("culvert-hop-user"), STR("=")},        {STR(":path"), STR("*")},
@@ -117,7 +117,7 @@ static void a_malformed_head_is_refused(void **state)
             if (str_eq(bad[k].name, wrong[i].name)) bad[k].value = wrong[i].value;
         assert_int_equal(peer_wire_request_decode(bad, count, arena, &got, NULL), ERROR_PROTOCOL);
     }
-    bad[0] = (struct tunnel_header){STR("culvert-hop-later"), STR("1")};
+    bad[0] = (struct http_header){STR("culvert-hop-later"), STR("1")};
     memcpy(bad + 1, good, count * sizeof *good);
     assert_int_equal(peer_wire_request_decode(bad, count + 1, arena, &got, NULL), ERROR_PROTOCOL);
     arena_destroy(arena);
@@ -128,7 +128,7 @@ static void causes_come_back(void **state)
     (void)state;
     for (int cause = TUNNEL_CAUSE_NO_TUNNEL; cause <= TUNNEL_CAUSE_CANCELLED; cause++) {
         char text[PEER_WIRE_DETAIL_BYTES];
-        struct tunnel_header fields[PEER_WIRE_FAIL_FIELDS];
+        struct http_header fields[PEER_WIRE_FAIL_FIELDS];
         struct str detail;
         size_t count = 0;
         int status = peer_wire_fail_encode((enum tunnel_cause)cause, "because\r\nx: y", text, fields, &count);
@@ -138,7 +138,7 @@ static void causes_come_back(void **state)
         assert_int_equal(peer_wire_reset_cause(peer_wire_reset_code((enum tunnel_cause)cause)), cause);
     }
     struct str detail;
-    const struct tunnel_header plain[] = {{STR("culvert-cause"), STR("no-tunnel")}};
+    const struct http_header plain[] = {{STR("culvert-cause"), STR("no-tunnel")}};
     assert_int_equal(peer_wire_fail_decode(plain, 1, &detail), TUNNEL_CAUSE_NONE);
     for (uint32_t code = 0; code < 0x20; code++)
         assert_int_equal(peer_wire_reset_cause(code), TUNNEL_CAUSE_NONE);

@@ -382,7 +382,7 @@ void fixture_drain(struct fixture *fixture, uint64_t deadline_ms)
 
 // ---- calls ---------------------------------------------------------------------------------------------------
 
-static void call_on_head(void *arg, int status, const struct tunnel_header *headers, size_t count)
+static void call_on_head(void *arg, int status, const struct http_header *headers, size_t count)
 {
     (void)headers;
     (void)count;
@@ -417,7 +417,7 @@ static void call_on_info(void *arg, int status)
     if (status == 103 && !atomic_load(&call->status)) atomic_fetch_add(&call->infos, 1);
 }
 
-static void call_on_trailers(void *arg, const struct tunnel_header *headers, size_t count)
+static void call_on_trailers(void *arg, const struct http_header *headers, size_t count)
 {
     (void)headers;
     struct fixture_call *call = arg;
@@ -436,10 +436,10 @@ static void call_on_writable(void *arg)
         room = tunnel_call_write(call->call, chunk, len);
     }
     if (call->upload_left || call->later_bytes) return;
-    static const struct tunnel_header trailers[] = {{STR("x-checksum"), STR("abc")},
-                                                    {STR("content-length"), STR("3")},
-                                                    {STR("connection"), STR("close")},
-                                                    {STR("Not-Lower"), STR("x")}};
+    static const struct http_header trailers[] = {{STR("x-checksum"), STR("abc")},
+                                                  {STR("content-length"), STR("3")},
+                                                  {STR("connection"), STR("close")},
+                                                  {STR("Not-Lower"), STR("x")}};
     if (call->sends_trailers)
         tunnel_call_trailers(call->call, trailers, sizeof(trailers) / sizeof(trailers[0]));
     else
@@ -489,7 +489,7 @@ static void call_start(void *arg)
                                                      .on_taken = call_on_taken,
                                                      .on_fail = call_on_fail};
     struct fixture_call *call = arg;
-    const struct tunnel_header headers[] = {{STR("x-request-id"), STR("r-1")}, {STR("connection"), STR("close")}};
+    const struct http_header headers[] = {{STR("x-request-id"), STR("r-1")}, {STR("connection"), STR("close")}};
     const struct tunnel_request request = {.account_id = str_c(call->account ? call->account : FIXTURE_ACCOUNT),
                                            .runtime = str_c(call->runtime ? call->runtime : "demo"),
                                            .method = str_c(call->method ? call->method : "GET"),

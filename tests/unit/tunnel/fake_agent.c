@@ -408,11 +408,11 @@ static bool agent_upgrade(struct fake_agent *agent, char *in, size_t *in_len)
     uint8_t binding[WIRE_BINDING_BYTES];
     if (!wire_proof_bind(agent->ssl, binding)) abort();
     agent_authorize(agent, binding, authorization, sizeof(authorization));
-    const struct http1_header headers[] = {{STR("authorization"), str_c(authorization)},
-                                           {STR(WIRE_HEADER_INSTANCE_ID), str_c(agent->options.instance_id)},
-                                           {STR(WIRE_HEADER_BOOT_ID), STR("boot-1")},
-                                           {STR(WIRE_HEADER_AGENT_VERSION), STR("0.0")},
-                                           {STR(WIRE_HEADER_RUNTIME), str_c(agent->options.runtime)}};
+    const struct http_header headers[] = {{STR("authorization"), str_c(authorization)},
+                                          {STR(WIRE_HEADER_INSTANCE_ID), str_c(agent->options.instance_id)},
+                                          {STR(WIRE_HEADER_BOOT_ID), STR("boot-1")},
+                                          {STR(WIRE_HEADER_AGENT_VERSION), STR("0.0")},
+                                          {STR(WIRE_HEADER_RUNTIME), str_c(agent->options.runtime)}};
     const struct ws_handshake_request request = {.host = STR("localhost"),
                                                  .path = STR(WIRE_TUNNEL_PATH),
                                                  .subprotocol = STR(WIRE_TUNNEL_SUBPROTOCOL),

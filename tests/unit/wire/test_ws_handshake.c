@@ -35,7 +35,7 @@ static void test_request(void **state)
 {
     (void)state;
     struct strbuf out;
-    const struct http1_header headers[] = {{STR("Authorization"), STR("Bearer x")}};
+    const struct http_header headers[] = {{STR("Authorization"), STR("Bearer x")}};
     const struct ws_handshake_request request = {.host = STR("example.org:8443"),
                                                  .path = STR("/tunnel/v1"),
                                                  .subprotocol = STR("culvert.tunnel.1"),
@@ -52,12 +52,12 @@ static void test_request(void **state)
 static void test_request_refuses_injection(void **state)
 {
     (void)state;
-    struct http1_header header = {STR("X"), STR("a\r\nEvil: 1")};
+    struct http_header header = {STR("X"), STR("a\r\nEvil: 1")};
     struct ws_handshake_request request = {.host = STR("h"), .path = STR("/"), .headers = &header, .header_count = 1};
     struct strbuf out;
     strbuf_init(&out, 4096);
     assert_int_equal(ws_handshake_write(&request, STR(KEY), &out, NULL), ERROR_INVALID);
-    header = (struct http1_header){STR("X:"), STR("a")};
+    header = (struct http_header){STR("X:"), STR("a")};
     assert_int_equal(ws_handshake_write(&request, STR(KEY), &out, NULL), ERROR_INVALID);
     request.header_count = 0;
     request.path = STR("/a b");
