@@ -97,7 +97,7 @@ void health_of_rollout(struct health *health, const json_t *object)
     const json_t *status = json_get_object(object, "status");
     struct str phase = json_get_str(status, "phase");
     if (!rollout_is_observed(object)) {
-        health_set(health, health_progressing, "Waiting for the controller to observe the new spec");
+        health_set(health, health_progressing, "Waiting for rollout spec update to be observed");
     } else if (phase.len) {
         health_set_str(health, status_of_phase(phase), json_get_str(status, "message"));
     } else if (!rollout_has_failed(health, status)) {
