@@ -1,6 +1,8 @@
 """culvert-agent against a real kube-apiserver, with no more rights than deploy/agent-rbac.yaml gives it."""
 
+import os
 import pathlib
+import signal
 import tempfile
 
 import pytest
@@ -91,3 +93,24 @@ def test_what_is_not_at_hand_is_shown_with_the_right_that_is_missing(real_cluste
     wait_until(lambda: shown()[0]["ConfigMap"]["presence"] == "PRESENT", 20, "what was missing is there")
     assert real_cluster.request("DELETE", "/api/v1/namespaces/argocd/configmaps/settings")[0] == 200
     wait_until(lambda: shown()[0]["ConfigMap"]["presence"] == "MISSING", 20, "and missing again")
+
+
+def test_an_api_server_without_etcd_is_not_believed(real_cluster, platform_of_real_cluster):  # noqa: F811
+    """It answers /version and keeps its watches open, as a quiet one does."""
+    platform = platform_of_real_cluster
+    query = """query($r: String!) { runtime(name: $r) { freshness errors { message } }
+        application(runtime: $r, name: "checkout") { freshness } }"""
+
+    def seen():
+        answer = platform.graphql(query, {"r": platform.env["CULVERT_RUNTIME"]})
+        return answer["runtime"]["freshness"], answer["application"]["freshness"], [each["message"] for each in answer["runtime"]["errors"]]
+
+    wait_until(lambda: seen() == ("live", "live", []), 20, "it is live")
+    etcd = int((real_cluster.folder / "etcd.pid").read_text())
+    os.kill(etcd, signal.SIGSTOP)
+    try:
+        wait_until(lambda: "live" not in seen()[:2], 30, "freshness falls")
+        wait_until(lambda: any("KUBERNETES_STORAGE_FAILING" in each for each in seen()[2]), 30, "the runtime names the storage")
+    finally:
+        os.kill(etcd, signal.SIGCONT)
+    wait_until(lambda: seen() == ("live", "live", []), 60, "it is live again")
