@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log/log.h"
+#include "base/loop/timer.h"
 #include "base/mem.h"
 
 enum { CONNECT_TIMEOUT_MS = 10000, CREDENTIAL_LOOK_MS = 50 };
@@ -21,6 +22,7 @@ struct kube_request {
     struct kube_request *next, *previous; // all of the client's
     enum request_state state;
     bool cancelled, paused, resume;
+    int status; // of an answer by a transport
     CURL *easy;
     struct curl_slist *headers;
     struct kube_request_options options;
@@ -32,15 +34,13 @@ struct kube_client {
     struct loop *loop;
     struct kube_config *config;
     CURLM *multi;
-    uv_timer_t timer; // libcurl's time-out
-    uv_timer_t turn;  // what may not be done inside libcurl's callbacks
+    struct timer timer; // libcurl's time-out
+    struct timer turn;  // what may not be done inside libcurl's callbacks
     struct kube_request *requests;
     size_t request_count;
-    unsigned handles;
+    unsigned sockets; // that libuv has not closed
     int64_t clock_skew_s;
     bool closing;
-    loop_fn on_closed;
-    void *on_closed_arg;
 };
 
 // A socket of libcurl under watch; lives until libuv has closed it.
@@ -61,6 +61,8 @@ static void request_free(struct kube_request *request)
     else
         client->requests = request->next;
     client->request_count--;
+    const struct kube_transport *transport = client->config->transport;
+    if (transport && request->state == REQUEST_RUNNING) transport->cancel(transport->ctx, request);
     if (request->easy) {
         if (request->state == REQUEST_RUNNING) curl_multi_remove_handle(client->multi, request->easy);
         curl_easy_cleanup(request->easy);
@@ -203,6 +205,12 @@ static CURL *make_easy(struct kube_request *request)
 
 static void request_start(struct kube_request *request)
 {
+    const struct kube_transport *transport = request->client->config->transport;
+    if (transport) {
+        request->state = REQUEST_RUNNING;
+        transport->begin(transport->ctx, request, request->options.path);
+        return;
+    }
     request->headers = make_headers(request->client);
     request->easy = make_easy(request);
     request->state = REQUEST_RUNNING;
@@ -242,9 +250,18 @@ static bool request_try(struct kube_request *request)
 
 // ---- libcurl and libuv ---------------------------------------------------------------------------------------
 
-static void on_turn(uv_timer_t *timer)
+static void request_resume(struct kube_request *request)
 {
-    struct kube_client *client = timer->data;
+    const struct kube_transport *transport = request->client->config->transport;
+    if (transport)
+        transport->resume(transport->ctx, request);
+    else
+        curl_easy_pause(request->easy, CURLPAUSE_CONT);
+}
+
+static void on_turn(void *arg)
+{
+    struct kube_client *client = arg;
     bool waits = false;
     for (struct kube_request *request = client->requests, *next; request; request = next) {
         next = request->next;
@@ -255,22 +272,22 @@ static void on_turn(uv_timer_t *timer)
         } else if (request->resume) {
             request->resume = request->paused = false;
             // May run on_write at once, and that may cancel any request: they are freed in another turn only.
-            curl_easy_pause(request->easy, CURLPAUSE_CONT);
+            request_resume(request);
         }
     }
     take_results(client);
-    bool is_set = client->closing || uv_is_active((uv_handle_t *)&client->turn);
-    if (waits && !is_set) uv_timer_start(&client->turn, on_turn, CREDENTIAL_LOOK_MS, 0);
+    bool is_set = client->closing || timer_is_active(&client->turn);
+    if (waits && !is_set) timer_start(&client->turn, CREDENTIAL_LOOK_MS, 0);
 }
 
 static void wake(struct kube_client *client)
 {
-    if (!client->closing) uv_timer_start(&client->turn, on_turn, 0, 0);
+    if (!client->closing) timer_start(&client->turn, 0, 0);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_timer(void *arg)
 {
-    struct kube_client *client = timer->data;
+    struct kube_client *client = arg;
     int running;
     curl_multi_socket_action(client->multi, CURL_SOCKET_TIMEOUT, 0, &running);
     take_results(client);
@@ -282,9 +299,9 @@ static int on_curl_timer(CURLM *multi, long timeout_ms, void *arg)
     struct kube_client *client = arg;
     if (client->closing) return 0;
     if (timeout_ms < 0)
-        uv_timer_stop(&client->timer);
+        timer_stop(&client->timer);
     else
-        uv_timer_start(&client->timer, on_timer, (uint64_t)timeout_ms, 0);
+        timer_start(&client->timer, (uint64_t)timeout_ms, 0);
     return 0;
 }
 
@@ -299,13 +316,9 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     take_results(client);
 }
 
-static void on_handle_closed(struct kube_client *client)
+static void client_free_closed(struct kube_client *client)
 {
-    if (--client->handles || !client->closing) return;
-    loop_fn on_closed = client->on_closed;
-    void *arg = client->on_closed_arg;
-    mem_free(client);
-    if (on_closed) on_closed(arg);
+    if (client->closing && client->sockets == 0) mem_free(client);
 }
 
 static void on_socket_closed(uv_handle_t *handle)
@@ -313,12 +326,8 @@ static void on_socket_closed(uv_handle_t *handle)
     struct watched_socket *socket = handle->data;
     struct kube_client *client = socket->client;
     mem_free(socket);
-    on_handle_closed(client);
-}
-
-static void on_timer_closed(uv_handle_t *handle)
-{
-    on_handle_closed(handle->data);
+    client->sockets--;
+    client_free_closed(client);
 }
 
 static int on_curl_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *socket_arg)
@@ -342,7 +351,7 @@ static int on_curl_socket(CURL *easy, curl_socket_t fd, int what, void *arg, voi
             return -1;
         }
         socket->poll.data = socket;
-        client->handles++;
+        client->sockets++;
         curl_multi_assign(client->multi, fd, socket);
     }
     int events = (what & CURL_POLL_IN ? UV_READABLE : 0) | (what & CURL_POLL_OUT ? UV_WRITABLE : 0);
@@ -373,25 +382,22 @@ struct kube_client *kube_client_create(struct loop *loop, struct kube_config *co
     curl_multi_setopt(multi, CURLMOPT_TIMERDATA, client);
     curl_multi_setopt(multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING);
     curl_multi_setopt(multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, (long)KUBE_CLIENT_CONNECTIONS_MAX);
-    uv_timer_init(loop_uv(loop), &client->timer);
-    uv_timer_init(loop_uv(loop), &client->turn);
-    client->timer.data = client->turn.data = client;
-    client->handles = 2;
+    timer_init(&client->timer, loop_uv(loop), on_timer, client);
+    timer_init(&client->turn, loop_uv(loop), on_turn, client);
     return client;
 }
 
-void kube_client_close(struct kube_client *client, loop_fn on_closed, void *arg)
+void kube_client_close(struct kube_client *client)
 {
     assert(!client->closing);
     client->closing = true;
-    client->on_closed = on_closed;
-    client->on_closed_arg = arg;
     while (client->requests)
         request_free(client->requests);
     curl_multi_cleanup(client->multi);
     curl_global_cleanup();
-    uv_close((uv_handle_t *)&client->timer, on_timer_closed);
-    uv_close((uv_handle_t *)&client->turn, on_timer_closed);
+    timer_finish(&client->timer);
+    timer_finish(&client->turn);
+    client_free_closed(client);
 }
 
 struct kube_request *kube_client_get(struct kube_client *client, const struct kube_request_options *options)
@@ -422,7 +428,7 @@ int64_t kube_client_clock_skew_s(const struct kube_client *client)
 
 int kube_request_status(const struct kube_request *request)
 {
-    long status = 0;
+    long status = request->status;
     if (request->easy) curl_easy_getinfo(request->easy, CURLINFO_RESPONSE_CODE, &status);
     return (int)status;
 }
@@ -432,4 +438,29 @@ void kube_request_resume(struct kube_request *request)
     if (!request->paused) return;
     request->resume = true;
     wake(request->client);
+}
+
+// ---- transports ----------------------------------------------------------------------------------------------
+
+enum kube_body_verdict kube_request_answer(struct kube_request *request, int status, const char *at, size_t len)
+{
+    assert(request->state == REQUEST_RUNNING);
+    request->status = status;
+    if (request->cancelled) return KUBE_BODY_STOP;
+    if (status != 200 || !request->options.on_body || len == 0) return KUBE_BODY_TAKEN;
+    enum kube_body_verdict verdict = request->options.on_body(request->options.arg, at, len);
+    request->paused = verdict == KUBE_BODY_PAUSE;
+    return request->cancelled ? KUBE_BODY_STOP : verdict;
+}
+
+void kube_request_end(struct kube_request *request, const struct error *err)
+{
+    assert(request->state == REQUEST_RUNNING);
+    struct kube_request_options options = request->options;
+    int status = request->status;
+    bool cancelled = request->cancelled;
+    options.path = NULL;
+    request->state = REQUEST_DEAD;
+    request_free(request);
+    if (!cancelled && options.on_done) options.on_done(options.arg, status, err);
 }

@@ -17,8 +17,8 @@ enum { KUBE_CLIENT_REQUESTS_MAX = 512, KUBE_CLIENT_CONNECTIONS_MAX = 128 };
 
 // config is borrowed and outlives the client. NULL with *err when libcurl or the credentials cannot be used.
 struct kube_client *kube_client_create(struct loop *loop, struct kube_config *config, struct error *err);
-// Ends every request without callbacks. on_closed (may be NULL) runs once the loop holds nothing of it any more.
-void kube_client_close(struct kube_client *client, loop_fn on_closed, void *arg);
+// Ends every request without callbacks. Not inside them.
+void kube_client_close(struct kube_client *client);
 
 enum kube_body_verdict {
     KUBE_BODY_TAKEN,
@@ -49,5 +49,18 @@ void kube_request_resume(struct kube_request *request);
 // the way); 0: unknown.
 int64_t kube_client_clock_skew_s(const struct kube_client *client);
 int kube_request_status(const struct kube_request *request); // of the answer that has begun, 0: none has
+
+// What carries requests in place of HTTP: set in the configuration, which it outlives. For simulations.
+struct kube_transport {
+    // path is valid during the call. The answer comes with kube_request_answer() and kube_request_end(), later.
+    void (*begin)(void *ctx, struct kube_request *request, const char *path);
+    void (*resume)(void *ctx, struct kube_request *request); // bytes that were not taken may be offered again
+    void (*cancel)(void *ctx, struct kube_request *request); // it is gone when this returns
+    void *ctx;
+};
+// Bytes of the body, as on_body takes them; a request that is to stop gives KUBE_BODY_STOP: it ends with that. No
+// bytes: the head of the answer.
+enum kube_body_verdict kube_request_answer(struct kube_request *request, int status, const char *at, size_t len);
+void kube_request_end(struct kube_request *request, const struct error *err); // as on_done
 
 #endif

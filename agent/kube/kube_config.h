@@ -14,7 +14,10 @@
 enum { KUBE_CONFIG_BYTES_MAX = 1024 * 1024, KUBE_CONFIG_TOKEN_BYTES_MAX = 64 * 1024 };
 
 // Every pointer is owned and NULL when not given.
+struct kube_transport;
+
 struct kube_config {
+    const struct kube_transport *transport; // NULL: HTTP; kube_client.h
     char *server; // "https://host:port[/prefix]" without a trailing slash; http only to the loopback
     char *ca_pem; // PEM texts, read at load
     char *client_certificate_pem, *client_key_pem;

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/json/json.h"
 #include "base/log/log.h"
+#include "base/loop/timer.h"
 #include "base/mem.h"
 #include "base/parse.h"
 #include "base/strbuf.h"
@@ -21,7 +22,7 @@ struct run {
     struct kube_exec *owner; // NULL: its result is not wanted any more
     uv_process_t process;
     uv_pipe_t out;
-    uv_timer_t timer;
+    struct timer timer;
     struct strbuf text;
     char chunk[4096];
     int handles;
@@ -213,7 +214,7 @@ static void run_close(struct run *run)
 {
     uv_close((uv_handle_t *)&run->process, on_handle_closed);
     uv_close((uv_handle_t *)&run->out, on_handle_closed);
-    uv_close((uv_handle_t *)&run->timer, on_handle_closed);
+    timer_finish(&run->timer);
 }
 
 // With all that it started: it has a session of its own.
@@ -297,9 +298,9 @@ static void on_output(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
     if (run->exited) run_finish(run);
 }
 
-static void on_timeout(uv_timer_t *timer)
+static void on_timeout(void *arg)
 {
-    struct run *run = timer->data;
+    struct run *run = arg;
     run_kill(run, "did not end in time (kubeconfig.exec_timeout)");
     // What it started may keep the output open, elsewhere than in its session.
     if (run->exited) run_finish(run);
@@ -390,11 +391,11 @@ static void run_start(struct kube_exec *exec)
     exec->is_new = false;
     exec->retry_at_ms = clock_mono_ms() + backoff_next_ms(&exec->backoff);
     run->owner = exec;
-    run->handles = 3;
+    run->handles = 2;
     strbuf_init(&run->text, KUBE_EXEC_BYTES_MAX);
-    uv_timer_init(loop_uv(exec->options.loop), &run->timer);
+    timer_init(&run->timer, loop_uv(exec->options.loop), on_timeout, run);
     uv_pipe_init(loop_uv(exec->options.loop), &run->out, 0);
-    run->process.data = run->out.data = run->timer.data = run;
+    run->process.data = run->out.data = run;
     int rc = run_spawn(exec, run);
     if (rc != 0) {
         fail(exec, ERROR_IO, uv_strerror(rc));
@@ -405,7 +406,7 @@ static void run_start(struct kube_exec *exec)
     exec->run = run;
     run->group = run->process.pid;
     uv_read_start((uv_stream_t *)&run->out, on_alloc, on_output);
-    uv_timer_start(&run->timer, on_timeout, exec->options.timeout_ms, 0);
+    timer_start(&run->timer, exec->options.timeout_ms, 0);
 }
 
 // ---- public ----------------------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ struct kube_probe *kube_probe_create(const struct kube_probe_options *options, s
 void kube_probe_destroy(struct kube_probe *probe)
 {
     if (!probe) return;
-    kube_client_close(probe->client, NULL, NULL);
+    kube_client_close(probe->client);
     json_decref(probe->version);
     strbuf_finish(&probe->body);
     mem_free(probe->read_path);

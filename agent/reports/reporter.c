@@ -18,6 +18,7 @@
 #include "base/id.h"
 #include "base/json/json.h"
 #include "base/log/log.h"
+#include "base/loop/timer.h"
 #include "base/mem.h"
 #include "base/metrics/metrics.h"
 #include "tunnel/wire/redaction.h"
@@ -72,8 +73,7 @@ struct reporter {
     bool held_back;   // the outbox was full: watches wait
     uint64_t refused; // objects that found no room in the outbox, ever
     struct shortage shortage;
-    uv_timer_t tick, turn, probe_tick;
-    int handles;
+    struct timer tick, turn, probe_tick;
     struct reporter_metrics metrics;
 };
 
@@ -306,9 +306,9 @@ static void show_metrics(struct reporter *reporter)
                           behind_ms > blind_ms ? behind_ms : blind_ms);
 }
 
-static void on_turn(uv_timer_t *timer)
+static void on_turn(void *arg)
 {
-    struct reporter *reporter = timer->data;
+    struct reporter *reporter = arg;
     if (!reporter->stream) return;
     bool was_in_snapshot = report_stream_in_snapshot(reporter->stream);
     uint64_t wait_ms = 0;
@@ -324,13 +324,13 @@ static void on_turn(uv_timer_t *timer)
         reporter->held_back = false;
         collector_resume(reporter->collector);
     }
-    if (wait_ms && wait_ms < TICK_MS) uv_timer_start(&reporter->turn, on_turn, wait_ms, 0);
+    if (wait_ms && wait_ms < TICK_MS) timer_start(&reporter->turn, wait_ms, 0);
 }
 
 // Writes in the loop's next turn: a burst of changes becomes one write, and nothing is called back into.
 static void request_turn(struct reporter *reporter)
 {
-    if (reporter->stream) uv_timer_start(&reporter->turn, on_turn, 0, 0);
+    if (reporter->stream) timer_start(&reporter->turn, 0, 0);
 }
 
 static void begin_snapshot(struct reporter *reporter)
@@ -382,9 +382,9 @@ static void offer_again(struct reporter *reporter, uint64_t now_ms)
              log_c("reason", reporter->refusal));
 }
 
-static void on_tick(uv_timer_t *timer)
+static void on_tick(void *arg)
 {
-    struct reporter *reporter = timer->data;
+    struct reporter *reporter = arg;
     uint64_t now_ms = clock_mono_ms();
     if (!reporter->stream && now_ms >= reporter->closed_at_ms + KEEP_MS) {
         let_go(reporter);
@@ -404,13 +404,13 @@ static void on_tick(uv_timer_t *timer)
     show_metrics(reporter);
     request_turn(reporter);
     // Each tier of kinds begins in a tick: while something waits for them they come faster.
-    uv_timer_set_repeat(timer, in_snapshot || reporter->to_compare ? SNAPSHOT_TICK_MS : TICK_MS);
+    timer_set_interval(&reporter->tick, in_snapshot || reporter->to_compare ? SNAPSHOT_TICK_MS : TICK_MS);
 }
 
 // Runs as long as the reporter does: whether the cluster can be read matters also while there is no stream.
-static void on_probe_tick(uv_timer_t *timer)
+static void on_probe_tick(void *arg)
 {
-    struct reporter *reporter = timer->data;
+    struct reporter *reporter = arg;
     kube_probe_tick(reporter->probe, clock_mono_ms());
     uint64_t since_ms = kube_probe_blind_since_ms(reporter->probe), before_ms = reporter->unanswered_since_ms;
     reporter->unanswered_since_ms = since_ms;
@@ -505,7 +505,7 @@ static void on_no_room(void *arg, struct str reason)
 // Forgets the cluster.
 static void let_go(struct reporter *reporter)
 {
-    uv_timer_stop(&reporter->tick);
+    timer_stop(&reporter->tick);
     collector_destroy(reporter->collector);
     reporter->collector = NULL;
     outbox_clear(reporter->outbox);
@@ -520,7 +520,7 @@ void reporter_stream_closed(struct reporter *reporter)
     if (!reporter->stream) return;
     if (!reporter->gap_since_ms) reporter->gap_since_ms = clock_mono_ms();
     bool keep = reporter->digests != NULL;
-    uv_timer_stop(&reporter->turn);
+    timer_stop(&reporter->turn);
     cluster_report_destroy(reporter->clusters);
     report_stream_destroy(reporter->stream);
     resync_destroy(reporter->digests);
@@ -611,7 +611,7 @@ void reporter_sink_open(struct reporter *reporter, const struct report_sink *sin
                                                                             .is_there = is_there,
                                                                             .unread = unread});
     begin(reporter);
-    uv_timer_start(&reporter->tick, on_tick, 0, TICK_MS);
+    timer_start(&reporter->tick, 0, TICK_MS);
 }
 
 static bool tunnel_write(void *arg, const void *at, size_t len)
@@ -690,6 +690,7 @@ static enum error_code start_parts(struct reporter *reporter, struct error *err)
     const struct reporter_options *o = &reporter->options;
     enum error_code code = kube_config_load(o->kubeconfig, &reporter->kube, err);
     if (code != ERROR_NONE) return code;
+    reporter->kube.transport = o->transport;
     if (reporter->kube.exec_spec && o->exec_forbidden)
         return error_set(err, ERROR_FORBIDDEN,
                          "%s: the user's exec plugin is not run (kubeconfig.exec = false): make a service account's "
@@ -741,7 +742,7 @@ struct reporter *reporter_create_with(struct loop *loop, const struct reporter_o
     reporter_metrics_init(&reporter->metrics);
     if (start_parts(reporter, err) != ERROR_NONE) {
         kube_probe_destroy(reporter->probe);
-        if (reporter->client) kube_client_close(reporter->client, NULL, NULL);
+        if (reporter->client) kube_client_close(reporter->client);
         free_parts(reporter);
         mem_free(reporter);
         return NULL;
@@ -749,21 +750,13 @@ struct reporter *reporter_create_with(struct loop *loop, const struct reporter_o
     reporter->options.cluster_aliases = NULL; // read
     backoff_init(&reporter->resync, RESYNC_BASE_MS, RESYNC_CAP_MS);
     id_uuid7(reporter->boot_id);
-    uv_timer_init(loop_uv(loop), &reporter->tick);
-    uv_timer_init(loop_uv(loop), &reporter->turn);
-    uv_timer_init(loop_uv(loop), &reporter->probe_tick);
-    reporter->tick.data = reporter->turn.data = reporter->probe_tick.data = reporter;
-    reporter->handles = 3;
-    uv_timer_start(&reporter->probe_tick, on_probe_tick, 0, PROBE_TICK_MS);
+    timer_init(&reporter->tick, loop_uv(loop), on_tick, reporter);
+    timer_init(&reporter->turn, loop_uv(loop), on_turn, reporter);
+    timer_init(&reporter->probe_tick, loop_uv(loop), on_probe_tick, reporter);
+    timer_start(&reporter->probe_tick, 0, PROBE_TICK_MS);
     log_info("reporter", "ready", log_c("api", reporter->kube.server),
              log_c("cluster", reporter->options.cluster_name));
     return reporter;
-}
-
-static void on_handle_closed(uv_handle_t *handle)
-{
-    struct reporter *reporter = handle->data;
-    if (--reporter->handles == 0) mem_free(reporter);
 }
 
 void reporter_destroy(struct reporter *reporter)
@@ -772,11 +765,12 @@ void reporter_destroy(struct reporter *reporter)
     reporter_stream_closed(reporter);
     let_go(reporter);
     kube_probe_destroy(reporter->probe);
-    kube_client_close(reporter->client, NULL, NULL);
+    kube_client_close(reporter->client);
     free_parts(reporter);
-    uv_close((uv_handle_t *)&reporter->tick, on_handle_closed);
-    uv_close((uv_handle_t *)&reporter->turn, on_handle_closed);
-    uv_close((uv_handle_t *)&reporter->probe_tick, on_handle_closed);
+    timer_finish(&reporter->tick);
+    timer_finish(&reporter->turn);
+    timer_finish(&reporter->probe_tick);
+    mem_free(reporter);
 }
 
 size_t reporter_outbox_depth(const struct reporter *reporter)

@@ -15,15 +15,17 @@
 #include "tunnel/wire/redaction.h"
 
 struct agent_stream;
+struct kube_transport;
 struct reporter;
 
 struct reporter_options {
-    const char *kubeconfig;   // path; NULL or "": the pod's service account
-    bool exec_forbidden;      // the kubeconfig's exec plugin is not run
-    uint64_t exec_timeout_ms; // of one run of it; 0: kube_exec.h's default
-    const char *cluster_name; // NULL or "": in-cluster
-    const char *namespaces;   // comma-separated; NULL or "": all
-    const char *state_folder; // where the redaction key is kept; NULL or "": a key of this process
+    const char *kubeconfig;                 // path; NULL or "": the pod's service account
+    const struct kube_transport *transport; // NULL: HTTP; agent/kube/kube_client.h
+    bool exec_forbidden;                    // the kubeconfig's exec plugin is not run
+    uint64_t exec_timeout_ms;               // of one run of it; 0: kube_exec.h's default
+    const char *cluster_name;               // NULL or "": in-cluster
+    const char *namespaces;                 // comma-separated; NULL or "": all
+    const char *state_folder;               // where the redaction key is kept; NULL or "": a key of this process
     // What leaves beside the table; its texts need to live only during the call.
     struct redaction_options redaction;
     const char *cluster_aliases; // other names of the own one, see destinations.h

@@ -85,7 +85,7 @@ static void close_world(struct world *world)
 {
     cluster_report_destroy(world->report);
     kube_probe_destroy(world->probe);
-    kube_client_close(world->client, NULL, NULL);
+    kube_client_close(world->client);
     fake_api_close(&world->api);
     loop_destroy(world->loop);
     kube_config_finish(&world->kube);

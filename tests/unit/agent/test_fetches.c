@@ -110,7 +110,7 @@ static void world_close(struct world *world)
     for (unsigned i = 0; i < RESOURCES; i++)
         forget(world, i);
     fetches_destroy(world->fetches);
-    kube_client_close(world->client, NULL, NULL);
+    kube_client_close(world->client);
     kube_config_finish(&world->config);
     fake_api_close(&world->api);
     loop_destroy(world->loop);

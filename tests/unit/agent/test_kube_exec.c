@@ -171,7 +171,7 @@ static struct world *open_world(const char *script, uint64_t timeout_ms)
 
 static void close_world(struct world *world)
 {
-    kube_client_close(world->client, NULL, NULL);
+    kube_client_close(world->client);
     kube_exec_destroy(world->kube.exec);
     kube_config_finish(&world->kube);
     fake_api_close(&world->api);

@@ -242,7 +242,7 @@ static void world_start(struct world *world)
 static void world_close(struct world *world)
 {
     watch_destroy(world->watch);
-    kube_client_close(world->client, NULL, NULL);
+    kube_client_close(world->client);
     kube_config_finish(&world->kube);
     fake_api_close(&world->api);
     uv_close((uv_handle_t *)&world->timer, NULL);
