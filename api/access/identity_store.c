@@ -44,7 +44,7 @@ static void note_use(struct pg *pg, struct str account_id, struct str token_id)
 {
     AUTO_FREE char *account = mem_strndup(account_id.at, account_id.len);
     struct pg_batch *batch = pg_batch_create(pg, account);
-    pg_batch_add(batch, &statement_token_used, 2, (struct pg_param[]){pg_text(account_id), pg_text(token_id)});
+    pg_add(batch, token_used, .account_id = pg_text(account_id), .token_id = pg_text(token_id));
     pg_batch_submit(batch, STORE_CHANGE_MS, NULL, NULL);
 }
 
@@ -109,7 +109,7 @@ void identity_store_authenticate(struct pg *pg, const char *token_id, const uint
     *call = (struct authenticate_call){.pg = pg, .on_done = on_done, .arg = arg};
     memcpy(call->sha256, sha256, sizeof call->sha256);
     struct pg_batch *batch = pg_batch_create(pg, NULL);
-    pg_batch_add(batch, &statement_token_lookup, 1, (struct pg_param[]){pg_text(str_c(token_id))});
+    pg_add(batch, token_lookup, .token_id = pg_text(str_c(token_id)));
     pg_batch_submit(batch, STORE_READ_MS, on_lookup, call);
 }
 
@@ -140,7 +140,7 @@ void identity_store_valid_tokens(struct pg *pg, const char *const *token_ids, si
     struct valid_call *call = mem_alloc(sizeof *call);
     *call = (struct valid_call){.on_done = on_done, .arg = arg};
     struct pg_batch *batch = pg_batch_create(pg, NULL);
-    pg_batch_add(batch, &statement_tokens_valid, 1, (struct pg_param[]){pg_text(strbuf_str(&list))});
+    pg_add(batch, tokens_valid, .token_ids = pg_text(strbuf_str(&list)));
     pg_batch_submit(batch, STORE_READ_MS, on_valid, call);
     strbuf_finish(&list);
 }
@@ -149,7 +149,7 @@ void identity_store_create_account(struct pg *pg, const char *account_id, struct
                                    void *arg)
 {
     struct pg_batch *batch = pg_batch_create(pg, account_id);
-    pg_batch_add(batch, &statement_account_create, 2, (struct pg_param[]){pg_text(str_c(account_id)), pg_text(name)});
+    pg_add(batch, account_create, .account_id = pg_text(str_c(account_id)), .name = pg_text(name));
     store_submit_node(batch, 0, ERROR_NONE, NULL, on_done, arg);
 }
 
@@ -159,9 +159,8 @@ void identity_store_create_user(struct pg *pg, const char *account_id, struct st
     char user_id[ID_ACCOUNT_BYTES];
     id_account(user_id);
     struct pg_batch *batch = pg_batch_create(pg, account_id);
-    pg_batch_add(batch, &statement_user_create, 5,
-                 (struct pg_param[]){pg_text(str_c(account_id)), pg_text(str_c(user_id)), pg_text(name), pg_text(email),
-                                     pg_bool(is_admin)});
+    pg_add(batch, user_create, .account_id = pg_text(str_c(account_id)), .user_id = pg_text(str_c(user_id)),
+           .name = pg_text(name), .email = pg_text(email), .is_admin = pg_bool(is_admin));
     store_submit_node(batch, 0, ERROR_NONE, NULL, on_done, arg);
 }
 
@@ -172,11 +171,10 @@ void identity_store_create_key(struct pg *pg, const char *account_id, struct str
     char expires[24];
     snprintf(expires, sizeof expires, "%" PRId64, expires_at_ms);
     struct pg_batch *batch = pg_batch_create(pg, account_id);
-    pg_batch_add(batch, &statement_key_create, 7,
-                 (struct pg_param[]){pg_text(str_c(account_id)), pg_text(user_name), pg_text(key_name),
-                                     pg_text(str_c(token_id)), pg_bytea(sha256, ID_SHA256_BYTES),
-                                     pg_text(scopes.len ? scopes : STR("[]")),
-                                     expires_at_ms ? pg_text(str_c(expires)) : pg_null()});
+    pg_add(batch, key_create, .account_id = pg_text(str_c(account_id)), .user_name = pg_text(user_name),
+           .name = pg_text(key_name), .token_id = pg_text(str_c(token_id)),
+           .secret_sha256 = pg_bytea(sha256, ID_SHA256_BYTES), .scopes = pg_text(scopes.len ? scopes : STR("[]")),
+           .expires_at_ms = expires_at_ms ? pg_text(str_c(expires)) : pg_null());
     store_submit_node(batch, 0, ERROR_NOT_FOUND, "no such user", on_done, arg);
 }
 
@@ -184,14 +182,14 @@ void identity_store_revoke_key(struct pg *pg, const char *account_id, struct str
                                void *arg)
 {
     struct pg_batch *batch = pg_batch_create(pg, account_id);
-    pg_batch_add(batch, &statement_key_revoke, 2, (struct pg_param[]){pg_text(str_c(account_id)), pg_text(token_id)});
+    pg_add(batch, key_revoke, .account_id = pg_text(str_c(account_id)), .token_id = pg_text(token_id));
     store_submit_count(batch, 0, on_done, arg);
 }
 
 void identity_store_find_account(struct pg *pg, struct str name, store_node_done on_done, void *arg)
 {
     struct pg_batch *batch = pg_batch_create(pg, NULL);
-    pg_batch_add(batch, &statement_account_find, 1, (struct pg_param[]){pg_text(name)});
+    pg_add(batch, account_find, .name = pg_text(name));
     store_submit_node(batch, 0, ERROR_NONE, NULL, on_done, arg);
 }
 
@@ -199,7 +197,9 @@ void identity_store_me(struct pg *pg, const char *account_id, struct str user_id
                        store_node_done on_done, void *arg)
 {
     struct pg_batch *batch = pg_batch_create(pg, account_id);
-    struct pg_param params[] = {pg_text(str_c(account_id)), pg_text(user_id.len ? user_id : runtime)};
-    pg_batch_add(batch, user_id.len ? &statement_me_user : &statement_me_runtime, 2, params);
+    if (user_id.len)
+        pg_add(batch, me_user, .account_id = pg_text(str_c(account_id)), .user_id = pg_text(user_id));
+    else
+        pg_add(batch, me_runtime, .account_id = pg_text(str_c(account_id)), .runtime = pg_text(runtime));
     store_submit_node(batch, 0, ERROR_NONE, NULL, on_done, arg);
 }

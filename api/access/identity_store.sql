@@ -1,12 +1,12 @@
 -- name: token_lookup
 SELECT kind, account_id, account_name, user_id, user_name, email, is_admin, runtime, runtime_id,
-       encode(secret_sha256, 'hex'), is_valid, note_use, $1
-  FROM token_lookup($1)
+       encode(secret_sha256, 'hex'), is_valid, note_use, :token_id
+  FROM token_lookup(:token_id)
 
 -- A definer's function for each: row-level security shows nobody the keys of several accounts.
 -- name: tokens_valid
 SELECT wanted.id
-  FROM unnest(string_to_array($1, ' ')) AS wanted (id)
+  FROM unnest(string_to_array(:token_ids, ' ')) AS wanted (id)
  CROSS JOIN LATERAL token_lookup(wanted.id) AS found
  WHERE found.is_valid
 
@@ -14,32 +14,34 @@ SELECT wanted.id
 -- name: token_used
 WITH key AS (
     UPDATE api_keys SET last_used_at = now()
-     WHERE account_id = $1 AND token_id = $2
+     WHERE account_id = :account_id AND token_id = :token_id
        AND (last_used_at IS NULL OR last_used_at < now() - interval '1 minute'))
 UPDATE runtime_tokens SET last_used_at = now()
- WHERE account_id = $1 AND token_id = $2
+ WHERE account_id = :account_id AND token_id = :token_id
    AND (last_used_at IS NULL OR last_used_at < now() - interval '1 minute')
 
 -- name: account_create
-INSERT INTO accounts (account_id, name) VALUES ($1, $2)
+INSERT INTO accounts (account_id, name) VALUES (:account_id, :name)
 RETURNING json_build_object('id', account_id, 'name', name)
 
 -- name: account_find
-SELECT json_build_object('id', account_id, 'name', name) FROM account_by_name($1)
+SELECT json_build_object('id', account_id, 'name', name) FROM account_by_name(:name)
 
 -- name: user_create
-INSERT INTO users (account_id, user_id, name, email, is_admin) VALUES ($1, $2, $3, $4, $5)
+INSERT INTO users (account_id, user_id, name, email, is_admin) VALUES (:account_id, :user_id, :name, :email,
+       :is_admin)
 RETURNING json_build_object('id', user_id, 'name', name, 'email', email)
 
 -- name: key_create
 INSERT INTO api_keys (account_id, token_id, user_id, name, secret_sha256, scopes, expires_at)
-SELECT u.account_id, $4, u.user_id, $3, $5, $6::jsonb, to_timestamp($7::double precision / 1000)
+SELECT u.account_id, :token_id, u.user_id, :name, :secret_sha256, :scopes::jsonb,
+       to_timestamp(:expires_at_ms::double precision / 1000)
   FROM users u
- WHERE u.account_id = $1 AND u.name = $2 AND NOT u.is_disabled
+ WHERE u.account_id = :account_id AND u.name = :user_name AND NOT u.is_disabled
 RETURNING json_build_object('id', token_id, 'name', name)
 
 -- name: key_revoke
-UPDATE api_keys SET revoked_at = now() WHERE account_id = $1 AND token_id = $2 AND revoked_at IS NULL
+UPDATE api_keys SET revoked_at = now() WHERE account_id = :account_id AND token_id = :token_id AND revoked_at IS NULL
 
 -- fragment: account_node
 json_build_object(
@@ -64,7 +66,7 @@ SELECT json_build_object(
     'accounts', json_build_array(:{account_node}), 'activeAccount', :{account_node})
   FROM users m
   JOIN accounts a ON a.account_id = m.account_id
- WHERE m.account_id = $1 AND m.user_id = $2 AND NOT m.is_disabled
+ WHERE m.account_id = :account_id AND m.user_id = :user_id AND NOT m.is_disabled
 
 -- name: me_runtime
 SELECT json_build_object(
@@ -73,4 +75,4 @@ SELECT json_build_object(
     'accounts', jsonb_build_array(:{account_of_runtime}), 'activeAccount', :{account_of_runtime})
   FROM runtimes m
   JOIN accounts a ON a.account_id = m.account_id
- WHERE m.account_id = $1 AND m.runtime = $2
+ WHERE m.account_id = :account_id AND m.runtime = :runtime

@@ -25,7 +25,7 @@ void answer_store_version(struct pg *pg, const char *account_id, store_node_done
     struct version_call *call = mem_alloc(sizeof *call);
     *call = (struct version_call){on_done, arg};
     struct pg_batch *batch = pg_batch_create(pg, account_id);
-    pg_batch_add(batch, &statement_answer_version, 1, (struct pg_param[]){pg_text(str_c(account_id))});
+    pg_add(batch, answer_version, .account_id = pg_text(str_c(account_id)));
     pg_batch_submit(batch, VERSION_MS, on_version, call);
 }
 

@@ -17,4 +17,4 @@ SELECT concat(md5(string_agg(
   LEFT JOIN report_positions p ON p.account_id = f.account_id AND p.runtime = f.runtime
   LEFT JOIN tunnel_sessions t ON t.account_id = f.account_id AND t.runtime = f.runtime AND t.epoch = f.session_epoch
   LEFT JOIN replica_leases l ON l.replica = t.replica
- WHERE f.account_id = $1
+ WHERE f.account_id = :account_id

@@ -7,10 +7,10 @@ void annotation_store_put(struct pg *pg, const char *account_id, const struct an
                           store_count_done on_done, void *arg)
 {
     struct pg_batch *batch = pg_batch_create(pg, account_id);
-    pg_batch_add(batch, &statement_annotation_put, 8,
-                 (struct pg_param[]){pg_text(str_c(account_id)), pg_text(annotation->entity_type),
-                                     pg_text(annotation->entity_id), pg_text(annotation->type),
-                                     pg_text(annotation->key), pg_text_or_null(annotation->classic_id),
-                                     pg_text(annotation->value), pg_text(annotation->runtime)});
+    pg_add(batch, annotation_put, .account_id = pg_text(str_c(account_id)),
+           .entity_type = pg_text(annotation->entity_type), .entity_id = pg_text(annotation->entity_id),
+           .type = pg_text(annotation->type), .key = pg_text(annotation->key),
+           .classic_id = pg_text_or_null(annotation->classic_id), .value = pg_text(annotation->value),
+           .runtime = pg_text(annotation->runtime));
     store_submit_count(batch, 0, on_done, arg);
 }

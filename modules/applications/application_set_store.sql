@@ -20,32 +20,17 @@ jsonb_build_object(
 p.account_id = a.account_id AND p.runtime = a.runtime AND p.namespace = a.namespace AND p.application_set = a.name
    AND NOT p.is_deleted
 
--- fragment: application_set_filter
-a.account_id = $1 AND a.api_group = 'argoproj.io' AND a.kind = 'ApplicationSet' AND NOT a.is_deleted
-   AND (a.presence IS NULL OR a.presence = 'UNREADABLE') AND ($2 = '' OR a.runtime = $2)
-   AND (a.runtime, a.cluster, a.namespace, a.name) > ($3, $4, $5, $6)
-   AND (a.runtime, a.cluster, a.namespace, a.name) < ($7, $8, $9, $10)
-
--- name: application_set_list
+-- list: application_set_list
+-- order: a.runtime, a.cluster, a.namespace, a.name
 WITH page AS MATERIALIZED (
     SELECT * FROM resources a
-     WHERE :{application_set_filter}
-     ORDER BY a.runtime, a.cluster, a.namespace, a.name
-     LIMIT $11::bigint),
+     WHERE a.account_id = :account_id AND a.api_group = 'argoproj.io' AND a.kind = 'ApplicationSet'
+       AND NOT a.is_deleted AND (a.presence IS NULL OR a.presence = 'UNREADABLE')
+       AND (:runtime = '' OR a.runtime = :runtime) AND :{page}
+     ORDER BY :{order}
+     LIMIT :limit::bigint),
 r AS MATERIALIZED (:{runtime_states} AND r.runtime IN (SELECT runtime FROM page))
-SELECT :{application_set_node}, a.runtime, a.cluster, a.namespace, a.name
+SELECT :{application_set_node}, :{keys}
   FROM page a
   JOIN r ON r.runtime = a.runtime
- ORDER BY a.runtime, a.cluster, a.namespace, a.name
-
--- name: application_set_list_back
-WITH page AS MATERIALIZED (
-    SELECT * FROM resources a
-     WHERE :{application_set_filter}
-     ORDER BY a.runtime DESC, a.cluster DESC, a.namespace DESC, a.name DESC
-     LIMIT $11::bigint),
-r AS MATERIALIZED (:{runtime_states} AND r.runtime IN (SELECT runtime FROM page))
-SELECT :{application_set_node}, a.runtime, a.cluster, a.namespace, a.name
-  FROM page a
-  JOIN r ON r.runtime = a.runtime
- ORDER BY a.runtime DESC, a.cluster DESC, a.namespace DESC, a.name DESC
+ ORDER BY :{order}

@@ -17,39 +17,39 @@ static void check_impossible(struct store_filter *filter)
     store_filter_must_have(filter, "groups", STR("argoproj.io"));
 }
 
-static size_t filter_params(struct store_filter *filter, struct pg_param *out)
+static void set_filters(struct sql_application_list *values, struct store_filter *filter)
 {
-    size_t count = 0;
-    out[count++] = store_filter_text(filter, "project");
-    out[count++] = store_filter_list(filter, "runtimes", "runtime");
-    out[count++] = store_filter_list(filter, "applications", NULL);
-    out[count++] = store_filter_text(filter, "applicationName");
-    out[count++] = store_filter_list(filter, "statuses", NULL);
-    out[count++] = store_filter_list(filter, "healthStatuses", NULL);
-    out[count++] = store_filter_list(filter, "namespaces", "namespace");
-    out[count++] = store_filter_list(filter, "clusterUrls", "clusterUrl");
-    out[count++] = store_filter_list(filter, "labels", NULL);
-    out[count++] = store_filter_list(filter, "versions", NULL);
-    out[count++] = store_filter_bool(filter, "includeComponents");
-    out[count++] = store_filter_bool(filter, "excludeGitSources");
-    return count;
+    values->project = store_filter_text(filter, "project");
+    values->runtimes = store_filter_list(filter, "runtimes", "runtime");
+    values->applications = store_filter_list(filter, "applications", NULL);
+    values->application_name = store_filter_text(filter, "applicationName");
+    values->statuses = store_filter_list(filter, "statuses", NULL);
+    values->health_statuses = store_filter_list(filter, "healthStatuses", NULL);
+    values->namespaces = store_filter_list(filter, "namespaces", "namespace");
+    values->cluster_urls = store_filter_list(filter, "clusterUrls", "clusterUrl");
+    values->labels = store_filter_list(filter, "labels", NULL);
+    values->versions = store_filter_list(filter, "versions", NULL);
+    values->include_components = store_filter_bool(filter, "includeComponents");
+    values->exclude_git_sources = store_filter_bool(filter, "excludeGitSources");
 }
 
 static void submit_list(struct pg *pg, const char *account_id, struct store_filter *filter, struct store_window *window,
                         store_slice_done on_done, void *arg)
 {
-    struct pg_param params[20] = {pg_text(str_c(account_id))};
-    size_t count = 1;
-    for (size_t i = 0; i < 3; i++)
-        params[count++] = pg_text(window->low[i]);
-    for (size_t i = 0; i < 3; i++)
-        params[count++] = pg_text(window->high[i]);
-    count += filter_params(filter, params + count);
+    struct sql_application_list values = {
+        .account_id = pg_text(str_c(account_id)),
+        .low_1 = pg_text(window->low[0]),
+        .low_2 = pg_text(window->low[1]),
+        .low_3 = pg_text(window->low[2]),
+        .high_1 = pg_text(window->high[0]),
+        .high_2 = pg_text(window->high[1]),
+        .high_3 = pg_text(window->high[2]),
+    };
+    set_filters(&values, filter);
     check_impossible(filter);
-    params[count++] = store_filter_limit(filter, window->limit);
+    values.limit = store_filter_limit(filter, window->limit);
     struct pg_batch *batch = pg_batch_create(pg, account_id);
-    pg_batch_add(batch, window->is_back ? &statement_application_list_back : &statement_application_list, count,
-                 params);
+    pg_add_list(batch, application_list, window->is_back, &values);
     store_submit_slice(batch, window, on_done, arg);
 }
 
@@ -79,10 +79,16 @@ void cluster_store_list(struct pg *pg, const char *account_id, struct str runtim
         return;
     }
     struct pg_batch *batch = pg_batch_create(pg, account_id);
-    pg_batch_add(batch, window.is_back ? &statement_cluster_list_back : &statement_cluster_list, 7,
-                 (struct pg_param[]){pg_text(str_c(account_id)), pg_text(runtime), pg_text(window.low[0]),
-                                     pg_text(window.low[1]), pg_text(window.high[0]), pg_text(window.high[1]),
-                                     pg_text(str_c(window.limit))});
+    const struct sql_cluster_list values = {
+        .account_id = pg_text(str_c(account_id)),
+        .runtime = pg_text(runtime),
+        .low_1 = pg_text(window.low[0]),
+        .low_2 = pg_text(window.low[1]),
+        .high_1 = pg_text(window.high[0]),
+        .high_2 = pg_text(window.high[1]),
+        .limit = pg_text(str_c(window.limit)),
+    };
+    pg_add_list(batch, cluster_list, window.is_back, &values);
     store_submit_slice(batch, &window, on_done, arg);
 }
 
@@ -96,15 +102,21 @@ void application_set_store_list(struct pg *pg, const char *account_id, struct st
         store_fail_slice(pg, &err, on_done, arg);
         return;
     }
-    struct pg_param params[3 + 2 * KEYS] = {pg_text(str_c(account_id)), pg_text(runtime)};
-    for (size_t i = 0; i < KEYS; i++) {
-        params[2 + i] = pg_text(window.low[i]);
-        params[2 + KEYS + i] = pg_text(window.high[i]);
-    }
-    params[2 + 2 * KEYS] = pg_text(str_c(window.limit));
     struct pg_batch *batch = pg_batch_create(pg, account_id);
-    pg_batch_add(batch, window.is_back ? &statement_application_set_list_back : &statement_application_set_list,
-                 3 + 2 * KEYS, params);
+    const struct sql_application_set_list values = {
+        .account_id = pg_text(str_c(account_id)),
+        .runtime = pg_text(runtime),
+        .low_1 = pg_text(window.low[0]),
+        .low_2 = pg_text(window.low[1]),
+        .low_3 = pg_text(window.low[2]),
+        .low_4 = pg_text(window.low[3]),
+        .high_1 = pg_text(window.high[0]),
+        .high_2 = pg_text(window.high[1]),
+        .high_3 = pg_text(window.high[2]),
+        .high_4 = pg_text(window.high[3]),
+        .limit = pg_text(str_c(window.limit)),
+    };
+    pg_add_list(batch, application_set_list, window.is_back, &values);
     store_submit_slice(batch, &window, on_done, arg);
 }
 
@@ -115,7 +127,7 @@ void application_store_get(struct pg *pg, const char *account_id, struct str run
 {
     static const char *const manifests[] = {"actualManifest", "desiredManifest", NULL};
     struct pg_batch *batch = pg_batch_create(pg, account_id);
-    pg_batch_add(batch, &statement_application_get, 4,
-                 (struct pg_param[]){pg_text(str_c(account_id)), pg_text(runtime), pg_text(name), pg_text(ns)});
+    pg_add(batch, application_get, .account_id = pg_text(str_c(account_id)), .runtime = pg_text(runtime),
+           .name = pg_text(name), .namespace = pg_text(ns));
     store_submit_node_with_manifests(batch, 0, manifests, on_done, arg);
 }

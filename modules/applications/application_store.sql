@@ -79,61 +79,53 @@ jsonb_build_object(
 
 -- The lists among the filters are JSON arrays: within one, any value will do; all filters must hold.
 -- fragment: application_filter
-a.account_id = $1 AND NOT a.is_deleted
-   AND (a.name, a.runtime, a.namespace) > ($2, $3, $4) AND (a.name, a.runtime, a.namespace) < ($5, $6, $7)
-   AND ($8 = '' OR a.project = $8)
-   AND ($9::jsonb = '[]' OR $9::jsonb ? a.runtime)
-   AND ($10::jsonb = '[]' OR $10::jsonb ? a.name)
-   AND ($11 = '' OR strpos(lower(a.name), lower($11)) > 0)
-   AND ($12::jsonb = '[]' OR $12::jsonb ? a.sync_status OR ($12::jsonb ? 'SYNCING' AND a.operation_phase = 'Running'))
-   AND ($13::jsonb = '[]' OR $13::jsonb ? coalesce(a.health_status, 'UNKNOWN'))
-   AND ($14::jsonb = '[]' OR $14::jsonb ? a.namespace OR $14::jsonb ? coalesce(a.destination_namespace, ''))
-   AND ($15::jsonb = '[]' OR $15::jsonb ? coalesce(a.destination_server, a.destination_name, ''))
-   AND ($16::jsonb = '[]' OR EXISTS (
-        SELECT FROM jsonb_array_elements_text($16::jsonb) l
+a.account_id = :account_id AND NOT a.is_deleted
+   AND :{page}
+   AND (:project = '' OR a.project = :project)
+   AND (:runtimes::jsonb = '[]' OR :runtimes::jsonb ? a.runtime)
+   AND (:applications::jsonb = '[]' OR :applications::jsonb ? a.name)
+   AND (:application_name = '' OR strpos(lower(a.name), lower(:application_name)) > 0)
+   AND (:statuses::jsonb = '[]' OR :statuses::jsonb ? a.sync_status
+        OR (:statuses::jsonb ? 'SYNCING' AND a.operation_phase = 'Running'))
+   AND (:health_statuses::jsonb = '[]' OR :health_statuses::jsonb ? coalesce(a.health_status, 'UNKNOWN'))
+   AND (:namespaces::jsonb = '[]' OR :namespaces::jsonb ? a.namespace
+        OR :namespaces::jsonb ? coalesce(a.destination_namespace, ''))
+   AND (:cluster_urls::jsonb = '[]' OR :cluster_urls::jsonb ? coalesce(a.destination_server, a.destination_name, ''))
+   AND (:labels::jsonb = '[]' OR EXISTS (
+        SELECT FROM jsonb_array_elements_text(:labels::jsonb) l
          WHERE CASE WHEN strpos(l, '=') > 0 THEN a.labels ->> split_part(l, '=', 1) = substr(l, strpos(l, '=') + 1)
                     ELSE a.labels ? l END))
-   AND ($17::jsonb = '[]' OR $17::jsonb ? a.version)
-   AND ($18::boolean OR coalesce(a.labels ->> 'codefresh.io/entity', '') <> 'component')
-   AND (NOT $19::boolean OR NOT a.is_git_source)
+   AND (:versions::jsonb = '[]' OR :versions::jsonb ? a.version)
+   AND (:include_components::boolean OR coalesce(a.labels ->> 'codefresh.io/entity', '') <> 'component')
+   AND (NOT :exclude_git_sources::boolean OR NOT a.is_git_source)
 
--- name: application_list
+-- list: application_list
+-- order: a.name, a.runtime, a.namespace
 WITH page AS MATERIALIZED (
     SELECT * FROM applications a
      WHERE :{application_filter}
-     ORDER BY a.name, a.runtime, a.namespace
-     LIMIT $20::bigint),
+     ORDER BY :{order}
+     LIMIT :limit::bigint),
 r AS MATERIALIZED (:{runtime_states} AND r.runtime IN (SELECT runtime FROM page))
-SELECT :{application_node} || '{"desiredManifest": null, "actualManifest": null}', a.name, a.runtime, a.namespace
+SELECT :{application_node} || '{"desiredManifest": null, "actualManifest": null}', :{keys}
   FROM page a
   JOIN r ON r.runtime = a.runtime
- ORDER BY a.name, a.runtime, a.namespace
-
--- name: application_list_back
-WITH page AS MATERIALIZED (
-    SELECT * FROM applications a
-     WHERE :{application_filter}
-     ORDER BY a.name DESC, a.runtime DESC, a.namespace DESC
-     LIMIT $20::bigint),
-r AS MATERIALIZED (:{runtime_states} AND r.runtime IN (SELECT runtime FROM page))
-SELECT :{application_node} || '{"desiredManifest": null, "actualManifest": null}', a.name, a.runtime, a.namespace
-  FROM page a
-  JOIN r ON r.runtime = a.runtime
- ORDER BY a.name DESC, a.runtime DESC, a.namespace DESC
+ ORDER BY :{order}
 
 -- The node, then two manifests as (encoding, bytes, content in hex): live, desired.
 -- name: application_get
-WITH r AS MATERIALIZED (:{runtime_states} AND r.runtime = $2)
+WITH r AS MATERIALIZED (:{runtime_states} AND r.runtime = :runtime)
 SELECT CASE WHEN a.operation_started_at IS NULL OR a.operation_phase IS NULL THEN :{application_node}
             ELSE jsonb_set(:{application_node}, '{operationState,syncResult,resources}',
                            coalesce(a.operation_resources, '[]')) END,
        live.encoding, live.plain_bytes, encode(live.content, 'hex'),
        desired.encoding, desired.plain_bytes, encode(desired.content, 'hex')
   FROM (SELECT * FROM applications a
-         WHERE a.account_id = $1 AND a.runtime = $2 AND a.name = $3 AND ($4 = '' OR a.namespace = $4)
+         WHERE a.account_id = :account_id AND a.runtime = :runtime AND a.name = :name
+           AND (:namespace = '' OR a.namespace = :namespace)
            AND NOT a.is_deleted
          ORDER BY a.namespace
          LIMIT 1) a
   JOIN r ON r.runtime = a.runtime
-  LEFT JOIN manifests live ON live.account_id = $1 AND live.sha256 = a.manifest_sha256
-  LEFT JOIN manifests desired ON desired.account_id = $1 AND desired.sha256 = a.desired_sha256
+  LEFT JOIN manifests live ON live.account_id = :account_id AND live.sha256 = a.manifest_sha256
+  LEFT JOIN manifests desired ON desired.account_id = :account_id AND desired.sha256 = a.desired_sha256

@@ -70,7 +70,7 @@ static const char *sync_policy_of(const json_t *spec)
     return json_is_object(automated) && json_get_bool(automated, "enabled", true) ? "Automated" : "Manual";
 }
 
-static void plan_spec(struct report_params *p, const json_t *manifest)
+static void plan_spec(struct report_plan *plan, struct sql_application_upsert *row, const json_t *manifest)
 {
     const json_t *spec = json_get_object(manifest, "spec");
     const json_t *destination = json_get_object(spec, "destination");
@@ -78,20 +78,20 @@ static void plan_spec(struct report_params *p, const json_t *manifest)
     json_t *sources = sources_of(spec);
     const json_t *first = json_array_get(sources, 0);
     const json_t *directory = json_path(spec, "source", "directory", NULL);
-    params_cut(p, json_get_str(spec, "project"), TEXT_MAX);
-    params_cut(p, json_get_str(destination, "server"), TEXT_MAX);
-    params_cut(p, json_get_str(destination, "name"), TEXT_MAX);
-    params_cut(p, json_get_str(destination, "namespace"), TEXT_MAX);
-    params_cut(p, json_get_str(first, "repoURL"), TEXT_MAX);
-    params_cut(p, json_get_str(first, "path"), TEXT_MAX);
-    params_cut(p, json_get_str(first, "targetRevision"), TEXT_MAX);
-    params_cut(p, json_get_str(first, "chart"), TEXT_MAX);
-    params_json(p, sources, JSON_MAX, "[]");
-    params_bool(p, json_array_size(json_get_array(spec, "sources")) > 0);
-    params_bool(p, str_eq(json_get_str(labels, "codefresh.io/entity"), STR("git-source")));
-    params_cut(p, json_get_str(directory, "include"), PATTERN_MAX);
-    params_cut(p, json_get_str(directory, "exclude"), PATTERN_MAX);
-    params_text(p, str_c(sync_policy_of(spec)));
+    row->project = value_cut(plan, json_get_str(spec, "project"), TEXT_MAX);
+    row->destination_server = value_cut(plan, json_get_str(destination, "server"), TEXT_MAX);
+    row->destination_name = value_cut(plan, json_get_str(destination, "name"), TEXT_MAX);
+    row->destination_namespace = value_cut(plan, json_get_str(destination, "namespace"), TEXT_MAX);
+    row->repo_url = value_cut(plan, json_get_str(first, "repoURL"), TEXT_MAX);
+    row->path = value_cut(plan, json_get_str(first, "path"), TEXT_MAX);
+    row->target_revision = value_cut(plan, json_get_str(first, "targetRevision"), TEXT_MAX);
+    row->chart = value_cut(plan, json_get_str(first, "chart"), TEXT_MAX);
+    row->sources = value_json(plan, sources, JSON_MAX, "[]");
+    row->is_multi_source = value_bool(json_array_size(json_get_array(spec, "sources")) > 0);
+    row->is_git_source = value_bool(str_eq(json_get_str(labels, "codefresh.io/entity"), STR("git-source")));
+    row->include_pattern = value_cut(plan, json_get_str(directory, "include"), PATTERN_MAX);
+    row->exclude_pattern = value_cut(plan, json_get_str(directory, "exclude"), PATTERN_MAX);
+    row->sync_policy = pg_text(str_c(sync_policy_of(spec)));
     json_decref(sources);
 }
 
@@ -135,7 +135,7 @@ static bool is_partial(const json_t *sync)
     return json_array_size(json_get_array(sync, "resources")) > 0;
 }
 
-static void plan_operation(struct report_params *p, const json_t *state)
+static void plan_operation(struct report_plan *plan, struct sql_application_upsert *row, const json_t *state)
 {
     json_t *operation = NULL, *resources = NULL;
     if (state) {
@@ -158,14 +158,14 @@ static void plan_operation(struct report_params *p, const json_t *state)
             json_array_append_new(resources, one);
         }
     }
-    params_text_or_null(p, word_among(json_get_str(state, "phase"), phases));
-    params_cut(p, json_get_str(state, "message"), TEXT_MAX);
-    params_time_or_null(p, json_get_str(state, "startedAt"));
-    params_time_or_null(p, json_get_str(state, "finishedAt"));
-    params_cut(p, json_get_str(json_get_object(state, "syncResult"), "revision"), TEXT_MAX);
-    params_int_or_null(p, json_object_get(state, "retryCount"));
-    params_json(p, operation, JSON_MAX, NULL);
-    params_json(p, resources, JSON_MAX * 4, NULL);
+    row->operation_phase = value_text_or_null(plan, word_among(json_get_str(state, "phase"), phases));
+    row->operation_message = value_cut(plan, json_get_str(state, "message"), TEXT_MAX);
+    row->operation_started_at = value_time_or_null(plan, json_get_str(state, "startedAt"));
+    row->operation_finished_at = value_time_or_null(plan, json_get_str(state, "finishedAt"));
+    row->operation_revision = value_cut(plan, json_get_str(json_get_object(state, "syncResult"), "revision"), TEXT_MAX);
+    row->operation_retry_count = value_int_or_null(plan, json_object_get(state, "retryCount"));
+    row->operation = value_json(plan, operation, JSON_MAX, NULL);
+    row->operation_resources = value_json(plan, resources, JSON_MAX * 4, NULL);
     json_decref(operation);
     json_decref(resources);
 }
@@ -186,22 +186,23 @@ static json_t *revisions_of(const json_t *many, const json_t *one)
 }
 
 // status.sync as Argo CD says it, then status.operationState: that a sync runs is the operation's to say.
-static void plan_status(struct report_params *p, const struct report *report, const json_t *status)
+static void plan_status(struct report_plan *plan, struct sql_application_upsert *row, const struct report *report,
+                        const json_t *status)
 {
     const json_t *sync = json_get_object(status, "sync"), *health = json_get_object(status, "health");
     const json_t *state = json_get_object(status, "operationState");
     struct str word = json_get_str(sync, "status");
     struct str sync_status = argo_sync_status(word.len ? word : report->sync_status);
     word = json_get_str(health, "status");
-    params_text(p, sync_status.len ? sync_status : STR("UNKNOWN"));
-    params_text_or_null(p, argo_health_status(word.len ? word : report->health_status));
+    row->sync_status = value_text(plan, sync_status.len ? sync_status : STR("UNKNOWN"));
+    row->health_status = value_text_or_null(plan, argo_health_status(word.len ? word : report->health_status));
     word = json_get_str(health, "message");
-    params_cut(p, word.len ? word : report->health_message, TEXT_MAX);
-    params_cut(p, json_get_str(sync, "revision"), TEXT_MAX);
+    row->health_message = value_cut(plan, word.len ? word : report->health_message, TEXT_MAX);
+    row->sync_revision = value_cut(plan, json_get_str(sync, "revision"), TEXT_MAX);
     json_t *revisions = revisions_of(json_get_array(sync, "revisions"), NULL);
-    params_json(p, revisions, JSON_MAX, NULL);
+    row->sync_revisions = value_json(plan, revisions, JSON_MAX, NULL);
     json_decref(revisions);
-    plan_operation(p, state);
+    plan_operation(plan, row, state);
 }
 
 static void append_error(json_t *errors, const char *type, const char *level, struct str title, struct str message,
@@ -298,14 +299,15 @@ static void plan_history(struct report_plan *plan, const struct report *report, 
         strbuf_addf(&ids, "%s%" PRId64, i ? "," : "",
                     (int64_t)json_integer_value(json_object_get(json_array_get(history, i), "id")));
     strbuf_add_byte(&ids, '}');
-    struct report_params p = {.plan = plan};
-    params_key(&p, report);
-    params_text(&p, report->ns);
-    params_text(&p, report->name);
-    params_text(&p, uid);
-    params_json(&p, history, MANIFEST_BYTES_MAX, "[]");
-    params_text(&p, strbuf_str(&ids));
-    report_plan_add_late(plan, STR("deployment"), &statement_deployment_add, &p); // it writes sets of manifests
+    const struct sql_deployment_add row = {
+        ROW_KEY(plan, report),
+        .namespace = value_text(plan, report->ns),
+        .name = value_text(plan, report->name),
+        .uid = value_text(plan, uid),
+        .history = value_json(plan, history, MANIFEST_BYTES_MAX, "[]"),
+        .history_ids = value_text(plan, strbuf_str(&ids)),
+    };
+    report_plan_add_late(plan, STR("deployment"), deployment_add, &row); // it writes sets of manifests
     strbuf_finish(&ids);
 }
 
@@ -327,63 +329,69 @@ static void plan_operation_row(struct report_plan *plan, const struct report *re
     const json_t *state = json_get_object(status, "operationState");
     if (!is_time(json_get_str(state, "startedAt"))) return;
     const json_t *initiator = json_path(state, "operation", "initiatedBy", NULL);
-    struct report_params p = {.plan = plan};
-    params_key(&p, report);
-    params_text(&p, report->ns);
-    params_text(&p, report->name);
-    params_text(&p, uid);
-    params_time_or_null(&p, json_get_str(state, "startedAt"));
-    params_time_or_null(&p, json_get_str(state, "finishedAt"));
-    params_text(&p, word_among(json_get_str(state, "phase"), phases));
-    params_cut(&p, json_get_str(state, "message"), TEXT_MAX);
-    params_cut(&p, json_get_str(json_get_object(state, "syncResult"), "revision"), TEXT_MAX);
-    params_cut(&p, json_get_str(initiator, "username"), VALUE_MAX);
-    params_bool(&p, json_get_bool(initiator, "automated", false));
-    params_order(&p, report);
     const json_t *sync = json_path(state, "operation", "sync", NULL);
     size_t len;
     json_t *request = request_of(state);
     char *text = json_canonical(request, &len);
-    params_text(&p, str_of(text, len));
+    const struct sql_application_operation_upsert row = {
+        ROW_KEY(plan, report),
+        ROW_ORDER(plan, report),
+        .namespace = value_text(plan, report->ns),
+        .name = value_text(plan, report->name),
+        .uid = value_text(plan, uid),
+        .started_at = value_time_or_null(plan, json_get_str(state, "startedAt")),
+        .finished_at = value_time_or_null(plan, json_get_str(state, "finishedAt")),
+        .phase = value_text(plan, word_among(json_get_str(state, "phase"), phases)),
+        .message = value_cut(plan, json_get_str(state, "message"), TEXT_MAX),
+        .revision = value_cut(plan, json_get_str(json_get_object(state, "syncResult"), "revision"), TEXT_MAX),
+        .initiator = value_cut(plan, json_get_str(initiator, "username"), VALUE_MAX),
+        .is_automated = value_bool(json_get_bool(initiator, "automated", false)),
+        .request = value_text(plan, str_of(text, len)),
+        .is_dry_run = value_bool(json_get_bool(sync, "dryRun", false)),
+        .is_partial = value_bool(is_partial(sync)),
+    };
     mem_free(text);
     json_decref(request);
-    params_bool(&p, json_get_bool(sync, "dryRun", false));
-    params_bool(&p, is_partial(sync));
-    report_plan_add(plan, &statement_application_operation_upsert, &p);
+    report_plan_add(plan, application_operation_upsert, &row);
 }
 
 // ---- the row -------------------------------------------------------------------------------------------------------
 
 static void plan_enrichment(struct report_plan *plan, const struct report *report)
 {
-    struct report_params p = {.plan = plan};
-    params_key(&p, report);
-    params_text(&p, report->ns);
-    params_text(&p, report->name);
-    report_enrich_params(&p, report);
-    struct report_params order = {.plan = plan};
-    params_order(&order, report);
-    p.list[p.count++] = order.list[2]; // observed_at
-    params_text_or_null(&p, report->app_versions);
-    params_stored(&p);
-    report_plan_add(plan, &statement_application_enrich, &p);
+    const struct report_enrichment more = report_enrichment_of(plan, report);
+    const struct sql_application_enrich row = {
+        ROW_KEY(plan, report),
+        ROW_SOURCE(plan, report),
+        ROW_STORED(plan),
+        .namespace = value_text(plan, report->ns),
+        .name = value_text(plan, report->name),
+        .desired_sha256 = more.desired_sha256,
+        .git_sha256 = more.git_sha256,
+        .source_errors = more.source_errors,
+        .observed_at = value_observed_at(plan, report),
+        .app_versions = value_text_or_null(plan, report->app_versions),
+    };
+    report_plan_add(plan, application_enrich, &row);
 }
 
-static void plan_metadata(struct report_params *p, const json_t *metadata, const json_t *errors)
+static void plan_metadata(struct report_plan *plan, struct sql_application_upsert *row, const json_t *metadata,
+                          const json_t *errors)
 {
     json_t *labels = report_string_map(json_get_object(metadata, "labels"), VALUE_MAX);
     json_t *annotations = report_string_map(json_get_object(metadata, "annotations"), VALUE_MAX);
-    params_json(p, labels, JSON_MAX, "{}");
-    params_json(p, annotations, JSON_MAX, "{}");
-    params_json(p, errors, JSON_MAX * 4, "[]");
-    params_time_or_null(p, json_get_str(metadata, "creationTimestamp"));
+    row->labels = value_json(plan, labels, JSON_MAX, "{}");
+    row->annotations = value_json(plan, annotations, JSON_MAX, "{}");
+    row->errors = value_json(plan, errors, JSON_MAX * 4, "[]");
+    row->application_created_at = value_time_or_null(plan, json_get_str(metadata, "creationTimestamp"));
     json_decref(labels);
     json_decref(annotations);
 }
 
 // The application that it belongs to, as Argo CD tracks it: "[<namespace>_]<name>:<group>/<kind>:<namespace>/<name>",
 // or the label of old. A name alone is of the same namespace.
-static void plan_parent(struct report_params *p, const struct report *report, const json_t *metadata)
+static void plan_parent(struct report_plan *plan, struct sql_application_upsert *row, const struct report *report,
+                        const json_t *metadata)
 {
     struct str parent = report->application_name, ns = report->application_ns.len ? report->application_ns : report->ns;
     struct str rest = json_get_str(json_get_object(metadata, "annotations"), "argocd.argoproj.io/tracking-id");
@@ -395,31 +403,31 @@ static void plan_parent(struct report_params *p, const struct report *report, co
     }
     bool is_itself = str_eq(parent, report->name) && str_eq(ns, report->ns);
     bool is_name = parent.len && parent.len <= NAME_MAX_BYTES && ns.len <= NAME_MAX_BYTES && !is_itself;
-    params_text(p, is_name ? ns : STR_EMPTY);
-    params_text(p, is_name ? parent : STR_EMPTY);
+    row->parent_namespace = value_text(plan, is_name ? ns : STR_EMPTY);
+    row->parent_name = value_text(plan, is_name ? parent : STR_EMPTY);
 }
 
 // The ApplicationSet that made it.
-static void plan_application_set(struct report_params *p, const json_t *metadata)
+static void plan_application_set(struct report_plan *plan, struct sql_application_upsert *row, const json_t *metadata)
 {
     const json_t *owners = json_get_array(metadata, "ownerReferences"), *owner = NULL;
     for (size_t i = 0; i < json_array_size(owners) && !owner; i++)
         if (str_eq(json_get_str(json_array_get(owners, i), "kind"), STR("ApplicationSet")))
             owner = json_array_get(owners, i);
-    params_cut(p, json_get_str(owner, "name"), NAME_MAX_BYTES);
-    params_cut(p, json_get_str(owner, "uid"), UID_MAX);
+    row->application_set = value_cut(plan, json_get_str(owner, "name"), NAME_MAX_BYTES);
+    row->application_set_uid = value_cut(plan, json_get_str(owner, "uid"), UID_MAX);
 }
 
 // Of the last operation: what it synced, and what changed the application, which some distributions of Argo CD tell.
-static void plan_revisions(struct report_params *p, const json_t *state)
+static void plan_revisions(struct report_plan *plan, struct sql_application_upsert *row, const json_t *state)
 {
     const json_t *result = json_get_object(state, "syncResult"), *sync = json_path(state, "operation", "sync", NULL);
     const json_t *from =
         json_object_get(result, "changeRevision") || json_object_get(result, "changeRevisions") ? result : sync;
     json_t *synced = revisions_of(json_get_array(result, "revisions"), NULL),
            *changed = revisions_of(json_get_array(from, "changeRevisions"), json_object_get(from, "changeRevision"));
-    params_json(p, synced, JSON_MAX, NULL);
-    params_json(p, changed, JSON_MAX, NULL);
+    row->operation_revisions = value_json(plan, synced, JSON_MAX, NULL);
+    row->change_revisions = value_json(plan, changed, JSON_MAX, NULL);
     json_decref(synced);
     json_decref(changed);
 }
@@ -430,29 +438,31 @@ static int plan_row(struct report_plan *plan, const struct report *report, struc
     json_t *first = NULL, *last = NULL;
     json_t *history = history_of(status, &first, &last);
     json_t *errors = errors_of(status);
-    struct report_params p = {.plan = plan};
-    params_key(&p, report);
-    params_text(&p, report->ns);
-    params_text(&p, report->name);
-    params_text(&p, report->cluster.len ? report->cluster : STR("in-cluster"));
-    params_text(&p, report->version);
-    params_text(&p, uid);
-    plan_status(&p, report, status);
-    params_int_or_null(&p, last);
-    params_int_or_null(&p, first);
-    params_int(&p, (int64_t)json_array_size(json_get_array(status, "resources")));
-    plan_spec(&p, manifest);
-    plan_metadata(&p, json_get_object(manifest, "metadata"), errors);
-    params_bytes_or_null(&p, report_plan_blob(plan, report->manifest, report->packed_manifest));
-    params_entry(&p, report);
-    params_order(&p, report);
-    plan_parent(&p, report, json_get_object(manifest, "metadata"));
-    params_version(&p, report);
-    plan_application_set(&p, json_get_object(manifest, "metadata"));
-    plan_revisions(&p, json_get_object(status, "operationState"));
-    params_int(&p, (int64_t)report->manifest.len);
-    params_stored(&p);
-    int deciding = report_plan_add(plan, &statement_application_upsert, &p);
+    const json_t *metadata = json_get_object(manifest, "metadata");
+    struct sql_application_upsert row = {
+        ROW_KEY(plan, report),
+        ROW_ORDER(plan, report),
+        ROW_STORED(plan),
+        .namespace = value_text(plan, report->ns),
+        .name = value_text(plan, report->name),
+        .cluster = value_cluster(plan, report),
+        .version = value_text(plan, report->version),
+        .uid = value_text(plan, uid),
+        .history_id = value_int_or_null(plan, last),
+        .history_id_min = value_int_or_null(plan, first),
+        .resources_count = value_int(plan, (int64_t)json_array_size(json_get_array(status, "resources"))),
+        .manifest_sha256 = value_bytes_or_null(report_plan_blob(plan, report->manifest, report->packed_manifest)),
+        .content_hash = value_content_hash(plan, report),
+        .resource_version = value_resource_version(plan, report),
+        .manifest_bytes = value_int(plan, (int64_t)report->manifest.len),
+    };
+    plan_status(plan, &row, report, status);
+    plan_spec(plan, &row, manifest);
+    plan_metadata(plan, &row, metadata, errors);
+    plan_parent(plan, &row, report, metadata);
+    plan_application_set(plan, &row, metadata);
+    plan_revisions(plan, &row, json_get_object(status, "operationState"));
+    int deciding = report_plan_add(plan, application_upsert, &row);
     plan_history(plan, report, uid, history);
     plan_operation_row(plan, report, uid, status);
     if (report->source == REPORT_FROM_HTTP) {
@@ -468,18 +478,19 @@ enum error_code report_application_plan(struct report_plan *plan, const struct r
                                         struct error *err)
 {
     if (report->type == REPORT_DELETED) {
-        struct report_params p = {.plan = plan};
-        params_key(&p, report);
-        params_text(&p, report->ns);
-        params_text(&p, report->name);
-        params_text(&p, report->cluster.len ? report->cluster : STR("in-cluster"));
-        params_text(&p, report->version);
-        params_text(&p, report->uid);
-        params_order(&p, report);
-        params_version(&p, report);
-        params_time_or_null(&p, report->created_at);
-        params_stored(&p);
-        *out_deciding = report_plan_add(plan, &statement_application_tombstone, &p);
+        const struct sql_application_tombstone row = {
+            ROW_KEY(plan, report),
+            ROW_ORDER(plan, report),
+            ROW_STORED(plan),
+            .namespace = value_text(plan, report->ns),
+            .name = value_text(plan, report->name),
+            .cluster = value_cluster(plan, report),
+            .version = value_text(plan, report->version),
+            .uid = value_text(plan, report->uid),
+            .resource_version = value_resource_version(plan, report),
+            .application_created_at = value_time_or_null(plan, report->created_at),
+        };
+        *out_deciding = report_plan_add(plan, application_tombstone, &row);
         return ERROR_NONE;
     }
     json_t *manifest = NULL;

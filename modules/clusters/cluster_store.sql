@@ -30,29 +30,18 @@ json_build_object(
 CASE WHEN c.name = 'in-cluster' THEN '0' ELSE '1' END || c.name
 
 -- fragment: cluster_filter
-c.account_id = $1 AND NOT c.is_deleted AND ($2 = '' OR c.runtime = $2)
-   AND (:{cluster_key}, c.runtime) > ($3, $4) AND (:{cluster_key}, c.runtime) < ($5, $6)
+c.account_id = :account_id AND NOT c.is_deleted AND (:runtime = '' OR c.runtime = :runtime)
+   AND :{page}
 
--- name: cluster_list
+-- list: cluster_list
+-- order: :{cluster_key}, c.runtime
 WITH page AS MATERIALIZED (
     SELECT * FROM clusters c
      WHERE :{cluster_filter}
-     ORDER BY :{cluster_key}, c.runtime
-     LIMIT $7::bigint),
+     ORDER BY :{order}
+     LIMIT :limit::bigint),
 r AS MATERIALIZED (:{runtime_states} AND r.runtime IN (SELECT runtime FROM page))
-SELECT :{cluster_node}, :{cluster_key}, c.runtime
+SELECT :{cluster_node}, :{keys}
   FROM page c
   JOIN r ON r.runtime = c.runtime
- ORDER BY :{cluster_key}, c.runtime
-
--- name: cluster_list_back
-WITH page AS MATERIALIZED (
-    SELECT * FROM clusters c
-     WHERE :{cluster_filter}
-     ORDER BY :{cluster_key} DESC, c.runtime DESC
-     LIMIT $7::bigint),
-r AS MATERIALIZED (:{runtime_states} AND r.runtime IN (SELECT runtime FROM page))
-SELECT :{cluster_node}, :{cluster_key}, c.runtime
-  FROM page c
-  JOIN r ON r.runtime = c.runtime
- ORDER BY :{cluster_key} DESC, c.runtime DESC
+ ORDER BY :{order}

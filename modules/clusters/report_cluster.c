@@ -23,23 +23,23 @@ static struct str status_of(const json_t *state)
     return is_known ? status : STR("Unknown");
 }
 
-static void plan_state(struct report_params *p, const json_t *manifest)
+static void plan_state(struct report_plan *plan, struct sql_cluster_upsert *row, const json_t *manifest)
 {
     // Argo CD nests what it found out in "info"; the agent does not.
     const json_t *info = json_get_object(manifest, "info");
     if (!info) info = manifest;
     const json_t *state = json_get_object(info, "connectionState"), *cache = json_get_object(info, "cacheInfo");
     json_t *labels = report_string_map(json_get_object(manifest, "labels"), VALUE_MAX);
-    params_cut(p, json_get_str(info, "serverVersion"), 256);
-    params_text(p, status_of(state));
-    params_cut(p, json_get_str(state, "message"), TEXT_MAX);
-    params_time_or_null(p, json_get_str(state, "attemptedAt"));
-    params_int_or_null(p, json_object_get(cache, "resourcesCount"));
-    params_int_or_null(p, json_object_get(cache, "apisCount"));
-    params_time_or_null(p, json_get_str(cache, "lastCacheSyncTime"));
-    params_json(p, json_get_array(info, "apiVersions"), JSON_MAX, NULL);
-    params_json(p, json_get_array(manifest, "namespaces"), JSON_MAX, "[]");
-    params_json(p, labels, JSON_MAX, "{}");
+    row->server_version = value_cut(plan, json_get_str(info, "serverVersion"), 256);
+    row->connection_status = value_text(plan, status_of(state));
+    row->connection_message = value_cut(plan, json_get_str(state, "message"), TEXT_MAX);
+    row->connection_attempted_at = value_time_or_null(plan, json_get_str(state, "attemptedAt"));
+    row->resources_count = value_int_or_null(plan, json_object_get(cache, "resourcesCount"));
+    row->apis_count = value_int_or_null(plan, json_object_get(cache, "apisCount"));
+    row->last_cache_sync_at = value_time_or_null(plan, json_get_str(cache, "lastCacheSyncTime"));
+    row->api_versions = value_json(plan, json_get_array(info, "apiVersions"), JSON_MAX, NULL);
+    row->namespaces = value_json(plan, json_get_array(manifest, "namespaces"), JSON_MAX, "[]");
+    row->labels = value_json(plan, labels, JSON_MAX, "{}");
     json_decref(labels);
 }
 
@@ -79,23 +79,25 @@ static json_t *findings_of(const json_t *manifest)
 static void plan_trim(struct report_plan *plan, const struct report *report, struct str name, const json_t *names)
 {
     if (!names) return;
-    struct report_params p = {.plan = plan};
-    params_key(&p, report);
-    params_text(&p, name);
-    params_order(&p, report);
-    params_json(&p, names, JSON_MAX, NULL);
-    report_plan_add(plan, &statement_cluster_trim, &p);
+    const struct sql_cluster_trim row = {
+        ROW_KEY(plan, report),
+        ROW_ORDER(plan, report),
+        .name = value_text(plan, name),
+        .names = value_json(plan, names, JSON_MAX, NULL),
+    };
+    report_plan_add(plan, cluster_trim, &row);
 }
 
 enum error_code report_cluster_plan(struct report_plan *plan, const struct report *report, int *out_deciding,
                                     struct error *err)
 {
-    struct report_params p = {.plan = plan};
-    params_key(&p, report);
     if (report->type == REPORT_DELETED) {
-        params_text(&p, report->name.len ? report->name : report->cluster);
-        params_order(&p, report);
-        *out_deciding = report_plan_add(plan, &statement_cluster_tombstone, &p);
+        const struct sql_cluster_tombstone row = {
+            ROW_KEY(plan, report),
+            ROW_ORDER(plan, report),
+            .name = value_text(plan, report->name.len ? report->name : report->cluster),
+        };
+        *out_deciding = report_plan_add(plan, cluster_tombstone, &row);
         return ERROR_NONE;
     }
     json_t *manifest = NULL;
@@ -108,14 +110,17 @@ enum error_code report_cluster_plan(struct report_plan *plan, const struct repor
         json_decref(manifest);
         return error_set(err, ERROR_INVALID, "a cluster needs a manifest, a name and a server");
     }
-    params_text(&p, name);
-    params_text(&p, server);
-    plan_state(&p, manifest);
-    params_order(&p, report);
     json_t *findings = findings_of(report->source == REPORT_FROM_TUNNEL ? manifest : NULL);
-    params_json(&p, findings, FINDINGS_JSON_MAX, "[]");
+    struct sql_cluster_upsert row = {
+        ROW_KEY(plan, report),
+        ROW_ORDER(plan, report),
+        .name = value_text(plan, name),
+        .server = value_text(plan, server),
+        .findings = value_json(plan, findings, FINDINGS_JSON_MAX, "[]"),
+    };
     json_decref(findings);
-    *out_deciding = report_plan_add(plan, &statement_cluster_upsert, &p);
+    plan_state(plan, &row, manifest);
+    *out_deciding = report_plan_add(plan, cluster_upsert, &row);
     if (report->source == REPORT_FROM_TUNNEL) plan_trim(plan, report, name, json_get_array(manifest, "clusters"));
     json_decref(manifest);
     return ERROR_NONE;

@@ -23,10 +23,8 @@ static enum error_code either_time(const struct store_filter *filter, const char
     return store_filter_time(filter, text.len ? one : other, out, err);
 }
 
-static enum error_code add_filters(struct store_filter *filter, struct pg_param *params, size_t *out_count,
-                                   struct error *err)
+static enum error_code set_filters(struct sql_deployment_list *values, struct store_filter *filter, struct error *err)
 {
-    size_t count = 0;
     const json_t *number = json_object_get(filter->object, "historyId");
     struct str history_id = STR("");
     if (json_is_integer(number))
@@ -34,48 +32,40 @@ static enum error_code add_filters(struct store_filter *filter, struct pg_param 
     struct str kind = json_get_str(filter->object, "kind"), group = json_get_str(filter->object, "group");
     if ((kind.len && !str_eq(kind, STR("Application"))) || (group.len && !str_eq(group, STR("argoproj.io"))))
         filter->matches_nothing = true;
-    params[count++] = store_filter_text(filter, "runtime");
-    params[count++] = store_filter_text(filter, "name");
-    params[count++] = store_filter_text(filter, "namespace");
-    params[count++] = pg_text(history_id);
-    enum error_code code = either_time(filter, "startDate", "syncStartDateFrom", &params[count++], err);
-    if (code == ERROR_NONE) code = either_time(filter, "endDate", "syncStartDateTo", &params[count++], err);
-    params[count++] = store_filter_list(filter, "committers", "committer");
+    values->runtime = store_filter_text(filter, "runtime");
+    values->name = store_filter_text(filter, "name");
+    values->namespace = store_filter_text(filter, "namespace");
+    values->history_id = pg_text(history_id);
+    enum error_code code = either_time(filter, "startDate", "syncStartDateFrom", &values->from_time, err);
+    if (code == ERROR_NONE) code = either_time(filter, "endDate", "syncStartDateTo", &values->until_time, err);
+    values->committers = store_filter_list(filter, "committers", "committer");
     store_filter_without(filter, unknown);
-    *out_count = count;
     return code;
-}
-
-// Oldest first: what comes after a cursor is above it.
-static void swap_bounds(struct pg_param *bounds)
-{
-    for (size_t i = 0; i < 2; i++) {
-        struct pg_param below = bounds[i];
-        bounds[i] = bounds[i + 2];
-        bounds[i + 2] = below;
-    }
 }
 
 void deployment_store_list(struct pg *pg, const char *account_id, struct str filter_json, const struct store_page *page,
                            bool is_ascending, store_slice_done on_done, void *arg)
 {
-    enum { FIRST_FILTER = 1 + STORE_NEWEST_PARAMS };
     struct store_window window;
+    struct store_newest newest;
     struct store_filter filter = {0};
     struct error err;
-    struct pg_param params[FIRST_FILTER + 12] = {pg_text(str_c(account_id))};
-    size_t count = 0;
+    struct sql_deployment_list values = {.account_id = pg_text(str_c(account_id))};
     enum error_code code = store_window_init(&window, page, 2, &err);
-    if (code == ERROR_NONE) code = store_window_newest_first(&window, params + 1, &err);
+    if (code == ERROR_NONE) code = store_window_newest_first(&window, &newest, &err);
     if (code == ERROR_NONE) code = store_filter_open(&filter, filter_json, &err);
-    if (code == ERROR_NONE) code = add_filters(&filter, params + FIRST_FILTER, &count, &err);
+    if (code == ERROR_NONE) code = set_filters(&values, &filter, &err);
     if (code == ERROR_NONE) {
-        if (is_ascending) swap_bounds(params + 1);
-        params[FIRST_FILTER + count] = store_filter_limit(&filter, window.limit);
+        // Oldest first: what comes after a cursor is above it.
+        const struct store_bound *below = is_ascending ? &newest.before : &newest.after;
+        const struct store_bound *above = is_ascending ? &newest.after : &newest.before;
+        values.below_time = below->time;
+        values.below_key = below->key;
+        values.above_time = above->time;
+        values.above_key = above->key;
+        values.limit = store_filter_limit(&filter, window.limit);
         struct pg_batch *batch = pg_batch_create(pg, account_id);
-        pg_batch_add(batch,
-                     window.is_back == is_ascending ? &statement_deployment_list : &statement_deployment_list_back,
-                     FIRST_FILTER + count + 1, params);
+        pg_add_list(batch, deployment_list, window.is_back != is_ascending, &values);
         store_submit_slice(batch, &window, on_done, arg);
     } else {
         store_fail_slice(pg, &err, on_done, arg);
@@ -95,8 +85,7 @@ void deployment_store_set_keep(struct pg *pg, const char *account_id, unsigned k
 {
     char days[16];
     struct pg_batch *batch = pg_batch_create(pg, account_id);
-    pg_batch_add(batch, &statement_account_keep, 2,
-                 (struct pg_param[]){pg_text(str_c(account_id)), number_text(days, keep_days)});
+    pg_add(batch, account_keep, .account_id = pg_text(str_c(account_id)), .keep_days = number_text(days, keep_days));
     store_submit_node(batch, 0, ERROR_NOT_FOUND, "there is no such account", on_done, arg);
 }
 
@@ -109,14 +98,14 @@ void deployment_store_settle(struct pg *pg, unsigned limit, store_count_done on_
 {
     char rows[16];
     struct pg_batch *batch = pg_batch_create(pg, NULL);
-    pg_batch_add(batch, &statement_deployment_settle, 1, (struct pg_param[]){number_text(rows, limit)});
+    pg_add(batch, deployment_settle, .limit = number_text(rows, limit));
     store_submit_number(batch, 0, on_done, arg);
 }
 
 void deployment_store_partitions(struct pg *pg, store_count_done on_done, void *arg)
 {
     struct pg_batch *batch = pg_batch_create(pg, NULL);
-    pg_batch_add(batch, &statement_deployment_partitions, 0, NULL);
+    pg_batch_add(batch, &statement_deployment_partitions, NULL);
     store_submit_number(batch, 0, on_done, arg);
 }
 
@@ -126,7 +115,7 @@ void deployment_store_sweep(struct pg *pg, const char *kind, unsigned default_da
     char days[16], rows[16];
     struct pg_batch *batch = pg_batch_create(pg, NULL);
     pg_batch_slow(batch);
-    pg_batch_add(batch, &statement_deployment_sweep, 3,
-                 (struct pg_param[]){pg_text(str_c(kind)), number_text(days, default_days), number_text(rows, limit)});
+    pg_add(batch, deployment_sweep, .kind = pg_text(str_c(kind)), .default_days = number_text(days, default_days),
+           .limit = number_text(rows, limit));
     store_submit_number(batch, PG_BATCH_SLOW_ANSWERS, on_done, arg);
 }

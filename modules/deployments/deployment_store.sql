@@ -66,20 +66,23 @@ jsonb_build_object(
 -- fragment: deployment_tie
 d.runtime || '/' || d.namespace || '/' || d.name || '/' || d.uid || '/' || lpad(d.history_id::text, 20, '0')
 
--- Empty texts are no filter. $6 runtime, $7 name, $8 namespace, $9 historyId, $10 and $11 times, $12 committers.
+-- Empty texts and lists are no filter.
 -- fragment: deployment_filter
-d.account_id = $1 AND d.filed_at > '-infinity'
-   AND d.filed_at <= coalesce(nullif($2, '')::timestamptz, 'infinity')
-   AND d.filed_at >= coalesce(nullif($4, '')::timestamptz, '-infinity')
-   AND (nullif($2, '') IS NULL OR (d.filed_at, :{deployment_tie}) < (nullif($2, '')::timestamptz, $3))
-   AND (nullif($4, '') IS NULL OR (d.filed_at, :{deployment_tie}) > (nullif($4, '')::timestamptz, $5))
-   AND ($6 = '' OR d.runtime = $6) AND ($7 = '' OR d.name = $7) AND ($8 = '' OR d.namespace = $8)
-   AND ($9 = '' OR d.history_id = nullif($9, '')::bigint)
-   AND (nullif($10, '') IS NULL OR d.deployed_at >= nullif($10, '')::timestamptz)
-   AND (nullif($11, '') IS NULL OR d.deployed_at <= nullif($11, '')::timestamptz)
-   AND ($12::jsonb = '[]' OR EXISTS (SELECT FROM commits c
+d.account_id = :account_id AND d.filed_at > '-infinity'
+   AND d.filed_at <= coalesce(nullif(:below_time, '')::timestamptz, 'infinity')
+   AND d.filed_at >= coalesce(nullif(:above_time, '')::timestamptz, '-infinity')
+   AND (nullif(:below_time, '') IS NULL
+        OR (d.filed_at, :{deployment_tie}) < (nullif(:below_time, '')::timestamptz, :below_key))
+   AND (nullif(:above_time, '') IS NULL
+        OR (d.filed_at, :{deployment_tie}) > (nullif(:above_time, '')::timestamptz, :above_key))
+   AND (:runtime = '' OR d.runtime = :runtime) AND (:name = '' OR d.name = :name)
+   AND (:namespace = '' OR d.namespace = :namespace)
+   AND (:history_id = '' OR d.history_id = nullif(:history_id, '')::bigint)
+   AND (nullif(:from_time, '') IS NULL OR d.deployed_at >= nullif(:from_time, '')::timestamptz)
+   AND (nullif(:until_time, '') IS NULL OR d.deployed_at <= nullif(:until_time, '')::timestamptz)
+   AND (:committers::jsonb = '[]' OR EXISTS (SELECT FROM commits c
                                       WHERE c.account_id = d.account_id AND c.revision = d.revision
-                                        AND $12::jsonb ? c.author))
+                                        AND :committers::jsonb ? c.author))
 
 -- fragment: deployment_joins
 LEFT JOIN applications a ON a.account_id = d.account_id AND a.runtime = d.runtime AND a.namespace = d.namespace
@@ -100,37 +103,28 @@ EXISTS (SELECT FROM applications a
          WHERE a.account_id = d.account_id AND a.runtime = d.runtime AND a.namespace = d.namespace
            AND a.name = d.name AND a.uid = d.uid AND NOT a.is_deleted AND a.history_id = d.history_id)
 
--- name: deployment_list
+-- list: deployment_list
+-- order: d.filed_at DESC, :{deployment_tie} DESC
 SELECT :{deployment_node}, to_char(d.filed_at, :{rfc3339_micros}), :{deployment_tie}
   FROM (SELECT d.*, :{deployment_is_current} AS is_current
           FROM deployments d
          WHERE :{deployment_filter}
-         ORDER BY d.filed_at DESC, :{deployment_tie} DESC
-         LIMIT $13::bigint) d
+         ORDER BY :{order}
+         LIMIT :limit::bigint) d
   :{deployment_joins}
- ORDER BY d.filed_at DESC, :{deployment_tie} DESC
-
--- name: deployment_list_back
-SELECT :{deployment_node}, to_char(d.filed_at, :{rfc3339_micros}), :{deployment_tie}
-  FROM (SELECT d.*, :{deployment_is_current} AS is_current
-          FROM deployments d
-         WHERE :{deployment_filter}
-         ORDER BY d.filed_at, :{deployment_tie}
-         LIMIT $13::bigint) d
-  :{deployment_joins}
- ORDER BY d.filed_at, :{deployment_tie}
+ ORDER BY :{order}
 
 -- name: account_keep
 UPDATE accounts
-   SET history_keep_days = nullif($2::integer, 0)
- WHERE account_id = $1
+   SET history_keep_days = nullif(:keep_days::integer, 0)
+ WHERE account_id = :account_id
 RETURNING json_build_object('id', account_id, 'name', name, 'historyKeepDays', history_keep_days)
 
 -- name: deployment_settle
-SELECT deployments_settle($1::integer)
+SELECT deployments_settle(:limit::integer)
 
 -- name: deployment_partitions
 SELECT ledger_partitions()
 
 -- name: deployment_sweep
-SELECT history_sweep($1, $2::integer, $3::integer)
+SELECT history_sweep(:kind, :default_days::integer, :limit::integer)

@@ -17,15 +17,16 @@ static void plan_commit(struct report_plan *plan, const struct report *report, s
     if (str_eq(plan->commit_revision, revision) && str_eq(plan->commit_repo_url, repo_url)) return;
     plan->commit_revision = arena_str(plan->arena, revision);
     plan->commit_repo_url = repo_url.len ? arena_str(plan->arena, repo_url) : STR_EMPTY;
-    struct report_params p = {.plan = plan};
-    params_text(&p, report->account_id);
-    params_text(&p, revision);
-    params_text(&p, repo_url);
-    params_cut(&p, author, TEXT_MAX);
-    params_cut(&p, message, TEXT_MAX);
-    params_cut(&p, date, TEXT_MAX);
+    const struct sql_commit_put row = {
+        .account_id = value_text(plan, report->account_id),
+        .revision = value_text(plan, revision),
+        .repo_url = value_text(plan, repo_url),
+        .author = value_cut(plan, author, TEXT_MAX),
+        .message = value_cut(plan, message, TEXT_MAX),
+        .commit_date = value_cut(plan, date, TEXT_MAX),
+    };
     const char *place = arena_printf(plan->arena, "commit %.*s %.*s", STR_ARG(revision), STR_ARG(repo_url));
-    report_plan_add_late(plan, str_c(place), &statement_commit_put, &p);
+    report_plan_add_late(plan, str_c(place), commit_put, &row);
 }
 
 static struct str repo_of(const json_t *manifest, size_t index)

@@ -1,14 +1,14 @@
 -- Said again it is written once a day, so that it is known to be still spoken of.
 -- name: commit_put
 INSERT INTO commits AS t (account_id, revision, repo_url, author, message, commit_date)
-SELECT a.account_id, $2, $3, $4, $5, $6
+SELECT a.account_id, :revision, :repo_url, :author, :message, :commit_date
   FROM accounts a
- WHERE a.account_id = $1
+ WHERE a.account_id = :account_id
    AND NOT EXISTS (SELECT FROM commits c
-                    WHERE c.account_id = $1 AND c.revision = $2 AND c.repo_url = $3
-                      AND c.author IS NOT DISTINCT FROM coalesce($4, c.author)
-                      AND c.message IS NOT DISTINCT FROM coalesce($5, c.message)
-                      AND c.commit_date IS NOT DISTINCT FROM coalesce($6, c.commit_date)
+                    WHERE c.account_id = :account_id AND c.revision = :revision AND c.repo_url = :repo_url
+                      AND c.author IS NOT DISTINCT FROM coalesce(:author, c.author)
+                      AND c.message IS NOT DISTINCT FROM coalesce(:message, c.message)
+                      AND c.commit_date IS NOT DISTINCT FROM coalesce(:commit_date, c.commit_date)
                       AND c.last_seen_at > now() - interval '1 day')
 ON CONFLICT (account_id, revision, repo_url) DO UPDATE
    SET author = coalesce(excluded.author, t.author), message = coalesce(excluded.message, t.message),

@@ -51,22 +51,13 @@ void cloud_event_store_put(struct pg *pg, const char *account_id, struct str run
     manifest_blob_make(&blob, event->json, arena);
     snprintf(encoding, sizeof encoding, "%d", (int)blob.encoding);
     snprintf(plain_bytes, sizeof plain_bytes, "%zu", blob.plain_bytes);
-    struct pg_param params[] = {
-        pg_text(str_c(account_id)),
-        pg_text(runtime),
-        pg_bytea(blob.content.at, blob.content.len),
-        pg_bytea(key, sizeof key),
-        pg_text(event->id),
-        pg_text(event->source),
-        pg_text(event->type),
-        pg_text_or_null(event->subject),
-        pg_text_or_null(event->time),
-        pg_text(str_c(encoding)),
-        pg_text(str_c(plain_bytes)),
-    };
     struct pg_batch *batch = pg_batch_create(pg, account_id);
-    pg_batch_add(batch, &statement_cloud_event_runtime, 2, params);
-    pg_batch_add(batch, &statement_cloud_event_put, 11, params);
+    pg_add(batch, cloud_event_runtime, .account_id = pg_text(str_c(account_id)), .runtime = pg_text(runtime));
+    pg_add(batch, cloud_event_put, .account_id = pg_text(str_c(account_id)), .runtime = pg_text(runtime),
+           .content = pg_bytea(blob.content.at, blob.content.len), .event_key = pg_bytea(key, sizeof key),
+           .event_id = pg_text(event->id), .source = pg_text(event->source), .type = pg_text(event->type),
+           .subject = pg_text_or_null(event->subject), .occurred_at = pg_text_or_null(event->time),
+           .encoding = pg_text(str_c(encoding)), .plain_bytes = pg_text(str_c(plain_bytes)));
     struct cloud_event_call *call = mem_alloc(sizeof *call);
     *call = (struct cloud_event_call){on_done, arg};
     pg_batch_submit(batch, STORE_CHANGE_MS, on_put, call);
@@ -86,7 +77,7 @@ void cloud_event_store_partitions(struct pg *pg, unsigned keep_days, store_count
     char days[16];
     snprintf(days, sizeof days, "%u", keep_days);
     struct pg_batch *batch = pg_batch_create(pg, NULL);
-    pg_batch_add(batch, &statement_cloud_event_partitions, 1, (struct pg_param[]){pg_text(str_c(days))});
+    pg_add(batch, cloud_event_partitions, .keep_days = pg_text(str_c(days)));
     struct cloud_event_call *call = mem_alloc(sizeof *call);
     *call = (struct cloud_event_call){on_done, arg};
     pg_batch_submit(batch, STORE_CHANGE_MS, on_partitions, call);

@@ -9,8 +9,8 @@ void image_store_put(struct pg *pg, const char *account_id, struct str runtime, 
                      store_node_done on_done, void *arg)
 {
     struct pg_batch *batch = pg_batch_create(pg, account_id);
-    pg_batch_add(batch, &statement_image_put, 4,
-                 (struct pg_param[]){pg_text(str_c(account_id)), pg_text(image_id), pg_text(fields), pg_text(runtime)});
+    pg_add(batch, image_put, .account_id = pg_text(str_c(account_id)), .image_id = pg_text(image_id),
+           .fields = pg_text(fields), .runtime = pg_text(runtime));
     store_submit_node(batch, 0, ERROR_FORBIDDEN, foreign, on_done, arg);
 }
 
@@ -18,9 +18,8 @@ void image_store_patch(struct pg *pg, const char *account_id, struct str runtime
                        struct str image_name, struct str fields, store_node_done on_done, void *arg)
 {
     struct pg_batch *batch = pg_batch_create(pg, account_id);
-    pg_batch_add(batch, &statement_image_patch, 5,
-                 (struct pg_param[]){pg_text(str_c(account_id)), pg_text(image_id), pg_text(image_name),
-                                     pg_text(fields), pg_text(runtime)});
+    pg_add(batch, image_patch, .account_id = pg_text(str_c(account_id)), .image_id = pg_text(image_id),
+           .image_name = pg_text(image_name), .fields = pg_text(fields), .runtime = pg_text(runtime));
     store_submit_node(batch, 0, ERROR_NONE, NULL, on_done, arg);
 }
 
@@ -28,9 +27,8 @@ void image_store_put_layers(struct pg *pg, const char *account_id, struct str ru
                             struct str layer_digests, struct str layers, store_node_done on_done, void *arg)
 {
     struct pg_batch *batch = pg_batch_create(pg, account_id);
-    pg_batch_add(batch, &statement_image_layers_put, 5,
-                 (struct pg_param[]){pg_text(str_c(account_id)), pg_text(image), pg_text_or_null(layer_digests),
-                                     pg_text(runtime), pg_text(layers)});
+    pg_add(batch, image_layers_put, .account_id = pg_text(str_c(account_id)), .image = pg_text(image),
+           .layer_digests = pg_text_or_null(layer_digests), .runtime = pg_text(runtime), .layers = pg_text(layers));
     store_submit_node(batch, 0, ERROR_FORBIDDEN, foreign, on_done, arg);
 }
 
@@ -38,7 +36,7 @@ void image_store_put_registry(struct pg *pg, const char *account_id, struct str 
                               struct str fields, store_node_done on_done, void *arg)
 {
     struct pg_batch *batch = pg_batch_create(pg, account_id);
-    pg_batch_add(batch, &statement_image_registry_put, 4,
-                 (struct pg_param[]){pg_text(str_c(account_id)), pg_text(image_id), pg_text(fields), pg_text(runtime)});
+    pg_add(batch, image_registry_put, .account_id = pg_text(str_c(account_id)), .image_id = pg_text(image_id),
+           .fields = pg_text(fields), .runtime = pg_text(runtime));
     store_submit_node(batch, 0, ERROR_FORBIDDEN, foreign, on_done, arg);
 }

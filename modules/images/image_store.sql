@@ -3,13 +3,14 @@ jsonb_build_object('id', t.image_id) || t.fields || jsonb_build_object('accountI
 
 -- A runtime changes only what it was the first to report; a user ('') changes everything.
 -- fragment: is_callers
-($4 = '' OR t.runtime = $4)
+(:runtime = '' OR t.runtime = :runtime)
 
 -- What is said again replaces what was said of the same field; what is left out stays.
 -- name: image_put
 INSERT INTO images AS t (account_id, image_id, image_name, branch, commit, repo_digest, workflow_name, fields, runtime)
-VALUES ($1, $2, $3::jsonb ->> 'imageName', $3::jsonb ->> 'branch', $3::jsonb ->> 'commit', $3::jsonb ->> 'repoDigest',
-        $3::jsonb ->> 'workflowName', $3::jsonb, $4)
+VALUES (:account_id, :image_id, :fields::jsonb ->> 'imageName', :fields::jsonb ->> 'branch',
+        :fields::jsonb ->> 'commit', :fields::jsonb ->> 'repoDigest',
+        :fields::jsonb ->> 'workflowName', :fields::jsonb, :runtime)
 ON CONFLICT (account_id, image_id) DO UPDATE
    SET image_name = excluded.image_name, branch = coalesce(excluded.branch, t.branch),
        commit = coalesce(excluded.commit, t.commit), repo_digest = coalesce(excluded.repo_digest, t.repo_digest),
@@ -21,20 +22,24 @@ RETURNING :{image_node}
 -- By id, by name, or by both: then both must hold. Of several with the name, the newest.
 -- name: image_patch
 UPDATE images t
-   SET branch = coalesce($4::jsonb ->> 'branch', t.branch), commit = coalesce($4::jsonb ->> 'commit', t.commit),
-       workflow_name = coalesce($4::jsonb ->> 'workflowName', t.workflow_name), fields = t.fields || $4::jsonb,
+   SET branch = coalesce(:fields::jsonb ->> 'branch', t.branch),
+       commit = coalesce(:fields::jsonb ->> 'commit', t.commit),
+       workflow_name = coalesce(:fields::jsonb ->> 'workflowName', t.workflow_name),
+       fields = t.fields || :fields::jsonb,
        updated_at = now()
- WHERE t.account_id = $1
+ WHERE t.account_id = :account_id
    AND t.image_id = (SELECT i.image_id
                        FROM images i
-                      WHERE i.account_id = $1 AND ($5 = '' OR i.runtime = $5) AND ($2 = '' OR i.image_id = $2) AND ($3 = '' OR i.image_name = $3)
+                      WHERE i.account_id = :account_id AND (:runtime = '' OR i.runtime = :runtime)
+                          AND (:image_id = '' OR i.image_id = :image_id)
+                        AND (:image_name = '' OR i.image_name = :image_name)
                       ORDER BY i.updated_at DESC, i.image_id
                       LIMIT 1)
 RETURNING :{image_node}
 
 -- name: image_layers_put
 INSERT INTO image_layers AS t (account_id, image, layer_digests, layers, runtime)
-VALUES ($1, $2, $3::jsonb, $5::jsonb, $4)
+VALUES (:account_id, :image, :layer_digests::jsonb, :layers::jsonb, :runtime)
 ON CONFLICT (account_id, image) DO UPDATE
    SET layer_digests = coalesce(excluded.layer_digests, t.layer_digests), layers = excluded.layers
  WHERE :{is_callers}
@@ -43,8 +48,9 @@ RETURNING jsonb_build_object('accountId', t.account_id, 'created', to_char(t.cre
 
 -- name: image_registry_put
 INSERT INTO image_registries AS t (account_id, image_id, domain, image_name, repo_digest, fields, runtime)
-VALUES ($1, $2, coalesce($3::jsonb -> 'registry' ->> 'domain', ''), $3::jsonb ->> 'imageName',
-        $3::jsonb ->> 'repoDigest', $3::jsonb, $4)
+VALUES (:account_id, :image_id, coalesce(:fields::jsonb -> 'registry' ->> 'domain', ''),
+        :fields::jsonb ->> 'imageName',
+        :fields::jsonb ->> 'repoDigest', :fields::jsonb, :runtime)
 ON CONFLICT (account_id, image_id, domain, image_name) DO UPDATE
    SET repo_digest = coalesce(excluded.repo_digest, t.repo_digest), fields = t.fields || excluded.fields,
        updated_at = now()

@@ -7,16 +7,19 @@
 static void submit_list(struct pg *pg, const char *account_id, struct store_filter *filter,
                         const struct store_window *window, store_slice_done on_done, void *arg)
 {
-    struct pg_param params[10] = {pg_text(str_c(account_id)), pg_text(window->low[0]), pg_text(window->high[0])};
-    size_t count = 3;
-    params[count++] = store_filter_text(filter, "name");
-    params[count++] = store_filter_text(filter, "runtime");
-    params[count++] = store_filter_text(filter, "cluster");
-    params[count++] = store_filter_text(filter, "namespace");
-    params[count++] = store_filter_text(filter, "applicationName");
-    params[count++] = store_filter_limit(filter, window->limit);
+    const struct sql_image_use_list values = {
+        .account_id = pg_text(str_c(account_id)),
+        .low_1 = pg_text(window->low[0]),
+        .high_1 = pg_text(window->high[0]),
+        .name = store_filter_text(filter, "name"),
+        .runtime = store_filter_text(filter, "runtime"),
+        .cluster = store_filter_text(filter, "cluster"),
+        .namespace = store_filter_text(filter, "namespace"),
+        .application_name = store_filter_text(filter, "applicationName"),
+        .limit = store_filter_limit(filter, window->limit),
+    };
     struct pg_batch *batch = pg_batch_create(pg, account_id);
-    pg_batch_add(batch, window->is_back ? &statement_image_use_list_back : &statement_image_use_list, count, params);
+    pg_add_list(batch, image_use_list, window->is_back, &values);
     store_submit_slice(batch, window, on_done, arg);
 }
 

@@ -3,7 +3,7 @@
 (SELECT jsonb_build_object('id', t.image_id) || t.fields || jsonb_build_object('accountId', t.account_id)
    FROM images t
    LEFT JOIN image_registries g ON g.account_id = t.account_id AND g.image_id = t.image_id
-  WHERE t.account_id = $1
+  WHERE t.account_id = :account_id
     AND (t.image_name = x.image OR x.image IN (g.image_name, g.domain || '/' || g.image_name)
          OR nullif(split_part(x.image, '@', 2), '') IN (t.repo_digest, g.repo_digest))
   ORDER BY t.updated_at DESC, t.image_id
@@ -23,7 +23,7 @@ jsonb_build_object(
                FROM (SELECT u.*, a.application_name, a.application_namespace
                        FROM image_uses u
                        JOIN :{image_use_resource}
-                      WHERE u.account_id = $1 AND u.image = x.image AND u.image <> '' AND :{image_use_filter}
+                      WHERE u.account_id = :account_id AND u.image = x.image AND u.image <> '' AND :{image_use_filter}
                       ORDER BY u.since, u.runtime, u.cluster, u.namespace, u.name
                       LIMIT 500) u),
     'binary', :{image_use_binary})
@@ -35,24 +35,21 @@ resources a ON a.account_id = u.account_id AND a.runtime = u.runtime AND a.clust
            AND (a.presence IS NULL OR a.presence = 'UNREADABLE')
 
 -- fragment: image_use_filter
-($5 = '' OR u.runtime = $5) AND ($6 = '' OR u.cluster = $6) AND ($7 = '' OR u.namespace = $7)
-   AND ($8 = '' OR a.application_name = $8)
+(:runtime = '' OR u.runtime = :runtime) AND (:cluster = '' OR u.cluster = :cluster)
+   AND (:namespace = '' OR u.namespace = :namespace)
+   AND (:application_name = '' OR a.application_name = :application_name)
 
 -- fragment: image_use_images
 SELECT u.image, min(u.since) AS since, count(*) AS uses
   FROM image_uses u
   JOIN :{image_use_resource}
- WHERE u.account_id = $1 AND u.image <> '' AND u.image > $2 AND u.image < $3
-   AND ($4 = '' OR strpos(lower(u.image), lower($4)) > 0)
+ WHERE u.account_id = :account_id AND u.image <> '' AND u.image > :low_1 AND u.image < :high_1
+   AND (:name = '' OR strpos(lower(u.image), lower(:name)) > 0)
    AND :{image_use_filter}
  GROUP BY u.image
 
--- name: image_use_list
+-- list: image_use_list
+-- order: image
 SELECT :{image_use_node}, x.image
-  FROM (:{image_use_images} ORDER BY u.image LIMIT $9::bigint) x
- ORDER BY x.image
-
--- name: image_use_list_back
-SELECT :{image_use_node}, x.image
-  FROM (:{image_use_images} ORDER BY u.image DESC LIMIT $9::bigint) x
- ORDER BY x.image DESC
+  FROM (:{image_use_images} ORDER BY :{order} LIMIT :limit::bigint) x
+ ORDER BY :{order}

@@ -23,9 +23,10 @@ void report_image_plan(struct report_plan *plan, const struct report *report, co
 {
     const json_t *owners = json_path(manifest, "metadata", "ownerReferences", NULL);
     if (!is_workload(report) || json_array_size(owners) > 0) return;
-    struct report_params p = {.plan = plan};
-    report_entity_params(&p, report, sha256);
-    params_text(&p, report->group);
-    params_text(&p, report->kind);
-    report_plan_add(plan, &statement_image_uses_put, &p);
+    const struct sql_image_uses_put row = {
+        ROW_ENTITY(plan, report, sha256),
+        .api_group = value_text(plan, report->group),
+        .kind = value_text(plan, report->kind),
+    };
+    report_plan_add(plan, image_uses_put, &row);
 }

@@ -16,15 +16,10 @@ enum {
     NAME_MAX_BYTES = 253
 };
 
-static void resource_key(struct report_params *p, const struct report *report)
-{
-    params_key(p, report);
-    params_text(p, report->cluster.len ? report->cluster : STR("in-cluster"));
-    params_text(p, report->group);
-    params_text(p, report->kind);
-    params_text(p, report->ns);
-    params_text(p, report->name);
-}
+#define RESOURCE_KEY(plan, report)                                                                                     \
+    ROW_KEY(plan, report), .cluster = value_cluster(plan, report), .api_group = value_text(plan, (report)->group),     \
+                           .kind = value_text(plan, (report)->kind), .namespace = value_text(plan, (report)->ns),      \
+                           .name = value_text(plan, (report)->name)
 
 static json_t *owners_of(const json_t *metadata)
 {
@@ -79,15 +74,15 @@ static json_t *images_of(const json_t *manifest)
     return list;
 }
 
-static void plan_contents(struct report_params *p, const json_t *manifest)
+static void plan_contents(struct report_plan *plan, struct sql_resource_upsert *row, const json_t *manifest)
 {
     const json_t *metadata = json_get_object(manifest, "metadata");
     json_t *owners = owners_of(metadata), *images = images_of(manifest);
     json_t *labels = report_string_map(json_get_object(metadata, "labels"), VALUE_MAX);
-    params_json(p, owners, JSON_MAX, "[]");
-    params_json(p, labels, JSON_MAX, "{}");
-    params_json(p, images, JSON_MAX * 2, "[]");
-    params_time_or_null(p, json_get_str(metadata, "creationTimestamp"));
+    row->owners = value_json(plan, owners, JSON_MAX, "[]");
+    row->labels = value_json(plan, labels, JSON_MAX, "{}");
+    row->images = value_json(plan, images, JSON_MAX * 2, "[]");
+    row->resource_created_at = value_time_or_null(plan, json_get_str(metadata, "creationTimestamp"));
     json_decref(owners);
     json_decref(images);
     json_decref(labels);
@@ -95,14 +90,17 @@ static void plan_contents(struct report_params *p, const json_t *manifest)
 
 static void plan_enrichment(struct report_plan *plan, const struct report *report)
 {
-    struct report_params p = {.plan = plan};
-    resource_key(&p, report);
-    report_enrich_params(&p, report);
-    struct report_params order = {.plan = plan};
-    params_order(&order, report);
-    p.list[p.count++] = order.list[2]; // observed_at
-    params_stored(&p);
-    report_plan_add(plan, &statement_resource_enrich, &p);
+    const struct report_enrichment more = report_enrichment_of(plan, report);
+    const struct sql_resource_enrich row = {
+        RESOURCE_KEY(plan, report),
+        ROW_SOURCE(plan, report),
+        ROW_STORED(plan),
+        .desired_sha256 = more.desired_sha256,
+        .git_sha256 = more.git_sha256,
+        .source_errors = more.source_errors,
+        .observed_at = value_observed_at(plan, report),
+    };
+    report_plan_add(plan, resource_enrich, &row);
 }
 
 static const char *const health_sources[] = {"AGENT", "ARGOCD_STATUS", "ARGOCD_TREE", NULL};
@@ -119,29 +117,31 @@ static struct str word_among(struct str word, const char *const *known)
 static int plan_row(struct report_plan *plan, const struct report *report, const json_t *manifest)
 {
     const json_t *metadata = json_get_object(manifest, "metadata");
-    struct report_params p = {.plan = plan};
-    resource_key(&p, report);
-    params_text(&p, report->version);
-    params_text(&p, report->uid.len ? report->uid : report_cut(json_get_str(metadata, "uid"), UID_MAX));
-    params_text(&p, report->application_ns);
-    params_text(&p, report->application_name);
-    params_text_or_null(&p, argo_sync_status(report->sync_status));
-    params_text_or_null(&p, argo_health_status(report->health_status));
-    params_cut(&p, report->health_message, TEXT_MAX);
-    plan_contents(&p, manifest);
     // The manifest of what is not at hand is but its name: nothing to show.
     bool is_absent = report->presence.len > 0;
     struct str sha256 = is_absent ? STR_EMPTY : report_plan_blob(plan, report->manifest, report->packed_manifest);
-    params_bytes_or_null(&p, sha256);
-    params_entry(&p, report);
-    params_order(&p, report);
-    params_version(&p, report);
-    params_text_or_null(&p, word_among(report->health_source, health_sources));
-    params_text_or_null(&p, word_among(report->presence, presences));
-    params_cut(&p, report->api_resource, NAME_MAX_BYTES);
-    params_cut(&p, report->marks, NAME_MAX_BYTES);
-    params_stored(&p);
-    int deciding = report_plan_add(plan, &statement_resource_upsert, &p);
+    struct str uid = report->uid.len ? report->uid : report_cut(json_get_str(metadata, "uid"), UID_MAX);
+    struct sql_resource_upsert row = {
+        RESOURCE_KEY(plan, report),
+        ROW_ORDER(plan, report),
+        ROW_STORED(plan),
+        .version = value_text(plan, report->version),
+        .uid = value_text(plan, uid),
+        .application_namespace = value_text(plan, report->application_ns),
+        .application_name = value_text(plan, report->application_name),
+        .sync_status = value_text_or_null(plan, argo_sync_status(report->sync_status)),
+        .health_status = value_text_or_null(plan, argo_health_status(report->health_status)),
+        .health_message = value_cut(plan, report->health_message, TEXT_MAX),
+        .manifest_sha256 = value_bytes_or_null(sha256),
+        .content_hash = value_content_hash(plan, report),
+        .resource_version = value_resource_version(plan, report),
+        .health_source = value_text_or_null(plan, word_among(report->health_source, health_sources)),
+        .presence = value_text_or_null(plan, word_among(report->presence, presences)),
+        .api_resource = value_cut(plan, report->api_resource, NAME_MAX_BYTES),
+        .marks = value_cut(plan, report->marks, NAME_MAX_BYTES),
+    };
+    plan_contents(plan, &row, manifest);
+    int deciding = report_plan_add(plan, resource_upsert, &row);
     size_t beside = plan->step_count;
     if (!is_absent) report_entity_plan(plan, report, manifest, sha256);
     // A workflow's row outlives its object and is counted by itself.
@@ -153,15 +153,16 @@ enum error_code report_resource_plan(struct report_plan *plan, const struct repo
                                      struct error *err)
 {
     if (report->type == REPORT_DELETED) {
-        struct report_params p = {.plan = plan};
-        resource_key(&p, report);
-        params_text(&p, report->version);
-        params_text(&p, report->uid);
-        params_order(&p, report);
-        params_version(&p, report);
-        params_time_or_null(&p, report->created_at);
-        params_stored(&p);
-        *out_deciding = report_plan_add(plan, &statement_resource_tombstone, &p);
+        const struct sql_resource_tombstone row = {
+            RESOURCE_KEY(plan, report),
+            ROW_ORDER(plan, report),
+            ROW_STORED(plan),
+            .version = value_text(plan, report->version),
+            .uid = value_text(plan, report->uid),
+            .resource_version = value_resource_version(plan, report),
+            .resource_created_at = value_time_or_null(plan, report->created_at),
+        };
+        *out_deciding = report_plan_add(plan, resource_tombstone, &row);
         return ERROR_NONE;
     }
     json_t *manifest = NULL;
@@ -178,48 +179,60 @@ enum error_code report_resource_plan(struct report_plan *plan, const struct repo
 
 static void plan_snapshot_refused(struct report_plan *plan, const struct report *report)
 {
-    struct report_params p = {.plan = plan};
-    params_key(&p, report);
-    params_int(&p, (int64_t)report->epoch);
-    params_int(&p, (int64_t)report->sequence);
-    report_plan_add(plan, &statement_report_snapshot_refused, &p);
+    const struct sql_report_snapshot_refused row = {
+        ROW_KEY(plan, report),
+        .epoch = value_int(plan, (int64_t)report->epoch),
+        .sequence = value_int(plan, (int64_t)report->sequence),
+    };
+    report_plan_add(plan, report_snapshot_refused, &row);
 }
 
 void report_over_quota_plan(struct report_plan *plan, const struct report *report)
 {
     if (report->source != REPORT_FROM_TUNNEL || report->type != REPORT_OBJECT) return;
     plan_snapshot_refused(plan, report);
-    struct report_params p = {.plan = plan};
-    const bool is_application = report_is_application(report);
-    if (is_application) {
-        params_key(&p, report);
-        params_text(&p, report->ns);
-        params_text(&p, report->name);
+    const struct pg_param epoch = value_int(plan, (int64_t)report->epoch);
+    const struct pg_param sequence = value_int(plan, (int64_t)report->sequence);
+    if (report_is_application(report)) {
+        const struct sql_application_keep row = {
+            ROW_KEY(plan, report),
+            .namespace = value_text(plan, report->ns),
+            .name = value_text(plan, report->name),
+            .epoch = epoch,
+            .sequence = sequence,
+        };
+        report_plan_add(plan, application_keep, &row);
     } else {
-        resource_key(&p, report);
+        const struct sql_resource_keep row = {RESOURCE_KEY(plan, report), .epoch = epoch, .sequence = sequence};
+        report_plan_add(plan, resource_keep, &row);
     }
-    params_int(&p, (int64_t)report->epoch);
-    params_int(&p, (int64_t)report->sequence);
-    report_plan_add(plan, is_application ? &statement_application_keep : &statement_resource_keep, &p);
 }
 
 void report_refused_plan(struct report_plan *plan, const struct report *report)
 {
-    struct report_params p = {.plan = plan};
     plan_snapshot_refused(plan, report);
-    const bool is_application = report_is_application(report);
-    if (is_application) {
-        params_key(&p, report);
-        params_text(&p, report->ns);
-        params_text(&p, report->name);
-        params_text(&p, report->cluster.len ? report->cluster : STR("in-cluster"));
+    if (report_is_application(report)) {
+        const struct sql_application_touch row = {
+            ROW_KEY(plan, report),
+            ROW_ORDER(plan, report),
+            ROW_STORED(plan),
+            .namespace = value_text(plan, report->ns),
+            .name = value_text(plan, report->name),
+            .cluster = value_cluster(plan, report),
+            .version = value_text(plan, report->version),
+            .uid = value_text(plan, report->uid),
+            .content_hash = value_content_hash(plan, report),
+        };
+        report_plan_add(plan, application_touch, &row);
     } else {
-        resource_key(&p, report);
+        const struct sql_resource_touch row = {
+            RESOURCE_KEY(plan, report),
+            ROW_ORDER(plan, report),
+            ROW_STORED(plan),
+            .version = value_text(plan, report->version),
+            .uid = value_text(plan, report->uid),
+            .content_hash = value_content_hash(plan, report),
+        };
+        report_plan_add(plan, resource_touch, &row);
     }
-    params_text(&p, report->version);
-    params_text(&p, report->uid);
-    params_entry(&p, report);
-    params_order(&p, report);
-    params_stored(&p);
-    report_plan_add(plan, is_application ? &statement_application_touch : &statement_resource_touch, &p);
 }

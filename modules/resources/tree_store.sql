@@ -27,11 +27,12 @@ coalesce((SELECT jsonb_agg(DISTINCT i.image ORDER BY i.image) FROM running i WHE
 -- applications whose parent it is. Edges by the owners' uids, where there is such an object; what nobody here owns hangs
 -- on the application.
 -- name: tree_get
-WITH RECURSIVE r AS MATERIALIZED (:{runtime_states} AND r.runtime = $2),
+WITH RECURSIVE r AS MATERIALIZED (:{runtime_states} AND r.runtime = :runtime),
 top AS (
     SELECT *
       FROM applications a
-     WHERE a.account_id = $1 AND a.runtime = $2 AND a.name = $3 AND ($4 = '' OR a.namespace = $4) AND NOT a.is_deleted
+     WHERE a.account_id = :account_id AND a.runtime = :runtime AND a.name = :name
+       AND (:namespace = '' OR a.namespace = :namespace) AND NOT a.is_deleted
      ORDER BY a.namespace
      LIMIT 1),
 below AS (

@@ -5,8 +5,8 @@
 
 enum { TEXT_MAX = 4096, NAME_MAX_BYTES = 253, METRICS_MAX = 100, METRIC_TEXT_MAX = 512 };
 
-static const char *const outcomes[] = {"successful", "failed", "inconclusive", "error"};
-enum { OUTCOMES = sizeof outcomes / sizeof *outcomes };
+enum { SUCCESSFUL, FAILED, INCONCLUSIVE, ERRORED, OUTCOMES };
+static const char *const outcomes[OUTCOMES] = {"successful", "failed", "inconclusive", "error"};
 
 static int64_t count_of(const json_t *result, const char *member)
 {
@@ -39,7 +39,7 @@ static struct str known_phase(struct str phase)
     return STR_EMPTY;
 }
 
-static void plan_step_index(struct report_params *p, const json_t *labels)
+static struct pg_param step_index_of(struct report_plan *plan, const json_t *labels)
 {
     // The label's value is a number as text, where the run belongs to a step.
     struct str text = json_get_str(labels, "step-index");
@@ -49,10 +49,7 @@ static void plan_step_index(struct report_params *p, const json_t *labels)
         is_number = text.at[i] >= '0' && text.at[i] <= '9';
         index = index * 10 + (text.at[i] - '0');
     }
-    if (is_number)
-        params_int(p, index);
-    else
-        params_text_or_null(p, STR_EMPTY);
+    return is_number ? value_int(plan, index) : pg_null();
 }
 
 void report_analysis_run_plan(struct report_plan *plan, const struct report *report, const json_t *manifest,
@@ -67,19 +64,25 @@ void report_analysis_run_plan(struct report_plan *plan, const struct report *rep
     {
         if (k < METRICS_MAX) json_array_append_new(metrics, metric_of(each, totals));
     }
-    struct report_params p = {.plan = plan};
-    report_entity_params(&p, report, sha256);
-    params_uid(&p, report, manifest);
-    params_owner(&p, manifest);
-    params_revision(&p, manifest);
-    params_member(&p, labels, "rollout-type", 64);
-    plan_step_index(&p, labels);
-    params_text_or_null(&p, known_phase(json_get_str(status, "phase")));
-    params_member(&p, status, "message", TEXT_MAX);
-    params_time_or_null(&p, json_get_str(status, "startedAt"));
-    for (size_t i = 0; i < OUTCOMES; i++)
-        params_int(&p, totals[i]);
-    params_json(&p, metrics, METRICS_MAX * 2048, "[]");
-    report_plan_add(plan, &statement_analysis_run_put, &p);
+    const struct report_owner owner = report_owner_of(plan, manifest);
+    const struct sql_analysis_run_put row = {
+        ROW_ENTITY(plan, report, sha256),
+        .uid = value_uid(plan, report, manifest),
+        .owner_kind = owner.kind,
+        .owner_name = owner.name,
+        .owner_uid = owner.uid,
+        .revision = value_revision(plan, manifest),
+        .run_type = value_member(plan, labels, "rollout-type", 64),
+        .step_index = step_index_of(plan, labels),
+        .phase = value_text_or_null(plan, known_phase(json_get_str(status, "phase"))),
+        .message = value_member(plan, status, "message", TEXT_MAX),
+        .started_at = value_time_or_null(plan, json_get_str(status, "startedAt")),
+        .successful = value_int(plan, totals[SUCCESSFUL]),
+        .failed = value_int(plan, totals[FAILED]),
+        .inconclusive = value_int(plan, totals[INCONCLUSIVE]),
+        .errored = value_int(plan, totals[ERRORED]),
+        .metrics = value_json(plan, metrics, METRICS_MAX * 2048, "[]"),
+    };
+    report_plan_add(plan, analysis_run_put, &row);
     json_decref(metrics);
 }

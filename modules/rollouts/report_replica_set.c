@@ -16,15 +16,19 @@ void report_replica_set_plan(struct report_plan *plan, const struct report *repo
                              struct str sha256)
 {
     const json_t *spec = json_get_object(manifest, "spec"), *status = json_get_object(manifest, "status");
-    struct report_params p = {.plan = plan};
-    report_entity_params(&p, report, sha256);
-    params_uid(&p, report, manifest);
-    params_owner(&p, manifest);
-    params_revision(&p, manifest);
-    params_cut(&p, pod_hash(manifest), HASH_MAX);
-    params_count(&p, spec, "replicas", 1);
-    params_count(&p, status, "replicas", -1);
-    params_count(&p, status, "readyReplicas", -1);
-    params_count(&p, status, "availableReplicas", -1);
-    report_plan_add(plan, &statement_replica_set_put, &p);
+    const struct report_owner owner = report_owner_of(plan, manifest);
+    const struct sql_replica_set_put row = {
+        ROW_ENTITY(plan, report, sha256),
+        .uid = value_uid(plan, report, manifest),
+        .owner_kind = owner.kind,
+        .owner_name = owner.name,
+        .owner_uid = owner.uid,
+        .revision = value_revision(plan, manifest),
+        .pod_template_hash = value_cut(plan, pod_hash(manifest), HASH_MAX),
+        .desired_replicas = value_count(plan, spec, "replicas", 1),
+        .current_replicas = value_count(plan, status, "replicas", -1),
+        .ready_replicas = value_count(plan, status, "readyReplicas", -1),
+        .available_replicas = value_count(plan, status, "availableReplicas", -1),
+    };
+    report_plan_add(plan, replica_set_put, &row);
 }

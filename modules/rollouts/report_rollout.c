@@ -52,16 +52,17 @@ static json_t *analysis_of(const json_t *status)
     return analysis;
 }
 
-static void plan_progress(struct report_params *p, const json_t *spec, const json_t *status, const json_t *steps)
+static void plan_progress(struct report_plan *plan, struct sql_rollout_put *row, const json_t *spec,
+                          const json_t *status, const json_t *steps)
 {
     bool is_paused = json_get_bool(spec, "paused", false) || json_get_bool(status, "controllerPause", false) ||
                      json_array_size(json_get_array(status, "pauseConditions")) > 0;
-    params_json(p, steps, STEPS_MAX, NULL);
-    params_count(p, status, "currentStepIndex", -1);
-    params_int(p, weight_of(steps, status));
-    params_bool(p, json_get_bool(status, "abort", false));
-    params_bool(p, is_paused);
-    params_bool(p, json_get_bool(status, "promoteFull", false));
+    row->steps = value_json(plan, steps, STEPS_MAX, NULL);
+    row->current_step_index = value_count(plan, status, "currentStepIndex", -1);
+    row->weight = value_int(plan, weight_of(steps, status));
+    row->is_aborted = value_bool(json_get_bool(status, "abort", false));
+    row->is_paused = value_bool(is_paused);
+    row->is_promote_full = value_bool(json_get_bool(status, "promoteFull", false));
 }
 
 void report_rollout_plan(struct report_plan *plan, const struct report *report, const json_t *manifest,
@@ -73,27 +74,30 @@ void report_rollout_plan(struct report_plan *plan, const struct report *report, 
     bool is_blue_green = json_is_object(blue_green);
     struct str phase = json_get_str(status, "phase");
     json_t *analysis = analysis_of(status);
-    struct report_params p = {.plan = plan};
-    report_entity_params(&p, report, sha256);
-    params_uid(&p, report, manifest);
-    params_text(&p, phase.len ? report_cut(phase, 64) : STR("Unknown"));
-    params_member(&p, status, "message", TEXT_MAX);
-    params_text(&p, is_blue_green ? STR("blueGreen") : json_is_object(canary) ? STR("canary") : STR(""));
-    params_revision(&p, manifest);
-    params_count(&p, spec, "replicas", 1);
-    params_count(&p, spec, "revisionHistoryLimit", HISTORY_DEFAULT);
-    params_count(&p, status, "replicas", -1);
-    params_count(&p, status, "readyReplicas", -1);
-    params_count(&p, status, "availableReplicas", -1);
-    params_count(&p, status, "updatedReplicas", -1);
-    plan_progress(&p, spec, status, json_get_array(canary, "steps"));
-    params_member(&p, is_blue_green ? blue_green : canary, is_blue_green ? "activeService" : "stableService",
-                  NAME_MAX_BYTES);
-    params_member(&p, is_blue_green ? blue_green : canary, is_blue_green ? "previewService" : "canaryService",
-                  NAME_MAX_BYTES);
-    params_member(&p, status, "stableRS", 128);
-    params_member(&p, status, "currentPodHash", 128);
-    params_json(&p, analysis, 16 * 1024, "{}");
-    report_plan_add(plan, &statement_rollout_put, &p);
+    const json_t *services = is_blue_green ? blue_green : canary;
+    struct sql_rollout_put row = {
+        ROW_ENTITY(plan, report, sha256),
+        .uid = value_uid(plan, report, manifest),
+        .phase = value_text(plan, phase.len ? report_cut(phase, 64) : STR("Unknown")),
+        .message = value_member(plan, status, "message", TEXT_MAX),
+        .strategy = pg_text(is_blue_green            ? STR("blueGreen")
+                            : json_is_object(canary) ? STR("canary")
+                                                     : STR("")),
+        .revision = value_revision(plan, manifest),
+        .desired_replicas = value_count(plan, spec, "replicas", 1),
+        .revision_history_limit = value_count(plan, spec, "revisionHistoryLimit", HISTORY_DEFAULT),
+        .current_replicas = value_count(plan, status, "replicas", -1),
+        .ready_replicas = value_count(plan, status, "readyReplicas", -1),
+        .available_replicas = value_count(plan, status, "availableReplicas", -1),
+        .updated_replicas = value_count(plan, status, "updatedReplicas", -1),
+        .stable_service =
+            value_member(plan, services, is_blue_green ? "activeService" : "stableService", NAME_MAX_BYTES),
+        .new_service = value_member(plan, services, is_blue_green ? "previewService" : "canaryService", NAME_MAX_BYTES),
+        .stable_hash = value_member(plan, status, "stableRS", 128),
+        .current_hash = value_member(plan, status, "currentPodHash", 128),
+        .analysis = value_json(plan, analysis, 16 * 1024, "{}"),
+    };
+    plan_progress(plan, &row, spec, status, json_get_array(canary, "steps"));
+    report_plan_add(plan, rollout_put, &row);
     json_decref(analysis);
 }

@@ -9,24 +9,29 @@ enum { KEYS = 4 };
 static void submit_list(struct pg *pg, const char *account_id, struct store_filter *filter,
                         const struct store_window *window, store_slice_done on_done, void *arg)
 {
-    struct pg_param params[24] = {pg_text(str_c(account_id))};
-    size_t count = 1;
-    for (size_t i = 0; i < KEYS; i++)
-        params[count++] = pg_text(window->low[i]);
-    for (size_t i = 0; i < KEYS; i++)
-        params[count++] = pg_text(window->high[i]);
-    params[count++] = store_filter_text(filter, "project");
-    params[count++] = store_filter_text(filter, "runtime");
-    params[count++] = store_filter_text(filter, "cluster");
-    params[count++] = store_filter_text(filter, "namespace");
-    params[count++] = store_filter_text(filter, "name");
-    params[count++] = store_filter_text(filter, "applicationName");
-    params[count++] = store_filter_list(filter, "phases", NULL);
-    params[count++] = store_filter_text(filter, "group");
-    params[count++] = store_filter_text(filter, "version");
-    params[count++] = store_filter_limit(filter, window->limit);
+    struct sql_rollout_list values = {
+        .account_id = pg_text(str_c(account_id)),
+        .low_1 = pg_text(window->low[0]),
+        .low_2 = pg_text(window->low[1]),
+        .low_3 = pg_text(window->low[2]),
+        .low_4 = pg_text(window->low[3]),
+        .high_1 = pg_text(window->high[0]),
+        .high_2 = pg_text(window->high[1]),
+        .high_3 = pg_text(window->high[2]),
+        .high_4 = pg_text(window->high[3]),
+        .project = store_filter_text(filter, "project"),
+        .runtime = store_filter_text(filter, "runtime"),
+        .cluster = store_filter_text(filter, "cluster"),
+        .namespace = store_filter_text(filter, "namespace"),
+        .name = store_filter_text(filter, "name"),
+        .application_name = store_filter_text(filter, "applicationName"),
+        .phases = store_filter_list(filter, "phases", NULL),
+        .api_group = store_filter_text(filter, "group"),
+        .version = store_filter_text(filter, "version"),
+    };
+    values.limit = store_filter_limit(filter, window->limit);
     struct pg_batch *batch = pg_batch_create(pg, account_id);
-    pg_batch_add(batch, window->is_back ? &statement_rollout_list_back : &statement_rollout_list, count, params);
+    pg_add_list(batch, rollout_list, window->is_back, &values);
     store_submit_slice(batch, window, on_done, arg);
 }
 
@@ -50,8 +55,7 @@ void rollout_store_get(struct pg *pg, const char *account_id, struct str runtime
 {
     static const char *const manifests[] = {"actualManifest", "desiredManifest", NULL};
     struct pg_batch *batch = pg_batch_create(pg, account_id);
-    pg_batch_add(batch, &statement_rollout_get, 5,
-                 (struct pg_param[]){pg_text(str_c(account_id)), pg_text(runtime), pg_text(name), pg_text(ns),
-                                     pg_text(cluster)});
+    pg_add(batch, rollout_get, .account_id = pg_text(str_c(account_id)), .runtime = pg_text(runtime),
+           .name = pg_text(name), .namespace = pg_text(ns), .cluster = pg_text(cluster));
     store_submit_node_with_manifests(batch, 0, manifests, on_done, arg);
 }

@@ -132,61 +132,48 @@ resources a ON a.account_id = t.account_id AND a.runtime = t.runtime AND a.clust
            AND NOT a.is_deleted
            AND (a.presence IS NULL OR a.presence = 'UNREADABLE')
 
--- Empty texts are no filter. $10 is the application's project, $15 its name.
+-- Empty texts are no filter. :project is that of the application.
 -- fragment: rollout_filter
-t.account_id = $1
-   AND (t.runtime, t.cluster, t.namespace, t.name) > ($2, $3, $4, $5)
-   AND (t.runtime, t.cluster, t.namespace, t.name) < ($6, $7, $8, $9)
-   AND ($10 = '' OR EXISTS (
+t.account_id = :account_id
+   AND :{page}
+   AND (:project = '' OR EXISTS (
         SELECT FROM applications p
          WHERE p.account_id = t.account_id AND p.runtime = t.runtime AND p.namespace = a.application_namespace
-           AND p.name = a.application_name AND p.project = $10))
-   AND ($11 = '' OR t.runtime = $11) AND ($12 = '' OR t.cluster = $12) AND ($13 = '' OR t.namespace = $13)
-   AND ($14 = '' OR t.name = $14) AND ($15 = '' OR a.application_name = $15)
-   AND ($16::jsonb = '[]' OR $16::jsonb ? t.phase)
-   AND ($17 = '' OR a.api_group = $17) AND ($18 = '' OR a.version = $18)
+           AND p.name = a.application_name AND p.project = :project))
+   AND (:runtime = '' OR t.runtime = :runtime) AND (:cluster = '' OR t.cluster = :cluster)
+   AND (:namespace = '' OR t.namespace = :namespace)
+   AND (:name = '' OR t.name = :name) AND (:application_name = '' OR a.application_name = :application_name)
+   AND (:phases::jsonb = '[]' OR :phases::jsonb ? t.phase)
+   AND (:api_group = '' OR a.api_group = :api_group) AND (:version = '' OR a.version = :version)
 
--- name: rollout_list
+-- list: rollout_list
+-- order: t.runtime, t.cluster, t.namespace, t.name
 WITH r AS MATERIALIZED (:{runtime_states})
-SELECT :{rollout_node} || '{"desiredManifest": null, "actualManifest": null}', t.runtime, t.cluster, t.namespace,
-       t.name
+SELECT :{rollout_node} || '{"desiredManifest": null, "actualManifest": null}', :{keys}
   FROM (SELECT t.*
           FROM rollouts t
           JOIN :{rollout_resource}
          WHERE :{rollout_filter}
-         ORDER BY t.runtime, t.cluster, t.namespace, t.name
-         LIMIT $19::bigint) t
+         ORDER BY :{order}
+         LIMIT :limit::bigint) t
   JOIN :{rollout_resource}
   JOIN r ON r.runtime = t.runtime
- ORDER BY t.runtime, t.cluster, t.namespace, t.name
-
--- name: rollout_list_back
-WITH r AS MATERIALIZED (:{runtime_states})
-SELECT :{rollout_node} || '{"desiredManifest": null, "actualManifest": null}', t.runtime, t.cluster, t.namespace,
-       t.name
-  FROM (SELECT t.*
-          FROM rollouts t
-          JOIN :{rollout_resource}
-         WHERE :{rollout_filter}
-         ORDER BY t.runtime DESC, t.cluster DESC, t.namespace DESC, t.name DESC
-         LIMIT $19::bigint) t
-  JOIN :{rollout_resource}
-  JOIN r ON r.runtime = t.runtime
- ORDER BY t.runtime DESC, t.cluster DESC, t.namespace DESC, t.name DESC
+ ORDER BY :{order}
 
 -- The node, then two manifests: live, desired.
 -- name: rollout_get
-WITH r AS MATERIALIZED (:{runtime_states} AND r.runtime = $2)
+WITH r AS MATERIALIZED (:{runtime_states} AND r.runtime = :runtime)
 SELECT :{rollout_node}, live.encoding, live.plain_bytes, encode(live.content, 'hex'), desired.encoding,
        desired.plain_bytes, encode(desired.content, 'hex')
   FROM (SELECT t.*
           FROM rollouts t
           JOIN :{rollout_resource}
-         WHERE t.account_id = $1 AND t.runtime = $2 AND t.name = $3 AND ($4 = '' OR t.namespace = $4)
-           AND ($5 = '' OR t.cluster = $5)
+         WHERE t.account_id = :account_id AND t.runtime = :runtime AND t.name = :name
+           AND (:namespace = '' OR t.namespace = :namespace)
+           AND (:cluster = '' OR t.cluster = :cluster)
          ORDER BY t.cluster, t.namespace
          LIMIT 1) t
   JOIN :{rollout_resource}
   JOIN r ON r.runtime = t.runtime
-  LEFT JOIN manifests live ON live.account_id = $1 AND live.sha256 = a.manifest_sha256
-  LEFT JOIN manifests desired ON desired.account_id = $1 AND desired.sha256 = a.desired_sha256
+  LEFT JOIN manifests live ON live.account_id = :account_id AND live.sha256 = a.manifest_sha256
+  LEFT JOIN manifests desired ON desired.account_id = :account_id AND desired.sha256 = a.desired_sha256

@@ -41,14 +41,13 @@ void noise_store_put(struct pg *pg, const char *account_id, const struct noise_f
         char changes[24], since[CLOCK_RFC3339_BYTES];
         snprintf(changes, sizeof changes, "%llu", (unsigned long long)each->changes);
         clock_format_rfc3339(each->since_ms, since);
-        pg_batch_add(batch, &statement_noise_put, 8,
-                     (struct pg_param[]){account, pg_text(each->runtime), pg_text(each->group), pg_text(each->kind),
-                                         pg_text(each->ns), pg_text(each->name), pg_text(str_c(changes)),
-                                         pg_text(str_c(since))});
+        pg_add(batch, noise_put, .account_id = account, .runtime = pg_text(each->runtime),
+               .api_group = pg_text(each->group), .kind = pg_text(each->kind), .namespace = pg_text(each->ns),
+               .name = pg_text(each->name), .changes = pg_text(str_c(changes)), .first_at = pg_text(str_c(since)));
     }
     for (size_t i = 0; i < count; i++) {
         if (!is_first_of_runtime(findings, i)) continue;
-        pg_batch_add(batch, &statement_noise_trim, 2, (struct pg_param[]){account, pg_text(findings[i].runtime)});
+        pg_add(batch, noise_trim, .account_id = account, .runtime = pg_text(findings[i].runtime));
     }
     struct noise_call *call = mem_alloc(sizeof *call);
     *call = (struct noise_call){on_done, arg, count};

@@ -1,8 +1,9 @@
 -- name: noise_put
 INSERT INTO noisy_objects AS t (account_id, runtime, api_group, kind, namespace, name, changes, first_at, last_at)
-SELECT account_id, runtime, $3, $4, $5, $6, $7::bigint, least($8::timestamptz, now()), now()
+SELECT account_id, runtime, :api_group, :kind, :namespace, :name, :changes::bigint, least(:first_at::timestamptz,
+       now()), now()
   FROM runtimes
- WHERE account_id = $1 AND runtime = $2
+ WHERE account_id = :account_id AND runtime = :runtime
    FOR KEY SHARE
 ON CONFLICT (account_id, runtime, api_group, kind, namespace, name) DO UPDATE
    SET changes = CASE WHEN t.last_at < now() - interval '10 minutes' THEN 0 ELSE t.changes END + excluded.changes,
@@ -11,11 +12,11 @@ ON CONFLICT (account_id, runtime, api_group, kind, namespace, name) DO UPDATE
 
 -- name: noise_trim
 DELETE FROM noisy_objects
- WHERE account_id = $1 AND runtime = $2
+ WHERE account_id = :account_id AND runtime = :runtime
    AND (last_at < now() - interval '1 day'
         OR (api_group, kind, namespace, name) IN (SELECT api_group, kind, namespace, name
                                                     FROM noisy_objects
-                                                   WHERE account_id = $1 AND runtime = $2
+                                                   WHERE account_id = :account_id AND runtime = :runtime
                                                    ORDER BY last_at DESC, changes DESC
                                                   OFFSET 100))
 

@@ -51,12 +51,11 @@ void runtime_error_store_put(struct pg *pg, const char *account_id, struct str r
         strbuf_addf(&identity, "%.*s %.*s ", STR_ARG(origin_name), STR_ARG(level));
         strbuf_add_str(&identity, message);
         id_sha256(identity.at, identity.len, key);
-        pg_batch_add(batch, &statement_runtime_error_put, 6,
-                     (struct pg_param[]){account, name, pg_bytea(key, sizeof key), pg_text(origin_name), pg_text(level),
-                                         pg_text(message)});
+        pg_add(batch, runtime_error_put, .account_id = account, .runtime = name, .error_key = pg_bytea(key, sizeof key),
+               .origin = pg_text(origin_name), .level = pg_text(level), .message = pg_text(message));
     }
     strbuf_finish(&identity);
-    pg_batch_add(batch, &statement_runtime_error_trim, 2, (struct pg_param[]){account, name});
+    pg_add(batch, runtime_error_trim, .account_id = account, .runtime = name);
     struct runtime_error_call *call = mem_alloc(sizeof *call);
     *call = (struct runtime_error_call){on_done, arg};
     pg_batch_submit(batch, STORE_CHANGE_MS, on_put, call);

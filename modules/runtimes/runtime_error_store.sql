@@ -1,17 +1,17 @@
 -- name: runtime_error_put
 INSERT INTO runtime_errors AS t (account_id, runtime, error_key, origin, level, message)
-SELECT account_id, runtime, $3, $4, $5, $6
+SELECT account_id, runtime, :error_key, :origin, :level, :message
   FROM runtimes
- WHERE account_id = $1 AND runtime = $2
+ WHERE account_id = :account_id AND runtime = :runtime
    FOR KEY SHARE
 ON CONFLICT (account_id, runtime, error_key) DO UPDATE SET last_received_at = now()
 
 -- name: runtime_error_trim
 DELETE FROM runtime_errors
- WHERE account_id = $1 AND runtime = $2
+ WHERE account_id = :account_id AND runtime = :runtime
    AND error_key IN (SELECT error_key
                        FROM runtime_errors
-                      WHERE account_id = $1 AND runtime = $2
+                      WHERE account_id = :account_id AND runtime = :runtime
                       ORDER BY last_received_at DESC, error_key
                      OFFSET 200)
 

@@ -14,55 +14,47 @@ void runtime_store_create(struct pg *pg, const char *account_id, const struct ru
     id_uuid7(runtime_id);
     struct pg_param account = pg_text(str_c(account_id)), name = pg_text(runtime->name);
     struct pg_batch *batch = pg_batch_create(pg, account_id);
-    pg_batch_add(batch, &statement_runtime_create, 21,
-                 (struct pg_param[]){account,
-                                     name,
-                                     pg_text(str_c(runtime_id)),
-                                     pg_text_or_null(runtime->ns),
-                                     pg_text_or_null(runtime->cluster),
-                                     pg_text_or_null(runtime->installation_type),
-                                     pg_text_or_null(runtime->git_provider),
-                                     pg_text_or_null(runtime->runtime_version),
-                                     pg_text_or_null(runtime->chart_version),
-                                     pg_text_or_null(runtime->component_names),
-                                     pg_text_or_null(runtime->ingress_host),
-                                     pg_text_or_null(runtime->internal_ingress_host),
-                                     pg_text_or_null(runtime->ingress_class),
-                                     pg_text_or_null(runtime->ingress_controller),
-                                     pg_text_or_null(runtime->gateway_name),
-                                     pg_text_or_null(runtime->gateway_namespace),
-                                     pg_text_or_null(runtime->repo),
-                                     pg_text_or_null(runtime->access_mode),
-                                     pg_bool(runtime->managed),
-                                     pg_bool(runtime->is_external_argo_cd),
-                                     pg_bool(runtime->recover)});
-    pg_batch_add(batch, &statement_runtime_tokens_replace, 3,
-                 (struct pg_param[]){account, name, pg_bool(runtime->recover)});
+    pg_add(batch, runtime_create, .account_id = account, .runtime = name, .runtime_id = pg_text(str_c(runtime_id)),
+           .namespace = pg_text_or_null(runtime->ns), .cluster = pg_text_or_null(runtime->cluster),
+           .installation_type = pg_text_or_null(runtime->installation_type),
+           .git_provider = pg_text_or_null(runtime->git_provider),
+           .runtime_version = pg_text_or_null(runtime->runtime_version),
+           .chart_version = pg_text_or_null(runtime->chart_version),
+           .component_names = pg_text_or_null(runtime->component_names),
+           .ingress_host = pg_text_or_null(runtime->ingress_host),
+           .internal_ingress_host = pg_text_or_null(runtime->internal_ingress_host),
+           .ingress_class = pg_text_or_null(runtime->ingress_class),
+           .ingress_controller = pg_text_or_null(runtime->ingress_controller),
+           .gateway_name = pg_text_or_null(runtime->gateway_name),
+           .gateway_namespace = pg_text_or_null(runtime->gateway_namespace), .repo = pg_text_or_null(runtime->repo),
+           .access_mode = pg_text_or_null(runtime->access_mode), .is_managed = pg_bool(runtime->managed),
+           .is_external_argo_cd = pg_bool(runtime->is_external_argo_cd), .recover = pg_bool(runtime->recover));
+    pg_add(batch, runtime_tokens_replace, .account_id = account, .runtime = name, .recover = pg_bool(runtime->recover));
     char expires_in[24];
     snprintf(expires_in, sizeof expires_in, "%" PRIu64, runtime->token_expires_in_ms);
     uint8_t sealed[TOKEN_SEAL_BYTES];
     struct token_place place = {str_c(account_id), runtime->name, runtime->token_id};
     struct str secret = token_seal(pg_column_key(pg), &place, runtime->token_sha256, sealed);
-    pg_batch_add(batch, &statement_runtime_token_create, 7,
-                 (struct pg_param[]){account, name, pg_text(runtime->token_id), pg_bytea(secret.at, secret.len),
-                                     pg_text(str_c(runtime_id)), pg_bool(runtime->recover),
-                                     runtime->token_expires_in_ms ? pg_text(str_c(expires_in)) : pg_null()});
+    pg_add(batch, runtime_token_create, .account_id = account, .runtime = name, .token_id = pg_text(runtime->token_id),
+           .secret_sha256 = pg_bytea(secret.at, secret.len), .runtime_id = pg_text(str_c(runtime_id)),
+           .recover = pg_bool(runtime->recover),
+           .expires_in_ms = runtime->token_expires_in_ms ? pg_text(str_c(expires_in)) : pg_null());
     store_submit_node(batch, 0, ERROR_CONFLICT, "a runtime of this name exists", on_done, arg);
 }
 
 void runtime_store_delete(struct pg *pg, const char *account_id, struct str name, store_count_done on_done, void *arg)
 {
-    struct pg_param params[] = {pg_text(str_c(account_id)), pg_text(name)};
+    const struct pg_param account = pg_text(str_c(account_id)), runtime = pg_text(name);
     struct pg_batch *batch = pg_batch_create(pg, account_id);
-    pg_batch_add(batch, &statement_runtime_tokens_revoke, 2, params);
-    pg_batch_add(batch, &statement_runtime_delete, 2, params);
+    pg_add(batch, runtime_tokens_revoke, .account_id = account, .runtime = runtime);
+    pg_add(batch, runtime_delete, .account_id = account, .runtime = runtime);
     store_submit_count(batch, 1, on_done, arg);
 }
 
 void runtime_store_get(struct pg *pg, const char *account_id, struct str name, store_node_done on_done, void *arg)
 {
     struct pg_batch *batch = pg_batch_create(pg, account_id);
-    pg_batch_add(batch, &statement_runtime_get, 2, (struct pg_param[]){pg_text(str_c(account_id)), pg_text(name)});
+    pg_add(batch, runtime_get, .account_id = pg_text(str_c(account_id)), .runtime = pg_text(name));
     store_submit_node(batch, 0, ERROR_NONE, NULL, on_done, arg);
 }
 
@@ -76,8 +68,12 @@ void runtime_store_list(struct pg *pg, const char *account_id, const struct stor
         return;
     }
     struct pg_batch *batch = pg_batch_create(pg, account_id);
-    pg_batch_add(batch, window.is_back ? &statement_runtime_list_back : &statement_runtime_list, 4,
-                 (struct pg_param[]){pg_text(str_c(account_id)), pg_text(window.low[0]), pg_text(window.high[0]),
-                                     pg_text(str_c(window.limit))});
+    const struct sql_runtime_list values = {
+        .account_id = pg_text(str_c(account_id)),
+        .low_1 = pg_text(window.low[0]),
+        .high_1 = pg_text(window.high[0]),
+        .limit = pg_text(str_c(window.limit)),
+    };
+    pg_add_list(batch, runtime_list, window.is_back, &values);
     store_submit_slice(batch, &window, on_done, arg);
 }

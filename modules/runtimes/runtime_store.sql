@@ -4,8 +4,11 @@ INSERT INTO runtimes (account_id, runtime, runtime_id, namespace, cluster, insta
                       runtime_version, chart_version, component_names, ingress_host, internal_ingress_host,
                       ingress_class, ingress_controller, gateway_name, gateway_namespace, repo, access_mode,
                       is_managed, is_external_argo_cd, has_installation_type)
-VALUES ($1, $2, $3, $4, $5, coalesce($6, 'HELM'), $7, $8, $9, coalesce($10::jsonb, '[]'), $11, $12, $13, $14, $15, $16,
-        $17, coalesce($18, 'TUNNEL'), $19::boolean, $20::boolean, $6 IS NOT NULL)
+VALUES (:account_id, :runtime, :runtime_id, :namespace, :cluster, coalesce(:installation_type, 'HELM'),
+       :git_provider, :runtime_version, :chart_version, coalesce(:component_names::jsonb, '[]'), :ingress_host,
+       :internal_ingress_host, :ingress_class, :ingress_controller, :gateway_name, :gateway_namespace,
+        :repo, coalesce(:access_mode, 'TUNNEL'), :is_managed::boolean, :is_external_argo_cd::boolean,
+        :installation_type IS NOT NULL)
 ON CONFLICT (account_id, runtime) DO UPDATE
    SET namespace = excluded.namespace, cluster = excluded.cluster, installation_type = excluded.installation_type,
        git_provider = excluded.git_provider, runtime_version = excluded.runtime_version,
@@ -16,25 +19,27 @@ ON CONFLICT (account_id, runtime) DO UPDATE
        access_mode = excluded.access_mode, is_managed = excluded.is_managed,
        is_external_argo_cd = excluded.is_external_argo_cd,
        has_installation_type = excluded.has_installation_type, updated_at = now()
- WHERE $21::boolean
+ WHERE :recover::boolean
 RETURNING json_build_object('id', runtime_id, 'name', runtime)
 
 -- Tokens of before stop working: the runtime is installed anew.
 -- name: runtime_tokens_replace
 UPDATE runtime_tokens SET revoked_at = now()
- WHERE account_id = $1 AND runtime = $2 AND revoked_at IS NULL AND $3::boolean
+ WHERE account_id = :account_id AND runtime = :runtime AND revoked_at IS NULL AND :recover::boolean
 
 -- name: runtime_token_create
 INSERT INTO runtime_tokens (account_id, token_id, runtime, runtime_id, secret_sha256, change, expires_at)
-SELECT account_id, $3, runtime, runtime_id, $4, 0, now() + $7::bigint * interval '1 millisecond'
+SELECT account_id, :token_id, runtime, runtime_id, :secret_sha256, 0,
+       now() + :expires_in_ms::bigint * interval '1 millisecond'
   FROM runtimes
- WHERE account_id = $1 AND runtime = $2 AND (runtime_id = $5 OR $6::boolean)
+ WHERE account_id = :account_id AND runtime = :runtime AND (runtime_id = :runtime_id OR :recover::boolean)
 
 -- name: runtime_tokens_revoke
-UPDATE runtime_tokens SET revoked_at = now() WHERE account_id = $1 AND runtime = $2 AND revoked_at IS NULL
+UPDATE runtime_tokens SET revoked_at = now() WHERE account_id = :account_id AND runtime = :runtime
+AND revoked_at IS NULL
 
 -- name: runtime_delete
-DELETE FROM runtimes WHERE account_id = $1 AND runtime = $2
+DELETE FROM runtimes WHERE account_id = :account_id AND runtime = :runtime
 
 -- The runtimes of an account with what their sessions and reports say (migrations/0008): r.online (a live tunnel),
 -- r.available (that, or reports over HTTP within 20 minutes), and how fresh their entities are.
@@ -45,7 +50,7 @@ SELECT r.*, f.session_epoch, f.agent_version, f.opened_at, f.closed_at, f.close_
        f.http_freshness
   FROM runtimes r
   JOIN runtime_freshness f ON f.account_id = r.account_id AND f.runtime = r.runtime
- WHERE r.account_id = $1
+ WHERE r.account_id = :account_id
 
 -- Of an entity `a`, r being its runtime as above.
 -- fragment: entity_freshness
@@ -147,19 +152,13 @@ CROSS JOIN room
 -- name: runtime_get
 WITH :{storage_of_runtimes}
 SELECT :{runtime_node_base} || :{runtime_node_more}
-  FROM (:{runtime_states} AND r.runtime = $2) r
+  FROM (:{runtime_states} AND r.runtime = :runtime) r
   :{runtime_storage_joins}
 
--- name: runtime_list
+-- list: runtime_list
+-- order: r.runtime
 WITH :{storage_of_runtimes}
 SELECT :{runtime_node_base} || :{runtime_node_more}, r.runtime
-  FROM (:{runtime_states} AND r.runtime > $2 AND r.runtime < $3 ORDER BY r.runtime LIMIT $4::bigint) r
+  FROM (:{runtime_states} AND :{page} ORDER BY :{order} LIMIT :limit::bigint) r
   :{runtime_storage_joins}
- ORDER BY r.runtime
-
--- name: runtime_list_back
-WITH :{storage_of_runtimes}
-SELECT :{runtime_node_base} || :{runtime_node_more}, r.runtime
-  FROM (:{runtime_states} AND r.runtime > $2 AND r.runtime < $3 ORDER BY r.runtime DESC LIMIT $4::bigint) r
-  :{runtime_storage_joins}
- ORDER BY r.runtime DESC
+ ORDER BY :{order}

@@ -52,14 +52,14 @@ void runtime_token_store_create(struct pg *pg, const char *account_id, const str
     struct token_place place = {str_c(account_id), token->runtime, token->token_id};
     struct str secret = token_seal(pg_column_key(pg), &place, token->token_sha256, sealed);
     struct pg_batch *batch = pg_batch_create(pg, account_id);
-    pg_batch_add(batch, &statement_runtime_hold, 2, (struct pg_param[]){account, runtime});
-    pg_batch_add(batch, &statement_runtime_token_add, 7,
-                 (struct pg_param[]){account, runtime, id, pg_bytea(secret.at, secret.len), pg_text(token->name),
-                                     token->expires_in_ms ? pg_text(str_c(expires_in)) : pg_null(),
-                                     pg_text(str_c(valid_max))});
+    pg_add(batch, runtime_hold, .account_id = account, .runtime = runtime);
+    pg_add(batch, runtime_token_add, .account_id = account, .runtime = runtime, .token_id = id,
+           .secret_sha256 = pg_bytea(secret.at, secret.len), .name = pg_text(token->name),
+           .expires_in_ms = token->expires_in_ms ? pg_text(str_c(expires_in)) : pg_null(),
+           .valid_max = pg_text(str_c(valid_max)));
     if (token->replaces)
-        pg_batch_add(batch, &statement_runtime_tokens_end_others, 4,
-                     (struct pg_param[]){account, runtime, id, pg_text(str_c(grace))});
+        pg_add(batch, runtime_tokens_end_others, .account_id = account, .runtime = runtime, .token_id = id,
+               .grace_ms = pg_text(str_c(grace)));
     struct create_call *call = mem_alloc(sizeof *call);
     *call = (struct create_call){token->valid_max, on_done, arg};
     pg_batch_submit(batch, STORE_CHANGE_MS, on_created, call);
@@ -69,8 +69,7 @@ void runtime_token_store_list(struct pg *pg, const char *account_id, struct str 
                               void *arg)
 {
     struct pg_batch *batch = pg_batch_create(pg, account_id);
-    pg_batch_add(batch, &statement_runtime_token_list, 2,
-                 (struct pg_param[]){pg_text(str_c(account_id)), pg_text(runtime)});
+    pg_add(batch, runtime_token_list, .account_id = pg_text(str_c(account_id)), .runtime = pg_text(runtime));
     store_submit_node(batch, 0, ERROR_NONE, NULL, on_done, arg);
 }
 
@@ -78,8 +77,8 @@ void runtime_token_store_revoke(struct pg *pg, const char *account_id, struct st
                                 store_count_done on_done, void *arg)
 {
     struct pg_batch *batch = pg_batch_create(pg, account_id);
-    pg_batch_add(batch, &statement_runtime_token_revoke, 3,
-                 (struct pg_param[]){pg_text(str_c(account_id)), pg_text(runtime), pg_text(token_id)});
+    pg_add(batch, runtime_token_revoke, .account_id = pg_text(str_c(account_id)), .runtime = pg_text(runtime),
+           .token_id = pg_text(token_id));
     store_submit_count(batch, 0, on_done, arg);
 }
 
@@ -150,8 +149,7 @@ void runtime_token_store_changed(struct pg *pg, uint64_t change, unsigned limit,
     snprintf(seen, sizeof seen, "%" PRIu64, change);
     snprintf(most, sizeof most, "%u", limit);
     struct pg_batch *batch = pg_batch_create(pg, NULL);
-    pg_batch_add(batch, &statement_runtime_tokens_changed, 2,
-                 (struct pg_param[]){pg_text(str_c(seen)), pg_text(str_c(most))});
+    pg_add(batch, runtime_tokens_changed, .change = pg_text(str_c(seen)), .limit = pg_text(str_c(most)));
     struct tokens_call *call = mem_alloc(sizeof *call);
     *call = (struct tokens_call){pg, on_done, arg};
     pg_batch_submit(batch, STORE_READ_MS, on_tokens, call);
@@ -211,9 +209,8 @@ static void seal_row(struct seal_call *call, const struct runtime_token_row *row
     snprintf(change, sizeof change, "%" PRIu64, row->change);
     AUTO_FREE char *account_id = mem_strndup(row->account_id.at, row->account_id.len);
     struct pg_batch *batch = pg_batch_create(call->pg, account_id);
-    pg_batch_add(batch, &statement_runtime_token_seal, 4,
-                 (struct pg_param[]){pg_text(row->account_id), pg_text(row->token_id), pg_text(str_c(change)),
-                                     pg_bytea(secret.at, secret.len)});
+    pg_add(batch, runtime_token_seal, .account_id = pg_text(row->account_id), .token_id = pg_text(row->token_id),
+           .change = pg_text(str_c(change)), .secret_sha256 = pg_bytea(secret.at, secret.len));
     call->left++;
     store_submit_count(batch, 0, on_sealed, call);
 }
@@ -261,7 +258,7 @@ void runtime_token_store_note_use(struct pg *pg, const char *const *token_ids, s
     for (size_t i = 0; i < count; i++)
         strbuf_addf(&list, "%s%s", i ? " " : "", token_ids[i]);
     struct pg_batch *batch = pg_batch_create(pg, NULL);
-    pg_batch_add(batch, &statement_runtime_tokens_used, 1, (struct pg_param[]){pg_text(strbuf_str(&list))});
+    pg_add(batch, runtime_tokens_used, .token_ids = pg_text(strbuf_str(&list)));
     store_submit_number(batch, 0, on_done ? on_done : on_ignored, arg);
     strbuf_finish(&list);
 }
@@ -271,6 +268,6 @@ void runtime_token_store_sweep(struct pg *pg, unsigned limit, store_count_done o
     char most[16];
     snprintf(most, sizeof most, "%u", limit);
     struct pg_batch *batch = pg_batch_create(pg, NULL);
-    pg_batch_add(batch, &statement_runtime_tokens_sweep, 1, (struct pg_param[]){pg_text(str_c(most))});
+    pg_add(batch, runtime_tokens_sweep, .limit = pg_text(str_c(most)));
     store_submit_number(batch, 0, on_done, arg);
 }

@@ -1,6 +1,6 @@
 -- The runtime's row is held, so that two who make a token at once count each other's.
 -- name: runtime_hold
-SELECT runtime_id FROM runtimes WHERE account_id = $1 AND runtime = $2 FOR NO KEY UPDATE
+SELECT runtime_id FROM runtimes WHERE account_id = :account_id AND runtime = :runtime FOR NO KEY UPDATE
 
 -- fragment: runtime_token_is_valid
 (t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > now()))
@@ -15,46 +15,49 @@ json_build_object(
 
 -- name: runtime_token_add
 INSERT INTO runtime_tokens AS t (account_id, token_id, runtime, runtime_id, secret_sha256, change, name, expires_at)
-SELECT r.account_id, $3, r.runtime, r.runtime_id, $4, 0, $5, now() + $6::bigint * interval '1 millisecond'
+SELECT r.account_id, :token_id, r.runtime, r.runtime_id, :secret_sha256, 0, :name,
+       now() + :expires_in_ms::bigint * interval '1 millisecond'
   FROM runtimes r
- WHERE r.account_id = $1 AND r.runtime = $2
+ WHERE r.account_id = :account_id AND r.runtime = :runtime
    AND (SELECT count(*) FROM runtime_tokens t
-         WHERE t.account_id = r.account_id AND t.runtime = r.runtime AND :{runtime_token_is_valid}) < $7::bigint
+         WHERE t.account_id = r.account_id AND t.runtime = r.runtime
+           AND :{runtime_token_is_valid}) < :valid_max::bigint
 RETURNING :{runtime_token_node}
 
 -- Nothing ends when the new token was not made.
 -- name: runtime_tokens_end_others
 UPDATE runtime_tokens t
-   SET expires_at = least(t.expires_at, now() + $4::bigint * interval '1 millisecond'),
+   SET expires_at = least(t.expires_at, now() + :grace_ms::bigint * interval '1 millisecond'),
        replaced_at = coalesce(t.replaced_at, now())
- WHERE t.account_id = $1 AND t.runtime = $2 AND t.token_id <> $3 AND :{runtime_token_is_valid}
-   AND EXISTS (SELECT FROM runtime_tokens made WHERE made.account_id = $1 AND made.token_id = $3)
+ WHERE t.account_id = :account_id AND t.runtime = :runtime AND t.token_id <> :token_id AND :{runtime_token_is_valid}
+   AND EXISTS (SELECT FROM runtime_tokens made WHERE made.account_id = :account_id AND made.token_id = :token_id)
 
 -- name: runtime_token_list
 SELECT (SELECT coalesce(json_agg(:{runtime_token_node} ORDER BY t.created_at DESC, t.token_id), '[]'::json)
           FROM runtime_tokens t
          WHERE t.account_id = r.account_id AND t.runtime = r.runtime AND t.runtime_id = r.runtime_id)
   FROM runtimes r
- WHERE r.account_id = $1 AND r.runtime = $2
+ WHERE r.account_id = :account_id AND r.runtime = :runtime
 
 -- name: runtime_token_revoke
 UPDATE runtime_tokens t SET revoked_at = now()
- WHERE t.account_id = $1 AND t.runtime = $2 AND t.token_id = $3 AND :{runtime_token_is_valid}
+ WHERE t.account_id = :account_id AND t.runtime = :runtime AND t.token_id = :token_id AND :{runtime_token_is_valid}
 
 -- name: runtime_tokens_changed
 SELECT change, token_id, account_id, account_name, runtime, runtime_id, encode(secret_sha256, 'hex'), is_revoked,
        expires_in_ms, warns_in_ms
-  FROM runtime_tokens_changed($1::bigint, $2::integer)
+  FROM runtime_tokens_changed(:change::bigint, :limit::integer)
 
 -- Unless it changed since it was read. Gives it a new number, so that every replica reads it again.
 -- name: runtime_token_seal
-UPDATE runtime_tokens SET secret_sha256 = $4 WHERE account_id = $1 AND token_id = $2 AND change = $3::bigint
+UPDATE runtime_tokens SET secret_sha256 = :secret_sha256
+ WHERE account_id = :account_id AND token_id = :token_id AND change = :change::bigint
 
 -- name: runtime_tokens_used
-SELECT runtime_tokens_used(string_to_array($1, ' '))
+SELECT runtime_tokens_used(string_to_array(:token_ids, ' '))
 
 -- name: runtime_tokens_sweep
-SELECT runtime_tokens_sweep($1::integer)
+SELECT runtime_tokens_sweep(:limit::integer)
 
 -- What a runtime (r) shows of its tokens: those that end soon, and those that were replaced and are used all the same.
 -- A use is noted with a delay (runtime_tokens.last_used_interval), so what came just after the rotation does not count.

@@ -9,40 +9,40 @@
 void storage_usage_store_get(struct pg *pg, const char *account_id, store_node_done on_done, void *arg)
 {
     struct pg_batch *batch = pg_batch_create(pg, account_id);
-    pg_batch_add(batch, &statement_storage_usage, 1, (struct pg_param[]){pg_text(str_c(account_id))});
+    pg_add(batch, storage_usage, .account_id = pg_text(str_c(account_id)));
     store_submit_node(batch, 0, ERROR_NOT_FOUND, "there is no such account", on_done, arg);
 }
 
 void storage_usage_store_get_limits_status(struct pg *pg, const char *account_id, store_node_done on_done, void *arg)
 {
     struct pg_batch *batch = pg_batch_create(pg, account_id);
-    pg_batch_add(batch, &statement_storage_limits_status, 1, (struct pg_param[]){pg_text(str_c(account_id))});
+    pg_add(batch, storage_limits_status, .account_id = pg_text(str_c(account_id)));
     store_submit_node(batch, 0, ERROR_NOT_FOUND, "there is no such account", on_done, arg);
 }
 
 void storage_usage_store_recount(struct pg *pg, const char *account_id, store_node_done on_done, void *arg)
 {
     struct pg_batch *batch = pg_batch_create(pg, account_id);
-    const struct pg_param account[] = {pg_text(str_c(account_id))};
+    const struct pg_param account = pg_text(str_c(account_id));
     pg_batch_slow(batch);
-    pg_batch_add(batch, &statement_storage_recount, 1, account);
-    pg_batch_add(batch, &statement_storage_usage, 1, account);
+    pg_add(batch, storage_recount, .account_id = account);
+    pg_add(batch, storage_usage, .account_id = account);
     store_submit_node(batch, PG_BATCH_SLOW_ANSWERS + 1, ERROR_NOT_FOUND, "there is no such account", on_done, arg);
 }
 
 void storage_usage_store_set_quota(struct pg *pg, const char *account_id, const struct storage_quota *quota,
                                    store_node_done on_done, void *arg)
 {
-    const int64_t values[] = {quota->bytes, quota->rows, quota->runtime_bytes, quota->runtime_rows};
-    char texts[4][24];
-    struct pg_param params[5] = {pg_text(str_c(account_id))};
-    for (size_t i = 0; i < 4; i++) {
-        snprintf(texts[i], sizeof texts[i], "%" PRId64, values[i]);
-        params[i + 1] = pg_text(str_c(texts[i]));
-    }
+    char bytes[24], rows[24], runtime_bytes[24], runtime_rows[24];
+    snprintf(bytes, sizeof bytes, "%" PRId64, quota->bytes);
+    snprintf(rows, sizeof rows, "%" PRId64, quota->rows);
+    snprintf(runtime_bytes, sizeof runtime_bytes, "%" PRId64, quota->runtime_bytes);
+    snprintf(runtime_rows, sizeof runtime_rows, "%" PRId64, quota->runtime_rows);
     struct pg_batch *batch = pg_batch_create(pg, account_id);
-    pg_batch_add(batch, &statement_storage_set_quota, 5, params);
-    pg_batch_add(batch, &statement_storage_usage, 1, params);
+    pg_add(batch, storage_set_quota, .account_id = pg_text(str_c(account_id)), .bytes = pg_text(str_c(bytes)),
+           .rows = pg_text(str_c(rows)), .runtime_bytes = pg_text(str_c(runtime_bytes)),
+           .runtime_rows = pg_text(str_c(runtime_rows)));
+    pg_add(batch, storage_usage, .account_id = pg_text(str_c(account_id)));
     store_submit_node(batch, 1, ERROR_NOT_FOUND, "there is no such account", on_done, arg);
 }
 
@@ -51,6 +51,6 @@ void storage_usage_store_fold(struct pg *pg, unsigned limit, store_count_done on
     char rows[16];
     snprintf(rows, sizeof rows, "%u", limit);
     struct pg_batch *batch = pg_batch_create(pg, NULL);
-    pg_batch_add(batch, &statement_storage_fold, 1, (struct pg_param[]){pg_text(str_c(rows))});
+    pg_add(batch, storage_fold, .limit = pg_text(str_c(rows)));
     store_submit_number(batch, 0, on_done, arg);
 }

@@ -1,16 +1,17 @@
--- What accounts and runtimes store, and their quotas (migrations/0026). $1 account, $2 runtime.
+-- What accounts and runtimes store, and their quotas (migrations/0026).
 
 -- name: storage_open
-SELECT storage_open($1, $2, $3, $4::bigint, $5::bigint, $6::bigint)
+SELECT storage_open(:account_id, :runtime, :counter, :bytes::bigint, :rows::bigint, :reserved_bytes::bigint)
 
--- $3: the counter of this transaction; $4: reports that it refused for want of room.
+-- :counter is that of this transaction, :refused the reports that it refused for want of room.
 -- name: storage_add
 INSERT INTO storage_usage AS u (account_id, runtime, bytes, rows, refused, refused_at)
-SELECT r.account_id, r.runtime, c.added - (c.rows << 40), c.rows, $4::bigint, CASE WHEN $4::bigint > 0 THEN now() END
+SELECT r.account_id, r.runtime, c.added - (c.rows << 40), c.rows, :refused::bigint,
+       CASE WHEN :refused::bigint > 0 THEN now() END
   FROM runtimes r,
        (SELECT s.added, (s.added + 549755813888) >> 40 AS rows
-          FROM (SELECT current_setting($3)::bigint AS added) s) c
- WHERE r.account_id = $1 AND r.runtime = $2 AND (c.added <> 0 OR $4::bigint > 0)
+          FROM (SELECT current_setting(:counter)::bigint AS added) s) c
+ WHERE r.account_id = :account_id AND r.runtime = :runtime AND (c.added <> 0 OR :refused::bigint > 0)
 ON CONFLICT (account_id, runtime) DO UPDATE
    SET bytes = u.bytes + excluded.bytes, rows = u.rows + excluded.rows, refused = u.refused + excluded.refused,
        refused_at = coalesce(excluded.refused_at, u.refused_at)
@@ -19,42 +20,44 @@ ON CONFLICT (account_id, runtime) DO UPDATE
 SELECT left_bytes, left_rows, reserve, scope,
        coalesce(CASE scope WHEN 'account' THEN limit_bytes ELSE runtime_limit_bytes END::text, 'any'),
        coalesce(CASE scope WHEN 'account' THEN limit_rows ELSE runtime_limit_rows END::text, 'any')
-  FROM storage_room($1, $2)
+  FROM storage_room(:account_id, :runtime)
 
 -- Of one object: whether it is there, also deleted; and what its manifests come to in plain text, NULL when it is not.
 -- fragment: plain_bytes_of
 (SELECT coalesce(sum(m.plain_bytes), 0)
    FROM unnest(ARRAY[t.manifest_sha256, t.desired_sha256, t.git_sha256]) AS n (sha256)
-   JOIN manifests m ON m.account_id = $1 AND m.sha256 = n.sha256)
+   JOIN manifests m ON m.account_id = :account_id AND m.sha256 = n.sha256)
 
 -- name: storage_of_application
 SELECT t.is_deleted, :{plain_bytes_of} FROM applications t
- WHERE t.account_id = $1 AND t.runtime = $2 AND t.namespace = $3 AND t.name = $4
+ WHERE t.account_id = :account_id AND t.runtime = :runtime AND t.namespace = :namespace AND t.name = :name
 
 -- name: storage_of_resource
 SELECT t.is_deleted, :{plain_bytes_of} FROM resources t
- WHERE t.account_id = $1 AND t.runtime = $2 AND t.cluster = $3 AND t.api_group = $4 AND t.kind = $5 AND t.namespace = $6
-   AND t.name = $7
+ WHERE t.account_id = :account_id AND t.runtime = :runtime AND t.cluster = :cluster AND t.api_group = :api_group
+   AND t.kind = :kind AND t.namespace = :namespace AND t.name = :name
 
 -- name: storage_of_cluster
 SELECT t.is_deleted, octet_length(t.labels::text) + octet_length(t.namespaces::text) +
        coalesce(octet_length(t.api_versions::text), 0)
-  FROM clusters t WHERE t.account_id = $1 AND t.runtime = $2 AND t.name = $3
+  FROM clusters t WHERE t.account_id = :account_id AND t.runtime = :runtime AND t.name = :name
 
 -- name: storage_fold
-SELECT storage_usage_fold($1::integer)
+SELECT storage_usage_fold(:limit::integer)
 
 -- name: storage_recount
-SELECT storage_recount($1)
+SELECT storage_recount(:account_id)
 
--- $2 to $5: 0 for the platform's setting, -1 for no change.
+-- 0 for the platform's setting, -1 for no change.
 -- name: storage_set_quota
 UPDATE accounts
-   SET quota_bytes = CASE $2::bigint WHEN -1 THEN quota_bytes ELSE nullif($2::bigint, 0) END,
-       quota_rows = CASE $3::bigint WHEN -1 THEN quota_rows ELSE nullif($3::bigint, 0) END,
-       quota_runtime_bytes = CASE $4::bigint WHEN -1 THEN quota_runtime_bytes ELSE nullif($4::bigint, 0) END,
-       quota_runtime_rows = CASE $5::bigint WHEN -1 THEN quota_runtime_rows ELSE nullif($5::bigint, 0) END
- WHERE account_id = $1
+   SET quota_bytes = CASE :bytes::bigint WHEN -1 THEN quota_bytes ELSE nullif(:bytes::bigint, 0) END,
+       quota_rows = CASE :rows::bigint WHEN -1 THEN quota_rows ELSE nullif(:rows::bigint, 0) END,
+       quota_runtime_bytes = CASE :runtime_bytes::bigint
+           WHEN -1 THEN quota_runtime_bytes ELSE nullif(:runtime_bytes::bigint, 0) END,
+       quota_runtime_rows = CASE :runtime_rows::bigint
+           WHEN -1 THEN quota_runtime_rows ELSE nullif(:runtime_rows::bigint, 0) END
+ WHERE account_id = :account_id
 
 -- name: storage_usage
 SELECT jsonb_build_object(
@@ -69,22 +72,23 @@ SELECT jsonb_build_object(
                            max(s.refused_at) AS refused_at
                       FROM (SELECT runtime, bytes, rows, refused, refused_at
                               FROM storage_usage
-                             WHERE account_id = $1
+                             WHERE account_id = :account_id
                             UNION ALL
-                            SELECT runtime, bytes, rows, 0, NULL FROM storage_usage_changes WHERE account_id = $1) s
+                            SELECT runtime, bytes, rows, 0, NULL FROM storage_usage_changes
+                             WHERE account_id = :account_id) s
                      GROUP BY s.runtime) u))
   FROM accounts a, storage_room(a.account_id, '') r
- WHERE a.account_id = $1
+ WHERE a.account_id = :account_id
 
--- CTEs of a statement about runtimes: what each stores, and the quotas of the account ($1).
+-- CTEs of a statement about runtimes: what each stores, and the quotas of the account.
 -- fragment: storage_of_runtimes
-room AS MATERIALIZED (SELECT * FROM storage_room($1, '')),
+room AS MATERIALIZED (SELECT * FROM storage_room(:account_id, '')),
 used AS MATERIALIZED (
     SELECT s.runtime, sum(s.bytes) AS bytes, sum(s.rows) AS rows, sum(s.refused) AS refused,
            max(s.refused_at) AS refused_at
-      FROM (SELECT runtime, bytes, rows, refused, refused_at FROM storage_usage WHERE account_id = $1
+      FROM (SELECT runtime, bytes, rows, refused, refused_at FROM storage_usage WHERE account_id = :account_id
             UNION ALL
-            SELECT runtime, bytes, rows, 0, NULL FROM storage_usage_changes WHERE account_id = $1) s
+            SELECT runtime, bytes, rows, 0, NULL FROM storage_usage_changes WHERE account_id = :account_id) s
      GROUP BY s.runtime)
 
 -- Of a runtime (room, used as above): the quota that is nearest to its end, when nine tenths of it
@@ -117,8 +121,8 @@ WITH :{storage_of_runtimes}
 SELECT jsonb_build_object(
            'planType', 'GITOPS_PLAN', 'limits', NULL,
            'usage', json_build_object(
-               'applications', (SELECT count(*) FROM applications WHERE account_id = $1 AND NOT is_deleted),
-               'clusters', (SELECT count(*) FROM clusters WHERE account_id = $1 AND NOT is_deleted)),
+               'applications', (SELECT count(*) FROM applications WHERE account_id = :account_id AND NOT is_deleted),
+               'clusters', (SELECT count(*) FROM clusters WHERE account_id = :account_id AND NOT is_deleted)),
            'status', coalesce(room.used_bytes < room.limit_bytes, true) AND
                      coalesce(room.used_rows < room.limit_rows, true),
            'storage', json_build_object(

@@ -38,25 +38,25 @@ static json_t *templates_of(const json_t *spec)
 }
 
 // Who asked for it: the label that Argo puts there, or the sensor of a pipeline.
-static void plan_origin(struct report_params *p, const json_t *labels)
+static void plan_origin(struct report_plan *plan, struct sql_workflow_put *row, const json_t *labels)
 {
     struct str pipeline = json_get_str(labels, "codefresh.io/pipeline-name");
     if (!pipeline.len) pipeline = json_get_str(labels, "events.argoproj.io/sensor");
-    params_member(p, labels, "workflows.argoproj.io/creator", NAME_MAX_BYTES);
-    params_cut(p, pipeline, NAME_MAX_BYTES);
-    params_member(p, labels, "codefresh.io/pipeline-namespace", NAME_MAX_BYTES);
-    params_member(p, labels, "events.argoproj.io/trigger", NAME_MAX_BYTES);
-    params_member(p, labels, "codefresh.io/project", NAME_MAX_BYTES);
+    row->initiator = value_member(plan, labels, "workflows.argoproj.io/creator", NAME_MAX_BYTES);
+    row->pipeline_name = value_cut(plan, pipeline, NAME_MAX_BYTES);
+    row->pipeline_namespace = value_member(plan, labels, "codefresh.io/pipeline-namespace", NAME_MAX_BYTES);
+    row->pipeline_trigger = value_member(plan, labels, "events.argoproj.io/trigger", NAME_MAX_BYTES);
+    row->project = value_member(plan, labels, "codefresh.io/project", NAME_MAX_BYTES);
 }
 
-static void plan_spec(struct report_params *p, const json_t *spec)
+static void plan_spec(struct report_plan *plan, struct sql_workflow_put *row, const json_t *spec)
 {
     const json_t *reference = json_get_object(spec, "workflowTemplateRef");
     json_t *templates = templates_of(spec);
-    params_member(p, spec, "entrypoint", NAME_MAX_BYTES);
-    params_json(p, templates, JSON_MAX, "[]");
-    params_member(p, reference, "name", NAME_MAX_BYTES);
-    params_bool(p, json_get_bool(reference, "clusterScope", false));
+    row->entrypoint = value_member(plan, spec, "entrypoint", NAME_MAX_BYTES);
+    row->templates = value_json(plan, templates, JSON_MAX, "[]");
+    row->template_name = value_member(plan, reference, "name", NAME_MAX_BYTES);
+    row->is_template_cluster_wide = value_bool(json_get_bool(reference, "clusterScope", false));
     json_decref(templates);
 }
 
@@ -141,23 +141,23 @@ static json_t *conditions_of(const json_t *status)
     return list;
 }
 
-static void plan_status(struct report_params *p, const json_t *status)
+static void plan_status(struct report_plan *plan, struct sql_workflow_put *row, const json_t *status)
 {
-    params_text(p, known_phase(json_get_str(status, "phase")));
-    params_member(p, status, "message", TEXT_MAX);
-    params_member(p, status, "progress", 64);
-    params_time_or_null(p, json_get_str(status, "startedAt"));
-    params_time_or_null(p, json_get_str(status, "finishedAt"));
+    row->phase = value_text(plan, known_phase(json_get_str(status, "phase")));
+    row->message = value_member(plan, status, "message", TEXT_MAX);
+    row->progress = value_member(plan, status, "progress", 64);
+    row->started_at = value_time_or_null(plan, json_get_str(status, "startedAt"));
+    row->finished_at = value_time_or_null(plan, json_get_str(status, "finishedAt"));
 }
 
-static void plan_nodes(struct report_params *p, const json_t *status)
+static void plan_nodes(struct report_plan *plan, struct sql_workflow_put *row, const json_t *status)
 {
     int64_t running;
     json_t *nodes = nodes_of(status, &running), *conditions = conditions_of(status);
-    params_json(p, nodes, NODES_BYTES_MAX, "[]");
-    params_json(p, conditions, JSON_MAX, "[]");
-    params_json(p, json_get_object(status, "resourcesDuration"), 4096, NULL);
-    params_int(p, running);
+    row->nodes = value_json(plan, nodes, NODES_BYTES_MAX, "[]");
+    row->conditions = value_json(plan, conditions, JSON_MAX, "[]");
+    row->resources_duration = value_json(plan, json_get_object(status, "resourcesDuration"), 4096, NULL);
+    row->running_pods = value_int(plan, running);
     json_decref(nodes);
     json_decref(conditions);
 }
@@ -168,16 +168,17 @@ void report_workflow_plan(struct report_plan *plan, const struct report *report,
     const json_t *metadata = json_get_object(manifest, "metadata"), *status = json_get_object(manifest, "status");
     const json_t *labels = json_get_object(metadata, "labels");
     json_t *kept = report_string_map(labels, VALUE_MAX);
-    struct report_params p = {.plan = plan};
-    report_entity_params(&p, report, sha256);
-    params_uid(&p, report, manifest);
-    params_text(&p, report->version);
-    plan_status(&p, status);
-    plan_spec(&p, json_get_object(manifest, "spec"));
-    plan_origin(&p, labels);
-    plan_nodes(&p, status);
-    params_json(&p, kept, JSON_MAX, "{}");
-    params_time_or_null(&p, json_get_str(metadata, "creationTimestamp"));
-    report_plan_add(plan, &statement_workflow_put, &p);
+    struct sql_workflow_put row = {
+        ROW_ENTITY(plan, report, sha256),
+        .uid = value_uid(plan, report, manifest),
+        .version = value_text(plan, report->version),
+        .labels = value_json(plan, kept, JSON_MAX, "{}"),
+        .created_at = value_time_or_null(plan, json_get_str(metadata, "creationTimestamp")),
+    };
+    plan_status(plan, &row, status);
+    plan_spec(plan, &row, json_get_object(manifest, "spec"));
+    plan_origin(plan, &row, labels);
+    plan_nodes(plan, &row, status);
+    report_plan_add(plan, workflow_put, &row);
     json_decref(kept);
 }

@@ -55,44 +55,36 @@ jsonb_build_object(
 
 -- Newest first. Empty texts are no filter; lists are JSON arrays of which any value will do.
 -- fragment: workflow_filter
-a.account_id = $1
-   AND (a.workflow_created_at, a.uid) < (coalesce(nullif($2, '')::timestamptz, 'infinity'), $3)
-   AND (a.workflow_created_at, a.uid) > (coalesce(nullif($4, '')::timestamptz, '-infinity'), $5)
-   AND ($6 = '' OR a.project = $6) AND ($7 = '' OR a.runtime = $7) AND ($8 = '' OR a.namespace = $8)
-   AND ($9 = '' OR a.cluster = $9) AND ($10 = '' OR a.template_name = $10)
-   AND ($11::jsonb = '[]' OR $11::jsonb ? a.phase)
-   AND ($12::jsonb = '[]' OR $12::jsonb ? coalesce(a.initiator, ''))
-   AND (nullif($13, '') IS NULL OR a.workflow_created_at >= nullif($13, '')::timestamptz)
-   AND (nullif($14, '') IS NULL OR a.workflow_created_at <= nullif($14, '')::timestamptz)
-   AND (NOT $15::boolean OR a.is_template_cluster_wide)
-   AND ($16::jsonb = '[]' OR $16::jsonb ? a.version)
+a.account_id = :account_id
+   AND (a.workflow_created_at, a.uid) < (coalesce(nullif(:below_time, '')::timestamptz, 'infinity'), :below_key)
+   AND (a.workflow_created_at, a.uid) > (coalesce(nullif(:above_time, '')::timestamptz, '-infinity'), :above_key)
+   AND (:project = '' OR a.project = :project) AND (:runtime = '' OR a.runtime = :runtime)
+   AND (:namespace = '' OR a.namespace = :namespace)
+   AND (:cluster = '' OR a.cluster = :cluster) AND (:template_name = '' OR a.template_name = :template_name)
+   AND (:phases::jsonb = '[]' OR :phases::jsonb ? a.phase)
+   AND (:initiators::jsonb = '[]' OR :initiators::jsonb ? coalesce(a.initiator, ''))
+   AND (nullif(:from_time, '') IS NULL OR a.workflow_created_at >= nullif(:from_time, '')::timestamptz)
+   AND (nullif(:until_time, '') IS NULL OR a.workflow_created_at <= nullif(:until_time, '')::timestamptz)
+   AND (NOT :cluster_templates_only::boolean OR a.is_template_cluster_wide)
+   AND (:versions::jsonb = '[]' OR :versions::jsonb ? a.version)
 
--- name: workflow_list
+-- list: workflow_list
+-- order: a.workflow_created_at DESC, a.uid DESC
 WITH r AS MATERIALIZED (:{runtime_states})
 SELECT :{workflow_node} || '{"actualManifest": null}', to_char(a.workflow_created_at, :{rfc3339_micros}), a.uid
   FROM (SELECT * FROM workflows a
          WHERE :{workflow_filter}
-         ORDER BY a.workflow_created_at DESC, a.uid DESC
-         LIMIT $17::bigint) a
+         ORDER BY :{order}
+         LIMIT :limit::bigint) a
   JOIN r ON r.runtime = a.runtime
- ORDER BY a.workflow_created_at DESC, a.uid DESC
-
--- name: workflow_list_back
-WITH r AS MATERIALIZED (:{runtime_states})
-SELECT :{workflow_node} || '{"actualManifest": null}', to_char(a.workflow_created_at, :{rfc3339_micros}), a.uid
-  FROM (SELECT * FROM workflows a
-         WHERE :{workflow_filter}
-         ORDER BY a.workflow_created_at, a.uid
-         LIMIT $17::bigint) a
-  JOIN r ON r.runtime = a.runtime
- ORDER BY a.workflow_created_at, a.uid
+ ORDER BY :{order}
 
 -- name: workflow_get
 WITH r AS MATERIALIZED (:{runtime_states})
 SELECT :{workflow_node}, live.encoding, live.plain_bytes, encode(live.content, 'hex')
   FROM (SELECT * FROM workflows a
-         WHERE a.account_id = $1 AND a.uid = $2
+         WHERE a.account_id = :account_id AND a.uid = :uid
          ORDER BY a.epoch DESC, a.sequence DESC, a.observed_at DESC
          LIMIT 1) a
   JOIN r ON r.runtime = a.runtime
-  LEFT JOIN manifests live ON live.account_id = $1 AND live.sha256 = a.manifest_sha256
+  LEFT JOIN manifests live ON live.account_id = :account_id AND live.sha256 = a.manifest_sha256

@@ -119,7 +119,7 @@ void pg_batch_slow(struct pg_batch *batch)
     char text[24];
     snprintf(text, sizeof text, "%" PRIu64, batch->pg->options.slow_statement_timeout_ms);
     batch->is_slow = true;
-    pg_batch_add(batch, &statement_pg_slow, 1, (struct pg_param[]){pg_text(str_c(text))});
+    pg_add(batch, pg_slow, .timeout = pg_text(str_c(text)));
 }
 
 void pg_batch_submit(struct pg_batch *batch, uint64_t deadline_ms, pg_done on_done, void *arg)

@@ -16,11 +16,12 @@
 struct pg;
 struct pg_batch;
 
-// From the .sql file beside its store; `name` is also the prepared statement's name.
+// From the .sql file beside its store (storage/sql/statements.awk); `name` is also the prepared statement's name.
 struct pg_statement {
     const char *name;
     const char *sql;
     unsigned parameters;
+    const char *const *names; // of the parameters, in their order; NULL: they have none
 };
 
 struct pg_options {
@@ -37,26 +38,33 @@ struct pg_options {
     _Atomic uint64_t *losses; // counted here for all pools of one server; NULL: this one counts for itself
 };
 
+// Zeroed memory is no value, so that one that was forgotten is noticed: pg_batch_add().
+enum pg_param_kind { PG_PARAM_MISSING, PG_PARAM_NULL, PG_PARAM_TEXT, PG_PARAM_BINARY, PG_PARAM_LATER };
+
 struct pg_param {
-    const char *at; // NULL: SQL NULL
+    const char *at; // copied by pg_batch_add, without need of a NUL behind it
     size_t len;
-    bool binary; // bytea sent as it is; else text (NUL-terminated not needed: it is copied by pg_batch_add)
+    enum pg_param_kind kind; // PG_PARAM_LATER: a place for what is not known yet
 };
 static inline struct pg_param pg_text(struct str s)
 {
-    return (struct pg_param){s.at ? s.at : "", s.len, false};
-}
-static inline struct pg_param pg_text_or_null(struct str s)
-{
-    return (struct pg_param){s.len ? s.at : NULL, s.len, false};
-}
-static inline struct pg_param pg_bytea(const void *at, size_t len)
-{
-    return (struct pg_param){at, len, true};
+    return (struct pg_param){s.at ? s.at : "", s.len, PG_PARAM_TEXT};
 }
 static inline struct pg_param pg_null(void)
 {
-    return (struct pg_param){NULL, 0, false};
+    return (struct pg_param){NULL, 0, PG_PARAM_NULL};
+}
+static inline struct pg_param pg_text_or_null(struct str s)
+{
+    return s.len ? pg_text(s) : pg_null();
+}
+static inline struct pg_param pg_bytea(const void *at, size_t len)
+{
+    return at ? (struct pg_param){at, len, PG_PARAM_BINARY} : pg_null();
+}
+static inline struct pg_param pg_later(void)
+{
+    return (struct pg_param){NULL, 0, PG_PARAM_LATER};
 }
 
 // Views into the answer, valid during on_done.
@@ -99,10 +107,17 @@ uint64_t pg_losses(const struct pg *pg);
 // account_id: sets app.account_id for the transaction (row-level security); NULL: none is visible but through the
 // security definer functions.
 struct pg_batch *pg_batch_create(struct pg *pg, const char *account_id);
-// Values are copied. At most 4,096 statements and 64 MiB a batch; over that the submit fails with ERROR_TOO_LARGE. Text
-// with a NUL byte fails it with ERROR_INVALID.
-void pg_batch_add(struct pg_batch *batch, const struct pg_statement *statement, size_t count,
-                  const struct pg_param *params);
+// Values are copied; there are as many as the statement has parameters, and one that is missing aborts with its name.
+// At most 4,096 statements and 64 MiB a batch; over that the submit fails with ERROR_TOO_LARGE. Text with a NUL byte
+// fails it with ERROR_INVALID.
+void pg_batch_add(struct pg_batch *batch, const struct pg_statement *statement, const struct pg_param *params);
+// A statement of culvert_statements.h with its values by name, which the compiler checks:
+//     pg_add(batch, runtime_get, .account_id = pg_text(account_id), .runtime = pg_text(name));
+#define pg_add(batch, name, ...)                                                                                       \
+    pg_batch_add((batch), &statement_##name, sql_##name(&(const struct sql_##name){__VA_ARGS__}))
+// Of a list, in its order or in the opposite one, with the values in a struct sql_NAME.
+#define pg_add_list(batch, name, is_back, values)                                                                      \
+    pg_batch_add((batch), (is_back) ? &statement_##name##_back : &statement_##name, sql_##name(values))
 size_t pg_batch_count(const struct pg_batch *batch);
 // What is added from here on is of this account: one transaction for several. Counts as a statement of its own.
 void pg_batch_switch_account(struct pg_batch *batch, const char *account_id);

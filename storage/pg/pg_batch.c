@@ -1,7 +1,7 @@
 #include "storage/pg/pg_batch.h"
 
-#include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/mem.h"
 #include "base/parse.h"
@@ -51,18 +51,28 @@ static size_t params_bytes(size_t count, const struct pg_param *params)
 
 static void copy_param(struct pg_batch *batch, struct pg_batch_entry *entry, size_t i, const struct pg_param *param)
 {
-    entry->formats[i] = param->binary;
-    if (!param->at) return;
-    if (!param->binary && memchr(param->at, 0, param->len))
+    entry->formats[i] = param->kind == PG_PARAM_BINARY;
+    if (param->kind == PG_PARAM_NULL) return;
+    if (param->kind == PG_PARAM_TEXT && memchr(param->at, 0, param->len))
         pg_batch_fail(batch, ERROR_INVALID, "a text value with a NUL byte");
     entry->values[i] = arena_cstr(batch->arena, str_of(param->at, param->len));
     entry->lengths[i] = (int)param->len;
 }
 
-void pg_batch_add(struct pg_batch *batch, const struct pg_statement *statement, size_t count,
-                  const struct pg_param *params)
+static void check_params(const struct pg_statement *statement, const struct pg_param *params)
 {
-    assert(statement->parameters == count);
+    for (unsigned i = 0; i < statement->parameters; i++) {
+        if (params[i].kind != PG_PARAM_MISSING && params[i].kind != PG_PARAM_LATER) continue;
+        fprintf(stderr, "statement %s: no value for parameter %u, %s\n", statement->name, i + 1,
+                statement->names ? statement->names[i] : "which has no name");
+        abort();
+    }
+}
+
+void pg_batch_add(struct pg_batch *batch, const struct pg_statement *statement, const struct pg_param *params)
+{
+    size_t count = statement->parameters;
+    check_params(statement, params);
     size_t bytes = params_bytes(count, params);
     if (batch->count == PG_BATCH_STATEMENTS_MAX || bytes > PG_BATCH_BYTES_MAX - batch->bytes)
         pg_batch_fail(batch, ERROR_TOO_LARGE, "more statements or bytes than one transaction may have");
@@ -86,7 +96,7 @@ void pg_batch_switch_account(struct pg_batch *batch, const char *account_id)
     struct pg_param param = pg_text(str_c(account_id));
     if (!param.len || param.len >= sizeof batch->account_id)
         pg_batch_fail(batch, ERROR_INVALID, "an account id of impossible length");
-    pg_batch_add(batch, &pg_batch_set_account, 1, &param);
+    pg_batch_add(batch, &pg_batch_set_account, &param);
 }
 
 void pg_batch_fail(struct pg_batch *batch, enum error_code code, const char *text)

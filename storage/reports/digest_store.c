@@ -23,7 +23,7 @@ struct digest_call {
 static struct pg_batch *batch_of(struct pg *pg, const char *account_id)
 {
     struct pg_batch *batch = pg_batch_create(pg, account_id);
-    pg_batch_add(batch, &statement_digest_by_key, 0, NULL);
+    pg_batch_add(batch, &statement_digest_by_key, NULL);
     return batch;
 }
 
@@ -72,13 +72,12 @@ void digest_store_tree(struct pg *pg, const char *account_id, struct str runtime
 {
     char number[24];
     int len = snprintf(number, sizeof number, "%" PRIu64, epoch);
-    const struct pg_param params[] = {pg_text(str_c(account_id)), pg_text(runtime),
-                                      pg_text(str_of(number, (size_t)len))};
     struct digest_call *call = mem_alloc(sizeof *call);
     *call = (struct digest_call){.on_tree = on_done, .arg = arg};
     struct pg_batch *batch = batch_of(pg, account_id);
-    pg_batch_add(batch, &statement_digest_fence, 3, params);
-    pg_batch_add(batch, &statement_digest_nodes, 2, params);
+    pg_add(batch, digest_fence, .account_id = pg_text(str_c(account_id)), .runtime = pg_text(runtime),
+           .epoch = pg_text(str_of(number, (size_t)len)));
+    pg_add(batch, digest_nodes, .account_id = pg_text(str_c(account_id)), .runtime = pg_text(runtime));
     pg_batch_submit(batch, READ_MS, on_nodes, call);
 }
 
@@ -102,9 +101,8 @@ void digest_store_confirm(struct pg *pg, const char *account_id, struct str runt
     struct digest_call *call = mem_alloc(sizeof *call);
     *call = (struct digest_call){.on_confirmed = on_done, .arg = arg};
     struct pg_batch *batch = batch_of(pg, account_id);
-    pg_batch_add(batch, &statement_digest_confirm, 4,
-                 (struct pg_param[]){pg_text(str_c(account_id)), pg_text(runtime), pg_text(str_c(numbers[0])),
-                                     pg_text(str_c(numbers[1]))});
+    pg_add(batch, digest_confirm, .account_id = pg_text(str_c(account_id)), .runtime = pg_text(runtime),
+           .epoch = pg_text(str_c(numbers[0])), .sequence = pg_text(str_c(numbers[1])));
     pg_batch_submit(batch, READ_MS, on_confirmed, call);
 }
 
@@ -124,8 +122,7 @@ void digest_store_holds_any(struct pg *pg, const char *account_id, struct str ru
     struct digest_call *call = mem_alloc(sizeof *call);
     *call = (struct digest_call){.on_asked = on_done, .arg = arg};
     struct pg_batch *batch = batch_of(pg, account_id);
-    pg_batch_add(batch, &statement_digest_holds_any, 2,
-                 (struct pg_param[]){pg_text(str_c(account_id)), pg_text(runtime)});
+    pg_add(batch, digest_holds_any, .account_id = pg_text(str_c(account_id)), .runtime = pg_text(runtime));
     pg_batch_submit(batch, READ_MS, on_asked, call);
 }
 
@@ -162,8 +159,7 @@ void digest_store_rows(struct pg *pg, const char *account_id, struct str runtime
     struct digest_call *call = mem_alloc(sizeof *call);
     *call = (struct digest_call){.on_rows = on_done, .arg = arg};
     struct pg_batch *batch = batch_of(pg, account_id);
-    pg_batch_add(batch, &statement_digest_rows, 4,
-                 (struct pg_param[]){pg_text(str_c(account_id)), pg_text(runtime),
-                                     pg_bytea(leaves, DIGEST_STORE_LEAVES / 8), pg_text(unread)});
+    pg_add(batch, digest_rows, .account_id = pg_text(str_c(account_id)), .runtime = pg_text(runtime),
+           .leaves = pg_bytea(leaves, DIGEST_STORE_LEAVES / 8), .unread_kinds = pg_text(unread));
     pg_batch_submit(batch, READ_MS, on_rows, call);
 }

@@ -55,18 +55,30 @@ void report_batch_destroy(struct report_batch *batch)
 
 static int plan_snapshot(struct report_plan *plan, const struct report *report)
 {
-    struct report_params p = {.plan = plan};
-    params_key(&p, report);
-    params_int(&p, (int64_t)report->epoch);
-    params_int(&p, (int64_t)report->sequence);
-    if (report->type == REPORT_SNAPSHOT_BEGIN) return report_plan_add(plan, &statement_report_snapshot_begin, &p);
-    struct report_params end = p;
-    params_int(&end, (int64_t)report->count);
-    params_text(&end, report->unread);
-    params_text(&end, plan->counter);
-    int deciding = report_plan_add(plan, &statement_report_snapshot_end, &end);
-    report_plan_add(plan, &statement_report_trim_applications, &p);
-    report_plan_add(plan, &statement_report_trim_resources, &p);
+    const struct pg_param account = value_text(plan, report->account_id), runtime = value_text(plan, report->runtime);
+    const struct pg_param epoch = value_int(plan, (int64_t)report->epoch);
+    const struct pg_param sequence = value_int(plan, (int64_t)report->sequence);
+    if (report->type == REPORT_SNAPSHOT_BEGIN) {
+        const struct sql_report_snapshot_begin begin = {
+            .account_id = account, .runtime = runtime, .epoch = epoch, .sequence = sequence};
+        return report_plan_add(plan, report_snapshot_begin, &begin);
+    }
+    const struct sql_report_snapshot_end end = {
+        .account_id = account,
+        .runtime = runtime,
+        .epoch = epoch,
+        .sequence = sequence,
+        .count = value_int(plan, (int64_t)report->count),
+        .unread_kinds = value_text(plan, report->unread),
+        .counter = value_text(plan, plan->counter),
+    };
+    const struct sql_report_trim_applications applications = {
+        .account_id = account, .runtime = runtime, .epoch = epoch, .sequence = sequence};
+    const struct sql_report_trim_resources resources = {
+        .account_id = account, .runtime = runtime, .epoch = epoch, .sequence = sequence};
+    int deciding = report_plan_add(plan, report_snapshot_end, &end);
+    report_plan_add(plan, report_trim_applications, &applications);
+    report_plan_add(plan, report_trim_resources, &resources);
     return deciding;
 }
 
@@ -219,44 +231,31 @@ struct str *report_batch_runtimes(struct arena *arena, const struct report *repo
     return names;
 }
 
-static void add_open(struct pg_batch *batch, struct report_plan *plan, struct str account_id,
-                     const struct runtime_mark *mark)
+static struct pg_param value_runtime(struct report_plan *plan, const struct runtime_mark *mark)
 {
-    struct report_params p = {.plan = plan}, tunnel = {.plan = plan}, http = {.plan = plan};
-    params_text(&p, account_id);
-    params_text(&p, is_runtime_name(mark->runtime) ? mark->runtime : STR(""));
-    params_int(&p, mark->tunnel ? (int64_t)mark->tunnel->epoch : 0);
-    params_int(&p, mark->tunnel ? (int64_t)mark->tunnel->sequence : 0);
-    if (mark->tunnel) params_order(&tunnel, mark->tunnel);
-    if (mark->http) params_order(&http, mark->http);
-    p.list[p.count++] = mark->tunnel ? tunnel.list[2] : pg_null();
-    p.list[p.count++] = mark->http ? http.list[2] : pg_null();
-    pg_batch_add(batch, &statement_report_open, p.count, p.list);
+    return value_text(plan, is_runtime_name(mark->runtime) ? mark->runtime : STR(""));
 }
 
-static void storage_params(struct report_params *p, const struct runtime_mark *mark)
+static void add_open(struct pg_batch *batch, struct report_plan *plan, const struct runtime_mark *mark)
 {
-    params_text(p, p->plan->account_id);
-    params_text(p, is_runtime_name(mark->runtime) ? mark->runtime : STR(""));
-    params_text(p, mark->counter);
+    pg_add(batch, report_open, .account_id = value_text(plan, plan->account_id), .runtime = value_runtime(plan, mark),
+           .epoch = value_int(plan, mark->tunnel ? (int64_t)mark->tunnel->epoch : 0),
+           .sequence = value_int(plan, mark->tunnel ? (int64_t)mark->tunnel->sequence : 0),
+           .tunnel_observed_at = mark->tunnel ? value_observed_at(plan, mark->tunnel) : pg_null(),
+           .http_observed_at = mark->http ? value_observed_at(plan, mark->http) : pg_null());
 }
 
 static void add_storage_open(struct pg_batch *batch, struct report_plan *plan, const struct runtime_mark *mark)
 {
-    struct report_params p = {.plan = plan};
-    storage_params(&p, mark);
-    params_int(&p, mark->growth.bytes);
-    params_int(&p, mark->growth.rows);
-    params_int(&p, mark->reserved_bytes);
-    pg_batch_add(batch, &statement_storage_open, p.count, p.list);
+    pg_add(batch, storage_open, .account_id = value_text(plan, plan->account_id), .runtime = value_runtime(plan, mark),
+           .counter = value_text(plan, mark->counter), .bytes = value_int(plan, mark->growth.bytes),
+           .rows = value_int(plan, mark->growth.rows), .reserved_bytes = value_int(plan, mark->reserved_bytes));
 }
 
 static void add_storage_add(struct pg_batch *batch, struct report_plan *plan, const struct runtime_mark *mark)
 {
-    struct report_params p = {.plan = plan};
-    storage_params(&p, mark);
-    params_int(&p, mark->refused);
-    pg_batch_add(batch, &statement_storage_add, p.count, p.list);
+    pg_add(batch, storage_add, .account_id = value_text(plan, plan->account_id), .runtime = value_runtime(plan, mark),
+           .counter = value_text(plan, mark->counter), .refused = value_int(plan, mark->refused));
 }
 
 static int compare_blobs(const void *a, const void *b)
@@ -272,15 +271,11 @@ static void add_blobs(struct report_batch *batch, struct pg_batch *to, struct re
     for (size_t i = 0; i < plan->blob_count; i++) {
         const struct manifest_blob *blob = &plan->blobs[i];
         if (i > 0 && compare_blobs(blob, blob - 1) == 0) continue;
-        struct report_params p = {.plan = plan};
-        params_text(&p, account_id);
-        params_bytes_or_null(&p, str_of((const char *)blob->sha256, sizeof blob->sha256));
-        params_int(&p, blob->encoding);
-        params_int(&p, (int64_t)blob->plain_bytes);
-        params_bytes_or_null(&p, blob->content);
-        params_text(&p, blob->runtime);
-        params_text(&p, blob->counter);
-        pg_batch_add(to, &statement_report_blob, p.count, p.list);
+        pg_add(to, report_blob, .account_id = value_text(plan, account_id),
+               .sha256 = pg_bytea(blob->sha256, sizeof blob->sha256), .encoding = value_int(plan, blob->encoding),
+               .plain_bytes = value_int(plan, (int64_t)blob->plain_bytes),
+               .content = value_bytes_or_null(blob->content), .runtime = value_text(plan, blob->runtime),
+               .counter = value_text(plan, blob->counter));
         memcpy(batch->written[batch->blob_count++], blob->sha256, sizeof blob->sha256);
     }
 }
@@ -317,7 +312,7 @@ void report_batch_fill(struct report_batch *batch, struct pg_batch *to, const st
                   judgement ? &judgement->rooms[runtime] : NULL);
         json_region_end();
     }
-    pg_batch_add(to, &statement_report_by_key, 0, NULL);
+    pg_batch_add(to, &statement_report_by_key, NULL);
     batch->settings = 1;
     bool has_end = false;
     for (size_t i = 0; i < batch->count; i++)
@@ -327,17 +322,17 @@ void report_batch_fill(struct report_batch *batch, struct pg_batch *to, const st
         batch->settings++;
     }
     for (size_t i = 0; i < runtime_count; i++)
-        add_open(to, &plan, reports[0].account_id, &marks[i]);
+        add_open(to, &plan, &marks[i]);
     for (size_t i = 0; i < runtime_count; i++)
         add_storage_open(to, &plan, &marks[i]);
     batch->runtime_count = runtime_count;
     add_blobs(batch, to, &plan, reports[0].account_id);
     batch->has_skipped = plan.has_skipped;
     for (size_t i = 0; i < plan.step_count; i++)
-        pg_batch_add(to, plan.steps[i].statement, plan.steps[i].count, plan.steps[i].params);
+        pg_batch_add(to, plan.steps[i].statement, plan.steps[i].params);
     report_plan_sort_late(&plan);
     for (size_t i = 0; i < plan.late_count; i++)
-        pg_batch_add(to, plan.late[i].statement, plan.late[i].count, plan.late[i].params);
+        pg_batch_add(to, plan.late[i].statement, plan.late[i].params);
     for (size_t i = 0; i < runtime_count; i++)
         add_storage_add(to, &plan, &marks[i]);
     report_plan_finish(&plan);

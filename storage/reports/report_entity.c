@@ -25,35 +25,22 @@ void report_entity_plan(struct report_plan *plan, const struct report *report, c
     report_image_plan(plan, report, manifest, sha256);
 }
 
-void report_entity_params(struct report_params *p, const struct report *report, struct str sha256)
-{
-    params_key(p, report);
-    params_text(p, report->cluster.len ? report->cluster : STR("in-cluster"));
-    params_text(p, report->ns);
-    params_text(p, report->name);
-    params_order(p, report);
-    params_bytes_or_null(p, sha256);
-}
-
-void params_uid(struct report_params *p, const struct report *report, const json_t *manifest)
+struct pg_param value_uid(struct report_plan *plan, const struct report *report, const json_t *manifest)
 {
     struct str uid = report->uid;
     if (!uid.len) uid = report_cut(json_get_str(json_get_object(manifest, "metadata"), "uid"), UID_MAX);
-    params_text(p, uid);
+    return value_text(plan, uid);
 }
 
-void params_count(struct report_params *p, const json_t *object, const char *member, int64_t def)
+struct pg_param value_count(struct report_plan *plan, const json_t *object, const char *member, int64_t def)
 {
     const json_t *value = json_object_get(object, member);
     int64_t number = json_is_integer(value) ? (int64_t)json_integer_value(value) : def;
-    if (!json_is_integer(value) && def < 0) {
-        params_text_or_null(p, STR_EMPTY);
-        return;
-    }
-    params_int(p, number < 0 ? 0 : number > count_max ? count_max : number);
+    if (!json_is_integer(value) && def < 0) return pg_null();
+    return value_int(plan, number < 0 ? 0 : number > count_max ? count_max : number);
 }
 
-void params_owner(struct report_params *p, const json_t *manifest)
+struct report_owner report_owner_of(struct report_plan *plan, const json_t *manifest)
 {
     const json_t *list = json_path(manifest, "metadata", "ownerReferences", NULL), *owner = NULL;
     size_t i;
@@ -62,24 +49,22 @@ void params_owner(struct report_params *p, const json_t *manifest)
     {
         if (!owner && json_get_bool(each, "controller", false)) owner = each;
     }
-    params_text(p, report_cut(json_get_str(owner, "kind"), UID_MAX));
-    params_text(p, report_cut(json_get_str(owner, "name"), NAME_MAX_BYTES));
-    params_text(p, report_cut(json_get_str(owner, "uid"), UID_MAX));
+    return (struct report_owner){.kind = value_text(plan, report_cut(json_get_str(owner, "kind"), UID_MAX)),
+                                 .name = value_text(plan, report_cut(json_get_str(owner, "name"), NAME_MAX_BYTES)),
+                                 .uid = value_text(plan, report_cut(json_get_str(owner, "uid"), UID_MAX))};
 }
 
-void params_revision(struct report_params *p, const json_t *manifest)
+struct pg_param value_revision(struct report_plan *plan, const json_t *manifest)
 {
     const json_t *annotations = json_path(manifest, "metadata", "annotations", NULL);
     struct str text = json_get_str(annotations, "rollout.argoproj.io/revision");
     if (!text.len) text = json_get_str(annotations, "deployment.kubernetes.io/revision");
     uint64_t revision = 0;
-    if (parse_u64(text, 0, (uint64_t)count_max, &revision, NULL) == ERROR_NONE)
-        params_int(p, (int64_t)revision);
-    else
-        params_text_or_null(p, STR_EMPTY);
+    bool is_number = parse_u64(text, 0, (uint64_t)count_max, &revision, NULL) == ERROR_NONE;
+    return is_number ? value_int(plan, (int64_t)revision) : pg_null();
 }
 
-void params_member(struct report_params *p, const json_t *object, const char *member, size_t bytes_max)
+struct pg_param value_member(struct report_plan *plan, const json_t *object, const char *member, size_t bytes_max)
 {
-    params_cut(p, json_get_str(object, member), bytes_max);
+    return value_cut(plan, json_get_str(object, member), bytes_max);
 }

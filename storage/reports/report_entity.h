@@ -26,18 +26,24 @@ void report_workflow_plan(struct report_plan *plan, const struct report *report,
 void report_image_plan(struct report_plan *plan, const struct report *report, const json_t *manifest,
                        struct str sha256);
 
-// $1 to $9 of their statements: account, runtime, cluster, namespace, name; epoch, sequence, observed_at, manifest's
-// hash.
-void report_entity_params(struct report_params *p, const struct report *report, struct str sha256);
-// $10: the object's uid.
-void params_uid(struct report_params *p, const struct report *report, const json_t *manifest);
+// The values of `report_row` (report_entity.sql): which row of resources this report wrote. sha256: as above.
+#define ROW_ENTITY(plan, report, sha256)                                                                               \
+    ROW_KEY(plan, report), ROW_ORDER(plan, report),                                                                    \
+        .cluster = value_cluster(plan, report), .namespace = value_text(plan, (report)->ns),                           \
+        .name = value_text(plan, (report)->name), .manifest_sha256 = value_bytes_or_null(sha256)
+
+struct pg_param value_uid(struct report_plan *plan, const struct report *report, const json_t *manifest);
 // A number of things, between 0 and what GraphQL's Int holds; def (or NULL when negative) where there is none.
-void params_count(struct report_params *p, const json_t *object, const char *member, int64_t def);
-// Three: kind, name and uid of the controlling owner, "" without one.
-void params_owner(struct report_params *p, const json_t *manifest);
+struct pg_param value_count(struct report_plan *plan, const json_t *object, const char *member, int64_t def);
 // The revision that Argo Rollouts or Kubernetes wrote into the annotations, or NULL.
-void params_revision(struct report_params *p, const json_t *manifest);
+struct pg_param value_revision(struct report_plan *plan, const json_t *manifest);
 // A text member, cut.
-void params_member(struct report_params *p, const json_t *object, const char *member, size_t bytes_max);
+struct pg_param value_member(struct report_plan *plan, const json_t *object, const char *member, size_t bytes_max);
+
+// The controlling owner; "" without one.
+struct report_owner {
+    struct pg_param kind, name, uid;
+};
+struct report_owner report_owner_of(struct report_plan *plan, const json_t *manifest);
 
 #endif

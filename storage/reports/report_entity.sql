@@ -1,19 +1,22 @@
--- The resource's row, if it is the one that this report wrote: $1 to $9 are report_entity_params(). Not "NOT is_deleted":
+-- The resource's row, if it is the one that this report wrote: its parameters are ROW_ENTITY(). Not "NOT is_deleted":
 -- on tables that were never analyzed the planner would take a partial index and read all rows of the runtime.
 -- fragment: report_row
-r.account_id = $1 AND r.runtime = $2 AND r.cluster = $3 AND r.namespace = $4 AND r.name = $5
+r.account_id = :account_id AND r.runtime = :runtime AND r.cluster = :cluster AND r.namespace = :namespace
+AND r.name = :name
    AND NOT coalesce(r.is_deleted, true)
-   AND r.epoch = $6::bigint AND r.sequence = $7::bigint AND r.observed_at = $8::timestamptz
-   AND r.manifest_sha256 = $9::bytea
+   AND r.epoch = :epoch::bigint AND r.sequence = :sequence::bigint AND r.observed_at = :observed_at::timestamptz
+   AND r.manifest_sha256 = :manifest_sha256::bytea
 
 -- name: rollout_put
 INSERT INTO rollouts (account_id, runtime, cluster, namespace, name, uid, phase, message, strategy, revision,
                       desired_replicas, revision_history_limit, current_replicas, ready_replicas, available_replicas,
                       updated_replicas, steps, current_step_index, weight, is_aborted, is_paused, is_promote_full,
                       stable_service, new_service, stable_hash, current_hash, analysis)
-SELECT $1, $2, $3, $4, $5, $10, $11, $12, $13, $14::bigint, $15::bigint, $16::bigint, $17::bigint, $18::bigint,
-       $19::bigint, $20::bigint, $21::jsonb, $22::bigint, $23::bigint, $24::boolean, $25::boolean, $26::boolean, $27,
-       $28, $29, $30, $31::jsonb
+SELECT :account_id, :runtime, :cluster, :namespace, :name, :uid, :phase, :message, :strategy, :revision::bigint,
+       :desired_replicas::bigint, :revision_history_limit::bigint, :current_replicas::bigint, :ready_replicas::bigint,
+       :available_replicas::bigint, :updated_replicas::bigint, :steps::jsonb, :current_step_index::bigint,
+       :weight::bigint, :is_aborted::boolean, :is_paused::boolean, :is_promote_full::boolean, :stable_service,
+       :new_service, :stable_hash, :current_hash, :analysis::jsonb
   FROM resources r
  WHERE r.api_group = 'argoproj.io' AND r.kind = 'Rollout' AND :{report_row}
 ON CONFLICT (account_id, runtime, cluster, api_group, kind, namespace, name) DO UPDATE
@@ -31,7 +34,9 @@ ON CONFLICT (account_id, runtime, cluster, api_group, kind, namespace, name) DO 
 INSERT INTO replica_sets (account_id, runtime, cluster, namespace, name, uid, owner_kind, owner_name, owner_uid,
                           revision, pod_template_hash, desired_replicas, current_replicas, ready_replicas,
                           available_replicas)
-SELECT $1, $2, $3, $4, $5, $10, $11, $12, $13, $14::bigint, $15, $16::bigint, $17::bigint, $18::bigint, $19::bigint
+SELECT :account_id, :runtime, :cluster, :namespace, :name, :uid, :owner_kind, :owner_name, :owner_uid,
+       :revision::bigint, :pod_template_hash, :desired_replicas::bigint, :current_replicas::bigint,
+       :ready_replicas::bigint, :available_replicas::bigint
   FROM resources r
  WHERE r.api_group = 'apps' AND r.kind = 'ReplicaSet' AND :{report_row}
 ON CONFLICT (account_id, runtime, cluster, api_group, kind, namespace, name) DO UPDATE
@@ -44,8 +49,9 @@ ON CONFLICT (account_id, runtime, cluster, api_group, kind, namespace, name) DO 
 INSERT INTO analysis_runs (account_id, runtime, cluster, namespace, name, uid, owner_kind, owner_name, owner_uid,
                            revision, run_type, step_index, phase, message, started_at, successful, failed,
                            inconclusive, errored, metrics)
-SELECT $1, $2, $3, $4, $5, $10, $11, $12, $13, $14::bigint, $15, $16::bigint, $17, $18, $19::timestamptz, $20::bigint,
-       $21::bigint, $22::bigint, $23::bigint, $24::jsonb
+SELECT :account_id, :runtime, :cluster, :namespace, :name, :uid, :owner_kind, :owner_name, :owner_uid,
+       :revision::bigint, :run_type, :step_index::bigint, :phase, :message, :started_at::timestamptz,
+       :successful::bigint, :failed::bigint, :inconclusive::bigint, :errored::bigint, :metrics::jsonb
   FROM resources r
  WHERE r.api_group = 'argoproj.io' AND r.kind = 'AnalysisRun' AND :{report_row}
 ON CONFLICT (account_id, runtime, cluster, api_group, kind, namespace, name) DO UPDATE
@@ -62,9 +68,12 @@ INSERT INTO workflows (account_id, runtime, cluster, namespace, name, epoch, seq
                        template_name, is_template_cluster_wide, initiator, pipeline_name, pipeline_namespace,
                        pipeline_trigger, project, nodes, conditions, resources_duration, running_pods, labels,
                        workflow_created_at)
-SELECT $1, $2, $3, $4, $5, $6::bigint, $7::bigint, $8::timestamptz, $9::bytea, $10, $11, $12, $13, $14,
-       $15::timestamptz, $16::timestamptz, $17, $18::jsonb, $19, $20::boolean, $21, $22, $23, $24, $25, $26::jsonb,
-       $27::jsonb, $28::jsonb, $29::bigint, $30::jsonb, coalesce($31::timestamptz, $15::timestamptz, $8::timestamptz)
+SELECT :account_id, :runtime, :cluster, :namespace, :name, :epoch::bigint, :sequence::bigint,
+       :observed_at::timestamptz, :manifest_sha256::bytea, :uid, :version, :phase, :message, :progress,
+       :started_at::timestamptz, :finished_at::timestamptz, :entrypoint, :templates::jsonb, :template_name,
+       :is_template_cluster_wide::boolean, :initiator, :pipeline_name, :pipeline_namespace, :pipeline_trigger,
+       :project, :nodes::jsonb, :conditions::jsonb, :resources_duration::jsonb, :running_pods::bigint, :labels::jsonb,
+       coalesce(:created_at::timestamptz, :started_at::timestamptz, :observed_at::timestamptz)
   FROM resources r
  WHERE r.api_group = 'argoproj.io' AND r.kind = 'Workflow' AND :{report_row}
 ON CONFLICT (account_id, runtime, cluster, namespace, name, uid) DO UPDATE

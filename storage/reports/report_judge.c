@@ -69,21 +69,20 @@ static bool ask_held(struct pg_batch *batch, const struct report *report)
 {
     struct error ignored;
     struct str cluster = report->cluster.len ? report->cluster : STR("in-cluster");
-    struct pg_param params[] = {pg_text(report->account_id), pg_text(report->runtime), pg_text(cluster),
-                                pg_text(report->group),      pg_text(report->kind),    pg_text(report->ns),
-                                pg_text(report->name)};
+    const struct pg_param account = pg_text(report->account_id), runtime = pg_text(report->runtime);
     if (report_check_identity(report, &ignored) != ERROR_NONE) return false;
     if (report_is_cluster(report)) {
-        if (report->name.len) params[2] = pg_text(report->name);
-        pg_batch_add(batch, &statement_storage_of_cluster, 3, params);
+        pg_add(batch, storage_of_cluster, .account_id = account, .runtime = runtime,
+               .name = pg_text(report->name.len ? report->name : cluster));
     } else if (report->type != REPORT_OBJECT && report->type != REPORT_DELETED) {
         return false;
     } else if (report_is_application(report)) {
-        params[2] = params[5];
-        params[3] = params[6];
-        pg_batch_add(batch, &statement_storage_of_application, 4, params);
+        pg_add(batch, storage_of_application, .account_id = account, .runtime = runtime,
+               .namespace = pg_text(report->ns), .name = pg_text(report->name));
     } else {
-        pg_batch_add(batch, &statement_storage_of_resource, 7, params);
+        pg_add(batch, storage_of_resource, .account_id = account, .runtime = runtime, .cluster = pg_text(cluster),
+               .api_group = pg_text(report->group), .kind = pg_text(report->kind), .namespace = pg_text(report->ns),
+               .name = pg_text(report->name));
     }
     return true;
 }
@@ -100,8 +99,7 @@ void report_judge_ask(struct pg *pg, const struct report *reports, size_t count,
     *call->judgement = (struct report_judgement){mem_array(count + 1, sizeof(struct report_held)),
                                                  mem_array(call->room_count + 1, sizeof(struct report_room))};
     for (size_t i = 0; i < call->room_count; i++)
-        pg_batch_add(batch, &statement_storage_room, 2,
-                     (struct pg_param[]){pg_text(reports[0].account_id), pg_text(runtimes[i])});
+        pg_add(batch, storage_room, .account_id = pg_text(reports[0].account_id), .runtime = pg_text(runtimes[i]));
     for (size_t i = 0; i < count; i++)
         if (ask_held(batch, &reports[i])) call->held[call->held_count++] = i;
     arena_destroy(arena);

@@ -1,6 +1,5 @@
 #include "storage/reports/report_plan.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -36,21 +35,27 @@ static void fill_in_stored(struct report_plan *plan, struct report_step *step)
     step->params[step->stored] = pg_text(str_c(arena_printf(plan->arena, "%zu", step->bytes)));
 }
 
-int report_plan_add(struct report_plan *plan, const struct pg_statement *statement, const struct report_params *params)
+static struct report_step make_step(struct report_plan *plan, const struct pg_statement *statement,
+                                    const struct pg_param *params)
 {
-    assert(statement->parameters == params->count);
+    struct report_step step = {.statement = statement, .bytes = STEP_BYTES, .stored = -1};
+    for (unsigned i = 0; i < statement->parameters; i++) {
+        step.bytes += params[i].len;
+        if (params[i].kind == PG_PARAM_LATER) step.stored = (int)i;
+    }
+    if (step.stored >= 0) step.bytes -= plan->counter.len; // a setting's name, which no row has
+    step.params = arena_dup(plan->arena, params, statement->parameters * sizeof *params);
+    return step;
+}
+
+int report_plan_add_step(struct report_plan *plan, const struct pg_statement *statement, const struct pg_param *params)
+{
     if (plan->step_count == plan->step_capacity) {
         plan->step_capacity = plan->step_capacity ? plan->step_capacity * 2 : 64;
         plan->steps = mem_realloc(plan->steps, plan->step_capacity * sizeof *plan->steps);
     }
     struct report_step *step = &plan->steps[plan->step_count];
-    *step = (struct report_step){
-        .statement = statement,
-        .count = params->count,
-        .params = arena_dup(plan->arena, params->list, params->count * sizeof params->list[0]),
-        .bytes = STEP_BYTES + params->bytes,
-        .stored = params->stored - 1,
-    };
+    *step = make_step(plan, statement, params);
     if (step->stored >= 0) fill_in_stored(plan, step);
     return (int)plan->step_count++;
 }
@@ -63,24 +68,17 @@ void report_plan_beside(struct report_plan *plan, int step, size_t first)
     fill_in_stored(plan, row);
 }
 
-void report_plan_add_late(struct report_plan *plan, struct str place, const struct pg_statement *statement,
-                          const struct report_params *params)
+void report_plan_add_late_step(struct report_plan *plan, struct str place, const struct pg_statement *statement,
+                               const struct pg_param *params)
 {
-    assert(statement->parameters == params->count);
     if (plan->late_count == plan->late_capacity) {
         plan->late_capacity = plan->late_capacity ? plan->late_capacity * 2 : 64;
         plan->late = mem_realloc(plan->late, plan->late_capacity * sizeof *plan->late);
     }
-    plan->late[plan->late_count] = (struct report_step){
-        .statement = statement,
-        .count = params->count,
-        .params = arena_dup(plan->arena, params->list, params->count * sizeof params->list[0]),
-        .place = arena_str(plan->arena, place),
-        .number = plan->late_count,
-        .bytes = STEP_BYTES + params->bytes,
-        .stored = -1,
-    };
-    plan->late_count++;
+    struct report_step *step = &plan->late[plan->late_count];
+    *step = make_step(plan, statement, params);
+    step->place = arena_str(plan->arena, place);
+    step->number = plan->late_count++;
 }
 
 struct report_plan_mark report_plan_mark(const struct report_plan *plan)
@@ -144,21 +142,14 @@ struct str report_plan_blob(struct report_plan *plan, struct str text, struct st
 
 // ---- values --------------------------------------------------------------------------------------------------------
 
-static void push(struct report_params *p, struct pg_param param)
+struct pg_param value_text(struct report_plan *plan, struct str s)
 {
-    assert(p->count < REPORT_PARAMS_MAX);
-    p->bytes += param.len;
-    p->list[p->count++] = param;
+    return pg_text(s.len ? arena_str(plan->arena, s) : STR(""));
 }
 
-void params_text(struct report_params *p, struct str s)
+struct pg_param value_text_or_null(struct report_plan *plan, struct str s)
 {
-    push(p, pg_text(s.len ? arena_str(p->plan->arena, s) : STR("")));
-}
-
-void params_text_or_null(struct report_params *p, struct str s)
-{
-    push(p, s.len ? pg_text(arena_str(p->plan->arena, s)) : pg_null());
+    return s.len ? value_text(plan, s) : pg_null();
 }
 
 struct str report_cut(struct str s, size_t bytes_max)
@@ -169,48 +160,43 @@ struct str report_cut(struct str s, size_t bytes_max)
     return str_first(s, len);
 }
 
-void params_cut(struct report_params *p, struct str s, size_t bytes_max)
+struct pg_param value_cut(struct report_plan *plan, struct str s, size_t bytes_max)
 {
-    params_text_or_null(p, report_cut(s, bytes_max));
+    return value_text_or_null(plan, report_cut(s, bytes_max));
 }
 
-void params_int(struct report_params *p, int64_t value)
+struct pg_param value_int(struct report_plan *plan, int64_t value)
 {
-    push(p, pg_text(str_c(arena_printf(p->plan->arena, "%" PRId64, value))));
+    return pg_text(str_c(arena_printf(plan->arena, "%" PRId64, value)));
 }
 
-void params_int_or_null(struct report_params *p, const json_t *value)
+struct pg_param value_int_or_null(struct report_plan *plan, const json_t *value)
 {
-    if (json_is_integer(value))
-        params_int(p, json_integer_value(value));
-    else
-        push(p, pg_null());
+    return json_is_integer(value) ? value_int(plan, json_integer_value(value)) : pg_null();
 }
 
-void params_bool(struct report_params *p, bool value)
+struct pg_param value_bool(bool value)
 {
-    push(p, pg_text(value ? STR("t") : STR("f")));
+    return pg_text(value ? STR("t") : STR("f"));
 }
 
-void params_bytes_or_null(struct report_params *p, struct str s)
+struct pg_param value_bytes_or_null(struct str s)
 {
-    push(p, s.len ? pg_bytea(s.at, s.len) : pg_null());
+    return s.len ? pg_bytea(s.at, s.len) : pg_null();
 }
 
-void params_time_ms(struct report_params *p, int64_t wall_ms)
+struct pg_param value_time_ms(struct report_plan *plan, int64_t wall_ms)
 {
     char text[CLOCK_RFC3339_BYTES];
     clock_format_rfc3339(wall_ms, text);
-    params_text(p, str_c(text));
+    return value_text(plan, str_c(text));
 }
 
-void params_time_or_null(struct report_params *p, struct str rfc3339)
+struct pg_param value_time_or_null(struct report_plan *plan, struct str rfc3339)
 {
     int64_t wall_ms = 0;
-    if (rfc3339.len && clock_parse_rfc3339(rfc3339, &wall_ms, NULL) == ERROR_NONE)
-        params_time_ms(p, wall_ms);
-    else
-        push(p, pg_null());
+    bool is_time = rfc3339.len && clock_parse_rfc3339(rfc3339, &wall_ms, NULL) == ERROR_NONE;
+    return is_time ? value_time_ms(plan, wall_ms) : pg_null();
 }
 
 // jsonb writes 1e300 as an integer of 301 digits, which no reader of ours takes back.
@@ -252,54 +238,45 @@ static json_t *without_huge(const json_t *value)
     return json_incref((json_t *)value);
 }
 
-void params_json(struct report_params *p, const json_t *value, size_t bytes_max, const char *def)
+struct pg_param value_json(struct report_plan *plan, const json_t *value, size_t bytes_max, const char *def)
 {
-    if (!value) {
-        push(p, def ? pg_text(str_c(def)) : pg_null());
-        return;
-    }
+    const struct pg_param other = def ? pg_text(str_c(def)) : pg_null();
+    if (!value) return other;
     json_t *tame = holds_huge(value) ? without_huge(value) : json_incref((json_t *)value);
-    struct strbuf *text = &p->plan->text;
+    struct strbuf *text = &plan->text;
     strbuf_clear(text);
     json_writer_write(text, tame, false);
     json_decref(tame);
-    if (text->overflow || text->len > bytes_max)
-        push(p, def ? pg_text(str_c(def)) : pg_null());
-    else
-        params_text(p, strbuf_str(text));
+    return text->overflow || text->len > bytes_max ? other : value_text(plan, strbuf_str(text));
 }
 
-void params_key(struct report_params *p, const struct report *report)
+struct pg_param value_cluster(struct report_plan *plan, const struct report *report)
 {
-    params_text(p, report->account_id);
-    params_text(p, report->runtime);
+    return value_text(plan, report->cluster.len ? report->cluster : STR("in-cluster"));
 }
 
-void params_entry(struct report_params *p, const struct report *report)
+struct pg_param value_content_hash(struct report_plan *plan, const struct report *report)
 {
-    bool is_tunnel = report->source == REPORT_FROM_TUNNEL;
-    const uint8_t *hash = report->content_hash;
-    params_bytes_or_null(p, is_tunnel ? str_of(arena_dup(p->plan->arena, hash, ID_SHA256_BYTES), ID_SHA256_BYTES)
-                                      : STR_EMPTY);
+    if (report->source != REPORT_FROM_TUNNEL) return pg_null();
+    return pg_bytea(arena_dup(plan->arena, report->content_hash, ID_SHA256_BYTES), ID_SHA256_BYTES);
 }
 
-void params_order(struct report_params *p, const struct report *report)
+struct pg_param value_epoch(struct report_plan *plan, const struct report *report)
+{
+    return value_int(plan, report->source == REPORT_FROM_TUNNEL ? (int64_t)report->epoch : 0);
+}
+
+struct pg_param value_sequence(struct report_plan *plan, const struct report *report)
+{
+    return value_int(plan, report->source == REPORT_FROM_TUNNEL ? (int64_t)report->sequence : 0);
+}
+
+struct pg_param value_observed_at(struct report_plan *plan, const struct report *report)
 {
     enum { CLOCK_AHEAD_MS = 60000 };
-    bool is_tunnel = report->source == REPORT_FROM_TUNNEL;
-    params_int(p, is_tunnel ? (int64_t)report->epoch : 0);
-    params_int(p, is_tunnel ? (int64_t)report->sequence : 0);
-    // A reporter whose clock runs ahead must not shut out every later word.
-    int64_t latest = p->plan->now_ms + CLOCK_AHEAD_MS;
-    int64_t observed = report->observed_at_ms;
-    params_time_ms(p, observed <= 0 ? p->plan->now_ms : observed > latest ? latest : observed);
-}
-
-void params_stored(struct report_params *p)
-{
-    p->stored = (int)p->count + 1;
-    push(p, pg_null());
-    p->list[p->count++] = pg_text(p->plan->counter);
+    // A reporter whose clock runs ahead must not shut out every later report.
+    int64_t latest = plan->now_ms + CLOCK_AHEAD_MS, observed = report->observed_at_ms;
+    return value_time_ms(plan, observed <= 0 ? plan->now_ms : observed > latest ? latest : observed);
 }
 
 // As Kubernetes writes them where they may be compared: a decimal number without a sign or leading zeros, not 0.
@@ -312,10 +289,10 @@ static bool is_version(struct str text)
     return true;
 }
 
-void params_version(struct report_params *p, const struct report *report)
+struct pg_param value_resource_version(struct report_plan *plan, const struct report *report)
 {
     bool is_known = report->source == REPORT_FROM_HTTP && is_version(report->resource_version);
-    params_text_or_null(p, is_known ? report->resource_version : STR_EMPTY);
+    return value_text_or_null(plan, is_known ? report->resource_version : STR_EMPTY);
 }
 
 // ---- manifests -----------------------------------------------------------------------------------------------------
@@ -394,23 +371,19 @@ static json_t *contract_errors(const json_t *errors)
     return list;
 }
 
-void report_enrich_params(struct report_params *p, const struct report *report)
+struct report_enrichment report_enrichment_of(struct report_plan *plan, const struct report *report)
 {
-    enum { TEXT_MAX = 4096, ERRORS_MAX = 64 * 1024 };
-    params_cut(p, report->repo_url, TEXT_MAX);
-    params_cut(p, report->path, TEXT_MAX);
-    params_cut(p, report->revision, TEXT_MAX);
-    params_cut(p, report->commit_message, TEXT_MAX);
-    params_cut(p, report->commit_author, TEXT_MAX);
-    params_cut(p, report->commit_date, TEXT_MAX);
-    struct str desired = report_plan_blob(p->plan, report->desired_manifest, STR_EMPTY);
+    enum { ERRORS_MAX = 64 * 1024 };
+    struct report_enrichment out;
+    struct str desired = report_plan_blob(plan, report->desired_manifest, STR_EMPTY);
     bool is_one = str_eq(report->git_manifest, report->desired_manifest);
-    params_bytes_or_null(p, desired);
-    params_bytes_or_null(p, is_one ? desired : report_plan_blob(p->plan, report->git_manifest, STR_EMPTY));
+    out.desired_sha256 = value_bytes_or_null(desired);
+    out.git_sha256 = value_bytes_or_null(is_one ? desired : report_plan_blob(plan, report->git_manifest, STR_EMPTY));
     json_t *errors = NULL;
     if (report->errors.len && json_decode(report->errors, NULL, &errors, NULL) != ERROR_NONE) errors = NULL;
     json_t *list = contract_errors(errors);
-    params_json(p, list, ERRORS_MAX, "[]");
+    out.source_errors = value_json(plan, list, ERRORS_MAX, "[]");
     json_decref(list);
     json_decref(errors);
+    return out;
 }

@@ -13,16 +13,15 @@
 #include "storage/pg/pg.h"
 #include "storage/reports/report_store.h"
 
-enum { REPORT_PARAMS_MAX = 60, REPORT_NO_STEP = -1 };
+enum { REPORT_NO_STEP = -1 };
 
 struct report_step {
     const struct pg_statement *statement;
-    size_t count;
     struct pg_param *params;
     struct str place; // of late ones: among each other
     size_t number;    // and there
-    size_t bytes;     // of the parameters, with what a row takes besides
-    int stored;       // index of the parameter that says how many bytes the row counts for; -1: none
+    size_t bytes;     // of the values, with what a row takes besides
+    int stored;       // index of the value that says how many bytes the row counts for; -1: none
 };
 
 // What storing something takes at most.
@@ -63,22 +62,17 @@ struct report_plan {
     struct str runtime;                          // of the report
 };
 
-// Values of one step, in the order of the statement's parameters.
-struct report_params {
-    struct report_plan *plan;
-    struct pg_param list[REPORT_PARAMS_MAX];
-    size_t count, bytes;
-    int stored; // 1 + index of the parameter that params_stored() added
-};
-
 void report_plan_init(struct report_plan *plan, int64_t now_ms, size_t bytes_max);
 void report_plan_finish(struct report_plan *plan);
-// Returns the step's number.
-int report_plan_add(struct report_plan *plan, const struct pg_statement *statement, const struct report_params *params);
+// A statement of culvert_statements.h with its values, a struct sql_NAME. Returns the step's number.
+#define report_plan_add(plan, name, values) report_plan_add_step(plan, &statement_##name, sql_##name(values))
+int report_plan_add_step(struct report_plan *plan, const struct pg_statement *statement, const struct pg_param *params);
 // One that writes to rows that reports of other runtimes may write to, too: it goes behind all others, and before those
 // of a greater place. The place is copied.
-void report_plan_add_late(struct report_plan *plan, struct str place, const struct pg_statement *statement,
-                          const struct report_params *params);
+#define report_plan_add_late(plan, place, name, values)                                                                \
+    report_plan_add_late_step(plan, place, &statement_##name, sql_##name(values))
+void report_plan_add_late_step(struct report_plan *plan, struct str place, const struct pg_statement *statement,
+                               const struct pg_param *params);
 void report_plan_sort_late(struct report_plan *plan);
 // The steps from `first` on write rows beside that of `step`, which counts them.
 void report_plan_beside(struct report_plan *plan, int step, size_t first);
@@ -95,31 +89,50 @@ void report_plan_drop(struct report_plan *plan, struct report_plan_mark since);
 // packed: the text as zstd packed it already, or empty; the memory is needed until the plan is finished.
 struct str report_plan_blob(struct report_plan *plan, struct str text, struct str packed);
 
+// ---- values of a step ----------------------------------------------------------------------------------------------
+
 // Each copies what it is given, so that the JSON it came from may go.
-void params_text(struct report_params *p, struct str s);                  // as it is, "" when empty
-void params_text_or_null(struct report_params *p, struct str s);          // NULL when empty
-void params_cut(struct report_params *p, struct str s, size_t bytes_max); // NULL when empty; cut at a character
-void params_int(struct report_params *p, int64_t value);
-void params_int_or_null(struct report_params *p, const json_t *value);
-void params_bool(struct report_params *p, bool value);
-void params_bytes_or_null(struct report_params *p, struct str s); // the memory must be the plan's
-void params_time_ms(struct report_params *p, int64_t wall_ms);
-void params_time_or_null(struct report_params *p, struct str rfc3339); // NULL also when it is no time
+struct pg_param value_text(struct report_plan *plan, struct str s);         // as it is, "" when empty
+struct pg_param value_text_or_null(struct report_plan *plan, struct str s); // NULL when empty
+struct pg_param value_cut(struct report_plan *plan, struct str s,
+                          size_t bytes_max); // NULL when empty; cut at a character
+struct pg_param value_int(struct report_plan *plan, int64_t value);
+struct pg_param value_int_or_null(struct report_plan *plan, const json_t *value);
+struct pg_param value_bool(bool value);
+struct pg_param value_bytes_or_null(struct str s); // the memory must be the plan's
+struct pg_param value_time_ms(struct report_plan *plan, int64_t wall_ms);
+struct pg_param value_time_or_null(struct report_plan *plan, struct str rfc3339); // NULL also when it is no time
 // At most bytes_max of it, cut between characters.
 struct str report_cut(struct str s, size_t bytes_max);
 // Compact JSON; NULL for NULL, and def when it is longer than bytes_max.
-void params_json(struct report_params *p, const json_t *value, size_t bytes_max, const char *def);
-
-// The keys and order of a report, as the statements of every kind begin and end.
-void params_key(struct report_params *p, const struct report *report);
-void params_order(struct report_params *p, const struct report *report);
+struct pg_param value_json(struct report_plan *plan, const json_t *value, size_t bytes_max, const char *def);
+// A report's place in the order of all: 0 for what came over HTTP, and the time, not ahead of this clock.
+struct pg_param value_epoch(struct report_plan *plan, const struct report *report);
+struct pg_param value_sequence(struct report_plan *plan, const struct report *report);
+struct pg_param value_observed_at(struct report_plan *plan, const struct report *report);
+struct pg_param value_cluster(struct report_plan *plan, const struct report *report); // where none is given: in-cluster
 // The object's entry in the digest tree; NULL for what came over HTTP, which no agent compares with.
-void params_entry(struct report_params *p, const struct report *report);
-// Two, the last ones of a statement that writes a row of which it counts what it takes: how many bytes, which
-// report_plan_add() fills in, and the counter.
-void params_stored(struct report_params *p);
+struct pg_param value_content_hash(struct report_plan *plan, const struct report *report);
 // The object's resourceVersion; NULL when a tunnel told of it, and when it is none that can be compared.
-void params_version(struct report_params *p, const struct report *report);
+struct pg_param value_resource_version(struct report_plan *plan, const struct report *report);
+
+// Initialisers of the values that the statements of many kinds have.
+#define ROW_KEY(plan, report)                                                                                          \
+    .account_id = value_text(plan, (report)->account_id), .runtime = value_text(plan, (report)->runtime)
+#define ROW_ORDER(plan, report)                                                                                        \
+    .epoch = value_epoch(plan, report), .sequence = value_sequence(plan, report),                                      \
+    .observed_at = value_observed_at(plan, report)
+// Of a row of which is counted what it takes: how many bytes, which report_plan_add() fills in, and the counter.
+#define ROW_STORED(plan) .stored_bytes = pg_later(), .counter = pg_text((plan)->counter)
+// What only reports over HTTP know of where an object comes from.
+#define ROW_SOURCE(plan, report)                                                                                       \
+    .source_repo_url = value_cut(plan, (report)->repo_url, REPORT_SOURCE_BYTES_MAX),                                   \
+    .source_path = value_cut(plan, (report)->path, REPORT_SOURCE_BYTES_MAX),                                           \
+    .source_revision = value_cut(plan, (report)->revision, REPORT_SOURCE_BYTES_MAX),                                   \
+    .commit_message = value_cut(plan, (report)->commit_message, REPORT_SOURCE_BYTES_MAX),                              \
+    .commit_author = value_cut(plan, (report)->commit_author, REPORT_SOURCE_BYTES_MAX),                                \
+    .commit_date = value_cut(plan, (report)->commit_date, REPORT_SOURCE_BYTES_MAX)
+enum { REPORT_SOURCE_BYTES_MAX = 4096 };
 
 // ---- checks (report_check.c) ---------------------------------------------------------------------------------------
 
@@ -151,7 +164,10 @@ void report_commit_plan(struct report_plan *plan, const struct report *report, c
 MUST_CHECK enum error_code report_decode(const struct report *report, json_t **out, struct error *err);
 // String members only, without those that are too long or of no use.
 json_t *report_string_map(const json_t *object, size_t value_bytes_max);
-// What only reports over HTTP know: desired and Git manifests, commit, errors. For the statements *_enrich.
-void report_enrich_params(struct report_params *p, const struct report *report);
+// What else only reports over HTTP know: desired and Git manifests, and errors.
+struct report_enrichment {
+    struct pg_param desired_sha256, git_sha256, source_errors;
+};
+struct report_enrichment report_enrichment_of(struct report_plan *plan, const struct report *report);
 
 #endif

@@ -251,8 +251,8 @@ void report_store_sweep(struct pg *pg, unsigned limit, const struct report_sweep
     *call = (struct sweep_call){on_done, arg};
     struct pg_batch *batch = pg_batch_create(pg, NULL);
     pg_batch_slow(batch);
-    pg_batch_add(batch, &statement_report_sweep, 3,
-                 (struct pg_param[]){pg_text(str_c(place->account_id)), pg_text(str_c(slice)), pg_text(str_c(number))});
+    pg_add(batch, report_sweep, .account_id = pg_text(str_c(place->account_id)), .slice = pg_text(str_c(slice)),
+           .limit = pg_text(str_c(number)));
     pg_batch_submit(batch, APPLY_MS, on_swept, call);
 }
 
@@ -262,6 +262,6 @@ void report_store_sweep_tombstones(struct pg *pg, unsigned limit, store_count_do
     snprintf(number, sizeof number, "%u", limit);
     struct pg_batch *batch = pg_batch_create(pg, NULL);
     pg_batch_slow(batch);
-    pg_batch_add(batch, &statement_report_sweep_tombstones, 1, (struct pg_param[]){pg_text(str_c(number))});
+    pg_add(batch, report_sweep_tombstones, .limit = pg_text(str_c(number)));
     store_submit_number(batch, PG_BATCH_SLOW_ANSWERS, on_done, arg);
 }

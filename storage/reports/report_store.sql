@@ -4,11 +4,11 @@
 -- name: report_open
 INSERT INTO report_positions AS p (account_id, runtime, epoch, sequence, tunnel_observed_at, tunnel_received_at,
                                    http_observed_at, http_received_at)
-SELECT account_id, runtime, $3::bigint, $4::bigint, $5::timestamptz,
-       CASE WHEN $5::timestamptz IS NOT NULL THEN now() END, $6::timestamptz,
-       CASE WHEN $6::timestamptz IS NOT NULL THEN now() END
+SELECT account_id, runtime, :epoch::bigint, :sequence::bigint, :tunnel_observed_at::timestamptz,
+       CASE WHEN :tunnel_observed_at::timestamptz IS NOT NULL THEN now() END, :http_observed_at::timestamptz,
+       CASE WHEN :http_observed_at::timestamptz IS NOT NULL THEN now() END
   FROM runtimes
- WHERE account_id = $1 AND runtime = $2
+ WHERE account_id = :account_id AND runtime = :runtime
    FOR KEY SHARE
 ON CONFLICT (account_id, runtime) DO UPDATE
    SET epoch = greatest(p.epoch, excluded.epoch),
@@ -32,21 +32,22 @@ SELECT set_config('enable_seqscan', 'off', true), set_config('plan_cache_mode', 
 
 -- name: report_blob
 INSERT INTO manifests (account_id, sha256, encoding, plain_bytes, content, runtime, added)
-VALUES ($1, $2, $3::smallint, $4::integer, $5, $6, 128 + octet_length($5::bytea))
+VALUES (:account_id, :sha256, :encoding::smallint, :plain_bytes::integer, :content, :runtime,
+       128 + octet_length(:content::bytea))
 ON CONFLICT (account_id, sha256) DO UPDATE SET touched_at = now(), added = 0
  WHERE manifests.touched_at < now() - interval '30 minutes'
-RETURNING set_config($7, (current_setting($7)::bigint + added)::text, true)
+RETURNING set_config(:counter, (current_setting(:counter)::bigint + added)::text, true)
 
 -- fragment: runtime_is_there
-EXISTS (SELECT FROM report_positions WHERE account_id = $1 AND runtime = $2)
+EXISTS (SELECT FROM report_positions WHERE account_id = :account_id AND runtime = :runtime)
 
 -- Of such a row (p). Sessions before the fence were compared or sent whole by a newer one: what of them comes late is
 -- dropped.
 -- fragment: runtime_row
-report_positions p WHERE p.account_id = $1 AND p.runtime = $2
+report_positions p WHERE p.account_id = :account_id AND p.runtime = :runtime
 
 -- fragment: fence_epoch
-(SELECT fence_epoch FROM report_positions WHERE account_id = $1 AND runtime = $2)
+(SELECT fence_epoch FROM report_positions WHERE account_id = :account_id AND runtime = :runtime)
 
 -- A tunnel's word by (epoch, sequence), over anything said by HTTP. Words by HTTP among themselves: two about one object
 -- (uid) by its resourceVersion, since not all carry a time of their own and clocks differ; about two objects that had the
@@ -111,13 +112,20 @@ INSERT INTO applications AS t (
     exclude_pattern, sync_policy, labels, annotations, errors, application_created_at, manifest_sha256,
     content_hash, epoch, sequence, observed_at, parent_namespace, parent_name, resource_version, application_set,
     application_set_uid, operation_revisions, change_revisions, manifest_bytes, stored_bytes, added)
-SELECT $1, $2, $3, $4, $5, $6, $7, false, $8, $9, $10, $11, $12::jsonb, $13, $14, $15::timestamptz,
-       $16::timestamptz, $17, $18::bigint, $19::jsonb, $20::jsonb, $21::bigint, $22::bigint, $23::integer, $24,
-       $25, $26, $27, $28, $29, $30, $31, $32::jsonb, $33::boolean, $34::boolean, $35, $36, $37, $38::jsonb,
-       $39::jsonb, $40::jsonb, $41::timestamptz, $42::bytea, $43::bytea, $44::bigint, $45::bigint,
-       $46::timestamptz, $47, $48, $49::numeric, $50, $51, $52::jsonb, $53::jsonb, $54::integer, $55::integer,
-       $55::bigint + :{one_row}
-  FROM :{runtime_row} AND ($44::bigint = 0 OR $44::bigint >= p.fence_epoch)
+SELECT :account_id, :runtime, :namespace, :name, :cluster, :version, :uid, false, :sync_status, :health_status,
+       :health_message, :sync_revision, :sync_revisions::jsonb, :operation_phase, :operation_message,
+       :operation_started_at::timestamptz,
+       :operation_finished_at::timestamptz, :operation_revision, :operation_retry_count::bigint, :operation::jsonb,
+       :operation_resources::jsonb, :history_id::bigint, :history_id_min::bigint, :resources_count::integer, :project,
+       :destination_server, :destination_name, :destination_namespace, :repo_url, :path, :target_revision, :chart,
+       :sources::jsonb, :is_multi_source::boolean, :is_git_source::boolean, :include_pattern, :exclude_pattern,
+       :sync_policy, :labels::jsonb,
+       :annotations::jsonb, :errors::jsonb, :application_created_at::timestamptz, :manifest_sha256::bytea,
+       :content_hash::bytea, :epoch::bigint, :sequence::bigint,
+       :observed_at::timestamptz, :parent_namespace, :parent_name, :resource_version::numeric, :application_set,
+       :application_set_uid, :operation_revisions::jsonb, :change_revisions::jsonb, :manifest_bytes::integer,
+       :stored_bytes::integer, :stored_bytes::bigint + :{one_row}
+  FROM :{runtime_row} AND (:epoch::bigint = 0 OR :epoch::bigint >= p.fence_epoch)
 ON CONFLICT (account_id, runtime, namespace, name) DO UPDATE
    SET cluster = excluded.cluster, version = excluded.version, uid = excluded.uid, is_deleted = false,
        sync_status = excluded.sync_status, health_status = excluded.health_status,
@@ -146,15 +154,16 @@ ON CONFLICT (account_id, runtime, namespace, name) DO UPDATE
                     OR t.sync_status IS DISTINCT FROM excluded.sync_status
                     OR t.health_status IS DISTINCT FROM excluded.health_status
  WHERE :{application_is_newer} OR :{is_restored}
-RETURNING is_changed, set_config($56, (current_setting($56)::bigint + added)::text, true)
+RETURNING is_changed, set_config(:counter, (current_setting(:counter)::bigint + added)::text, true)
 
 -- name: application_tombstone
 INSERT INTO applications AS t (account_id, runtime, namespace, name, cluster, version, uid, is_deleted, is_changed,
                                sync_status, sync_policy, epoch, sequence, observed_at, resource_version,
                                application_created_at, stored_bytes, added)
-SELECT $1, $2, $3, $4, $5, $6, $7, true, false, 'UNKNOWN', 'Unknown', $8::bigint, $9::bigint, $10::timestamptz,
-       $11::numeric, $12::timestamptz, $13::integer, $13::bigint
-  FROM :{runtime_row} AND ($8::bigint = 0 OR $8::bigint >= p.fence_epoch)
+SELECT :account_id, :runtime, :namespace, :name, :cluster, :version, :uid, true, false, 'UNKNOWN', 'Unknown',
+       :epoch::bigint, :sequence::bigint, :observed_at::timestamptz,
+       :resource_version::numeric, :application_created_at::timestamptz, :stored_bytes::integer, :stored_bytes::bigint
+  FROM :{runtime_row} AND (:epoch::bigint = 0 OR :epoch::bigint >= p.fence_epoch)
 ON CONFLICT (account_id, runtime, namespace, name) DO UPDATE
    SET is_deleted = true, manifest_sha256 = NULL, content_hash = NULL, desired_sha256 = NULL, git_sha256 = NULL,
        source_repo_url = NULL, source_path = NULL, source_revision = NULL, commit_message = NULL,
@@ -170,21 +179,25 @@ ON CONFLICT (account_id, runtime, namespace, name) DO UPDATE
                                    THEN coalesce(excluded.application_created_at, t.application_created_at)
                                    ELSE excluded.application_created_at END
  WHERE :{application_is_newer}
-RETURNING is_changed, set_config($14, (current_setting($14)::bigint + added)::text, true)
+RETURNING is_changed, set_config(:counter, (current_setting(:counter)::bigint + added)::text, true)
 
 -- What only reports over HTTP know, beside a state that may come from a tunnel; not from one that came too late to be the
 -- state. Not "NOT is_deleted": on tables that were never analyzed the planner would take a partial index for that and read
 -- all rows of the runtime.
 -- name: application_enrich
 UPDATE applications
-   SET source_repo_url = $5, source_path = $6, source_revision = $7, commit_message = $8, commit_author = $9,
-       commit_date = $10, desired_sha256 = $11::bytea, git_sha256 = $12::bytea, source_errors = $13::jsonb,
-       source_observed_at = $14::timestamptz, app_versions = $15::jsonb, source_bytes = $16::integer,
-       added = $16::bigint - source_bytes
- WHERE account_id = $1 AND runtime = $2 AND namespace = $3 AND name = $4 AND NOT coalesce(is_deleted, true)
-   AND (source_observed_at IS NULL OR source_observed_at < $14::timestamptz)
-   AND (epoch > 0 OR observed_at >= $14::timestamptz)
-RETURNING set_config($17, (current_setting($17)::bigint + added)::text, true)
+   SET source_repo_url = :source_repo_url, source_path = :source_path, source_revision = :source_revision,
+       commit_message = :commit_message, commit_author = :commit_author,
+       commit_date = :commit_date, desired_sha256 = :desired_sha256::bytea, git_sha256 = :git_sha256::bytea,
+       source_errors = :source_errors::jsonb,
+       source_observed_at = :observed_at::timestamptz, app_versions = :app_versions::jsonb,
+       source_bytes = :stored_bytes::integer,
+       added = :stored_bytes::bigint - source_bytes
+ WHERE account_id = :account_id AND runtime = :runtime AND namespace = :namespace AND name = :name
+   AND NOT coalesce(is_deleted, true)
+   AND (source_observed_at IS NULL OR source_observed_at < :observed_at::timestamptz)
+   AND (epoch > 0 OR observed_at >= :observed_at::timestamptz)
+RETURNING set_config(:counter, (current_setting(:counter)::bigint + added)::text, true)
 
 -- What may no longer be read is shown as it was read last.
 -- fragment: is_kept
@@ -196,10 +209,13 @@ INSERT INTO resources AS t (
     application_namespace, application_name, sync_status, health_status, health_message, owners, labels, images,
     resource_created_at, manifest_sha256, content_hash, epoch, sequence, observed_at, resource_version, health_source,
     presence, api_resource, marks, stored_bytes, added)
-SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, false, $10, $11, $12, $13, $14, $15::jsonb, $16::jsonb, $17::jsonb,
-       $18::timestamptz, $19::bytea, $20::bytea, $21::bigint, $22::bigint, $23::timestamptz, $24::numeric, $25, $26, $27,
-       $28, $29::integer, $29::bigint + :{one_row}
-  FROM :{runtime_row} AND ($21::bigint = 0 OR $21::bigint >= p.fence_epoch)
+SELECT :account_id, :runtime, :cluster, :api_group, :kind, :namespace, :name, :version, :uid, false,
+       :application_namespace, :application_name, :sync_status, :health_status, :health_message, :owners::jsonb,
+       :labels::jsonb, :images::jsonb,
+       :resource_created_at::timestamptz, :manifest_sha256::bytea, :content_hash::bytea, :epoch::bigint,
+       :sequence::bigint, :observed_at::timestamptz, :resource_version::numeric, :health_source, :presence,
+       :api_resource, :marks, :stored_bytes::integer, :stored_bytes::bigint + :{one_row}
+  FROM :{runtime_row} AND (:epoch::bigint = 0 OR :epoch::bigint >= p.fence_epoch)
 ON CONFLICT (account_id, runtime, cluster, api_group, kind, namespace, name) DO UPDATE
    SET version = excluded.version, is_deleted = false,
        application_namespace = excluded.application_namespace, application_name = excluded.application_name,
@@ -222,15 +238,16 @@ ON CONFLICT (account_id, runtime, cluster, api_group, kind, namespace, name) DO 
        has_new_images = t.manifest_sha256 IS NULL OR t.uid <> excluded.uid OR t.images <> excluded.images
                         OR t.owners <> excluded.owners
  WHERE :{resource_is_newer} OR :{is_restored}
-RETURNING is_changed, set_config($30, (current_setting($30)::bigint + added)::text, true)
+RETURNING is_changed, set_config(:counter, (current_setting(:counter)::bigint + added)::text, true)
 
 -- name: resource_tombstone
 INSERT INTO resources AS t (account_id, runtime, cluster, api_group, kind, namespace, name, version, uid,
                             is_deleted, is_changed, epoch, sequence, observed_at, resource_version,
                             resource_created_at, stored_bytes, added)
-SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, true, false, $10::bigint, $11::bigint, $12::timestamptz, $13::numeric,
-       $14::timestamptz, $15::integer, $15::bigint
-  FROM :{runtime_row} AND ($10::bigint = 0 OR $10::bigint >= p.fence_epoch)
+SELECT :account_id, :runtime, :cluster, :api_group, :kind, :namespace, :name, :version, :uid, true, false,
+       :epoch::bigint, :sequence::bigint, :observed_at::timestamptz, :resource_version::numeric,
+       :resource_created_at::timestamptz, :stored_bytes::integer, :stored_bytes::bigint
+  FROM :{runtime_row} AND (:epoch::bigint = 0 OR :epoch::bigint >= p.fence_epoch)
 ON CONFLICT (account_id, runtime, cluster, api_group, kind, namespace, name) DO UPDATE
    SET is_deleted = true, manifest_sha256 = NULL, content_hash = NULL, desired_sha256 = NULL, git_sha256 = NULL,
        source_repo_url = NULL, source_path = NULL, source_revision = NULL, commit_message = NULL,
@@ -245,32 +262,38 @@ ON CONFLICT (account_id, runtime, cluster, api_group, kind, namespace, name) DO 
                                    THEN coalesce(excluded.resource_created_at, t.resource_created_at)
                                    ELSE excluded.resource_created_at END
  WHERE :{resource_is_newer}
-RETURNING is_changed, set_config($16, (current_setting($16)::bigint + added)::text, true)
+RETURNING is_changed, set_config(:counter, (current_setting(:counter)::bigint + added)::text, true)
 
 -- name: resource_enrich
 UPDATE resources
-   SET source_repo_url = $8, source_path = $9, source_revision = $10, commit_message = $11, commit_author = $12,
-       commit_date = $13, desired_sha256 = $14::bytea, git_sha256 = $15::bytea, source_errors = $16::jsonb,
-       source_observed_at = $17::timestamptz, source_bytes = $18::integer, added = $18::bigint - source_bytes
- WHERE account_id = $1 AND runtime = $2 AND cluster = $3 AND api_group = $4 AND kind = $5 AND namespace = $6
-   AND name = $7 AND NOT coalesce(is_deleted, true)
-   AND (source_observed_at IS NULL OR source_observed_at < $17::timestamptz)
-   AND (epoch > 0 OR observed_at >= $17::timestamptz)
-RETURNING set_config($19, (current_setting($19)::bigint + added)::text, true)
+   SET source_repo_url = :source_repo_url, source_path = :source_path, source_revision = :source_revision,
+       commit_message = :commit_message, commit_author = :commit_author,
+       commit_date = :commit_date, desired_sha256 = :desired_sha256::bytea, git_sha256 = :git_sha256::bytea,
+       source_errors = :source_errors::jsonb,
+       source_observed_at = :observed_at::timestamptz, source_bytes = :stored_bytes::integer,
+       added = :stored_bytes::bigint - source_bytes
+ WHERE account_id = :account_id AND runtime = :runtime AND cluster = :cluster AND api_group = :api_group
+   AND kind = :kind AND namespace = :namespace AND name = :name AND NOT coalesce(is_deleted, true)
+   AND (source_observed_at IS NULL OR source_observed_at < :observed_at::timestamptz)
+   AND (epoch > 0 OR observed_at >= :observed_at::timestamptz)
+RETURNING set_config(:counter, (current_setting(:counter)::bigint + added)::text, true)
 
 -- name: cluster_upsert
 WITH old AS (
     SELECT connection_status, connection_message, server, server_version, findings, is_deleted
       FROM clusters
-     WHERE account_id = $1 AND runtime = $2 AND name = $3),
+     WHERE account_id = :account_id AND runtime = :runtime AND name = :name),
 new AS (
     INSERT INTO clusters AS t (account_id, runtime, name, server, server_version, connection_status,
                                connection_message, connection_attempted_at, resources_count, apis_count,
                                last_cache_sync_at, api_versions, namespaces, labels, epoch, sequence, observed_at,
                                findings)
-    SELECT $1, $2, $3, $4, $5, $6, $7, $8::timestamptz, $9::bigint, $10::bigint, $11::timestamptz, $12::jsonb,
-           $13::jsonb, $14::jsonb, $15::bigint, $16::bigint, $17::timestamptz, $18::jsonb
-      FROM :{runtime_row} AND ($15::bigint = 0 OR $15::bigint >= p.fence_epoch)
+    SELECT :account_id, :runtime, :name, :server, :server_version, :connection_status, :connection_message,
+           :connection_attempted_at::timestamptz, :resources_count::bigint, :apis_count::bigint,
+           :last_cache_sync_at::timestamptz, :api_versions::jsonb,
+           :namespaces::jsonb, :labels::jsonb, :epoch::bigint, :sequence::bigint, :observed_at::timestamptz,
+           :findings::jsonb
+      FROM :{runtime_row} AND (:epoch::bigint = 0 OR :epoch::bigint >= p.fence_epoch)
     ON CONFLICT (account_id, runtime, name) DO UPDATE
        SET server = excluded.server, server_version = excluded.server_version,
            connection_status = excluded.connection_status, connection_message = excluded.connection_message,
@@ -289,73 +312,80 @@ SELECT old.is_deleted IS DISTINCT FROM false
 
 -- name: cluster_tombstone
 UPDATE clusters
-   SET is_deleted = true, epoch = $4::bigint, sequence = $5::bigint, observed_at = $6::timestamptz, received_at = now()
- WHERE account_id = $1 AND runtime = $2 AND name = $3 AND NOT is_deleted
-   AND (($4::bigint, $5::bigint) > (epoch, sequence)
-        OR ($4::bigint = 0 AND epoch = 0 AND $6::timestamptz > observed_at))
-   AND ($4::bigint = 0 OR $4::bigint >= :{fence_epoch})
+   SET is_deleted = true, epoch = :epoch::bigint, sequence = :sequence::bigint,
+       observed_at = :observed_at::timestamptz, received_at = now()
+ WHERE account_id = :account_id AND runtime = :runtime AND name = :name AND NOT is_deleted
+   AND ((:epoch::bigint, :sequence::bigint) > (epoch, sequence)
+        OR (:epoch::bigint = 0 AND epoch = 0 AND :observed_at::timestamptz > observed_at))
+   AND (:epoch::bigint = 0 OR :epoch::bigint >= :{fence_epoch})
 RETURNING true
 
--- $7: the names of all that the agent knows; others that a tunnel told of are gone.
+-- :names has the names of all that the agent knows; others that a tunnel told of are gone.
 -- name: cluster_trim
 UPDATE clusters
-   SET is_deleted = true, epoch = $4::bigint, sequence = $5::bigint, observed_at = $6::timestamptz, received_at = now()
- WHERE account_id = $1 AND runtime = $2 AND name <> $3 AND NOT is_deleted AND epoch > 0
-   AND ($4::bigint, $5::bigint) > (epoch, sequence) AND NOT $7::jsonb ? name
+   SET is_deleted = true, epoch = :epoch::bigint, sequence = :sequence::bigint,
+       observed_at = :observed_at::timestamptz, received_at = now()
+ WHERE account_id = :account_id AND runtime = :runtime AND name <> :name AND NOT is_deleted AND epoch > 0
+   AND (:epoch::bigint, :sequence::bigint) > (epoch, sequence) AND NOT :names::jsonb ? name
 
 -- One that a newer session's inventory was compared or sent after says nothing any more.
 -- name: report_snapshot_begin
 UPDATE report_positions
-   SET snapshot_epoch = $3::bigint, snapshot_sequence = $4::bigint, snapshot_refused = 0,
-       fence_epoch = greatest(fence_epoch, $3::bigint)
- WHERE account_id = $1 AND runtime = $2 AND ($3::bigint, $4::bigint) > (snapshot_epoch, snapshot_sequence)
-   AND $3::bigint >= fence_epoch
+   SET snapshot_epoch = :epoch::bigint, snapshot_sequence = :sequence::bigint, snapshot_refused = 0,
+       fence_epoch = greatest(fence_epoch, :epoch::bigint)
+ WHERE account_id = :account_id AND runtime = :runtime
+   AND (:epoch::bigint, :sequence::bigint) > (snapshot_epoch, snapshot_sequence)
+   AND :epoch::bigint >= fence_epoch
 RETURNING false
 
 -- name: report_snapshot_refused
 UPDATE report_positions
    SET snapshot_refused = snapshot_refused + 1
- WHERE account_id = $1 AND runtime = $2 AND snapshot_epoch = $3::bigint AND snapshot_sequence < $4::bigint
+ WHERE account_id = :account_id AND runtime = :runtime AND snapshot_epoch = :epoch::bigint
+   AND snapshot_sequence < :sequence::bigint
 
 -- What was refused is noted without being shown: an older state of it stays, and where there is none a deleted row says
 -- what the agent has, so that it is not asked for it again and again.
 -- name: application_touch
 INSERT INTO applications AS t (account_id, runtime, namespace, name, cluster, version, uid, is_deleted, sync_status,
                                sync_policy, content_hash, epoch, sequence, observed_at, stored_bytes, added)
-SELECT $1, $2, $3, $4, $5, $6, $7, true, 'UNKNOWN', 'Unknown', $8::bytea, $9::bigint, $10::bigint, $11::timestamptz,
-       $12::integer, $12::bigint
-  FROM :{runtime_row} AND $9::bigint >= p.fence_epoch
+SELECT :account_id, :runtime, :namespace, :name, :cluster, :version, :uid, true, 'UNKNOWN', 'Unknown',
+       :content_hash::bytea, :epoch::bigint, :sequence::bigint, :observed_at::timestamptz,
+       :stored_bytes::integer, :stored_bytes::bigint
+  FROM :{runtime_row} AND :epoch::bigint >= p.fence_epoch
 ON CONFLICT (account_id, runtime, namespace, name) DO UPDATE
    SET content_hash = excluded.content_hash, epoch = excluded.epoch, sequence = excluded.sequence, added = 0
  WHERE (excluded.epoch, excluded.sequence) > (t.epoch, t.sequence)
-RETURNING set_config($13, (current_setting($13)::bigint + added)::text, true)
+RETURNING set_config(:counter, (current_setting(:counter)::bigint + added)::text, true)
 
 -- name: resource_touch
 INSERT INTO resources AS t (account_id, runtime, cluster, api_group, kind, namespace, name, version, uid, is_deleted,
                             content_hash, epoch, sequence, observed_at, stored_bytes, added)
-SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, true, $10::bytea, $11::bigint, $12::bigint, $13::timestamptz,
-       $14::integer, $14::bigint
-  FROM :{runtime_row} AND $11::bigint >= p.fence_epoch
+SELECT :account_id, :runtime, :cluster, :api_group, :kind, :namespace, :name, :version, :uid, true,
+       :content_hash::bytea, :epoch::bigint, :sequence::bigint, :observed_at::timestamptz,
+       :stored_bytes::integer, :stored_bytes::bigint
+  FROM :{runtime_row} AND :epoch::bigint >= p.fence_epoch
 ON CONFLICT (account_id, runtime, cluster, api_group, kind, namespace, name) DO UPDATE
    SET content_hash = excluded.content_hash, epoch = excluded.epoch, sequence = excluded.sequence, added = 0
  WHERE (excluded.epoch, excluded.sequence) > (t.epoch, t.sequence)
-RETURNING set_config($15, (current_setting($15)::bigint + added)::text, true)
+RETURNING set_config(:counter, (current_setting(:counter)::bigint + added)::text, true)
 
 -- What was refused for want of room stays as it was, and named by a snapshot; its entry in the digest tree stays that of
 -- what is held, so that the next comparison finds that the agent has something else.
 -- name: application_keep
 UPDATE applications
-   SET epoch = $5::bigint, sequence = $6::bigint
- WHERE account_id = $1 AND runtime = $2 AND namespace = $3 AND name = $4 AND ($5::bigint, $6::bigint) > (epoch, sequence)
+   SET epoch = :epoch::bigint, sequence = :sequence::bigint
+ WHERE account_id = :account_id AND runtime = :runtime AND namespace = :namespace AND name = :name
+   AND (:epoch::bigint, :sequence::bigint) > (epoch, sequence)
 
 -- name: resource_keep
 UPDATE resources
-   SET epoch = $8::bigint, sequence = $9::bigint
- WHERE account_id = $1 AND runtime = $2 AND cluster = $3 AND api_group = $4 AND kind = $5 AND namespace = $6
-   AND name = $7 AND ($8::bigint, $9::bigint) > (epoch, sequence)
+   SET epoch = :epoch::bigint, sequence = :sequence::bigint
+ WHERE account_id = :account_id AND runtime = :runtime AND cluster = :cluster AND api_group = :api_group
+   AND kind = :kind AND namespace = :namespace AND name = :name AND (:epoch::bigint, :sequence::bigint) > (epoch, sequence)
 
 -- Of a resource `a`: does the agent know nothing of it because its kind, or that of something that owns it, is one that it
--- may not read (u.kinds)? $1 account, $2 runtime.
+-- may not read (u.kinds)?
 -- fragment: is_unread
 (u.kinds <> '{}' AND (a.api_group || '/' || a.kind = ANY (u.kinds) OR EXISTS (
     WITH RECURSIVE up (owners, height) AS (
@@ -363,7 +393,8 @@ UPDATE resources
         UNION ALL
         SELECT r.owners, up.height + 1
           FROM up CROSS JOIN LATERAL jsonb_array_elements(up.owners) o
-          JOIN resources r ON r.account_id = $1 AND r.runtime = $2 AND NOT r.is_deleted AND r.uid = o ->> 'uid'
+          JOIN resources r ON r.account_id = :account_id AND r.runtime = :runtime AND NOT r.is_deleted
+                          AND r.uid = o ->> 'uid'
          WHERE up.height < 8)
     SELECT
       FROM up CROSS JOIN LATERAL jsonb_array_elements(up.owners) o
@@ -373,58 +404,59 @@ UPDATE resources
 -- The end of a snapshot that began at a mark of the same session. What it named carries a newer (epoch, sequence) than
 -- the mark; when that is as much as the agent counted, the rest is gone. What was refused may be in the count or not (the
 -- agent hears of it sooner or later), and may be a row or not (of an older state, that stays). Rows that only
--- HTTP reported (epoch 0) are not the agent's to delete, and of kinds that it may not read it says nothing ($6). Clusters
+-- HTTP reported (epoch 0) are not the agent's to delete, and of kinds that it may not read it says nothing. Clusters
 -- are no part of snapshots.
 -- Answers: "repeated" (was done before), "matched", or "resync"; then how many rows went.
 -- name: report_snapshot_end
 WITH mark AS (
     SELECT snapshot_epoch AS epoch, snapshot_sequence AS sequence, snapshot_refused AS refused,
-           (snapshot_end_epoch, snapshot_end_sequence) >= ($3::bigint, $4::bigint) AS is_repeated,
-           snapshot_epoch = $3::bigint AND snapshot_sequence < $4::bigint AND $3::bigint >= fence_epoch AS is_open
+           (snapshot_end_epoch, snapshot_end_sequence) >= (:epoch::bigint, :sequence::bigint) AS is_repeated,
+           snapshot_epoch = :epoch::bigint AND snapshot_sequence < :sequence::bigint
+           AND :epoch::bigint >= fence_epoch AS is_open
       FROM report_positions
-     WHERE account_id = $1 AND runtime = $2),
+     WHERE account_id = :account_id AND runtime = :runtime),
 found AS (
     SELECT (SELECT count(*) FROM applications a, mark m
-             WHERE a.account_id = $1 AND a.runtime = $2 AND NOT a.is_deleted
+             WHERE a.account_id = :account_id AND a.runtime = :runtime AND NOT a.is_deleted
                AND (a.epoch, a.sequence) > (m.epoch, m.sequence)) +
            (SELECT count(*) FROM resources a, mark m
-             WHERE a.account_id = $1 AND a.runtime = $2 AND NOT a.is_deleted
+             WHERE a.account_id = :account_id AND a.runtime = :runtime AND NOT a.is_deleted
                AND (a.epoch, a.sequence) > (m.epoch, m.sequence)) AS rows),
 unread AS (
-    SELECT string_to_array($6, E'\n') AS kinds),
+    SELECT string_to_array(:unread_kinds, E'\n') AS kinds),
 matched AS (
     SELECT m.* FROM mark m, found f
-     WHERE m.is_open AND NOT m.is_repeated AND abs(f.rows - $5::bigint) <= m.refused),
+     WHERE m.is_open AND NOT m.is_repeated AND abs(f.rows - :count::bigint) <= m.refused),
 done AS (
     UPDATE report_positions p
-       SET snapshot_end_epoch = $3::bigint, snapshot_end_sequence = $4::bigint
+       SET snapshot_end_epoch = :epoch::bigint, snapshot_end_sequence = :sequence::bigint
       FROM matched
-     WHERE p.account_id = $1 AND p.runtime = $2),
+     WHERE p.account_id = :account_id AND p.runtime = :runtime),
 applications_gone AS (
     UPDATE applications a
        SET is_deleted = true, manifest_sha256 = NULL, content_hash = NULL, desired_sha256 = NULL, git_sha256 = NULL,
            source_observed_at = NULL, errors = '[]', source_errors = '[]', app_versions = NULL,
-           epoch = $3::bigint, sequence = $4::bigint, received_at = now(), source_bytes = 0,
+           epoch = :epoch::bigint, sequence = :sequence::bigint, received_at = now(), source_bytes = 0,
            added = -source_bytes - :{one_row}
       FROM matched m, unread u
-     WHERE a.account_id = $1 AND a.runtime = $2 AND NOT a.is_deleted AND a.epoch > 0
+     WHERE a.account_id = :account_id AND a.runtime = :runtime AND NOT a.is_deleted AND a.epoch > 0
        AND (a.epoch, a.sequence) < (m.epoch, m.sequence)
        AND NOT 'argoproj.io/Application' = ANY (u.kinds)
     RETURNING a.added),
 resources_gone AS (
     UPDATE resources a
        SET is_deleted = true, manifest_sha256 = NULL, content_hash = NULL, desired_sha256 = NULL, git_sha256 = NULL,
-           source_observed_at = NULL, source_errors = '[]', epoch = $3::bigint, sequence = $4::bigint,
+           source_observed_at = NULL, source_errors = '[]', epoch = :epoch::bigint, sequence = :sequence::bigint,
            received_at = now(), source_bytes = 0, added = -source_bytes - :{one_row}
       FROM matched m, unread u
-     WHERE a.account_id = $1 AND a.runtime = $2 AND NOT a.is_deleted AND a.epoch > 0
+     WHERE a.account_id = :account_id AND a.runtime = :runtime AND NOT a.is_deleted AND a.epoch > 0
        AND (a.epoch, a.sequence) < (m.epoch, m.sequence)
        AND NOT :{is_unread}
     RETURNING a.added)
 SELECT CASE WHEN (SELECT is_repeated FROM mark) THEN 'repeated' WHEN EXISTS (SELECT FROM matched) THEN 'matched'
             ELSE 'resync' END,
        (SELECT count(*) FROM applications_gone) + (SELECT count(*) FROM resources_gone),
-       set_config($7, (current_setting($7)::bigint + (SELECT coalesce(sum(g.added), 0)
+       set_config(:counter, (current_setting(:counter)::bigint + (SELECT coalesce(sum(g.added), 0)
                                                         FROM (SELECT added FROM applications_gone
                                                               UNION ALL
                                                               SELECT added FROM resources_gone) g))::text, true)
@@ -433,19 +465,19 @@ SELECT CASE WHEN (SELECT is_repeated FROM mark) THEN 'repeated' WHEN EXISTS (SEL
 -- name: report_trim_applications
 DELETE FROM applications t
  USING report_positions p
- WHERE p.account_id = $1 AND p.runtime = $2 AND p.snapshot_end_epoch = $3::bigint
-   AND p.snapshot_end_sequence = $4::bigint AND t.account_id = $1 AND t.runtime = $2 AND t.is_deleted
-   AND t.epoch < $3::bigint AND t.received_at < now() - interval '1 hour'
+ WHERE p.account_id = :account_id AND p.runtime = :runtime AND p.snapshot_end_epoch = :epoch::bigint
+   AND p.snapshot_end_sequence = :sequence::bigint AND t.account_id = :account_id AND t.runtime = :runtime
+   AND t.is_deleted AND t.epoch < :epoch::bigint AND t.received_at < now() - interval '1 hour'
 
 -- name: report_trim_resources
 DELETE FROM resources t
  USING report_positions p
- WHERE p.account_id = $1 AND p.runtime = $2 AND p.snapshot_end_epoch = $3::bigint
-   AND p.snapshot_end_sequence = $4::bigint AND t.account_id = $1 AND t.runtime = $2 AND t.is_deleted
-   AND t.epoch < $3::bigint AND t.received_at < now() - interval '1 hour'
+ WHERE p.account_id = :account_id AND p.runtime = :runtime AND p.snapshot_end_epoch = :epoch::bigint
+   AND p.snapshot_end_sequence = :sequence::bigint AND t.account_id = :account_id AND t.runtime = :runtime
+   AND t.is_deleted AND t.epoch < :epoch::bigint AND t.received_at < now() - interval '1 hour'
 
 -- name: report_sweep
-SELECT holder, slice, removed FROM manifests_sweep($1, $2::integer, $3::integer)
+SELECT holder, slice, removed FROM manifests_sweep(:account_id, :slice::integer, :limit::integer)
 
 -- name: report_sweep_tombstones
-SELECT tombstones_sweep($1::integer)
+SELECT tombstones_sweep(:limit::integer)

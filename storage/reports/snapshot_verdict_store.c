@@ -24,10 +24,9 @@ void snapshot_verdict_put(struct pg *pg, const struct report *end, bool needs_re
     AUTO_FREE char *account = mem_strndup(end->account_id.at, end->account_id.len);
     struct pg_batch *batch = pg_batch_create(pg, account);
     char epoch[NUMBER_BYTES], sequence[NUMBER_BYTES];
-    pg_batch_add(batch, &statement_snapshot_verdict_put, 5,
-                 (struct pg_param[]){pg_text(end->account_id), pg_text(end->runtime),
-                                     pg_text(number(end->epoch, epoch)), pg_text(number(end->sequence, sequence)),
-                                     pg_bool(needs_resync)});
+    pg_add(batch, snapshot_verdict_put, .account_id = pg_text(end->account_id), .runtime = pg_text(end->runtime),
+           .epoch = pg_text(number(end->epoch, epoch)), .sequence = pg_text(number(end->sequence, sequence)),
+           .needs_resync = pg_bool(needs_resync));
     store_submit_count(batch, 0, on_done, arg);
 }
 
@@ -50,8 +49,7 @@ void snapshot_verdict_find(struct pg *pg, struct str account_id, struct str runt
     char epoch_text[NUMBER_BYTES], sequence_text[NUMBER_BYTES];
     struct verdict_call *call = mem_alloc(sizeof *call);
     *call = (struct verdict_call){on_done, arg};
-    pg_batch_add(batch, &statement_snapshot_verdict_find, 4,
-                 (struct pg_param[]){pg_text(account_id), pg_text(runtime), pg_text(number(epoch, epoch_text)),
-                                     pg_text(number(sequence, sequence_text))});
+    pg_add(batch, snapshot_verdict_find, .account_id = pg_text(account_id), .runtime = pg_text(runtime),
+           .epoch = pg_text(number(epoch, epoch_text)), .sequence = pg_text(number(sequence, sequence_text)));
     pg_batch_submit(batch, STORE_READ_MS, on_found, call);
 }

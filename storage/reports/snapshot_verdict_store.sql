@@ -1,9 +1,9 @@
 -- A repeated end never takes back what was said about the same one.
 -- name: snapshot_verdict_put
 INSERT INTO snapshot_verdicts AS t (account_id, runtime, epoch, sequence, needs_resync)
-SELECT account_id, runtime, $3::bigint, $4::bigint, $5::boolean
+SELECT account_id, runtime, :epoch::bigint, :sequence::bigint, :needs_resync::boolean
   FROM runtimes
- WHERE account_id = $1 AND runtime = $2
+ WHERE account_id = :account_id AND runtime = :runtime
    FOR KEY SHARE
 ON CONFLICT (account_id, runtime) DO UPDATE
    SET epoch = excluded.epoch, sequence = excluded.sequence, needs_resync = excluded.needs_resync, decided_at = now()
@@ -12,4 +12,4 @@ ON CONFLICT (account_id, runtime) DO UPDATE
 -- name: snapshot_verdict_find
 SELECT needs_resync
   FROM snapshot_verdicts
- WHERE account_id = $1 AND runtime = $2 AND epoch = $3::bigint AND sequence >= $4::bigint
+ WHERE account_id = :account_id AND runtime = :runtime AND epoch = :epoch::bigint AND sequence >= :sequence::bigint

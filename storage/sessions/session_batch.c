@@ -93,13 +93,13 @@ static void add_group(struct pg_batch *batch, struct open_call *call, struct str
     strbuf_add_byte(&text, ']');
     assert(!text.overflow); // a door lets no such heads in
     if (group.first) pg_batch_switch_account(batch, sessions[group.first].account_id);
-    const struct pg_param params[] = {pg_text(str_c(sessions[group.first].account_id)), pg_text(strbuf_str(&text)),
-                                      pg_text(replica)};
-    pg_batch_add(batch, &statement_sessions_lock, 2, params);
+    const struct pg_param account = pg_text(str_c(sessions[group.first].account_id));
+    const struct pg_param list = pg_text(strbuf_str(&text));
+    pg_add(batch, sessions_lock, .account_id = account, .sessions = list);
     group.answer = pg_batch_count(batch);
-    pg_batch_add(batch, &statement_sessions_epochs, 2, params);
-    pg_batch_add(batch, &statement_sessions_supersede, 2, params);
-    pg_batch_add(batch, &statement_sessions_open, 3, params);
+    pg_add(batch, sessions_epochs, .account_id = account, .sessions = list);
+    pg_add(batch, sessions_supersede, .account_id = account, .sessions = list);
+    pg_add(batch, sessions_open, .account_id = account, .sessions = list, .replica = pg_text(replica));
     strbuf_finish(&text);
     call->groups[call->group_count++] = group;
 }
@@ -111,7 +111,7 @@ void session_batch_open(struct pg *pg, struct str replica, const struct session_
     struct open_call *call = mem_zalloc(sizeof *call);
     *call = (struct open_call){.on_done = on_done, .arg = arg, .count = count};
     struct pg_batch *batch = pg_batch_create(pg, sessions[0].account_id);
-    pg_batch_add(batch, &statement_sessions_by_key, 0, NULL);
+    pg_batch_add(batch, &statement_sessions_by_key, NULL);
     struct open_group group = {.first = 0};
     for (size_t i = 0; i < count; i++) {
         call->names[i] = mem_strndup(sessions[i].runtime.at, sessions[i].runtime.len);
@@ -120,7 +120,7 @@ void session_batch_open(struct pg *pg, struct str replica, const struct session_
         add_group(batch, call, replica, sessions, group);
         group = (struct open_group){.first = i + 1};
     }
-    pg_batch_add(batch, &statement_sessions_lease, 1, (struct pg_param[]){pg_text(replica)});
+    pg_add(batch, sessions_lease, .replica = pg_text(replica));
     pg_batch_submit(batch, STORE_CHANGE_MS, on_open, call);
 }
 
@@ -147,7 +147,7 @@ void session_batch_close(struct pg *pg, const struct session_over *sessions, siz
     struct pg_batch *batch = pg_batch_create(pg, sessions[0].account_id);
     struct strbuf text;
     strbuf_init(&text, TEXT_BYTES_MAX);
-    pg_batch_add(batch, &statement_sessions_by_key, 0, NULL);
+    pg_batch_add(batch, &statement_sessions_by_key, NULL);
     for (size_t i = 0, first = 0; i < count; i++) {
         strbuf_add_byte(&text, i == first ? '[' : ',');
         add_member(&text, "r", sessions[i].runtime);
@@ -160,8 +160,8 @@ void session_batch_close(struct pg *pg, const struct session_over *sessions, siz
         strbuf_add_byte(&text, ']');
         assert(!text.overflow);
         if (first) pg_batch_switch_account(batch, sessions[i].account_id);
-        pg_batch_add(batch, &statement_sessions_close, 2,
-                     (struct pg_param[]){pg_text(str_c(sessions[i].account_id)), pg_text(strbuf_str(&text))});
+        pg_add(batch, sessions_close, .account_id = pg_text(str_c(sessions[i].account_id)),
+               .sessions = pg_text(strbuf_str(&text)));
         strbuf_clear(&text);
         first = i + 1;
     }
@@ -179,7 +179,7 @@ void session_batch_lag(struct pg *pg, const struct session_lag *lags, size_t cou
     struct pg_batch *batch = pg_batch_create(pg, lags[0].account_id);
     struct strbuf text;
     strbuf_init(&text, TEXT_BYTES_MAX);
-    pg_batch_add(batch, &statement_sessions_by_key, 0, NULL);
+    pg_batch_add(batch, &statement_sessions_by_key, NULL);
     for (size_t i = 0, first = 0; i < count; i++) {
         strbuf_add_byte(&text, i == first ? '[' : ',');
         add_member(&text, "r", lags[i].runtime);
@@ -189,8 +189,8 @@ void session_batch_lag(struct pg *pg, const struct session_lag *lags, size_t cou
         strbuf_add_byte(&text, ']');
         assert(!text.overflow);
         if (first) pg_batch_switch_account(batch, lags[i].account_id);
-        pg_batch_add(batch, &statement_sessions_lag, 2,
-                     (struct pg_param[]){pg_text(str_c(lags[i].account_id)), pg_text(strbuf_str(&text))});
+        pg_add(batch, sessions_lag, .account_id = pg_text(str_c(lags[i].account_id)),
+               .sessions = pg_text(strbuf_str(&text)));
         strbuf_clear(&text);
         first = i + 1;
     }

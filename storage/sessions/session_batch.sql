@@ -1,4 +1,4 @@
--- Many sessions at once, one transaction for any number of accounts; $1 is the account, $2 a JSON array of its sessions
+-- Many sessions at once, one transaction for any number of accounts; :sessions is a JSON array of the account's sessions
 -- [{"r": runtime, "i": runtime id, "s": session id, "n": instance, "b": boot, "v": agent version, "a": remote, "w": it has
 -- stood by}], each runtime once, in the order of runtimes. Several statements, not one: what a rival transaction has committed while the epoch's row was
 -- waited for must be seen by those that follow.
@@ -14,9 +14,9 @@ SELECT set_config('enable_seqscan', 'off', true)
 -- Whoever asks for the same runtime waits here, so that what is decided next sees all that was decided before.
 -- name: sessions_lock
 SELECT e.epoch
-  FROM json_to_recordset($2::json) AS x (r text)
+  FROM json_to_recordset(:sessions::json) AS x (r text)
  CROSS JOIN LATERAL (
-       SELECT epoch FROM runtime_epochs WHERE account_id = $1 AND runtime = x.r
+       SELECT epoch FROM runtime_epochs WHERE account_id = :account_id AND runtime = x.r
           FOR UPDATE) e
 
 -- The epoch outlives session and runtime. After a restore of an older backup sessions from before it may still have
@@ -31,18 +31,18 @@ WITH asked AS MATERIALIZED (
     SELECT t.account_id, t.runtime, x.n, coalesce(x.w, false) AS waits, s.instance_id AS serving,
            s.instance_id IS NOT NULL
            AND (coalesce(e.rivals_until > now(), false) OR (h.take_overs >= 2 AND h.has_served)) AS rivals
-      FROM json_to_recordset($2::json) AS x (r text, i text, n text, w boolean)
+      FROM json_to_recordset(:sessions::json) AS x (r text, i text, n text, w boolean)
      CROSS JOIN LATERAL (
            SELECT account_id, runtime FROM runtimes
-            WHERE account_id = $1 AND runtime = x.r AND runtime_id = x.i
+            WHERE account_id = :account_id AND runtime = x.r AND runtime_id = x.i
               FOR KEY SHARE) t
       LEFT JOIN LATERAL (
-           SELECT epoch, rivals_until FROM runtime_epochs WHERE account_id = $1 AND runtime = t.runtime
+           SELECT epoch, rivals_until FROM runtime_epochs WHERE account_id = :account_id AND runtime = t.runtime
            OFFSET 0) e ON true
       LEFT JOIN LATERAL (
            SELECT o.instance_id
              FROM (SELECT instance_id, replica FROM tunnel_sessions
-                    WHERE account_id = $1 AND runtime = t.runtime AND epoch = e.epoch AND closed_at IS NULL
+                    WHERE account_id = :account_id AND runtime = t.runtime AND epoch = e.epoch AND closed_at IS NULL
                       AND instance_id <> x.n
                    OFFSET 0) o
             WHERE EXISTS (SELECT FROM replica_leases l WHERE l.replica = o.replica AND l.expires_at > now() OFFSET 0)
@@ -51,8 +51,9 @@ WITH asked AS MATERIALIZED (
            SELECT count(*) FILTER (WHERE p.close_reason = 'superseded' AND p.instance_id <> q.instance_id) AS take_overs,
                   bool_or(p.instance_id = x.n) AS has_served
              FROM tunnel_sessions p
-             LEFT JOIN tunnel_sessions q ON q.account_id = $1 AND q.runtime = p.runtime AND q.epoch = p.epoch + 1
-            WHERE p.account_id = $1 AND p.runtime = t.runtime AND p.epoch > e.epoch - 20
+             LEFT JOIN tunnel_sessions q ON q.account_id = :account_id AND q.runtime = p.runtime
+                                       AND q.epoch = p.epoch + 1
+            WHERE p.account_id = :account_id AND p.runtime = t.runtime AND p.epoch > e.epoch - 20
               AND p.closed_at > now() - interval '1 minute' AND s.instance_id IS NOT NULL) h ON true)
 INSERT INTO runtime_epochs AS own (account_id, runtime, epoch, rivals_until, stood_by_at)
 SELECT a.account_id, a.runtime,
@@ -70,14 +71,16 @@ RETURNING runtime, epoch, stood_by_at IS NOT NULL
 -- name: sessions_supersede
 WITH stale AS MATERIALIZED (
     SELECT s.place
-      FROM json_to_recordset($2::json) AS x (r text, i text)
+      FROM json_to_recordset(:sessions::json) AS x (r text, i text)
      CROSS JOIN LATERAL (
-           SELECT runtime FROM runtimes WHERE account_id = $1 AND runtime = x.r AND runtime_id = x.i OFFSET 0) t
+           SELECT runtime FROM runtimes WHERE account_id = :account_id AND runtime = x.r
+                  AND runtime_id = x.i OFFSET 0) t
      CROSS JOIN LATERAL (
-           SELECT FROM runtime_epochs WHERE account_id = $1 AND runtime = t.runtime AND stood_by_at IS NULL OFFSET 0) e
+           SELECT FROM runtime_epochs WHERE account_id = :account_id AND runtime = t.runtime
+                  AND stood_by_at IS NULL OFFSET 0) e
      CROSS JOIN LATERAL (
            SELECT ctid AS place FROM tunnel_sessions
-            WHERE account_id = $1 AND runtime = t.runtime AND closed_at IS NULL
+            WHERE account_id = :account_id AND runtime = t.runtime AND closed_at IS NULL
             ORDER BY epoch
               FOR UPDATE) s)
 UPDATE tunnel_sessions s SET closed_at = now(), close_reason = 'superseded' FROM stale WHERE s.ctid = stale.place
@@ -86,14 +89,14 @@ UPDATE tunnel_sessions s SET closed_at = now(), close_reason = 'superseded' FROM
 -- name: sessions_open
 WITH wanted AS MATERIALIZED (
     SELECT e.account_id, e.runtime, e.epoch, t.place, t.is_first, x.*
-      FROM json_to_recordset($2::json) AS x (r text, i text, s text, n text, b text, v text, a text)
+      FROM json_to_recordset(:sessions::json) AS x (r text, i text, s text, n text, b text, v text, a text)
      CROSS JOIN LATERAL (
            SELECT runtime, ctid AS place, first_session_at IS NULL AS is_first FROM runtimes
-            WHERE account_id = $1 AND runtime = x.r AND runtime_id = x.i
+            WHERE account_id = :account_id AND runtime = x.r AND runtime_id = x.i
            OFFSET 0) t
      CROSS JOIN LATERAL (
            SELECT account_id, runtime, epoch FROM runtime_epochs
-            WHERE account_id = $1 AND runtime = t.runtime AND stood_by_at IS NULL
+            WHERE account_id = :account_id AND runtime = t.runtime AND stood_by_at IS NULL
            OFFSET 0) e),
 first AS (
     UPDATE runtimes t SET first_session_at = now(), updated_at = now()
@@ -104,31 +107,31 @@ old AS MATERIALIZED (
       FROM wanted w
      CROSS JOIN LATERAL (
            SELECT ctid AS place FROM tunnel_sessions
-            WHERE account_id = $1 AND runtime = w.runtime AND epoch <= w.epoch - 200
+            WHERE account_id = :account_id AND runtime = w.runtime AND epoch <= w.epoch - 200
            OFFSET 0) s),
 trimmed AS (
     DELETE FROM tunnel_sessions s USING old WHERE s.ctid = old.place)
 INSERT INTO tunnel_sessions (account_id, runtime, epoch, session_id, runtime_id, replica, instance_id, boot_id,
                              agent_version, remote)
-SELECT account_id, runtime, epoch, s, i, $3, n, b, v, a FROM wanted
+SELECT account_id, runtime, epoch, s, i, :replica, n, b, v, a FROM wanted
 
 -- A replica that never renewed lives as long as a first lease does. A lease that is good for a while is left alone: all
 -- sessions of the replica would wait in line for its row.
 -- name: sessions_lease
 INSERT INTO replica_leases (replica, expires_at)
-SELECT $1, now() + interval '15 seconds'
- WHERE NOT EXISTS (SELECT FROM replica_leases WHERE replica = $1 AND expires_at > now() + interval '5 seconds')
+SELECT :replica, now() + interval '15 seconds'
+ WHERE NOT EXISTS (SELECT FROM replica_leases WHERE replica = :replica AND expires_at > now() + interval '5 seconds')
 ON CONFLICT (replica) DO UPDATE SET expires_at = greatest(replica_leases.expires_at, excluded.expires_at),
     renewed_at = now()
 
--- $2: [{"r": runtime, "e": epoch, "b": behind, "u": blind}], milliseconds; 0: not at all.
+-- :sessions: [{"r": runtime, "e": epoch, "b": behind, "u": blind}], milliseconds; 0: not at all.
 -- name: sessions_lag
 WITH told AS MATERIALIZED (
     SELECT s.place, nullif(x.b, 0) AS behind_ms, nullif(x.u, 0) AS blind_ms
-      FROM json_to_recordset($2::json) AS x (r text, e bigint, b bigint, u bigint)
+      FROM json_to_recordset(:sessions::json) AS x (r text, e bigint, b bigint, u bigint)
      CROSS JOIN LATERAL (
            SELECT ctid AS place FROM tunnel_sessions
-            WHERE account_id = $1 AND runtime = x.r AND epoch = x.e AND closed_at IS NULL
+            WHERE account_id = :account_id AND runtime = x.r AND epoch = x.e AND closed_at IS NULL
               FOR UPDATE) s)
 UPDATE tunnel_sessions s
    SET behind_since = now() - told.behind_ms * interval '1 millisecond',
@@ -136,14 +139,14 @@ UPDATE tunnel_sessions s
   FROM told
  WHERE s.ctid = told.place
 
--- $2: [{"r": runtime, "e": epoch, "c": reason, "k": cause, "h": milliseconds since the agent was heard}]
+-- :sessions: [{"r": runtime, "e": epoch, "c": reason, "k": cause, "h": milliseconds since the agent was heard}]
 -- name: sessions_close
 WITH gone AS MATERIALIZED (
     SELECT s.place, x.*
-      FROM json_to_recordset($2::json) AS x (r text, e bigint, c text, k text, h bigint)
+      FROM json_to_recordset(:sessions::json) AS x (r text, e bigint, c text, k text, h bigint)
      CROSS JOIN LATERAL (
            SELECT ctid AS place FROM tunnel_sessions
-            WHERE account_id = $1 AND runtime = x.r AND epoch = x.e AND closed_at IS NULL
+            WHERE account_id = :account_id AND runtime = x.r AND epoch = x.e AND closed_at IS NULL
               FOR UPDATE) s)
 UPDATE tunnel_sessions s
    SET closed_at = now(), close_reason = gone.c, close_cause = gone.k,

@@ -14,8 +14,8 @@ void session_store_renew(struct pg *pg, struct str replica, uint64_t ttl_ms, str
     char number[24];
     snprintf(number, sizeof number, "%" PRIu64, ttl_ms);
     struct pg_batch *batch = pg_batch_create(pg, NULL);
-    pg_batch_add(batch, &statement_replica_renew, 3,
-                 (struct pg_param[]){pg_text(replica), pg_text(str_c(number)), pg_text(peer_address)});
+    pg_add(batch, replica_renew, .replica = pg_text(replica), .ttl_ms = pg_text(str_c(number)),
+           .peer_address = pg_text(peer_address));
     store_submit_count_within(batch, 0, deadline_ms, on_done, arg);
 }
 
@@ -53,7 +53,7 @@ static void on_ended(void *arg, const struct error *err, const struct pg_rows *r
 void session_store_ended(struct pg *pg, struct str replica, struct str since, session_ended_done on_done, void *arg)
 {
     struct pg_batch *batch = pg_batch_create(pg, NULL);
-    pg_batch_add(batch, &statement_sessions_ended, 2, (struct pg_param[]){pg_text(replica), pg_text(since)});
+    pg_add(batch, sessions_ended, .replica = pg_text(replica), .since = pg_text(since));
     struct ended_call *call = mem_alloc(sizeof *call);
     *call = (struct ended_call){on_done, arg};
     pg_batch_submit(batch, STORE_READ_MS, on_ended, call);
@@ -91,7 +91,7 @@ void session_store_find(struct pg *pg, struct str account_id, struct str runtime
     char account[64];
     snprintf(account, sizeof account, "%.*s", STR_ARG(account_id));
     struct pg_batch *batch = pg_batch_create(pg, account);
-    pg_batch_add(batch, &statement_session_find, 2, (struct pg_param[]){pg_text(account_id), pg_text(runtime)});
+    pg_add(batch, session_find, .account_id = pg_text(account_id), .runtime = pg_text(runtime));
     struct find_call *call = mem_alloc(sizeof *call);
     *call = (struct find_call){on_done, arg};
     pg_batch_submit(batch, deadline_ms, on_found, call);
@@ -103,7 +103,7 @@ void session_store_find(struct pg *pg, struct str account_id, struct str runtime
 void session_store_measured(struct pg *pg, struct str measures, store_count_done on_done, void *arg)
 {
     struct pg_batch *batch = pg_batch_create(pg, NULL);
-    pg_batch_add(batch, &statement_tunnels_measured, 1, (struct pg_param[]){pg_text(measures)});
+    pg_add(batch, tunnels_measured, .measures = pg_text(measures));
     store_submit_count(batch, 0, on_done, arg);
 }
 
@@ -112,7 +112,7 @@ void session_store_list(struct pg *pg, struct str account_id, unsigned rows_max,
     char number[16];
     snprintf(number, sizeof number, "%u", rows_max);
     struct pg_batch *batch = pg_batch_create(pg, NULL);
-    pg_batch_add(batch, &statement_tunnels_list, 2, (struct pg_param[]){pg_text(account_id), pg_text(str_c(number))});
+    pg_add(batch, tunnels_list, .account_id = pg_text(account_id), .limit = pg_text(str_c(number)));
     store_submit_node(batch, 0, ERROR_NONE, "", on_done, arg);
 }
 
@@ -137,8 +137,8 @@ static void on_forgotten(void *arg, const struct error *err, const struct pg_row
 void session_store_forget_replica(struct pg *pg, struct str replica, store_count_done on_done, void *arg)
 {
     struct pg_batch *batch = pg_batch_create(pg, NULL);
-    pg_batch_add(batch, &statement_replica_forget, 1, (struct pg_param[]){pg_text(replica)});
-    pg_batch_add(batch, &statement_replica_trim, 1, (struct pg_param[]){pg_text(replica)});
+    pg_add(batch, replica_forget, .replica = pg_text(replica));
+    pg_add(batch, replica_trim, .replica = pg_text(replica));
     struct forget_call *call = mem_alloc(sizeof *call);
     *call = (struct forget_call){on_done, arg};
     pg_batch_submit(batch, STORE_CHANGE_MS, on_forgotten, call);

@@ -1,6 +1,6 @@
 -- name: replica_renew
 INSERT INTO replica_leases (replica, expires_at, peer_address)
-VALUES ($1, now() + $2::bigint * interval '1 millisecond', $3)
+VALUES (:replica, now() + :ttl_ms::bigint * interval '1 millisecond', :peer_address)
 ON CONFLICT (replica) DO UPDATE SET expires_at = excluded.expires_at, renewed_at = now(),
     peer_address = excluded.peer_address
 
@@ -10,7 +10,7 @@ ON CONFLICT (replica) DO UPDATE SET expires_at = excluded.expires_at, renewed_at
 SELECT now()::text, NULL, NULL
 UNION ALL
 SELECT account_id, runtime, epoch::text
-  FROM sessions_ended($1, $2::timestamptz - interval '20 seconds')
+  FROM sessions_ended(:replica, :since::timestamptz - interval '20 seconds')
 
 -- Who holds the runtime's newest session, and for how long nobody has.
 -- name: session_find
@@ -18,18 +18,18 @@ SELECT s.epoch, s.replica, coalesce(l.peer_address, ''), coalesce(s.closed_at IS
        greatest(extract(epoch FROM now() - coalesce(s.closed_at, l.expires_at, s.opened_at)) * 1000, 0)::bigint
   FROM tunnel_sessions s
   LEFT JOIN replica_leases l ON l.replica = s.replica
- WHERE s.account_id = $1 AND s.runtime = $2
+ WHERE s.account_id = :account_id AND s.runtime = :runtime
  ORDER BY s.epoch DESC
  LIMIT 1
 
 -- name: tunnels_measured
-SELECT tunnels_measured($1::json)
+SELECT tunnels_measured(:measures::json)
 
 -- name: tunnels_list
-SELECT coalesce(json_agg(node), '[]'::json) FROM tunnels_list($1, $2::integer)
+SELECT coalesce(json_agg(node), '[]'::json) FROM tunnels_list(:account_id, :limit::integer)
 
 -- name: replica_trim
-DELETE FROM replica_leases WHERE expires_at < now() - interval '7 days' AND replica <> $1
+DELETE FROM replica_leases WHERE expires_at < now() - interval '7 days' AND replica <> :replica
 
 -- name: replica_forget
-SELECT sessions_forget_replica($1)
+SELECT sessions_forget_replica(:replica)

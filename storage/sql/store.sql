@@ -6,4 +6,4 @@
 
 -- For what is left of the transaction: pg_batch_slow().
 -- name: pg_slow
-SELECT set_config('statement_timeout', $1, true)
+SELECT set_config('statement_timeout', :timeout, true)

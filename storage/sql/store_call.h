@@ -33,10 +33,14 @@ struct store_window {
 // ERROR_INVALID: a cursor that is not ours.
 MUST_CHECK enum error_code store_window_init(struct store_window *window, const struct store_page *page,
                                              size_t key_count, struct error *err);
-// Lists with the newest first, by (time, key): four values, of the time and the key that rows must be below and of
-// those that they must be above; an empty time is no bound. ERROR_INVALID: the cursor holds no time.
-enum { STORE_NEWEST_PARAMS = 4 };
-MUST_CHECK enum error_code store_window_newest_first(const struct store_window *window, struct pg_param *out,
+// Lists with the newest first, by (time, key): rows must be below the cursor `after` and above the cursor `before`; an
+// empty time is no bound. ERROR_INVALID: the cursor holds no time.
+struct store_newest {
+    struct store_bound {
+        struct pg_param time, key;
+    } after, before;
+};
+MUST_CHECK enum error_code store_window_newest_first(const struct store_window *window, struct store_newest *out,
                                                      struct error *err);
 // Rows: the node, then the keys.
 void store_submit_slice(struct pg_batch *batch, const struct store_window *window, store_slice_done on_done, void *arg);

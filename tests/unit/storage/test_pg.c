@@ -37,9 +37,8 @@ static bool is_done(void *arg)
 
 static void add_user(struct pg_batch *batch, const char *account, const char *user_id, const char *name)
 {
-    pg_batch_add(batch, &statement_user_create, 5,
-                 (struct pg_param[]){pg_text(str_c(account)), pg_text(str_c(user_id)), pg_text(str_c(name)),
-                                     pg_text(STR("")), pg_text(STR("f"))});
+    pg_add(batch, user_create, .account_id = pg_text(str_c(account)), .user_id = pg_text(str_c(user_id)),
+           .name = pg_text(str_c(name)), .email = pg_text(STR("")), .is_admin = pg_text(STR("f")));
 }
 
 static enum error_code submit(struct database *database, struct pg_batch *batch, struct outcome *outcome)
@@ -82,16 +81,16 @@ static void errors_have_their_codes(void **state)
     assert_int_equal(submit(database, batch, &outcome), ERROR_INVALID);
 
     batch = pg_batch_create(database->pg, database->account);
-    pg_batch_add(batch, &statement_account_find, 1, (struct pg_param[]){pg_text(str_of("a\0b", 3))});
+    pg_add(batch, account_find, .name = pg_text(str_of("a\0b", 3)));
     assert_int_equal(submit(database, batch, &outcome), ERROR_INVALID);
 
     batch = pg_batch_create(database->pg, database->account);
-    pg_batch_add(batch, &statement_account_find, 1, (struct pg_param[]){pg_text(str_of("\xff", 1))});
+    pg_add(batch, account_find, .name = pg_text(str_of("\xff", 1)));
     assert_int_equal(submit(database, batch, &outcome), ERROR_INVALID);
 
     batch = pg_batch_create(database->pg, database->account);
     for (int i = 0; i < 5000; i++)
-        pg_batch_add(batch, &statement_account_find, 1, (struct pg_param[]){pg_text(STR("x"))});
+        pg_add(batch, account_find, .name = pg_text(STR("x")));
     assert_int_equal(submit(database, batch, &outcome), ERROR_TOO_LARGE);
 
     assert_int_equal(submit(database, pg_batch_create(database->pg, database->account), &outcome), ERROR_INVALID);
@@ -107,11 +106,10 @@ static void the_account_is_set_for_its_transaction_alone(void **state)
     id_account(other);
     for (int i = 0; i < 20; i++) {
         struct pg_batch *batch = pg_batch_create(database->pg, database->account);
-        pg_batch_add(batch, &statement_account_find, 1, (struct pg_param[]){pg_text(STR("x"))});
+        pg_add(batch, account_find, .name = pg_text(STR("x")));
         assert_int_equal(submit(database, batch, &outcome), ERROR_NONE);
         batch = pg_batch_create(database->pg, NULL);
-        pg_batch_add(batch, &statement_account_create, 2,
-                     (struct pg_param[]){pg_text(str_c(other)), pg_text(str_c(other))});
+        pg_add(batch, account_create, .account_id = pg_text(str_c(other)), .name = pg_text(str_c(other)));
         assert_int_equal(submit(database, batch, &outcome), ERROR_INTERNAL);
         assert_non_null(strstr(outcome.text, "row-level security"));
     }
@@ -152,7 +150,7 @@ static void a_wait_for_a_lock_ends(void **state)
     // The connection goes on.
     struct outcome outcome;
     struct pg_batch *batch = pg_batch_create(pg, NULL);
-    pg_batch_add(batch, &statement_account_find, 1, (struct pg_param[]){pg_text(STR("x"))});
+    pg_add(batch, account_find, .name = pg_text(STR("x")));
     assert_int_equal(submit(database, batch, &outcome), ERROR_NONE);
     PQfinish(holder);
     struct outcome closed = {0};
@@ -187,14 +185,14 @@ static void nobody_waits_behind_a_slow_batch(void **state)
     for (int i = 0; i < 2; i++) {
         struct pg_batch *batch = pg_batch_create(pg, account);
         pg_batch_slow(batch);
-        pg_batch_add(batch, &statement_report_open, 6,
-                     (struct pg_param[]){pg_text(str_c(account)), pg_text(STR("prod")), pg_text(STR("0")),
-                                         pg_text(STR("0")), pg_null(), pg_null()});
+        pg_add(batch, report_open, .account_id = pg_text(str_c(account)), .runtime = pg_text(STR("prod")),
+               .epoch = pg_text(STR("0")), .sequence = pg_text(STR("0")), .tunnel_observed_at = pg_null(),
+               .http_observed_at = pg_null());
         pg_batch_submit(batch, 60000, on_slow, &slow[i]);
     }
     for (int i = 0; i < 20; i++) {
         struct pg_batch *batch = pg_batch_create(pg, NULL);
-        pg_batch_add(batch, &statement_account_find, 1, (struct pg_param[]){pg_text(STR("x"))});
+        pg_add(batch, account_find, .name = pg_text(STR("x")));
         pg_batch_submit(batch, 60000, on_done, &quick[i]);
     }
     // Before the second connection was up some may have gone to the first.
@@ -225,7 +223,7 @@ static void without_a_server_batches_wait_and_fail(void **state)
     uint64_t start = clock_mono_ms();
     for (int i = 0; i < 3; i++) {
         struct pg_batch *batch = pg_batch_create(pg, NULL);
-        pg_batch_add(batch, &statement_account_find, 1, (struct pg_param[]){pg_text(STR("x"))});
+        pg_add(batch, account_find, .name = pg_text(STR("x")));
         pg_batch_submit(batch, 400, on_done, &outcomes[i]);
     }
     assert_false(pg_is_ready(pg));
@@ -239,7 +237,7 @@ static void without_a_server_batches_wait_and_fail(void **state)
 
     struct outcome last = {0}, closed = {0};
     struct pg_batch *batch = pg_batch_create(pg, NULL);
-    pg_batch_add(batch, &statement_account_find, 1, (struct pg_param[]){pg_text(STR("x"))});
+    pg_add(batch, account_find, .name = pg_text(STR("x")));
     pg_batch_submit(batch, 60000, on_done, &last);
     pg_close(pg, set_done, &closed);
     database_run_until(database, is_done, &closed, 5);
@@ -255,13 +253,13 @@ static void closing_ends_what_is_in_flight(void **state)
                                                                    .statement_timeout_ms = 1000});
     struct outcome first = {0}, many[20] = {0}, closed = {0};
     struct pg_batch *batch = pg_batch_create(pg, NULL);
-    pg_batch_add(batch, &statement_account_find, 1, (struct pg_param[]){pg_text(STR("x"))});
+    pg_add(batch, account_find, .name = pg_text(STR("x")));
     pg_batch_submit(batch, 5000, on_done, &first);
     database_run_until(database, is_done, &first, 5);
     assert_int_equal(first.code, ERROR_NONE);
     for (int i = 0; i < 20; i++) {
         batch = pg_batch_create(pg, NULL);
-        pg_batch_add(batch, &statement_account_find, 1, (struct pg_param[]){pg_text(STR("x"))});
+        pg_add(batch, account_find, .name = pg_text(STR("x")));
         pg_batch_submit(batch, 5000, on_done, &many[i]);
     }
     pg_close(pg, set_done, &closed);
@@ -286,7 +284,7 @@ static void a_server_that_may_lose_data_is_refused(void **state)
         &(struct pg_options){.conninfo = loose, .connections = 1, .queue_max = 10, .statement_timeout_ms = 1000});
     struct outcome outcome = {0}, closed = {0};
     struct pg_batch *batch = pg_batch_create(pg, NULL);
-    pg_batch_add(batch, &statement_account_find, 1, (struct pg_param[]){pg_text(STR("x"))});
+    pg_add(batch, account_find, .name = pg_text(STR("x")));
     pg_batch_submit(batch, 500, on_done, &outcome);
     database_run_until(database, is_done, &outcome, 5);
     assert_int_equal(outcome.code, ERROR_UNAVAILABLE);
@@ -313,7 +311,7 @@ static void a_login_with_more_than_it_needs_is_refused(void **state)
         &(struct pg_options){
             .conninfo = owner, .connections = 1, .queue_max = 10, .checks_login = true, .statement_timeout_ms = 1000});
     struct pg_batch *batch = pg_batch_create(pg, NULL);
-    pg_batch_add(batch, &statement_account_find, 1, (struct pg_param[]){pg_text(STR("x"))});
+    pg_add(batch, account_find, .name = pg_text(STR("x")));
     pg_batch_submit(batch, 500, on_done, &outcome);
     database_run_until(database, is_done, &outcome, 5);
     assert_int_equal(outcome.code, ERROR_UNAVAILABLE);
