@@ -9,7 +9,7 @@
 
 // The simulated clock of the process. Atomic because a thread of a library may ask while a test advances it.
 static struct {
-    _Atomic uint64_t mono_us; // 0: the system's clocks are read
+    _Atomic uint64_t mono_us;      // 0: the system's clocks are read
     _Atomic int64_t wall_ahead_us; // of the monotonic one
 } simulated;
 
