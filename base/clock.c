@@ -7,7 +7,8 @@
 
 #include "base/parse.h"
 
-// The simulated clock of the process. Atomic because a thread of a library may ask while a test advances it.
+// The simulated clock of the process. Atomic because a thread of a library may ask while a test
+// advances it.
 static struct {
     _Atomic uint64_t mono_us;      // 0: the system's clocks are read
     _Atomic int64_t wall_ahead_us; // of the monotonic one

@@ -440,7 +440,7 @@ void kube_request_resume(struct kube_request *request)
     wake(request->client);
 }
 
-// ---- transports ----------------------------------------------------------------------------------------------
+// ---- transports ---------------------------------------------------------------------------------
 
 enum kube_body_verdict kube_request_answer(struct kube_request *request, int status, const char *at, size_t len)
 {

@@ -50,15 +50,18 @@ void kube_request_resume(struct kube_request *request);
 int64_t kube_client_clock_skew_s(const struct kube_client *client);
 int kube_request_status(const struct kube_request *request); // of the answer that has begun, 0: none has
 
-// What carries requests in place of HTTP: set in the configuration, which it outlives. For simulations.
+// What carries requests in place of HTTP: set in the configuration, which it outlives. For
+// simulations.
 struct kube_transport {
-    // path is valid during the call. The answer comes with kube_request_answer() and kube_request_end(), later.
+    // path is valid during the call. The answer comes with kube_request_answer() and
+    // kube_request_end(), later.
     void (*begin)(void *ctx, struct kube_request *request, const char *path);
     void (*resume)(void *ctx, struct kube_request *request); // bytes that were not taken may be offered again
     void (*cancel)(void *ctx, struct kube_request *request); // it is gone when this returns
     void *ctx;
 };
-// Bytes of the body, as on_body takes them; a request that is to stop gives KUBE_BODY_STOP: it ends with that. No
+// Bytes of the body, as on_body takes them; a request that is to stop gives KUBE_BODY_STOP: it ends
+// with that. No
 // bytes: the head of the answer.
 enum kube_body_verdict kube_request_answer(struct kube_request *request, int status, const char *at, size_t len);
 void kube_request_end(struct kube_request *request, const struct error *err); // as on_done

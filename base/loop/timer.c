@@ -9,7 +9,7 @@
 // The active timers of a simulation: a thread has one, for all its loops.
 static __thread struct timer *simulated_first;
 
-// ---- on the simulated clock ----------------------------------------------------------------------------------
+// ---- on the simulated clock ---------------------------------------------------------------------
 
 static void simulated_remove(struct timer *timer)
 {
@@ -55,7 +55,7 @@ bool timer_simulate(uint64_t until_ms)
     return true;
 }
 
-// ---- on libuv's --------------------------------------------------------------------------------------------------
+// ---- on libuv's ---------------------------------------------------------------------------------
 
 static void on_handle_due(uv_timer_t *handle)
 {

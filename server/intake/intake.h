@@ -24,7 +24,8 @@ struct intake_sessions {
     void *ctx;
 };
 
-// What reports are written to, and compared with. PostgreSQL's functions of these names, or a model of them.
+// What reports are written to, and compared with. PostgreSQL's functions of these names, or a model
+// of them.
 struct intake_store {
     struct report_transaction *(*prepare)(struct pg *pg, struct manifest_known *known, const struct report *reports,
                                           size_t count, report_store_ready on_ready, void *arg);

@@ -16,7 +16,8 @@
 struct pg;
 struct pg_batch;
 
-// From the .sql file beside its store (storage/sql/statements.awk); `name` is also the prepared statement's name.
+// From the .sql file beside its store (storage/sql/statements.awk); `name` is also the prepared
+// statement's name.
 struct pg_statement {
     const char *name;
     const char *sql;
@@ -107,8 +108,10 @@ uint64_t pg_losses(const struct pg *pg);
 // account_id: sets app.account_id for the transaction (row-level security); NULL: none is visible but through the
 // security definer functions.
 struct pg_batch *pg_batch_create(struct pg *pg, const char *account_id);
-// Values are copied; there are as many as the statement has parameters, and one that is missing aborts with its name.
-// At most 4,096 statements and 64 MiB a batch; over that the submit fails with ERROR_TOO_LARGE. Text with a NUL byte
+// Values are copied; there are as many as the statement has parameters, and one that is missing
+// aborts with its name.
+// At most 4,096 statements and 64 MiB a batch; over that the submit fails with ERROR_TOO_LARGE.
+// Text with a NUL byte
 // fails it with ERROR_INVALID.
 void pg_batch_add(struct pg_batch *batch, const struct pg_statement *statement, const struct pg_param *params);
 // A statement of culvert_statements.h with its values by name, which the compiler checks:

@@ -26,7 +26,8 @@ void report_workflow_plan(struct report_plan *plan, const struct report *report,
 void report_image_plan(struct report_plan *plan, const struct report *report, const json_t *manifest,
                        struct str sha256);
 
-// The values of `report_row` (report_entity.sql): which row of resources this report wrote. sha256: as above.
+// The values of `report_row` (report_entity.sql): which row of resources this report wrote. sha256:
+// as above.
 #define ROW_ENTITY(plan, report, sha256)                                                                               \
     ROW_KEY(plan, report), ROW_ORDER(plan, report),                                                                    \
         .cluster = value_cluster(plan, report), .namespace = value_text(plan, (report)->ns),                           \

@@ -64,7 +64,8 @@ struct report_plan {
 
 void report_plan_init(struct report_plan *plan, int64_t now_ms, size_t bytes_max);
 void report_plan_finish(struct report_plan *plan);
-// A statement of culvert_statements.h with its values, a struct sql_NAME. Returns the step's number.
+// A statement of culvert_statements.h with its values, a struct sql_NAME. Returns the step's
+// number.
 #define report_plan_add(plan, name, values) report_plan_add_step(plan, &statement_##name, sql_##name(values))
 int report_plan_add_step(struct report_plan *plan, const struct pg_statement *statement, const struct pg_param *params);
 // One that writes to rows that reports of other runtimes may write to, too: it goes behind all others, and before those
@@ -89,7 +90,7 @@ void report_plan_drop(struct report_plan *plan, struct report_plan_mark since);
 // packed: the text as zstd packed it already, or empty; the memory is needed until the plan is finished.
 struct str report_plan_blob(struct report_plan *plan, struct str text, struct str packed);
 
-// ---- values of a step ----------------------------------------------------------------------------------------------
+// ---- values of a step ---------------------------------------------------------------------------
 
 // Each copies what it is given, so that the JSON it came from may go.
 struct pg_param value_text(struct report_plan *plan, struct str s);         // as it is, "" when empty
@@ -106,7 +107,8 @@ struct pg_param value_time_or_null(struct report_plan *plan, struct str rfc3339)
 struct str report_cut(struct str s, size_t bytes_max);
 // Compact JSON; NULL for NULL, and def when it is longer than bytes_max.
 struct pg_param value_json(struct report_plan *plan, const json_t *value, size_t bytes_max, const char *def);
-// A report's place in the order of all: 0 for what came over HTTP, and the time, not ahead of this clock.
+// A report's place in the order of all: 0 for what came over HTTP, and the time, not ahead of this
+// clock.
 struct pg_param value_epoch(struct report_plan *plan, const struct report *report);
 struct pg_param value_sequence(struct report_plan *plan, const struct report *report);
 struct pg_param value_observed_at(struct report_plan *plan, const struct report *report);
@@ -122,7 +124,8 @@ struct pg_param value_resource_version(struct report_plan *plan, const struct re
 #define ROW_ORDER(plan, report)                                                                                        \
     .epoch = value_epoch(plan, report), .sequence = value_sequence(plan, report),                                      \
     .observed_at = value_observed_at(plan, report)
-// Of a row of which is counted what it takes: how many bytes, which report_plan_add() fills in, and the counter.
+// Of a row of which is counted what it takes: how many bytes, which report_plan_add() fills in, and
+// the counter.
 #define ROW_STORED(plan) .stored_bytes = pg_later(), .counter = pg_text((plan)->counter)
 // What only reports over HTTP know of where an object comes from.
 #define ROW_SOURCE(plan, report)                                                                                       \

@@ -33,7 +33,8 @@ struct store_window {
 // ERROR_INVALID: a cursor that is not ours.
 MUST_CHECK enum error_code store_window_init(struct store_window *window, const struct store_page *page,
                                              size_t key_count, struct error *err);
-// Lists with the newest first, by (time, key): rows must be below the cursor `after` and above the cursor `before`; an
+// Lists with the newest first, by (time, key): rows must be below the cursor `after` and above the
+// cursor `before`; an
 // empty time is no bound. ERROR_INVALID: the cursor holds no time.
 struct store_newest {
     struct store_bound {
