@@ -163,8 +163,8 @@ static long report_one(int number)
     run(app, "SELECT set_config('app.account_id', '" ACCOUNT "', true)");
     run(app, "EXECUTE report_by_key");
     snprintf(sql, sizeof sql,
-             "EXECUTE image_uses_put('" ACCOUNT "', 'prod', 'c', 'ns', 'd%d', 1, 1, '2026-01-01',"
-             " sha256('m'), 'apps', 'Deployment')",
+             "EXECUTE image_uses_put('apps', 'Deployment', '" ACCOUNT "', 'prod', 'c', 'ns', 'd%d', 1, 1,"
+             " '2026-01-01', sha256('m'))",
              number);
     run(app, sql);
     snprintf(sql, sizeof sql,
