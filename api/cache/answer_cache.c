@@ -5,6 +5,7 @@
 
 #include "api/cache/answer_store.h"
 #include "base/clock.h"
+#include "base/loop/timer.h"
 #include "base/mem.h"
 #include "base/metrics/metrics.h"
 #include "storage/redis/redis_guard.h"
@@ -49,7 +50,7 @@ struct answer_cache {
     uint8_t shape[ID_SHA256_BYTES];
     struct known queries[QUERIES];
     struct answer_ticket *tickets;
-    uv_timer_t *timer; // runs while Redis is asked
+    struct timer timer; // runs while Redis is asked
     struct redis_guard guard;
     struct metric *hit, *miss, *late, *kept, *changed, *passed;
 };
@@ -68,14 +69,14 @@ static void make_metrics(struct answer_cache *cache)
     cache->changed = metric_with(keeps, "changed_meanwhile");
 }
 
+static void on_tick(void *arg);
+
 struct answer_cache *answer_cache_create(const struct answer_cache_options *options)
 {
     struct answer_cache *cache = mem_zalloc(sizeof *cache);
     cache->options = *options;
     answer_store_shape(cache->shape);
-    cache->timer = mem_zalloc(sizeof *cache->timer);
-    cache->timer->data = cache;
-    uv_timer_init(loop_uv(options->loop), cache->timer);
+    timer_init(&cache->timer, loop_uv(options->loop), on_tick, cache);
     redis_guard_init(&cache->guard, "answer");
     make_metrics(cache);
     return cache;
@@ -120,11 +121,6 @@ static void ticket_run(struct answer_ticket *ticket)
     on_looked(ticket->arg, STR_EMPTY, ticket);
 }
 
-static void free_timer(uv_handle_t *timer)
-{
-    mem_free(timer);
-}
-
 void answer_cache_destroy(struct answer_cache *cache)
 {
     if (!cache) return;
@@ -136,7 +132,7 @@ void answer_cache_destroy(struct answer_cache *cache)
         ticket->on_looked = NULL;
         if (on_looked) on_looked(ticket->arg, STR_EMPTY, NULL);
     }
-    uv_close((uv_handle_t *)cache->timer, free_timer);
+    timer_finish(&cache->timer);
     purpose_key_finish(&cache->options.key);
     mem_free(cache);
 }
@@ -249,9 +245,9 @@ static struct answer_ticket *find_late(struct answer_cache *cache, uint64_t now_
     return NULL;
 }
 
-static void on_tick(uv_timer_t *timer)
+static void on_tick(void *arg)
 {
-    struct answer_cache *cache = timer->data;
+    struct answer_cache *cache = arg;
     uint64_t now_ms = clock_mono_ms();
     bool asking;
     for (struct answer_ticket *late; (late = find_late(cache, now_ms, &asking));) {
@@ -263,7 +259,7 @@ static void on_tick(uv_timer_t *timer)
         metric_add(cache->late, 1);
         ticket_run(fresh);
     }
-    if (!asking) uv_timer_stop(timer);
+    if (!asking) timer_stop(&cache->timer);
 }
 
 static void on_found(void *arg, const struct error *err, struct str kept)
@@ -327,7 +323,7 @@ static void on_version_before(void *arg, const struct error *err, struct str ver
     char name[NAME_BYTES_MAX];
     ticket->is_asking = true;
     ticket->deadline_ms = clock_mono_ms() + cache->options.patience_ms;
-    if (!uv_is_active((uv_handle_t *)cache->timer)) uv_timer_start(cache->timer, on_tick, TICK_MS, TICK_MS);
+    if (!timer_is_active(&cache->timer)) timer_start(&cache->timer, TICK_MS, TICK_MS);
     redis_command(cache->options.redis, 2, (struct str[]){STR("GET"), name_of(ticket, name)}, on_found, ticket);
 }
 

@@ -79,7 +79,7 @@ void timer_init(struct timer *timer, uv_loop_t *loop, timer_fn on_due, void *arg
 
 void timer_start(struct timer *timer, uint64_t after_ms, uint64_t interval_ms)
 {
-    assert(timer->handle || timer->is_simulated);
+    assert(timer_is_open(timer));
     timer->interval_ms = interval_ms;
     if (timer->is_simulated) {
         simulated_remove(timer);
@@ -105,6 +105,11 @@ bool timer_is_active(const struct timer *timer)
 {
     if (timer->is_simulated) return timer->link != NULL;
     return timer->handle && uv_is_active((const uv_handle_t *)timer->handle);
+}
+
+bool timer_is_open(const struct timer *timer)
+{
+    return timer->handle || timer->is_simulated;
 }
 
 void timer_finish(struct timer *timer)

@@ -35,7 +35,8 @@ void timer_start(struct timer *timer, uint64_t after_ms, uint64_t interval_ms);
 void timer_set_interval(struct timer *timer, uint64_t interval_ms);
 void timer_stop(struct timer *timer); // a finished one, too
 bool timer_is_active(const struct timer *timer);
-void timer_finish(struct timer *timer); // a finished one, too
+bool timer_is_open(const struct timer *timer); // initialized, and not finished
+void timer_finish(struct timer *timer);        // a finished one, too
 
 // The loop's time, monotonic: when its current turn began, or the simulated clock's.
 uint64_t timer_now_ms(const uv_loop_t *loop);

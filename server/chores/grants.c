@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log/log.h"
+#include "base/loop/timer.h"
 #include "base/mem.h"
 #include "base/metrics/metrics.h"
 #include "base/token.h"
@@ -33,8 +34,8 @@ struct grants {
     struct grants_options options;
     struct grants_key *buckets[BUCKETS];
     size_t keys;
-    uv_timer_t *timer; // NULL: stopped
-    bool busy;         // a query is under way
+    struct timer timer; // closed: stopped
+    bool busy;          // a query is under way
     bool complained;
     size_t bucket;                       // where the next query of this round begins
     char asked[ASK_MAX][TOKEN_ID_BYTES]; // by the query under way
@@ -43,7 +44,7 @@ struct grants {
     struct metric *valid, *not_valid, *failed, *cut, *cut_unchecked;
 };
 
-static void on_timer(uv_timer_t *timer);
+static void on_timer(void *arg);
 
 struct grants *grants_create(struct loop *loop, const struct grants_options *options)
 {
@@ -52,9 +53,7 @@ struct grants *grants_create(struct loop *loop, const struct grants_options *opt
     grants->options = *options;
     if (!grants->options.interval_ms) grants->options.interval_ms = INTERVAL_MS;
     if (!grants->options.valid_tokens) grants->options.valid_tokens = identity_store_valid_tokens;
-    grants->timer = mem_zalloc(sizeof *grants->timer);
-    grants->timer->data = grants;
-    uv_timer_init(loop_uv(loop), grants->timer);
+    timer_init(&grants->timer, loop_uv(loop), on_timer, grants);
     struct metric_family *checks = metrics_counter(
         "culvert_credential_checks_total", "API keys with something open that were looked at again.", "result", NULL);
     grants->valid = metric_with(checks, "valid");
@@ -67,16 +66,10 @@ struct grants *grants_create(struct loop *loop, const struct grants_options *opt
     return grants;
 }
 
-static void free_timer(uv_handle_t *timer)
-{
-    mem_free(timer);
-}
-
 void grants_stop(struct grants *grants)
 {
-    if (!grants || !grants->timer) return;
-    uv_close((uv_handle_t *)grants->timer, free_timer);
-    grants->timer = NULL;
+    if (!grants || !timer_is_open(&grants->timer)) return;
+    timer_finish(&grants->timer);
 }
 
 // ---- the table -----------------------------------------------------------------------------------------------------
@@ -135,8 +128,8 @@ void grants_add(struct grants *grants, struct grant *grant, struct str token_id,
     *grant = (struct grant){.key = key, .next = key->first, .link = &key->first, .on_void = on_void, .arg = arg};
     if (grant->next) grant->next->link = &grant->next;
     key->first = grant;
-    if (grants->timer && !uv_is_active((uv_handle_t *)grants->timer))
-        uv_timer_start(grants->timer, on_timer, grants->options.interval_ms, grants->options.interval_ms);
+    if (timer_is_open(&grants->timer) && !timer_is_active(&grants->timer))
+        timer_start(&grants->timer, grants->options.interval_ms, grants->options.interval_ms);
 }
 
 void grants_remove(struct grant *grant)
@@ -191,7 +184,7 @@ static void on_valid(void *arg, const struct error *err, const struct str *token
         metric_add(grants->not_valid, 1);
         end_all(grants, key, false);
     }
-    if (grants->timer) ask(grants);
+    if (timer_is_open(&grants->timer)) ask(grants);
 }
 
 // One query for the keys of the next buckets.
@@ -228,14 +221,14 @@ static void end_unchecked(struct grants *grants)
             if (key->first && now_ms - key->valid_at_ms >= grants->options.grace_ms) end_all(grants, key, true);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_timer(void *arg)
 {
-    struct grants *grants = timer->data;
+    struct grants *grants = arg;
     end_unchecked(grants);
     if (grants->busy) return;
     drop_empty(grants);
     if (grants->keys == 0) {
-        uv_timer_stop(timer);
+        timer_stop(&grants->timer);
         return;
     }
     grants->bucket = 0;

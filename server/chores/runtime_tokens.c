@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log/log.h"
+#include "base/loop/timer.h"
 #include "base/mem.h"
 #include "base/metrics/metrics.h"
 #include "base/token.h"
@@ -51,7 +52,7 @@ struct runtime_tokens {
 
     atomic_bool known; // all were read once
     struct pg *pg;     // from here on: the refreshing loop's
-    uv_timer_t *timer;
+    struct timer timer;
     uint64_t change;
     uint64_t unreadable, in_the_clear; // rows of the reading under way whose hash is encrypted otherwise, or not
     uint64_t asked_ms;                 // when the refresh under way began
@@ -385,7 +386,7 @@ static void on_uses_written(void *arg, const struct error *err, uint64_t count)
     tokens->writes_uses = false;
     if (err) // the next use is written; nothing depends on this one
         metric_add(tokens->unwritten, 1);
-    else if (tokens->timer)
+    else if (timer_is_open(&tokens->timer))
         write_uses(tokens);
 }
 
@@ -471,7 +472,7 @@ static void on_rows(void *arg, const struct error *err, const struct runtime_tok
 
 static void refresh(struct runtime_tokens *tokens)
 {
-    if (!tokens->timer) return;
+    if (!timer_is_open(&tokens->timer)) return;
     if (tokens->busy) {
         tokens->again = true;
         return;
@@ -485,9 +486,9 @@ static void refresh(struct runtime_tokens *tokens)
     tokens->options.tokens_changed(tokens->pg, tokens->change, REFRESH_ROWS, on_rows, tokens);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_timer(void *arg)
 {
-    struct runtime_tokens *tokens = timer->data;
+    struct runtime_tokens *tokens = arg;
     look_at_clock(tokens);
     write_uses_if_due(tokens);
     refresh(tokens);
@@ -513,18 +514,11 @@ void runtime_tokens_refresh(struct runtime_tokens *tokens)
 void runtime_tokens_start(struct runtime_tokens *tokens, struct loop *loop, struct pg *pg)
 {
     tokens->pg = pg;
-    tokens->timer = mem_zalloc(sizeof *tokens->timer);
-    tokens->timer->data = tokens;
-    uv_timer_init(loop_uv(loop), tokens->timer);
-    uv_timer_start(tokens->timer, on_timer, 0, tokens->options.refresh_ms);
+    timer_init(&tokens->timer, loop_uv(loop), on_timer, tokens);
+    timer_start(&tokens->timer, 0, tokens->options.refresh_ms);
     pthread_mutex_lock(&tokens->mutex);
     tokens->loop = loop;
     pthread_mutex_unlock(&tokens->mutex);
-}
-
-static void free_timer(uv_handle_t *timer)
-{
-    mem_free(timer);
 }
 
 void runtime_tokens_stop(struct runtime_tokens *tokens)
@@ -532,7 +526,6 @@ void runtime_tokens_stop(struct runtime_tokens *tokens)
     pthread_mutex_lock(&tokens->mutex);
     tokens->loop = NULL;
     pthread_mutex_unlock(&tokens->mutex);
-    if (!tokens->timer) return;
-    uv_close((uv_handle_t *)tokens->timer, free_timer);
-    tokens->timer = NULL;
+    if (!timer_is_open(&tokens->timer)) return;
+    timer_finish(&tokens->timer);
 }

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/json/json.h"
+#include "base/loop/timer.h"
 #include "base/mem.h"
 #include "base/metrics/metrics.h"
 #include "base/parse.h"
@@ -29,13 +30,13 @@ struct slot {
 
 struct traffic {
     struct redis *redis;
-    uv_timer_t *timer;
+    struct timer timer;
     struct slot slots[SLOTS];
     size_t used;
     struct metric *dropped;
 };
 
-static void flush(uv_timer_t *timer);
+static void flush(void *arg);
 
 struct traffic *traffic_create(struct loop *loop, struct redis *redis)
 {
@@ -43,23 +44,16 @@ struct traffic *traffic_create(struct loop *loop, struct redis *redis)
     traffic->redis = redis;
     traffic->dropped = metric_with(
         metrics_counter("culvert_traffic_dropped_total", "What was not counted: too many names, or no Redis.", NULL));
-    traffic->timer = mem_zalloc(sizeof *traffic->timer);
-    traffic->timer->data = traffic;
-    uv_timer_init(loop_uv(loop), traffic->timer);
-    uv_timer_start(traffic->timer, flush, FLUSH_MS, FLUSH_MS);
+    timer_init(&traffic->timer, loop_uv(loop), flush, traffic);
+    timer_start(&traffic->timer, FLUSH_MS, FLUSH_MS);
     return traffic;
-}
-
-static void free_timer(uv_handle_t *timer)
-{
-    mem_free(timer);
 }
 
 void traffic_destroy(struct traffic *traffic)
 {
     if (!traffic) return;
-    flush(traffic->timer);
-    uv_close((uv_handle_t *)traffic->timer, free_timer);
+    flush(traffic);
+    timer_finish(&traffic->timer);
     mem_free(traffic);
 }
 
@@ -108,9 +102,9 @@ static struct str key_of(int64_t minute, char out[64])
     return str_of(out, (size_t)len);
 }
 
-static void flush(uv_timer_t *timer)
+static void flush(void *arg)
 {
-    struct traffic *traffic = timer->data;
+    struct traffic *traffic = arg;
     if (!traffic->used) return;
     bool ready = traffic->redis && redis_is_ready(traffic->redis);
     char key_text[64], number[24];

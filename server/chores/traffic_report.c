@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/loop/timer.h"
 #include "base/mem.h"
 #include "server/chores/traffic.h"
 
@@ -12,7 +13,7 @@ enum { POLL_MS = 10, PENDING_MAX = 8 };
 struct report {
     struct loop *loop;
     struct redis *redis;
-    uv_timer_t timer; // until Redis is there
+    struct timer timer; // until Redis is there
     uint64_t deadline_ms;
     unsigned minutes;
     struct error err;
@@ -27,7 +28,7 @@ static void on_redis_closed(void *arg)
 static void end(void *arg)
 {
     struct report *report = arg;
-    uv_close((uv_handle_t *)&report->timer, NULL);
+    timer_finish(&report->timer);
     redis_close(report->redis, on_redis_closed, report);
 }
 
@@ -41,14 +42,14 @@ static void on_told(void *arg, const struct error *err, struct str lines)
     loop_post(report->loop, end, report);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_timer(void *arg)
 {
-    struct report *report = timer->data;
+    struct report *report = arg;
     if (redis_is_ready(report->redis)) {
-        uv_timer_stop(timer);
+        timer_stop(&report->timer);
         traffic_tell(report->redis, report->minutes, on_told, report);
     } else if (clock_mono_ms() >= report->deadline_ms) {
-        uv_timer_stop(timer);
+        timer_stop(&report->timer);
         error_set(&report->err, ERROR_UNAVAILABLE, "Redis does not answer");
         loop_post(report->loop, end, report);
     }
@@ -74,9 +75,8 @@ static enum error_code run(struct report *report, const struct server_config *co
         return err->code;
     }
     report->deadline_ms = clock_mono_ms() + 2 * (uint64_t)config->redis_timeout_ms;
-    report->timer.data = report;
-    uv_timer_init(loop_uv(report->loop), &report->timer);
-    uv_timer_start(&report->timer, on_timer, 0, POLL_MS);
+    timer_init(&report->timer, loop_uv(report->loop), on_timer, report);
+    timer_start(&report->timer, 0, POLL_MS);
     loop_run(report->loop);
     loop_destroy(report->loop);
     if (report->err.code != ERROR_NONE) *err = report->err;

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log/log.h"
+#include "base/loop/timer.h"
 #include "base/mem.h"
 #include "base/metrics/metrics.h"
 #include "storage/sessions/session_batch.h"
@@ -26,7 +27,7 @@ struct lag {
 
 struct session_lags {
     struct pg *pg;
-    uv_timer_t *timer; // before what could not be written is tried again
+    struct timer timer; // before what could not be written is tried again
     struct lag *buckets[BUCKETS];
     size_t count, dirty_count;
     struct tunnel_session_ref writing[SESSION_BATCH_MAX];
@@ -37,18 +38,16 @@ struct session_lags {
 
 static void write_dirty(struct session_lags *lags);
 
-static void on_timer(uv_timer_t *timer)
+static void on_timer(void *arg)
 {
-    write_dirty(timer->data);
+    write_dirty(arg);
 }
 
 struct session_lags *session_lags_create(struct loop *loop, struct pg *pg)
 {
     struct session_lags *lags = mem_zalloc(sizeof *lags);
     lags->pg = pg;
-    lags->timer = mem_zalloc(sizeof *lags->timer);
-    lags->timer->data = lags;
-    uv_timer_init(loop_uv(loop), lags->timer);
+    timer_init(&lags->timer, loop_uv(loop), on_timer, lags);
     lags->ages =
         metrics_ages("culvert_runtime_lag_seconds", "How far the agents that are most behind their clusters are.",
                      "account", "runtime", NULL);
@@ -59,7 +58,7 @@ void session_lags_stop(struct session_lags *lags)
 {
     if (!lags) return;
     lags->stopped = true;
-    uv_timer_stop(lags->timer);
+    timer_stop(&lags->timer);
 }
 
 // The link that points to it, or the one at the end of its bucket.
@@ -87,18 +86,13 @@ static void lag_drop(struct session_lags *lags, struct lag **link)
     mem_free(lag);
 }
 
-static void free_timer(uv_handle_t *timer)
-{
-    mem_free(timer);
-}
-
 void session_lags_destroy(struct session_lags *lags)
 {
     if (!lags) return;
     for (size_t i = 0; i < BUCKETS; i++)
         while (lags->buckets[i])
             lag_drop(lags, &lags->buckets[i]);
-    uv_close((uv_handle_t *)lags->timer, free_timer);
+    timer_finish(&lags->timer);
     mem_free(lags);
 }
 
@@ -134,7 +128,7 @@ static void on_written(void *arg, const struct error *err, uint64_t ignored)
     if (err && err->code != ERROR_CANCELLED) log_debug("sessions", "lags_not_written", log_err(err));
     if (lags->stopped) return;
     if (err)
-        uv_timer_start(lags->timer, on_timer, RETRY_MS, 0);
+        timer_start(&lags->timer, RETRY_MS, 0);
     else
         write_dirty(lags);
 }
@@ -146,7 +140,7 @@ static uint64_t age(uint64_t since_ms, uint64_t now_ms)
 
 static void write_dirty(struct session_lags *lags)
 {
-    if (lags->writing_count || !lags->dirty_count || lags->stopped || uv_is_active((uv_handle_t *)lags->timer)) return;
+    if (lags->writing_count || !lags->dirty_count || lags->stopped || timer_is_active(&lags->timer)) return;
     struct lag *now[SESSION_BATCH_MAX];
     size_t count = 0;
     for (size_t i = 0; i < BUCKETS; i++)

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log/log.h"
+#include "base/loop/timer.h"
 #include "base/mem.h"
 #include "base/metrics/metrics.h"
 
@@ -30,7 +31,7 @@ struct end {
 
 struct session_queue {
     struct session_queue_options options;
-    uv_timer_t *timer; // until openings may go, and before ends are tried again
+    struct timer timer; // until openings may go, and before ends are tried again
     bool stopped;
     struct opening *openings, **openings_last;      // waiting, in order
     struct opening *opening_now[SESSION_BATCH_MAX]; // under way, by account and runtime
@@ -46,9 +47,9 @@ struct session_queue {
 static void send_openings(struct session_queue *queue);
 static void send_ends(struct session_queue *queue);
 
-static void on_timer(uv_timer_t *timer)
+static void on_timer(void *arg)
 {
-    struct session_queue *queue = timer->data;
+    struct session_queue *queue = arg;
     queue->ends_wait = false;
     send_openings(queue);
     send_ends(queue);
@@ -56,7 +57,7 @@ static void on_timer(uv_timer_t *timer)
 
 static void wait(struct session_queue *queue, uint64_t wait_ms)
 {
-    if (queue->timer && !uv_is_active((uv_handle_t *)queue->timer)) uv_timer_start(queue->timer, on_timer, wait_ms, 0);
+    if (timer_is_open(&queue->timer) && !timer_is_active(&queue->timer)) timer_start(&queue->timer, wait_ms, 0);
 }
 
 struct session_queue *session_queue_create(struct loop *loop, const struct session_queue_options *options)
@@ -66,9 +67,7 @@ struct session_queue *session_queue_create(struct loop *loop, const struct sessi
     queue->openings_last = &queue->openings;
     queue->ends_last = &queue->ends;
     queue->opening_most = queue->ending_most = SESSION_BATCH_MAX;
-    queue->timer = mem_zalloc(sizeof *queue->timer);
-    queue->timer->data = queue;
-    uv_timer_init(loop_uv(loop), queue->timer);
+    timer_init(&queue->timer, loop_uv(loop), on_timer, queue);
     queue->waiting_gauge = metric_with(
         metrics_gauge("culvert_session_ends_waiting", "Ended sessions that PostgreSQL has not been told of.", NULL));
     queue->dropped = metric_with(metrics_counter("culvert_session_ends_dropped_total",
@@ -86,15 +85,10 @@ void session_queue_stop(struct session_queue *queue)
         queue->opening_now[i]->node = NULL;
 }
 
-static void free_timer(uv_handle_t *timer)
-{
-    mem_free(timer);
-}
-
 void session_queue_destroy(struct session_queue *queue)
 {
     if (!queue) return;
-    uv_close((uv_handle_t *)queue->timer, free_timer);
+    timer_finish(&queue->timer);
     for (struct opening *opening = queue->openings, *next; opening; opening = next) {
         next = opening->next;
         mem_free_secret(opening, sizeof *opening);

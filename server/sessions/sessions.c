@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log/log.h"
+#include "base/loop/timer.h"
 #include "base/mem.h"
 #include "base/metrics/metrics.h"
 #include "server/sessions/registry_lease.h"
@@ -24,7 +25,7 @@ enum {
 struct sessions {
     struct loop *loop;
     struct sessions_options options;
-    uv_timer_t *timer;
+    struct timer timer;
     bool forgot;     // what an earlier process left has been ended
     bool forgetting; // ... is being ended
     bool asking_ended, complained, fenced;
@@ -49,7 +50,7 @@ static void on_forgotten(void *arg, const struct error *err, uint64_t count)
     sessions->forgot = true;
     // From here on nothing is urgent: the broker keeps to the lease's end by itself.
     uint64_t tick_ms = sessions->options.lease_ttl_ms / 20;
-    uv_timer_set_repeat(sessions->timer, tick_ms < TICK_MS ? tick_ms + 1 : TICK_MS);
+    timer_set_interval(&sessions->timer, tick_ms < TICK_MS ? tick_ms + 1 : TICK_MS);
     if (count) log_info("sessions", "earlier_sessions_ended", log_uint("sessions", count));
 }
 
@@ -153,9 +154,9 @@ static void keep_lease(struct sessions *sessions, uint64_t now_ms)
     session_store_ended(pg, replica, str_c(sessions->since), on_ended, sessions);
 }
 
-static void on_tick(uv_timer_t *timer)
+static void on_tick(void *arg)
 {
-    struct sessions *sessions = timer->data;
+    struct sessions *sessions = arg;
     uint64_t now_ms = clock_mono_ms();
     metric_set(sessions->lease_age, sessions->renewed_at_ms ? (int64_t)(now_ms - sessions->renewed_at_ms) : -1);
     if (!sessions->forgot) {
@@ -178,10 +179,8 @@ static void watch_lease(struct sessions *sessions)
     registry_lease_init(&sessions->lease, sessions->options.lease_ttl_ms);
     snprintf(sessions->since, sizeof sessions->since, "-infinity");
     if (sessions->options.peer_address[0]) tunnel_broker_route_until(sessions->options.broker, 0);
-    sessions->timer = mem_zalloc(sizeof *sessions->timer);
-    sessions->timer->data = sessions;
-    uv_timer_init(loop_uv(sessions->loop), sessions->timer);
-    uv_timer_start(sessions->timer, on_tick, 0, FIRST_TICK_MS);
+    timer_init(&sessions->timer, loop_uv(sessions->loop), on_tick, sessions);
+    timer_start(&sessions->timer, 0, FIRST_TICK_MS);
 }
 
 static void on_opened(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session,
@@ -222,15 +221,10 @@ struct sessions *sessions_create(struct loop *loop, const struct sessions_option
     return sessions;
 }
 
-static void free_timer(uv_handle_t *timer)
-{
-    mem_free(timer);
-}
-
 void sessions_stop(struct sessions *sessions)
 {
     if (!sessions) return;
-    if (sessions->timer) uv_timer_stop(sessions->timer);
+    timer_stop(&sessions->timer);
     session_queue_stop(sessions->queue);
     session_lags_stop(sessions->lags);
 }
@@ -238,7 +232,7 @@ void sessions_stop(struct sessions *sessions)
 void sessions_destroy(struct sessions *sessions)
 {
     if (!sessions) return;
-    if (sessions->timer) uv_close((uv_handle_t *)sessions->timer, free_timer);
+    timer_finish(&sessions->timer);
     session_queue_destroy(sessions->queue);
     session_lags_destroy(sessions->lags);
     mem_free(sessions);
