@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "base/strbuf.h"
 #include "culvert_statements.h"
-#include "modules/applications/argo_status.h"
+#include "storage/reports/argo_status.h"
 #include "storage/reports/report_plan.h"
 
 enum {

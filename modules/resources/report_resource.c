@@ -2,7 +2,7 @@
 // about it.
 #include "base/json/json.h"
 #include "culvert_statements.h"
-#include "modules/applications/argo_status.h"
+#include "storage/reports/argo_status.h"
 #include "storage/reports/report_entity.h"
 #include "storage/reports/report_plan.h"
 

@@ -1,10 +1,10 @@
 #include <string.h>
 
+#include "api/access/runtime_token_store.h"
 #include "api/resolvers.h"
 #include "base/log/log.h"
 #include "base/mem.h"
 #include "base/token.h"
-#include "modules/runtimes/runtime_token_store.h"
 
 // Ten years; the shortest life leaves time to hand the token over.
 enum { LIFE_S_MIN = 60, LIFE_S_MAX = 3650 * 24 * 3600, GRACE_S_MAX = 90 * 24 * 3600 };

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/access/identity_store.h"
+#include "api/access/runtime_token_store.h"
 #include "base/clock.h"
 #include "base/deployment_key.h"
 #include "base/json/json.h"
@@ -12,14 +13,13 @@
 #include "base/token.h"
 #include "migrations/migrations.h"
 #include "modules/deployments/deployment_store.h"
-#include "modules/runtimes/runtime_token_store.h"
-#include "modules/runtimes/storage_usage_store.h"
 #include "server/admin/command_query.h"
 #include "server/admin/command_roles.h"
 #include "server/admin/command_words.h"
 #include "server/chores/traffic.h"
 #include "server/chores/traffic_report.h"
 #include "server/tunnel_table.h"
+#include "storage/reports/storage_usage_store.h"
 #include "storage/sessions/session_store.h"
 
 void commands_print_usage(void)

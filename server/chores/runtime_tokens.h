@@ -6,9 +6,9 @@
 #ifndef CULVERT_SERVER_CHORES_RUNTIME_TOKENS_H
 #define CULVERT_SERVER_CHORES_RUNTIME_TOKENS_H
 
+#include "api/access/runtime_token_store.h"
 #include "base/loop/loop.h"
 #include "base/token.h"
-#include "modules/runtimes/runtime_token_store.h"
 #include "tunnel/broker.h"
 
 struct runtime_tokens;

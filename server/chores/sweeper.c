@@ -2,14 +2,14 @@
 
 #include <string.h>
 
+#include "api/access/runtime_token_store.h"
 #include "base/log/log.h"
 #include "base/mem.h"
 #include "base/metrics/metrics.h"
 #include "modules/deployments/deployment_store.h"
 #include "modules/events/cloud_event_store.h"
-#include "modules/runtimes/runtime_token_store.h"
-#include "modules/runtimes/storage_usage_store.h"
 #include "storage/reports/report_store.h"
+#include "storage/reports/storage_usage_store.h"
 
 // A step is one short transaction. Deployments are looked at again soon after they were made, the rest in rounds.
 enum {

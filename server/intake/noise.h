@@ -6,7 +6,7 @@
 #define CULVERT_SERVER_INTAKE_NOISE_H
 
 #include "base/loop/loop.h"
-#include "modules/runtimes/noise_store.h"
+#include "storage/reports/noise_store.h"
 #include "storage/reports/report_store.h"
 
 struct noise;

@@ -5,9 +5,9 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "modules/applications/argo_status.h"
 #include "storage/manifests/manifest_blob.h"
 #include "storage/pg/pg_batch.h"
+#include "storage/reports/argo_status.h"
 #include "storage/sql/store_call.h"
 
 static void round_trip(struct str text)

@@ -4,10 +4,10 @@
 
 #include <cmocka.h>
 
+#include "api/access/runtime_token_store.h"
 #include "base/token.h"
 #include "database.h"
 #include "modules/runtimes/runtime_store.h"
-#include "modules/runtimes/runtime_token_store.h"
 #include "storage/sessions/session_store.h"
 
 struct seen_tokens {

@@ -9,11 +9,11 @@
 #include <cmocka.h>
 
 #include "api/access/identity_store.h"
+#include "api/access/runtime_token_store.h"
 #include "base/json/json.h"
 #include "base/token.h"
 #include "database.h"
 #include "modules/runtimes/runtime_store.h"
-#include "modules/runtimes/runtime_token_store.h"
 
 enum { HOUR_MS = 3600 * 1000, DAY_MS = 24 * HOUR_MS };
 

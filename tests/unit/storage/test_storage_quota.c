@@ -15,9 +15,9 @@
 #include "modules/images/image_store.h"
 #include "modules/runtimes/runtime_error_store.h"
 #include "modules/runtimes/runtime_store.h"
-#include "modules/runtimes/storage_usage_store.h"
 #include "storage/manifests/manifest_known.h"
 #include "storage/reports/report_store.h"
+#include "storage/reports/storage_usage_store.h"
 
 enum { TEXTS = 600, TEXT_BYTES = 24 * 1024 };
 

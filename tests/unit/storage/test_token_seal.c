@@ -10,11 +10,11 @@
 #include <cmocka.h>
 
 #include "api/access/identity_store.h"
+#include "api/access/runtime_token_store.h"
 #include "api/access/token_seal.h"
 #include "base/parse.h"
 #include "base/token.h"
 #include "modules/runtimes/runtime_store.h"
-#include "modules/runtimes/runtime_token_store.h"
 #include "tests/unit/storage/database.h"
 
 static const struct purpose_key key_old = {.bytes = {{1}}, .count = 1}, key_both = {.bytes = {{2}, {1}}, .count = 2},

@@ -1,4 +1,4 @@
-#include "modules/runtimes/noise_store.h"
+#include "storage/reports/noise_store.h"
 
 #include <stdio.h>
 

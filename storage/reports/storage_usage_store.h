@@ -1,6 +1,6 @@
 // storage_usage_store: what accounts and runtimes store, and how much they may (migrations/0026 says what is counted).
-#ifndef CULVERT_MODULES_RUNTIMES_STORAGE_USAGE_STORE_H
-#define CULVERT_MODULES_RUNTIMES_STORAGE_USAGE_STORE_H
+#ifndef CULVERT_STORAGE_REPORTS_STORAGE_USAGE_STORE_H
+#define CULVERT_STORAGE_REPORTS_STORAGE_USAGE_STORE_H
 
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-#include "modules/runtimes/runtime_token_store.h"
+#include "api/access/runtime_token_store.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "modules/runtimes/storage_usage_store.h"
+#include "storage/reports/storage_usage_store.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // argo_status: Argo CD's words for sync and health as the contract's enums spell them. Pure; any thread.
-#ifndef CULVERT_MODULES_APPLICATIONS_ARGO_STATUS_H
-#define CULVERT_MODULES_APPLICATIONS_ARGO_STATUS_H
+#ifndef CULVERT_STORAGE_REPORTS_ARGO_STATUS_H
+#define CULVERT_STORAGE_REPORTS_ARGO_STATUS_H
 
 #include "base/str.h"
 

@@ -1,7 +1,7 @@
 // noise_store: objects of a runtime that change far more often than anybody needs to know: what they are, how often,
 // and until when. A finding for people, shown with the runtime; it goes by itself when the object is quiet.
-#ifndef CULVERT_MODULES_RUNTIMES_NOISE_STORE_H
-#define CULVERT_MODULES_RUNTIMES_NOISE_STORE_H
+#ifndef CULVERT_STORAGE_REPORTS_NOISE_STORE_H
+#define CULVERT_STORAGE_REPORTS_NOISE_STORE_H
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 // runtime_token_store: the tokens of runtimes, several each. A token is valid until it is revoked, until its time is
 // over, or until the grace period after its rotation ends.
-#ifndef CULVERT_MODULES_RUNTIMES_RUNTIME_TOKEN_STORE_H
-#define CULVERT_MODULES_RUNTIMES_RUNTIME_TOKEN_STORE_H
+#ifndef CULVERT_API_ACCESS_RUNTIME_TOKEN_STORE_H
+#define CULVERT_API_ACCESS_RUNTIME_TOKEN_STORE_H
 
 #include "base/id.h"
 #include "storage/sql/store.h"

@@ -1,5 +1,5 @@
 #include "api/resolvers.h"
-#include "modules/runtimes/storage_usage_store.h"
+#include "storage/reports/storage_usage_store.h"
 
 void api_resolve_limits_status(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {

@@ -1,4 +1,4 @@
-#include "modules/applications/argo_status.h"
+#include "storage/reports/argo_status.h"
 
 struct word {
     struct str argo, contract;
