@@ -203,3 +203,13 @@ void identity_store_me(struct pg *pg, const char *account_id, struct str user_id
         pg_add(batch, me_runtime, .account_id = pg_text(str_c(account_id)), .runtime = pg_text(runtime));
     store_submit_node(batch, 0, ERROR_NONE, NULL, on_done, arg);
 }
+
+void identity_store_set_history_keep(struct pg *pg, const char *account_id, unsigned keep_days, store_node_done on_done,
+                                     void *arg)
+{
+    char days[16];
+    snprintf(days, sizeof days, "%u", keep_days);
+    struct pg_batch *batch = pg_batch_create(pg, account_id);
+    pg_add(batch, account_keep, .account_id = pg_text(str_c(account_id)), .keep_days = pg_text(str_c(days)));
+    store_submit_node(batch, 0, ERROR_NOT_FOUND, "there is no such account", on_done, arg);
+}

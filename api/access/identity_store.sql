@@ -76,3 +76,9 @@ SELECT json_build_object(
   FROM runtimes m
   JOIN accounts a ON a.account_id = m.account_id
  WHERE m.account_id = :account_id AND m.runtime = :runtime
+
+-- name: account_keep
+UPDATE accounts
+   SET history_keep_days = nullif(:keep_days::integer, 0)
+ WHERE account_id = :account_id
+RETURNING json_build_object('id', account_id, 'name', name, 'historyKeepDays', history_keep_days)

@@ -18,8 +18,5 @@ void application_store_get(struct pg *pg, const char *account_id, struct str run
 // node: type ApplicationSet; by runtime, cluster, namespace and name.
 void application_set_store_list(struct pg *pg, const char *account_id, struct str runtime,
                                 const struct store_page *page, store_slice_done on_done, void *arg);
-// node: type Cluster of the contract; in-cluster first.
-void cluster_store_list(struct pg *pg, const char *account_id, struct str runtime, const struct store_page *page,
-                        store_slice_done on_done, void *arg);
 
 #endif

@@ -30,12 +30,3 @@ void api_resolve_application_sets(void *ctx, const json_t *arguments, gql_resolv
                                json_get_str(arguments, "runtime"), &page, api_resolved_slice,
                                api_pending_create(request, on_resolved, arg));
 }
-
-void api_resolve_clusters(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
-{
-    struct api_request *request = ctx;
-    struct store_page page;
-    if (!api_page_or_answer(arguments, &page, on_resolved, arg)) return;
-    cluster_store_list(request->api->options.pg, request->principal.account_id, json_get_str(arguments, "runtime"),
-                       &page, api_resolved_slice, api_pending_create(request, on_resolved, arg));
-}

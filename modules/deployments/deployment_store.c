@@ -73,23 +73,12 @@ void deployment_store_list(struct pg *pg, const char *account_id, struct str fil
     store_filter_close(&filter);
 }
 
-// ---- an account's setting ------------------------------------------------------------------------------------------
+// ---- housekeeping --------------------------------------------------------------------------------------------------
 
 static struct pg_param number_text(char memory[16], unsigned number)
 {
     return pg_text(str_of(memory, (size_t)snprintf(memory, 16, "%u", number)));
 }
-
-void deployment_store_set_keep(struct pg *pg, const char *account_id, unsigned keep_days, store_node_done on_done,
-                               void *arg)
-{
-    char days[16];
-    struct pg_batch *batch = pg_batch_create(pg, account_id);
-    pg_add(batch, account_keep, .account_id = pg_text(str_c(account_id)), .keep_days = number_text(days, keep_days));
-    store_submit_node(batch, 0, ERROR_NOT_FOUND, "there is no such account", on_done, arg);
-}
-
-// ---- housekeeping --------------------------------------------------------------------------------------------------
 
 const char *const deployment_store_kinds[] = {"deployments", "kept_deployments", "operations", "workflows",
                                               "commits",     "manifest_sets",    NULL};

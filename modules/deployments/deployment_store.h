@@ -1,4 +1,4 @@
-// deployment_store: the deployment ledger, and how long an account keeps its history. Reports write the ledger.
+// deployment_store: the deployment ledger. Reports write the ledger.
 #ifndef CULVERT_MODULES_DEPLOYMENTS_DEPLOYMENT_STORE_H
 #define CULVERT_MODULES_DEPLOYMENTS_DEPLOYMENT_STORE_H
 
@@ -8,10 +8,6 @@
 // deployment, the newest first unless is_ascending.
 void deployment_store_list(struct pg *pg, const char *account_id, struct str filter_json, const struct store_page *page,
                            bool is_ascending, store_slice_done on_done, void *arg);
-
-// keep_days: 0 for the platform's default; at least 7. node: id, name, historyKeepDays.
-void deployment_store_set_keep(struct pg *pg, const char *account_id, unsigned keep_days, store_node_done on_done,
-                               void *arg);
 
 // ---- housekeeping, all accounts ------------------------------------------------------------------------------------
 

@@ -114,12 +114,6 @@ SELECT :{deployment_node}, to_char(d.filed_at, :{rfc3339_micros}), :{deployment_
   :{deployment_joins}
  ORDER BY :{order}
 
--- name: account_keep
-UPDATE accounts
-   SET history_keep_days = nullif(:keep_days::integer, 0)
- WHERE account_id = :account_id
-RETURNING json_build_object('id', account_id, 'name', name, 'historyKeepDays', history_keep_days)
-
 -- name: deployment_settle
 SELECT deployments_settle(:limit::integer)
 

@@ -12,7 +12,6 @@
 #include "base/parse.h"
 #include "base/token.h"
 #include "migrations/migrations.h"
-#include "modules/deployments/deployment_store.h"
 #include "server/admin/command_query.h"
 #include "server/admin/command_roles.h"
 #include "server/admin/command_words.h"
@@ -329,7 +328,7 @@ enum { KEEP_DAYS_MIN = 7, KEEP_DAYS_MAX = 36500 };
 static void ask_set_retention(struct command_query *query, void *arg)
 {
     struct subject *subject = arg;
-    deployment_store_set_keep(query->pg, subject->account_id, subject->keep_days, command_query_on_node, query);
+    identity_store_set_history_keep(query->pg, subject->account_id, subject->keep_days, command_query_on_node, query);
 }
 
 static int set_retention(const struct server_config *config, const struct command_words *words)

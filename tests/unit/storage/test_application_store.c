@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "database.h"
 #include "modules/applications/application_store.h"
+#include "modules/clusters/cluster_store.h"
 #include "modules/runtimes/runtime_store.h"
 #include "storage/sessions/session_store.h"
 

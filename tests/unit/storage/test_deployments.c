@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "api/access/identity_store.h"
 #include "base/clock.h"
 #include "database.h"
 #include "modules/deployments/deployment_store.h"
@@ -388,7 +389,7 @@ static void an_account_keeps_what_it_says(void **state)
     assert_string_equal(query(database, ids_sql), "a:1 a:2 a:3");
     struct answer answer;
     answer_init(&answer, database);
-    deployment_store_set_keep(database->pg, database->account, 30, answer_on_node, &answer);
+    identity_store_set_history_keep(database->pg, database->account, 30, answer_on_node, &answer);
     answer_wait(&answer);
     assert_non_null(strstr(answer.node, "\"historyKeepDays\" : 30"));
     answer_finish(&answer);

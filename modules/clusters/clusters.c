@@ -1,0 +1,12 @@
+#include "api/resolvers.h"
+#include "base/mem.h"
+#include "modules/clusters/cluster_store.h"
+
+void api_resolve_clusters(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+{
+    struct api_request *request = ctx;
+    struct store_page page;
+    if (!api_page_or_answer(arguments, &page, on_resolved, arg)) return;
+    cluster_store_list(request->api->options.pg, request->principal.account_id, json_get_str(arguments, "runtime"),
+                       &page, api_resolved_slice, api_pending_create(request, on_resolved, arg));
+}
