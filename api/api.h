@@ -15,6 +15,8 @@
 #include "tunnel/wire/redaction.h"
 
 struct api;
+struct api_route;
+struct gql_resolver;
 
 // refused: how many of the reports were kept out for good, with the reason of the first.
 typedef void (*api_reports_done)(void *arg, const struct error *err, size_t refused, const char *detail);
@@ -25,6 +27,13 @@ struct api_options {
     struct redis *redis; // where answers are kept; NULL: nowhere
     struct api_auth *auth;
     const struct gql_schema *schema; // shared by all loops, outlives them
+    struct str sdl;                  // the text it was made of, which is published
+    // Of the modules; both outlive the api. Root fields and who may use them (enum api_access), and
+    // paths of REST.
+    const struct gql_resolver *resolvers;
+    size_t resolver_count;
+    const struct api_route *routes;
+    size_t route_count;
     struct gql_limits limits;
     size_t body_bytes_max, events_bytes_max, answer_bytes_max;
     // Of answers that are kept, see api/cache/answer_cache.h.

@@ -4,43 +4,6 @@
 
 #include "base/mem.h"
 
-// A field that runtime tokens may use shows and changes nothing but what is of that runtime: its resolver sees to it.
-const struct gql_resolver api_resolvers[] = {
-    {GQL_QUERY, "me", api_resolve_me, API_RUNTIMES_TOO},
-    {GQL_QUERY, "runtime", api_resolve_runtime, API_RUNTIMES_TOO},
-    {GQL_QUERY, "runtimes", api_resolve_runtimes, API_USERS},
-    {GQL_QUERY, "runtimeTokens", api_resolve_runtime_tokens, API_USERS},
-    {GQL_QUERY, "limitsStatus", api_resolve_limits_status, API_USERS},
-    {GQL_QUERY, "clusters", api_resolve_clusters, API_USERS},
-    {GQL_QUERY, "applicationSets", api_resolve_application_sets, API_USERS},
-    {GQL_QUERY, "application", api_resolve_application, API_RUNTIMES_TOO},
-    {GQL_QUERY, "applications", api_resolve_applications, API_RUNTIMES_TOO},
-    {GQL_QUERY, "rollout", api_resolve_rollout, API_USERS},
-    {GQL_QUERY, "rollouts", api_resolve_rollouts, API_USERS},
-    {GQL_QUERY, "workflow", api_resolve_workflow, API_USERS},
-    {GQL_QUERY, "workflows", api_resolve_workflows, API_USERS},
-    {GQL_QUERY, "gitopsReleases", api_resolve_gitops_releases, API_USERS},
-    {GQL_QUERY, "images", api_resolve_images, API_USERS},
-    {GQL_QUERY, "resourceTree", api_resolve_resource_tree, API_USERS},
-    {GQL_MUTATION, "createRuntime", api_resolve_create_runtime, API_USERS},
-    {GQL_MUTATION, "deleteRuntime", api_resolve_delete_runtime, API_USERS},
-    {GQL_MUTATION, "deleteManagedRuntime", api_resolve_delete_runtime, API_USERS},
-    {GQL_MUTATION, "createRuntimeToken", api_resolve_create_runtime_token, API_USERS},
-    {GQL_MUTATION, "rotateRuntimeToken", api_resolve_rotate_runtime_token, API_USERS},
-    {GQL_MUTATION, "revokeRuntimeToken", api_resolve_revoke_runtime_token, API_USERS},
-    {GQL_MUTATION, "reportRuntimeErrors", api_resolve_report_runtime_errors, API_RUNTIMES_TOO},
-    {GQL_MUTATION, "createImageBinary", api_resolve_create_image_binary, API_RUNTIMES_TOO},
-    {GQL_MUTATION, "createImageLayers", api_resolve_create_image_layers, API_RUNTIMES_TOO},
-    {GQL_MUTATION, "createImageRegistry", api_resolve_create_image_registry, API_RUNTIMES_TOO},
-    {GQL_MUTATION, "patchImageBinary", api_resolve_patch_image_binary, API_RUNTIMES_TOO},
-    {GQL_MUTATION, "saveAnnotation", api_resolve_save_annotation, API_RUNTIMES_TOO},
-};
-const size_t api_resolver_count = sizeof api_resolvers / sizeof *api_resolvers;
-
-// Nothing but entities whose version api/cache/answer_store.h knows: retention removes workflows that reports still
-// show. One entity is answered faster than it is looked for.
-const char *const api_versioned_fields[] = {"applications", "clusters", "rollouts", NULL};
-
 enum error_code api_admit(void *ctx, const struct gql_resolver *resolver, struct error *err)
 {
     const struct api_request *request = ctx;
@@ -58,6 +21,12 @@ bool api_sees_runtime(const struct api_request *request, struct str runtime)
 struct str api_own_runtime(const struct api_request *request)
 {
     return request->principal.kind == PRINCIPAL_RUNTIME ? str_c(request->principal.runtime) : STR_EMPTY;
+}
+
+enum error_code api_check_admin(const struct api_request *request, const char *what, struct error *err)
+{
+    if (request->principal.kind == PRINCIPAL_USER && request->principal.is_admin) return ERROR_NONE;
+    return error_set(err, ERROR_FORBIDDEN, "%s needs an admin of the account", what);
 }
 
 enum { SLICE_BYTES_MAX = 128 * 1024 * 1024 };

@@ -1,5 +1,6 @@
-// resolvers: the root fields of the schema, by noun. Each asks a store for whole entities (JSON in the shape of their
-// type); what of them is answered is the execution's business. ctx is the api_request.
+// resolvers: what resolvers of root fields share; they stand in the modules. Each asks a store for
+// whole entities (JSON in the shape of their type); what of them is answered is the execution's
+// business. ctx is the api_request.
 #ifndef CULVERT_API_RESOLVERS_H
 #define CULVERT_API_RESOLVERS_H
 
@@ -10,11 +11,10 @@
 // Who may use a root field (gql_resolver.access).
 enum api_access {
     API_USERS = 1,
-    API_RUNTIMES_TOO, // and runtime tokens, for what is of their own runtime
+    // And runtime tokens: such a field shows and changes nothing but what is of that runtime. Its
+    // resolver sees to it.
+    API_RUNTIMES_TOO,
 };
-extern const struct gql_resolver api_resolvers[];
-extern const size_t api_resolver_count;
-extern const char *const api_versioned_fields[]; // for gql_request
 
 // A resolver that waits for a store.
 struct api_pending {
@@ -35,9 +35,6 @@ struct str api_own_runtime(const struct api_request *request);
 // ERROR_FORBIDDEN unless the caller is an admin of the account.
 MUST_CHECK enum error_code api_check_admin(const struct api_request *request, const char *what, struct error *err);
 
-// How long a token shall live, in seconds in the input and milliseconds in *out; 0: for ever, as when nothing is said.
-MUST_CHECK enum error_code api_token_life(const json_t *input, const char *name, uint64_t *out, struct error *err);
-
 // The stores' callbacks for one entity and for a slice of them; arg is the api_pending.
 void api_resolved_node(void *arg, const struct error *err, struct str node);
 void api_resolved_slice(void *arg, const struct error *err, const struct store_slice *slice);
@@ -49,33 +46,5 @@ bool api_page_or_answer(const json_t *arguments, struct store_page *out, gql_res
 typedef void (*api_list)(struct pg *pg, const char *account_id, struct str filter_json, const struct store_page *page,
                          store_slice_done on_done, void *arg);
 void api_resolve_list(void *ctx, const json_t *arguments, api_list list, gql_resolved on_resolved, void *arg);
-
-void api_resolve_me(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
-void api_resolve_runtime(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
-void api_resolve_runtimes(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
-void api_resolve_create_runtime(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
-void api_resolve_delete_runtime(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
-void api_resolve_runtime_tokens(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
-void api_resolve_create_runtime_token(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
-void api_resolve_rotate_runtime_token(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
-void api_resolve_revoke_runtime_token(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
-void api_resolve_limits_status(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
-void api_resolve_report_runtime_errors(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
-void api_resolve_application(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
-void api_resolve_applications(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
-void api_resolve_application_sets(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
-void api_resolve_clusters(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
-void api_resolve_rollout(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
-void api_resolve_rollouts(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
-void api_resolve_workflow(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
-void api_resolve_workflows(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
-void api_resolve_gitops_releases(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
-void api_resolve_images(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
-void api_resolve_resource_tree(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
-void api_resolve_create_image_binary(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
-void api_resolve_create_image_layers(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
-void api_resolve_create_image_registry(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
-void api_resolve_patch_image_binary(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
-void api_resolve_save_annotation(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 
 #endif

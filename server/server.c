@@ -327,6 +327,7 @@ static enum error_code start(struct server *server, struct error *err)
         .tokens_changed = runtime_token_store_changed,
         .note_use = runtime_token_store_note_use,
     });
+    module_tables_init(&server->modules, modules);
     server->schema = gql_schema_create(str_of(api_schema_sdl, api_schema_sdl_bytes), err);
     if (!server->schema) return err->code;
     server->broker = create_broker(server, err);
@@ -383,6 +384,7 @@ void server_destroy(struct server *server)
     manifest_known_destroy(server->manifests);
     tunnel_broker_destroy(server->broker);
     gql_schema_destroy(server->schema);
+    module_tables_finish(&server->modules);
     runtime_tokens_destroy(server->tokens);
     failed_sign_ins_destroy(server->failed_sign_ins);
     tls_context_destroy(server->api_tls);

@@ -10,6 +10,7 @@
 #include "base/deployment_key.h"
 #include "base/error.h"
 #include "base/quota.h"
+#include "modules/modules.h"
 #include "server/chores/failed_sign_ins.h"
 #include "server/chores/runtime_tokens.h"
 #include "server/config/config.h"
@@ -35,6 +36,7 @@ struct server {
     struct manifest_known *manifests; // which of them PostgreSQL has; all loops ask and tell
     _Atomic uint64_t database_losses; // of connections, of all loops
     struct gql_schema *schema;
+    struct module_tables modules; // what they give
     struct runtime_tokens *tokens;
     struct failed_sign_ins *failed_sign_ins;
     uint64_t started_ms;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/schema_sdl.h"
 #include "base/log/log.h"
 #include "base/mem.h"
 #include "server/chores/grants.h"
@@ -222,6 +223,11 @@ static void open_api(struct worker *worker)
         .redis = worker->redis,
         .auth = worker->auth,
         .schema = worker->server->schema,
+        .sdl = str_of(api_schema_sdl, api_schema_sdl_bytes),
+        .resolvers = worker->server->modules.resolvers,
+        .resolver_count = worker->server->modules.resolver_count,
+        .routes = worker->server->modules.routes,
+        .route_count = worker->server->modules.route_count,
         .limits = {.tokens_max = (size_t)config->graphql_tokens_max,
                    .depth_max = (unsigned)config->graphql_depth_max,
                    .aliases_max = GRAPHQL_ALIASES_MAX,

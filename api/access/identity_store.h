@@ -47,8 +47,8 @@ void identity_store_find_account(struct pg *pg, struct str name, store_node_done
 void identity_store_me(struct pg *pg, const char *account_id, struct str user_id, struct str runtime,
                        store_node_done on_done, void *arg);
 
-// How long the account keeps its history. keep_days: 0 for the platform's default; at least 7. node: id, name,
-// historyKeepDays.
+// How long the account keeps its history. keep_days: 0 for the platform's default; at least 7.
+// node: id, name, historyKeepDays.
 void identity_store_set_history_keep(struct pg *pg, const char *account_id, unsigned keep_days, store_node_done on_done,
                                      void *arg);
 

@@ -171,13 +171,6 @@ static void on_resolved(void *arg, const struct error *err, json_t *value)
     if (!x->starting) start_fields(x);
 }
 
-static bool is_versioned(const struct execution *x, struct str name)
-{
-    for (const char *const *each = x->request.versioned_fields; each && *each; each++)
-        if (str_eq(name, str_c(*each))) return true;
-    return false;
-}
-
 static void start_field(struct root_field *field)
 {
     struct execution *x = field->execution;
@@ -197,7 +190,7 @@ static void start_field(struct root_field *field)
     for (size_t i = 0; i < x->request.resolver_count; i++) {
         const struct gql_resolver *resolver = &x->request.resolvers[i];
         if (resolver->kind != x->operation->kind || !str_eq(str_c(resolver->field), name)) continue;
-        if (!is_versioned(x, name)) x->is_unversioned = true;
+        if (!resolver->is_versioned) x->is_unversioned = true;
         if (x->request.admit && x->request.admit(x->request.ctx, resolver, &err) != ERROR_NONE) {
             on_resolved(field, &err, NULL);
             return;

@@ -16,7 +16,8 @@ struct gql_resolver {
     enum gql_operation_kind kind;
     const char *field;
     gql_resolve resolve;
-    unsigned access; // what gql_request.admit decides by; not 0
+    unsigned access;   // what gql_request.admit decides by; not 0
+    bool is_versioned; // of entities alone whose version is known; see gql_request.repeatable
 };
 
 struct gql_request {
@@ -31,9 +32,7 @@ struct gql_request {
     void *ctx;              // of the resolvers and of admit
     // May this field be resolved for the caller? Else it says why not. NULL: every one may.
     enum error_code (*admit)(void *ctx, const struct gql_resolver *resolver, struct error *err);
-    // Set when it is answered: by fields of the list (ending with NULL) alone, without errors. Both may be NULL.
-    const char *const *versioned_fields;
-    bool *repeatable;
+    bool *repeatable; // set when it is answered: by versioned resolvers alone, without errors; may be NULL
 };
 
 // status: 400 when nothing ran (syntax, validation, variables), else 200. body is valid during the call.

@@ -2,7 +2,6 @@
 #include "api/graphql/execution.h"
 #include "api/http/request.h"
 #include "api/resolvers.h"
-#include "api/schema_sdl.h"
 #include "base/mem.h"
 
 static const char json_content_type[] = "application/json; charset=utf-8";
@@ -53,14 +52,13 @@ static void execute(struct graphql_call *call)
         .operation_name = json_get_str(body, "operationName"),
         .variables = json_get_object(body, "variables"),
         .schema = request->api->options.schema,
-        .resolvers = api_resolvers,
-        .resolver_count = api_resolver_count,
+        .resolvers = request->api->options.resolvers,
+        .resolver_count = request->api->options.resolver_count,
         .limits = &request->api->options.limits,
         .answer_bytes_max = request->api->options.answer_bytes_max,
         .mutations_allowed = true,
         .ctx = request,
         .admit = api_admit,
-        .versioned_fields = api_versioned_fields,
         .repeatable = &call->repeatable,
     };
     gql_execute(&execution, on_answered, call);
@@ -126,5 +124,5 @@ void api_graphql(struct api_request *request)
 
 void api_graphql_schema(struct api_request *request)
 {
-    api_respond(request, 200, "text/plain; charset=utf-8", str_of(api_schema_sdl, api_schema_sdl_bytes));
+    api_respond(request, 200, "text/plain; charset=utf-8", request->api->options.sdl);
 }

@@ -37,14 +37,10 @@ void api_respond_problem(struct api_request *request, int status, const char *co
 // The status and code that fit an error of a store.
 void api_respond_error(struct api_request *request, const struct error *err);
 
-// The handlers of the routes.
+// The handlers of the API's own routes.
 void api_graphql(struct api_request *request);
 void api_graphql_schema(struct api_request *request);
 void api_events(struct api_request *request);
 void api_events_draft(struct api_request *request);
-void api_event_payload(struct api_request *request);
-void api_event_source_error(struct api_request *request);
-void api_user(struct api_request *request);
-void api_ping(struct api_request *request);
 
 #endif

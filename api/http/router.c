@@ -1,42 +1,36 @@
 #include <string.h>
 
 #include "api/http/request.h"
+#include "api/http/route.h"
 #include "base/log/log.h"
 #include "base/mem.h"
 #include "base/metrics/metrics.h"
 
 enum { ARENA_BYTES_MAX = 96 * 1024 * 1024, LIMITED_RETRY_AFTER_S = 10 };
 
-enum body_kind { NO_BODY, JSON_BODY, EVENTS_BODY };
+static void ping(struct api_request *request)
+{
+    api_respond(request, 200, "text/plain; charset=utf-8", STR("pong"));
+}
 
-enum api_caller { ANYBODY = 1 /* needs no credential */, USERS, RUNTIMES, USERS_AND_RUNTIMES };
-
-struct api_route {
-    const char *path;
-    const char *methods; // "GET, POST": also the Allow header
-    enum api_caller callers;
-    enum body_kind body;
-    void (*handle)(struct api_request *request);
-};
-
-static const struct api_route routes[] = {
-    {"/2.0/api/graphql", "POST", USERS_AND_RUNTIMES, JSON_BODY, api_graphql},
-    {"/2.0/api/graphql/schema.graphql", "GET", ANYBODY, NO_BODY, api_graphql_schema},
-    {"/2.0/api/events", "POST", RUNTIMES, EVENTS_BODY, api_events},
-    {"/2.0/api/events/event-payload", "POST", RUNTIMES, EVENTS_BODY, api_event_payload},
-    {"/2.0/api/events/error", "POST", RUNTIMES, EVENTS_BODY, api_event_source_error},
-    {"/2.0/api/applications", "POST", RUNTIMES, EVENTS_BODY, api_events_draft},
-    {"/2.0/api/resources", "POST", RUNTIMES, EVENTS_BODY, api_events_draft},
-    {"/api/user", "GET", USERS, NO_BODY, api_user},
-    {"/api/ping", "GET", ANYBODY, NO_BODY, api_ping},
+// Of the API itself; modules have more (api_options.routes).
+static const struct api_route own_routes[] = {
+    {"/2.0/api/graphql", "POST", API_USER_OR_RUNTIME, API_JSON_BODY, api_graphql},
+    {"/2.0/api/graphql/schema.graphql", "GET", API_ANYBODY, API_NO_BODY, api_graphql_schema},
+    {"/2.0/api/events", "POST", API_RUNTIME, API_EVENTS_BODY, api_events},
+    {"/2.0/api/applications", "POST", API_RUNTIME, API_EVENTS_BODY, api_events_draft},
+    {"/2.0/api/resources", "POST", API_RUNTIME, API_EVENTS_BODY, api_events_draft},
+    {"/api/ping", "GET", API_ANYBODY, API_NO_BODY, ping},
 };
 
 // The Argo CD fork joins its URL so that a trailing slash may stand behind the path.
-static const struct api_route *route_of(struct str path)
+static const struct api_route *route_of(const struct api *api, struct str path)
 {
     if (path.len > 1 && path.at[path.len - 1] == '/') path.len--;
-    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)
-        if (str_eq(path, str_c(routes[i].path))) return &routes[i];
+    for (size_t i = 0; i < sizeof own_routes / sizeof *own_routes; i++)
+        if (str_eq(path, str_c(own_routes[i].path))) return &own_routes[i];
+    for (size_t i = 0; i < api->options.route_count; i++)
+        if (str_eq(path, str_c(api->options.routes[i].path))) return &api->options.routes[i];
     return NULL;
 }
 
@@ -58,7 +52,7 @@ static bool takes_type(const struct api_route *route, struct str content_type)
     str_cut(&content_type, ';', &type);
     type = str_trim(type);
     return str_eq_nocase(type, STR("application/json")) ||
-           (route->body == EVENTS_BODY && str_eq_nocase(type, STR("application/cloudevents+json")));
+           (route->body == API_EVENTS_BODY && str_eq_nocase(type, STR("application/cloudevents+json")));
 }
 
 bool api_has_path(struct str path)
@@ -68,8 +62,8 @@ bool api_has_path(struct str path)
 
 size_t api_body_bytes_max(const struct api *api, struct str path)
 {
-    const struct api_route *route = route_of(path);
-    return route && route->body == EVENTS_BODY ? api->options.events_bytes_max : api->options.body_bytes_max;
+    const struct api_route *route = route_of(api, path);
+    return route && route->body == API_EVENTS_BODY ? api->options.events_bytes_max : api->options.body_bytes_max;
 }
 
 struct api *api_create(const struct api_options *options)
@@ -100,9 +94,9 @@ void api_destroy(struct api *api)
 // False: the request is answered.
 static bool may_call(struct api_request *request)
 {
-    enum api_caller callers = request->route->callers;
+    enum api_caller caller = request->route->caller;
     bool is_user = request->principal.kind == PRINCIPAL_USER;
-    if (callers == USERS_AND_RUNTIMES || callers == (is_user ? USERS : RUNTIMES)) return true;
+    if (caller == API_USER_OR_RUNTIME || caller == (is_user ? API_USER : API_RUNTIME)) return true;
     api_respond_problem(request, 403, "forbidden",
                         is_user ? "events are taken with a runtime token, which says whose they are"
                                 : "a runtime token belongs to no user");
@@ -159,7 +153,7 @@ static bool check(struct api_request *request)
         return false;
     }
     bool encoded = request->content_encoding.len && !str_eq_nocase(request->content_encoding, STR("identity"));
-    if (encoded && route->body != EVENTS_BODY) {
+    if (encoded && route->body != API_EVENTS_BODY) {
         api_respond_problem(request, 415, "unsupported_media_type",
                             "a Content-Encoding is taken by the event routes only");
         return false;
@@ -179,12 +173,12 @@ void api_handle(struct api *api, const struct api_http_request *http, api_respon
     request->content_encoding = arena_str(request->arena, http->content_encoding);
     request->request_id = arena_str(request->arena, http->request_id);
     request->body = http->body;
-    request->route = route_of(request->path);
+    request->route = route_of(api, request->path);
     request->on_responded = on_responded;
     request->arg = arg;
     if (!check(request)) return;
     request->body = arena_str(request->arena, http->body);
-    if (request->route->callers == ANYBODY)
+    if (request->route->caller == API_ANYBODY)
         request->route->handle(request);
     else
         api_auth_check(api->options.auth, http->authorization, http->x_access_token, http->remote, on_authenticated,

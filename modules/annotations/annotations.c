@@ -3,6 +3,7 @@
 #include "api/resolvers.h"
 #include "base/mem.h"
 #include "modules/annotations/annotation_store.h"
+#include "modules/module.h"
 
 enum { KEY_BYTES_MAX = 512, VALUE_BYTES_MAX = 64 * 1024 };
 
@@ -81,7 +82,7 @@ static enum error_code take_value(struct api_request *request, const json_t *inp
     return code;
 }
 
-void api_resolve_save_annotation(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+static void resolve_save_annotation(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
     struct api_request *request = ctx;
     const json_t *input = json_get_object(arguments, "annotation");
@@ -99,3 +100,12 @@ void api_resolve_save_annotation(void *ctx, const json_t *arguments, gql_resolve
     else
         on_resolved(arg, &err, NULL);
 }
+
+static const struct gql_resolver resolvers[] = {
+    {GQL_MUTATION, "saveAnnotation", resolve_save_annotation, .access = API_RUNTIMES_TOO},
+};
+
+const struct module module_annotations = {
+    .name = "annotations",
+    MODULE_LIST(resolvers, resolvers),
+};

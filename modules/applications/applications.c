@@ -3,8 +3,9 @@
 #include "api/resolvers.h"
 #include "base/mem.h"
 #include "modules/applications/application_store.h"
+#include "modules/module.h"
 
-void api_resolve_application(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+static void resolve_application(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
     struct api_request *request = ctx;
     if (!api_sees_runtime(request, json_get_str(arguments, "runtime"))) {
@@ -16,12 +17,12 @@ void api_resolve_application(void *ctx, const json_t *arguments, gql_resolved on
                           api_pending_create(request, on_resolved, arg));
 }
 
-void api_resolve_applications(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+static void resolve_applications(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
     api_resolve_list(ctx, arguments, application_store_list, on_resolved, arg);
 }
 
-void api_resolve_application_sets(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+static void resolve_application_sets(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
     struct api_request *request = ctx;
     struct store_page page;
@@ -30,3 +31,14 @@ void api_resolve_application_sets(void *ctx, const json_t *arguments, gql_resolv
                                json_get_str(arguments, "runtime"), &page, api_resolved_slice,
                                api_pending_create(request, on_resolved, arg));
 }
+
+static const struct gql_resolver resolvers[] = {
+    {GQL_QUERY, "application", resolve_application, .access = API_RUNTIMES_TOO},
+    {GQL_QUERY, "applicationSets", resolve_application_sets, .access = API_USERS},
+    {GQL_QUERY, "applications", resolve_applications, .access = API_RUNTIMES_TOO, .is_versioned = true},
+};
+
+const struct module module_applications = {
+    .name = "applications",
+    MODULE_LIST(resolvers, resolvers),
+};

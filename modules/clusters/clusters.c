@@ -1,8 +1,9 @@
 #include "api/resolvers.h"
 #include "base/mem.h"
 #include "modules/clusters/cluster_store.h"
+#include "modules/module.h"
 
-void api_resolve_clusters(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+static void resolve_clusters(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
     struct api_request *request = ctx;
     struct store_page page;
@@ -10,3 +11,12 @@ void api_resolve_clusters(void *ctx, const json_t *arguments, gql_resolved on_re
     cluster_store_list(request->api->options.pg, request->principal.account_id, json_get_str(arguments, "runtime"),
                        &page, api_resolved_slice, api_pending_create(request, on_resolved, arg));
 }
+
+static const struct gql_resolver resolvers[] = {
+    {GQL_QUERY, "clusters", resolve_clusters, .access = API_USERS, .is_versioned = true},
+};
+
+const struct module module_clusters = {
+    .name = "clusters",
+    MODULE_LIST(resolvers, resolvers),
+};

@@ -1,6 +1,7 @@
 #include "api/resolvers.h"
 #include "base/mem.h"
 #include "modules/deployments/deployment_store.h"
+#include "modules/module.h"
 
 // Pages go by the time of deployment, which is also the order of history ids within an application.
 static enum error_code order_of(const json_t *arguments, bool *out_is_ascending, struct error *err)
@@ -13,7 +14,7 @@ static enum error_code order_of(const json_t *arguments, bool *out_is_ascending,
     return ERROR_NONE;
 }
 
-void api_resolve_gitops_releases(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+static void resolve_gitops_releases(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
     struct api_request *request = ctx;
     struct store_page page;
@@ -33,3 +34,12 @@ void api_resolve_gitops_releases(void *ctx, const json_t *arguments, gql_resolve
                           is_ascending, api_resolved_slice, api_pending_create(request, on_resolved, arg));
     mem_free(text);
 }
+
+static const struct gql_resolver resolvers[] = {
+    {GQL_QUERY, "gitopsReleases", resolve_gitops_releases, .access = API_USERS},
+};
+
+const struct module module_deployments = {
+    .name = "deployments",
+    MODULE_LIST(resolvers, resolvers),
+};

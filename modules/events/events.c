@@ -1,9 +1,10 @@
-// What event sources send besides the state of objects: POST /2.0/api/events/event-payload, an event as CloudEvents
-// write it. 2xx is answered after COMMIT and never before.
+// What event sources send besides the state of objects: POST /2.0/api/events/event-payload, an
+// event as CloudEvents write it. 2xx is answered after COMMIT and never before.
 #include "api/events/event_body.h"
 #include "api/http/request.h"
 #include "base/strbuf.h"
 #include "modules/events/cloud_event.h"
+#include "modules/module.h"
 
 static void on_kept(void *arg, const struct error *err, uint64_t count)
 {
@@ -15,7 +16,7 @@ static void on_kept(void *arg, const struct error *err, uint64_t count)
         api_respond(request, 200, "application/json; charset=utf-8", STR("{}"));
 }
 
-void api_event_payload(struct api_request *request)
+static void post_event(struct api_request *request)
 {
     struct strbuf inflated;
     struct str json;
@@ -31,3 +32,12 @@ void api_event_payload(struct api_request *request)
     const struct api_principal *who = &request->principal;
     cloud_event_store_put(request->api->options.pg, who->account_id, str_c(who->runtime), &event, on_kept, request);
 }
+
+static const struct api_route routes[] = {
+    {"/2.0/api/events/event-payload", "POST", API_RUNTIME, API_EVENTS_BODY, post_event},
+};
+
+const struct module module_events = {
+    .name = "events",
+    MODULE_LIST(routes, routes),
+};

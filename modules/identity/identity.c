@@ -1,8 +1,9 @@
 #include "api/access/identity_store.h"
 #include "api/resolvers.h"
 #include "base/mem.h"
+#include "modules/module.h"
 
-void api_resolve_me(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+static void resolve_me(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
     (void)arguments;
     struct api_request *request = ctx;
@@ -11,7 +12,7 @@ void api_resolve_me(void *ctx, const json_t *arguments, gql_resolved on_resolved
                       api_resolved_node, api_pending_create(request, on_resolved, arg));
 }
 
-// ---- REST: GET /api/user, GET /api/ping ----------------------------------------------------------------------------
+// ---- REST: GET /api/user----------------------------------------------------------------------------------------
 
 // The classic shape of a user, made from that of GraphQL.
 static json_t *classic_user(const json_t *me)
@@ -52,13 +53,22 @@ static void on_me(void *arg, const struct error *err, struct str node)
     }
 }
 
-void api_user(struct api_request *request)
+static void get_user(struct api_request *request)
 {
     const struct api_principal *who = &request->principal;
     identity_store_me(request->api->options.pg, who->account_id, str_c(who->user_id), STR_EMPTY, on_me, request);
 }
 
-void api_ping(struct api_request *request)
-{
-    api_respond(request, 200, "text/plain; charset=utf-8", STR("pong"));
-}
+static const struct gql_resolver resolvers[] = {
+    {GQL_QUERY, "me", resolve_me, .access = API_RUNTIMES_TOO},
+};
+
+static const struct api_route routes[] = {
+    {"/api/user", "GET", API_USER, API_NO_BODY, get_user},
+};
+
+const struct module module_identity = {
+    .name = "identity",
+    MODULE_LIST(resolvers, resolvers),
+    MODULE_LIST(routes, routes),
+};

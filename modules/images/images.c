@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "modules/images/image_store.h"
 #include "modules/images/image_use_store.h"
+#include "modules/module.h"
 
 // Of one image; the body that carries it is bounded, too.
 enum { ID_BYTES_MAX = 512, FIELDS_BYTES_MAX = 256 * 1024 };
@@ -64,7 +65,7 @@ static enum error_code fields_of(struct api_request *request, const json_t *inpu
     return code;
 }
 
-void api_resolve_create_image_binary(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+static void resolve_create_image_binary(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
     struct api_request *request = ctx;
     const json_t *input = json_get_object(arguments, "imageBinary");
@@ -80,7 +81,7 @@ void api_resolve_create_image_binary(void *ctx, const json_t *arguments, gql_res
         on_resolved(arg, &err, NULL);
 }
 
-void api_resolve_patch_image_binary(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+static void resolve_patch_image_binary(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
     struct api_request *request = ctx;
     struct str id = json_get_str(arguments, "imageId"), name = json_get_str(arguments, "imageName"), fields;
@@ -114,7 +115,7 @@ static enum error_code array_of(struct api_request *request, const json_t *input
     return code;
 }
 
-void api_resolve_create_image_layers(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+static void resolve_create_image_layers(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
     struct api_request *request = ctx;
     const json_t *input = json_get_object(arguments, "imageLayers");
@@ -130,7 +131,7 @@ void api_resolve_create_image_layers(void *ctx, const json_t *arguments, gql_res
         on_resolved(arg, &err, NULL);
 }
 
-void api_resolve_create_image_registry(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+static void resolve_create_image_registry(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
     struct api_request *request = ctx;
     const json_t *input = json_get_object(arguments, "imageRegistry");
@@ -146,7 +147,20 @@ void api_resolve_create_image_registry(void *ctx, const json_t *arguments, gql_r
         on_resolved(arg, &err, NULL);
 }
 
-void api_resolve_images(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+static void resolve_images(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
     api_resolve_list(ctx, arguments, image_use_store_list, on_resolved, arg);
 }
+
+static const struct gql_resolver resolvers[] = {
+    {GQL_QUERY, "images", resolve_images, .access = API_USERS},
+    {GQL_MUTATION, "createImageBinary", resolve_create_image_binary, .access = API_RUNTIMES_TOO},
+    {GQL_MUTATION, "createImageLayers", resolve_create_image_layers, .access = API_RUNTIMES_TOO},
+    {GQL_MUTATION, "createImageRegistry", resolve_create_image_registry, .access = API_RUNTIMES_TOO},
+    {GQL_MUTATION, "patchImageBinary", resolve_patch_image_binary, .access = API_RUNTIMES_TOO},
+};
+
+const struct module module_images = {
+    .name = "images",
+    MODULE_LIST(resolvers, resolvers),
+};

@@ -1,8 +1,9 @@
 #include "api/resolvers.h"
 #include "base/mem.h"
+#include "modules/module.h"
 #include "modules/rollouts/rollout_store.h"
 
-void api_resolve_rollout(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+static void resolve_rollout(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
     struct api_request *request = ctx;
     rollout_store_get(request->api->options.pg, request->principal.account_id, json_get_str(arguments, "runtime"),
@@ -11,7 +12,17 @@ void api_resolve_rollout(void *ctx, const json_t *arguments, gql_resolved on_res
                       api_pending_create(request, on_resolved, arg));
 }
 
-void api_resolve_rollouts(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+static void resolve_rollouts(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
     api_resolve_list(ctx, arguments, rollout_store_list, on_resolved, arg);
 }
+
+static const struct gql_resolver resolvers[] = {
+    {GQL_QUERY, "rollout", resolve_rollout, .access = API_USERS},
+    {GQL_QUERY, "rollouts", resolve_rollouts, .access = API_USERS, .is_versioned = true},
+};
+
+const struct module module_rollouts = {
+    .name = "rollouts",
+    MODULE_LIST(resolvers, resolvers),
+};

@@ -1,9 +1,10 @@
-// Errors of a runtime's event sources: POST /2.0/api/events/error, a JSON string. 2xx is answered after COMMIT and
-// never before.
+// Errors of a runtime's event sources: POST /2.0/api/events/error, a JSON string. 2xx is answered
+// after COMMIT and never before.
 #include "api/events/event_body.h"
 #include "api/http/request.h"
 #include "base/strbuf.h"
 #include "modules/runtimes/runtime_error_store.h"
+#include "modules/runtimes/runtimes.h"
 
 static void on_kept(void *arg, const struct error *err, uint64_t count)
 {
@@ -39,7 +40,7 @@ static enum error_code parse_error_text(struct str json, struct arena *arena, st
     return code;
 }
 
-void api_event_source_error(struct api_request *request)
+void runtimes_event_source_error(struct api_request *request)
 {
     struct strbuf inflated;
     struct str json;

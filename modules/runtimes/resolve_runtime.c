@@ -1,14 +1,14 @@
 #include <string.h>
 
-#include "api/resolvers.h"
 #include "base/mem.h"
 #include "base/token.h"
 #include "modules/runtimes/runtime_store.h"
+#include "modules/runtimes/runtimes.h"
 
 // "<account id>-<name>" must be one DNS label of at most 63 bytes, and account ids have 24.
 enum { NAME_BYTES_MAX = 38 };
 
-void api_resolve_runtime(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+void runtimes_resolve_runtime(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
     struct api_request *request = ctx;
     if (!api_sees_runtime(request, json_get_str(arguments, "name"))) {
@@ -19,7 +19,7 @@ void api_resolve_runtime(void *ctx, const json_t *arguments, gql_resolved on_res
                       api_resolved_node, api_pending_create(request, on_resolved, arg));
 }
 
-void api_resolve_runtimes(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+void runtimes_resolve_runtimes(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
     struct api_request *request = ctx;
     struct store_page page;
@@ -49,12 +49,6 @@ static enum error_code check_name(struct str name, struct error *err)
         "runtimeName \"%.*s\" must be 1 to %d lower-case letters, digits and inner dashes, so that it fits a "
         "DNS label",
         STR_ARG(str_first(name, 80)), NAME_BYTES_MAX);
-}
-
-enum error_code api_check_admin(const struct api_request *request, const char *what, struct error *err)
-{
-    if (request->principal.kind == PRINCIPAL_USER && request->principal.is_admin) return ERROR_NONE;
-    return error_set(err, ERROR_FORBIDDEN, "%s needs an admin of the account", what);
 }
 
 static void on_created(void *arg, const struct error *err, struct str node)
@@ -94,7 +88,7 @@ static void fill(const json_t *args, struct runtime_new *out, const char *compon
     };
 }
 
-void api_resolve_create_runtime(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+void runtimes_resolve_create_runtime(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
     struct api_request *request = ctx;
     struct error err;
@@ -103,7 +97,8 @@ void api_resolve_create_runtime(void *ctx, const json_t *arguments, gql_resolved
     struct runtime_new runtime;
     fill(args, &runtime, component_names);
     enum error_code code = api_check_admin(request, "createRuntime", &err);
-    if (code == ERROR_NONE) code = api_token_life(args, "tokenExpiresInSeconds", &runtime.token_expires_in_ms, &err);
+    if (code == ERROR_NONE)
+        code = runtimes_token_life(args, "tokenExpiresInSeconds", &runtime.token_expires_in_ms, &err);
     if (code == ERROR_NONE) code = check_name(runtime.name, &err);
     if (code != ERROR_NONE) {
         on_resolved(arg, &err, NULL);
@@ -136,7 +131,7 @@ static void on_deleted(void *arg, const struct error *err, uint64_t count)
     pending->on_resolved(pending->arg, err, err ? NULL : json_integer((json_int_t)count));
 }
 
-void api_resolve_delete_runtime(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+void runtimes_resolve_delete_runtime(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
     struct api_request *request = ctx;
     struct error err;

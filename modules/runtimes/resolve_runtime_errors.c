@@ -1,8 +1,8 @@
 #include <string.h>
 
-#include "api/resolvers.h"
 #include "base/mem.h"
 #include "modules/runtimes/runtime_error_store.h"
+#include "modules/runtimes/runtimes.h"
 
 static void on_put(void *arg, const struct error *err, uint64_t count)
 {
@@ -38,7 +38,7 @@ static enum error_code check(const struct api_request *request, struct str runti
     return ERROR_NONE;
 }
 
-void api_resolve_report_runtime_errors(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+void runtimes_resolve_report_runtime_errors(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
     struct api_request *request = ctx;
     const json_t *args = json_get_object(arguments, "reportErrorsArgs"), *list = json_get_array(args, "errors");

@@ -1,15 +1,15 @@
 #include <string.h>
 
 #include "api/access/runtime_token_store.h"
-#include "api/resolvers.h"
 #include "base/log/log.h"
 #include "base/mem.h"
 #include "base/token.h"
+#include "modules/runtimes/runtimes.h"
 
 // Ten years; the shortest life leaves time to hand the token over.
 enum { LIFE_S_MIN = 60, LIFE_S_MAX = 3650 * 24 * 3600, GRACE_S_MAX = 90 * 24 * 3600 };
 
-enum error_code api_token_life(const json_t *input, const char *name, uint64_t *out, struct error *err)
+enum error_code runtimes_token_life(const json_t *input, const char *name, uint64_t *out, struct error *err)
 {
     const json_t *value = json_object_get(input, name);
     *out = 0;
@@ -77,7 +77,7 @@ static void create(struct api_request *request, const char *field, const json_t 
                                           .grace_ms = request->api->options.rotation_grace_ms};
     enum error_code code = api_check_admin(request, field, &err);
     if (code == ERROR_NONE) code = check_name(new_token.name, &err);
-    if (code == ERROR_NONE) code = api_token_life(arguments, "expiresInSeconds", &new_token.expires_in_ms, &err);
+    if (code == ERROR_NONE) code = runtimes_token_life(arguments, "expiresInSeconds", &new_token.expires_in_ms, &err);
     if (code == ERROR_NONE) code = take_grace(arguments, &new_token.grace_ms, &err);
     if (code != ERROR_NONE) {
         on_resolved(arg, &err, NULL);
@@ -96,12 +96,12 @@ static void create(struct api_request *request, const char *field, const json_t 
                                creation);
 }
 
-void api_resolve_create_runtime_token(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+void runtimes_resolve_create_runtime_token(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
     create(ctx, "createRuntimeToken", arguments, false, on_resolved, arg);
 }
 
-void api_resolve_rotate_runtime_token(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+void runtimes_resolve_rotate_runtime_token(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
     create(ctx, "rotateRuntimeToken", arguments, true, on_resolved, arg);
 }
@@ -121,7 +121,7 @@ static void on_revoked(void *arg, const struct error *err, uint64_t count)
     pending->on_resolved(pending->arg, err, err ? NULL : json_integer((json_int_t)count));
 }
 
-void api_resolve_revoke_runtime_token(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+void runtimes_resolve_revoke_runtime_token(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
     struct api_request *request = ctx;
     struct error err;
@@ -136,7 +136,7 @@ void api_resolve_revoke_runtime_token(void *ctx, const json_t *arguments, gql_re
 
 // ---- runtimeTokens -------------------------------------------------------------------------------------------------
 
-void api_resolve_runtime_tokens(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+void runtimes_resolve_runtime_tokens(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
     struct api_request *request = ctx;
     struct error err;

@@ -93,14 +93,14 @@ RESOLVER(create, "RuntimeCreationResponse")
 RESOLVER(delete, "Int")
 
 static const struct gql_resolver resolvers[] = {
-    {GQL_QUERY, "me", resolve_me, 1},
-    {GQL_QUERY, "runtime", resolve_runtime, 1},
-    {GQL_QUERY, "runtimes", resolve_runtimes, 1},
-    {GQL_QUERY, "clusters", resolve_clusters, 1},
-    {GQL_QUERY, "applications", resolve_applications, 1},
-    {GQL_QUERY, "application", resolve_application, 1},
-    {GQL_MUTATION, "createRuntime", resolve_create, 1},
-    {GQL_MUTATION, "deleteRuntime", resolve_delete, 1},
+    {GQL_QUERY, "me", resolve_me, .access = 1},
+    {GQL_QUERY, "runtime", resolve_runtime, .access = 1},
+    {GQL_QUERY, "runtimes", resolve_runtimes, .access = 1},
+    {GQL_QUERY, "clusters", resolve_clusters, .access = 1},
+    {GQL_QUERY, "applications", resolve_applications, .access = 1},
+    {GQL_QUERY, "application", resolve_application, .access = 1},
+    {GQL_MUTATION, "createRuntime", resolve_create, .access = 1},
+    {GQL_MUTATION, "deleteRuntime", resolve_delete, .access = 1},
 };
 
 static void on_answered(void *arg, int status, struct str body)

@@ -65,9 +65,9 @@ static void resolve_second(void *ctx, const json_t *arguments, gql_resolved on_r
 }
 
 static const struct gql_resolver resolvers[] = {
-    {GQL_QUERY, "now", resolve_now, 1},          {GQL_QUERY, "later", resolve_later, 1},
-    {GQL_QUERY, "strict", resolve_strict, 1},    {GQL_MUTATION, "first", resolve_first, 1},
-    {GQL_MUTATION, "second", resolve_second, 1},
+    {GQL_QUERY, "now", resolve_now, .access = 1},          {GQL_QUERY, "later", resolve_later, .access = 1},
+    {GQL_QUERY, "strict", resolve_strict, .access = 1},    {GQL_MUTATION, "first", resolve_first, .access = 1},
+    {GQL_MUTATION, "second", resolve_second, .access = 1},
 };
 
 static void on_answered(void *arg, int status, struct str body)

@@ -1,6 +1,6 @@
 // resolvers of runtimes: who may, which names fit, what is asked of the store and what becomes of its answer. The store
 // is a double that answers at once.
-#include "api/resolvers.h"
+#include "modules/runtimes/runtimes.h"
 
 #include "base/token.h"
 #include "graphql_fixture.h"
@@ -131,7 +131,7 @@ static void test_create(void **state)
     (void)state;
     struct asking a;
     begin(&a);
-    ask(&a, api_resolve_create_runtime, installation);
+    ask(&a, runtimes_resolve_create_runtime, installation);
     assert_int_equal(a.code, ERROR_NONE);
     assert_int_equal(a.tokens_changed, 1);
     assert_true(str_eq(json_get_str(a.value, "name"), STR("prod")));
@@ -142,7 +142,7 @@ static void test_create(void **state)
 
     begin(&a);
     error_set(&store.err, ERROR_CONFLICT, "the name is taken");
-    ask(&a, api_resolve_create_runtime, installation);
+    ask(&a, runtimes_resolve_create_runtime, installation);
     assert_int_equal(a.tokens_changed, 0);
     expect(&a, ERROR_CONFLICT, "the name is taken");
 }
@@ -158,18 +158,18 @@ static void test_create_refused(void **state)
         snprintf(arguments, sizeof arguments, "{\"installationArgs\":{\"runtimeName\":\"%s\",\"componentNames\":[]}}",
                  names[i]);
         begin(&a);
-        ask(&a, api_resolve_create_runtime, arguments);
+        ask(&a, runtimes_resolve_create_runtime, arguments);
         assert_int_equal(store.asked, 0);
         expect(&a, ERROR_INVALID, "DNS label");
     }
     begin(&a);
     a.request.principal.is_admin = false;
-    ask(&a, api_resolve_create_runtime, installation);
+    ask(&a, runtimes_resolve_create_runtime, installation);
     assert_int_equal(store.asked, 0);
     expect(&a, ERROR_FORBIDDEN, "createRuntime needs an admin");
     begin(&a);
     a.request.principal.kind = PRINCIPAL_RUNTIME;
-    ask(&a, api_resolve_create_runtime, installation);
+    ask(&a, runtimes_resolve_create_runtime, installation);
     expect(&a, ERROR_FORBIDDEN, "createRuntime needs an admin");
 }
 
@@ -179,19 +179,19 @@ static void test_delete(void **state)
     struct asking a;
     begin(&a);
     store.deleted = 1;
-    ask(&a, api_resolve_delete_runtime, "{\"name\":\"prod\"}");
+    ask(&a, runtimes_resolve_delete_runtime, "{\"name\":\"prod\"}");
     assert_int_equal(json_integer_value(a.value), 1);
     assert_int_equal(a.tokens_changed, 1);
     end(&a);
 
     // The command line looks for "does not exist".
     begin(&a);
-    ask(&a, api_resolve_delete_runtime, "{\"name\":\"prod\"}");
+    ask(&a, runtimes_resolve_delete_runtime, "{\"name\":\"prod\"}");
     assert_int_equal(a.tokens_changed, 0);
     expect(&a, ERROR_NOT_FOUND, "runtime \"prod\" does not exist");
     begin(&a);
     a.request.principal.is_admin = false;
-    ask(&a, api_resolve_delete_runtime, "{\"name\":\"prod\"}");
+    ask(&a, runtimes_resolve_delete_runtime, "{\"name\":\"prod\"}");
     assert_int_equal(store.asked, 0);
     expect(&a, ERROR_FORBIDDEN, "deleteRuntime needs an admin");
 }
@@ -201,18 +201,18 @@ static void test_node(void **state)
     (void)state;
     struct asking a;
     begin(&a);
-    ask(&a, api_resolve_runtime, "{\"name\":\"none\"}");
+    ask(&a, runtimes_resolve_runtime, "{\"name\":\"none\"}");
     assert_int_equal(a.code, ERROR_NONE);
     assert_null(a.value);
     end(&a);
     begin(&a);
     store.node = STR("{\"cluster\":\"c\"}");
-    ask(&a, api_resolve_runtime, "{\"name\":\"prod\"}");
+    ask(&a, runtimes_resolve_runtime, "{\"name\":\"prod\"}");
     assert_true(str_eq(json_get_str(a.value, "cluster"), STR("c")));
     end(&a);
     begin(&a);
     store.node = STR("{");
-    ask(&a, api_resolve_runtime, "{\"name\":\"prod\"}");
+    ask(&a, runtimes_resolve_runtime, "{\"name\":\"prod\"}");
     expect(&a, ERROR_INTERNAL, "");
 }
 
@@ -224,7 +224,7 @@ static void test_slice(void **state)
     struct asking a;
     begin(&a);
     store.slice = (struct store_slice){.nodes = nodes, .cursors = cursors, .count = 2, .has_next = true};
-    ask(&a, api_resolve_runtimes, "{\"pagination\":{\"first\":2,\"last\":null,\"after\":\"\"}}");
+    ask(&a, runtimes_resolve_runtimes, "{\"pagination\":{\"first\":2,\"last\":null,\"after\":\"\"}}");
     assert_int_equal(store.page.first, 2);
     size_t len;
     char *text = json_canonical(a.value, &len);
@@ -235,7 +235,7 @@ static void test_slice(void **state)
     mem_free(text);
     end(&a);
     begin(&a);
-    ask(&a, api_resolve_runtimes, "{}");
+    ask(&a, runtimes_resolve_runtimes, "{}");
     assert_int_equal(json_array_size(json_get_array(a.value, "edges")), 0);
     end(&a);
 
@@ -243,7 +243,7 @@ static void test_slice(void **state)
     static const struct str huge[] = {{"{", 100u << 20}, {"{", 100u << 20}};
     begin(&a);
     store.slice = (struct store_slice){.nodes = huge, .cursors = cursors, .count = 2};
-    ask(&a, api_resolve_runtimes, "{}");
+    ask(&a, runtimes_resolve_runtimes, "{}");
     expect(&a, ERROR_TOO_LARGE, "ask for pages");
 }
 
@@ -257,7 +257,7 @@ static void test_page(void **state)
         char arguments[100];
         snprintf(arguments, sizeof arguments, "{\"pagination\":%s}", bad[i]);
         begin(&a);
-        ask(&a, api_resolve_runtimes, arguments);
+        ask(&a, runtimes_resolve_runtimes, arguments);
         assert_int_equal(store.asked, 0);
         expect(&a, ERROR_INVALID, "pagination");
     }

@@ -1,0 +1,24 @@
+#include "modules/modules.h"
+
+// clang-format off The only list: a line here makes a folder of modules/ part of the platform. The
+// order is that in which chores run.
+#define MODULES(X) \
+    X(identity) \
+    X(runtimes) \
+    X(clusters) \
+    X(applications) \
+    X(resources) \
+    X(rollouts) \
+    X(workflows) \
+    X(images) \
+    X(deployments) \
+    X(events) \
+    X(annotations)
+// clang-format on
+
+#define DECLARE(noun) extern const struct module module_##noun;
+#define ENTRY(noun)   &module_##noun,
+
+MODULES(DECLARE)
+
+const struct module *const modules[] = {MODULES(ENTRY) NULL};

@@ -1,0 +1,102 @@
+// modules: what they give fits together: each root field of the schema is resolved by one module,
+// each path served by one.
+#include "modules/modules.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "api/api.h"
+#include "api/resolvers.h"
+#include "api/schema_sdl.h"
+
+static struct gql_schema *schema_of_all(void)
+{
+    struct error err;
+    struct gql_schema *schema = gql_schema_create(str_of(api_schema_sdl, api_schema_sdl_bytes), &err);
+    if (!schema) fail_msg("%s", err.text);
+    return schema;
+}
+
+static size_t resolvers_of(const struct module_tables *tables, enum gql_operation_kind kind, struct str field)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < tables->resolver_count; i++)
+        count += tables->resolvers[i].kind == kind && str_eq(str_c(tables->resolvers[i].field), field);
+    return count;
+}
+
+static void test_each_root_field_has_one_resolver(void **state)
+{
+    (void)state;
+    static const enum gql_operation_kind kinds[] = {GQL_QUERY, GQL_MUTATION};
+    struct gql_schema *schema = schema_of_all();
+    struct module_tables tables;
+    module_tables_init(&tables, modules);
+    size_t fields = 0;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const struct gql_type *root = gql_schema_root(schema, kinds[i]);
+        for (const struct gql_field_def *field = root->fields; field; field = field->next) {
+            fields++;
+            if (resolvers_of(&tables, kinds[i], field->name) != 1)
+                fail_msg("%.*s: %zu resolvers", STR_ARG(field->name), resolvers_of(&tables, kinds[i], field->name));
+        }
+    }
+    assert_int_equal(tables.resolver_count, fields); // none is of a field that is not there
+    module_tables_finish(&tables);
+    gql_schema_destroy(schema);
+}
+
+static void test_resolvers_are_complete(void **state)
+{
+    (void)state;
+    struct module_tables tables;
+    module_tables_init(&tables, modules);
+    for (size_t i = 0; i < tables.resolver_count; i++) {
+        const struct gql_resolver *resolver = &tables.resolvers[i];
+        if (!resolver->resolve) fail_msg("%s: no function", resolver->field);
+        if (resolver->access != API_USERS && resolver->access != API_RUNTIMES_TOO)
+            fail_msg("%s: access %u", resolver->field, resolver->access);
+        if (resolver->is_versioned && resolver->kind == GQL_MUTATION)
+            fail_msg("%s: the answer of a mutation cannot be kept", resolver->field);
+    }
+    module_tables_finish(&tables);
+}
+
+static void test_each_path_is_served_once(void **state)
+{
+    (void)state;
+    struct module_tables tables;
+    module_tables_init(&tables, modules);
+    assert_true(tables.route_count > 0);
+    for (size_t i = 0; i < tables.route_count; i++) {
+        const struct api_route *route = &tables.routes[i];
+        if (!route->handle || !route->caller) fail_msg("%s: no handler or no caller", route->path);
+        if (!api_has_path(str_c(route->path))) fail_msg("%s: not a path of the API", route->path);
+        for (size_t k = 0; k < i; k++)
+            if (str_eq(str_c(tables.routes[k].path), str_c(route->path))) fail_msg("%s: twice", route->path);
+    }
+    module_tables_finish(&tables);
+}
+
+static void test_names_differ(void **state)
+{
+    (void)state;
+    for (size_t i = 0; modules[i]; i++)
+        for (size_t k = 0; k < i; k++)
+            assert_string_not_equal(modules[i]->name, modules[k]->name);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_root_field_has_one_resolver),
+        cmocka_unit_test(test_resolvers_are_complete),
+        cmocka_unit_test(test_each_path_is_served_once),
+        cmocka_unit_test(test_names_differ),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
