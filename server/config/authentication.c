@@ -7,16 +7,15 @@ static const struct config_entry entries[] = {
      .offset = AT(authentication_failures_per_address),
      .def = "60",
      .max = 1000000,
-     .help = "Invalid credentials a minute from one address (IPv6: a /64), but for ingress.trusted_proxies, at all "
-             "listeners of this replica; then 429, but for credentials that are in use. 0: no limit."},
+     .help = "Invalid credentials per minute from one address (IPv6: per /64), except ingress.trusted_proxies, at all "
+             "listeners of this replica; beyond it 429, except for credentials that are in use. 0: no limit."},
     {.name = "authentication.failures_per_key_max",
      .type = CONFIG_INT,
      .offset = AT(authentication_failures_per_key),
      .def = "30",
      .max = 1000000,
-     .help =
-         "Wrong secrets a minute for one key id, from anywhere; then 429, but for the right one where it is in use. "
-         "0: no limit."},
+     .help = "Wrong secrets per minute for one key id, from any address; beyond it 429, except for the correct secret "
+             "where it is in use. 0: no limit."},
 };
 
 const struct config_section server_config_authentication = {.title = "Failed authentication", CONFIG_ENTRIES(entries)};

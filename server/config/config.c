@@ -50,7 +50,7 @@ enum error_code server_config_secret(const char *value, char **out, struct error
         len--;
     enum error_code code = ERROR_NONE;
     if (len && len <= SECRET_BYTES_MAX && memchr(text, '\0', len))
-        code = error_set(err, ERROR_INVALID, "%s: has a NUL byte", value + 5);
+        code = error_set(err, ERROR_INVALID, "%s: contains a NUL byte", value + 5);
     else if (len == 0 || len > SECRET_BYTES_MAX)
         code = error_set(err, ERROR_INVALID, "%s: is empty or longer than %d bytes", value + 5, SECRET_BYTES_MAX);
     else

@@ -82,7 +82,7 @@ struct server_config {
 
 // Why database.migrate_url, a setting of older versions, is refused.
 #define SERVER_CONFIG_NO_OWNER                                                                                         \
-    "what serves must not have the owner's credential; remove it here and run `culvertd migrate --url-file FILE`"
+    "the server must not have the owner's credential; remove the setting and run `culvertd migrate --url-file FILE`"
 
 // The purpose of the key that encrypts columns in PostgreSQL.
 #define SERVER_COLUMN_KEY "database columns"

@@ -10,12 +10,12 @@ static const struct config_entry entries[] = {
      .type = CONFIG_STRING,
      .offset = AT(platform_url),
      .def = "https://localhost:8443",
-     .help = "How users and runtimes reach the API door; shown in answers and used for links."},
+     .help = "URL of the API listener as users and runtimes reach it; shown in answers and used for links."},
     {.name = "api.listen",
      .type = CONFIG_ADDRESS,
      .offset = AT(api_listen),
      .def = ":8443",
-     .help = "API door (HTTPS, HTTP/1.1): GraphQL, REST, event intake."},
+     .help = "API listener (HTTPS, HTTP/1.1): GraphQL, REST, events."},
     {.name = "admin.listen",
      .type = CONFIG_ADDRESS,
      .offset = AT(admin_listen),
@@ -25,12 +25,13 @@ static const struct config_entry entries[] = {
      .type = CONFIG_ADDRESS,
      .offset = AT(tunnel_listen),
      .def = ":8445",
-     .help = "Tunnel door (WSS): agents dial in here."},
+     .help = "Tunnel listener (WSS): agents connect here."},
     {.name = "ingress.listen",
      .type = CONFIG_ADDRESS,
      .offset = AT(ingress_listen),
      .def = ":8446",
-     .help = "Ingress door (HTTPS): https://<account>-<runtime>.<tunnel.domain>/ is carried into the cluster."},
+     .help = "Ingress listener (HTTPS): requests for https://<account>-<runtime>.<tunnel.domain>/ are forwarded into "
+             "the cluster."},
     {.name = "tunnel.domain",
      .type = CONFIG_STRING,
      .offset = AT(tunnel_domain),
@@ -40,19 +41,19 @@ static const struct config_entry entries[] = {
      .type = CONFIG_BOOL,
      .offset = AT(listen_shared),
      .def = "false",
-     .help =
-         "Start although another process serves these addresses: both get connections, for a take-over on one host."},
+     .help = "Start although another process listens on these addresses; the kernel divides connections between both. "
+             "For replacing a process on one host."},
     {.name = "peer.listen",
      .type = CONFIG_ADDRESS,
      .offset = AT(peer_listen),
      .def = "",
-     .help = "Peer door (mutual TLS): where other replicas hand over calls for tunnels that are here. Empty: this is "
-             "the only replica."},
+     .help = "Peer listener (mutual TLS): other replicas forward calls for tunnels of this replica to it. Empty: this "
+             "is the only replica."},
     {.name = "peer.address",
      .type = CONFIG_ADDRESS,
      .offset = AT(peer_address),
      .def = "",
-     .help = "host:port under which other replicas reach this replica's own peer door, never a balancer."},
+     .help = "host:port at which other replicas reach the peer listener of this replica; must not be a balancer."},
 };
 
 static bool is_host_name(struct str s)
@@ -74,7 +75,8 @@ static void check_peer(const struct server_config *config, struct strbuf *proble
     bool any = config->peer_address[0] || config->peer_tls_certificate_file[0] || config->peer_tls_key_file[0] ||
                config->peer_tls_ca_file[0];
     if (config->peer_listen[0] && !all)
-        strbuf_add_c(problems, "peer.listen: needs peer.address and peer.tls.certificate_file, key_file and ca_file\n");
+        strbuf_add_c(problems,
+                     "peer.listen: requires peer.address and peer.tls.certificate_file, key_file and ca_file\n");
     if (!config->peer_listen[0] && any) strbuf_add_c(problems, "peer.*: are set without peer.listen\n");
     if (config->peer_address[0] == ':') strbuf_add_c(problems, "peer.address: has no host\n");
     if (strlen(config->peer_address) > 300) strbuf_add_c(problems, "peer.address: is longer than 300 bytes\n");
@@ -90,4 +92,4 @@ static void check(const void *values, struct strbuf *problems)
     check_peer(config, problems);
 }
 
-const struct config_section server_config_doors = {.title = "Doors", CONFIG_ENTRIES(entries), .check = check};
+const struct config_section server_config_doors = {.title = "Listeners", CONFIG_ENTRIES(entries), .check = check};

@@ -14,14 +14,14 @@ static const struct config_entry entries[] = {
      .offset = AT(loops),
      .def = "0",
      .max = 16,
-     .help = "Loop threads; 0 makes one a processor, at most 16."},
+     .help = "Loop threads; 0: one per processor, at most 16."},
     {.name = "log.level",
      .type = CONFIG_CHOICE,
      .offset = AT(log_level),
      .def = "info",
      .choices = "debug|info|warn|error",
      .reloadable = true,
-     .help = "The least level that is logged."},
+     .help = "Lowest level that is logged."},
 };
 
 static void check(const void *values, struct strbuf *problems)

@@ -16,7 +16,7 @@ static const struct config_entry entries[] = {
      .def = "4MiB",
      .min = 64 * KIB,
      .max = 32 * MIB,
-     .help = "Bytes in one transaction (a single larger report makes one of its own)."},
+     .help = "Bytes in one transaction (a single larger report gets a transaction of its own)."},
     {.name = "reports.batch_delay",
      .type = CONFIG_DURATION,
      .offset = AT(reports_batch_delay_ms),
@@ -29,21 +29,21 @@ static const struct config_entry entries[] = {
      .def = "64MiB",
      .min = 16 * MIB,
      .max = 16 * GIB,
-     .help = "Reports that wait on a loop; beyond it tunnels are paused and HTTP gets 503."},
+     .help = "Bytes of reports that may wait on a loop; beyond it tunnels are paused and HTTP gets 503."},
     {.name = "reports.transactions",
      .type = CONFIG_INT,
      .offset = AT(reports_transactions),
      .def = "0",
      .max = 64,
-     .help = "Transactions of reports in flight on a loop. When one may go, it is that of the account that was given "
-             "least so far. 0: as many as database.connections."},
+     .help = "Report transactions in flight per loop; the account that was served least goes first. 0: as many as "
+             "database.connections."},
     {.name = "reports.account_share",
      .type = CONFIG_INT,
      .offset = AT(reports_account_share),
      .def = "25",
      .min = 1,
      .max = 100,
-     .help = "Percent of reports.queue_max that one account may hold; beyond it its tunnels are paused and HTTP gets "
+     .help = "Percentage of reports.queue_max that one account may use; beyond it its tunnels are paused and HTTP gets "
              "429."},
     {.name = "reports.runtime_share",
      .type = CONFIG_INT,
@@ -56,16 +56,17 @@ static const struct config_entry entries[] = {
      .type = CONFIG_STRING,
      .offset = AT(reports_open_paths),
      .def = "",
-     .help = "Values that are kept of objects reported over HTTP besides those that docs/security.md lists, "
-             "comma-separated: Kind[.group]:path, as Deployment.apps:spec.template.spec.containers.env.value; * as "
-             "kind is every kind, a member whose name has a dot is written [\"as.this\"], elements of lists have no "
-             "name. What lies below is kept too. Nothing of a Secret can be opened. What an agent lets through is in "
-             "its own settings."},
+     .help =
+         "Values that are stored of objects reported over HTTP, in addition to those in docs/security.md, "
+         "comma-separated: Kind[.group]:path, for example Deployment.apps:spec.template.spec.containers.env.value. * "
+         "as kind is every kind; a member whose name has a dot is written [\"as.this\"]; list elements have no name. "
+         "Everything below the path is stored as well. Secrets cannot be opened. Agents have a setting of their own."},
     {.name = "reports.open_labels",
      .type = CONFIG_STRING,
      .offset = AT(reports_open_labels),
      .def = "",
-     .help = "Keys of labels whose values are kept as well, comma-separated; * at the end: all that begin so."},
+     .help = "Keys of labels whose values are stored as well, comma-separated; a trailing * matches every key with "
+             "that prefix."},
     {.name = "reports.open_annotations",
      .type = CONFIG_STRING,
      .offset = AT(reports_open_annotations),
@@ -77,23 +78,22 @@ static const struct config_entry entries[] = {
      .def = "32MiB",
      .min = 4 * MIB,
      .max = 4 * GIB,
-     .help = "Bytes that compressed manifests of one account may unpack to, a second and loop (four times as many at "
-             "once); beyond it its tunnels are paused."},
+     .help = "Bytes per second and loop to which compressed manifests of one account may unpack (four times as many in "
+             "a burst); beyond it its tunnels are paused."},
     {.name = "reports.noise_burst",
      .type = CONFIG_INT,
      .offset = AT(reports_noise_burst),
      .def = "30",
      .max = 1000000,
-     .help =
-         "Changes of one object at once that are still no noise. Who goes on like that is shown as a noisy object of "
-         "its runtime; nothing is refused. 0: nobody is shown."},
+     .help = "Changes of one object in a burst before it counts as flapping and is listed in noisyObjects of its "
+             "runtime; nothing is refused. 0: no object is listed."},
     {.name = "reports.noise_interval",
      .type = CONFIG_DURATION,
      .offset = AT(reports_noise_interval_ms),
      .def = "2s",
      .min = 1,
      .max = 60 * MINUTE,
-     .help = "How often an object may change for ever without being noisy."},
+     .help = "Average interval between changes of an object that is not flapping."},
 };
 
 static void check_open(const char *setting, const struct redaction_options *options, struct strbuf *problems)

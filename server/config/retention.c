@@ -8,7 +8,7 @@ static const struct config_entry entries[] = {
      .def = "10m",
      .min = SECOND,
      .max = DAY,
-     .help = "How often manifests that no row names any more, and old tombstones, are removed."},
+     .help = "How often manifests that no row references, and old tombstones, are removed."},
     {.name = "events.keep",
      .type = CONFIG_DURATION,
      .offset = AT(events_keep_ms),
@@ -22,8 +22,8 @@ static const struct config_entry entries[] = {
      .def = "400d",
      .min = 7 * DAY,
      .max = 36500 * DAY,
-     .help = "How long deployments, sync operations and workflows are kept, in whole days; an account may have its own "
-             "(culvertd admin set-retention). What runs now stays, however old."},
+     .help = "How long deployments, sync operations and workflows are kept, in whole days; culvertd admin "
+             "set-retention sets it for one account. What runs now is kept, however old."},
 };
 
-const struct config_section server_config_retention = {.title = "What is kept", CONFIG_ENTRIES(entries)};
+const struct config_section server_config_retention = {.title = "Retention", CONFIG_ENTRIES(entries)};

@@ -7,20 +7,21 @@ static const struct config_entry entries[] = {
      .offset = AT(drain_lame_duck_ms),
      .def = "1s",
      .max = 10 * MINUTE,
-     .help = "SIGTERM: /readyz says no for this long before anything else changes, so that balancers look elsewhere."},
+     .help = "After SIGTERM /readyz fails for this long before anything else changes, so that balancers use other "
+             "replicas."},
     {.name = "drain.spread",
      .type = CONFIG_DURATION,
      .offset = AT(drain_spread_ms),
      .def = "2s",
      .max = 10 * MINUTE,
-     .help = "SIGTERM: agents are asked to move over this span."},
+     .help = "After SIGTERM agents are asked to reconnect elsewhere, distributed over this time."},
     {.name = "drain.deadline",
      .type = CONFIG_DURATION,
      .offset = AT(drain_deadline_ms),
      .def = "20s",
      .min = 100,
      .max = 60 * MINUTE,
-     .help = "SIGTERM: what is in flight may take this long to finish."},
+     .help = "After SIGTERM requests in flight may take this long to finish."},
 };
 
 const struct config_section server_config_shutdown = {.title = "Shutdown", CONFIG_ENTRIES(entries)};

@@ -10,8 +10,8 @@ static const struct config_entry entries[] = {
      .offset = AT(storage_account_bytes),
      .def = "64GiB",
      .max = 1024 * 1024 * GIB,
-     .help = "What one account may store; beyond it reports that grow are refused (HTTP 429) until there is room. An "
-             "account may have its own (culvertd admin set-quota). 0: no limit."},
+     .help = "Bytes that one account may store; beyond it reports that grow are refused (HTTP 429) until there is "
+             "room. culvertd admin set-quota sets the quota of one account. 0: no limit."},
     {.name = "storage.account_rows",
      .type = CONFIG_INT,
      .offset = AT(storage_account_rows),
@@ -23,7 +23,7 @@ static const struct config_entry entries[] = {
      .offset = AT(storage_runtime_bytes),
      .def = "16GiB",
      .max = 1024 * 1024 * GIB,
-     .help = "What one runtime may store."},
+     .help = "Bytes that one runtime may store."},
     {.name = "storage.runtime_rows",
      .type = CONFIG_INT,
      .offset = AT(storage_runtime_rows),

@@ -6,61 +6,61 @@ static const struct config_entry entries[] = {
      .type = CONFIG_PATH,
      .offset = AT(tls_certificate_file),
      .def = NULL,
-     .help = "Certificate chain (PEM) of the API door, and of the other doors unless they name their own."},
+     .help = "Certificate chain (PEM) of the API listener, and of the other listeners unless they have their own."},
     {.name = "tls.key_file",
      .type = CONFIG_PATH,
      .offset = AT(tls_key_file),
      .def = NULL,
-     .help = "Private key (PEM) to it."},
+     .help = "Private key (PEM) of that certificate."},
     {.name = "tls.hsts_max_age",
      .type = CONFIG_DURATION,
      .offset = AT(tls_hsts_max_age_ms),
      .def = "365d",
      .max = 2 * 366 * DAY,
-     .help = "Strict-Transport-Security of every answer of API and ingress over TLS (RFC 6797); services cannot set "
-             "it. 0: none is sent."},
+     .help = "Strict-Transport-Security of all responses of API and ingress over TLS (RFC 6797); services cannot set "
+             "it. 0: the header is not sent."},
     {.name = "tunnel.tls.certificate_file",
      .type = CONFIG_PATH,
      .offset = AT(tunnel_tls_certificate_file),
      .def = "",
-     .help = "Certificate chain of the tunnel door."},
+     .help = "Certificate chain (PEM) of the tunnel listener."},
     {.name = "tunnel.tls.key_file",
      .type = CONFIG_PATH,
      .offset = AT(tunnel_tls_key_file),
      .def = "",
-     .help = "Private key to it."},
+     .help = "Private key (PEM) of that certificate."},
     {.name = "ingress.tls.certificate_file",
      .type = CONFIG_PATH,
      .offset = AT(ingress_tls_certificate_file),
      .def = "",
-     .help = "Certificate chain of the ingress door (wildcard of tunnel.domain)."},
+     .help = "Certificate chain (PEM) of the ingress listener (wildcard of tunnel.domain)."},
     {.name = "ingress.tls.key_file",
      .type = CONFIG_PATH,
      .offset = AT(ingress_tls_key_file),
      .def = "",
-     .help = "Private key to it."},
+     .help = "Private key (PEM) of that certificate."},
     {.name = "peer.tls.certificate_file",
      .type = CONFIG_PATH,
      .offset = AT(peer_tls_certificate_file),
      .def = "",
-     .help = "Certificate chain that this replica shows to others; its subjectAltName has the DNS name or the URI "
-             "culvert-replica."},
+     .help = "Certificate chain (PEM) that this replica presents to other replicas; its subjectAltName has the DNS "
+             "name or the URI culvert-replica."},
     {.name = "peer.tls.key_file",
      .type = CONFIG_PATH,
      .offset = AT(peer_tls_key_file),
      .def = "",
-     .help = "Private key to it."},
+     .help = "Private key (PEM) of that certificate."},
     {.name = "peer.tls.ca_file",
      .type = CONFIG_PATH,
      .offset = AT(peer_tls_ca_file),
      .def = "",
-     .help = "The CA of all replicas' certificates; no other is trusted on the peer door."},
+     .help = "CA of the certificates of all replicas; the peer listener trusts no other CA."},
 };
 
 void server_config_check_pair(const char *what, const char *certificate, const char *key, struct strbuf *problems)
 {
     if ((certificate[0] == '\0') != (key[0] == '\0'))
-        strbuf_addf(problems, "%s.certificate_file and %s.key_file: give both or none\n", what, what);
+        strbuf_addf(problems, "%s.certificate_file and %s.key_file: must be set together\n", what, what);
 }
 
 static void check(const void *values, struct strbuf *problems)
