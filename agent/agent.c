@@ -177,8 +177,9 @@ struct agent *agent_create(struct loop *loop, const struct agent_config *config,
     struct agent *agent = mem_zalloc(sizeof(*agent));
     agent->config = config;
     agent->loop = loop;
-    metric_set(
-        metric_with(metrics_gauge("culvert_build_info", "1, with the version.", "version", NULL), CULVERT_VERSION), 1);
+    metric_set(metric_with(metrics_gauge("culvert_build_info", "Always 1; the label has the version.", "version", NULL),
+                           CULVERT_VERSION),
+               1);
     if (create_parts(agent, loop, err) == ERROR_NONE) return agent;
     agent_destroy(agent);
     return NULL;

@@ -80,7 +80,7 @@ static enum error_code explain_all(const struct redaction *redaction, json_t *va
     {
         if (i == ITEMS_MAX) return error_set(err, ERROR_TOO_LARGE, "more than %d items", ITEMS_MAX);
         enum error_code code = json_is_object(item) ? explain_object(redaction, item, out, err)
-                                                    : error_set(err, ERROR_INVALID, "no object");
+                                                    : error_set(err, ERROR_INVALID, "the manifest has no object");
         if (code != ERROR_NONE) return error_prefix(err, "items");
     }
     return ERROR_NONE;
@@ -98,11 +98,11 @@ enum error_code explain_redaction(struct str text, const struct redaction_option
         begin = str_from(begin, 1);
     enum error_code code = begin.len && *begin.at == '{' ? json_decode(begin, &limits, &value, err)
                                                          : yaml_tree_decode_typed(text, FILE_BYTES_MAX, &value, err);
-    if (code == ERROR_NONE && !json_is_object(value)) code = error_set(err, ERROR_INVALID, "is no object");
+    if (code == ERROR_NONE && !json_is_object(value)) code = error_set(err, ERROR_INVALID, "must be an object");
     id_random(key, sizeof key);
     if (code == ERROR_NONE) code = redaction_create(key, options, &redaction, err);
     if (code == ERROR_NONE) code = explain_all(redaction, value, out, err);
-    if (code == ERROR_NONE && out->overflow) code = error_set(err, ERROR_TOO_LARGE, "too much to be shown");
+    if (code == ERROR_NONE && out->overflow) code = error_set(err, ERROR_TOO_LARGE, "too large to be shown");
     redaction_destroy(redaction);
     json_decref(value);
     return code;

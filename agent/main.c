@@ -85,12 +85,12 @@ static int print_help(void)
     strbuf_init(&text, TEXT_BYTES_MAX);
     strbuf_add_c(&text, "culvert-agent: connects this cluster to the platform.\n\n"
                         "  --config FILE     read settings from this file\n"
-                        "  --check-config    say what is wrong with the settings and end\n"
+                        "  --check-config    check the settings, report every problem and end\n"
                         "  --print-config    print the settings in use and end\n"
                         "  --print-example   print an example file and end\n"
                         "  --explain-redaction FILE\n"
-                        "                    show what of a manifest (JSON or YAML, - for standard input) would\n"
-                        "                    leave the cluster, with what the settings of --config open, and end\n"
+                        "                    show which values of a manifest (JSON or YAML, - for standard input)\n"
+                        "                    leave the cluster with the settings of --config, and end\n"
                         "  --print-rbac PRESET\n"
                         "                    print the Kubernetes manifests that give the agent its rights, and end:\n"
                         "                    " RBAC_PRESETS ", default " RBAC_DEFAULT "\n"
@@ -152,7 +152,7 @@ static void on_drained(void *arg)
 static void on_stop_signal(uv_signal_t *handle, int signal)
 {
     struct process *process = handle->data;
-    log_info("agent", process->stopping ? "stopping_at_once" : "stopping", log_int("signal", signal));
+    log_info("agent", process->stopping ? "second_signal_received" : "stopping", log_int("signal", signal));
     if (process->stopping) {
         loop_stop(process->loop);
         return;

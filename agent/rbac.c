@@ -10,8 +10,8 @@ static const struct {
     const char *about;
 } presets[] = {
     {"applications", PRESET_APPLICATIONS,
-     "Argo's own kinds. Applications are shown with every resource that they name; what these are like\n"
-     "# in the cluster is not, and says which right is missing."},
+     "Argo's own kinds. Applications are shown with every resource that they list; the state of these\n"
+     "# in the cluster is not shown, only which permission is missing."},
     {"common", PRESET_COMMON,
      "the kinds that most applications are made of, without Secrets. What is of another kind is shown\n"
      "# with the rule that would open it: add that under \"rules\"."},
@@ -105,7 +105,7 @@ bool rbac_print(struct str preset, struct strbuf *out)
         if (!str_eq(preset, str_c(presets[i].name))) continue;
         bit = presets[i].bit;
         strbuf_addf(out,
-                    "# Where culvert-agent lives in a cluster and what it may read there:\n# %s\n"
+                    "# Service account of culvert-agent and what it may read:\n# %s\n"
                     "# Made by: culvert-agent --print-rbac %s. Apply with kubectl apply -f.\n",
                     presets[i].about, presets[i].name);
     }

@@ -9,7 +9,8 @@ enum error_code api_admit(void *ctx, const struct gql_resolver *resolver, struct
     const struct api_request *request = ctx;
     assert(resolver->access == API_USERS || resolver->access == API_RUNTIMES_TOO);
     if (request->principal.kind == PRINCIPAL_USER || resolver->access == API_RUNTIMES_TOO) return ERROR_NONE;
-    return error_set(err, ERROR_FORBIDDEN, "%s needs a user of the account; a runtime token does not have the right",
+    return error_set(err, ERROR_FORBIDDEN,
+                     "%s requires a user of the account; a runtime token does not have the permission",
                      resolver->field);
 }
 
@@ -26,7 +27,7 @@ struct str api_own_runtime(const struct api_request *request)
 enum error_code api_check_admin(const struct api_request *request, const char *what, struct error *err)
 {
     if (request->principal.kind == PRINCIPAL_USER && request->principal.is_admin) return ERROR_NONE;
-    return error_set(err, ERROR_FORBIDDEN, "%s needs an admin of the account", what);
+    return error_set(err, ERROR_FORBIDDEN, "%s requires an admin of the account", what);
 }
 
 enum { SLICE_BYTES_MAX = 128 * 1024 * 1024 };
@@ -64,7 +65,8 @@ static enum error_code check_slice(const struct store_slice *slice, struct error
     for (size_t i = 0; i < slice->count; i++)
         bytes += slice->nodes[i].len;
     if (bytes <= SLICE_BYTES_MAX) return ERROR_NONE;
-    return error_set(err, ERROR_TOO_LARGE, "%zu entities of %zu MiB; ask for pages (pagination: {first: 100})",
+    return error_set(err, ERROR_TOO_LARGE,
+                     "%zu entities of %zu MiB are too large for one answer; request pages (pagination: {first: 100})",
                      slice->count, bytes / (1024 * 1024));
 }
 
@@ -111,7 +113,7 @@ static enum error_code page_of(const json_t *arguments, struct store_page *out, 
             return error_set(err, ERROR_INVALID, "pagination.%s must be between 1 and %d", names[i], STORE_PAGE_MAX);
         *(i == 0 ? &out->first : &out->last) = (unsigned)value;
     }
-    if (out->first && out->last) return error_set(err, ERROR_INVALID, "pagination takes first or last, not both");
+    if (out->first && out->last) return error_set(err, ERROR_INVALID, "pagination accepts first or last, not both");
     return ERROR_NONE;
 }
 

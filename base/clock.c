@@ -130,16 +130,16 @@ enum error_code clock_parse_rfc3339(struct str s, int64_t *out_wall_ms, struct e
         size_t len = 1;
         for (int64_t unit = 100; len < rest.len && rest.at[len] >= '0' && rest.at[len] <= '9'; len++, unit /= 10)
             ms += unit * (rest.at[len] - '0');
-        if (len == 1) return error_set(err, ERROR_INVALID, "a time with an empty fraction");
+        if (len == 1) return error_set(err, ERROR_INVALID, "time with an empty fraction");
         rest = str_from(rest, len);
     }
     int64_t offset_s;
-    if (!parse_zone(rest, &offset_s)) return error_set(err, ERROR_INVALID, "a time without a valid zone");
+    if (!parse_zone(rest, &offset_s)) return error_set(err, ERROR_INVALID, "time without a valid zone");
     tm.tm_year = year - 1900;
     tm.tm_mon = month - 1;
     int day = tm.tm_mday;
     time_t t = timegm(&tm);
-    if (tm.tm_mday != day) return error_set(err, ERROR_INVALID, "a day that its month does not have");
+    if (tm.tm_mday != day) return error_set(err, ERROR_INVALID, "day is out of range for its month");
     *out_wall_ms = ((int64_t)t - offset_s) * 1000 + ms;
     return ERROR_NONE;
 }

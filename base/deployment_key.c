@@ -37,8 +37,7 @@ static enum error_code check_mode(const char *file, int fd, struct error *err)
     unsigned mode = (unsigned)stat.st_mode & 0777;
     if (mode & (S_IRWXO | S_IWGRP))
         return error_set(err, ERROR_INVALID,
-                         "deployment key %s: has mode %04o, so that others can read or write it; chmod 0600 it", file,
-                         mode);
+                         "deployment key %s: mode %04o lets other users read or write it; must be 0600", file, mode);
     return ERROR_NONE;
 }
 
@@ -63,12 +62,11 @@ static enum error_code check_content(const char *file, const struct secret *secr
         seen[secret->bytes[i]] = true;
     }
     if (secret->len < DEPLOYMENT_KEY_BYTES_MIN || secret->len > DEPLOYMENT_KEY_BYTES_MAX)
-        return error_set(err, ERROR_INVALID, "deployment key %s: has %zu bytes%s; needed are %d to %d random bytes",
+        return error_set(err, ERROR_INVALID, "deployment key %s: has %zu bytes%s; must have %d to %d random bytes",
                          file, secret->len, secret->len > DEPLOYMENT_KEY_BYTES_MAX ? " or more" : "",
                          DEPLOYMENT_KEY_BYTES_MIN, DEPLOYMENT_KEY_BYTES_MAX);
     if (distinct < DEPLOYMENT_KEY_DISTINCT_MIN)
-        return error_set(err, ERROR_INVALID, "deployment key %s: is not random, it has only %u different bytes", file,
-                         distinct);
+        return error_set(err, ERROR_INVALID, "deployment key %s: not random: only %u different bytes", file, distinct);
     return ERROR_NONE;
 }
 

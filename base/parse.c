@@ -6,14 +6,14 @@
 
 enum error_code parse_u64(struct str s, uint64_t min, uint64_t max, uint64_t *out, struct error *err)
 {
-    if (s.len == 0) return error_set(err, ERROR_INVALID, "a number is missing");
+    if (s.len == 0) return error_set(err, ERROR_INVALID, "number is missing");
     uint64_t value = 0;
     for (size_t i = 0; i < s.len; i++) {
         if (s.at[i] < '0' || s.at[i] > '9')
             return error_set(err, ERROR_INVALID, "\"%.*s\" is not a whole number", STR_ARG(str_first(s, 40)));
         if (__builtin_mul_overflow(value, (uint64_t)10, &value) ||
             __builtin_add_overflow(value, (uint64_t)(s.at[i] - '0'), &value))
-            return error_set(err, ERROR_INVALID, "\"%.*s\" is too large a number", STR_ARG(str_first(s, 40)));
+            return error_set(err, ERROR_INVALID, "\"%.*s\" is out of range", STR_ARG(str_first(s, 40)));
     }
     if (value < min || value > max)
         return error_set(err, ERROR_INVALID, "%llu is not between %llu and %llu", (unsigned long long)value,
@@ -51,7 +51,7 @@ enum error_code parse_bool(struct str s, bool *out, struct error *err)
             return ERROR_NONE;
         }
     }
-    return error_set(err, ERROR_INVALID, "\"%.*s\" is neither true nor false", STR_ARG(str_first(s, 40)));
+    return error_set(err, ERROR_INVALID, "\"%.*s\" must be true or false", STR_ARG(str_first(s, 40)));
 }
 
 struct unit {
@@ -77,8 +77,8 @@ static enum error_code parse_with_unit(struct str s, const struct unit *units, s
         *out = value;
         return ERROR_NONE;
     }
-    return error_set(err, ERROR_INVALID, "\"%.*s\" has no unit that is known here (for example %s)",
-                     STR_ARG(str_first(s, 40)), example);
+    return error_set(err, ERROR_INVALID, "\"%.*s\" has no known unit (for example %s)", STR_ARG(str_first(s, 40)),
+                     example);
 }
 
 enum error_code parse_bytes(struct str s, uint64_t *out, struct error *err)
@@ -107,9 +107,10 @@ enum error_code parse_address(struct str s, struct str *out_host, uint16_t *out_
     if (bracketed)
         host = str_of(host.at + 1, host.len - 2);
     else if (str_has_byte(host, ':'))
-        return error_set(err, ERROR_INVALID, "\"%.*s\": an IPv6 address needs brackets", STR_ARG(str_first(s, 80)));
+        return error_set(err, ERROR_INVALID, "\"%.*s\": an IPv6 address must be in brackets",
+                         STR_ARG(str_first(s, 80)));
     if (str_has_byte(host, '[') || str_has_byte(host, ']'))
-        return error_set(err, ERROR_INVALID, "\"%.*s\": brackets belong around an IPv6 address only",
+        return error_set(err, ERROR_INVALID, "\"%.*s\": only an IPv6 address may be in brackets",
                          STR_ARG(str_first(s, 80)));
     uint64_t port;
     struct error inner;
@@ -132,7 +133,7 @@ enum error_code parse_hex(struct str s, uint8_t *out, size_t out_len, struct err
 {
     if (s.len != out_len * 2) return error_set(err, ERROR_INVALID, "expected %zu hex digits", out_len * 2);
     for (size_t i = 0; i < s.len; i++)
-        if (hex_digit(s.at[i]) < 0) return error_set(err, ERROR_INVALID, "not a hex digit at offset %zu", i);
+        if (hex_digit(s.at[i]) < 0) return error_set(err, ERROR_INVALID, "invalid hex digit at offset %zu", i);
     for (size_t i = 0; i < out_len; i++)
         out[i] = (uint8_t)(hex_digit(s.at[2 * i]) << 4 | hex_digit(s.at[2 * i + 1]));
     return ERROR_NONE;
@@ -176,15 +177,15 @@ static enum error_code decode_base64(struct str body, bool url, uint8_t *out, si
                                      struct error *err)
 {
     size_t tail = body.len % 4;
-    if (tail == 1) return error_set(err, ERROR_INVALID, "base64 of an impossible length (%zu)", body.len);
+    if (tail == 1) return error_set(err, ERROR_INVALID, "invalid length of base64 (%zu)", body.len);
     size_t need = body.len / 4 * 3 + (tail ? tail - 1 : 0);
-    if (need > out_cap) return error_set(err, ERROR_TOO_LARGE, "base64 of %zu bytes, room for %zu", need, out_cap);
+    if (need > out_cap) return error_set(err, ERROR_TOO_LARGE, "base64 of %zu bytes, the limit is %zu", need, out_cap);
     uint32_t bits = 0;
     unsigned have = 0;
     size_t first = decode_quads(body, url, out), at = first / 4 * 3;
     for (size_t i = first; i < body.len; i++) {
         int value = base64_value(body.at[i], url);
-        if (value < 0) return error_set(err, ERROR_INVALID, "not a base64 digit at offset %zu", i);
+        if (value < 0) return error_set(err, ERROR_INVALID, "invalid base64 digit at offset %zu", i);
         bits = bits << 6 | (uint32_t)value;
         have += 6;
         if (have >= 8) {
@@ -193,14 +194,14 @@ static enum error_code decode_base64(struct str body, bool url, uint8_t *out, si
             bits &= (1u << have) - 1;
         }
     }
-    if (bits != 0) return error_set(err, ERROR_INVALID, "base64 with stray bits at its end");
+    if (bits != 0) return error_set(err, ERROR_INVALID, "base64 with unused bits set at its end");
     *out_len = at;
     return ERROR_NONE;
 }
 
 enum error_code parse_base64(struct str s, uint8_t *out, size_t out_cap, size_t *out_len, struct error *err)
 {
-    if (s.len % 4 != 0) return error_set(err, ERROR_INVALID, "base64 whose length is no multiple of 4 (%zu)", s.len);
+    if (s.len % 4 != 0) return error_set(err, ERROR_INVALID, "length of base64 must be a multiple of 4 (%zu)", s.len);
     struct str body = s;
     for (int i = 0; i < 2 && body.len && body.at[body.len - 1] == '='; i++)
         body.len--;

@@ -23,13 +23,13 @@ void token_generate(struct token *out, char text[TOKEN_TEXT_BYTES])
 enum error_code token_parse(struct str text, struct token *out, struct error *err)
 {
     if (text.len != ID_HEX + 1 + SECRET_HEX || text.at[ID_HEX] != '.')
-        return error_set(err, ERROR_INVALID, "the token has not the form <24 hex digits>.<64 hex digits>");
+        return error_set(err, ERROR_INVALID, "the token must have the form <24 hex digits>.<64 hex digits>");
     uint8_t scratch[SECRET_HEX / 2];
     struct str id = str_first(text, ID_HEX), secret = str_from(text, ID_HEX + 1);
     bool hex = parse_hex(id, scratch, ID_HEX / 2, NULL) == ERROR_NONE &&
                parse_hex(secret, scratch, SECRET_HEX / 2, NULL) == ERROR_NONE;
     explicit_bzero(scratch, sizeof scratch);
-    if (!hex) return error_set(err, ERROR_INVALID, "the token has other characters than hex digits");
+    if (!hex) return error_set(err, ERROR_INVALID, "the token must consist of hex digits");
     memcpy(out->id, id.at, ID_HEX);
     out->id[ID_HEX] = '\0';
     id_sha256(secret.at, secret.len, out->secret_sha256);

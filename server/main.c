@@ -34,7 +34,7 @@ struct process {
 
 static int usage_error(const char *text, const char *word)
 {
-    fprintf(stderr, "culvertd: %s%s\nculvertd --help says more\n", text, word);
+    fprintf(stderr, "culvertd: %s%s\nculvertd --help lists all options\n", text, word);
     return EXIT_USAGE;
 }
 
@@ -71,12 +71,12 @@ static int read_arguments(int argc, char **argv, struct arguments *out)
             return EXIT_DONE;
         }
         if (strcmp(argv[i], "--config") == 0) {
-            if (++i == argc) return usage_error("--config needs a file", "");
+            if (++i == argc) return usage_error("--config requires a file", "");
             out->file = argv[i];
         } else if (strncmp(argv[i], "--config=", 9) == 0) {
             out->file = argv[i] + 9;
         } else if (out->setting_count == WORDS_MAX) {
-            return usage_error("too many words: ", argv[i]);
+            return usage_error("too many arguments: ", argv[i]);
         } else {
             out->settings[out->setting_count++] = argv[i];
         }

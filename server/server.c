@@ -276,7 +276,7 @@ static enum error_code check_database(struct server *server, struct error *err)
     enum error_code code = pg_server_check(server->database_conninfo, true, err);
     if (code == ERROR_NONE) code = migrations_check(server->database_conninfo, err);
     if (code != ERROR_UNAVAILABLE) return code;
-    log_warn("server", "database_away_at_start", log_err(err));
+    log_warn("server", "database_unavailable_at_start", log_err(err));
     return ERROR_NONE;
 }
 

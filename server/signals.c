@@ -25,7 +25,7 @@ static void on_signal(uv_signal_t *handle, int number)
         return;
     }
     if (signals->terminating) {
-        log_warn("signals", "second_signal_ends_at_once", log_int("signal", number));
+        log_warn("signals", "second_signal_received", log_int("signal", number));
         _exit(1);
     }
     signals->terminating = true;

@@ -16,7 +16,7 @@ static void on_checked(void *arg, const struct error *err, const struct api_prin
     struct question *question = arg;
     struct error forbidden;
     if (!err && principal->kind != PRINCIPAL_USER) {
-        error_set(&forbidden, ERROR_FORBIDDEN, "calls into a cluster are made by users, not by runtimes");
+        error_set(&forbidden, ERROR_FORBIDDEN, "calls into a cluster require a user; a runtime token is not accepted");
         err = &forbidden;
     }
     if (err)

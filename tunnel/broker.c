@@ -16,7 +16,7 @@ static enum error_code broker_check_options(const struct tunnel_options *options
         return error_set(err, ERROR_INVALID, "tunnel: TLS certificate and key are required");
     if (!options->sessions_max || !options->streams_max || !options->ping_after_ms || !options->dead_after_ms ||
         !options->head_timeout_ms || !options->buffered_bytes_max || !options->node_buffered_bytes_max)
-        return error_set(err, ERROR_INVALID, "tunnel: a limit or a time is zero");
+        return error_set(err, ERROR_INVALID, "tunnel: limits and times must not be zero");
     return ERROR_NONE;
 }
 

@@ -134,7 +134,7 @@ static bool node_admit(struct tunnel_node *node, const char *remote, struct erro
     char network[INET6_ADDRSTRLEN];
     if (!quota_take(&broker->sessions)) {
         metric_add(broker->meter.refused_process, 1);
-        (void)node_refuse(ERROR_UNAVAILABLE, err, "this replica holds as many sessions as it may");
+        (void)node_refuse(ERROR_UNAVAILABLE, err, "this replica has reached tunnel.sessions_max");
         return false;
     }
     if (!node_counts(node, remote, network) || census_enter(broker->session_addresses, str_c(network))) return true;

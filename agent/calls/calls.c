@@ -89,7 +89,7 @@ static enum error_code check_bound(const struct agent_calls *calls, const struct
                                                      trust->epoch, now_ms, &bound, err);
     if (code) return code;
     if (!replay_window_take(&trust->replays, bound.number))
-        return error_set(err, ERROR_UNAUTHENTICATED, "identity was used before, or is too old to know");
+        return error_set(err, ERROR_UNAUTHENTICATED, "identity was used before, or is too old to be checked");
     if (identity_cache_find(calls->identities, bound.caller, trust->key, 0)) return ERROR_NONE;
     code = wire_identity_read_caller(bound.caller, str_c(calls->options.runtime), &identity, err);
     if (!code) code = check_user(&identity, err);
@@ -243,7 +243,7 @@ struct agent_calls *agent_calls_create(const struct agent_calls_options *options
     struct agent_calls *calls = mem_zalloc(sizeof(*calls));
     calls->options = *options;
     calls->identities = identity_cache_create();
-    calls->total = metrics_counter("culvert_agent_calls_total", "Calls that came through the tunnel.", "route", NULL);
+    calls->total = metrics_counter("culvert_agent_calls_total", "Calls received through the tunnel.", "route", NULL);
     return calls;
 }
 

@@ -118,7 +118,7 @@ static enum error_code parse_http_url(struct str url, struct endpoint *out, stru
     if (code || out->protocol != AGENT_ROUTE_TCP) return code;
     mem_free(out->host);
     out->host = NULL;
-    return error_set(err, ERROR_INVALID, "\"%.*s\" is no HTTP", STR_ARG(str_first(url, 80)));
+    return error_set(err, ERROR_INVALID, "\"%.*s\" must be HTTP", STR_ARG(str_first(url, 80)));
 }
 
 // Without a URL it is the Service that Argo Events makes for an EventSource.
@@ -167,7 +167,7 @@ static enum error_code parse_list(const char *text,
         }
         bool twice = find(out, str_c(endpoint.name));
         out->at[out->count++] = endpoint;
-        if (twice) return error_set(err, ERROR_INVALID, "\"%s\" is there twice", endpoint.name);
+        if (twice) return error_set(err, ERROR_INVALID, "duplicate entry \"%s\"", endpoint.name);
     }
     return ERROR_NONE;
 }

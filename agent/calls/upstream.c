@@ -440,7 +440,7 @@ bool upstream_write(struct upstream *u, const void *at, size_t len)
     if (u->mode == UPSTREAM_WEBSOCKET && u->state == STATE_HEAD) {
         // To a service that has not switched they could be a request that passed no rule.
         u->depth++;
-        fail_protocol(u, "bytes came before the service had switched to WebSocket");
+        fail_protocol(u, "data before the service switched to WebSocket");
         u->depth--;
         maybe_free(u);
         return true;

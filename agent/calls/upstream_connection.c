@@ -299,7 +299,7 @@ static void on_dialed(void *arg, int fd, const struct error *err)
     }
     c->has_tcp = true;
     if (c->tls && !c->ssl) { // said in the log
-        error_set(&failed, ERROR_UNAVAILABLE, "%s:%u: TLS cannot begin", c->host, (unsigned)c->port);
+        error_set(&failed, ERROR_UNAVAILABLE, "%s:%u: TLS cannot be started", c->host, (unsigned)c->port);
         upstream_connection_fail(c, &failed);
         return;
     }

@@ -93,7 +93,7 @@ static void on_read(void *arg, const char *at, size_t len)
     http2_connection_send(c);
     if (!c->dead && !nghttp2_session_want_read(c->h2) && !nghttp2_session_want_write(c->h2)) {
         struct error err = {0};
-        error_set(&err, ERROR_IO, "%s:%u: the connection is over", c->host, (unsigned)c->port);
+        error_set(&err, ERROR_IO, "%s:%u: the connection was closed", c->host, (unsigned)c->port);
         end_connection(c, &err);
     }
     leave(c);
@@ -197,7 +197,7 @@ void upstream_http2_on_sweep(uv_timer_t *timer)
     uint64_t now = clock_mono_ms();
     struct error err = {0};
     struct http2_connection *next;
-    error_set(&err, ERROR_IO, "not used any more");
+    error_set(&err, ERROR_IO, "idle");
     for (struct http2_connection *c = http2->first; c; c = next) {
         next = c->next;
         if (c->calls || (!c->going_away && now - c->idle_since_ms < UPSTREAM_HTTP2_IDLE_MS)) continue;
@@ -233,7 +233,7 @@ void upstream_http2_destroy(struct upstream_http2 *http2)
 {
     struct error err = {0};
     if (!http2) return;
-    error_set(&err, ERROR_CANCELLED, "the agent stops");
+    error_set(&err, ERROR_CANCELLED, "the agent is shutting down");
     while (http2->first) {
         assert(!http2->first->calls);
         on_error(http2->first, &err);

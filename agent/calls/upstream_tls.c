@@ -7,9 +7,9 @@
 
 enum error_code upstream_tls_start(struct upstream_connection *c, struct error *err)
 {
-    if (!c->pool->tls) return error_set(err, ERROR_UNAVAILABLE, "%s: no TLS to services here", c->host);
+    if (!c->pool->tls) return error_set(err, ERROR_UNAVAILABLE, "%s: TLS to services is not configured", c->host);
     enum error_code code = agent_tls_connection(c->pool->tls, str_c(c->host), &c->pipe, &c->ssl, err);
-    if (code) return error_set(err, ERROR_UNAVAILABLE, "%s: TLS cannot begin", c->host);
+    if (code) return error_set(err, ERROR_UNAVAILABLE, "%s: TLS cannot be started", c->host);
     SSL_clear_options(c->ssl, SSL_OP_IGNORE_UNEXPECTED_EOF); // an answer that ends with the connection may be cut short
     return ERROR_NONE;
 }

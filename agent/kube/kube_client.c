@@ -363,13 +363,13 @@ static int on_curl_socket(CURL *easy, curl_socket_t fd, int what, void *arg, voi
 struct kube_client *kube_client_create(struct loop *loop, struct kube_config *config, struct error *err)
 {
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
-        error_set(err, ERROR_INTERNAL, "libcurl does not start");
+        error_set(err, ERROR_INTERNAL, "libcurl cannot be initialised");
         return NULL;
     }
     CURLM *multi = curl_multi_init();
     if (!multi) {
         curl_global_cleanup();
-        error_set(err, ERROR_INTERNAL, "libcurl gives no multi handle");
+        error_set(err, ERROR_INTERNAL, "libcurl cannot create a multi handle");
         return NULL;
     }
     struct kube_client *client = mem_zalloc(sizeof *client);

@@ -83,7 +83,7 @@ static enum error_code take_pem(const json_t *entry, const char *name, const cha
         char *pem = mem_zalloc(data.len + 1);
         enum error_code code = parse_base64(data, (uint8_t *)pem, data.len, &len, err);
         if (code == ERROR_NONE && (len == 0 || memchr(pem, 0, len)))
-            code = error_set(err, ERROR_INVALID, "holds no PEM text");
+            code = error_set(err, ERROR_INVALID, "must contain PEM text");
         if (code == ERROR_NONE)
             *out = pem;
         else
@@ -123,10 +123,10 @@ static enum error_code check_server(struct str server, struct error *err)
 {
     bool plain = str_starts(server, STR("http://"));
     if (!plain && !str_starts(server, STR("https://")))
-        return error_set(err, ERROR_INVALID, "server: an https:// address is expected");
+        return error_set(err, ERROR_INVALID, "server: must be an https:// address");
     for (size_t i = 0; i < server.len; i++)
         if (server.at[i] <= ' ' || server.at[i] == '@' || server.at[i] == '?' || server.at[i] == '#')
-            return error_set(err, ERROR_INVALID, "server: not a plain address");
+            return error_set(err, ERROR_INVALID, "server: must be a plain address");
     if (!plain) return ERROR_NONE;
     struct str rest = str_from(server, 7), authority, host;
     uint16_t port;
@@ -144,7 +144,7 @@ static enum error_code take_cluster(const json_t *cluster, const char *folder, s
     if (code != ERROR_NONE) return code;
     if (str_eq_nocase(json_get_str(cluster, "insecure-skip-tls-verify"), STR("true")))
         return error_set(err, ERROR_INVALID,
-                         "insecure-skip-tls-verify: verification is never switched off; give certificate-authority");
+                         "insecure-skip-tls-verify: verification cannot be switched off; set certificate-authority");
     if (json_get_str(cluster, "tls-server-name").len || json_get_str(cluster, "proxy-url").len)
         return error_set(err, ERROR_INVALID, "tls-server-name and proxy-url are not supported");
     while (str_ends(server, STR("/")))
@@ -156,16 +156,17 @@ static enum error_code take_cluster(const json_t *cluster, const char *folder, s
 static enum error_code take_user(const json_t *user, const char *folder, struct kube_config *out, struct error *err)
 {
     if (json_object_get(user, "auth-provider"))
-        return error_set(err, ERROR_INVALID,
-                         "auth-provider plugins are gone since Kubernetes 1.26: use exec, or make a service account's "
-                         "kubeconfig (docs/operations.md, \"A kubeconfig for the agent\")");
+        return error_set(
+            err, ERROR_INVALID,
+            "auth-provider plugins were removed in Kubernetes 1.26: use exec, or create a service account's "
+            "kubeconfig (docs/operations.md, \"A kubeconfig for the agent\")");
     if (json_object_get(user, "username") || json_object_get(user, "password"))
-        return error_set(err, ERROR_INVALID, "username and password: the API server takes none");
+        return error_set(err, ERROR_INVALID, "username and password: not supported by API servers");
     if (json_object_get(user, "as")) return error_set(err, ERROR_INVALID, "as: impersonation is not supported");
     struct str token = json_get_str(user, "token"), file = json_get_str(user, "tokenFile");
     if (token.len > KUBE_CONFIG_TOKEN_BYTES_MAX) return error_set(err, ERROR_TOO_LARGE, "token: too long");
     for (size_t i = 0; i < token.len; i++)
-        if (token.at[i] <= ' ' || token.at[i] > '~') return error_set(err, ERROR_INVALID, "token: not plain text");
+        if (token.at[i] <= ' ' || token.at[i] > '~') return error_set(err, ERROR_INVALID, "token: must be plain text");
     const json_t *exec = json_get_object(user, "exec");
     if (exec) {
         out->exec_spec = mem_zalloc(sizeof *out->exec_spec);
@@ -176,7 +177,7 @@ static enum error_code take_user(const json_t *user, const char *folder, struct 
     enum error_code code = take_pem(user, "client-certificate", folder, &out->client_certificate_pem, err);
     if (code == ERROR_NONE) code = take_pem(user, "client-key", folder, &out->client_key_pem, err);
     if (code == ERROR_NONE && !out->client_certificate_pem != !out->client_key_pem)
-        return error_set(err, ERROR_INVALID, "client-certificate and client-key belong together");
+        return error_set(err, ERROR_INVALID, "client-certificate and client-key must be set together");
     return code;
 }
 
@@ -186,7 +187,7 @@ static enum error_code take_context(const json_t *config, const char *folder, st
     struct str name = json_get_str(config, "current-context");
     if (!name.len) return error_set(err, ERROR_INVALID, "current-context is not set");
     const json_t *context = find_named(config, "contexts", "context", name);
-    if (!context) return error_set(err, ERROR_INVALID, "current-context names no context");
+    if (!context) return error_set(err, ERROR_INVALID, "current-context names a context that is not in the file");
     const json_t *cluster = find_named(config, "clusters", "cluster", json_get_str(context, "cluster"));
     if (!cluster) return error_set(err, ERROR_INVALID, "the context's cluster is not in the file");
     struct str user_name = json_get_str(context, "user"), ns = json_get_str(context, "namespace");
@@ -216,7 +217,7 @@ enum error_code kube_config_in_cluster(const char *folder, const char *host, con
                                        struct error *err)
 {
     if (!host || !*host || !port || !*port)
-        return error_set(err, ERROR_INVALID, "no kubeconfig is given and this is no pod (KUBERNETES_SERVICE_HOST)");
+        return error_set(err, ERROR_INVALID, "kubeconfig is not set and this is not a pod (KUBERNETES_SERVICE_HOST)");
     struct kube_config config = {0};
     bool v6 = strchr(host, ':') != NULL;
     config.server = mem_printf(v6 ? "https://[%s]:%s" : "https://%s:%s", host, port);

@@ -76,7 +76,7 @@ static enum error_code read_args(const json_t *exec, struct kube_exec_spec *out,
     out->args = mem_array(count + 1, sizeof *out->args);
     for (size_t i = 0; i < count; i++) {
         struct str arg = json_str(json_array_get(args, i));
-        if (!is_text(arg)) return error_set(err, ERROR_INVALID, "exec.args: texts are expected");
+        if (!is_text(arg)) return error_set(err, ERROR_INVALID, "exec.args: must be strings");
         out->args[out->arg_count++] = mem_strndup(arg.at, arg.len);
     }
     return ERROR_NONE;
@@ -92,7 +92,7 @@ static enum error_code read_env(const json_t *exec, struct kube_exec_spec *out, 
         const json_t *entry = json_array_get(env, i);
         struct str name = json_get_str(entry, "name"), value = json_get_str(entry, "value");
         if (!name.len || !is_text(name) || str_has_byte(name, '=') || (value.len && !is_text(value)))
-            return error_set(err, ERROR_INVALID, "exec.env: entries with name and value are expected");
+            return error_set(err, ERROR_INVALID, "exec.env: must be entries with name and value");
         out->env[out->env_count++] = mem_printf("%.*s=%.*s", STR_ARG(name), STR_ARG(value));
     }
     return ERROR_NONE;
@@ -105,11 +105,11 @@ static enum error_code read_spec(const json_t *exec, const char *folder, struct 
     if (!str_eq(version, STR("client.authentication.k8s.io/v1")) &&
         !str_eq(version, STR("client.authentication.k8s.io/v1beta1")))
         return error_set(err, ERROR_INVALID,
-                         "exec.apiVersion: client.authentication.k8s.io/v1 or v1beta1 is expected; update the plugin's "
+                         "exec.apiVersion: must be client.authentication.k8s.io/v1 or v1beta1; update the plugin's "
                          "entry in the kubeconfig");
     if (!command.len || !is_text(command)) return error_set(err, ERROR_INVALID, "exec.command is not set");
     if (str_eq(mode, STR("Always")))
-        return error_set(err, ERROR_INVALID, "exec.interactiveMode: Always: no one sits at an agent's terminal");
+        return error_set(err, ERROR_INVALID, "exec.interactiveMode: Always: not supported, an agent has no terminal");
     out->api_version = mem_strndup(version.at, version.len);
     // With a slash in it, it is a path, and starts at the kubeconfig's folder; else PATH is searched.
     bool is_relative = str_has_byte(command, '/') && command.at[0] != '/' && folder && *folder;
@@ -164,18 +164,18 @@ static enum error_code read_status(const json_t *value, const char *api_version,
 {
     const json_t *status = json_get_object(value, "status");
     if (!str_eq(json_get_str(value, "kind"), STR("ExecCredential")))
-        return error_set(err, ERROR_INVALID, "printed no ExecCredential");
+        return error_set(err, ERROR_INVALID, "did not print an ExecCredential");
     if (!str_eq(json_get_str(value, "apiVersion"), str_c(api_version)))
         return error_set(err, ERROR_INVALID, "printed an ExecCredential of another apiVersion than %s", api_version);
     struct str token = json_get_str(status, "token"), expires = json_get_str(status, "expirationTimestamp");
-    if (!is_token(token)) return error_set(err, ERROR_INVALID, "status.token is not plain text");
+    if (!is_token(token)) return error_set(err, ERROR_INVALID, "status.token must be plain text");
     if (expires.len && clock_parse_rfc3339(expires, &out->expires_at_ms, NULL) != ERROR_NONE)
-        return error_set(err, ERROR_INVALID, "status.expirationTimestamp is no RFC 3339 time");
+        return error_set(err, ERROR_INVALID, "status.expirationTimestamp must be an RFC 3339 time");
     if (token.len) out->token = mem_strndup(token.at, token.len);
     out->certificate_pem = copy_pem(json_get_str(status, "clientCertificateData"));
     out->key_pem = copy_pem(json_get_str(status, "clientKeyData"));
     if (!out->certificate_pem != !out->key_pem)
-        return error_set(err, ERROR_INVALID, "status.clientCertificateData and clientKeyData belong together");
+        return error_set(err, ERROR_INVALID, "status.clientCertificateData and clientKeyData must be set together");
     if (!out->token && !out->key_pem) return error_set(err, ERROR_INVALID, "printed neither token nor certificate");
     if (expires.len && out->expires_at_ms <= clock_wall_ms())
         return error_set(err, ERROR_INVALID, "printed a credential that has expired");
@@ -187,7 +187,8 @@ enum error_code kube_exec_credential_read(struct str text, const char *api_versi
 {
     static const struct json_limits limits = {.bytes_max = KUBE_EXEC_BYTES_MAX, .depth_max = 16, .tokens_max = 1000};
     json_t *value;
-    if (json_decode(text, &limits, &value, NULL) != ERROR_NONE) return error_set(err, ERROR_INVALID, "printed no JSON");
+    if (json_decode(text, &limits, &value, NULL) != ERROR_NONE)
+        return error_set(err, ERROR_INVALID, "did not print JSON");
     struct kube_exec_credential credential = {0};
     enum error_code code = read_status(value, api_version, &credential, err);
     json_decref(value);

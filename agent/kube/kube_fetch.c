@@ -34,7 +34,7 @@ static void on_done(void *arg, int status, const struct error *err)
     struct error unreadable;
     // The decoder's message may quote the document: it is replaced.
     if (!err && status == 200 && json_decode(strbuf_str(&fetch->body), &limits, &value, NULL) != ERROR_NONE) {
-        error_set(&unreadable, ERROR_PROTOCOL, "the answer is no JSON within the limits");
+        error_set(&unreadable, ERROR_PROTOCOL, "the answer is not JSON, or over the limits");
         err = &unreadable;
     }
     fetch->on_done(fetch->arg, status, value, err);

@@ -75,7 +75,7 @@ static bool take_version(struct kube_probe *probe, int status)
 static void log_problem(const struct kube_probe *probe, const struct kube_problem *problem)
 {
     if (problem->kind == KUBE_PROBLEM_NONE)
-        log_info("kube", "api_answers_again", log_c("api", probe->options.config->server));
+        log_info("kube", "api_recovered", log_c("api", probe->options.config->server));
     else
         log_error("kube", "api_not_readable", log_c("code", kube_problem_code(problem->kind)),
                   log_c("error", problem->cause), log_c("cure", problem->cure));

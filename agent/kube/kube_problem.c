@@ -41,12 +41,13 @@ static const struct {
     [KUBE_PROBLEM_CLOCK] = {"KUBERNETES_API_CERTIFICATE_TIME",
                             "the certificate of the Kubernetes API server is not valid at this machine's time",
                             "check this machine's clock (timedatectl), then the certificate's dates"},
-    [KUBE_PROBLEM_CREDENTIAL] = {"KUBERNETES_CREDENTIAL_MISSING", "the kubeconfig's exec plugin gives no credential",
-                                 "run the plugin by hand as the agent's user, or make a kubeconfig of a service "
+    [KUBE_PROBLEM_CREDENTIAL] = {"KUBERNETES_CREDENTIAL_MISSING",
+                                 "the exec plugin of the kubeconfig provides no credential",
+                                 "run the plugin manually as the agent's user, or create a kubeconfig for a service "
                                  "account (docs/operations.md, \"A kubeconfig for the agent\")"},
     [KUBE_PROBLEM_UNAUTHORIZED] = {"KUBERNETES_API_UNAUTHORIZED", "the Kubernetes API server refuses the credential",
-                                   "the token or certificate in the kubeconfig has expired, was revoked or is of "
-                                   "another cluster: make a new one (docs/operations.md, \"A kubeconfig for the "
+                                   "the token or certificate in the kubeconfig has expired, was revoked or is for "
+                                   "another cluster: create a new one (docs/operations.md, \"A kubeconfig for the "
                                    "agent\")"},
     [KUBE_PROBLEM_FAILING] = {"KUBERNETES_API_FAILING", "the Kubernetes API server answers with an error",
                               "check the API server's log and its /readyz?verbose, and that server in the kubeconfig "

@@ -405,9 +405,11 @@ static enum error_code take_namespaces(struct collector *collector, struct str l
         struct str name;
         if (!str_cut(&list, ',', &name)) list = STR_EMPTY;
         name = str_trim(name);
-        if (!is_namespace(name)) return error_set(err, ERROR_INVALID, "namespaces: \"%.*s\" is none", STR_ARG(name));
+        if (!is_namespace(name))
+            return error_set(err, ERROR_INVALID, "invalid namespace \"%.*s\" in reporter.namespaces", STR_ARG(name));
         if (collector->namespace_count == COLLECTOR_NAMESPACES_MAX)
-            return error_set(err, ERROR_TOO_LARGE, "namespaces: more than %d", COLLECTOR_NAMESPACES_MAX);
+            return error_set(err, ERROR_TOO_LARGE, "more than %d namespaces in reporter.namespaces",
+                             COLLECTOR_NAMESPACES_MAX);
         collector->namespaces[collector->namespace_count++] = mem_strndup(name.at, name.len);
     }
     return ERROR_NONE;

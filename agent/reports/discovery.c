@@ -56,7 +56,7 @@ static void on_resources(void *arg, int status, json_t *value, const struct erro
     if (!said) {
         // Says nothing of what is served: who took that for "nothing" would have all of it deleted.
         group->ask_again_at_ms = clock_mono_ms() + backoff_next_ms(&group->backoff);
-        log_warn("discovery", "group_not_told", log_int("status", status), log_c("error", err ? err->text : ""));
+        log_warn("discovery", "group_not_discovered", log_int("status", status), log_c("error", err ? err->text : ""));
         return;
     }
     uint64_t wait_ms = resources ? FRESH_MS : ABSENT_MS / 2;

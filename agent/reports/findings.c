@@ -29,7 +29,7 @@ void findings_add_right(json_t *findings, const char *group, const char *plural,
     char message[TEXT_BYTES], suggestion[TEXT_BYTES];
     snprintf(message, sizeof message, "the agent may not list and watch %s%s%s%s%s: %s", plural, *group ? "." : "",
              group, ns ? " in namespace " : "", ns ? ns : "",
-             was_readable ? "what is shown of them is as it was last seen" : "they are not shown");
+             was_readable ? "their last known state is shown" : "they are not shown");
     snprintf(
         suggestion, sizeof suggestion,
         "give the agent's service account the rule {apiGroups: [\"%s\"], resources: [%s], verbs: [get, list, watch]}"

@@ -77,7 +77,7 @@ static enum error_code piece_byte(struct json_splitter *splitter, const char *at
     size_t base = base_depth(splitter);
     bool between = splitter->depth == base;
     if (between && (is_space(*at) || (splitter->in_items && *at == ','))) return ERROR_NONE;
-    if (between && *at != '{') return error_set(err, ERROR_INVALID, "an object is expected");
+    if (between && *at != '{') return error_set(err, ERROR_INVALID, "expected an object");
     keep(splitter, at, 1);
     if (*at == '"') splitter->in_string = true;
     if (*at == '{' || *at == '[') {
@@ -94,7 +94,7 @@ static enum error_code envelope_byte(struct json_splitter *splitter, char c, str
 {
     if (splitter->depth == 0 && is_space(c)) return ERROR_NONE;
     if (splitter->ended || (splitter->depth == 0 && c != '{'))
-        return error_set(err, ERROR_INVALID, "one object is expected");
+        return error_set(err, ERROR_INVALID, "expected one object");
     if (!strbuf_add_byte(&splitter->envelope, c))
         return error_set(err, ERROR_TOO_LARGE, "the list's head is too large");
     if (c == '"') {

@@ -16,13 +16,13 @@ static enum error_code read_key(int fd, const char *path, uint8_t key[REDACTION_
     struct stat about;
     if (fstat(fd, &about) != 0) return error_set(err, ERROR_IO, "%s: %s", path, strerror(errno));
     if (!S_ISREG(about.st_mode) || (about.st_mode & 07))
-        return error_set(err, ERROR_INVALID, "%s: must be a file that others cannot read", path);
+        return error_set(err, ERROR_INVALID, "%s: must be a file that other users cannot read", path);
     ssize_t got;
     do
         got = read(fd, key, REDACTION_KEY_BYTES);
     while (got < 0 && errno == EINTR);
     if (got != REDACTION_KEY_BYTES || about.st_size != REDACTION_KEY_BYTES)
-        return error_set(err, ERROR_INVALID, "%s: is no key of %d bytes", path, REDACTION_KEY_BYTES);
+        return error_set(err, ERROR_INVALID, "%s: must contain a key of %d bytes", path, REDACTION_KEY_BYTES);
     return ERROR_NONE;
 }
 

@@ -292,7 +292,7 @@ void report_stream_ack_bytes(struct report_stream *stream, const uint8_t *at, si
             wire_ack_decode((const uint8_t *)stream->acks.at + offset, stream->acks.len - offset, &ack, &used, &err);
         if (code == ERROR_AGAIN) break;
         if (code == ERROR_NONE && ack.sequence > *stream->options.sequence)
-            code = error_set(&err, ERROR_PROTOCOL, "a sequence that was never sent");
+            code = error_set(&err, ERROR_PROTOCOL, "acknowledged sequence was never sent");
         if (code != ERROR_NONE) {
             fail(stream, err.text);
             return;

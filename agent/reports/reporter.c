@@ -289,7 +289,7 @@ static void follow_shortage(struct reporter *reporter, uint64_t now_ms)
     switch (shortage_look(&reporter->shortage, count, are_complete, now_ms, retry_ms)) {
     case SHORTAGE_WAIT: break;
     case SHORTAGE_NOTICED:
-        log_error("reporter", "too_many_objects", log_uint("left_out", count - before),
+        log_error("reporter", "object_limit_reached", log_uint("left_out", count - before),
                   log_uint("objects", outbox_count(reporter->outbox)));
         break;
     case SHORTAGE_LIST_AGAIN: collector_relist(reporter->collector); break;
@@ -378,7 +378,7 @@ static void offer_again(struct reporter *reporter, uint64_t now_ms)
     reporter->to_compare = reporter->compares_again = true;
     reporter->resync_at_ms = now_ms + wait_ms;
     if (!reporter->gap_since_ms) reporter->gap_since_ms = now_ms;
-    log_warn("reporter", "platform_without_room", log_uint("offer_again_ms", wait_ms),
+    log_warn("reporter", "storage_quota_exceeded", log_uint("offer_again_ms", wait_ms),
              log_c("reason", reporter->refusal));
 }
 
@@ -693,8 +693,8 @@ static enum error_code start_parts(struct reporter *reporter, struct error *err)
     reporter->kube.transport = o->transport;
     if (reporter->kube.exec_spec && o->exec_forbidden)
         return error_set(err, ERROR_FORBIDDEN,
-                         "%s: the user's exec plugin is not run (kubeconfig.exec = false): make a service account's "
-                         "kubeconfig (docs/operations.md, \"A kubeconfig for the agent\")",
+                         "%s: the exec plugin of the user is disabled (kubeconfig.exec = false): create a kubeconfig "
+                         "for a service account (docs/operations.md, \"A kubeconfig for the agent\")",
                          o->kubeconfig);
     if (reporter->kube.exec_spec)
         reporter->kube.exec = kube_exec_create(&(struct kube_exec_options){.loop = reporter->loop,

@@ -6,34 +6,32 @@
 void reporter_metrics_init(struct reporter_metrics *metrics)
 {
     *metrics = (struct reporter_metrics){0};
-    metrics->objects = metric_with(metrics_gauge("culvert_agent_outbox_objects", "Objects the reporter knows.", NULL));
-    metrics->bytes =
-        metric_with(metrics_gauge("culvert_agent_outbox_bytes", "Compressed manifests that wait to be written.", NULL));
-    metrics->restarts = metric_with(metrics_counter(
-        "culvert_agent_watch_restarts_total", "Lists and watches that ended in trouble and were started again.", NULL));
-    struct metric_family *resyncs =
-        metrics_counter("culvert_agent_resyncs_total",
-                        "Comparisons of the cluster with what the platform holds, by result.", "result", NULL);
+    metrics->objects = metric_with(metrics_gauge("culvert_agent_outbox_objects", "Objects in the outbox.", NULL));
+    metrics->bytes = metric_with(
+        metrics_gauge("culvert_agent_outbox_bytes", "Bytes of compressed manifests that wait to be sent.", NULL));
+    metrics->restarts = metric_with(metrics_counter("culvert_agent_watch_restarts_total",
+                                                    "Lists and watches that failed and were restarted.", NULL));
+    struct metric_family *resyncs = metrics_counter(
+        "culvert_agent_resyncs_total", "Comparisons of the inventory with the platform, by result.", "result", NULL);
     metrics->unchanged = metric_with(resyncs, "unchanged");
     metrics->differences = metric_with(resyncs, "differences");
     metrics->full = metric_with(resyncs, "full");
-    metrics->left_out =
-        metric_with(metrics_counter("culvert_agent_objects_left_out_total",
-                                    "Objects that found no room; nothing is compared while there are any.", NULL));
-    metrics->no_room = metric_with(metrics_counter("culvert_agent_reports_without_room_total",
-                                                   "Records that the platform refused for want of room.", NULL));
-    struct metric_family *values =
-        metrics_counter("culvert_agent_redacted_values_total",
-                        "Values of manifests that do not leave the cluster as they are.", "how", NULL);
+    metrics->left_out = metric_with(metrics_counter(
+        "culvert_agent_objects_left_out_total",
+        "Objects beyond reporter.objects_max; inventories are not compared while there are any.", NULL));
+    metrics->no_room =
+        metric_with(metrics_counter("culvert_agent_reports_without_room_total",
+                                    "Records that the platform refused because a storage quota is used up.", NULL));
+    struct metric_family *values = metrics_counter("culvert_agent_redacted_values_total",
+                                                   "Values of manifests that redaction replaced, by how.", "how", NULL);
     metrics->digested = metric_with(values, "digested");
     metrics->scrubbed = metric_with(values, "scrubbed");
     metrics->slowed = metric_with(metrics_counter("culvert_agent_changes_slowed_total",
-                                                  "Changes that had to wait because their object is noisy.", NULL));
-    metrics->coalesced = metric_with(metrics_counter("culvert_agent_changes_coalesced_total",
-                                                     "States that a newer one replaced before they were told.", NULL));
-    metrics->lag = metric_with(
-        metrics_gauge("culvert_agent_report_lag_seconds",
-                      "By how much what the platform shows may be behind the cluster, as it is reported there.", NULL));
+                                                  "Changes that were delayed because their object is flapping.", NULL));
+    metrics->coalesced = metric_with(metrics_counter(
+        "culvert_agent_changes_coalesced_total", "States that a newer one replaced before they were reported.", NULL));
+    metrics->lag = metric_with(metrics_gauge("culvert_agent_report_lag_seconds",
+                                             "Seconds by which the platform may be behind the cluster.", NULL));
 }
 
 static void add_new(struct metric *metric, uint64_t count, uint64_t *counted)

@@ -158,7 +158,7 @@ static enum error_code take_wanted(struct resync *resync, const struct digest *d
     size_t count = resync->wanted_count + digest->count;
     // It can only want what it was told of.
     if (count > outbox_count(resync->outbox) + DIGEST_ENTRIES_MAX)
-        return error_set(err, ERROR_PROTOCOL, "more objects are wanted than there are");
+        return error_set(err, ERROR_PROTOCOL, "more objects are requested than exist");
     if (count > resync->wanted_room) {
         resync->wanted_room = count * 2;
         resync->wanted = mem_realloc(resync->wanted, resync->wanted_room * sizeof *resync->wanted);
@@ -207,6 +207,6 @@ enum error_code resync_take(struct resync *resync, struct str payload, struct er
         resync_stop(resync);
         resync->events->on_later(resync->arg);
         return ERROR_NONE;
-    default: return error_set(err, ERROR_PROTOCOL, "digest of kind %u is the agent's to say", digest.kind);
+    default: return error_set(err, ERROR_PROTOCOL, "digest of kind %u may be sent by agents only", digest.kind);
     }
 }

@@ -518,7 +518,7 @@ void watch_tick(struct watch *watch, uint64_t now_ms)
             set_state(watch, WATCH_FOLLOWED);
         if (watch->heard_at_ms == UINT64_MAX || now_ms < watch->heard_at_ms + watch->silence_max_ms) return;
         struct error err;
-        error_set(&err, ERROR_TIMEOUT, "not a byte for %llu ms", (unsigned long long)watch->silence_max_ms);
+        error_set(&err, ERROR_TIMEOUT, "no data for %llu ms", (unsigned long long)watch->silence_max_ms);
         drop_request(watch);
         on_trouble(watch, 0, &err);
         return;

@@ -10,7 +10,7 @@ enum error_code connect_proxy_request(struct str authority, struct str credentia
 {
     char text[CONNECT_PROXY_CREDENTIAL_BYTES_MAX / 3 * 4 + 8];
     if (!http1_is_field_value(authority) || !authority.len)
-        return error_set(err, ERROR_INVALID, "proxy: the platform's name cannot be written");
+        return error_set(err, ERROR_INVALID, "proxy: invalid host name in platform.url");
     if (credential.len > CONNECT_PROXY_CREDENTIAL_BYTES_MAX)
         return error_set(err, ERROR_TOO_LARGE, "proxy: the credential is over %d bytes",
                          CONNECT_PROXY_CREDENTIAL_BYTES_MAX);
@@ -33,7 +33,7 @@ enum error_code connect_proxy_answer(const char *at, size_t len, struct error *e
     if (code == ERROR_AGAIN) return code;
     if (code) return error_prefix(err, "proxy");
     if (head.status == 407)
-        return error_set(err, ERROR_UNAUTHENTICATED, "proxy: answered 407: it wants other credentials in proxy.url");
+        return error_set(err, ERROR_UNAUTHENTICATED, "proxy: answered 407: invalid credentials in proxy.url");
     if (head.status / 100 != 2) return error_set(err, ERROR_IO, "proxy: answered %d to CONNECT", head.status);
     if (head_bytes != len) return error_set(err, ERROR_PROTOCOL, "proxy: sent bytes before the TLS handshake");
     return ERROR_NONE;

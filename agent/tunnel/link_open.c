@@ -54,8 +54,8 @@ void agent_link_on_answer(struct agent_link *link, uint8_t *at, size_t len)
     const struct token_proof *proof = &link->proof;
     if (proof->is_wanted && !wire_proof_is_good(str_c(answer.proof), proof->key, proof->binding)) {
         error_set(&err, ERROR_UNAUTHENTICATED,
-                  "the platform does not prove that it knows the runtime token: it is another one, or something on the "
-                  "way ends TLS (platform.sealed_token)");
+                  "the platform did not prove that it knows the runtime token: it is another platform, or an "
+                  "intermediary terminates TLS (platform.sealed_token)");
         agent_link_end_error(link, &err);
         return;
     }
@@ -70,7 +70,8 @@ static enum error_code say_token(struct agent_link *link, struct error *err)
     struct token_proof *proof = &link->proof;
     char sealed[TOKEN_TEXT_BYTES], value[TOKEN_TEXT_BYTES + 8];
     if (!wire_proof_bind(link->ssl, proof->binding))
-        return error_set(err, ERROR_PROTOCOL, "the platform speaks an old TLS, by which no token can be sealed");
+        return error_set(err, ERROR_PROTOCOL,
+                         "the platform offers a TLS version with which the token cannot be sealed");
     enum error_code code = wire_proof_seal(str_c(proof->token), proof->binding, sealed, err);
     explicit_bzero(proof->token, sizeof(proof->token));
     if (code) return code;

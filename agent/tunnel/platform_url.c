@@ -22,7 +22,7 @@ static enum error_code parse_authority(struct str authority, uint16_t default_po
     bool plain = host.len > 0 && host.len < host_cap;
     for (size_t i = 0; plain && i < host.len; i++)
         plain = host.at[i] > ' ' && host.at[i] < 0x7f && !str_has_byte(STR("@/?#%\\[]\""), host.at[i]);
-    if (!plain) return error_set(err, ERROR_INVALID, "host name is missing or not one");
+    if (!plain) return error_set(err, ERROR_INVALID, "host name is missing or invalid");
     snprintf(out_host, host_cap, "%.*s", STR_ARG(host));
     return ERROR_NONE;
 }
@@ -45,8 +45,7 @@ static enum error_code parse_credential(struct str text, char *out, size_t cap, 
             byte = percent_byte(text, i);
             i += 2;
         }
-        if (byte < ' ' || byte == 0x7f)
-            return error_set(err, ERROR_INVALID, "the credential has a byte it cannot have");
+        if (byte < ' ' || byte == 0x7f) return error_set(err, ERROR_INVALID, "the credential contains an invalid byte");
         if (n + 1 >= cap) return error_set(err, ERROR_TOO_LARGE, "the credential is over %zu bytes", cap - 1);
         out[n++] = (char)byte;
     }
@@ -97,7 +96,8 @@ enum error_code platform_url_parse(struct str url, struct str proxy, struct str 
     bool plain = prefix.len <= 256;
     for (size_t i = 0; plain && i < prefix.len; i++)
         plain = prefix.at[i] > ' ' && prefix.at[i] < 0x7f && !str_has_byte(STR("?#"), prefix.at[i]);
-    if (!plain) return error_set(err, ERROR_INVALID, "platform.url: only host, port and a path prefix are known");
+    if (!plain)
+        return error_set(err, ERROR_INVALID, "platform.url: must consist of host, port and an optional path prefix");
     snprintf(u.path, sizeof(u.path), "%s%.*s%s", prefix.len ? "/" : "", STR_ARG(prefix), WIRE_TUNNEL_PATH);
 
     if (proxy.len && !proxy_exclude_matches(exclude, str_c(u.host), u.port)) {

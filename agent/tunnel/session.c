@@ -289,7 +289,7 @@ void agent_session_destroy(struct agent_session *session)
 
 enum error_code agent_session_feed(struct agent_session *session, const uint8_t *at, size_t len, struct error *err)
 {
-    if (session->broken) return error_set(err, ERROR_PROTOCOL, "tunnel session is broken");
+    if (session->broken) return error_set(err, ERROR_PROTOCOL, "tunnel session failed");
     ssize_t n = nghttp2_session_mem_recv(session->h2, at, len);
     if (n < 0) {
         session->broken = true;

@@ -110,7 +110,7 @@ struct agent_tls *agent_tls_create(const struct agent_tls_options *options, stru
     tls->refs = 1;
     tls->resumes = options->resumes;
     tls->handshakes =
-        metrics_counter("culvert_agent_tls_handshakes_total", "TLS handshakes that were completed.", "resumed", NULL);
+        metrics_counter("culvert_agent_tls_handshakes_total", "Completed TLS handshakes.", "resumed", NULL);
     if (configure(tls, options, err) == ERROR_NONE) return tls;
     unref(tls);
     return NULL;

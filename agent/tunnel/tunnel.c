@@ -243,7 +243,7 @@ enum error_code agent_tunnel_start(uv_loop_t *loop, struct agent_tls *tls, const
     tunnel->bytes_in = metric_with(bytes, "in");
     tunnel->bytes_out = metric_with(bytes, "out");
     tunnel->rtt = metric_with(
-        metrics_histogram("culvert_agent_tunnel_rtt_seconds", "Round trip between agent and platform.", NULL));
+        metrics_histogram("culvert_agent_tunnel_rtt_seconds", "Round-trip time between agent and platform.", NULL));
     *out = tunnel;
     return ERROR_NONE;
 }
@@ -258,7 +258,7 @@ void agent_tunnel_retire(struct agent_tunnel *tunnel, uint64_t deadline_ms)
     if (tunnel->ended || tunnel->state == AGENT_TUNNEL_RETIRING) return;
     tunnel->state = AGENT_TUNNEL_RETIRING;
     if (!tunnel->session) {
-        end_retired(tunnel, "not needed any more");
+        end_retired(tunnel, "no longer needed");
         return;
     }
     agent_session_drain(tunnel->session);

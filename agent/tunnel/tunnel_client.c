@@ -143,7 +143,7 @@ static uint64_t wait_after(struct tunnel_client *client, const struct agent_link
         event = "platform_refused_token";
         hint = end->status == 401
                    ? "the runtime token is not valid: issue a new one, write it to runtime.token_file and "
-                     "send SIGHUP; or something on the way ends TLS: see platform.sealed_token"
+                     "send SIGHUP; or an intermediary terminates TLS: see platform.sealed_token"
                    : "the runtime token does not belong to runtime.name, or the runtime is disabled";
     } else if (end->status == 503 || end->status == 429) {
         event = "platform_busy";
@@ -195,7 +195,7 @@ static void on_drain(void *arg, struct agent_tunnel *tunnel, uint64_t spread_ms,
     struct tunnel_client *client = arg;
     if (agent_tunnel_state(tunnel) != AGENT_TUNNEL_SERVING || client->draining || client->replace) return;
     uint64_t wait_ms = redial_after_drain(spread_ms);
-    log_info(COMPONENT, "asked_to_move", log_str("reason", reason), log_uint("dial_in_ms", wait_ms),
+    log_info(COMPONENT, "drain_requested", log_str("reason", reason), log_uint("dial_in_ms", wait_ms),
              log_uint("deadline_ms", deadline_ms));
     client->replace = true;
     dial_after(client, wait_ms);
@@ -224,8 +224,8 @@ static void on_standby(void *arg, struct agent_tunnel *tunnel, struct str reason
     struct tunnel_client *client = arg;
     (void)tunnel;
     log_warn(
-        COMPONENT, "standing_by", log_str("reason", reason),
-        log_c("hint", "several agents use this runtime's token: one serves, the others take over when it is gone"));
+        COMPONENT, "session_standby", log_str("reason", reason),
+        log_c("hint", "several agents use the token of this runtime: one serves, the others take over when it ends"));
     snprintf(client->reason, sizeof(client->reason), "another agent serves this runtime");
     set_spare(client, true);
 }
@@ -377,7 +377,7 @@ static enum error_code configure(struct tunnel_client *client, struct error *err
     if (!client->tls) return err ? err->code : ERROR_INVALID;
     snprintf(client->instance_id, sizeof(client->instance_id), "%s", config->instance_id);
     if (!client->instance_id[0] && gethostname(client->instance_id, sizeof(client->instance_id) - 1) < 0)
-        return error_set(err, ERROR_IO, "this host has no name: set instance.id");
+        return error_set(err, ERROR_IO, "the host name is empty: set instance.id");
     return ERROR_NONE;
 }
 
@@ -398,9 +398,9 @@ struct tunnel_client *tunnel_client_create(struct loop *loop, const struct agent
     id_uuid7(client->boot_id);
     redial_init(&client->redial);
     snprintf(client->reason, sizeof(client->reason), "not connected yet");
-    client->dials = metrics_counter("culvert_agent_tunnel_dials_total", "Tries to open a tunnel.", "result", NULL);
+    client->dials = metrics_counter("culvert_agent_tunnel_dials_total", "Attempts to open a tunnel.", "result", NULL);
     client->standby = metric_with(metrics_gauge(
-        "culvert_agent_tunnel_standby", "1 while another agent serves the runtime and this one is its spare.", NULL));
+        "culvert_agent_tunnel_standby", "1 while another agent serves the runtime and this one is on standby.", NULL));
     client->takeovers = metric_with(
         metrics_counter("culvert_agent_tunnel_takeovers_total", "Tunnels lost to another agent of the runtime.", NULL));
     client->online =

@@ -211,5 +211,5 @@ void identity_store_set_history_keep(struct pg *pg, const char *account_id, unsi
     snprintf(days, sizeof days, "%u", keep_days);
     struct pg_batch *batch = pg_batch_create(pg, account_id);
     pg_add(batch, account_keep, .account_id = pg_text(str_c(account_id)), .keep_days = pg_text(str_c(days)));
-    store_submit_node(batch, 0, ERROR_NOT_FOUND, "there is no such account", on_done, arg);
+    store_submit_node(batch, 0, ERROR_NOT_FOUND, "the account does not exist", on_done, arg);
 }

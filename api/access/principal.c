@@ -28,7 +28,7 @@ enum error_code api_principal_from(const struct principal *principal, struct api
                 copy_id(principal->runtime, copy.runtime, sizeof copy.runtime) &&
                 copy_id(principal->runtime_id, copy.runtime_id, sizeof copy.runtime_id) &&
                 copy_id(principal->token_id, copy.token_id, sizeof copy.token_id);
-    if (!fits) return error_set(err, ERROR_INTERNAL, "a principal with an id that is too long");
+    if (!fits) return error_set(err, ERROR_INTERNAL, "principal id is too long");
     copy_name(principal->account_name, copy.account_name, sizeof copy.account_name);
     copy_name(principal->user_name, copy.user_name, sizeof copy.user_name);
     copy_name(principal->email, copy.email, sizeof copy.email);

@@ -26,7 +26,7 @@ static void on_created(void *arg, const struct error *err, const struct pg_rows 
     struct str node = STR_EMPTY;
     (void)count;
     if (!err && pg_rows_count(&results[ANSWER_HOLD]) == 0) {
-        error_set(&refusal, ERROR_NOT_FOUND, "there is no such runtime");
+        error_set(&refusal, ERROR_NOT_FOUND, "the runtime does not exist");
         err = &refusal;
     } else if (!err && pg_rows_count(&results[ANSWER_ADD]) == 0) {
         error_set(&refusal, ERROR_CONFLICT, "the runtime has %u valid tokens, which is the limit; revoke one first",
@@ -135,7 +135,7 @@ static void on_tokens(void *arg, const struct error *err, const struct pg_rows *
     struct error broken;
     for (int i = 0; i < found && !err; i++) {
         if (read_token(call->pg, &results[0], i, &rows[i])) continue;
-        error_set(&broken, ERROR_INTERNAL, "a runtime token's row cannot be read");
+        error_set(&broken, ERROR_INTERNAL, "row of a runtime token cannot be read");
         err = &broken;
     }
     call->on_done(call->arg, err, err ? NULL : rows, err ? 0 : (size_t)found);

@@ -58,13 +58,13 @@ struct answer_cache {
 static void make_metrics(struct answer_cache *cache)
 {
     struct metric_family *looks = metrics_counter("culvert_answer_cache_looks_total",
-                                                  "GraphQL queries by what the cache did for them.", "result", NULL);
+                                                  "GraphQL queries by result of the cache lookup.", "result", NULL);
     cache->hit = metric_with(looks, "hit");
     cache->miss = metric_with(looks, "miss");
     cache->late = metric_with(looks, "redis_away");
     cache->passed = metric_with(looks, "not_tried");
     struct metric_family *keeps =
-        metrics_counter("culvert_answer_cache_keeps_total", "Answers made after a miss.", "result", NULL);
+        metrics_counter("culvert_answer_cache_keeps_total", "Answers computed after a cache miss.", "result", NULL);
     cache->kept = metric_with(keeps, "kept");
     cache->changed = metric_with(keeps, "changed_meanwhile");
 }

@@ -15,7 +15,7 @@ bool api_event_body(struct api_request *request, struct strbuf *inflated, struct
     strbuf_init(inflated, most);
     if (request->principal.kind != PRINCIPAL_RUNTIME) {
         api_respond_problem(request, 403, "forbidden",
-                            "events are taken with a runtime token, which says whose they are");
+                            "events require a runtime token, which identifies their runtime");
         return false;
     }
     if (is_plain(request)) {

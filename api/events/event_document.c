@@ -29,7 +29,7 @@ enum error_code event_document_decode(struct str text, const char *place, json_t
     }
     if (!json_is_object(value)) {
         json_decref(value);
-        return error_set(err, ERROR_INVALID, "%s: is no JSON object", place);
+        return error_set(err, ERROR_INVALID, "%s: must be a JSON object", place);
     }
     *out = value;
     return ERROR_NONE;
@@ -43,7 +43,7 @@ static enum error_code open_base64(struct str text, const char *place, struct ev
     out->owned = mem_alloc(cap);
     out->owned_bytes = cap;
     if (parse_base64(text, out->owned, cap, &len, NULL) != ERROR_NONE)
-        return error_set(err, ERROR_INVALID, "%s: is neither JSON nor base64 of JSON", place);
+        return error_set(err, ERROR_INVALID, "%s: must be JSON or base64 of JSON", place);
     out->json = str_of((const char *)out->owned, len);
     return ERROR_NONE;
 }
@@ -59,7 +59,7 @@ enum error_code event_text_open(const json_t *value, const char *place, struct e
     if (!value || json_is_null(value) || (json_is_string(value) && text.len == 0))
         return error_set(err, ERROR_INVALID, "%s: missing", place);
     if (!json_is_string(value))
-        return error_set(err, ERROR_INVALID, "%s: must be an object or a string that holds one", place);
+        return error_set(err, ERROR_INVALID, "%s: must be an object or a string that contains one", place);
     // No base64 begins with a brace or a bracket.
     if (text.at[0] != '{' && text.at[0] != '[') return open_base64(text, place, out, err);
     out->json = text;

@@ -20,7 +20,7 @@ static enum error_code check_identity(struct str value, const char *field, struc
                          EVENTS_IDENTITY_BYTES_MAX);
     for (size_t i = 0; i < value.len; i++)
         if ((unsigned char)value.at[i] < 0x20 || value.at[i] == 0x7f)
-            return error_set(err, ERROR_INVALID, "%s: has a control character", field);
+            return error_set(err, ERROR_INVALID, "%s: contains a control character", field);
     return ERROR_NONE;
 }
 
@@ -39,7 +39,7 @@ static enum error_code take_identity(struct report *report, const json_t *object
     report->created_at = str_first(json_get_str(metadata, "creationTimestamp"), EVENTS_IDENTITY_BYTES_MAX);
     if (api_version.len == 0) return error_set(err, ERROR_INVALID, "data.object.apiVersion: missing");
     if (report->version.len == 0 || str_has_byte(report->version, '/') || (has_group && report->group.len == 0))
-        return error_set(err, ERROR_INVALID, "data.object.apiVersion: is not <group>/<version> or <version>");
+        return error_set(err, ERROR_INVALID, "data.object.apiVersion: must be <group>/<version> or <version>");
     if (report->kind.len == 0) return error_set(err, ERROR_INVALID, "data.object.kind: missing");
     if (report->name.len == 0) return error_set(err, ERROR_INVALID, "data.object.metadata.name: missing");
     return ERROR_NONE;
@@ -111,7 +111,7 @@ static enum error_code take_time(struct report *report, const json_t *payload, i
     if (text.len == 0 || str_starts(text, STR("0001-01-01T00:00:00"))) return ERROR_NONE; // Go's word for no time
     int64_t sent_ms;
     if (clock_parse_rfc3339(text, &sent_ms, NULL) != ERROR_NONE)
-        return error_set(err, ERROR_INVALID, "data.timestamp: is no RFC 3339 time");
+        return error_set(err, ERROR_INVALID, "data.timestamp: must be an RFC 3339 time");
     if (sent_ms < 1) sent_ms = 1; // a clock that was never set is no word about now
     if (sent_ms <= received_at_ms + ahead_ms_max) report->observed_at_ms = sent_ms;
     return ERROR_NONE;

@@ -95,7 +95,7 @@ static void answer(struct execution *x)
     if (too_large) {
         x->problems.count = 0; // the reason that counts, should there be no room for one more
         gql_problem_add(&x->problems, (struct gql_location){0}, "RESPONSE_TOO_LARGE", NULL,
-                        "The answer is larger than %zu bytes; ask for pages (pagination: {first: 100}).",
+                        "The answer is larger than %zu bytes; request pages (pagination: {first: 100}).",
                         x->request.answer_bytes_max);
     }
     if (x->problems.count) {

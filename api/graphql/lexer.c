@@ -66,7 +66,8 @@ static enum error_code lex_number(struct gql_lexer *lexer, struct error *err)
     bool is_float = false;
     if (peek(lexer, len) == '.') {
         is_float = true;
-        if (!is_digit(peek(lexer, ++len))) return syntax_error(lexer, "a number without digits behind its point", err);
+        if (!is_digit(peek(lexer, ++len)))
+            return syntax_error(lexer, "a number without digits after its decimal point", err);
         while (is_digit(peek(lexer, len)))
             len++;
     }

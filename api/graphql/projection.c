@@ -252,7 +252,7 @@ static bool write_value(struct gql_projection *p, const struct gql_type_ref *typ
         return true;
     }
     if (type->item) {
-        if (!json_is_array(value)) return must_not_be_null(p, type, place, at, "The value is no list of type");
+        if (!json_is_array(value)) return must_not_be_null(p, type, place, at, "The value is not a list of type");
         return write_list(p, type, field, value, place, out);
     }
     const struct gql_type *named = gql_schema_type(p->schema, type->name);
@@ -263,7 +263,7 @@ static bool write_value(struct gql_projection *p, const struct gql_type_ref *typ
     }
     const struct gql_type *concrete = concrete_type(p, named, value);
     if (!concrete || !json_is_object(value))
-        return must_not_be_null(p, type, place, at, "The value is no object of type");
+        return must_not_be_null(p, type, place, at, "The value is not an object of type");
     return write_object(p, concrete, field, value, place, out);
 }
 

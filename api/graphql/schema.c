@@ -200,8 +200,8 @@ static enum error_code read_definition(struct reader *r)
         TRY(next(r));
         TRY(read_name(r, &name));
         if (gql_schema_type(r->schema, name))
-            return error_set(r->err, ERROR_INVALID, "schema line %u: type %.*s is there already",
-                             r->lexer.token.at.line, STR_ARG(name));
+            return error_set(r->err, ERROR_INVALID, "schema line %u: duplicate type %.*s", r->lexer.token.at.line,
+                             STR_ARG(name));
         struct gql_type *type = add_type(r->schema, kinds[i].kind, name);
         switch (type->kind) {
         case GQL_SCALAR: return ERROR_NONE;
@@ -223,17 +223,17 @@ static enum error_code check_ref(const struct gql_schema *schema, const struct g
     struct str name = gql_type_ref_name(ref);
     const struct gql_type *type = gql_schema_type(schema, name);
     if (!type)
-        return error_set(err, ERROR_INVALID, "schema: %.*s names the unknown type %.*s", STR_ARG(owner->name),
+        return error_set(err, ERROR_INVALID, "schema: %.*s refers to the unknown type %.*s", STR_ARG(owner->name),
                          STR_ARG(name));
     if (input ? !gql_type_is_input(type) : type->kind == GQL_INPUT)
-        return error_set(err, ERROR_INVALID, "schema: %.*s uses %.*s where it cannot stand", STR_ARG(owner->name),
+        return error_set(err, ERROR_INVALID, "schema: %.*s uses %.*s in an invalid position", STR_ARG(owner->name),
                          STR_ARG(name));
     return ERROR_NONE;
 }
 
 static enum error_code twice(const struct gql_type *owner, struct str name, struct error *err)
 {
-    return error_set(err, ERROR_INVALID, "schema: %.*s has %.*s twice", STR_ARG(owner->name), STR_ARG(name));
+    return error_set(err, ERROR_INVALID, "schema: %.*s has a duplicate %.*s", STR_ARG(owner->name), STR_ARG(name));
 }
 
 static enum error_code check_inputs(const struct gql_schema *schema, const struct gql_type *owner,
@@ -252,15 +252,15 @@ static enum error_code check_name(const struct gql_schema *schema, const struct 
 {
     const struct gql_type *type = gql_schema_type(schema, name);
     if (!type)
-        return error_set(err, ERROR_INVALID, "schema: %.*s names the unknown type %.*s", STR_ARG(owner->name),
+        return error_set(err, ERROR_INVALID, "schema: %.*s refers to the unknown type %.*s", STR_ARG(owner->name),
                          STR_ARG(name));
     if (type->kind != (owner->kind == GQL_UNION ? GQL_OBJECT : GQL_INTERFACE))
-        return error_set(err, ERROR_INVALID, "schema: %.*s uses %.*s where it cannot stand", STR_ARG(owner->name),
+        return error_set(err, ERROR_INVALID, "schema: %.*s uses %.*s in an invalid position", STR_ARG(owner->name),
                          STR_ARG(name));
     for (const struct gql_field_def *field = type->fields; field && owner->kind == GQL_OBJECT; field = field->next)
         if (!gql_type_field(owner, field->name))
-            return error_set(err, ERROR_INVALID, "schema: %.*s lacks the field %.*s of %.*s", STR_ARG(owner->name),
-                             STR_ARG(field->name), STR_ARG(name));
+            return error_set(err, ERROR_INVALID, "schema: %.*s does not have the field %.*s of %.*s",
+                             STR_ARG(owner->name), STR_ARG(field->name), STR_ARG(name));
     return ERROR_NONE;
 }
 
@@ -292,7 +292,7 @@ static enum error_code read_all(struct reader *r, struct str sdl)
         for (const struct gql_type *type = r->schema->slots[i]; type; type = type->next_in_slot)
             TRY(check_type(r->schema, type, r->err));
     const struct gql_type *query = gql_schema_root(r->schema, GQL_QUERY);
-    if (!query || query->kind != GQL_OBJECT) return error_set(r->err, ERROR_INVALID, "schema: there is no type Query");
+    if (!query || query->kind != GQL_OBJECT) return error_set(r->err, ERROR_INVALID, "schema: type Query is missing");
     return ERROR_NONE;
 }
 

@@ -247,7 +247,7 @@ static enum error_code check_nulls(const struct gql_schema *schema, const struct
 {
     if (!value || json_is_null(value)) {
         if (!type->non_null) return ERROR_NONE;
-        return error_set(err, ERROR_INVALID, "Argument \"%.*s\" has null where its type does not take it.",
+        return error_set(err, ERROR_INVALID, "Argument \"%.*s\" has null where its type does not permit it.",
                          STR_ARG(argument));
     }
     enum error_code code = ERROR_NONE;

@@ -62,8 +62,8 @@ static enum error_code check_end(struct str rest, size_t body_offset, struct err
     bool is_member =
         rest.len > 1 && (unsigned char)rest.at[0] == GZIP_MAGIC_0 && (unsigned char)rest.at[1] == GZIP_MAGIC_1;
     if (is_member)
-        return error_set(err, ERROR_INVALID, "gzip at byte %zu: a second member, one is allowed", body_offset);
-    return error_set(err, ERROR_INVALID, "gzip at byte %zu: %zu bytes behind the end", body_offset, rest.len);
+        return error_set(err, ERROR_INVALID, "gzip at byte %zu: a second member, only one is accepted", body_offset);
+    return error_set(err, ERROR_INVALID, "gzip at byte %zu: %zu bytes after the end", body_offset, rest.len);
 }
 
 // What the body says of its own size (RFC 1952, 2.3.1: ISIZE), where it may be so much; 0: not worth a try.
@@ -133,7 +133,7 @@ static enum error_code pump(z_stream *stream, struct budget *budget, struct strb
                              offset, out->max);
         if (result == Z_STREAM_END) return check_end(str_from(budget->body, offset), offset, err);
         if (stream->avail_in == 0 && stream->avail_out > 0)
-            return error_set(err, ERROR_INVALID, "gzip at byte %zu: ends in the middle", offset);
+            return error_set(err, ERROR_INVALID, "gzip at byte %zu: truncated", offset);
     }
 }
 

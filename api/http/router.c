@@ -98,7 +98,7 @@ static bool may_call(struct api_request *request)
     bool is_user = request->principal.kind == PRINCIPAL_USER;
     if (caller == API_USER_OR_RUNTIME || caller == (is_user ? API_USER : API_RUNTIME)) return true;
     api_respond_problem(request, 403, "forbidden",
-                        is_user ? "events are taken with a runtime token, which says whose they are"
+                        is_user ? "events require a runtime token, which identifies their runtime"
                                 : "a runtime token belongs to no user");
     return false;
 }
@@ -134,7 +134,7 @@ static bool check(struct api_request *request)
 {
     const struct api_route *route = request->route;
     if (!route) {
-        api_respond_problem(request, 404, "not_found", "there is nothing at this path");
+        api_respond_problem(request, 404, "not_found", "no resource at this path");
         return false;
     }
     if (!allows(route, request->method)) {

@@ -52,10 +52,9 @@ static void complain_unknown(struct load *load, const char *source, struct str n
 {
     const struct config_entry *near = config_name_nearest(load->table, name);
     if (near)
-        complain(load, source, "there is no setting \"%.*s\"; did you mean %s?", STR_ARG(str_first(name, 80)),
-                 near->name);
+        complain(load, source, "unknown setting \"%.*s\"; did you mean %s?", STR_ARG(str_first(name, 80)), near->name);
     else
-        complain(load, source, "there is no setting \"%.*s\"", STR_ARG(str_first(name, 80)));
+        complain(load, source, "unknown setting \"%.*s\"", STR_ARG(str_first(name, 80)));
 }
 
 static void offer(struct candidate *candidate, struct str text, const char *source)
@@ -74,7 +73,7 @@ static void read_file_line(struct load *load, const char *source, struct str lin
     line = str_trim(line);
     if (line.len == 0 || line.at[0] == '#') return;
     if (!str_is_utf8(line)) {
-        complain(load, source, "is not UTF-8");
+        complain(load, source, "must be UTF-8");
         return;
     }
     if (!str_cut(&line, '=', &name)) {
@@ -169,7 +168,7 @@ static int read_flag(struct load *load, int argc, char **argv, int i)
         value = STR("true");
     } else if (!has_value) {
         if (i + 1 >= argc || strncmp(argv[i + 1], "--", 2) == 0) {
-            complain(load, source, "needs a value");
+            complain(load, source, "requires a value");
             return taken;
         }
         value = str_c(argv[i + 1]);
@@ -178,7 +177,7 @@ static int read_flag(struct load *load, int argc, char **argv, int i)
     // Everybody on the machine reads the arguments of a process.
     if (candidate->entry->secret && value.len > 0 && !str_starts(value, STR("file:")))
         complain(load, source,
-                 "a secret does not belong on the command line; use the configuration file, the "
+                 "secrets are not accepted on the command line; use the configuration file, the "
                  "environment or file:/path");
     else
         offer(candidate, value, source);

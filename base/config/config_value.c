@@ -57,10 +57,10 @@ static enum error_code check_text(const struct config_entry *entry, struct str t
 {
     struct str host;
     uint16_t port;
-    if (!str_is_utf8(text)) return error_set(err, ERROR_INVALID, "is not UTF-8");
+    if (!str_is_utf8(text)) return error_set(err, ERROR_INVALID, "must be UTF-8");
     for (size_t i = 0; i < text.len; i++)
         if ((unsigned char)text.at[i] < 0x20 || text.at[i] == 0x7f)
-            return error_set(err, ERROR_INVALID, "has a control character");
+            return error_set(err, ERROR_INVALID, "contains a control character");
     if (!entry->def && text.len == 0) return error_set(err, ERROR_INVALID, "is required and must not be empty");
     if (entry->type == CONFIG_PATH && text.len > 0 && access(text.at, R_OK) != 0)
         return error_set(err, ERROR_INVALID, "%s cannot be read: %s", text.at, strerror(errno));

@@ -104,7 +104,7 @@ static enum error_code read_connection(struct str value, struct framing *framing
         more = str_cut(&value, ',', &element);
         element = str_trim(element);
         if (element.len == 0) continue;
-        if (!http1_is_token(element)) return error_set(err, ERROR_INVALID, "Connection is not a list of tokens");
+        if (!http1_is_token(element)) return error_set(err, ERROR_INVALID, "Connection must be a list of tokens");
         if (str_eq_nocase(element, STR("close"))) framing->connection_close = true;
         if (str_eq_nocase(element, STR("keep-alive"))) framing->connection_keep_alive = true;
         if (str_eq_nocase(element, STR("upgrade"))) framing->connection_upgrade = true;
@@ -130,7 +130,7 @@ static enum error_code read_framing_field(const struct http_header *h, bool requ
     } else if (str_eq_nocase(h->name, STR("transfer-encoding"))) {
         code = once(&framing->has_transfer_encoding, "Transfer-Encoding", err);
         if (code == ERROR_NONE && !str_eq_nocase(h->value, STR("chunked")))
-            code = error_set(err, ERROR_INVALID, "Transfer-Encoding is not a single chunked");
+            code = error_set(err, ERROR_INVALID, "Transfer-Encoding must be a single chunked");
     } else if (str_eq_nocase(h->name, STR("connection"))) {
         code = read_connection(h->value, framing, err);
     } else if (str_eq_nocase(h->name, STR("upgrade"))) {
@@ -204,9 +204,9 @@ static enum error_code parse_request_line(struct str line, struct http1_head *he
     if (!parse_version(version, &head->minor)) return error_set(err, ERROR_INVALID, "not HTTP/1.0 or HTTP/1.1");
     if (!http1_is_token(head->method) || head->method.len > METHOD_BYTES_MAX)
         return error_set(err, ERROR_INVALID, "malformed method");
-    if (str_eq(head->method, STR("CONNECT"))) return error_set(err, ERROR_INVALID, "CONNECT is not served");
+    if (str_eq(head->method, STR("CONNECT"))) return error_set(err, ERROR_INVALID, "CONNECT is not supported");
     if (!is_target(head->method, head->target))
-        return error_set(err, ERROR_INVALID, "request target is not in origin form");
+        return error_set(err, ERROR_INVALID, "request target must be in origin form");
     return ERROR_NONE;
 }
 
@@ -268,7 +268,7 @@ static enum error_code parse_head(const char *at, size_t len, size_t head_bytes_
     if (code == ERROR_AGAIN && len >= max) return error_set(err, ERROR_TOO_LARGE, "head over %zu bytes", max);
     if (code != ERROR_NONE) return code;
     if (request) {
-        if (!framing.has_host) return error_set(err, ERROR_INVALID, "no Host");
+        if (!framing.has_host) return error_set(err, ERROR_INVALID, "Host is missing");
         decide_request_body(&head, &framing);
     } else {
         decide_response_body(*request_method, &head, &framing);

@@ -56,7 +56,7 @@ enum error_code json_decode(struct str text, const struct json_limits *limits, j
     size_t bytes_max = limits && limits->bytes_max ? limits->bytes_max : bytes_max_default;
     size_t depth_max = limits && limits->depth_max ? limits->depth_max : DEPTH_MAX;
     size_t tokens_max = limits && limits->tokens_max ? limits->tokens_max : TOKENS_MAX;
-    if (text.len == 0) return error_set(err, ERROR_INVALID, "no JSON: the text is empty");
+    if (text.len == 0) return error_set(err, ERROR_INVALID, "invalid JSON: the text is empty");
     if (text.len > bytes_max)
         return error_set(err, ERROR_TOO_LARGE, "%zu bytes of JSON, the limit is %zu", text.len, bytes_max);
     const struct json_limits all = {.depth_max = depth_max,

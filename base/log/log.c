@@ -29,7 +29,8 @@ enum error_code log_parse_level(struct str s, enum log_level *out, struct error 
         *out = (enum log_level)i;
         return ERROR_NONE;
     }
-    return error_set(err, ERROR_INVALID, "\"%.*s\" is none of debug, info, warn, error", STR_ARG(str_first(s, 40)));
+    return error_set(err, ERROR_INVALID, "invalid log level \"%.*s\", must be debug, info, warn or error",
+                     STR_ARG(str_first(s, 40)));
 }
 
 void log_set_fd(int fd)

@@ -82,7 +82,7 @@ bool log_limit_take_now(uint64_t key, uint64_t *out_count);
 void log_write(enum log_level level, const char *component, const char *event, const struct log_field *fields);
 
 #define LOG_FIELDS(...) ((const struct log_field[]){__VA_ARGS__ __VA_OPT__(, ){.type = LOG_FIELD_END}})
-// log_info("tunnel", "session_up", log_str("runtime", name), log_uint("epoch", epoch));
+// log_info("tunnel", "session_open", log_str("runtime", name), log_uint("epoch", epoch));
 #define log_debug(component, event, ...)                                                                               \
     do {                                                                                                               \
         if (log_wants(LOG_DEBUG)) log_write(LOG_DEBUG, component, event, LOG_FIELDS(__VA_ARGS__));                     \

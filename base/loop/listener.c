@@ -154,7 +154,7 @@ static enum error_code resolve(struct str text, struct sockaddr_storage *out, so
     enum error_code code = parse_address(text, &host, &port, err);
     if (code != ERROR_NONE) return code;
     if (str_eq(host, STR("localhost"))) host = STR("127.0.0.1");
-    if (host.len >= sizeof name) return error_set(err, ERROR_INVALID, "%.*s is no IP address", STR_ARG(host));
+    if (host.len >= sizeof name) return error_set(err, ERROR_INVALID, "invalid IP address %.*s", STR_ARG(host));
     if (host.len) memcpy(name, host.at, host.len);
     struct sockaddr_storage address = {0};
     struct sockaddr_in *in4 = (struct sockaddr_in *)&address;
@@ -168,7 +168,7 @@ static enum error_code resolve(struct str text, struct sockaddr_storage *out, so
         in6->sin6_port = htons(port);
         *out_len = sizeof *in6;
     } else {
-        return error_set(err, ERROR_INVALID, "%s is no IP address", name);
+        return error_set(err, ERROR_INVALID, "invalid IP address %s", name);
     }
     *out = address;
     return ERROR_NONE;
@@ -209,7 +209,7 @@ static enum error_code open_socket(struct str text, int *out_fd, struct error *e
         address_len = sizeof in4;
         fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     }
-    if (fd < 0) return error_set(err, ERROR_IO, "cannot make a socket for %.*s: %s", STR_ARG(text), strerror(errno));
+    if (fd < 0) return error_set(err, ERROR_IO, "cannot create a socket for %.*s: %s", STR_ARG(text), strerror(errno));
     if (!bind_and_listen(fd, &address, address_len)) {
         code = error_set(err, ERROR_IO, "cannot listen on %.*s: %s", STR_ARG(text), strerror(errno));
         close(fd);
@@ -232,7 +232,7 @@ enum error_code listener_probe(struct str text, struct error *err)
     // With SO_REUSEADDR connections that linger are no obstacle, but sockets that listen are.
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (bind(fd, (const struct sockaddr *)&address, address_len) != 0 && errno == EADDRINUSE)
-        code = error_set(err, ERROR_CONFLICT, "another process serves %.*s already", STR_ARG(text));
+        code = error_set(err, ERROR_CONFLICT, "another process already listens on %.*s", STR_ARG(text));
     close(fd);
     return code;
 }

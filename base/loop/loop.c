@@ -162,7 +162,7 @@ static void *thread_main(void *arg)
 enum error_code loop_start(struct loop *loop, struct error *err)
 {
     if (pthread_create(&loop->thread, NULL, thread_main, loop) != 0)
-        return error_set(err, ERROR_IO, "the system gives no thread for %s", loop->name);
+        return error_set(err, ERROR_IO, "cannot create a thread for %s", loop->name);
     loop->has_thread = true;
     return ERROR_NONE;
 }

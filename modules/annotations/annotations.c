@@ -12,8 +12,7 @@ static void on_put(void *arg, const struct error *err, uint64_t count)
     struct api_pending *pending = arg;
     struct error foreign;
     if (!err && count == 0) {
-        error_set(&foreign, ERROR_FORBIDDEN,
-                  "this was first written by others than this runtime, which cannot change it");
+        error_set(&foreign, ERROR_FORBIDDEN, "only the runtime or user that created this annotation can change it");
         err = &foreign;
     }
     pending->on_resolved(pending->arg, err, err ? NULL : json_true());
@@ -39,7 +38,7 @@ static enum error_code take_json(struct api_request *request, const json_t *valu
     if (len > bytes_max)
         code = error_set(err, ERROR_INVALID, "annotation.%s: %zu bytes, the limit is %zu", name, len, bytes_max);
     else if (memmem(text, len, "\\u0000", 6))
-        code = error_set(err, ERROR_INVALID, "annotation.%s: has a NUL character", name);
+        code = error_set(err, ERROR_INVALID, "annotation.%s: contains a NUL character", name);
     else
         *out = arena_str(request->arena, str_of(text, len));
     mem_free(text);
@@ -54,7 +53,7 @@ static enum error_code take_entity(struct api_request *request, const json_t *in
         return error_set(err, ERROR_INVALID, "annotation: one of k8sEntityId and logicEntityId must be given");
     const json_t *runtime = json_object_get(object, "runtime");
     if (json_str(runtime).len && !api_sees_runtime(request, json_str(runtime)))
-        return error_set(err, ERROR_FORBIDDEN, "annotation.k8sEntityId.runtime: a runtime token speaks for its own");
+        return error_set(err, ERROR_FORBIDDEN, "annotation.k8sEntityId.runtime: must be the runtime of the token");
     if (object) return take_json(request, object, "k8sEntityId", 4 * KEY_BYTES_MAX, out, err);
     return take_text(logic, "id", out, err);
 }
@@ -67,7 +66,7 @@ static enum error_code take_value(struct api_request *request, const json_t *inp
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const json_t *value = json_object_get(input, names[i]);
         if (!value || json_is_null(value)) continue;
-        if (found) return error_set(err, ERROR_INVALID, "annotation: both %s and %s are given", name, names[i]);
+        if (found) return error_set(err, ERROR_INVALID, "annotation: %s and %s must not both be given", name, names[i]);
         found = value;
         name = names[i];
     }

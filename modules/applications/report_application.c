@@ -496,7 +496,7 @@ enum error_code report_application_plan(struct report_plan *plan, const struct r
     json_t *manifest = NULL;
     enum error_code code = report_decode(report, &manifest, err);
     if (code != ERROR_NONE) return code;
-    if (!manifest) return error_set(err, ERROR_INVALID, "an application without a manifest");
+    if (!manifest) return error_set(err, ERROR_INVALID, "application without a manifest");
     struct str uid = report->uid;
     if (!uid.len) uid = report_cut(json_get_str(json_get_object(manifest, "metadata"), "uid"), UID_MAX);
     *out_deciding = plan_row(plan, report, uid, manifest);

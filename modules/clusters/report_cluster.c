@@ -108,7 +108,7 @@ enum error_code report_cluster_plan(struct report_plan *plan, const struct repor
     if (!server.len) server = name;
     if (!manifest || !name.len || name.len > NAME_MAX_BYTES || server.len > SERVER_MAX) {
         json_decref(manifest);
-        return error_set(err, ERROR_INVALID, "a cluster needs a manifest, a name and a server");
+        return error_set(err, ERROR_INVALID, "cluster: manifest, name and server are required");
     }
     json_t *findings = findings_of(report->source == REPORT_FROM_TUNNEL ? manifest : NULL);
     struct sql_cluster_upsert row = {

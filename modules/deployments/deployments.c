@@ -9,7 +9,7 @@ static enum error_code order_of(const json_t *arguments, bool *out_is_ascending,
     const json_t *sort = json_get_object(arguments, "sort");
     struct str field = json_get_str(sort, "field");
     if (field.len && !str_eq(field, STR("createdAt")) && !str_eq(field, STR("historyId")))
-        return error_set(err, ERROR_INVALID, "sort.field: releases are sorted by createdAt or historyId");
+        return error_set(err, ERROR_INVALID, "sort.field: must be createdAt or historyId");
     *out_is_ascending = str_eq(json_get_str(sort, "order"), STR("asc"));
     return ERROR_NONE;
 }

@@ -69,7 +69,7 @@ static enum error_code take_attribute(const json_t *event, const char *name, boo
                          CLOUD_EVENT_ATTRIBUTE_BYTES_MAX);
     for (size_t i = 0; i < text.len; i++)
         if ((unsigned char)text.at[i] < 0x20 || text.at[i] == 0x7f)
-            return error_set(err, ERROR_INVALID, "%s: has a control character", name);
+            return error_set(err, ERROR_INVALID, "%s: contains a control character", name);
     *out = arena_str(arena, text);
     return ERROR_NONE;
 }
@@ -88,7 +88,7 @@ static enum error_code take_attributes(const json_t *event, struct arena *arena,
     if (code == ERROR_NONE) code = take_attribute(event, "time", false, arena, &out->time, err);
     int64_t ms;
     if (code == ERROR_NONE && out->time.len && clock_parse_rfc3339(out->time, &ms, NULL) != ERROR_NONE)
-        return error_set(err, ERROR_INVALID, "time: is no RFC 3339 time");
+        return error_set(err, ERROR_INVALID, "time: must be an RFC 3339 time");
     return code;
 }
 

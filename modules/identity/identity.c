@@ -42,7 +42,7 @@ static void on_me(void *arg, const struct error *err, struct str node)
     if (err) {
         api_respond_error(request, err);
     } else if (node.len == 0) {
-        api_respond_problem(request, 404, "not_found", "the user of this credential is gone");
+        api_respond_problem(request, 404, "not_found", "the user of this credential does not exist");
     } else if (json_decode(node, NULL, &me, &bad) != ERROR_NONE) {
         bad.code = ERROR_INTERNAL;
         api_respond_error(request, &bad);

@@ -24,9 +24,9 @@ static enum error_code check_values(const json_t *value, const char *field, stru
 {
     struct str text = json_str(value);
     if (text.len && memchr(text.at, '\0', text.len))
-        return error_set(err, ERROR_INVALID, "%s: has a NUL character", field);
+        return error_set(err, ERROR_INVALID, "%s: contains a NUL character", field);
     if (json_is_number(value) && !(json_number_value(value) >= 0 && json_number_value(value) <= number_max))
-        return error_set(err, ERROR_INVALID, "%s: is no number from 0 to 2^53", field);
+        return error_set(err, ERROR_INVALID, "%s: must be a number from 0 to 2^53", field);
     size_t i;
     const char *key;
     json_t *each;

@@ -32,7 +32,7 @@ static enum error_code parse_error_text(struct str json, struct arena *arena, st
     if (code != ERROR_NONE || json_array_size(list) != 1 || !text.len)
         code = error_set(err, code == ERROR_TOO_LARGE ? code : ERROR_INVALID, "body: must be one JSON string");
     else if (memchr(text.at, '\0', text.len))
-        code = error_set(err, ERROR_INVALID, "body: has a NUL character");
+        code = error_set(err, ERROR_INVALID, "body: contains a NUL character");
     else
         *out = arena_str(arena, text);
     json_decref(list);

@@ -44,11 +44,10 @@ static enum error_code check_name(struct str name, struct error *err)
         fits = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
     }
     if (fits) return ERROR_NONE;
-    return error_set(
-        err, ERROR_INVALID,
-        "runtimeName \"%.*s\" must be 1 to %d lower-case letters, digits and inner dashes, so that it fits a "
-        "DNS label",
-        STR_ARG(str_first(name, 80)), NAME_BYTES_MAX);
+    return error_set(err, ERROR_INVALID,
+                     "runtimeName \"%.*s\" must be 1 to %d lower-case letters, digits and inner dashes, to fit a "
+                     "DNS label",
+                     STR_ARG(str_first(name, 80)), NAME_BYTES_MAX);
 }
 
 static void on_created(void *arg, const struct error *err, struct str node)

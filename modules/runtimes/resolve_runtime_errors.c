@@ -23,7 +23,7 @@ static enum error_code check(const struct api_request *request, struct str runti
 {
     if (!may_report(request, runtime))
         return error_set(err, ERROR_FORBIDDEN,
-                         "reportRuntimeErrors needs an admin of the account or the runtime's own token");
+                         "reportRuntimeErrors requires an admin of the account or the token of the runtime");
     if (json_array_size(list) > RUNTIME_ERRORS_MAX)
         return error_set(err, ERROR_INVALID, "reportErrorsArgs.errors: %zu errors, the limit is %d",
                          json_array_size(list), RUNTIME_ERRORS_MAX);
@@ -33,7 +33,7 @@ static enum error_code check(const struct api_request *request, struct str runti
     {
         struct str message = json_get_str(each, "message");
         if (message.len && memchr(message.at, '\0', message.len))
-            return error_set(err, ERROR_INVALID, "reportErrorsArgs.errors[%zu].message: has a NUL character", i);
+            return error_set(err, ERROR_INVALID, "reportErrorsArgs.errors[%zu].message: contains a NUL character", i);
     }
     return ERROR_NONE;
 }

@@ -28,14 +28,13 @@ bool command_roles_print(const struct command_roles *roles)
          "\\set ON_ERROR_STOP on\n"
          "-- What the server may do; the server's login is a member.");
     print_role(COMMAND_ROLES_PREFIX "app", "NOLOGIN");
-    puts("-- Owns the functions that look across accounts. No login is a member of it for longer than a migration "
+    puts("-- Owns the functions that read across accounts. No login is a member of it for longer than a migration "
          "takes.");
     print_role(COMMAND_ROLES_PREFIX "lookup", "NOLOGIN");
-    puts(
-        "-- May hand culvert_lookup out, and has none of its privileges: by it the owner migrates without CREATEROLE.");
+    puts("-- May grant culvert_lookup, and has none of its privileges: with it the owner migrates without CREATEROLE.");
     print_role(COMMAND_ROLES_PREFIX "roles", "NOLOGIN NOINHERIT");
     puts("GRANT culvert_lookup TO culvert_roles WITH ADMIN OPTION;\n"
-         "-- Owns the database's objects; its credential is used by `culvertd migrate` alone.");
+         "-- Owns the database's objects; only `culvertd migrate` uses its credential.");
     print_role(owner, "LOGIN INHERIT");
     printf("GRANT culvert_roles TO %s;\n"
            "-- What culvertd logs in as (database.url). It is refused at start with more than this.\n",

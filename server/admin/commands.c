@@ -24,9 +24,8 @@
 void commands_print_usage(void)
 {
     puts("culvertd [SETTINGS]                                   serve\n"
-         "culvertd migrate --url-file FILE                      bring the database to this version; FILE has the "
-         "owner's "
-         "connection string\n"
+         "culvertd migrate --url-file FILE                      migrate the database to this version; FILE contains "
+         "the owner's connection string\n"
          "culvertd [SETTINGS] admin create-account NAME [--if-absent]\n"
          "culvertd [SETTINGS] admin create-user --account ACCOUNT NAME EMAIL [--admin] [--if-absent]\n"
          "culvertd [SETTINGS] admin create-key --account ACCOUNT --user USER NAME [--expires 90d]\n"
@@ -38,25 +37,24 @@ void commands_print_usage(void)
          "culvertd [SETTINGS] admin set-retention --account ACCOUNT DAYS|default\n"
          "culvertd [SETTINGS] admin set-quota --account ACCOUNT [--bytes N|default] [--rows N|default]\n"
          "                          [--runtime-bytes N|default] [--runtime-rows N|default]\n"
-         "culvertd [SETTINGS] admin usage --account ACCOUNT [--recount]   what it stores, and its quotas\n"
-         "culvertd [SETTINGS] admin traffic [--minutes N]       reports and requests by the minute, as Redis knows "
-         "them\n"
-         "culvertd [SETTINGS] admin encrypt-tokens              encrypt the hashes of runtime tokens with the "
-         "deployment "
-         "key of now\n"
+         "culvertd [SETTINGS] admin usage --account ACCOUNT [--recount]   stored bytes and rows, and quotas\n"
+         "culvertd [SETTINGS] admin traffic [--minutes N]       reports and requests per minute, from the counters in "
+         "Redis\n"
+         "culvertd [SETTINGS] admin encrypt-tokens              encrypt the hashes of runtime tokens with the current "
+         "deployment key\n"
          "culvertd [SETTINGS] admin tunnels [--account ACCOUNT] [--json]\n"
          "culvertd admin print-roles [--owner NAME] [--login NAME] [--database NAME]\n"
          "                                                      SQL for the database's administrator\n"
-         "culvertd admin create-deployment-key FILE             a new secret for security.deployment_key_file\n"
+         "culvertd admin create-deployment-key FILE             create a secret for security.deployment_key_file\n"
          "culvertd --check-config | --print-config | --print-example | --version | --help\n"
          "\n"
-         "SETTINGS: --config FILE, environment CULVERT_..., flags --name=value; the later wins.\n"
+         "SETTINGS: --config FILE, environment CULVERT_..., flags --name=value; later ones take precedence.\n"
          "Exit status: 0 done, 1 failed, 2 wrong usage or configuration, 3 exists already or not found.\n");
 }
 
 static int usage(const char *text)
 {
-    fprintf(stderr, "culvertd: %s; culvertd --help says how\n", text);
+    fprintf(stderr, "culvertd: %s; see culvertd --help\n", text);
     return EXIT_USAGE;
 }
 
@@ -93,7 +91,7 @@ static int resolve_account(const struct server_config *config, struct subject *s
     json_t *node = NULL;
     int status = EXIT_DONE;
     if (!query.node[0] || json_decode(str_c(query.node), NULL, &node, NULL) != ERROR_NONE) {
-        fprintf(stderr, "culvertd: there is no account \"%.*s\"\n", STR_ARG(subject->account));
+        fprintf(stderr, "culvertd: account \"%.*s\" does not exist\n", STR_ARG(subject->account));
         status = EXIT_STATE;
     } else {
         snprintf(subject->account_id, sizeof subject->account_id, "%.*s", STR_ARG(json_get_str(node, "id")));
@@ -209,7 +207,7 @@ static int revoke_key(const struct server_config *config, const struct command_w
     struct command_query query;
     if (command_query_run(config, &query, ask_revoke_key, &subject) != ERROR_NONE) return failed(&query.err);
     if (query.count == 0) {
-        fprintf(stderr, "culvertd: there is no such key\n");
+        fprintf(stderr, "culvertd: the key does not exist\n");
         return EXIT_STATE;
     }
     puts("{\"revoked\":true}");
@@ -289,7 +287,7 @@ static int list_runtime_tokens(const struct server_config *config, const struct 
     if (query.node[0])
         puts(query.node);
     else
-        fprintf(stderr, "culvertd: there is no such runtime\n");
+        fprintf(stderr, "culvertd: the runtime does not exist\n");
     status = query.node[0] ? EXIT_DONE : EXIT_STATE;
     mem_free(query.node);
     return status;
@@ -339,7 +337,7 @@ static int set_retention(const struct server_config *config, const struct comman
         return usage("admin set-retention --account ACCOUNT DAYS|default");
     if (strcmp(words->plain[0], "default") != 0 &&
         parse_u64(str_c(words->plain[0]), KEEP_DAYS_MIN, KEEP_DAYS_MAX, &days, NULL) != ERROR_NONE)
-        return usage("DAYS: a number between 7 and 36500, or the word default");
+        return usage("DAYS: a number between 7 and 36500, or default");
     struct subject subject = {.account = str_c(account), .keep_days = (unsigned)days};
     int status = resolve_account(config, &subject);
     if (status != EXIT_DONE) return status;
@@ -382,7 +380,7 @@ static int print_answer(const struct server_config *config, struct subject *subj
     return EXIT_DONE;
 }
 
-// False: neither a number (bytes: with a unit, as in settings) nor the word default. Left out: as it is.
+// False: neither a number (bytes: with a unit, as in settings) nor default. Left out: as it is.
 static bool take_quota(const struct command_words *words, const char *name, bool is_bytes, int64_t *out)
 {
     const char *text = command_words_option(words, name);
@@ -565,7 +563,7 @@ int commands_run(const struct server_config *config, int argc, const char **argv
     };
     if (strcmp(argv[0], "admin") != 0 || argc < 2) return usage("the command is unknown");
     struct command_words words;
-    if (!command_words_sort(argc - 2, argv + 2, &words)) return usage("the words do not fit the command");
+    if (!command_words_sort(argc - 2, argv + 2, &words)) return usage("the arguments do not fit the command");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(config, &words);
     return usage("the admin command is unknown");

@@ -28,7 +28,8 @@ static enum error_code decode(struct str text, const char *what, char **out, str
         }
         if (bad) {
             mem_free_secret(plain, text.len + 1);
-            return error_set(err, ERROR_INVALID, "RabbitMQ: the %s in the URL has a bad %% sequence or a NUL", what);
+            return error_set(err, ERROR_INVALID, "RabbitMQ: the %s in rabbitmq.url has an invalid %% sequence or a NUL",
+                             what);
         }
         plain[len++] = (char)byte;
     }
@@ -48,8 +49,9 @@ static enum error_code read_password_file(const char *path, char **out, struct e
         text[--len] = '\0';
     if (len == 0 || len > TEXT_BYTES_MAX || memchr(text, 0, len)) {
         mem_free_secret(text, TEXT_BYTES_MAX + 2);
-        return error_set(err, ERROR_INVALID, "RabbitMQ: the password file %s holds no password of at most %d bytes",
-                         path, TEXT_BYTES_MAX);
+        return error_set(err, ERROR_INVALID,
+                         "RabbitMQ: the password file %s must contain a password of at most %d bytes", path,
+                         TEXT_BYTES_MAX);
     }
     free_secret(*out);
     *out = text;
@@ -60,13 +62,13 @@ static enum error_code add_host(struct amqp_address *a, struct str text, struct 
 {
     struct str host;
     if (a->host_count == AMQP_ADDRESS_HOSTS_MAX)
-        return error_set(err, ERROR_TOO_LARGE, "RabbitMQ: more than %d hosts in the URL", AMQP_ADDRESS_HOSTS_MAX);
+        return error_set(err, ERROR_TOO_LARGE, "RabbitMQ: more than %d hosts in rabbitmq.url", AMQP_ADDRESS_HOSTS_MAX);
     bool has_port = text.len && text.at[text.len - 1] != ']' && str_has_byte(text, ':');
     AUTO_FREE char *full = has_port ? mem_strndup(text.at, text.len)
                                     : mem_printf("%.*s:%d", STR_ARG(text), a->tls ? PORT_TLS : PORT_PLAIN);
     uint16_t port = 0;
     if (parse_address(str_c(full), &host, &port, NULL) != ERROR_NONE || !host.len || !port)
-        return error_set(err, ERROR_INVALID, "RabbitMQ: the URL has a host that is no host:port");
+        return error_set(err, ERROR_INVALID, "RabbitMQ: every host in rabbitmq.url must be host:port");
     a->hosts[a->host_count].name = mem_strndup(host.at, host.len);
     a->hosts[a->host_count++].port = port;
     return ERROR_NONE;
@@ -102,16 +104,16 @@ static enum error_code check(const struct amqp_address *a, bool allow_plaintext,
     if (!a->user || !*a->user || !a->password || !*a->password)
         return error_set(
             err, ERROR_INVALID,
-            "RabbitMQ: rabbitmq.url needs a user and a password (or rabbitmq.password_file); none is assumed");
+            "RabbitMQ: rabbitmq.url requires a user and a password (or rabbitmq.password_file); there is no default");
     if (strcmp(a->user, "guest") == 0 && strcmp(a->password, "guest") == 0)
         return error_set(err, ERROR_INVALID,
-                         "RabbitMQ: guest with the password guest is refused; make a user for culvertd");
+                         "RabbitMQ: guest with the password guest is refused; create a user for culvertd");
     for (size_t i = 0; i < a->host_count && !a->tls && !allow_plaintext; i++)
         // Not by its name: where a password holds a slash that is not encoded, a part of it is taken for a host.
         if (!parse_is_loopback(str_c(a->hosts[i].name)))
             return error_set(err, ERROR_INVALID,
-                             "RabbitMQ: host %zu of rabbitmq.url is not a loopback address: amqp:// sends password "
-                             "and reports in the clear; use amqps://, or set rabbitmq.allow_plaintext",
+                             "RabbitMQ: host %zu of rabbitmq.url is not a loopback address: amqp:// sends password and "
+                             "reports in plain text; use amqps://, or set rabbitmq.allow_plaintext",
                              i + 1);
     return ERROR_NONE;
 }
@@ -122,7 +124,7 @@ enum error_code amqp_address_init(struct amqp_address *out, const char *url, con
     struct str text = str_c(url);
     bool tls = str_starts(text, STR("amqps://"));
     if (!tls && !str_starts(text, STR("amqp://")))
-        return error_set(err, ERROR_INVALID, "RabbitMQ: the URL must begin with amqp:// or amqps://");
+        return error_set(err, ERROR_INVALID, "RabbitMQ: rabbitmq.url must begin with amqp:// or amqps://");
     struct amqp_address a = {.tls = tls, .vhost = mem_strdup("/")};
     enum error_code code = parse(&a, str_from(text, tls ? 8 : 7), err);
     if (code == ERROR_NONE && password_file && *password_file)

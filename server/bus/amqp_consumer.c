@@ -29,15 +29,15 @@ struct amqp_consumer {
 static void make_metrics(struct amqp_consumer *consumer)
 {
     struct metric_family *consumed =
-        metrics_counter("culvert_bus_consumed_total", "Messages taken from RabbitMQ.", "delivery", NULL);
+        metrics_counter("culvert_bus_consumed_total", "Messages consumed from RabbitMQ.", "delivery", NULL);
     consumer->consumed = metric_with(consumed, "first");
     consumer->redelivered = metric_with(consumed, "again");
     struct metric_family *settled =
-        metrics_counter("culvert_bus_settled_total", "Messages given back to RabbitMQ.", "how", NULL);
+        metrics_counter("culvert_bus_settled_total", "Messages acknowledged to or rejected at RabbitMQ.", "how", NULL);
     consumer->acknowledged = metric_with(settled, "acknowledged");
     consumer->rejected = metric_with(settled, "rejected");
-    consumer->unsettled =
-        metric_with(metrics_gauge("culvert_bus_unsettled", "Messages taken and not yet given back.", NULL));
+    consumer->unsettled = metric_with(
+        metrics_gauge("culvert_bus_unsettled", "Messages consumed and not yet acknowledged or rejected.", NULL));
 }
 
 struct amqp_consumer *amqp_consumer_create(const struct amqp_consumer_options *options)
@@ -134,7 +134,7 @@ static enum error_code take_delivery(struct amqp_consumer *consumer, amqp_channe
 {
     amqp_message_t message;
     amqp_rpc_reply_t reply = amqp_read_message(consumer->link.connection, channel, &message, 0);
-    if (reply.reply_type != AMQP_RESPONSE_NORMAL) return error_set(err, ERROR_UNAVAILABLE, "a message ended early");
+    if (reply.reply_type != AMQP_RESPONSE_NORMAL) return error_set(err, ERROR_UNAVAILABLE, "message is truncated");
     unsigned index = (unsigned)channel - 1;
     struct amqp_delivery *delivery = amqp_delivery_create(&message);
     amqp_destroy_message(&message);
@@ -334,7 +334,7 @@ enum error_code amqp_consumer_start(struct amqp_consumer *consumer, struct bus_p
     for (unsigned i = 0; i < port_count; i++)
         consumer->ports[i] = bus_port_ref(ports[i]);
     if (pthread_create(&consumer->thread, NULL, thread_main, consumer) != 0)
-        return error_set(err, ERROR_IO, "the system gives no thread for RabbitMQ");
+        return error_set(err, ERROR_IO, "cannot create a thread for RabbitMQ");
     pthread_setname_np(consumer->thread, "bus-consume");
     consumer->has_thread = true;
     return ERROR_NONE;

@@ -60,7 +60,7 @@ static enum error_code closed_by_server(const amqp_method_t *method, const char 
     } else if (method->id == AMQP_BASIC_CANCEL_METHOD) {
         return error_set(err, ERROR_UNAVAILABLE, "%s: a queue was deleted or moved", what);
     }
-    return error_set(err, ERROR_UNAVAILABLE, "%s: RabbitMQ says %d %.*s", what, status, (int)text.len,
+    return error_set(err, ERROR_UNAVAILABLE, "%s: RabbitMQ answered %d %.*s", what, status, (int)text.len,
                      text.bytes ? (const char *)text.bytes : "");
 }
 
@@ -89,7 +89,7 @@ static amqp_socket_t *make_socket(struct amqp_link *link, struct error *err)
     amqp_socket_t *socket =
         options->address->tls ? amqp_ssl_socket_new(link->connection) : amqp_tcp_socket_new(link->connection);
     if (!socket) {
-        error_set(err, ERROR_INTERNAL, "librabbitmq gives no socket");
+        error_set(err, ERROR_INTERNAL, "librabbitmq cannot create a socket");
         return NULL;
     }
     if (!options->address->tls) return socket;
@@ -151,7 +151,7 @@ enum error_code amqp_link_open(struct amqp_link *link, struct error *err)
 {
     metric_add(link->dials, 1);
     link->connection = amqp_new_connection();
-    if (!link->connection) return error_set(err, ERROR_INTERNAL, "librabbitmq gives no connection");
+    if (!link->connection) return error_set(err, ERROR_INTERNAL, "librabbitmq cannot create a connection");
     enum error_code code = dial(link, err);
     if (code != ERROR_NONE) {
         publish_fd(link, -1);

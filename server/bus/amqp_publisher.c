@@ -70,7 +70,7 @@ static struct amqp_publication *publication_of(struct bus_letter *letter)
 static void make_metrics(struct amqp_publisher *publisher)
 {
     struct metric_family *verdicts =
-        metrics_counter("culvert_bus_verdicts_total", "What RabbitMQ said about messages.", "verdict", NULL);
+        metrics_counter("culvert_bus_verdicts_total", "Published messages by what RabbitMQ answered.", "verdict", NULL);
     publisher->verdicts[AMQP_CONFIRMED] = metric_with(verdicts, "confirmed");
     publisher->verdicts[AMQP_RETURNED] = metric_with(verdicts, "returned");
     publisher->verdicts[AMQP_NACKED] = metric_with(verdicts, "nacked");
@@ -79,8 +79,8 @@ static void make_metrics(struct amqp_publisher *publisher)
         metric_with(metrics_counter("culvert_bus_published_total", "Messages published to RabbitMQ.", NULL));
     publisher->bytes_published =
         metric_with(metrics_counter("culvert_bus_published_bytes_total", "Bytes of these messages.", NULL));
-    publisher->is_blocked = metric_with(
-        metrics_gauge("culvert_bus_blocked", "1 while RabbitMQ takes no messages for want of memory or disk.", NULL));
+    publisher->is_blocked = metric_with(metrics_gauge(
+        "culvert_bus_blocked", "1 while RabbitMQ blocks publishers because memory or disk is short.", NULL));
 }
 
 struct amqp_publisher *amqp_publisher_create(const struct amqp_publisher_options *options)
@@ -260,7 +260,7 @@ static enum error_code note_returned(struct amqp_publisher *publisher, struct er
     amqp_message_t message;
     amqp_rpc_reply_t reply = amqp_read_message(publisher->link.connection, CHANNEL, &message, 0);
     if (reply.reply_type != AMQP_RESPONSE_NORMAL)
-        return error_set(err, ERROR_UNAVAILABLE, "a returned message ended early");
+        return error_set(err, ERROR_UNAVAILABLE, "returned message is truncated");
     uint64_t tag = 0;
     amqp_bytes_t id = message.properties.message_id;
     bool known = (message.properties._flags & AMQP_BASIC_MESSAGE_ID_FLAG) &&
@@ -274,7 +274,7 @@ static enum error_code note_returned(struct amqp_publisher *publisher, struct er
 static void set_blocked(struct amqp_publisher *publisher, bool blocked)
 {
     if (blocked != atomic_load(&publisher->blocked))
-        log_warn("bus", blocked ? "rabbitmq_blocks" : "rabbitmq_takes_again",
+        log_warn("bus", blocked ? "rabbitmq_blocked" : "rabbitmq_unblocked",
                  log_c("link", publisher->link.options.name));
     atomic_store(&publisher->blocked, blocked);
     metric_set(publisher->is_blocked, blocked);
@@ -343,7 +343,7 @@ static enum error_code serve(struct amqp_publisher *publisher, struct error *err
         if (code == ERROR_NONE) code = read_answers(publisher, err);
         if (code != ERROR_NONE) return code;
         // Connecting declares everything anew.
-        if (publisher->misses_queue) return error_set(err, ERROR_UNAVAILABLE, "a queue was deleted, or its binding");
+        if (publisher->misses_queue) return error_set(err, ERROR_UNAVAILABLE, "a queue or its binding was deleted");
         if (may_end(publisher, stopping)) return ERROR_NONE;
         if (!had_work) amqp_link_wait(&publisher->link, stopping ? 100 : IDLE_MS);
     }
@@ -398,7 +398,7 @@ static void *thread_main(void *arg)
 enum error_code amqp_publisher_start(struct amqp_publisher *publisher, struct error *err)
 {
     if (pthread_create(&publisher->thread, NULL, thread_main, publisher) != 0)
-        return error_set(err, ERROR_IO, "the system gives no thread for RabbitMQ");
+        return error_set(err, ERROR_IO, "cannot create a thread for RabbitMQ");
     pthread_setname_np(publisher->thread, "bus-publish");
     publisher->has_thread = true;
     return ERROR_NONE;

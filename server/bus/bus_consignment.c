@@ -32,7 +32,7 @@ struct dead_letter {
 void bus_consignee_init(struct bus_consignee *consignee)
 {
     struct metric_family *dead =
-        metrics_counter("culvert_bus_dead_letters_total", "Messages that went to the dead letters.", "cause", NULL);
+        metrics_counter("culvert_bus_dead_letters_total", "Messages that became dead letters.", "cause", NULL);
     consignee->dead_refused = metric_with(dead, "refused");
     consignee->dead_unreadable = metric_with(dead, "unreadable");
     consignee->dead_returned = metric_with(dead, "returned");
@@ -133,7 +133,7 @@ static void bury_message(struct consignment *consignment, const char *reason)
 {
     struct str body = amqp_delivery_body(consignment->delivery);
     struct strbuf bytes;
-    log_limited(LOG_ERROR, "bus", "message_is_dead", STR_EMPTY, STR_EMPTY,
+    log_limited(LOG_ERROR, "bus", "message_dead_lettered", STR_EMPTY, STR_EMPTY,
                 log_uint("shard", amqp_delivery_shard(consignment->delivery)), log_uint("bytes", body.len),
                 log_c("error", reason));
     strbuf_init(&bytes, body.len + 1);
@@ -222,7 +222,7 @@ static void open_consignment(struct consignment *consignment)
         bury_forged(consignment);
     } else if (amqp_delivery_is_doomed(consignment->delivery)) {
         metric_add(consignee->dead_returned, 1);
-        bury_message(consignment, "came back too often: replicas ended while they applied it");
+        bury_message(consignment, "redelivered too often: replicas ended while they applied it");
     } else if (bus_message_open(&message, body.at, body.len, &err) == ERROR_NONE) {
         if (is_expired(consignee, &message)) {
             metric_add(consignee->dead_expired, 1);

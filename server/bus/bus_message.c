@@ -260,7 +260,7 @@ static enum error_code read_fields(struct bus_message *message, struct reader *r
         for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
             if (fields[i].tag == tag) *(struct str *)(void *)((char *)out + fields[i].offset) = text;
     }
-    return r->short_of ? error_set(err, ERROR_INVALID, "a record that is cut short") : ERROR_NONE;
+    return r->short_of ? error_set(err, ERROR_INVALID, "record is truncated") : ERROR_NONE;
 }
 
 static enum error_code read_record(struct bus_message *message, struct reader *r, struct report *out, struct error *err)
@@ -272,7 +272,7 @@ static enum error_code read_record(struct bus_message *message, struct reader *r
     out->observed_at_ms = (int64_t)take_number(&record, 8);
     out->count = take_number(&record, 8);
     struct str hash = take(&record, ID_SHA256_BYTES);
-    if (r->short_of || record.short_of) return error_set(err, ERROR_INVALID, "a record that is cut short");
+    if (r->short_of || record.short_of) return error_set(err, ERROR_INVALID, "record is truncated");
     if (type > REPORT_CLUSTER) return error_set(err, ERROR_INVALID, "a record of type %d", (int)type);
     out->type = (enum report_type)type;
     memcpy(out->content_hash, hash.at, ID_SHA256_BYTES);
@@ -291,7 +291,7 @@ static enum error_code read_body(struct bus_message *message, struct str body, s
     common.runtime = take(&r, (size_t)take_number(&r, 1));
     if (r.short_of || source > REPORT_FROM_HTTP || !message->count || message->count > BUS_MESSAGE_COUNT_MAX ||
         message->count > r.len / RECORD_BYTES)
-        return error_set(err, ERROR_INVALID, "a head that makes no sense");
+        return error_set(err, ERROR_INVALID, "invalid head of a message");
     common.source = (enum report_source)source;
     message->reports = arena_array(message->arena, message->count, sizeof *message->reports);
     for (size_t i = 0; i < message->count; i++) {
@@ -299,7 +299,7 @@ static enum error_code read_body(struct bus_message *message, struct str body, s
         enum error_code code = read_record(message, &r, &message->reports[i], err);
         if (code != ERROR_NONE) return code;
     }
-    return r.len ? error_set(err, ERROR_INVALID, "%zu bytes behind the last record", r.len) : ERROR_NONE;
+    return r.len ? error_set(err, ERROR_INVALID, "%zu bytes after the last record", r.len) : ERROR_NONE;
 }
 
 static enum error_code open_message(struct bus_message *message, struct reader *r, struct error *err)
@@ -308,7 +308,7 @@ static enum error_code open_message(struct bus_message *message, struct reader *
     uint64_t version = take_number(r, 1), flags = take_number(r, 1), bytes = take_number(r, 4);
     if (r->short_of || !str_eq(magic, STR("CVB"))) return error_set(err, ERROR_INVALID, "not a message of culvertd");
     if (version != VERSION || flags > FLAG_COMPRESSED)
-        return error_set(err, ERROR_INVALID, "version %d, flags %d: a newer culvertd wrote this", (int)version,
+        return error_set(err, ERROR_INVALID, "version %d, flags %d: written by a newer culvertd", (int)version,
                          (int)flags);
     if (bytes > BUS_MESSAGE_BYTES_MAX)
         return error_set(err, ERROR_TOO_LARGE, "a body of more than %d bytes", BUS_MESSAGE_BYTES_MAX);
@@ -317,7 +317,7 @@ static enum error_code open_message(struct bus_message *message, struct reader *
         enum error_code code = unpack(message, body, (size_t)bytes, BODY_RATIO_MAX, &body, err);
         if (code != ERROR_NONE) return code;
     }
-    if (body.len != bytes) return error_set(err, ERROR_INVALID, "a body of another length than it says");
+    if (body.len != bytes) return error_set(err, ERROR_INVALID, "length of the body differs from the stated one");
     return read_body(message, body, err);
 }
 

@@ -71,8 +71,8 @@ void bus_parcel_divert(struct bus_parcel *parcel, struct event_handler *handler)
     struct error err;
     // We wrote it: what cannot be read here is a defect, and must not count as durable.
     if (bus_message_open(&message, parcel->bytes.at, parcel->bytes.len, &err) != ERROR_NONE || message.count != count) {
-        log_error("bus", "own_message_unreadable", log_err(&err));
-        error_set(&err, ERROR_INTERNAL, "the report could not be kept");
+        log_error("bus", "message_unreadable", log_err(&err));
+        error_set(&err, ERROR_INTERNAL, "the report could not be stored");
         for (size_t i = 0; i < count; i++)
             parcel->entries[i].on_done(parcel->entries[i].arg, &err, NULL, NULL);
         return;

@@ -306,13 +306,12 @@ static void destroy(struct bus *of)
 
 static void make_metrics(struct bus_rabbitmq *bus)
 {
-    bus->diverted =
-        metrics_counter("culvert_bus_diverted_total",
-                        "Reports that went to the event handler without RabbitMQ, by cause.", "cause", NULL);
+    bus->diverted = metrics_counter("culvert_bus_diverted_total",
+                                    "Reports that took the local path instead of RabbitMQ, by cause.", "cause", NULL);
     bus->reports = metric_with(
         metrics_counter("culvert_bus_confirmed_reports_total", "Reports that became durable in RabbitMQ.", NULL));
     bus->confirm_seconds = metric_with(
-        metrics_histogram("culvert_bus_confirm_seconds", "From hand-over of a message to RabbitMQ's answer.", NULL));
+        metrics_histogram("culvert_bus_confirm_seconds", "Time from publishing a message to its confirm.", NULL));
 }
 
 struct bus *bus_rabbitmq_create(struct loop *loop, struct event_handler *handler, const struct bus_rabbitmq_options *of)

@@ -37,11 +37,11 @@ struct failed_sign_ins *failed_sign_ins_create(const struct failed_sign_ins_opti
     failed->options = *options;
     if (options->per_address) failed->addresses = failure_sketch_create(options->per_address);
     if (options->per_key) failed->keys = failure_sketch_create(options->per_key);
-    failed->failures = metric_with(metrics_counter("culvert_authentication_failures_total",
-                                                   "Credentials that were presented and are not valid.", NULL));
+    failed->failures = metric_with(
+        metrics_counter("culvert_authentication_failures_total", "Invalid credentials that were presented.", NULL));
     struct metric_family *limited =
         metrics_counter("culvert_authentication_limited_total",
-                        "Credentials that were not looked at after too many failures.", "by", NULL);
+                        "Credentials that were not checked after too many failures.", "by", NULL);
     failed->limited_address = metric_with(limited, "address");
     failed->limited_key = metric_with(limited, "key");
     pthread_mutex_init(&failed->mutex, NULL);
@@ -146,7 +146,7 @@ enum error_code failed_sign_ins_check(struct failed_sign_ins *failed, struct str
     if ((!by_address && !by_key) || (token && was_good(failed, token))) return ERROR_NONE;
     metric_add(by_address ? failed->limited_address : failed->limited_key, 1);
     tell(failed, remote, true);
-    return error_set(err, ERROR_LIMITED, "too many credentials from here, or for this key, were not valid");
+    return error_set(err, ERROR_LIMITED, "too many invalid credentials from this address or for this key");
 }
 
 void failed_sign_ins_note(struct failed_sign_ins *failed, struct str remote, struct str key_id)

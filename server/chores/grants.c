@@ -55,12 +55,12 @@ struct grants *grants_create(struct loop *loop, const struct grants_options *opt
     if (!grants->options.valid_tokens) grants->options.valid_tokens = identity_store_valid_tokens;
     timer_init(&grants->timer, loop_uv(loop), on_timer, grants);
     struct metric_family *checks = metrics_counter(
-        "culvert_credential_checks_total", "API keys with something open that were looked at again.", "result", NULL);
+        "culvert_credential_checks_total", "Repeated checks of API keys that have open requests.", "result", NULL);
     grants->valid = metric_with(checks, "valid");
     grants->not_valid = metric_with(checks, "void");
     grants->failed = metric_with(checks, "failed");
     struct metric_family *cuts = metrics_counter(
-        "culvert_credential_cuts_total", "Requests ended because their API key is not valid any more.", "reason", NULL);
+        "culvert_credential_cuts_total", "Requests ended because their API key is no longer valid.", "reason", NULL);
     grants->cut = metric_with(cuts, "void");
     grants->cut_unchecked = metric_with(cuts, "unchecked");
     return grants;

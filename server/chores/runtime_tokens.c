@@ -73,12 +73,12 @@ struct runtime_tokens *runtime_tokens_create(const struct runtime_tokens_options
     tokens->uses_written_ms = tokens->options.now_ms();
     tokens->count = metric_with(metrics_gauge("culvert_runtime_tokens", "Valid runtime tokens in memory.", NULL));
     tokens->expiring = metric_with(metrics_gauge("culvert_runtime_tokens_expiring",
-                                                 "Valid runtime tokens that end soon and were not replaced.", NULL));
+                                                 "Valid runtime tokens that expire soon and have no successor.", NULL));
     tokens->limited =
         metric_with(metrics_counter("culvert_runtime_token_sessions_limited_total",
                                     "Handshakes refused because their token opens too many sessions.", NULL));
-    tokens->unwritten = metric_with(metrics_counter("culvert_runtime_token_uses_failed_total",
-                                                    "Times that the last uses of tokens could not be written.", NULL));
+    tokens->unwritten = metric_with(
+        metrics_counter("culvert_runtime_token_uses_failed_total", "Failed writes of the last use of tokens.", NULL));
     return tokens;
 }
 
@@ -249,7 +249,7 @@ static enum error_code admit(const struct runtime_tokens *tokens, const struct s
     if (slot_is_over(tokens, slot)) return error_set(err, ERROR_UNAUTHENTICATED, "the runtime token has expired");
     if (may_open) return ERROR_NONE;
     metric_add(tokens->limited, 1);
-    return error_set(err, ERROR_LIMITED, "the runtime token opens more than %u sessions a minute",
+    return error_set(err, ERROR_LIMITED, "the runtime token opens more than %u sessions per minute",
                      tokens->options.sessions_per_minute);
 }
 
@@ -282,7 +282,7 @@ enum error_code runtime_tokens_authenticate(struct runtime_tokens *tokens, const
     }
     if (found.identity.token_id[0] || unknown) return refuse_unknown(err);
     runtime_tokens_refresh(tokens);
-    return error_set(err, ERROR_UNAVAILABLE, "the runtime token is being looked up");
+    return error_set(err, ERROR_UNAVAILABLE, "the runtime token is not loaded yet");
 }
 
 enum error_code runtime_tokens_find(struct runtime_tokens *tokens, const struct token *token,
@@ -294,7 +294,7 @@ enum error_code runtime_tokens_find(struct runtime_tokens *tokens, const struct 
     bool is_good = slot && is_secret_of(slot, token->secret_sha256) && !slot_is_over(tokens, slot);
     if (is_good) slot->is_used = true;
     pthread_mutex_unlock(&tokens->mutex);
-    if (!found.identity.token_id[0]) return error_set(err, ERROR_NOT_FOUND, "no runtime token in memory has this id");
+    if (!found.identity.token_id[0]) return error_set(err, ERROR_NOT_FOUND, "unknown runtime token id");
     if (!is_good) return refuse_unknown(err);
     out->identity = found.identity;
     memcpy(out->account_name, found.account_name, sizeof out->account_name);
@@ -429,9 +429,9 @@ static void note_keys(struct runtime_tokens *tokens)
 {
     if (tokens->unreadable)
         log_error("runtime_tokens", "runtime_tokens_unreadable", log_uint("count", tokens->unreadable),
-                  log_c("hint", "they are encrypted with a deployment key that is not set here, or were altered"));
+                  log_c("hint", "they are encrypted with a deployment key that is not configured, or were modified"));
     if (tokens->in_the_clear && tokens->options.expects_sealed)
-        log_warn("runtime_tokens", "runtime_tokens_in_the_clear", log_uint("count", tokens->in_the_clear),
+        log_warn("runtime_tokens", "runtime_tokens_not_encrypted", log_uint("count", tokens->in_the_clear),
                  log_c("hint", "culvertd admin encrypt-tokens, once all replicas are of this version"));
     tokens->unreadable = tokens->in_the_clear = 0;
 }

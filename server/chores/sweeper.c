@@ -187,12 +187,12 @@ struct sweeper *sweeper_create(struct loop *loop, const struct sweeper_options *
     sweeper->options = *options;
     sweeper->removed = metric_with(
         metrics_counter("culvert_swept_rows_total", "Unused manifests and old tombstones that were removed.", NULL));
-    sweeper->dropped = metric_with(metrics_counter("culvert_dropped_partitions_total",
-                                                   "Partitions of events and history whose time was over.", NULL));
+    sweeper->dropped = metric_with(metrics_counter(
+        "culvert_dropped_partitions_total", "Expired partitions of events and history that were dropped.", NULL));
     sweeper->settled = metric_with(metrics_counter("culvert_settled_deployments_total",
-                                                   "Deployments whose manifests were looked at again.", NULL));
-    sweeper->history = metrics_counter("culvert_swept_history_rows_total",
-                                       "Rows of history that their accounts keep no longer.", "kind", NULL);
+                                                   "Deployments whose manifests were recorded a second time.", NULL));
+    sweeper->history =
+        metrics_counter("culvert_swept_history_rows_total", "Expired rows of history that were removed.", "kind", NULL);
     sweeper->failed =
         metrics_counter("culvert_sweep_failures_total", "Steps of housekeeping that failed.", "step", NULL);
     sweeper->timer = mem_zalloc(sizeof *sweeper->timer);

@@ -42,8 +42,8 @@ struct traffic *traffic_create(struct loop *loop, struct redis *redis)
 {
     struct traffic *traffic = mem_zalloc(sizeof *traffic);
     traffic->redis = redis;
-    traffic->dropped = metric_with(
-        metrics_counter("culvert_traffic_dropped_total", "What was not counted: too many names, or no Redis.", NULL));
+    traffic->dropped = metric_with(metrics_counter(
+        "culvert_traffic_dropped_total", "Uncounted events: too many names, or Redis is not available.", NULL));
     timer_init(&traffic->timer, loop_uv(loop), flush, traffic);
     timer_start(&traffic->timer, FLUSH_MS, FLUSH_MS);
     return traffic;

@@ -85,7 +85,7 @@ static enum error_code run(struct report *report, const struct server_config *co
 
 enum error_code traffic_report_print(const struct server_config *config, unsigned minutes, struct error *err)
 {
-    if (!config->redis_url[0]) return error_set(err, ERROR_UNAVAILABLE, "no Redis is configured");
+    if (!config->redis_url[0]) return error_set(err, ERROR_UNAVAILABLE, "Redis is not configured (redis.url)");
     char *url;
     enum error_code code = server_config_secret(config->redis_url, &url, err);
     if (code != ERROR_NONE) return code;

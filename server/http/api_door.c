@@ -45,7 +45,7 @@ static void answer_plain(struct door_request *request, struct str path)
         door_request_answer(
             request, 404, "application/problem+json", NULL, 0,
             STR("{\"type\":\"about:blank\",\"title\":\"Not Found\",\"status\":404,\"code\":\"not_found\","
-                "\"detail\":\"there is nothing at this path\"}"));
+                "\"detail\":\"no resource at this path\"}"));
 }
 
 static void on_request(void *ctx, struct door_request *request)

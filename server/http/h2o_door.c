@@ -138,7 +138,7 @@ static void end_if_stuck(struct door_connection *connection)
         return;
     h2o_socket_cb on_written = socket->_cb.write;
     socket->_cb.write = NULL;
-    if (on_written) on_written(socket, "the connection is gone");
+    if (on_written) on_written(socket, "the connection was closed");
 }
 
 static void on_sweep(uv_timer_t *timer)
@@ -168,16 +168,16 @@ static void make_metrics(struct h2o_door *door)
 {
     const char *name = door->options.name;
     door->open_connections =
-        metric_with(metrics_gauge("culvert_http_connections", "Open connections of a door.", "door", NULL), name);
+        metric_with(metrics_gauge("culvert_http_connections", "Open connections by listener.", "listener", NULL), name);
     door->in_flight =
-        metric_with(metrics_gauge("culvert_http_requests_in_flight", "Requests being answered.", "door", NULL), name);
+        metric_with(metrics_gauge("culvert_http_requests_in_flight", "Requests in flight.", "listener", NULL), name);
     door->seconds = metric_with(
-        metrics_histogram("culvert_http_request_seconds", "Time from request to end of answer.", "door", NULL), name);
-    door->refused =
-        metric_with(metrics_counter("culvert_http_refused_connections_total",
-                                    "Connections refused because their address has too many.", "door", NULL),
-                    name);
-    door->answers = metrics_counter("culvert_http_requests_total", "Answered requests.", "door", "code", NULL);
+        metrics_histogram("culvert_http_request_seconds", "Time from request to end of response.", "listener", NULL),
+        name);
+    door->refused = metric_with(metrics_counter("culvert_http_refused_connections_total",
+                                                "Connections refused by the limit per address.", "listener", NULL),
+                                name);
+    door->answers = metrics_counter("culvert_http_requests_total", "Answered requests.", "listener", "code", NULL);
 }
 
 struct h2o_door *h2o_door_create(struct loop *loop, const struct h2o_door_options *options, struct error *err)

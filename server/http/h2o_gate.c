@@ -159,7 +159,7 @@ static void complete(struct h2o_gate *gate, size_t bytes)
 {
     h2o_buffer_t *input = gate->socket->input;
     if (!strbuf_add(&gate->pending, input->bytes + bytes, input->size - bytes)) {
-        refuse_with(gate, 400, "bad-request", "too much came behind the request");
+        refuse_with(gate, 400, "bad-request", "too much data after the request");
         return;
     }
     input->size = bytes;
@@ -318,7 +318,7 @@ void h2o_gate_expire(struct h2o_gate *gate, uint64_t now_ms, uint64_t limit_ms)
 {
     if (!gate->socket || gate->continuing || now_ms - gate->since_ms < limit_ms) return;
     if (gate->state == H2O_GATE_BODY || (gate->state == H2O_GATE_HEAD && gate->socket->input->size > 0)) {
-        refuse_with(gate, 408, "request-timeout", "the request did not come in time");
+        refuse_with(gate, 408, "request-timeout", "the request did not arrive in time");
     } else if (gate->state == H2O_GATE_HEAD) {
         gate->h2o_read(gate->socket, "idle for too long");
         h2o_gate_hold(gate);

@@ -356,7 +356,7 @@ int h2o_request_on_handler(h2o_handler_t *handler, h2o_req_t *req)
     door->requests++;
     metric_move(door->in_flight, 1);
     if (is_past_gate(request)) {
-        answer_refusal(request, 400, "bad-request", "the request did not come alone");
+        answer_refusal(request, 400, "bad-request", "data after the request");
     } else if (request->gate->refusal) {
         answer_refusal(request, request->gate->refusal, request->gate->code, request->gate->reason.text);
     } else {

@@ -250,7 +250,7 @@ static void on_authenticated(void *arg, const struct error *err, const struct ap
                              : "forbidden",
                        away  ? "credentials cannot be checked right now"
                        : err ? "a valid API key is needed"
-                             : "calls into a cluster are made by users, not by runtimes");
+                             : "calls into a cluster require a user; a runtime token is not accepted");
         release(proxy);
         return;
     }

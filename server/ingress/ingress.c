@@ -39,23 +39,23 @@ static void take_options(struct ingress *ingress, const struct ingress_options *
 
 static void make_metrics(struct ingress *ingress)
 {
-    ingress->open_connections =
-        metric_with(metrics_gauge("culvert_http_connections", "Open connections of a door.", "door", NULL), "ingress");
+    ingress->open_connections = metric_with(
+        metrics_gauge("culvert_http_connections", "Open connections by listener.", "listener", NULL), "ingress");
     ingress->in_flight = metric_with(
-        metrics_gauge("culvert_http_requests_in_flight", "Requests being answered.", "door", NULL), "ingress");
+        metrics_gauge("culvert_http_requests_in_flight", "Requests in flight.", "listener", NULL), "ingress");
     ingress->seconds = metric_with(
-        metrics_histogram("culvert_http_request_seconds", "Time from request to end of answer.", "door", NULL),
+        metrics_histogram("culvert_http_request_seconds", "Time from request to end of response.", "listener", NULL),
         "ingress");
-    ingress->answers = metrics_counter("culvert_http_requests_total", "Answered requests.", "door", "code", NULL);
-    ingress->cuts = metrics_counter("culvert_ingress_cuts_total",
-                                    "Connections of the ingress door cut in the middle of a request.", "reason", NULL);
+    ingress->answers = metrics_counter("culvert_http_requests_total", "Answered requests.", "listener", "code", NULL);
+    ingress->cuts =
+        metrics_counter("culvert_ingress_cuts_total",
+                        "Connections of the ingress listener that were closed during a request.", "reason", NULL);
     ingress->refused = metrics_counter("culvert_ingress_refused_total",
-                                       "Connections of the ingress door refused for being too many.", "cap", NULL);
-    ingress->transfers = metric_with(
-        metrics_counter("culvert_ingress_transfers_total",
-                        "Connections that went to another loop, to be where the session is that they call.", NULL));
+                                       "Connections of the ingress listener refused by a limit.", "cap", NULL);
+    ingress->transfers = metric_with(metrics_counter(
+        "culvert_ingress_transfers_total", "Connections that moved to the loop of the session that they call.", NULL));
     ingress->by_protocol =
-        metrics_counter("culvert_ingress_connections_total", "Connections that were opened.", "protocol", NULL);
+        metrics_counter("culvert_ingress_connections_total", "Accepted connections.", "protocol", NULL);
 }
 
 void ingress_count_answer(struct ingress *ingress, int status)

@@ -54,7 +54,7 @@ static uint64_t check_pace(struct ingress_exchange *exchange, uint64_t now_ms)
     }
     exchange->last = true;
     if (exchange->status == 0) metric_add(metric_with(exchange->ingress->cuts, "body-too-slow"), 1);
-    ingress_exchange_answer_problem(exchange, 408, "body-too-slow", "the request body comes too slowly");
+    ingress_exchange_answer_problem(exchange, 408, "body-too-slow", "the request body arrives too slowly");
     return 0;
 }
 

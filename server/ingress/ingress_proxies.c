@@ -44,16 +44,17 @@ static enum error_code parse_network(struct str text, struct ingress_network *ou
     bool has_bits = str_cut(&rest, '/', &address), v4 = false;
     unsigned bits = 0;
     if (!parse_ip(address, out->address, &v4))
-        return error_set(err, ERROR_INVALID, "\"%.*s\" is no IP network", STR_ARG(str_first(text, 64)));
+        return error_set(err, ERROR_INVALID, "invalid IP network \"%.*s\"", STR_ARG(str_first(text, 64)));
     unsigned width = v4 ? 32 : 128;
     if (!has_bits)
         bits = width;
     else if (!parse_bits(rest, width, &bits))
-        return error_set(err, ERROR_INVALID, "\"%.*s\" is no IP network", STR_ARG(str_first(text, 64)));
+        return error_set(err, ERROR_INVALID, "invalid IP network \"%.*s\"", STR_ARG(str_first(text, 64)));
     out->bits = bits + (v4 ? V4_PREFIX_BITS : 0);
     for (unsigned i = out->bits; i < 128; i++)
         if (bit_at(out->address, i))
-            return error_set(err, ERROR_INVALID, "\"%.*s\" has bits behind its prefix", STR_ARG(str_first(text, 64)));
+            return error_set(err, ERROR_INVALID, "\"%.*s\" has bits set after its prefix",
+                             STR_ARG(str_first(text, 64)));
     return ERROR_NONE;
 }
 

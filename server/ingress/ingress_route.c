@@ -61,7 +61,7 @@ enum error_code ingress_route_check_target(struct str target, struct error *err)
     struct str segment;
     bool more = true;
     if (target.len > INGRESS_TARGET_BYTES_MAX) return error_set(err, ERROR_INVALID, "target is too long");
-    if (path.len == 0 || path.at[0] != '/') return error_set(err, ERROR_INVALID, "target is not in origin form");
+    if (path.len == 0 || path.at[0] != '/') return error_set(err, ERROR_INVALID, "target must be in origin form");
     for (size_t i = 0; i < target.len; i++)
         if ((unsigned char)target.at[i] <= 0x20 || (unsigned char)target.at[i] >= 0x7f || target.at[i] == '#')
             return error_set(err, ERROR_INVALID, "forbidden byte in the target");
@@ -102,10 +102,12 @@ enum error_code ingress_route_parse_proxy(struct str target, struct ingress_rout
     if (!str_starts(rest, STR("/runtimes/"))) return error_set(err, ERROR_NOT_FOUND, "not below /runtimes/");
     rest = str_from(rest, STR("/runtimes/").len);
     if (!str_cut(&rest, '/', &runtime) || !is_runtime_segment(runtime))
-        return error_set(err, ERROR_NOT_FOUND, "no runtime in the path");
-    if (!str_starts(rest, STR("proxy"))) return error_set(err, ERROR_NOT_FOUND, "not a proxy path");
+        return error_set(err, ERROR_NOT_FOUND, "runtime is missing in the path");
+    if (!str_starts(rest, STR("proxy")))
+        return error_set(err, ERROR_NOT_FOUND, "must be a path below /runtimes/<name>/proxy/");
     rest = str_from(rest, STR("proxy").len);
-    if (rest.len == 0 || rest.at[0] != '/') return error_set(err, ERROR_NOT_FOUND, "not a proxy path");
+    if (rest.len == 0 || rest.at[0] != '/')
+        return error_set(err, ERROR_NOT_FOUND, "must be a path below /runtimes/<name>/proxy/");
     memcpy(route.runtime, runtime.at, runtime.len);
     route.path = rest;
     route.prefix = str_first(target, target.len - rest.len);

@@ -69,7 +69,7 @@ enum error_code digest_exchange_take_branches(struct digest_exchange *exchange, 
                                               struct digest *out_answer, struct error *err)
 {
     if (!exchange->branches || told->branches != exchange->branches)
-        return error_set(err, ERROR_PROTOCOL, "branches that were not asked for");
+        return error_set(err, ERROR_PROTOCOL, "branches that were not requested");
     const uint8_t *node = told->nodes;
     for (unsigned branch = 0; branch < DIGEST_BRANCHES; branch++) {
         if (!(told->branches >> branch & 1)) continue;
@@ -81,7 +81,7 @@ enum error_code digest_exchange_take_branches(struct digest_exchange *exchange, 
     }
     exchange->branches = 0;
     if (!digest_exchange_next(exchange, out_answer))
-        return error_set(err, ERROR_PROTOCOL, "branches while leaves are asked for");
+        return error_set(err, ERROR_PROTOCOL, "branches while leaves are expected");
     return ERROR_NONE;
 }
 
@@ -90,7 +90,7 @@ enum error_code digest_exchange_take_leaves(struct digest_exchange *exchange, co
 {
     for (size_t i = 0; i < sizeof told->leaves.bits; i++)
         if (told->leaves.bits[i] & ~exchange->asked.bits[i])
-            return error_set(err, ERROR_PROTOCOL, "a leaf that was not asked for");
+            return error_set(err, ERROR_PROTOCOL, "leaf that was not requested");
     for (size_t i = 0; i < sizeof told->leaves.bits; i++)
         exchange->asked.bits[i] &= (uint8_t)~told->leaves.bits[i];
     return ERROR_NONE;

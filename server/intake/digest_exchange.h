@@ -18,7 +18,7 @@ void digest_exchange_take_tree(struct digest_exchange *exchange, const struct di
 // *out_answer: ASK_LEAVES, or DONE when nothing differs any more. ERROR_PROTOCOL: it was not asked for.
 MUST_CHECK enum error_code digest_exchange_take_branches(struct digest_exchange *exchange, const struct digest *told,
                                                          struct digest *out_answer, struct error *err);
-// ERROR_PROTOCOL: a leaf that was not asked for.
+// ERROR_PROTOCOL: leaf that was not requested.
 MUST_CHECK enum error_code digest_exchange_take_leaves(struct digest_exchange *exchange, const struct digest *told,
                                                        struct error *err);
 // After what was told has been compared. False: leaves that were asked for are still to be told. *out_answer: the next

@@ -29,8 +29,7 @@ static void submit_in_turn(struct event_handler *handler);
 
 static void make_metrics(struct event_handler *handler)
 {
-    struct metric_family *reports =
-        metrics_counter("culvert_reports_total", "Reports by how they ended.", "result", NULL);
+    struct metric_family *reports = metrics_counter("culvert_reports_total", "Reports by result.", "result", NULL);
     handler->applied = metric_with(reports, "applied");
     handler->unchanged = metric_with(reports, "unchanged");
     handler->refused = metric_with(reports, "refused");
@@ -42,11 +41,11 @@ static void make_metrics(struct event_handler *handler)
         metric_with(metrics_gauge("culvert_reports_queued_bytes", "Bytes of reports not yet committed.", NULL));
     struct metric_family *limited =
         metrics_counter("culvert_reports_limited_total",
-                        "Reports over HTTP answered with 429: whose share was used up.", "scope", NULL);
+                        "Reports over HTTP answered with 429, by the share that was used up.", "scope", NULL);
     handler->limited[SHARE_ACCOUNT] = metric_with(limited, "account");
     handler->limited[SHARE_RUNTIME] = metric_with(limited, "runtime");
-    handler->commit_seconds = metric_with(
-        metrics_histogram("culvert_report_transaction_seconds", "Time of one transaction of reports.", NULL));
+    handler->commit_seconds =
+        metric_with(metrics_histogram("culvert_report_transaction_seconds", "Duration of a report transaction.", NULL));
 }
 
 static void on_timer(void *arg)
@@ -145,14 +144,14 @@ enum error_code event_handler_submit(struct event_handler *handler, const struct
 {
     struct lane *lane = find_lane(handler, report->account_id);
     if (report->account_id.len >= sizeof lane->account_id)
-        return error_set(err, ERROR_INVALID, "an account id of %zu bytes", report->account_id.len);
+        return error_set(err, ERROR_INVALID, "account id of %zu bytes", report->account_id.len);
     if (!patient && event_handler_is_full(handler))
         return error_set(err, ERROR_UNAVAILABLE, "%zu bytes of reports are waiting, the limit is %llu", handler->bytes,
                          (unsigned long long)handler->options.queue_bytes_max);
     if (!patient && (handler->stopped || (lane && lane_is_away(lane))))
-        return error_set(err, ERROR_UNAVAILABLE, "the database is away");
+        return error_set(err, ERROR_UNAVAILABLE, "the database is not available");
     if (!patient && lane && lane_is_parked(lane, report->runtime))
-        return error_set(err, ERROR_UNAVAILABLE, "a report of this runtime takes too long");
+        return error_set(err, ERROR_UNAVAILABLE, "reports of this runtime are suspended, one of them takes too long");
     if (!patient && check_share(handler, report, err) != ERROR_NONE) return ERROR_LIMITED;
     if (!lane) lane = make_lane(handler, report->account_id);
     struct event_item *item = event_item_create(report, patient, on_done, arg);

@@ -219,7 +219,7 @@ static void on_gone(void *ctx, const struct report *tombstone)
     struct intake *intake = ctx;
     struct error err;
     if (event_handler_submit(intake->handler, tombstone, true, on_gone_done, intake, &err) != ERROR_NONE)
-        log_warn("intake", "tombstone_not_taken", log_str("runtime", tombstone->runtime), log_err(&err));
+        log_warn("intake", "tombstone_not_accepted", log_str("runtime", tombstone->runtime), log_err(&err));
 }
 
 static struct bus *create_bus(struct intake *intake, struct rabbitmq *rabbitmq, struct manifest_known *known)
@@ -247,12 +247,11 @@ struct intake *intake_create(struct loop *loop, const struct intake_options *opt
     intake->traffic = options->traffic;
     intake->pg = options->pg;
     intake->lag = metric_with(metrics_histogram("culvert_reports_lag_seconds",
-                                                "From the change as the agent saw it to its COMMIT here.", NULL));
+                                                "Time from a change as seen by the agent to its commit.", NULL));
     intake->unpacker = ZSTD_createDCtx();
     intake->budget = unpack_budget_create(loop, options->unpacked_per_second, on_refill, intake);
-    intake->frames_refused =
-        metrics_counter("culvert_reports_frames_refused_total",
-                        "Compressed manifests that tunnels sent and that were refused.", "reason", NULL);
+    intake->frames_refused = metrics_counter("culvert_reports_frames_refused_total",
+                                             "Compressed manifests from tunnels that were refused.", "reason", NULL);
     hook_init(&intake->untold, NULL);
     hook_init(&intake->paused, NULL);
     intake->sources = source_table_create();

@@ -263,9 +263,10 @@ static void refuse_aside(struct lane *lane)
     if (!item) return;
     lane->aside = NULL;
     if (lane->suspect == item)
-        error_set(&err, ERROR_TIMEOUT, "%u tries took too long, others did not", lane->timeouts);
+        error_set(&err, ERROR_TIMEOUT, "%u attempts took too long, other reports did not", lane->timeouts);
     else
-        error_set(&err, ERROR_INTERNAL, "%u tries met an internal error, others did not", lane->defects);
+        error_set(&err, ERROR_INTERNAL, "%u attempts failed with an internal error, other reports did not",
+                  lane->defects);
     refuse(lane, item, &err);
 }
 
@@ -375,7 +376,7 @@ static void give_up(struct lane *lane, struct event_item *item)
     lane->in_flight_count = 0;
     lane->suspect = NULL;
     if (lane->alone) lane->alone--;
-    log_warn("event_handler", "snapshot_given_up", log_str("account", item->report.account_id),
+    log_warn("event_handler", "snapshot_abandoned", log_str("account", item->report.account_id),
              log_str("runtime", item->report.runtime), log_uint("tries", lane->timeouts));
     end(lane, item, NULL, &outcome);
 }

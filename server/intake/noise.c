@@ -42,9 +42,9 @@ struct noise *noise_create(struct loop *loop, const struct noise_options *option
     struct noise *noise = mem_zalloc(sizeof *noise);
     noise->options = *options;
     noise->noisy_objects = metric_with(metrics_gauge(
-        "culvert_noisy_objects", "Objects that change more often than reports.noise_interval allows.", NULL));
+        "culvert_flapping_objects", "Objects that change more often than reports.noise_interval permits.", NULL));
     noise->noisy_changes =
-        metric_with(metrics_counter("culvert_noisy_changes_total", "Changes of objects that were noisy.", NULL));
+        metric_with(metrics_counter("culvert_flapping_changes_total", "Changes of flapping objects.", NULL));
     timer_init(&noise->timer, loop_uv(loop), on_timer, noise);
     timer_start(&noise->timer, options->flush_ms, options->flush_ms);
     return noise;

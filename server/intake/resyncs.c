@@ -50,25 +50,24 @@ struct resyncs *resyncs_create(const struct resyncs_options *options)
 {
     struct resyncs *resyncs = mem_zalloc(sizeof *resyncs);
     resyncs->options = *options;
-    struct metric_family *results = metrics_counter(
-        "culvert_resyncs_total", "Comparisons of what agents have with what is held, by result.", "result", NULL);
+    struct metric_family *results =
+        metrics_counter("culvert_resyncs_total", "Comparisons of inventories with agents, by result.", "result", NULL);
     resyncs->unchanged = metric_with(results, "unchanged");
     resyncs->differences = metric_with(results, "differences");
     resyncs->full = metric_with(results, "full");
     resyncs->later = metric_with(results, "later");
     struct metric_family *bytes =
-        metrics_counter("culvert_resync_bytes_total", "Bytes of exchanges of digests.", "dir", NULL);
+        metrics_counter("culvert_resync_bytes_total", "Bytes of digest exchanges.", "dir", NULL);
     resyncs->bytes_in = metric_with(bytes, "in");
     resyncs->bytes_out = metric_with(bytes, "out");
     struct metric_family *objects =
-        metrics_counter("culvert_resync_objects_total", "Objects found to differ.", "what", NULL);
+        metrics_counter("culvert_resync_objects_total", "Objects that differed.", "what", NULL);
     resyncs->wanted = metric_with(objects, "wanted");
     resyncs->gone = metric_with(objects, "gone");
     resyncs->kept = metric_with(objects, "kept");
     resyncs->rounds =
-        metric_with(metrics_counter("culvert_resync_rounds_total", "Words of agents in exchanges of digests.", NULL));
-    resyncs->seconds =
-        metric_with(metrics_histogram("culvert_resync_seconds", "First word to last answer of an exchange.", NULL));
+        metric_with(metrics_counter("culvert_resync_rounds_total", "Messages of agents in digest exchanges.", NULL));
+    resyncs->seconds = metric_with(metrics_histogram("culvert_resync_seconds", "Duration of a digest exchange.", NULL));
     return resyncs;
 }
 
@@ -442,7 +441,7 @@ static void go_on(struct resyncs *resyncs, struct exchange *exchange, const stru
         return;
     default: break;
     }
-    log_limited(LOG_WARN, "resync", "out_of_turn", str_c(exchange->identity.account_id),
+    log_limited(LOG_WARN, "resync", "digest_out_of_order", str_c(exchange->identity.account_id),
                 str_c(exchange->identity.runtime), log_c("account", exchange->identity.account_id),
                 log_c("runtime", exchange->identity.runtime), log_uint("kind", digest->kind), log_err(err));
     answer_word(resyncs, exchange, DIGEST_LATER);

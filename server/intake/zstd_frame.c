@@ -7,7 +7,7 @@ enum error_code zstd_frame_size(struct str frame, size_t bytes_max, unsigned rat
 {
     unsigned long long size = ZSTD_getFrameContentSize(frame.at, frame.len);
     if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN)
-        return error_set(err, ERROR_INVALID, "zstd: %zu bytes that are no frame, or do not state their size",
+        return error_set(err, ERROR_INVALID, "zstd: %zu bytes that are not a frame, or do not state their size",
                          frame.len);
     if (size > bytes_max)
         return error_set(err, ERROR_TOO_LARGE, "zstd: %llu bytes unpacked, the limit is %zu", size, bytes_max);
@@ -18,7 +18,7 @@ enum error_code zstd_frame_size(struct str frame, size_t bytes_max, unsigned rat
                          frame.len);
     size_t whole = ZSTD_findFrameCompressedSize(frame.at, frame.len);
     if (ZSTD_isError(whole) || whole != frame.len)
-        return error_set(err, ERROR_INVALID, "zstd: a frame that is damaged, or bytes behind it");
+        return error_set(err, ERROR_INVALID, "zstd: damaged frame, or bytes after it");
     *out_bytes = (size_t)size;
     return ERROR_NONE;
 }

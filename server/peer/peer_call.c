@@ -241,8 +241,8 @@ static void on_close(void *arg, uint32_t code, bool whole, bool processed)
         enum tunnel_cause cause = peer_wire_reset_cause(code);
         metric_add(cause ? call->calls->failed : call->calls->lost, 1);
         peer_call_fail(call, cause ? cause : TUNNEL_CAUSE_TUNNEL_LOST,
-                       cause ? "the call failed at the replica that holds the tunnel"
-                             : "the connection to the replica that holds the tunnel was lost");
+                       cause ? "the call failed at the replica that has the tunnel"
+                             : "the connection to the replica that has the tunnel was lost");
     }
 }
 
@@ -272,7 +272,7 @@ void peer_call_send(struct tunnel_carried *call, const struct registry_place *pl
     if (!stream) {
         metric_add(call->calls->failed, 1);
         peer_call_fail(call, TUNNEL_CAUSE_OVERLOADED,
-                       "the link to the replica that holds the tunnel takes no more calls");
+                       "the link to the replica that has the tunnel accepts no more calls");
         return;
     }
     call->state = PEER_CALL_SENDING;

@@ -178,14 +178,14 @@ struct peer_calls *peer_calls_create(struct loop *loop, const struct peer_calls_
     calls->loop = loop;
     calls->options = *options;
     struct metric_family *hops =
-        metrics_counter("culvert_hop_total", "Calls carried to another replica by how the hop ended.", "result", NULL);
+        metrics_counter("culvert_hop_total", "Calls forwarded to another replica, by result.", "result", NULL);
     calls->ok = metric_with(hops, "answered");
     calls->failed = metric_with(hops, "failed");
     calls->refused = metric_with(hops, "misdirected");
     calls->retried = metric_with(hops, "retried");
     calls->lost = metric_with(hops, "lost");
-    calls->seconds =
-        metric_with(metrics_histogram("culvert_hop_seconds", "From a hop's request to the head of its answer.", NULL));
+    calls->seconds = metric_with(
+        metrics_histogram("culvert_hop_seconds", "Time from a forwarded request to its response head.", NULL));
     turn_init(&calls->turn, loop_uv(loop));
     uv_timer_init(loop_uv(loop), &calls->timer);
     calls->timer.data = calls;

@@ -310,7 +310,7 @@ struct peer_door *peer_door_create(struct loop *loop, const struct peer_door_opt
     }
     SSL_CTX_up_ref(options->tls);
     struct metric_family *calls =
-        metrics_counter("culvert_peer_calls_total", "Calls that other replicas handed over.", "result", NULL);
+        metrics_counter("culvert_peer_calls_total", "Calls forwarded by other replicas.", "result", NULL);
     door->taken = metric_with(calls, "taken");
     door->malformed = metric_with(calls, "malformed");
     return door;

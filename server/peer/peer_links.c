@@ -214,7 +214,8 @@ struct peer_links *peer_links_create(struct loop *loop, const struct peer_links_
     links->loop = loop;
     links->options = *options;
     SSL_CTX_up_ref(options->tls);
-    links->open = metric_with(metrics_gauge("culvert_peer_links", "Connections to other replicas' peer doors.", NULL));
+    links->open =
+        metric_with(metrics_gauge("culvert_peer_links", "Connections to the peer listeners of other replicas.", NULL));
     return links;
 }
 

@@ -56,7 +56,7 @@ enum error_code peer_tls_init(struct peer_tls *out, const char *certificate_file
 {
     *out = (struct peer_tls){SSL_CTX_new(TLS_server_method()), SSL_CTX_new(TLS_client_method())};
     enum error_code code =
-        out->door && out->link ? ERROR_NONE : error_set(err, ERROR_INTERNAL, "no context from OpenSSL");
+        out->door && out->link ? ERROR_NONE : error_set(err, ERROR_INTERNAL, "OpenSSL cannot create a context");
     if (code == ERROR_NONE) code = configure(out->door, certificate_file, key_file, ca_file, err);
     if (code == ERROR_NONE) code = configure(out->link, certificate_file, key_file, ca_file, err);
     if (code == ERROR_NONE) return code;

@@ -81,8 +81,9 @@ enum error_code peer_wire_request_encode(const struct tunnel_request *request, u
 {
     struct fields fields = {.at = out};
     if (request->path.len == 0 || request->path.at[0] != '/')
-        return error_set(err, ERROR_INVALID, "the path is not in origin-form");
-    if (!add_head(&fields, request, epoch, arena)) return error_set(err, ERROR_TOO_LARGE, "the request line is long");
+        return error_set(err, ERROR_INVALID, "the path must be in origin-form");
+    if (!add_head(&fields, request, epoch, arena))
+        return error_set(err, ERROR_TOO_LARGE, "the request line is too long");
     for (size_t i = 0; i < fields.count; i++)
         if (!nghttp2_check_header_value_rfc9113((const uint8_t *)(out[i].value.at ? out[i].value.at : ""),
                                                 out[i].value.len))
@@ -161,7 +162,7 @@ static enum error_code check_hop(const struct hop *hop, struct arena *arena, str
     if (!hop->method.len || !hop->path.len || hop->path.at[0] != '/' || !str_eq(hop->peer, STR("peer")))
         return error_set(err, ERROR_PROTOCOL, "hop: method, path or authority");
     if (str_eq(hop->method, STR("CONNECT")) != (hop->protocol.len > 0))
-        return error_set(err, ERROR_PROTOCOL, "hop: CONNECT goes with a protocol");
+        return error_set(err, ERROR_PROTOCOL, "hop: CONNECT requires :protocol");
     if (!is_name(hop->account) || !is_name(hop->runtime))
         return error_set(err, ERROR_PROTOCOL, "hop: account or runtime");
     if (parse_u64(hop->epoch, 1, INT64_MAX, &out->epoch, NULL) != ERROR_NONE)
@@ -183,11 +184,11 @@ enum error_code peer_wire_request_decode(const struct http_header *fields, size_
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
         struct str *slot = slot_of(&hop, fields[i].name);
-        if (slot && slot->at) return error_set(err, ERROR_PROTOCOL, "hop: a field stands twice");
+        if (slot && slot->at) return error_set(err, ERROR_PROTOCOL, "hop: duplicate field");
         if (slot)
             *slot = fields[i].value.at ? fields[i].value : STR("");
         else if (peer_wire_is_ours(fields[i].name) || (fields[i].name.len && fields[i].name.at[0] == ':'))
-            return error_set(err, ERROR_PROTOCOL, "hop: an unknown field of the hop's own");
+            return error_set(err, ERROR_PROTOCOL, "hop: unknown field");
         else
             headers[kept++] = fields[i];
     }

@@ -318,11 +318,11 @@ struct registry *registry_create(const struct registry_options *options)
     redis_guard_init(&registry->line_guard, "directory");
     redis_guard_init(&registry->message_guard, "message");
     struct metric_family *lookups = metrics_counter("culvert_registry_lookup_total",
-                                                    "Where a call's replica was found: by source.", "result", NULL);
+                                                    "Lookups of the replica of a runtime, by source.", "result", NULL);
     registry->remembered = metric_with(lookups, "remembered");
     registry->redis_said = metric_with(lookups, "redis");
     registry->postgres_said = metric_with(lookups, "postgres");
-    registry->nobody = metric_with(lookups, "nobody");
+    registry->nobody = metric_with(lookups, "no_session");
     registry->failed = metric_with(lookups, "failed");
     if (options->redis) redis_subscribe(options->redis, STR(CHANNEL), on_message, on_gap, registry);
     return registry;

@@ -48,9 +48,8 @@ struct session_lags *session_lags_create(struct loop *loop, struct pg *pg)
     struct session_lags *lags = mem_zalloc(sizeof *lags);
     lags->pg = pg;
     timer_init(&lags->timer, loop_uv(loop), on_timer, lags);
-    lags->ages =
-        metrics_ages("culvert_runtime_lag_seconds", "How far the agents that are most behind their clusters are.",
-                     "account", "runtime", NULL);
+    lags->ages = metrics_ages("culvert_runtime_lag_seconds", "Lag of the agents that are most behind their clusters.",
+                              "account", "runtime", NULL);
     return lags;
 }
 

@@ -68,10 +68,10 @@ struct session_queue *session_queue_create(struct loop *loop, const struct sessi
     queue->ends_last = &queue->ends;
     queue->opening_most = queue->ending_most = SESSION_BATCH_MAX;
     timer_init(&queue->timer, loop_uv(loop), on_timer, queue);
-    queue->waiting_gauge = metric_with(
-        metrics_gauge("culvert_session_ends_waiting", "Ended sessions that PostgreSQL has not been told of.", NULL));
-    queue->dropped = metric_with(metrics_counter("culvert_session_ends_dropped_total",
-                                                 "Ended sessions that were never told: too many waited.", NULL));
+    queue->waiting_gauge = metric_with(metrics_gauge(
+        "culvert_session_ends_waiting", "Ended sessions whose end is not written to PostgreSQL yet.", NULL));
+    queue->dropped = metric_with(metrics_counter(
+        "culvert_session_ends_dropped_total", "Ended sessions whose end was dropped because too many waited.", NULL));
     return queue;
 }
 
@@ -162,7 +162,7 @@ static void finish_opening(struct session_queue *queue, struct opening *opening,
     if (opening->node)
         options->on_opened(options->ctx, opening->node, &opening->session, err, grant);
     else if (!err && grant.epoch && !grant.stands_by) // it left while it waited, and its row says that it is alive
-        session_queue_close(queue, &opening->session, grant.epoch, "gone before it was open");
+        session_queue_close(queue, &opening->session, grant.epoch, "ended before it was open");
     mem_free_secret(opening, sizeof *opening);
 }
 
@@ -298,7 +298,7 @@ static void on_closed(void *arg, const struct error *err, uint64_t ignored)
             mem_free(queue->ending_now[i]);
     }
     if (err && err->code != ERROR_CANCELLED && !queue->complained)
-        log_warn("sessions", "session_ends_not_noted", log_uint("sessions", count), log_bool("again", again),
+        log_warn("sessions", "session_ends_not_recorded", log_uint("sessions", count), log_bool("again", again),
                  log_err(err));
     queue->complained = err != NULL;
     if (away && again) {

@@ -120,7 +120,7 @@ static void on_ended(void *arg, const struct error *err, const struct session_en
     snprintf(sessions->since, sizeof sessions->since, "%.*s", STR_ARG(next));
     if (!sessions->fenced || !registry_lease_is_held(&sessions->lease, clock_mono_ms())) return;
     sessions->fenced = false;
-    log_info("sessions", "sessions_get_calls_again");
+    log_info("sessions", "session_routing_resumed");
     say_until_when(sessions);
 }
 
@@ -139,13 +139,13 @@ static void keep_lease(struct sessions *sessions, uint64_t now_ms)
         sessions->fenced = true; // the broker keeps to the time by itself
         sessions->fenced_at_ms = now_ms;
         sessions->moved = false;
-        log_warn("sessions", "sessions_get_no_calls", log_c("reason", "the lease could not be renewed in time"));
+        log_warn("sessions", "session_routing_stopped", log_c("reason", "the lease could not be renewed in time"));
     }
     // A database that comes back soon finds the tunnels where they were; if it does not, another replica may reach it.
     if (!held && sessions->fenced && !sessions->moved &&
         now_ms >= sessions->fenced_at_ms + MOVE_TTLS * sessions->options.lease_ttl_ms) {
         sessions->moved = true;
-        log_warn("sessions", "sessions_sent_elsewhere", log_c("reason", "the database stays away"));
+        log_warn("sessions", "sessions_redirected", log_c("reason", "the database is not available"));
         tunnel_broker_move_sessions(sessions->options.broker, sessions->options.lease_ttl_ms);
     }
     if (sessions->asking_ended || !held || now_ms < sessions->ended_at_ms + ENDED_EVERY_MS) return;
@@ -174,8 +174,8 @@ static void watch_lease(struct sessions *sessions)
         metrics_counter("culvert_lease_renewals_total", "Renewals of the replica's lease.", "result", NULL);
     sessions->renewed = metric_with(renewals, "renewed");
     sessions->not_renewed = metric_with(renewals, "failed");
-    sessions->lease_age = metric_with(
-        metrics_gauge("culvert_lease_age_milliseconds", "Since the lease was renewed; -1: it was not yet.", NULL));
+    sessions->lease_age = metric_with(metrics_gauge("culvert_lease_age_milliseconds",
+                                                    "Time since the lease was renewed; -1: not renewed yet.", NULL));
     registry_lease_init(&sessions->lease, sessions->options.lease_ttl_ms);
     snprintf(sessions->since, sizeof sessions->since, "-infinity");
     if (sessions->options.peer_address[0]) tunnel_broker_route_until(sessions->options.broker, 0);
@@ -196,7 +196,7 @@ static void on_opened(void *ctx, struct tunnel_node *node, const struct tunnel_s
         tunnel_session_opened(node, session->ref, grant.epoch);
         return;
     }
-    const char *reason = err ? "no epoch: the database is away" : "the runtime was deleted";
+    const char *reason = err ? "no epoch: the database is not available" : "the runtime was deleted";
     log_limited(LOG_WARN, "sessions", "session_refused", str_c(session->identity.account_id),
                 str_c(session->identity.runtime), log_c("account", session->identity.account_id),
                 log_c("runtime", session->identity.runtime), log_c("reason", reason), log_err(err));

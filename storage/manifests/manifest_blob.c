@@ -56,16 +56,16 @@ enum error_code manifest_blob_open(enum manifest_encoding encoding, size_t plain
                                    struct strbuf *out, struct error *err)
 {
     if (plain_bytes > MANIFEST_BYTES_MAX)
-        return error_set(err, ERROR_INTERNAL, "a stored manifest claims %zu bytes", plain_bytes);
+        return error_set(err, ERROR_INTERNAL, "stored manifest declares a size of %zu bytes", plain_bytes);
     char *to = strbuf_reserve(out, plain_bytes);
-    if (!to) return error_set(err, ERROR_TOO_LARGE, "no room for a manifest of %zu bytes", plain_bytes);
+    if (!to) return error_set(err, ERROR_TOO_LARGE, "cannot decompress a manifest of %zu bytes", plain_bytes);
     size_t len = content.len;
     if (encoding == MANIFEST_ZSTD)
         len = ZSTD_decompress(to, plain_bytes, content.at, content.len);
     else if (len == plain_bytes && len)
         memcpy(to, content.at, len);
     if (ZSTD_isError(len) || len != plain_bytes)
-        return error_set(err, ERROR_INTERNAL, "a stored manifest does not decompress");
+        return error_set(err, ERROR_INTERNAL, "stored manifest cannot be decompressed");
     strbuf_commit(out, len);
     return ERROR_NONE;
 }

@@ -247,17 +247,18 @@ static void on_timer_closed(uv_handle_t *timer)
 
 static void make_metrics(struct pg *pg)
 {
-    pg->ready = metric_with(metrics_gauge("culvert_pg_connections_ready", "Connections to PostgreSQL in use.", NULL));
+    pg->ready =
+        metric_with(metrics_gauge("culvert_pg_connections_ready", "Established connections to PostgreSQL.", NULL));
     pg->waiting_gauge =
-        metric_with(metrics_gauge("culvert_pg_transactions_waiting", "Transactions without a connection yet.", NULL));
+        metric_with(metrics_gauge("culvert_pg_transactions_waiting", "Transactions that wait for a connection.", NULL));
     pg->seconds = metric_with(
-        metrics_histogram("culvert_pg_transaction_seconds", "Time of a transaction, waiting included.", NULL));
+        metrics_histogram("culvert_pg_transaction_seconds", "Duration of a transaction, including its wait.", NULL));
     struct metric_family *transactions =
-        metrics_counter("culvert_pg_transactions_total", "Transactions by how they ended.", "result", NULL);
+        metrics_counter("culvert_pg_transactions_total", "Transactions by result.", "result", NULL);
     pg->done = metric_with(transactions, "committed");
     pg->failed = metric_with(transactions, "failed");
-    pg->lost =
-        metric_with(metrics_counter("culvert_pg_connections_lost_total", "Connections that broke while in use.", NULL));
+    pg->lost = metric_with(
+        metrics_counter("culvert_pg_connections_lost_total", "Established connections that were lost.", NULL));
 }
 
 struct pg *pg_create(struct loop *loop, const struct pg_options *options)

@@ -235,7 +235,7 @@ static void start(struct pg_connection *c)
     mem_free(c->resolving);
     c->resolving = NULL;
     struct error err;
-    error_set(&err, ERROR_UNAVAILABLE, "its host name cannot be looked up: %s", uv_strerror(status));
+    error_set(&err, ERROR_UNAVAILABLE, "its host name cannot be resolved: %s", uv_strerror(status));
     lose(c, &err);
 }
 
@@ -248,7 +248,7 @@ static void on_timer(uv_timer_t *timer)
     }
     struct error err;
     if (c->state == CONNECTION_CARRYING)
-        error_set(&err, ERROR_UNAVAILABLE, "a transaction could not be written");
+        error_set(&err, ERROR_UNAVAILABLE, "transaction could not be sent");
     else
         error_set(&err, ERROR_TIMEOUT, "no connection within %d ms", CONNECT_TIMEOUT_MS);
     lose(c, &err);
@@ -352,7 +352,7 @@ void pg_connection_check_deadline(struct pg_connection *c, uint64_t now_ms)
     if (!c->first || c->first->deadline_at_ms > now_ms) return;
     pg_batch_fail(c->first, ERROR_TIMEOUT, "PostgreSQL did not answer in time");
     struct error err;
-    error_set(&err, ERROR_TIMEOUT, "a transaction was not answered in time");
+    error_set(&err, ERROR_TIMEOUT, "transaction was not answered in time");
     lose(c, &err);
 }
 

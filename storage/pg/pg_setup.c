@@ -46,15 +46,14 @@ static enum error_code check_row(const PGresult *result, bool checks_login, bool
     for (int i = 0; i < 3; i++)
         if (strcmp(PQgetvalue(result, 0, i), "off") == 0)
             return error_set(err, ERROR_FORBIDDEN,
-                             "PostgreSQL runs with %s = off: it may lose what was acknowledged; set it to on",
-                             names[i]);
+                             "PostgreSQL runs with %s = off: acknowledged data may be lost; set it to on", names[i]);
     if (strcmp(PQgetvalue(result, 0, 3), "t") == 0)
         return error_set(err, ERROR_FORBIDDEN, "this PostgreSQL is a standby and cannot be written to");
     const char *login = PQgetvalue(result, 0, 5), *privileges = PQgetvalue(result, 0, 6);
     if (checks_login && privileges[0])
         return error_set(err, ERROR_FORBIDDEN,
-                         "the login \"%s\" has more than the server needs: %s; give database.url a login that is a "
-                         "member of culvert_app alone (`culvertd admin print-roles`)",
+                         "the login \"%s\" has more privileges than the server needs: %s; database.url must name a "
+                         "login that is a member of culvert_app only (`culvertd admin print-roles`)",
                          login, privileges);
     *out_bypasses = strcmp(PQgetvalue(result, 0, 4), "t") == 0;
     return ERROR_NONE;

@@ -120,7 +120,7 @@ static void on_reply(redisAsyncContext *context, void *answer, void *data)
 
 static const char *refusal(struct redis *redis, size_t count, size_t bytes)
 {
-    if (!redis->is_configured) return "no Redis is configured";
+    if (!redis->is_configured) return "Redis is not configured (redis.url)";
     if (redis->is_closing) return "the server is shutting down";
     if (!redis_link_context(redis->commands)) return "Redis cannot be reached";
     if (redis->pending >= redis->pending_max) return "too many commands wait for Redis";
@@ -145,7 +145,7 @@ void redis_command(struct redis *redis, size_t count, const struct str *words, r
     const char *why = refusal(redis, count, bytes);
     if (!why && redisAsyncCommandArgv(redis_link_context(redis->commands), on_reply, command, (int)count, texts,
                                       lengths) != REDIS_OK)
-        why = "the connection to Redis is going away";
+        why = "the connection to Redis is closing";
     if (why) {
         end_later(redis, command, redis->is_closing ? ERROR_CANCELLED : ERROR_UNAVAILABLE, why);
         return;
@@ -300,9 +300,10 @@ struct redis *redis_create(struct loop *loop, const struct redis_options *option
             return NULL;
         }
     }
-    redis->ready = metric_with(metrics_gauge("culvert_redis_connections_ready", "Connections to Redis in use.", NULL));
+    redis->ready =
+        metric_with(metrics_gauge("culvert_redis_connections_ready", "Established connections to Redis.", NULL));
     struct metric_family *commands =
-        metrics_counter("culvert_redis_commands_total", "Commands to Redis by how they ended.", "result", NULL);
+        metrics_counter("culvert_redis_commands_total", "Commands to Redis by result.", "result", NULL);
     redis->done = metric_with(commands, "answered");
     redis->failed = metric_with(commands, "failed");
     uv_timer_init(loop_uv(loop), &redis->tick);

@@ -12,7 +12,8 @@ static enum error_code parse_database(struct str text, unsigned *out, struct err
 {
     uint64_t number = 0;
     if (text.len && parse_u64(text, 0, DATABASE_MAX, &number, NULL) != ERROR_NONE)
-        return error_set(err, ERROR_INVALID, "Redis: the database in the URL is no number from 0 to %d", DATABASE_MAX);
+        return error_set(err, ERROR_INVALID, "Redis: the database in redis.url must be a number from 0 to %d",
+                         DATABASE_MAX);
     *out = (unsigned)number;
     return ERROR_NONE;
 }
@@ -28,7 +29,8 @@ static enum error_code decode_password(struct str text, char **out, struct error
         if (text.at[i] == '%') {
             if (parse_hex(str_first(str_from(text, i + 1), 2), &byte, 1, NULL) != ERROR_NONE || byte == 0) {
                 mem_free_secret(plain, text.len + 1);
-                return error_set(err, ERROR_INVALID, "Redis: the user or password in the URL has a bad %% sequence");
+                return error_set(err, ERROR_INVALID,
+                                 "Redis: the user or password in redis.url has an invalid %% sequence");
             }
             i += 2;
         }
@@ -49,8 +51,8 @@ static enum error_code read_password_file(const char *path, char **out, struct e
         text[--len] = '\0';
     if (len == 0 || len > PASSWORD_BYTES_MAX || memchr(text, 0, len)) {
         mem_free_secret(text, PASSWORD_BYTES_MAX + 2);
-        return error_set(err, ERROR_INVALID, "Redis: the password file %s holds no password of at most %d bytes", path,
-                         PASSWORD_BYTES_MAX);
+        return error_set(err, ERROR_INVALID, "Redis: the password file %s must contain a password of at most %d bytes",
+                         path, PASSWORD_BYTES_MAX);
     }
     *out = text;
     return ERROR_NONE;
@@ -61,9 +63,9 @@ static enum error_code parse_unix(struct redis_address *a, struct str rest, stru
     struct str path;
     bool has_query = str_cut(&rest, '?', &path);
     if (!str_starts(path, STR("/")) || path.len > 100)
-        return error_set(err, ERROR_INVALID, "Redis: unix:// needs an absolute path of at most 100 bytes");
+        return error_set(err, ERROR_INVALID, "Redis: unix:// requires an absolute path of at most 100 bytes");
     if (has_query && !str_starts(rest, STR("db=")))
-        return error_set(err, ERROR_INVALID, "Redis: unix:// takes nothing but ?db=");
+        return error_set(err, ERROR_INVALID, "Redis: unix:// accepts ?db= only");
     a->path = mem_strndup(path.at, path.len);
     return has_query ? parse_database(str_from(rest, 3), &a->database, err) : ERROR_NONE;
 }
@@ -90,7 +92,7 @@ static enum error_code parse_tcp(struct redis_address *a, struct str rest, struc
     bool has_port = behind.len && behind.at[behind.len - 1] != ']' && str_has_byte(behind, ':');
     text = has_port ? mem_strndup(behind.at, behind.len) : mem_printf("%.*s:%d", STR_ARG(behind), PORT_DEFAULT);
     if (parse_address(str_c(text), &host, &a->port, NULL) != ERROR_NONE || !host.len || !a->port)
-        return error_set(err, ERROR_INVALID, "Redis: the URL has no host:port");
+        return error_set(err, ERROR_INVALID, "Redis: redis.url has no host:port");
     a->host = mem_strndup(host.at, host.len);
     return parse_database(rest, &a->database, err);
 }
@@ -98,12 +100,11 @@ static enum error_code parse_tcp(struct redis_address *a, struct str rest, struc
 static enum error_code check(const struct redis_address *a, bool allow_plaintext, struct error *err)
 {
     if (a->user && !a->password)
-        return error_set(err, ERROR_INVALID,
-                         "Redis: the URL has a user and no password; redis.password_file may have it");
+        return error_set(err, ERROR_INVALID, "Redis: redis.url has a user and no password; set redis.password_file");
     if (!a->host || a->tls || allow_plaintext || parse_is_loopback(str_c(a->host))) return ERROR_NONE;
     return error_set(
         err, ERROR_INVALID,
-        "Redis: redis:// to %s sends the password in the clear; use rediss://, or set redis.allow_plaintext", a->host);
+        "Redis: redis:// to %s sends the password in plain text; use rediss://, or set redis.allow_plaintext", a->host);
 }
 
 enum error_code redis_address_init(struct redis_address *out, const char *url, const char *password_file,
@@ -119,7 +120,7 @@ enum error_code redis_address_init(struct redis_address *out, const char *url, c
     else if ((a.tls = str_starts(text, STR("rediss://"))))
         code = parse_tcp(&a, str_from(text, 9), err);
     else
-        code = error_set(err, ERROR_INVALID, "Redis: the URL must begin with rediss://, redis:// or unix://");
+        code = error_set(err, ERROR_INVALID, "Redis: redis.url must begin with rediss://, redis:// or unix://");
     if (code == ERROR_NONE && password_file && *password_file) {
         char *password = NULL;
         code = read_password_file(password_file, &password, err);

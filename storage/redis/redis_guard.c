@@ -11,7 +11,7 @@ void redis_guard_init(struct redis_guard *guard, const char *what)
     *guard = (struct redis_guard){.what = what};
     guard->refused =
         metric_with(metrics_counter("culvert_redis_refused_total",
-                                    "Values in Redis that no replica of this deployment wrote there.", "what", NULL),
+                                    "Values in Redis that were not signed by this deployment.", "what", NULL),
                     what);
 }
 

@@ -149,7 +149,7 @@ static void on_greeting(redisAsyncContext *context, void *reply, void *data)
     if (!r || link->has_reason) return;
     if (r->type == REDIS_REPLY_ERROR) {
         // hiredis frees it when this callback has returned.
-        error_set(&link->reason, ERROR_UNAUTHENTICATED, "Redis refused the greeting: %.200s", r->str);
+        error_set(&link->reason, ERROR_UNAUTHENTICATED, "Redis refused the login: %.200s", r->str);
         link->has_reason = true;
         redisAsyncFree(context);
         return;
@@ -257,7 +257,7 @@ static void start(struct redis_link *link)
     mem_free(link->resolving);
     link->resolving = NULL;
     struct error err;
-    error_set(&err, ERROR_UNAVAILABLE, "Redis: its host name cannot be looked up");
+    error_set(&err, ERROR_UNAVAILABLE, "Redis: its host name cannot be resolved");
     rest(link, &err);
 }
 

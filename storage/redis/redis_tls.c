@@ -220,7 +220,7 @@ struct redis_tls *redis_tls_create(uv_loop_t *uv, SSL_CTX *context, const char *
 {
     struct redis_tls *tls = mem_zalloc(sizeof *tls);
     if (!make_pair(fd, &tls->tls_fd, &tls->plain_fd)) {
-        error_set(err, ERROR_UNAVAILABLE, "Redis: no descriptor for TLS: %s", strerror(errno));
+        error_set(err, ERROR_UNAVAILABLE, "Redis: cannot create a descriptor for TLS: %s", strerror(errno));
         mem_free(tls);
         return NULL;
     }

@@ -382,7 +382,7 @@ const struct report_outcome *report_batch_outcomes(struct report_batch *batch, c
         else if (item->deciding == REPORT_NO_STEP)
             batch->outcomes[i] = (struct report_outcome){REPORT_REFUSED, batch->details[i]};
         else if (pg_rows_count(&results[batch->settings + (size_t)item->runtime]) == 0)
-            batch->outcomes[i] = (struct report_outcome){REPORT_REFUSED, "there is no such runtime"};
+            batch->outcomes[i] = (struct report_outcome){REPORT_REFUSED, "the runtime does not exist"};
         else
             batch->outcomes[i] = outcome_of(item, &results[before + (size_t)item->deciding]);
     }

@@ -36,14 +36,14 @@ enum error_code report_check_identity(const struct report *report, struct error 
     }
     bool has_object = report->type == REPORT_OBJECT || report->type == REPORT_DELETED;
     if (has_object && (!report->kind.len || !report->name.len))
-        return error_set(err, ERROR_INVALID, "an object without a kind or a name");
+        return error_set(err, ERROR_INVALID, "object without a kind or a name");
     if (report->epoch > INT64_MAX || report->sequence > INT64_MAX || report->count > INT64_MAX)
-        return error_set(err, ERROR_INVALID, "an epoch, sequence or count out of range");
+        return error_set(err, ERROR_INVALID, "epoch, sequence or count is out of range");
     if (report->source == REPORT_FROM_TUNNEL && (report->epoch == 0 || report->sequence == 0))
-        return error_set(err, ERROR_INVALID, "a report from a tunnel without epoch or sequence");
+        return error_set(err, ERROR_INVALID, "report from a tunnel without epoch or sequence");
     if (report->source == REPORT_FROM_HTTP &&
         (report->type == REPORT_SNAPSHOT_BEGIN || report->type == REPORT_SNAPSHOT_END))
-        return error_set(err, ERROR_INVALID, "snapshots come through tunnels alone");
+        return error_set(err, ERROR_INVALID, "snapshots are accepted through tunnels only");
     return ERROR_NONE;
 }
 

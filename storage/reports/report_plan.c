@@ -320,7 +320,7 @@ enum error_code report_decode(const struct report *report, json_t **out, struct 
         if (code != ERROR_NONE) return error_prefix(err, "manifest");
         if (!json_is_object(manifest)) {
             json_decref(manifest);
-            return error_set(err, ERROR_INVALID, "manifest: is not an object");
+            return error_set(err, ERROR_INVALID, "manifest: must be an object");
         }
     }
     *out = manifest;

@@ -161,7 +161,7 @@ static void on_applied(void *arg, const struct error *err, const struct pg_rows 
     if (!err && is_same_server) report_batch_learn(transaction->batch, transaction->known, transaction->server);
     if (!err && !is_same_server && report_batch_has_skipped(transaction->batch)) {
         // It was committed, maybe where the manifests that were not sent are not: the next try sends them.
-        error_set(&changed, ERROR_CONFLICT, "a connection to PostgreSQL was lost meanwhile");
+        error_set(&changed, ERROR_CONFLICT, "the connection to PostgreSQL was lost");
         err = &changed;
     }
     // There may be no room for all of it: the next try looks at each.

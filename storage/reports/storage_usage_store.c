@@ -10,14 +10,14 @@ void storage_usage_store_get(struct pg *pg, const char *account_id, store_node_d
 {
     struct pg_batch *batch = pg_batch_create(pg, account_id);
     pg_add(batch, storage_usage, .account_id = pg_text(str_c(account_id)));
-    store_submit_node(batch, 0, ERROR_NOT_FOUND, "there is no such account", on_done, arg);
+    store_submit_node(batch, 0, ERROR_NOT_FOUND, "the account does not exist", on_done, arg);
 }
 
 void storage_usage_store_get_limits_status(struct pg *pg, const char *account_id, store_node_done on_done, void *arg)
 {
     struct pg_batch *batch = pg_batch_create(pg, account_id);
     pg_add(batch, storage_limits_status, .account_id = pg_text(str_c(account_id)));
-    store_submit_node(batch, 0, ERROR_NOT_FOUND, "there is no such account", on_done, arg);
+    store_submit_node(batch, 0, ERROR_NOT_FOUND, "the account does not exist", on_done, arg);
 }
 
 void storage_usage_store_recount(struct pg *pg, const char *account_id, store_node_done on_done, void *arg)
@@ -27,7 +27,7 @@ void storage_usage_store_recount(struct pg *pg, const char *account_id, store_no
     pg_batch_slow(batch);
     pg_add(batch, storage_recount, .account_id = account);
     pg_add(batch, storage_usage, .account_id = account);
-    store_submit_node(batch, PG_BATCH_SLOW_ANSWERS + 1, ERROR_NOT_FOUND, "there is no such account", on_done, arg);
+    store_submit_node(batch, PG_BATCH_SLOW_ANSWERS + 1, ERROR_NOT_FOUND, "the account does not exist", on_done, arg);
 }
 
 void storage_usage_store_set_quota(struct pg *pg, const char *account_id, const struct storage_quota *quota,
@@ -43,7 +43,7 @@ void storage_usage_store_set_quota(struct pg *pg, const char *account_id, const 
            .rows = pg_text(str_c(rows)), .runtime_bytes = pg_text(str_c(runtime_bytes)),
            .runtime_rows = pg_text(str_c(runtime_rows)));
     pg_add(batch, storage_usage, .account_id = pg_text(str_c(account_id)));
-    store_submit_node(batch, 1, ERROR_NOT_FOUND, "there is no such account", on_done, arg);
+    store_submit_node(batch, 1, ERROR_NOT_FOUND, "the account does not exist", on_done, arg);
 }
 
 void storage_usage_store_fold(struct pg *pg, unsigned limit, store_count_done on_done, void *arg)

@@ -97,14 +97,15 @@ static enum error_code read_cursor(struct str cursor, size_t key_count, char *me
     size_t len = 0;
     if (cursor.len / 4 * 3 + 3 > memory_bytes ||
         parse_base64url(cursor, (uint8_t *)memory, memory_bytes, &len, NULL) != ERROR_NONE)
-        return error_set(err, ERROR_INVALID, "the cursor is not one of ours");
+        return error_set(err, ERROR_INVALID, "invalid cursor: must come from pageInfo or edges of an earlier answer");
     struct str rest = str_of(memory, len);
     size_t found = 0;
     for (struct str key; found < key_count && str_cut(&rest, '\0', &key); found++) {
         keys[found] = key;
         if (!str_is_utf8(key)) break;
     }
-    if (found != key_count || rest.len) return error_set(err, ERROR_INVALID, "the cursor is not one of ours");
+    if (found != key_count || rest.len)
+        return error_set(err, ERROR_INVALID, "invalid cursor: must come from pageInfo or edges of an earlier answer");
     return ERROR_NONE;
 }
 
@@ -139,7 +140,8 @@ enum error_code store_window_newest_first(const struct store_window *window, str
     for (size_t i = 0; i < 2; i++) {
         int64_t ignored;
         if (bounds[i] && clock_parse_rfc3339(bounds[i][0], &ignored, NULL) != ERROR_NONE)
-            return error_set(err, ERROR_INVALID, "the cursor is not one of ours");
+            return error_set(err, ERROR_INVALID,
+                             "invalid cursor: must come from pageInfo or edges of an earlier answer");
         to[i]->time = pg_text(bounds[i] ? bounds[i][0] : STR(""));
         to[i]->key = pg_text(bounds[i] ? bounds[i][1] : STR(""));
     }

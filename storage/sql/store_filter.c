@@ -76,7 +76,7 @@ enum error_code store_filter_time(const struct store_filter *filter, const char 
     struct str text = json_get_str(filter->object, name);
     int64_t ignored;
     if (text.len && clock_parse_rfc3339(text, &ignored, NULL) != ERROR_NONE)
-        return error_set(err, ERROR_INVALID, "filters.%s: is no RFC 3339 time", name);
+        return error_set(err, ERROR_INVALID, "filters.%s: must be an RFC 3339 time", name);
     *out = pg_text(text);
     return ERROR_NONE;
 }

@@ -58,7 +58,7 @@ static void give_node(const struct manifests_call *call, const struct pg_rows *r
         code = add_manifest(&node, call->names[i], rows, 1 + i * MANIFEST_COLUMNS, &err);
     strbuf_add_byte(&node, '}');
     if (code == ERROR_NONE && node.overflow)
-        code = error_set(&err, ERROR_TOO_LARGE, "the manifests are too large to show");
+        code = error_set(&err, ERROR_TOO_LARGE, "the manifests are too large for one answer");
     call->on_done(call->arg, code == ERROR_NONE ? NULL : &err, code == ERROR_NONE ? strbuf_str(&node) : STR_EMPTY);
     strbuf_finish(&node);
 }

@@ -214,7 +214,7 @@ class Platform:
 
     def connections(self, door):
         """Open connections of a door, as it counts them."""
-        name = f'culvert_http_connections{{door="{door}"}} '
+        name = f'culvert_http_connections{{listener="{door}"}} '
         return next(float(line.removeprefix(name)) for line in self.admin("/metrics").text().splitlines() if line.startswith(name))
 
     # ---- the demo cluster ------------------------------------------------------------------------------------------------

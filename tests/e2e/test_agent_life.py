@@ -341,7 +341,7 @@ def test_pinned_key(world):
 def test_who_has_the_name_but_not_the_token_learns_nothing(world):
     impostor = world.tls_end()
     log = world.agent(impostor.port)
-    logged(log, "does not prove")
+    logged(log, "did not prove")
     assert b"Authorization: Culvert " in impostor.heard
     assert TOKEN.split(".")[1].encode() not in impostor.heard
     assert world.metric("culvert_agent_tunnel_online") == 0

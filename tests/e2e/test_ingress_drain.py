@@ -10,7 +10,7 @@ from platform_under_test import wait_until
 
 
 def in_flight(platform):
-    name = 'culvert_http_requests_in_flight{door="ingress"}'
+    name = 'culvert_http_requests_in_flight{listener="ingress"}'
     return next((int(line.split()[-1]) for line in platform.admin("/metrics").text().splitlines() if line.startswith(name)), 0)
 
 

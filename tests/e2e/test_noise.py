@@ -83,7 +83,7 @@ def test_noise_over_http_is_shown(platform, make_runtime):
     loud = found["loud"]
     assert (loud["group"], loud["kind"], loud["namespace"]) == ("example.com", "Thing", "noise")
     assert 0 < loud["changes"] <= 30 and loud["changesPerMinute"] > 0 and loud["firstSeen"] <= loud["lastSeen"]
-    assert counter(platform, "culvert_noisy_objects") >= 1 and counter(platform, "culvert_noisy_changes_total") >= loud["changes"]
+    assert counter(platform, "culvert_flapping_objects") >= 1 and counter(platform, "culvert_flapping_changes_total") >= loud["changes"]
     assert stored(platform, runtime) == {"loud": "59", "quiet": "54", "same": "0"}  # nothing was refused, the last word is there
     assert not noisy(platform, platform.env["CULVERT_RUNTIME"]).keys() & {"loud"}
 

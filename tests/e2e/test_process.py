@@ -254,7 +254,7 @@ def test_a_dump_has_no_key_that_signs_identities(platform):
     plain = key if events_with(platform, platform.env["CULVERT_RUNTIME_TOKEN"], application("dump")).status == 200 else None
     assert plain
     platform.psql(f"update runtime_tokens set secret_sha256 = decode('{plain}', 'hex') where token_id = '{token_id}'")
-    wait_until(lambda: '"msg":"runtime_tokens_in_the_clear"' in platform.log("culvertd"), 20, "it is reported")
+    wait_until(lambda: '"msg":"runtime_tokens_not_encrypted"' in platform.log("culvertd"), 20, "it is reported")
     assert events_with(platform, platform.env["CULVERT_RUNTIME_TOKEN"], application("dump")).status == 200
     done = culvertd(platform, "admin", "encrypt-tokens")
     assert done.returncode == 0 and '{"encrypted":1}' in done.stdout, (done.stdout, done.stderr)

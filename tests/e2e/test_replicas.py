@@ -267,7 +267,7 @@ def test_owner_without_database_is_fenced_and_comes_back(replicas):
     assert ok_by(replicas, other)
     cut(replicas.database[owner])
     try:
-        wait_until(lambda: '"msg":"sessions_get_no_calls"' in replicas.log_of(owner), 25, "the fence")
+        wait_until(lambda: '"msg":"session_routing_stopped"' in replicas.log_of(owner), 25, "the fence")
         answer = replicas.ingress_of(other, "GET", service("/status/200"))
         assert (answer.status, answer.headers["culvert-cause"]) == (503, "no-tunnel") and answer.headers["retry-after"]
         assert replicas.metric(other, "culvert_hop_total", result="misdirected") > 0
@@ -288,7 +288,7 @@ def test_cut_from_each_other_and_from_the_database(replicas):
     """A second agent of the runtime comes to the other replica while the owner knows of nothing: one of them answers."""
     owner, other = both(replicas)
     epoch = newest_epoch(replicas)
-    fenced = replicas.log_of(owner).count('"msg":"sessions_get_no_calls"')  # before: tests before this one did that, too
+    fenced = replicas.log_of(owner).count('"msg":"session_routing_stopped"')  # before: tests before this one did that, too
     cut(replicas.database[owner])
     for proxy in replicas.peer:
         cut(proxy)
@@ -304,7 +304,7 @@ def test_cut_from_each_other_and_from_the_database(replicas):
             twin = subprocess.Popen([replicas.build / "agent/culvert-agent", "--config", replicas.home / "twin/agent.conf"], stdout=log, stderr=log)
         wait_until(lambda: newest_epoch(replicas) > epoch and replicas.owner() == other, 30, "the newer session")
         wait_until(lambda: ok_by(replicas, other), 10, "calls by the one that has the newest session")
-        wait_until(lambda: replicas.log_of(owner).count('"msg":"sessions_get_no_calls"') > fenced, 25, "the fence")
+        wait_until(lambda: replicas.log_of(owner).count('"msg":"session_routing_stopped"') > fenced, 25, "the fence")
         for _ in range(5):
             assert ok_by(replicas, other)
             assert not ok_by(replicas, owner)

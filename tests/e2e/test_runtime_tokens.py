@@ -120,7 +120,7 @@ def test_every_field_has_its_decision(tokens):
     for kind, of in roots.items():
         for field, (arguments, result) in of.items():
             answer = call(tokens, kind, field, arguments, result, tokens.other)
-            refused = codes(answer) == ["FORBIDDEN"] and "a runtime token does not have the right" in answer["errors"][0]["message"]
+            refused = codes(answer) == ["FORBIDDEN"] and "a runtime token does not have the permission" in answer["errors"][0]["message"]
             assert "data" in answer, (field, answer)  # it was valid, and looked at
             assert refused == (field in USERS_ONLY), (field, answer)
 

@@ -144,7 +144,7 @@ def test_one_address_cannot_take_it_all(own_door):
             socks.append(sock)
 
         def count():
-            return platform.metric("culvert_http_refused_connections_total", door="api")
+            return platform.metric("culvert_http_refused_connections_total", listener="api")
 
         wait_until(lambda: count() == 200 - 60, 10, "the rest is refused")
         refused = count()
@@ -159,7 +159,7 @@ def test_one_address_cannot_take_it_all(own_door):
         with platform.context().wrap_socket(plain, server_hostname="localhost") as sock:
             sock.sendall(head(platform, "GET /api/ping"))
             assert read_responses(sock, count=1)[0][0][0] == 200
-    assert platform.metric("culvert_http_refused_connections_total", door="api") == refused
+    assert platform.metric("culvert_http_refused_connections_total", listener="api") == refused
 
 
 @pytest.mark.parametrize("begun", [b"GET /api/user HTTP/1.1\r\nHost: localh", b"POST /api/user HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf",

@@ -46,7 +46,7 @@ class Door:
 
     def answered(self):
         """Requests answered so far, as the platform counts them; not those whose client left (499)."""
-        family = f'culvert_http_requests_total{{door="{self.name}"'
+        family = f'culvert_http_requests_total{{listener="{self.name}"'
         lines = self.platform.admin("/metrics").text().splitlines()
         return sum(float(line.split()[-1]) for line in lines if line.startswith(family) and 'code="499"' not in line)
 

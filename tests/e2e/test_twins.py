@@ -84,12 +84,12 @@ def ok_by_both(replicas):
 
 def at_rest(replicas, spare):
     """It stands by, once; for longer than a redial takes nobody takes over, and every call is answered."""
-    wait_until(lambda: spare.said("standing_by"), 60, "one stands by")
+    wait_until(lambda: spare.said("session_standby"), 60, "one stands by")
     before, until = newest(replicas), time.monotonic() + REDIAL_SECONDS_MAX + 2
     while time.monotonic() < until:
         assert ok_by_both(replicas)
         assert newest(replicas) == before
-    assert spare.said("standing_by") == 1
+    assert spare.said("session_standby") == 1
 
 
 def test_twins_come_to_rest_and_the_spare_takes_over(replicas):
@@ -100,13 +100,13 @@ def test_twins_come_to_rest_and_the_spare_takes_over(replicas):
         beta = add("beta", 1)
         at_rest(replicas, beta)
         assert newest(replicas)[0][0] == "alpha" and alpha.said("superseded") <= 2
-        assert "session_stands_by" in replicas.log_of(1) and replicas.metric(1, "culvert_tunnels", state="standby") == 1
+        assert "session_standby" in replicas.log_of(1) and replicas.metric(1, "culvert_tunnels", state="standby") == 1
         assert replicas.metric(1, "culvert_tunnel_flaps_total") >= 1
         alpha.end(signal.SIGKILL)
         wait_until(lambda: newest(replicas)[0][0] == "beta" and ok_by_both(replicas), 5, "the spare serves")
         alpha = add("alpha2", 0)  # a lower id: it serves, and the other one stands by again
         wait_until(lambda: newest(replicas)[0][0] == "alpha2", 30, "the lower one serves")
-        wait_until(lambda: beta.said("standing_by") == 2, 60, "the other one stands by")
+        wait_until(lambda: beta.said("session_standby") == 2, 60, "the other one stands by")
         alpha.end()
         wait_until(lambda: newest(replicas)[0][0] == "beta" and ok_by_both(replicas), 5, "the spare serves")
 
@@ -116,7 +116,7 @@ def test_spare_takes_over_when_the_replica_dies_with_its_agent(replicas):
     with agents(replicas, alpha=0) as (add, made):
         wait_until(lambda: newest(replicas)[0][0] == "alpha", 30, "the first serves")
         beta = add("beta", 1)
-        wait_until(lambda: beta.said("standing_by"), 60, "one stands by")
+        wait_until(lambda: beta.said("session_standby"), 60, "one stands by")
         supervisor = int((replicas.home / "run/culvertd-0.pid.supervisor").read_text())
         os.kill(supervisor, signal.SIGSTOP)
         try:
@@ -138,4 +138,4 @@ def test_update_is_an_ordinary_take_over(replicas):
             wait_until(lambda name=name: newest(replicas)[0][0] == name, 10, f"{name} serves")
             wait_until(lambda: ok_by_both(replicas), 10, "calls")
             made[-2].end()
-            assert pod.said("standing_by") == 0 and newest(replicas)[0][0] == name
+            assert pod.said("session_standby") == 0 and newest(replicas)[0][0] == name

@@ -175,7 +175,7 @@ static enum tunnel_cause stream_admit(struct tunnel_session *session, bool is_re
 {
     const struct tunnel_options *options = &session->node->broker->options;
     if (session->state != TUNNEL_SESSION_OPEN || !nghttp2_session_check_request_allowed(session->h2)) {
-        (void)error_set(err, ERROR_UNAVAILABLE, "the session takes no calls any more");
+        (void)error_set(err, ERROR_UNAVAILABLE, "the session no longer accepts calls");
         return TUNNEL_CAUSE_NO_TUNNEL;
     }
     if (is_reports) return TUNNEL_CAUSE_NONE;
@@ -369,12 +369,12 @@ void tunnel_stream_tick(struct tunnel_stream *stream, uint64_t now_ms)
         detail = "no response head in time";
     } else if (!stream->is_long && stream->unconsumed && now_ms >= stream->consumer_at_ms + TUNNEL_STALL_MS) {
         cause = TUNNEL_CAUSE_STALLED;
-        detail = "the caller takes no data";
+        detail = "the caller does not read data";
         metric_add(meter->stalled_platform, 1);
     } else if ((!stream->is_long || (stream->remote_ended && stream->queue_ended)) && stream->queue.len &&
                now_ms >= stream->agent_at_ms + TUNNEL_STALL_MS) {
         cause = TUNNEL_CAUSE_STALLED;
-        detail = "the service takes no data";
+        detail = "the service does not read data";
         metric_add(meter->stalled_agent, 1);
     }
     if (!cause) return;

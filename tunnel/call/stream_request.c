@@ -103,18 +103,18 @@ enum error_code stream_request_init(struct stream_request *fields, struct tunnel
     strbuf_init(&fields->identity, WIRE_IDENTITY_BYTES_MAX);
     bool is_connect = str_eq(request->method, STR("CONNECT"));
     if (is_connect != (request->protocol.len > 0))
-        return error_set(err, ERROR_INVALID, "CONNECT goes with a protocol, and a protocol with CONNECT");
+        return error_set(err, ERROR_INVALID, "CONNECT requires :protocol, and :protocol requires CONNECT");
     if (is_connect && !nghttp2_session_get_remote_settings(session->h2, NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL))
-        return error_set(err, ERROR_UNAVAILABLE, "the agent does not take upgraded connections");
+        return error_set(err, ERROR_UNAVAILABLE, "the agent does not support upgraded connections");
     if (request->path.len == 0 || request->path.at[0] != '/')
-        return error_set(err, ERROR_INVALID, "the path is not in origin-form");
+        return error_set(err, ERROR_INVALID, "the path must be in origin-form");
     request_add(fields, STR(":method"), request->method);
     if (is_connect) request_add(fields, STR(":protocol"), request->protocol);
     request_add(fields, STR(":scheme"), STR("https"));
     // HTTP/2 wants an authority: "runtime" is the agent's path table, "culvert" the agent itself, for the platform
     // alone.
     if (!is_reports && str_eq_nocase(request->authority, STR("culvert")))
-        return error_set(err, ERROR_FORBIDDEN, "this authority is the platform's own");
+        return error_set(err, ERROR_FORBIDDEN, "this authority is reserved for the platform");
     request_add(fields, STR(":authority"), request->authority.len ? request->authority : STR("runtime"));
     request_add(fields, STR(":path"), request->path);
     for (size_t i = 0; i < fields->count; i++)

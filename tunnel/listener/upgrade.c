@@ -68,7 +68,7 @@ enum error_code tunnel_upgrade_parse(const char *at, size_t len, size_t head_byt
     enum error_code code = http1_parse_request(at, len, head_bytes_max, &head, &head_bytes, err);
     if (code) return code;
     // A WebSocket client says nothing before it has seen the 101: this is a second request, or a body without a length.
-    if (head_bytes < len) return error_set(err, ERROR_INVALID, "bytes behind the request");
+    if (head_bytes < len) return error_set(err, ERROR_INVALID, "bytes after the request");
     struct tunnel_upgrade upgrade = {0};
     upgrade_read(&upgrade, &head);
     *out = upgrade;
@@ -154,7 +154,7 @@ static int upgrade_read_credential(const struct tunnel_upgrade *u, struct tunnel
     if (out->token.len == 0) return upgrade_refuse(401, ERROR_UNAUTHENTICATED, err, "a runtime token is required");
     if (is_sealed && !u->binding)
         return upgrade_refuse(401, ERROR_UNAUTHENTICATED, err,
-                              "a sealed token needs TLS 1.3, or 1.2 with its extended master secret");
+                              "a sealed token requires TLS 1.3, or 1.2 with the extended master secret");
     return 101;
 }
 

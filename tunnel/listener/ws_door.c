@@ -134,7 +134,7 @@ enum error_code tunnel_ws_server_create(uv_loop_t *loop, const struct tunnel_ws_
 {
     SSL_CTX *tls = NULL;
     if (!options->tls_certificate_file || !options->tls_key_file)
-        return error_set(err, ERROR_INVALID, "the tunnel door needs a TLS certificate and its key");
+        return error_set(err, ERROR_INVALID, "the tunnel listener requires a TLS certificate and its key");
     enum error_code code = ws_tls_create(options->tls_certificate_file, options->tls_key_file, &tls, err);
     if (code) return code;
     struct tunnel_ws_server *server = mem_zalloc(sizeof(*server));

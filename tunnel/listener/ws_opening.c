@@ -60,7 +60,7 @@ bool ws_opening_handshake(struct tunnel_ws *ws, const uint8_t *at, size_t len)
     }
     // Somebody forgot the s of https: a word in plain text helps more than an alert.
     bool is_http = len > 0 && at[0] >= 'A' && at[0] <= 'z';
-    (void)error_set(&err, ERROR_INVALID, "this door speaks TLS");
+    (void)error_set(&err, ERROR_INVALID, "TLS is required");
     if (is_http)
         refuse_early(ws, 400, &err);
     else
@@ -118,7 +118,7 @@ void ws_opening_expire(struct tunnel_ws *ws)
 {
     struct error err;
     if (ws->state == WS_HEAD) {
-        (void)error_set(&err, ERROR_TIMEOUT, "the request did not come in time");
+        (void)error_set(&err, ERROR_TIMEOUT, "the request did not arrive in time");
         refuse_early(ws, 408, &err);
         ws_send_pending(ws);
     } else {

@@ -12,30 +12,32 @@ void tunnel_meter_init(struct tunnel_meter *m)
     m->sessions_open = metric_with(family, "open");
     m->sessions_closing = metric_with(family, "closing");
     m->handshakes = metrics_counter("culvert_tunnel_handshakes_total", "Upgrade requests by answer.", "result", NULL);
-    family = metrics_counter("culvert_tunnel_refused_total", "Sessions refused for being too many.", "cap", NULL);
+    family = metrics_counter("culvert_tunnel_refused_total", "Sessions refused by a limit.", "cap", NULL);
     m->refused_process = metric_with(family, "process");
     m->refused_address = metric_with(family, "address");
     m->epoch_changes =
         metrics_counter("culvert_tunnel_epoch_changes_total", "Sessions that took over.", "reason", NULL);
     m->flaps = metric_with(metrics_counter(
-        "culvert_tunnel_flaps_total", "Sessions told to stand by: agents replace each other time and again.", NULL));
+        "culvert_tunnel_flaps_total", "Sessions put on standby because agents replace each other repeatedly.", NULL));
     m->session_ends = metrics_counter("culvert_tunnel_session_ends_total", "Sessions that ended.", "reason", NULL);
     m->streams =
-        metrics_counter("culvert_tunnel_streams_total", "Calls by route, and answer or cause.", "route", "code", NULL);
+        metrics_counter("culvert_tunnel_streams_total", "Calls by route, and status or cause.", "route", "code", NULL);
     m->resets = metrics_counter("culvert_tunnel_resets_total", "Streams that were reset.", "code", "side", NULL);
-    m->rtt = metric_with(metrics_histogram("culvert_tunnel_rtt_seconds", "Round trips of PING.", NULL));
-    family = metrics_histogram("culvert_tunnel_ttfb_seconds", "Call opened to response head.", "hop", NULL);
+    m->rtt = metric_with(metrics_histogram("culvert_tunnel_rtt_seconds", "Round-trip time of PING.", NULL));
+    family =
+        metrics_histogram("culvert_tunnel_ttfb_seconds", "Time from opening a call to its response head.", "hop", NULL);
     m->ttfb[TUNNEL_HOP_NONE] = metric_with(family, "none");
     m->ttfb[TUNNEL_HOP_LOOP] = metric_with(family, "loop");
     m->ttfb[TUNNEL_HOP_REPLICA] = metric_with(family, "replica");
-    m->drain = metric_with(metrics_histogram("culvert_tunnel_drain_seconds", "DRAIN sent to session closed.", NULL));
+    m->drain = metric_with(
+        metrics_histogram("culvert_tunnel_drain_seconds", "Time from DRAIN to the end of the session.", NULL));
     static const char *const urgencies[WIRE_URGENCIES] = {"0", "1", "2", "3", "4", "5", "6", "7"};
     static const bool used[WIRE_URGENCIES] = {[WIRE_URGENCY_CONTROL] = true,
                                               [WIRE_URGENCY_INTERACTIVE] = true,
                                               [WIRE_URGENCY_DEFAULT] = true,
                                               [WIRE_URGENCY_BULK] = true};
     family = metrics_histogram("culvert_tunnel_scheduler_wait_seconds",
-                               "Request data ready to be sent, to its turn, by urgency (RFC 9218).", "urgency", NULL);
+                               "Time that request data waits for its turn, by urgency (RFC 9218).", "urgency", NULL);
     for (unsigned i = 0; i < WIRE_URGENCIES; i++)
         m->scheduler_wait[i] = used[i] ? metric_with(family, urgencies[i]) : NULL;
     m->streams_open = metric_with(metrics_gauge("culvert_tunnel_streams_open", "Calls in flight.", NULL));
@@ -47,17 +49,17 @@ void tunnel_meter_init(struct tunnel_meter *m)
     m->stalled_platform = metric_with(family, "platform");
     m->stalled_agent = metric_with(family, "agent");
     m->kept_bytes = metric_with(
-        metrics_gauge("culvert_tunnel_kept_bytes", "Heads of requests that may have to be opened again.", NULL));
-    family = metrics_counter("culvert_tunnel_reopened_total", "Calls that came back: nothing had reached the agent.",
-                             "result", NULL);
+        metrics_gauge("culvert_tunnel_kept_bytes", "Bytes of request heads kept for a possible retry.", NULL));
+    family = metrics_counter("culvert_tunnel_reopened_total",
+                             "Calls routed again because nothing had reached the agent.", "result", NULL);
     m->opened_again = metric_with(family, "opened");
     m->given_up = metric_with(family, "given_up");
-    m->account_denied = metric_with(metrics_counter("culvert_tunnel_account_denied_total",
-                                                    "Calls refused while their account was at its share.", NULL));
-    m->budget_denied =
-        metric_with(metrics_counter("culvert_tunnel_budget_denied_total", "Calls refused by a budget.", NULL));
-    m->pings_missed =
-        metric_with(metrics_counter("culvert_tunnel_pings_missed_total", "Sessions given up for silence.", NULL));
+    m->account_denied = metric_with(
+        metrics_counter("culvert_tunnel_account_denied_total", "Calls refused by the limit of their account.", NULL));
+    m->budget_denied = metric_with(
+        metrics_counter("culvert_tunnel_budget_denied_total", "Calls refused by a memory or stream limit.", NULL));
+    m->pings_missed = metric_with(
+        metrics_counter("culvert_tunnel_pings_missed_total", "Sessions ended because the agent was silent.", NULL));
     m->reports = metric_with(metrics_counter("culvert_tunnel_reports_total", "Report records received.", NULL));
     family = metrics_counter("culvert_tunnel_bytes_total", "Bytes of HTTP/2 frames.", "dir", NULL);
     m->bytes_in = metric_with(family, "in");

@@ -83,7 +83,7 @@ static bool reports_deliver(struct tunnel_reports *reports, const struct wire_re
     struct tunnel_session *session = reports->session;
     const struct tunnel_options *options = &session->node->broker->options;
     if (reports->hello == (report->type == WIRE_REPORT_HELLO)) {
-        reports_break(reports, reports->hello ? "a second HELLO" : "the first record is no HELLO");
+        reports_break(reports, reports->hello ? "a second HELLO" : "the first record must be HELLO");
         return false;
     }
     reports->hello = true;

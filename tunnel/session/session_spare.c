@@ -35,11 +35,11 @@ void tunnel_session_stand_by(struct tunnel_session *session)
         tunnel_session_set_state(session, TUNNEL_SESSION_STANDBY);
         tunnel_directory_stand_by(session->node->broker->directory, session->entry, true);
         metric_add(session->node->broker->meter.flaps, 1);
-        log_warn(
-            "tunnel", "session_stands_by", log_c("account", session->entry->info.identity.account_id),
-            log_c("runtime", session->entry->info.identity.runtime),
-            log_c("instance", session->entry->info.instance_id),
-            log_c("hint", "agents with one token keep replacing each other: one serves, the others are its spares"));
+        log_warn("tunnel", "session_standby", log_c("account", session->entry->info.identity.account_id),
+                 log_c("runtime", session->entry->info.identity.runtime),
+                 log_c("instance", session->entry->info.instance_id),
+                 log_c("hint",
+                       "agents with the same token keep replacing each other: one serves, the others are on standby"));
         tunnel_session_send_control(
             session,
             &(struct wire_control){.type = WIRE_CONTROL_STANDBY, .reason = STR("another agent serves this runtime")});

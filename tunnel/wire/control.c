@@ -137,13 +137,13 @@ enum error_code wire_control_decode(const uint8_t *at, size_t len, struct wire_c
     uint32_t seen = 0;
     size_t offset = CONTROL_HEAD_BYTES;
     while (offset < len) {
-        if (len - offset < 3) return error_set(err, ERROR_PROTOCOL, "control field is cut");
+        if (len - offset < 3) return error_set(err, ERROR_PROTOCOL, "control field is truncated");
         unsigned tag = at[offset];
         size_t field_len = bytes_get_u16(at + offset + 1);
         offset += 3;
-        if (field_len > len - offset) return error_set(err, ERROR_PROTOCOL, "control field is cut");
+        if (field_len > len - offset) return error_set(err, ERROR_PROTOCOL, "control field is truncated");
         if (tag >= 1 && tag <= TAG_LAST && (shape->allowed & BIT(tag))) {
-            if (seen & BIT(tag)) return error_set(err, ERROR_PROTOCOL, "control field %u twice", tag);
+            if (seen & BIT(tag)) return error_set(err, ERROR_PROTOCOL, "duplicate control field %u", tag);
             seen |= BIT(tag);
             enum error_code code = control_take_field(&control, tag, at + offset, field_len, err);
             if (code) return code;
@@ -151,7 +151,7 @@ enum error_code wire_control_decode(const uint8_t *at, size_t len, struct wire_c
         offset += field_len;
     }
     if ((seen & shape->required) != shape->required)
-        return error_set(err, ERROR_PROTOCOL, "control message %s lacks a field", shape->name);
+        return error_set(err, ERROR_PROTOCOL, "control message %s has a missing field", shape->name);
     *out = control;
     return ERROR_NONE;
 }

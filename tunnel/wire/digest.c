@@ -34,7 +34,7 @@ static void put_leaves(const struct digest *digest, struct strbuf *out)
 
 enum error_code digest_encode(const struct digest *digest, struct strbuf *out, struct error *err)
 {
-    if (!counts_are_bounded(digest)) return error_set(err, ERROR_INVALID, "digest with too much or nothing in it");
+    if (!counts_are_bounded(digest)) return error_set(err, ERROR_INVALID, "digest is empty or has too many entries");
     bytes_put_u8(out, (uint8_t)digest->kind);
     switch (digest->kind) {
     case DIGEST_ROOT: strbuf_add(out, digest->nodes, (size_t)DIGEST_BRANCHES * DIGEST_NODE_BYTES); break;
@@ -115,7 +115,7 @@ enum error_code digest_decode(const uint8_t *at, size_t len, struct digest *out,
     if (len == 0) return error_set(err, ERROR_PROTOCOL, "digest of no bytes");
     struct digest digest = {.kind = (enum digest_kind)at[0]};
     if (!take_payload(at + 1, len - 1, &digest))
-        return error_set(err, ERROR_PROTOCOL, "digest of kind %u and %zu bytes is none", at[0], len);
+        return error_set(err, ERROR_PROTOCOL, "invalid digest of kind %u and %zu bytes", at[0], len);
     *out = digest;
     return ERROR_NONE;
 }

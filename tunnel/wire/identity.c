@@ -80,7 +80,7 @@ static enum error_code identity_parse(struct str json_text, struct wire_identity
                  identity_copy(identity.user_id, sizeof(identity.user_id), json_get_str(json, "user")) &&
                  identity_copy(identity.user_name, sizeof(identity.user_name), json_get_str(json, "name"));
     json_decref(json);
-    if (!whole) return error_set(err, ERROR_INVALID, "identity lacks a member or has one that is too long");
+    if (!whole) return error_set(err, ERROR_INVALID, "identity has a member that is missing or too long");
     *out = identity;
     return ERROR_NONE;
 }
@@ -92,11 +92,11 @@ enum error_code wire_identity_verify(struct str text, const uint8_t key[ID_SHA25
     struct str signature = text;
     struct str body;
     if (!str_cut(&signature, '.', &body) || body.len == 0)
-        return error_set(err, ERROR_INVALID, "identity has no signature");
+        return error_set(err, ERROR_INVALID, "identity is not signed");
     char expected[SIGNATURE_TEXT_BYTES + 1 + 8];
     identity_signature(key, body, expected);
     if (!str_eq_secret(signature, str_c(expected)))
-        return error_set(err, ERROR_UNAUTHENTICATED, "identity's signature is wrong");
+        return error_set(err, ERROR_UNAUTHENTICATED, "identity has an invalid signature");
 
     uint8_t json[WIRE_IDENTITY_BYTES_MAX];
     size_t json_len = 0;
@@ -176,12 +176,12 @@ enum error_code wire_identity_verify_call(struct str text, const struct wire_ide
     if (text.len > WIRE_IDENTITY_BYTES_MAX) return error_set(err, ERROR_TOO_LARGE, "identity of %zu bytes", text.len);
     if (!str_cut(&rest, '.', &version) || !str_eq(version, STR("2")) || !str_cut(&rest, '.', &caller) ||
         !bound_number(&rest, &expires_at_ms) || !bound_number(&rest, &of_epoch) || !bound_number(&rest, &number))
-        return error_set(err, ERROR_INVALID, "this is no identity that is bound to a call");
+        return error_set(err, ERROR_INVALID, "identity is not bound to a call");
     char expected[SIGNATURE_TEXT_BYTES + 1 + 8];
     enum error_code code = bound_signature(key, str_first(text, text.len - rest.len - 1), call, expected, err);
     if (code) return code;
     if (!str_eq_secret(rest, str_c(expected)))
-        return error_set(err, ERROR_UNAUTHENTICATED, "identity's signature is wrong, or for another call");
+        return error_set(err, ERROR_UNAUTHENTICATED, "identity has an invalid signature, or one for another call");
     if (of_epoch != epoch) return error_set(err, ERROR_UNAUTHENTICATED, "identity is of another session");
     if ((int64_t)expires_at_ms < now_ms) return error_set(err, ERROR_UNAUTHENTICATED, "identity has expired");
     if ((int64_t)expires_at_ms > now_ms + WIRE_IDENTITY_BOUND_LIFE_MS + WIRE_IDENTITY_DRIFT_MS)

@@ -379,7 +379,7 @@ enum error_code redaction_explain(const struct redaction *redaction, const struc
                                   struct str json, const struct redaction_observer *observer, struct strbuf *out,
                                   struct error *err)
 {
-    if (!json.len || *json.at != '{') return error_set(err, ERROR_INVALID, "is no JSON object");
+    if (!json.len || *json.at != '{') return error_set(err, ERROR_INVALID, "must be a JSON object");
     struct walk w = {.redaction = redaction,
                      .observer = observer,
                      .at = json.at,
@@ -396,7 +396,7 @@ enum error_code redaction_explain(const struct redaction *redaction, const struc
     }
     w.object_len = w.label.len;
     bool good = walk_value(&w, redaction_rules_root(redaction->rules, object->group, object->kind));
-    if (good && w.at != w.end) good = fail(&w, "something stands behind the object");
+    if (good && w.at != w.end) good = fail(&w, "data after the object");
     if (good) replace(&w, w.end, w.end, STR_EMPTY);
     if (good && (out->overflow || w.label.overflow || w.fresh.overflow)) good = fail(&w, "too large");
     strbuf_finish(&w.label);

@@ -298,7 +298,7 @@ static enum error_code open_path(struct redaction_rules *rules, struct str entry
     group = kind;
     if (good && !str_cut(&group, '.', &name)) name = kind, group = STR_EMPTY;
     if (good && str_eq(name, STR("Secret")) && !group.len)
-        return error_set(err, ERROR_INVALID, "\"%.*s\": nothing of a Secret can be opened", STR_ARG(entry));
+        return error_set(err, ERROR_INVALID, "\"%.*s\": Secrets cannot be opened", STR_ARG(entry));
     if (good && str_eq(kind, STR("*"))) {
         for (size_t i = 0; i < rules->kind_count && good; i++)
             if (!str_eq(rules->kinds[i].name, STR("Secret")) || rules->kinds[i].group.len)
@@ -315,9 +315,10 @@ static enum error_code open_path(struct redaction_rules *rules, struct str entry
         good = open_below(rules, known->node, path);
     }
     return good ? ERROR_NONE
-                : error_set(err, ERROR_INVALID,
-                            "\"%.*s\": must be Kind[.group]:path, as Deployment.apps:spec.template.spec.volumes.csi",
-                            STR_ARG(entry));
+                : error_set(
+                      err, ERROR_INVALID,
+                      "\"%.*s\": must be Kind[.group]:path, for example Deployment.apps:spec.template.spec.volumes.csi",
+                      STR_ARG(entry));
 }
 
 // The entries of a comma-separated list, one after the other; empty ones are passed over.
@@ -340,7 +341,7 @@ static enum error_code open_keys(struct redaction_rules *rules, const char *shap
         if (++count > REDACTION_OPEN_MAX)
             return error_set(err, ERROR_TOO_LARGE, "more than %d keys of %s", REDACTION_OPEN_MAX, shape);
         if (entry.len > REDACTION_OPEN_BYTES_MAX || str_eq(entry, STR("*")))
-            return error_set(err, ERROR_INVALID, "\"%.*s\": must be a key of %s, maybe with * at its end",
+            return error_set(err, ERROR_INVALID, "\"%.*s\": must be a key of %s, with an optional * at its end",
                              STR_ARG(str_first(entry, 64)), shape);
         set_child(rules, node, entry, open);
     }

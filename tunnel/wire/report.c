@@ -209,7 +209,7 @@ static enum error_code report_take_field(unsigned tag, const uint8_t *at, size_t
         memcpy(report->hash, at, len);
         return ERROR_NONE;
     case TAG_ENCODING:
-        if (len != 1 || at[0] > WIRE_REPORT_ZSTD) return error_set(err, ERROR_PROTOCOL, "report encoding is unknown");
+        if (len != 1 || at[0] > WIRE_REPORT_ZSTD) return error_set(err, ERROR_PROTOCOL, "unknown report encoding");
         report->encoding = (enum wire_report_encoding)at[0];
         return ERROR_NONE;
     case TAG_MANIFEST:
@@ -265,13 +265,13 @@ enum error_code wire_report_decode(const uint8_t *at, size_t len, struct wire_re
     uint32_t seen = 0;
     size_t offset = RECORD_HEAD_BYTES;
     while (offset < bytes) {
-        if (bytes - offset < FIELD_HEAD_BYTES) return error_set(err, ERROR_PROTOCOL, "report field is cut");
+        if (bytes - offset < FIELD_HEAD_BYTES) return error_set(err, ERROR_PROTOCOL, "report field is truncated");
         unsigned tag = body[offset];
         size_t field_len = bytes_get_u32(body + offset + 1);
         offset += FIELD_HEAD_BYTES;
-        if (field_len > bytes - offset) return error_set(err, ERROR_PROTOCOL, "report field is cut");
+        if (field_len > bytes - offset) return error_set(err, ERROR_PROTOCOL, "report field is truncated");
         if (tag >= 1 && tag <= TAG_LAST) {
-            if (seen & BIT(tag)) return error_set(err, ERROR_PROTOCOL, "report field %u twice", tag);
+            if (seen & BIT(tag)) return error_set(err, ERROR_PROTOCOL, "duplicate report field %u", tag);
             seen |= BIT(tag);
             code = report_take_field(tag, body + offset, field_len, &report, err);
             if (code) return code;
@@ -279,7 +279,7 @@ enum error_code wire_report_decode(const uint8_t *at, size_t len, struct wire_re
         offset += field_len;
     }
     if ((seen & required) != required)
-        return error_set(err, ERROR_PROTOCOL, "report of type %u lacks a field", body[1]);
+        return error_set(err, ERROR_PROTOCOL, "report of type %u has a missing field", body[1]);
     *out = report;
     *out_used = RECORD_LENGTH_BYTES + bytes;
     return ERROR_NONE;

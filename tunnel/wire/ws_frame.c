@@ -139,7 +139,7 @@ enum error_code ws_frame_decode(struct ws_frame_decoder *d, uint8_t *at, size_t 
     *out = (struct ws_frame_event){.type = WS_FRAME_EVENT_NONE};
     *out_used = 0;
     if (d->closed)
-        return len ? decoder_fail(d, WS_FRAME_CLOSE_PROTOCOL, err, "bytes behind the close frame") : ERROR_NONE;
+        return len ? decoder_fail(d, WS_FRAME_CLOSE_PROTOCOL, err, "data after the close frame") : ERROR_NONE;
 
     while (out->type == WS_FRAME_EVENT_NONE) {
         if (d->header_len < d->header_need) {

@@ -46,11 +46,11 @@ static bool is_target(struct str path)
 enum error_code ws_handshake_write(const struct ws_handshake_request *request, struct str key, struct strbuf *out,
                                    struct error *err)
 {
-    if (!is_target(request->path)) return error_set(err, ERROR_INVALID, "websocket path is not a request target");
+    if (!is_target(request->path)) return error_set(err, ERROR_INVALID, "websocket path must be a request target");
     if (!request->host.len || !http1_is_field_value(request->host))
-        return error_set(err, ERROR_INVALID, "websocket host is not a header value");
+        return error_set(err, ERROR_INVALID, "websocket host must be a header value");
     if (request->subprotocol.len && !http1_is_token(request->subprotocol))
-        return error_set(err, ERROR_INVALID, "websocket subprotocol is not a token");
+        return error_set(err, ERROR_INVALID, "websocket subprotocol must be a token");
 
     bool ok = strbuf_add_c(out, "GET ") && strbuf_add_str(out, request->path) && strbuf_add_c(out, " HTTP/1.1\r\n") &&
               add_header(out, STR("Host"), request->host) && add_header(out, STR("Upgrade"), STR("websocket")) &&
@@ -77,7 +77,7 @@ enum error_code ws_handshake_check(const struct http1_head *head, struct str key
         !http1_has_token(head, STR("connection"), STR("upgrade")))
         return error_set(err, ERROR_PROTOCOL, "websocket: 101 without upgrade to websocket");
     if (!str_eq(http1_find(head, STR("sec-websocket-accept")), str_c(accept)))
-        return error_set(err, ERROR_PROTOCOL, "websocket: wrong Sec-WebSocket-Accept");
+        return error_set(err, ERROR_PROTOCOL, "websocket: invalid Sec-WebSocket-Accept");
     return ERROR_NONE;
 }
 
@@ -119,9 +119,9 @@ enum error_code ws_handshake_read(const char *at, size_t len, struct str key, st
         code = ws_handshake_check(&head, key, err);
         if (code) return code;
         if (!str_eq(chosen, subprotocol))
-            return error_set(err, ERROR_PROTOCOL, "websocket: server chose another subprotocol");
+            return error_set(err, ERROR_PROTOCOL, "websocket: server selected another subprotocol");
         if (http1_find(&head, STR("sec-websocket-extensions")).len)
-            return error_set(err, ERROR_PROTOCOL, "websocket: extension that nobody asked for");
+            return error_set(err, ERROR_PROTOCOL, "websocket: extension that was not requested");
         struct str proof = http1_find(&head, STR(WIRE_HEADER_PROOF));
         if (proof.len < sizeof(answer.proof) && proof.len) memcpy(answer.proof, proof.at, proof.len);
     }

@@ -72,7 +72,7 @@ static void refuses(void **state)
         {"a: b\na: c\n", "repeated"},
         {"? [a]\n: b\n", "key"},
         {"a: b\n---\nc: d\n", "one document"},
-        {"current-context: x\n", "names no context"},
+        {"current-context: x\n", "names a context that is not in the file"},
         {"a: b\n", "current-context"},
         {HEAD "clusters: []\n", "cluster"},
         {HEAD SERVER "users: []\n", "user"},

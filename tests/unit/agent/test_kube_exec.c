@@ -269,12 +269,12 @@ static void a_plugin_that_gives_nothing_is_an_error(void **state)
     static const struct {
         const char *script, *says;
     } cases[] = {{"exit 3", "status 3"},
-                 {"echo no", "no JSON"},
+                 {"echo no", "did not print JSON"},
                  {"kill -9 $$", "signal 9"},
                  {"sleep 60", "did not end in time"},
                  {"sleep 60 & exit 0", "did not end in time"}, // what it started holds the output
                  {"yes", "more than 256 KiB"},
-                 {"echo '{}'", "no ExecCredential"}};
+                 {"echo '{}'", "did not print an ExecCredential"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct world *world = open_world(cases[i].script, i == 5 ? 20000 : 500);
         assert_int_equal(get(world), 0);

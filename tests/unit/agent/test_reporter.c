@@ -974,7 +974,7 @@ static void what_cannot_be_read_is_found(void **state)
     assert_false(is_ready(world, "has not answered yet"));
     await_finding(world, "\"code\":\"KUBERNETES_API_UNAUTHORIZED\",\"level\":\"ERROR\"", false);
     assert_non_null(strstr(world->cluster, "\"status\":\"Failed\""));
-    assert_non_null(strstr(world->cluster, "make a new one"));
+    assert_non_null(strstr(world->cluster, "create a new one"));
     assert_false(is_ready(world, "refuses the credential"));
     world->unauthorized = false;
     await_finding(world, "\"findings\":[]", true);

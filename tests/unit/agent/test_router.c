@@ -144,7 +144,7 @@ static void test_bad_settings(void **state)
         {"x=http://u@y:1", "", "", "router.services"},
         {"x=http://y:1/path", "", "", "router.services"},
         {"X/y=http://y:1", "", "", "router.services"},
-        {"x=http://y:1,x=http://z:1", "", "", "twice"},
+        {"x=http://y:1,x=http://z:1", "", "", "duplicate entry"},
         {"", "argo", "", "router.webhooks"},
         {"", "argo/a/b", "", "router.webhooks"},
         {"", "../x", "", "router.webhooks"},

@@ -113,7 +113,7 @@ static void test_refused(void **state)
         {"{\"specversion\":\"1.0\",\"id\":\"1\",\"source\":\"s\"}", "type: missing", ERROR_INVALID},
         {"{\"specversion\":\"1.0\",\"id\":\"1\",\"source\":\"s\",\"type\":\"t\",\"time\":\"now\"}", "time",
          ERROR_INVALID},
-        {"{\"specversion\":\"1.0\",\"id\":\"a\\nb\",\"source\":\"s\",\"type\":\"t\"}", "id: has a control",
+        {"{\"specversion\":\"1.0\",\"id\":\"a\\nb\",\"source\":\"s\",\"type\":\"t\"}", "id: contains a control",
          ERROR_INVALID},
         {arena_printf(arena, "{\"specversion\":\"1.0\",\"id\":\"%s\",\"source\":\"s\",\"type\":\"t\"}", long_id),
          "id: 1025 bytes", ERROR_TOO_LARGE},

@@ -100,7 +100,7 @@ static void test_syntax_errors(void **state)
         {"type X { a: Int }", "found \"type\". (line 1, column 1)"},
         {"{ a } b", "found \"b\". (line 1, column 7)"},
         {"{ a(b: 01) }", "leading zero (line 1, column 8)"},
-        {"{ a(b: 1.) }", "behind its point (line 1, column 8)"},
+        {"{ a(b: 1.) }", "after its decimal point (line 1, column 8)"},
         {"{ a(b: 1e) }", "exponent (line 1, column 8)"},
         {"{ a(b: -) }", "without digits (line 1, column 8)"},
         {"{ a(b: 0x1) }", "runs into a name (line 1, column 8)"},

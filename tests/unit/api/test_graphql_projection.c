@@ -104,9 +104,9 @@ static void test_leaves(void **state)
         {"{a{f}}", "{\"a\":{\"f\":\"1\"}}",
          "\"a\":{\"f\":null} | [\"a\",\"f\"] The value does not fit type \"Float\"."},
         {"{a{s}}", "{\"a\":{\"s\":{}}}", "\"a\":{\"s\":null} | [\"a\",\"s\"] The value does not fit type \"String\"."},
-        {"{a{s}}", "{\"a\":[]}", "\"a\":null | [\"a\"] The value is no object of type \"A\"."},
+        {"{a{s}}", "{\"a\":[]}", "\"a\":null | [\"a\"] The value is not an object of type \"A\"."},
         {"{a{items}}", "{\"a\":{\"items\":\"x\"}}",
-         "\"a\":{\"items\":null} | [\"a\",\"items\"] The value is no list of type \"[String!]\"."},
+         "\"a\":{\"items\":null} | [\"a\",\"items\"] The value is not a list of type \"[String!]\"."},
         {"{void free}", "{\"void\":true,\"free\":{\"b\":[1,2],\"a\":null}}",
          "\"void\":null,\"free\":{\"a\":null,\"b\":[1,2]}"},
         {"{rows}", "{\"rows\":[[1,2],null,[],[3,null]]}",
@@ -130,8 +130,8 @@ static void test_abstract(void **state)
          "{\"any\":{\"__typename\":\"SyncError\",\"title\":\"t\",\"s\":\"x\"}}",
          "\"any\":{\"__typename\":\"SyncError\",\"title\":\"t\"}"},
         {"{any{__typename}}", "{\"any\":{\"__typename\":\"HealthError\"}}",
-         "\"any\":null | [\"any\"] The value is no object of type \"U\"."},
-        {"{any{__typename}}", "{\"any\":{}}", "\"any\":null | [\"any\"] The value is no object of type \"U\"."},
+         "\"any\":null | [\"any\"] The value is not an object of type \"U\"."},
+        {"{any{__typename}}", "{\"any\":{}}", "\"any\":null | [\"any\"] The value is not an object of type \"U\"."},
     };
     RUN(cases);
 }

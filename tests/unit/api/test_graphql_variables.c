@@ -108,9 +108,9 @@ static void test_nulls_and_defaults(void **state)
         {"query ($v: [Int!]) { f(l: $v) }", "{\"v\":[1,null]}", "Variable \"$v\" got invalid value"},
         // A nullable variable may stand where the argument has a default, but its null may not.
         {"query ($v: Int) { f(n: $v) }", "{}", "{\"n\":7}"},
-        {"query ($v: Int) { f(n: $v) }", "{\"v\":null}", "Argument \"n\" has null where its type does not take it."},
+        {"query ($v: Int) { f(n: $v) }", "{\"v\":null}", "Argument \"n\" has null where its type does not permit it."},
         {"query ($v: Int = 3) { f(n: $v) }", "{\"v\":null}",
-         "Argument \"n\" has null where its type does not take it."},
+         "Argument \"n\" has null where its type does not permit it."},
         {"query ($v: Int = 3) { f(o: {x: $v}) }", "{\"v\":null}", "Argument \"o\" has null"},
         {"query ($v: Boolean) { f(o: {x: 1, w: $v}) }", "{\"v\":null}", "Argument \"o\" has null"},
         {"query ($v: [Int] = 3, $e: E = RED) { f(l: $v, e: $e) }", "{}", "{\"e\":\"RED\",\"l\":[3],\"n\":7}"},

@@ -122,7 +122,7 @@ static void test_what_follows(void **state)
     memcpy(two + body.len, body.at, body.len);
     expect(str_of(two, body.len * 2), MIB, 100, ERROR_INVALID, "a second member");
     two[body.len] = 0;
-    expect(str_of(two, body.len + 1), MIB, 100, ERROR_INVALID, "1 bytes behind the end");
+    expect(str_of(two, body.len + 1), MIB, 100, ERROR_INVALID, "1 bytes after the end");
     mem_free(two);
     give_back(body);
 }

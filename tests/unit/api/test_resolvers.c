@@ -166,11 +166,11 @@ static void test_create_refused(void **state)
     a.request.principal.is_admin = false;
     ask(&a, runtimes_resolve_create_runtime, installation);
     assert_int_equal(store.asked, 0);
-    expect(&a, ERROR_FORBIDDEN, "createRuntime needs an admin");
+    expect(&a, ERROR_FORBIDDEN, "createRuntime requires an admin");
     begin(&a);
     a.request.principal.kind = PRINCIPAL_RUNTIME;
     ask(&a, runtimes_resolve_create_runtime, installation);
-    expect(&a, ERROR_FORBIDDEN, "createRuntime needs an admin");
+    expect(&a, ERROR_FORBIDDEN, "createRuntime requires an admin");
 }
 
 static void test_delete(void **state)
@@ -193,7 +193,7 @@ static void test_delete(void **state)
     a.request.principal.is_admin = false;
     ask(&a, runtimes_resolve_delete_runtime, "{\"name\":\"prod\"}");
     assert_int_equal(store.asked, 0);
-    expect(&a, ERROR_FORBIDDEN, "deleteRuntime needs an admin");
+    expect(&a, ERROR_FORBIDDEN, "deleteRuntime requires an admin");
 }
 
 static void test_node(void **state)
@@ -244,7 +244,7 @@ static void test_slice(void **state)
     begin(&a);
     store.slice = (struct store_slice){.nodes = huge, .cursors = cursors, .count = 2};
     ask(&a, runtimes_resolve_runtimes, "{}");
-    expect(&a, ERROR_TOO_LARGE, "ask for pages");
+    expect(&a, ERROR_TOO_LARGE, "request pages");
 }
 
 static void test_page(void **state)

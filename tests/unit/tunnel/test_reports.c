@@ -123,7 +123,7 @@ static void test_broken_records_end_the_session(void **state)
     fixture_start(&fixture, NULL);
     struct fake_agent *agent = fixture_agent(&fixture, &(struct fake_agent_options){.reports_broken = true});
     WAIT_UNTIL(atomic_load(&fixture.closed) == 1);
-    assert_string_equal(fixture.close_reason, "reports: the first record is no HELLO");
+    assert_string_equal(fixture.close_reason, "reports: the first record must be HELLO");
     WAIT_UNTIL(atomic_load(&fake_agent_seen(agent)->closed));
     fake_agent_stop(agent);
     fixture_stop(&fixture);
