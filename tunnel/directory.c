@@ -50,7 +50,8 @@ static void directory_route_link(struct tunnel_directory *directory, struct dire
     directory->buckets[bucket] = route;
 }
 
-// Takes all routes out, drops those nobody will ask for and puts the others into a table that fits.
+// Takes all routes out, drops those that are no longer needed and puts the others into a table that
+// fits.
 static void directory_rebuild(struct tunnel_directory *directory)
 {
     uint64_t now = directory->now_ms();
@@ -310,7 +311,7 @@ size_t tunnel_directory_part(struct tunnel_directory *directory, size_t from, st
         size_t more = directory_bucket_part(directory->buckets[bucket], out + count, max - count);
         if (more <= max - count)
             count += more;
-        else if (count) // it begins the next part, so that nobody is passed over in every round
+        else if (count) // it begins the next part, so that none is skipped in every round
             break;
         else
             count = max;

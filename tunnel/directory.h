@@ -1,11 +1,13 @@
-// directory: which sessions the process holds, and which of them carries a runtime's calls. One a broker, behind one
-// mutex: a call looks its runtime up once (a hash and a compare under an uncontended lock, far below the cost of the
-// call), sessions come and go rarely, and one map means that a superseded session gets no call from any loop after the
-// moment a newer one opened. Copies on every loop would save the lock and lose that.
+// directory: which sessions the process holds, and which of them carries a runtime's calls. One a
+// broker, behind one mutex: a call looks its runtime up once (a hash and a compare under an
+// uncontended lock, far below the cost of the call), sessions come and go rarely, and one map means
+// that a superseded session gets no call from any loop after the moment a newer one opened. Copies
+// on every loop would save the lock and lose that.
 //
-// Rules: newest epoch wins. A session is listed from its handshake on (epoch 0), routes from tunnel_directory_open()
-// until it is retired, superseded or removed, and is named by its ref, never by a pointer, outside of its own loop.
-// All functions are thread-safe. An entry's counters are written by its session's loop and read by anybody.
+// Rules: newest epoch wins. A session is listed from its handshake on (epoch 0), routes from
+// tunnel_directory_open() until it is retired, superseded or removed, and is named by its ref,
+// never by a pointer, outside of its own loop. All functions are thread-safe. An entry's counters
+// are written by its session's loop and read by anybody.
 #ifndef CULVERT_TUNNEL_DIRECTORY_H
 #define CULVERT_TUNNEL_DIRECTORY_H
 
@@ -20,7 +22,7 @@ struct tunnel_entry {
     struct tunnel_session_info info; // fixed after tunnel_directory_add(), but epoch, which the directory guards
     atomic_uint_fast64_t rtt_us, bytes_in, bytes_out;
     atomic_uint streams_open;
-    bool took_over;                // from another instance: told by tunnel_directory_open(), for the session
+    bool took_over;                // from another instance: returned by tunnel_directory_open(), for the session
     struct directory_route *route; // guarded by the directory, as are the rest
     bool standby;
     struct tunnel_entry *next, **link; // of the same runtime
@@ -35,8 +37,9 @@ void tunnel_directory_destroy(struct tunnel_directory *directory);          // e
 struct tunnel_entry *tunnel_directory_add(struct tunnel_directory *directory, const struct tunnel_session_info *info);
 void tunnel_directory_remove(struct tunnel_directory *directory, struct tunnel_entry *entry);
 
-// Makes the session the runtime's. on_older gets every session of the runtime that has an older epoch. ERROR_CONFLICT:
-// there is one with the same or a newer epoch (*out_newer), nothing was changed.
+// Makes the session the runtime's. on_older gets every session of the runtime that has an older
+// epoch. ERROR_CONFLICT: there is one with the same or a newer epoch (*out_newer), nothing was
+// changed.
 MUST_CHECK enum error_code tunnel_directory_open(struct tunnel_directory *directory, struct tunnel_entry *entry,
                                                  uint64_t epoch, tunnel_directory_fn on_older, void *arg,
                                                  uint64_t *out_newer);
@@ -49,10 +52,11 @@ bool tunnel_directory_retire(struct tunnel_directory *directory, struct tunnel_e
 // epoch: 0, or the only one that will do.
 MUST_CHECK bool tunnel_directory_find(struct tunnel_directory *directory, struct str account_id, struct str runtime,
                                       uint64_t epoch, struct tunnel_session_ref *out);
-// Nothing is found from this moment on (clock_mono_ms); looked at in each find, so that a process that was stopped for
-// a while routes nothing by what it knew before.
+// Nothing is found from this moment on (clock_mono_ms); looked at in each find, so that a process
+// that was stopped for a while routes nothing by what it knew before.
 void tunnel_directory_route_until(struct tunnel_directory *directory, uint64_t mono_ms);
-// Had the runtime a session in this process within the last within_ms? (Whether it is worth while to wait for it.)
+// Had the runtime a session in this process within the last within_ms? (Whether it is worth while
+// to wait for it.)
 bool tunnel_directory_was_here(struct tunnel_directory *directory, struct str account_id, struct str runtime,
                                uint64_t within_ms);
 
@@ -65,9 +69,9 @@ void tunnel_directory_match_older(struct tunnel_directory *directory, struct str
 void tunnel_entry_snapshot(const struct tunnel_entry *entry, struct tunnel_session_info *out); // on its session's loop
 void tunnel_directory_each(struct tunnel_directory *directory,
                            void (*on_each)(void *arg, const struct tunnel_session_info *session), void *arg);
-// Copies of the next sessions that have an epoch, `max` at most; gives where the next part begins, 0 for the first one
-// and after the last one. Between two parts sessions come and go, and the order with them: one may be met twice in a
-// round, or only in the next one.
+// Copies of the next sessions that have an epoch, `max` at most; gives where the next part begins,
+// 0 for the first one and after the last one. Between two parts sessions come and go, and the order
+// with them: one may be met twice in a round, or only in the next one.
 size_t tunnel_directory_part(struct tunnel_directory *directory, size_t from, struct tunnel_session_info *out,
                              size_t max, size_t *out_count);
 

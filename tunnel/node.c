@@ -25,7 +25,7 @@ enum {
     UNSENT_BYTES = 64 * 1024,       // what the kernel may hold unsent, so that a small answer never waits for more
 };
 
-// ---- letters -------------------------------------------------------------------------------------------------
+// ---- messages -------------------------------------------------------------------------------------------------
 
 struct node_letter {
     struct tunnel_node *node;
@@ -72,7 +72,7 @@ bool tunnel_node_post(struct tunnel_broker *broker, unsigned index, tunnel_node_
     return node != NULL;
 }
 
-// ---- the door ------------------------------------------------------------------------------------------------
+// ---- the listener ------------------------------------------------------------------------------------------------
 
 static bool node_take_handshake_token(struct tunnel_node *node)
 {
@@ -127,7 +127,8 @@ static void node_copy(char *to, size_t cap, struct str from)
     snprintf(to, cap, "%.*s", STR_ARG(from));
 }
 
-// A place among the sessions of the process, and of those of its address; tunnel_node_release() gives both back.
+// A place among the sessions of the process, and of those of its address; tunnel_node_release()
+// gives both back.
 static bool node_admit(struct tunnel_node *node, const char *remote, struct error *err)
 {
     struct tunnel_broker *broker = node->broker;
@@ -279,8 +280,8 @@ static void node_tick_drain(struct tunnel_node *node, uint64_t now_ms)
     on_drained(node->on_drained_arg);
 }
 
-// Most of what an idle session costs is that it comes from memory: while one is ticked, the next ones are fetched. None
-// of them is freed before the turn after its end.
+// Most of what an idle session costs is that it comes from memory: while one is ticked, the next
+// ones are fetched. None of them is freed before the turn after its end.
 static void node_tick_sessions(struct tunnel_node *node, uint64_t now_ms)
 {
     struct tunnel_session *due[TICKED_AT_ONCE];
@@ -305,7 +306,7 @@ static void node_on_tick(uv_timer_t *timer)
     uint64_t now_ms = clock_mono_ms();
     node_tick_sessions(node, now_ms);
     for (struct tunnel_call *call = node->call_list, *next; call; call = next) {
-        next = tunnel_call_next(call); // a tick opens streams and tells nobody
+        next = tunnel_call_next(call); // a tick opens streams without notifying their owners
         tunnel_call_tick(call);
     }
     node_tick_drain(node, now_ms); // last: its owner may destroy the node
@@ -357,7 +358,7 @@ static void node_shut(struct tunnel_node *node)
 
 static void node_init(struct tunnel_node *node, struct tunnel_broker *broker, struct loop *loop)
 {
-    atomic_init(&node->refs, 3); // the door, the tick, the turn: each lets go when its handles are closed
+    atomic_init(&node->refs, 3); // the listener, the tick, the turn: each lets go when its handles are closed
     atomic_fetch_add(&broker->refs, 1);
     node->broker = broker;
     node->loop = loop;

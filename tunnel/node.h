@@ -1,6 +1,7 @@
-// node: one loop's part of the broker: the door, the sessions that came in through it, the calls made on this loop.
-// Private to tunnel/. Everything here is touched on the node's loop only, but `refs` and what tunnel_node_post() needs.
-// A node's memory outlives tunnel_node_destroy() until the last letter under way to it has arrived.
+// node: one loop's part of the broker: the listener, the sessions that came in through it, the
+// calls made on this loop. Private to tunnel/. Everything here is touched on the node's loop only,
+// but `refs` and what tunnel_node_post() needs. A node's memory outlives tunnel_node_destroy()
+// until the last message to it has arrived.
 #ifndef CULVERT_TUNNEL_NODE_H
 #define CULVERT_TUNNEL_NODE_H
 
@@ -39,7 +40,7 @@ struct tunnel_node {
     struct tunnel_broker *broker;
     struct loop *loop;
     unsigned index;
-    bool closed; // destroyed: letters are thrown away
+    bool closed; // destroyed: messages are discarded
 
     struct turn turn;
     struct tunnel_meter_cache meter_cache;
@@ -74,11 +75,13 @@ struct tunnel_node {
     void *on_drained_arg;
 };
 
-// Thread-safe. fn(node, arg) runs on the node's loop, in the order posted by one sender. False: there is no such node
-// (any more) and fn will not run. fn must look at node->closed first and then only free arg.
+// Thread-safe. fn(node, arg) runs on the node's loop, in the order posted by one sender. False:
+// there is no such node (any more) and fn will not run. fn must look at node->closed first and then
+// only free arg.
 typedef void (*tunnel_node_fn)(struct tunnel_node *node, void *arg);
 bool tunnel_node_post(struct tunnel_broker *broker, unsigned index, tunnel_node_fn fn, void *arg);
-// A session that came from there is over: its place among those of the process and of the address is free.
+// A session that came from there is over: its place among those of the process and of the address
+// is free.
 void tunnel_node_release(struct tunnel_node *node, const char *remote);
 // Sends DRAIN to the node's sessions, one after the other over that span.
 void tunnel_node_move_sessions(struct tunnel_node *node, uint64_t spread_ms);

@@ -102,7 +102,7 @@ static void on_connected(uv_poll_t *poll, int status, int events)
     int error = 0;
     socklen_t len = sizeof(error);
     (void)events;
-    // libuv says EBADF for every failed socket: the socket itself knows why.
+    // libuv reports EBADF for every failed socket: the socket itself knows why.
     if (getsockopt(d->fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0) error = errno;
     if (!error && status < 0) error = -status;
     if (error) {
@@ -205,7 +205,8 @@ struct agent_dialer *agent_dialer_start(uv_loop_t *loop, struct str host, uint16
     snprintf(d->port, sizeof(d->port), "%u", (unsigned)port);
     uv_timer_init(loop, &d->timer);
     d->timer.data = d;
-    // A literal address needs no resolver; connect() does not block, and its outcome comes from the loop.
+    // A literal address needs no resolver; connect() does not block, and its outcome comes from the
+    // loop.
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST};
     if (getaddrinfo(d->host, d->port, &hints, &d->addresses) == 0) {
         if (attempt(d, d->addresses)) return d;

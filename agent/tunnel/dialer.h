@@ -1,5 +1,6 @@
-// dialer: a TCP connection to a name: resolves it off the loop, tries the addresses one after the other, gives a
-// connected non-blocking socket. Freed by itself after on_done, or by agent_dialer_cancel(). One loop.
+// dialer: a TCP connection to a name: resolves it off the loop, tries the addresses one after the
+// other, gives a connected non-blocking socket. Freed by itself after on_done, or by
+// agent_dialer_cancel(). One loop.
 #ifndef CULVERT_AGENT_DIALER_H
 #define CULVERT_AGENT_DIALER_H
 
@@ -11,8 +12,8 @@
 
 struct agent_dialer;
 
-// fd >= 0: connected, TCP_NODELAY set, the receiver's to close. fd < 0: err says why, naming host and port. Never
-// called inside agent_dialer_start().
+// fd >= 0: connected, TCP_NODELAY set, the receiver's to close. fd < 0: err has the reason, naming
+// host and port. Never called inside agent_dialer_start().
 typedef void (*agent_dialer_done_fn)(void *arg, int fd, const struct error *err);
 
 // timeout_ms is for resolving and connecting together.

@@ -2,7 +2,7 @@
 
 enum {
     SOON_MS = 3000,
-    SOON_WITH_WORDS_MS = 500, // the platform says its word at about the time of every third one of ours
+    SOON_WITH_WORDS_MS = 500, // the platform sends its keepalive at about the time of every third one of ours
 };
 
 void agent_life_init(struct agent_life *life, uint64_t now_ms)

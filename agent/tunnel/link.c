@@ -77,7 +77,8 @@ void agent_link_want(struct agent_link *link, int events)
     uv_poll_start(&link->poll, events, agent_link_on_poll);
 }
 
-// Gives what TLS wrote to the socket. False: it does not take all now (the poll will go on), or it failed.
+// Gives what TLS wrote to the socket. False: it does not take all now (the poll will go on), or it
+// failed.
 bool agent_link_flush(struct agent_link *link)
 {
     struct byte_queue *wire = &link->pipe.out;
@@ -130,8 +131,9 @@ static void add_control(struct agent_link *link, enum ws_frame_opcode opcode, co
     link->dirty = true;
 }
 
-// One message into TLS: control frames, header, payload in a row, the header ending where the payload begins. Returns
-// the payload's length in *out_len; false: nothing was due, or the link has ended.
+// One message into TLS: control frames, header, payload in a row, the header ending where the
+// payload begins. Returns the payload's length in *out_len; false: nothing was due, or the link has
+// ended.
 static bool write_message(struct agent_link *link, size_t *out_len)
 {
     uint8_t mask[WS_FRAME_MASK_BYTES];
@@ -155,8 +157,8 @@ static bool write_message(struct agent_link *link, size_t *out_len)
     return n == total;
 }
 
-// After a big message the kernel is asked for room (TCP_NOTSENT_LOWAT) before the next is made: what is decided late
-// can still be the more urgent thing.
+// After a big message the kernel is asked for room (TCP_NOTSENT_LOWAT) before the next is made:
+// what is decided late can still be the more urgent thing.
 static void pump_write(struct agent_link *link)
 {
     bool more = false;
@@ -180,7 +182,8 @@ static void flush_dirty(struct agent_link *link)
     agent_link_maybe_free(link);
 }
 
-// Before the loop sleeps, and after it handled what woke it: whatever became due in this turn leaves together.
+// Before the loop sleeps, and after it handled what woke it: whatever became due in this turn
+// leaves together.
 void agent_link_on_prepare(uv_prepare_t *prepare)
 {
     flush_dirty(prepare->data);
@@ -299,7 +302,7 @@ static bool read_records(struct agent_link *link, size_t *out_len)
         agent_link_tls_stopped(link, n);
     else if (byte_queue_len(&link->pipe.out))
         link->dirty = true; // TLS's own messages
-    return !waits;          // an end comes again, behind what was said before it
+    return !waits;          // an end comes again, behind what was sent before it
 }
 
 void agent_link_read(struct agent_link *link)
@@ -369,7 +372,7 @@ void agent_link_on_poll(uv_poll_t *poll, int status, int events)
     struct agent_link *link = poll->data;
     struct error err = {0};
     link->depth++;
-    if (status < 0) { // libuv says EBADF for every failed socket: the socket itself knows why
+    if (status < 0) { // libuv reports EBADF for every failed socket: the socket itself knows why
         int error = 0;
         socklen_t len = sizeof(error);
         if (getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0 || !error) error = -status;

@@ -14,7 +14,8 @@
 
 // How a link opens: TCP, the proxy's CONNECT, TLS, the upgrade.
 
-// What the platform says about a refusal: the first line of its body, as far as it came with the head. For people.
+// What the platform answers to an upgrade that it refuses: the first line of its body, as far as it
+// came with the head. For people.
 static struct str refusal_of(const struct strbuf *answer, size_t head_bytes)
 {
     enum { REASON_BYTES_MAX = 200 };

@@ -1,5 +1,5 @@
-// link_state: what link.c (the open pipe) and link_open.c (how it opens) share, the inside of link.h. Nobody else
-// includes this.
+// link_state: what link.c (the open pipe) and link_open.c (how it opens) share, the inside of
+// link.h. Included nowhere else.
 #ifndef CULVERT_AGENT_LINK_STATE_H
 #define CULVERT_AGENT_LINK_STATE_H
 
@@ -48,7 +48,7 @@ struct agent_link {
     size_t request_sent;   // to the proxy
     struct strbuf answer;
     struct token_proof {
-        char token[TOKEN_TEXT_BYTES]; // until it was said
+        char token[TOKEN_TEXT_BYTES]; // until it was sent
         uint8_t key[ID_SHA256_BYTES];
         uint8_t binding[WIRE_BINDING_BYTES];
         bool is_wanted;

@@ -27,7 +27,7 @@ static enum error_code parse_authority(struct str authority, uint16_t default_po
     return ERROR_NONE;
 }
 
-// The byte that two hex digits behind '%' say; 0: they are none.
+// The byte of two hex digits after '%'; 0: invalid.
 static uint8_t percent_byte(struct str s, size_t at)
 {
     uint8_t byte = 0;
@@ -35,7 +35,7 @@ static uint8_t percent_byte(struct str s, size_t at)
     return byte;
 }
 
-// "user:password" with percent escapes, as URLs carry it. Messages say nothing of it.
+// "user:password" with percent escapes, as URLs carry it. Error messages do not contain it.
 static enum error_code parse_credential(struct str text, char *out, size_t cap, struct error *err)
 {
     size_t n = 0;

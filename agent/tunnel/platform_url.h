@@ -1,5 +1,6 @@
-// platform_url: where the platform is and how to get there: the pieces of wss://host[:port][/prefix], and the HTTP
-// CONNECT proxy on the way, if any. A value with memory of its own; any thread.
+// platform_url: where the platform is and how to get there: the pieces of
+// wss://host[:port][/prefix], and the HTTP CONNECT proxy on the way, if any. A value with memory of
+// its own; any thread.
 #ifndef CULVERT_AGENT_PLATFORM_URL_H
 #define CULVERT_AGENT_PLATFORM_URL_H
 
@@ -17,8 +18,9 @@ struct platform_url {
     char proxy_credential[257]; // "user:password", a secret; empty: none
 };
 
-// url: wss only, for there is no tunnel without TLS. proxy: http://[user:password@]host:port or empty. exclude: as
-// agent/tunnel/proxy_exclude.h reads it. Messages never repeat the proxy's credential.
+// url: wss only, for there is no tunnel without TLS. proxy: http://[user:password@]host:port or
+// empty. exclude: as agent/tunnel/proxy_exclude.h reads it. Messages never repeat the proxy's
+// credential.
 MUST_CHECK enum error_code platform_url_parse(struct str url, struct str proxy, struct str exclude,
                                               struct platform_url *out, struct error *err);
 

@@ -5,7 +5,7 @@
 enum {
     RETRY_BASE_MS = 500,
     RETRY_CAP_MS = 30 * 1000,
-    REFUSED_BASE_MS = 5 * 1000, // 401 and 403: somebody has to do something
+    REFUSED_BASE_MS = 5 * 1000, // 401 and 403: an operator has to act
     REFUSED_CAP_MS = 5 * 60 * 1000,
     TAKEOVER_WAIT_MS = 5 * 1000,
 };

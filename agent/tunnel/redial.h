@@ -1,11 +1,11 @@
-// redial: how long an agent waits before it dials again. Pure: time comes from the caller. Owned by the tunnel client;
-// one thread.
+// redial: how long an agent waits before it dials again. Pure: time comes from the caller. Owned by
+// the tunnel client; one thread.
 //
-// Full jitter, rand(0, min(30 s, 0.5 s * 2^n)); a platform that says when to come back is obeyed; a refused token waits
-// up to five minutes. A minute of good life forgets all failures.
+// Full jitter, rand(0, min(30 s, 0.5 s * 2^n)); Retry-After of a platform is obeyed; a refused
+// token waits up to five minutes. A minute of good life forgets all failures.
 //
-// Two agents of one runtime replace each other each time they dial, until the platform tells one of them to stand by
-// (WIRE_CONTROL_STANDBY).
+// Two agents of one runtime replace each other each time they dial, until the platform puts one of
+// them on standby (WIRE_CONTROL_STANDBY).
 #ifndef CULVERT_AGENT_REDIAL_H
 #define CULVERT_AGENT_REDIAL_H
 
@@ -24,7 +24,8 @@ struct redial {
 };
 
 void redial_init(struct redial *redial);
-// A tunnel did not open or did not last. status: of the refused upgrade, else 0; retry_after_ms: with it, -1: not said.
+// A tunnel did not open or did not last. status: of the refused upgrade, else 0; retry_after_ms:
+// with it, -1: not given.
 uint64_t redial_after_failure(struct redial *redial, int status, int64_t retry_after_ms);
 // A tunnel that served for so long has ended, whyever.
 void redial_lived(struct redial *redial, uint64_t served_ms);

@@ -47,8 +47,9 @@ static int on_header(nghttp2_session *h2, const nghttp2_frame *frame, const uint
     return ok ? 0 : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; // resets the stream
 }
 
-// RFC 9113 section 6.8: the platform may have opened streams before it heard of the drain. They are served: only what
-// comes after its answer to this PING would be refused, and by then it opens none here.
+// RFC 9113 section 6.8: the platform may have opened streams before it read the drain. They are
+// served: only what comes after its answer to this PING would be refused, and by then it opens none
+// here.
 static const uint8_t drain_mark[8] = {'d', 'r', 'a', 'i', 'n', 'i', 'n', 'g'};
 
 static void end_drain(struct agent_session *session)
@@ -198,8 +199,8 @@ static int on_frame_send(nghttp2_session *h2, const nghttp2_frame *frame, void *
         nghttp2_submit_ping(h2, NGHTTP2_FLAG_NONE, drain_mark);
     bool end = (frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS) &&
                (frame->hd.flags & NGHTTP2_FLAG_END_STREAM);
-    // Answered before the request was complete: tell the platform to stop sending (RFC 9113 section 8.1). The two
-    // halves of an upgraded connection end each on its own.
+    // Answered before the request was complete: ask the platform to stop sending (RFC 9113 section
+    // 8.1). The two halves of an upgraded connection end each on its own.
     struct agent_stream *stream = stream_of(h2, frame->hd.stream_id);
     if (end && !(stream && stream->upgraded) && nghttp2_session_get_stream_remote_close(h2, frame->hd.stream_id) == 0)
         nghttp2_submit_rst_stream(h2, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_NO_ERROR);
@@ -303,7 +304,7 @@ enum error_code agent_session_feed(struct agent_session *session, const uint8_t 
     return ERROR_NONE;
 }
 
-// Streams whose queue has room again, told outside of nghttp2 so that they may do anything.
+// Streams whose queue has room again, notified outside of nghttp2 so that they may do anything.
 static void tell_writable(struct agent_session *session)
 {
     while (session->writable) {
@@ -320,7 +321,8 @@ static bool has_room(const struct agent_session *session)
     return !session->broken && session->out_cap - session->out_len >= FRAME_BYTES_MAX;
 }
 
-// Everything that nghttp2 gives by itself: what is no DATA, and the DATA of the stream that holds the allowance.
+// Everything that nghttp2 gives by itself: what is no DATA, and the DATA of the stream that holds
+// the allowance.
 static void take_frames(struct agent_session *session)
 {
     while (has_room(session)) {
@@ -339,7 +341,7 @@ static struct agent_stream *stream_of_item(struct wire_scheduler_item *item)
     return (struct agent_stream *)(void *)((char *)item - offsetof(struct agent_stream, item));
 }
 
-// One frame of whoever's turn it is. False: nobody has anything to send.
+// One frame of the stream whose turn it is. False: no stream has anything to send.
 static bool serve_next(struct agent_session *session)
 {
     size_t allowance;
@@ -351,7 +353,8 @@ static bool serve_next(struct agent_session *session)
     stream->deferred = false;
     nghttp2_session_resume_data(session->h2, stream->id);
     take_frames(session);
-    // The frame that ended the stream may have freed it; one that still holds its allowance has no credit.
+    // The frame that ended the stream may have freed it; one that still holds its allowance has no
+    // credit.
     if (session->served && stream->allowance) {
         stream->allowance = 0;
         wire_scheduler_block(&session->scheduler, item);

@@ -68,7 +68,7 @@ static void use_session(struct agent_tls *tls, SSL *ssl, const char *host)
     if (SSL_SESSION_get_protocol_version(tls->session) >= TLS1_3_VERSION) set_session(tls, NULL, "");
 }
 
-// A session that was not tried (nobody listened) is still good.
+// A session that was not tried (no listener) is still good.
 static void give_session_back(struct agent_tls *tls, SSL *ssl)
 {
     if (!tls->session && tls->resumes && SSL_in_before(ssl)) set_session(tls, SSL_get1_session(ssl), host_of(ssl));
@@ -131,7 +131,7 @@ static int pipe_write(BIO *bio, const char *at, int len)
     return len;
 }
 
-// A short read has emptied the socket: no second call only to hear EAGAIN.
+// A short read has emptied the socket: no second call only to get EAGAIN.
 static int pipe_fill(struct agent_tls_pipe *pipe)
 {
     if (!pipe->reads_left || pipe->eof) return pipe->eof ? 0 : -1;
@@ -204,8 +204,8 @@ void agent_tls_connection_free(SSL *ssl)
     BIO *bio = SSL_get_wbio(ssl);
     BIO_METHOD *method = bio ? BIO_get_app_data(bio) : NULL;
     give_session_back(tls, ssl);
-    // OpenSSL holds a session for broken whose connection ended without close_notify; RFC 5246 section 7.2.1 does not,
-    // and connections that broke are the ones that resume.
+    // OpenSSL holds a session for broken whose connection ended without close_notify; RFC 5246
+    // section 7.2.1 does not, and connections that broke are the ones that resume.
     if (SSL_is_init_finished(ssl)) SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
     SSL_free(ssl);
     BIO_meth_free(method);

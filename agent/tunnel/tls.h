@@ -1,8 +1,9 @@
-// tls: what the agent trusts when it dials: one CA file, or the system's CAs, and pinned keys beside them where they
-// are given. There is no switch to skip verification. One thread.
+// tls: what the agent trusts when it dials: one CA file, or the system's CAs, and pinned keys
+// beside them where they are given. There is no switch to skip verification. One thread.
 //
-// A connection reads and writes through a `agent_tls_pipe`, so that what TLS does in pieces of one record is one system
-// call a batch: whole buffers are read off the socket, and what is written queues up until its owner sends it.
+// A connection reads and writes through a `agent_tls_pipe`, so that what TLS does in pieces of one
+// record is one system call a batch: whole buffers are read off the socket, and what is written
+// queues up until its owner sends it.
 #ifndef CULVERT_AGENT_TLS_H
 #define CULVERT_AGENT_TLS_H
 
@@ -35,15 +36,16 @@ struct agent_tls_options { // read during agent_tls_create() only
     bool resumes;          // keeps the last session of the last host, so that a reconnect costs no signature
 };
 
-// NULL with *err when the file holds no certificate or a pin is none.
+// NULL with *err when the file holds no certificate or a pin is invalid.
 struct agent_tls *agent_tls_create(const struct agent_tls_options *options, struct error *err);
 void agent_tls_destroy(struct agent_tls *tls); // NULL is fine; connections keep what they need
-// A client connection that verifies the certificate for this host (name or address), TLS 1.2 or later. The caller owns
-// it (agent_tls_connection_free); it may outlive tls.
+// A client connection that verifies the certificate for this host (name or address), TLS 1.2 or
+// later. The caller owns it (agent_tls_connection_free); it may outlive tls.
 MUST_CHECK enum error_code agent_tls_connection(struct agent_tls *tls, struct str host, struct agent_tls_pipe *pipe,
                                                 SSL **out, struct error *err);
 void agent_tls_connection_free(SSL *ssl); // NULL is fine
-// The handshake is complete: is a pinned key in the chain? Nothing may be said to the peer before this was asked.
+// The handshake is complete: is a pinned key in the chain? Nothing may be sent to the peer before
+// this check.
 MUST_CHECK enum error_code agent_tls_established(SSL *ssl, struct error *err);
 // Why the handshake failed, as a sentence: the verification's verdict if there is one.
 enum error_code agent_tls_error(SSL *ssl, int ssl_error, struct error *err);

@@ -1,6 +1,6 @@
-// tls_pin: keys that the platform's certificate chain must contain, besides being trusted: "sha256/<base64>" of a
-// SubjectPublicKeyInfo, as RFC 7469 section 2.4 writes them; several, so that a key can be changed while agents run.
-// A value; any thread.
+// tls_pin: keys that the platform's certificate chain must contain, besides being trusted:
+// "sha256/<base64>" of a SubjectPublicKeyInfo, as RFC 7469 section 2.4 writes them; several, so
+// that a key can be changed while agents run. A value; any thread.
 #ifndef CULVERT_AGENT_TLS_PIN_H
 #define CULVERT_AGENT_TLS_PIN_H
 

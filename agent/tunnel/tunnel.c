@@ -142,7 +142,8 @@ static void on_session_control(void *arg, const uint8_t *at, size_t len)
 static void on_session_goaway(void *arg)
 {
     struct agent_tunnel *tunnel = arg;
-    // GOAWAY without DRAIN in front of it: an intermediary or an old platform that is about to leave.
+    // GOAWAY without DRAIN in front of it: an intermediary or an old platform that is about to
+    // leave.
     tunnel->events.on_drain(tunnel->arg, tunnel, 1000, 30000, STR("GOAWAY"));
 }
 
@@ -204,7 +205,8 @@ static void on_link_end(void *arg, const struct agent_link_end *end)
 {
     struct agent_tunnel *tunnel = arg;
     tunnel->link = NULL;
-    // May come from inside agent_session_feed() (a write that failed there): the session goes in the next turn.
+    // May come from inside agent_session_feed() (a write that failed there): the session goes in
+    // the next turn.
     if (tunnel->ended || uv_is_active((uv_handle_t *)&tunnel->soon)) return;
     tunnel->why = *end;
     uv_timer_start(&tunnel->soon, on_soon, 0, 0);

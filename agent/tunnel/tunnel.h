@@ -1,5 +1,6 @@
-// tunnel: one life of the connection to the platform: a link and, once it is open, the session over it. It ends by
-// itself (link lost, retired and idle) or by agent_tunnel_destroy(). Owned by the tunnel client; one loop.
+// tunnel: one life of the connection to the platform: a link and, once it is open, the session over
+// it. It ends by itself (link lost, retired and idle) or by agent_tunnel_destroy(). Owned by the
+// tunnel client; one loop.
 #ifndef CULVERT_AGENT_TUNNEL_H
 #define CULVERT_AGENT_TUNNEL_H
 
@@ -14,7 +15,7 @@
 
 struct agent_tunnel;
 
-// How whoever calls through a tunnel proves it (tunnel/wire/identity.h).
+// How a caller through a tunnel proves its identity (tunnel/wire/identity.h).
 struct agent_tunnel_trust {
     uint8_t key[ID_SHA256_BYTES]; // of the token that it was dialed with
     bool is_bound;                // the platform binds identities to calls: nothing else is good
@@ -32,7 +33,8 @@ enum agent_tunnel_state {
 struct agent_tunnel_events {
     void (*on_serving)(void *arg, struct agent_tunnel *tunnel);
     void (*on_request)(void *arg, struct agent_tunnel *tunnel, struct agent_stream *stream);
-    // The platform asks for another tunnel after rand(0, spread_ms); this one lives for deadline_ms more.
+    // The platform asks for another tunnel after rand(0, spread_ms); this one lives for deadline_ms
+    // more.
     void (*on_drain)(void *arg, struct agent_tunnel *tunnel, uint64_t spread_ms, uint64_t deadline_ms,
                      struct str reason);
     void (*on_superseded)(void *arg, struct agent_tunnel *tunnel, uint64_t epoch, struct str reason);
@@ -48,11 +50,11 @@ agent_tunnel_start(uv_loop_t *loop, struct agent_tls *tls, const struct agent_li
                    const struct agent_tunnel_events *events, void *arg, struct agent_tunnel **out, struct error *err);
 // GOAWAY; ends when its calls have finished or after deadline_ms.
 void agent_tunnel_retire(struct agent_tunnel *tunnel, uint64_t deadline_ms);
-// At once, with a reason in the CLOSE frame; streams get their on_close, no event of the tunnel follows. Not inside
-// an event.
+// At once, with a reason in the CLOSE frame; streams get their on_close, no event of the tunnel
+// follows. Not inside an event.
 void agent_tunnel_destroy(struct agent_tunnel *tunnel, struct str reason);
 
-// Skipped when it cannot leave now: what is said is old soon.
+// Skipped when it cannot leave now: the content is outdated soon.
 void agent_tunnel_send_control(struct agent_tunnel *tunnel, const struct wire_control *control);
 
 enum agent_tunnel_state agent_tunnel_state(const struct agent_tunnel *tunnel);

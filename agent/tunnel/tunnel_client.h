@@ -1,5 +1,6 @@
-// tunnel_client: keeps this runtime connected. It dials the platform, holds one serving tunnel (link + session), opens
-// the next one before a draining one ends, and waits with full jitter between tries. Owned by the agent; one loop.
+// tunnel_client: keeps this runtime connected. It dials the platform, holds one serving tunnel
+// (link + session), opens the next one before a draining one ends, and waits with full jitter
+// between tries. Owned by the agent; one loop.
 #ifndef CULVERT_AGENT_TUNNEL_CLIENT_H
 #define CULVERT_AGENT_TUNNEL_CLIENT_H
 
@@ -20,7 +21,8 @@ struct tunnel_client_events {
     void (*on_request)(void *arg, struct agent_stream *stream, struct agent_tunnel_trust *trust);
     // How many objects wait to be reported, for STATS. May be NULL.
     uint64_t (*outbox_depth)(void *arg);
-    // How far what was reported is behind the cluster: unacknowledged, and unseen. For STATS; may be NULL.
+    // How far what was reported is behind the cluster: unacknowledged, and unseen. For STATS; may
+    // be NULL.
     void (*lag)(void *arg, uint64_t *out_behind_ms, uint64_t *out_blind_ms);
 };
 
@@ -33,14 +35,16 @@ struct tunnel_client_info {
     char reason[256]; // why it is not online
 };
 
-// NULL with *err when the configuration cannot work: URL, token file, CA file. config outlives the client.
+// NULL with *err when the configuration cannot work: URL, token file, CA file. config outlives the
+// client.
 struct tunnel_client *tunnel_client_create(struct loop *loop, const struct agent_config *config,
                                            const struct tunnel_client_events *events, void *arg, struct error *err);
 void tunnel_client_start(struct tunnel_client *client); // begins to dial
-// Reads token file and CA file again. When the token changed a new tunnel replaces the old one. On error the old
-// ones stay in use.
+// Reads token file and CA file again. When the token changed a new tunnel replaces the old one. On
+// error the old ones stay in use.
 MUST_CHECK enum error_code tunnel_client_reload(struct tunnel_client *client, struct error *err);
-// GOAWAY on every tunnel, no new ones; on_done once, when streams have finished or deadline_ms has passed.
+// GOAWAY on every tunnel, no new ones; on_done once, when streams have finished or deadline_ms has
+// passed.
 void tunnel_client_drain(struct tunnel_client *client, uint64_t deadline_ms, loop_fn on_done, void *arg);
 void tunnel_client_destroy(struct tunnel_client *client); // NULL is fine; streams get their on_close
 void tunnel_client_get_info(const struct tunnel_client *client, struct tunnel_client_info *out);

@@ -109,7 +109,8 @@ static enum error_code check(const struct amqp_address *a, bool allow_plaintext,
         return error_set(err, ERROR_INVALID,
                          "RabbitMQ: guest with the password guest is refused; create a user for culvertd");
     for (size_t i = 0; i < a->host_count && !a->tls && !allow_plaintext; i++)
-        // Not by its name: where a password holds a slash that is not encoded, a part of it is taken for a host.
+        // Not by its name: where a password holds a slash that is not encoded, a part of it is
+        // taken for a host.
         if (!parse_is_loopback(str_c(a->hosts[i].name)))
             return error_set(err, ERROR_INVALID,
                              "RabbitMQ: host %zu of rabbitmq.url is not a loopback address: amqp:// sends password and "

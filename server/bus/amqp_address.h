@@ -21,11 +21,11 @@ struct amqp_address {
     char *vhost; // "/" by default
 };
 
-// url: amqp[s]://[user[:password]@]host[:port][,host[:port]...][/vhost]; user, password and vhost may be
-// percent-encoded. password_file ("" or NULL: none) wins over the one in the URL; its last newline does not count.
-// ERROR_INVALID also: without user and password (there is no default, and guest:guest, which everybody knows, is
-// refused); amqp:// to a host other than the loopback unless allow_plaintext. Blocking file read: at start. No error
-// text has a part of the credential.
+// url: amqp[s]://[user[:password]@]host[:port][,host[:port]...][/vhost]; user, password and vhost
+// may be percent-encoded. password_file ("" or NULL: none) wins over the one in the URL; its last
+// newline does not count. ERROR_INVALID also: without user and password (there is no default, and
+// guest:guest, which everybody knows, is refused); amqp:// to a host other than the loopback unless
+// allow_plaintext. Blocking file read: at start. No error text has a part of the credential.
 MUST_CHECK enum error_code amqp_address_init(struct amqp_address *out, const char *url, const char *password_file,
                                              bool allow_plaintext, struct error *err);
 void amqp_address_finish(struct amqp_address *address);

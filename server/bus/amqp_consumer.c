@@ -277,11 +277,12 @@ static bool is_waiting(const struct amqp_consumer *consumer)
     return false;
 }
 
-// Until the connection breaks (the error), nothing may be consumed any more, or the consumer is stopped (ERROR_NONE).
+// Until the connection breaks (the error), nothing may be consumed any more, or the consumer is
+// stopped (ERROR_NONE).
 static enum error_code serve(struct amqp_consumer *consumer, struct error *err)
 {
     for (;;) {
-        // Leaving is the way to take no more: what is not acknowledged goes to whoever consumes next.
+        // Leaving is the way to take no more: what is not acknowledged goes to the next consumer.
         bool retiring = atomic_load(&consumer->retiring);
         bool leaving = atomic_load(&consumer->stopping) || !consumer->options.may_consume(consumer->options.arg);
         enum error_code code = retiring || leaving ? ERROR_NONE : read_deliveries(consumer, err);

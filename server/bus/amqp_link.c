@@ -180,7 +180,7 @@ static void wait_for(struct amqp_link *link, int fd, uint64_t timeout_ms)
     struct pollfd waits[] = {{.fd = link->wake_fd, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
     poll(waits, fd >= 0 ? 2 : 1, timeout_ms > INT32_MAX ? INT32_MAX : (int)timeout_ms);
     uint64_t ignored;
-    if (waits[0].revents && read(link->wake_fd, &ignored, sizeof ignored) < 0) return; // somebody else was awake
+    if (waits[0].revents && read(link->wake_fd, &ignored, sizeof ignored) < 0) return; // another thread was awake
 }
 
 void amqp_link_back_off(struct amqp_link *link)

@@ -10,7 +10,8 @@
 #include "base/parse.h"
 #include "server/bus/amqp_link.h"
 
-// Confirms are read at least after so many messages: a broker whose answers are not taken stops reading, too.
+// Confirms are read at least after so many messages: a broker whose answers are not taken stops
+// reading, too.
 enum { CHANNEL = 1, BURST = 32, IDLE_MS = 1000 };
 
 struct list {

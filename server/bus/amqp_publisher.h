@@ -1,6 +1,7 @@
-// amqp_publisher: messages to RabbitMQ, persistent and mandatory, each answered once by a verdict: a thread of its own,
-// since publishing blocks, and a connection of its own, since RabbitMQ stops reading one that publishes while it is
-// short of memory or disk. Loops reserve a place in the window, hand a publication over, and get it back by letter.
+// amqp_publisher: messages to RabbitMQ, persistent and mandatory, each answered once by a verdict:
+// a thread of its own, since publishing blocks, and a connection of its own, since RabbitMQ stops
+// reading one that publishes while it is short of memory or disk. Loops reserve a place in the
+// window, hand a publication over, and get it back by message.
 #ifndef CULVERT_SERVER_BUS_AMQP_PUBLISHER_H
 #define CULVERT_SERVER_BUS_AMQP_PUBLISHER_H
 
@@ -29,13 +30,14 @@ enum amqp_verdict {
 
 enum { AMQP_REASON_BYTES = 256 };
 
-// Embedded in what is published. Between hand-over and letter it is the publisher's; body and port outlive that.
+// Embedded in what is published. Between hand-over and return it is the publisher's; body and port
+// outlive that.
 struct amqp_publication {
     struct bus_letter letter;
     struct bus_port *port;
     struct str body;
     unsigned shard;
-    bool is_dead; // to the dead letters, with the reason and where it came from
+    bool is_dead; // to the dead messages, with the reason and where it came from
     char reason[AMQP_REASON_BYTES];
     char signature[BUS_SIGNATURE_TEXT_BYTES]; // empty: none, which is what a message that we did not write has
     enum amqp_verdict verdict;
@@ -45,19 +47,21 @@ struct amqp_publication {
 
 struct amqp_publisher *amqp_publisher_create(const struct amqp_publisher_options *options);
 MUST_CHECK enum error_code amqp_publisher_start(struct amqp_publisher *publisher, struct error *err);
-// Thread of main, when no loop hands anything over any more: waits for the answers (for at most the timeout), closes
-// the connection and ends the thread.
+// Thread of main, when no loop hands anything over any more: waits for the answers (for at most the
+// timeout), closes the connection and ends the thread.
 void amqp_publisher_stop(struct amqp_publisher *publisher);
 void amqp_publisher_destroy(struct amqp_publisher *publisher);
 
 // Any thread from here on. Why a message cannot go to the broker now; NULL: it can.
 const char *amqp_publisher_refusal(const struct amqp_publisher *publisher);
-// Takes a place in the window; false: none. Given back, with the bytes, when the letter was opened.
+// Takes a place in the window; false: none. Given back, with the bytes, when the message was
+// opened.
 bool amqp_publisher_reserve(struct amqp_publisher *publisher);
 void amqp_publisher_reserve_past(struct amqp_publisher *publisher); // although the window is full
 void amqp_publisher_release(struct amqp_publisher *publisher, size_t bytes);
 void amqp_publisher_send(struct amqp_publisher *publisher, struct amqp_publication *publication);
-// A publication has no answer in time: as long as there is such a one (+1, later -1), nothing new is taken.
+// A publication has no answer in time: as long as there is such a one (+1, later -1), nothing new
+// is taken.
 void amqp_publisher_note_late(struct amqp_publisher *publisher, int by);
 // Something is late: a connection that has not even taken bytes for as long is cut.
 void amqp_publisher_check_progress(struct amqp_publisher *publisher);

@@ -80,8 +80,9 @@ void amqp_shard_add(struct amqp_shard *shard, struct amqp_delivery *delivery)
     if (!shard->waits) shard->waits = delivery;
 }
 
-// In their order. A suspect goes when it is the only one at work, so that what it ends hits nobody else: then whatever
-// stands at the head of a queue and came back too often is the cause itself, and not its neighbour.
+// In their order. A suspect goes when it is the only one at work, so that what it ends affects no
+// other message: then whatever stands at the head of a queue and came back too often is the cause
+// itself, and not its neighbour.
 struct amqp_delivery *amqp_shard_hand_over(struct amqp_shard *shard)
 {
     struct amqp_delivery *delivery = shard->waits;

@@ -1,5 +1,6 @@
-// amqp_shard: the messages of one queue that the consumer has taken and not given back yet, in the order of their tags:
-// which of them may be handed to a loop, and which can be given back. The consumer's; its thread.
+// amqp_shard: the messages of one queue that the consumer has taken and not given back yet, in the
+// order of their tags: which of them may be handed to a loop, and which can be given back. The
+// consumer's; its thread.
 #ifndef CULVERT_SERVER_BUS_AMQP_SHARD_H
 #define CULVERT_SERVER_BUS_AMQP_SHARD_H
 

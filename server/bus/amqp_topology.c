@@ -2,8 +2,8 @@
 
 #include <stdio.h>
 
-// RabbitMQ counts returns for whatever was at work together with the message at fault, so that culvertd decides first;
-// this is for a replica that ends before it can.
+// RabbitMQ counts returns for whatever was at work together with the message at fault, so that
+// culvertd decides first; this is for a replica that ends before it can.
 enum { BACKSTOP = 10 };
 
 static amqp_table_entry_t text(const char *name, const char *value)

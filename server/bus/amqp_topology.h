@@ -1,7 +1,8 @@
-// amqp_topology: what Culvert needs in RabbitMQ, declared at every connect (a declaration of what is there changes
-// nothing): a direct exchange, one quorum queue a shard with a single active consumer each, and behind them an exchange
-// and a quorum queue for dead letters. Names begin with the prefix: <prefix>.reports, <prefix>.reports.<shard>,
-// <prefix>.reports.dead. A queue is full at its bound: it refuses (basic.nack) rather than forgets.
+// amqp_topology: what Culvert needs in RabbitMQ, declared at every connect (a declaration of what
+// is there changes nothing): a direct exchange, one quorum queue a shard with a single active
+// consumer each, and behind them an exchange and a quorum queue for dead messages. Names begin with
+// the prefix: <prefix>.reports, <prefix>.reports.<shard>, <prefix>.reports.dead. A queue is full at
+// its bound: it refuses (basic.nack) rather than forgets.
 #ifndef CULVERT_SERVER_BUS_AMQP_TOPOLOGY_H
 #define CULVERT_SERVER_BUS_AMQP_TOPOLOGY_H
 

@@ -22,7 +22,7 @@ struct consignment {
     enum amqp_settlement settlement;
 };
 
-// A copy of what was kept out, on its way to the dead letters.
+// A copy of what was kept out, on its way to the dead messages.
 struct dead_letter {
     struct amqp_publication publication; // first
     struct consignment *consignment;
@@ -57,7 +57,7 @@ static void part_ends(struct consignment *consignment)
     bus_consignee_pump(consignee);
 }
 
-// ---- dead letters --------------------------------------------------------------------------------------------------
+// ---- dead messages --------------------------------------------------------------------------------------------------
 
 static void dead_letter_end(struct dead_letter *letter, bool is_kept)
 {
@@ -87,7 +87,8 @@ static void on_dead_dropped(struct bus_letter *letter)
     if (--consignment->left == 0) settle(consignment, AMQP_KEPT);
 }
 
-// Takes bytes. is_ours: they get a signature, so that they could be published again; what others wrote gets none.
+// Takes bytes. is_ours: they get a signature, so that they could be published again; what others
+// wrote gets none.
 static void bury(struct consignment *consignment, struct strbuf *bytes, const char *reason, bool is_ours)
 {
     struct bus_consignee *consignee = consignment->consignee;
@@ -141,8 +142,8 @@ static void bury_message(struct consignment *consignment, const char *reason)
     bury(consignment, &bytes, reason, true);
 }
 
-// No replica of this deployment wrote it: it is not looked into. As many as somebody likes, so the log has one line a
-// minute.
+// No replica of this deployment wrote it: it is not looked into. An attacker may send any number,
+// so the log has one line a minute.
 static void bury_forged(struct consignment *consignment)
 {
     struct bus_consignee *consignee = consignment->consignee;
@@ -167,7 +168,7 @@ static void bury_forged(struct consignment *consignment)
 static void on_verdict_noted(void *arg, const struct error *err, uint64_t count)
 {
     (void)count;
-    // Whoever waits for it sends the end of the snapshot again.
+    // The replica that waits for it sends the end of the snapshot again.
     if (err) log_warn("bus", "snapshot_verdict_lost", log_err(err));
     part_ends(arg);
 }
@@ -195,7 +196,7 @@ static void apply(struct consignment *consignment, const struct bus_message *mes
     for (size_t i = 0; i < message->count; i++) {
         struct error err;
         consignment->left++;
-        // A report that cannot even be queued has an account that nobody has.
+        // A report that cannot even be queued has an account that does not exist.
         if (event_handler_submit(consignee->handler, &message->reports[i], true, on_report_done, consignment, &err) ==
             ERROR_NONE)
             continue;

@@ -1,6 +1,6 @@
-// bus_consignment: one message from the broker while its reports are being applied. It is settled once all of them are:
-// applied, or kept out and among the dead letters with the reason. While the handler's queue is full messages stay as
-// they came, packed and in their order. One loop's.
+// bus_consignment: one message from the broker while its reports are being applied. It is settled
+// once all of them are: applied, or kept out and among the dead messages with the reason. While the
+// handler's queue is full messages stay as they came, packed and in their order. One loop's.
 #ifndef CULVERT_SERVER_BUS_BUS_CONSIGNMENT_H
 #define CULVERT_SERVER_BUS_BUS_CONSIGNMENT_H
 
@@ -11,18 +11,19 @@
 struct consignment;
 struct rabbitmq;
 
-// What a loop's consignments have in common; its bus's, and outlives the handler's last callbacks.
+// What the deliveries of a loop share; its bus's, and outlives the handler's last callbacks.
 struct bus_consignee {
     struct event_handler *handler;
     struct pg *pg;
     struct amqp_publisher *publisher;
     struct bus_port *port;
     const struct rabbitmq *rabbitmq;                  // knows whose messages are genuine
-    size_t count;                                     // of consignments that are being applied
+    size_t count;                                     // of deliveries that are being applied
     struct consignment *first_waiting, *last_waiting; // not yet unpacked
     bool stopped, pumping;
     struct metric *reports, *dead_refused, *dead_unreadable, *dead_returned, *dead_forged, *dead_expired;
-    // Forged messages since the last log line, and until when there is none (monotonic).
+    // Forged messages since the last log line, and the time before which none is written
+    // (monotonic).
     uint64_t forged, quiet_until_ms;
 };
 

@@ -61,8 +61,8 @@ static const struct {
     {31, offsetof(struct report, marks)},
 };
 
-// A report with one thing more loses it on the way through a broker, unless that is written here, too. The last 8 bytes
-// are is_kept, which is of this process alone.
+// A report with one thing more loses it on the way through a broker, unless that is written here,
+// too. The last 8 bytes are is_kept, which is of this process alone.
 _Static_assert(sizeof(struct report) == 2 * sizeof(int) + 4 * 8 + ID_SHA256_BYTES + 33 * sizeof(struct str) + 8,
                "struct report has changed: let its new member travel (a new tag), then correct this sum");
 
@@ -220,7 +220,7 @@ static uint64_t take_number(struct reader *r, unsigned bytes)
     return value;
 }
 
-// bytes_max is what the message says of it, or what one of its parts may be: neither is trusted.
+// bytes_max is what the message declares, or what one of its parts may be: neither is trusted.
 static enum error_code unpack(struct bus_message *message, struct str packed, size_t bytes_max, unsigned ratio_max,
                               struct str *out, struct error *err)
 {

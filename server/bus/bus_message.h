@@ -1,5 +1,6 @@
-// bus_message: reports as they travel through a broker: binary, versioned, several in one message when they are of one
-// runtime and session. Pure codec, bytes in, bytes out; any thread. All numbers big-endian:
+// bus_message: reports as they travel through a broker: binary, versioned, several in one message
+// when they are of one runtime and session. Pure codec, bytes in, bytes out; any thread. All
+// numbers big-endian:
 //
 //   "CVB" | u8 version = 1 | u8 flags (1: the body is one zstd frame) | u32 bytes of the plain body | body
 //   body    u8 source | u64 epoch | i64 received (ms, wall) | u16 count | str8 account | str8 runtime | count records
@@ -7,7 +8,8 @@
 //   end
 //           | 32 bytes SHA-256 of the plain manifest | fields, each u8 tag | u32 length | bytes
 //
-// A tag that is not known is skipped, so that an older replica can apply what a newer one published during an upgrade.
+// A tag that is not known is skipped, so that an older replica can apply what a newer one published
+// during an upgrade.
 #ifndef CULVERT_SERVER_BUS_BUS_MESSAGE_H
 #define CULVERT_SERVER_BUS_BUS_MESSAGE_H
 
@@ -33,14 +35,16 @@ struct bus_message_writer {
 void bus_message_begin(struct bus_message_writer *writer, const struct report *first, int64_t received_at_ms);
 // Whether one more can be added: who reads the message unpacks all of it at once.
 bool bus_message_fits(const struct bus_message_writer *writer, const struct report *report);
-// A packed manifest travels as it is, in place of the plain one. ERROR_TOO_LARGE: the message is as it was.
+// A packed manifest travels as it is, in place of the plain one. ERROR_TOO_LARGE: the message is as
+// it was.
 MUST_CHECK enum error_code bus_message_add(struct bus_message_writer *writer, const struct report *report,
                                            struct error *err);
 // The message; the writer is empty afterwards, and ends here also when nothing was added.
 void bus_message_end(struct bus_message_writer *writer, struct strbuf *out);
 void bus_message_abandon(struct bus_message_writer *writer);
 
-// A message that was read, manifests unpacked. The texts lie in it or in at..len, which must outlive it.
+// A message that was read, manifests unpacked. The texts lie in it or in at..len, which must
+// outlive it.
 struct bus_message {
     struct report *reports;
     size_t count, unpacked_bytes;

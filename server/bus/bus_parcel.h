@@ -1,5 +1,5 @@
-// bus_parcel: reports of one runtime and session on their way into the broker in one message, and who wants to know how
-// that ends. One loop's; the publisher reads its bytes meanwhile.
+// bus_parcel: reports of one runtime and session on their way into the broker in one message, and
+// who wants to know how that ends. One loop's; the publisher reads its bytes meanwhile.
 #ifndef CULVERT_SERVER_BUS_BUS_PARCEL_H
 #define CULVERT_SERVER_BUS_BUS_PARCEL_H
 
@@ -14,7 +14,7 @@ struct bus_parcel {
     struct strbuf bytes;                 // afterwards
     uint64_t sent_ms, deadline_ms;
     bool is_late;
-    size_t count, capacity; // 0 once they are told
+    size_t count, capacity; // 0 once they were notified
     struct bus_parcel_entry {
         event_item_done on_done;
         void *arg;
@@ -36,9 +36,9 @@ MUST_CHECK enum error_code bus_parcel_add(struct bus_parcel *parcel, const struc
                                           event_item_done on_done, void *arg, struct error *err);
 // No more is added: writes the message.
 void bus_parcel_seal(struct bus_parcel *parcel);
-// Tells everybody, once.
+// Notifies all of them, once.
 void bus_parcel_tell(struct bus_parcel *parcel, const struct error *err, const struct report_outcome *outcome);
-// The other way: all reports go to the handler, and it tells.
+// The other way: all reports go to the handler, which reports the result.
 void bus_parcel_divert(struct bus_parcel *parcel, struct event_handler *handler);
 
 #endif

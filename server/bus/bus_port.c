@@ -9,7 +9,7 @@ struct bus_port {
     struct loop *loop;
     void *ctx; // NULL: closed. The loop's
     atomic_uint references;
-    pthread_mutex_t mutex; // guards the letters
+    pthread_mutex_t mutex; // guards the messages
     struct bus_letter *first, *last;
 };
 
@@ -41,7 +41,7 @@ void bus_port_close(struct bus_port *port)
     port->ctx = NULL;
 }
 
-// What is there now; a letter that is sent meanwhile posts again.
+// What is there now; a message that is sent meanwhile posts again.
 static void deliver(void *arg)
 {
     struct bus_port *port = arg;

@@ -1,6 +1,6 @@
-// bus_port: the way of letters from the threads of a broker to one loop. Counted: the loop's bus holds one reference,
-// so does every letter on its way and whoever may send one. When the bus is gone, letters are dropped. Sending is
-// thread-safe, all else happens on the loop.
+// bus_port: the path of messages from the threads of a broker to one loop. Counted: the loop's bus
+// holds one reference, so does every message in flight and every sender. When the bus is gone,
+// messages are dropped. Sending is thread-safe, all else happens on the loop.
 #ifndef CULVERT_SERVER_BUS_BUS_PORT_H
 #define CULVERT_SERVER_BUS_BUS_PORT_H
 
@@ -8,7 +8,7 @@
 
 struct bus_port;
 
-// Embedded in what is sent. drop: the letter came to a port that is closed.
+// Embedded in what is sent. drop: the message arrived at a closed port.
 struct bus_letter {
     struct bus_letter *next;
     void (*open)(struct bus_letter *letter, void *ctx);
@@ -18,9 +18,9 @@ struct bus_letter {
 struct bus_port *bus_port_create(struct loop *loop, void *ctx); // one reference
 struct bus_port *bus_port_ref(struct bus_port *port);
 void bus_port_unref(struct bus_port *port);
-// On its loop: from now on letters are dropped. The reference stays the caller's.
+// On its loop: from now on messages are dropped. The reference stays the caller's.
 void bus_port_close(struct bus_port *port);
-// Any thread. Letters of one sender are opened in the order in which they were sent.
+// Any thread. Messages of one sender are opened in the order in which they were sent.
 void bus_port_send(struct bus_port *port, struct bus_letter *letter);
 
 #endif

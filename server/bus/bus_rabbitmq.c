@@ -1,6 +1,7 @@
-// bus_rabbitmq: one loop's half of the form `rabbitmq`. Reports of one turn of the loop and one runtime share a
-// message. Whatever the broker does not take at once, or does not confirm in time, goes to the handler of this loop, as
-// with the form `local`; what it confirms after that is applied twice, which changes nothing.
+// bus_rabbitmq: one loop's half of the form `rabbitmq`. Reports of one turn of the loop and one
+// runtime share a message. Whatever the broker does not take at once, or does not confirm in time,
+// goes to the handler of this loop, as with the form `local`; what it confirms after that is
+// applied twice, which changes nothing.
 #include "base/clock.h"
 #include "base/log/log.h"
 #include "base/mem.h"
@@ -39,7 +40,7 @@ static struct bus_rabbitmq *rabbitmq_of(struct bus *bus)
     return (struct bus_rabbitmq *)bus; // its first member
 }
 
-// ---- parcels -------------------------------------------------------------------------------------------------------
+// ---- messages -------------------------------------------------------------------------------------------------------
 
 static void sent_add(struct bus_rabbitmq *bus, struct bus_parcel *parcel)
 {
@@ -136,7 +137,7 @@ static void on_turn_dropped(struct bus_letter *letter)
     mem_free(letter);
 }
 
-// A letter to ourselves comes after what the loop has at hand.
+// A message to ourselves arrives after the current work of the loop.
 static void seal_soon(struct bus_rabbitmq *bus)
 {
     if (bus->will_seal) return;
@@ -169,17 +170,18 @@ static const char *refusal_of(const struct bus_rabbitmq *bus, const struct repor
     if (report->account_id.len >= sizeof((struct bus_parcel *)NULL)->account_id ||
         report->runtime.len >= sizeof((struct bus_parcel *)NULL)->runtime)
         return "name";
-    // Nobody could tell the agent what another replica refuses later.
+    // No path leads back to the agent for what another replica refuses later.
     struct error ignored;
     if (report->type == REPORT_KEPT_OUT || report_store_check(report, &ignored) != ERROR_NONE) return "invalid";
     if (manifest_known_is_full(bus->known, report->account_id)) return "quota"; // nor for want of room
     const char *refusal = amqp_publisher_refusal(bus->publisher);
-    // The end of a snapshot follows what belongs to it: through the broker, and past the window, one a session.
+    // The end of a snapshot follows what belongs to it: through the broker, and past the window,
+    // one a session.
     if (refusal && str_eq(str_c(refusal), STR("full")) && report->type == REPORT_SNAPSHOT_END) return NULL;
     return refusal;
 }
 
-// A parcel with room for the report, or NULL with the cause.
+// A batch with room for the report, or NULL with the cause.
 static struct bus_parcel **room_for(struct bus_rabbitmq *bus, const struct report *report, const char **out_cause)
 {
     *out_cause = refusal_of(bus, report);

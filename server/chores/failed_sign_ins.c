@@ -15,7 +15,8 @@
 
 enum { LOG_INTERVAL_MS = 60 * 1000, WAYS = 4, GOOD_BYTES = 16 };
 
-// A credential that was good: half of its secret's hash, and when, in an order of ours. 0: the place is free.
+// A credential that was good: half of its secret's hash, and when, in an order of ours. 0: the
+// place is free.
 struct good {
     uint64_t at;
     uint8_t digest[GOOD_BYTES];
@@ -25,7 +26,7 @@ struct failed_sign_ins {
     struct failed_sign_ins_options options;
     struct failure_sketch *addresses, *keys; // NULL: no limit
     struct metric *failures, *limited_address, *limited_key;
-    pthread_mutex_t mutex; // guards the rest: what the log was not told yet, and what was good
+    pthread_mutex_t mutex; // guards the rest: what is not logged yet, and what was good
     uint64_t logged_ms, failed, limited;
     uint64_t good_count;
     struct good good[FAILED_SIGN_INS_GOOD];
@@ -75,7 +76,8 @@ static void tell(struct failed_sign_ins *failed, struct str remote, bool is_limi
                  log_str("last_remote", remote));
 }
 
-// Without a port: "192.0.2.1:80" and "[2001:db8::1]:80", as listeners write a peer, or the address alone.
+// Without a port: "192.0.2.1:80" and "[2001:db8::1]:80", as listeners write a peer, or the address
+// alone.
 static struct str address_of(struct str remote)
 {
     struct str rest = remote, address;

@@ -83,7 +83,8 @@ static struct grants_key **place_of(struct grants *grants, const char *token_id)
     return at;
 }
 
-// Keys that have nothing open any more. They stay until somebody looks, because busy ones come back at once.
+// Keys that have nothing open any more. They stay until the next check, because busy ones come back
+// at once.
 static void drop_empty(struct grants *grants)
 {
     for (size_t i = 0; i < BUCKETS && grants->keys; i++) {
@@ -140,7 +141,7 @@ void grants_remove(struct grant *grant)
     grant->key = NULL;
 }
 
-// The key itself stays: its turn to go comes when nobody walks through the table.
+// The key itself stays: its turn to go comes when the table is not being iterated.
 static void end_all(struct grants *grants, struct grants_key *key, bool is_unchecked)
 {
     log_info("grants", "ended", log_c("token_id", key->token_id), log_bool("is_unchecked", is_unchecked));

@@ -1,10 +1,11 @@
-// grants: what each API key has open. A request is checked when it comes, but a WebSocket, a TCP connection or a stream
-// of events lives on: so the keys of what is open are looked at again twice a second, all of a loop in one query, and
-// what a key opened that is not valid any more (revoked, expired, its user disabled) is ended. While the database
-// cannot say, what is open goes on, up to grace_ms.
+// grants: what each API key has open. A request is checked when it comes, but a WebSocket, a TCP
+// connection or a stream of events lives on: so the keys of what is open are looked at again twice
+// a second, all of a loop in one query, and what a key opened that is not valid any more (revoked,
+// expired, its user disabled) is ended. While the database cannot answer, what is open goes on, up
+// to grace_ms.
 //
-// One a loop, everything on it. A grant is part of whatever it is for and stays where it is until grants_remove() or
-// its on_void.
+// One a loop, everything on it. A grant is part of whatever it is for and stays where it is until
+// grants_remove() or its on_void.
 #ifndef CULVERT_SERVER_CHORES_GRANTS_H
 #define CULVERT_SERVER_CHORES_GRANTS_H
 
@@ -20,8 +21,8 @@ struct grants_key;
 struct grant {
     struct grants_key *key; // NULL: not in the list
     struct grant *next, **link;
-    // Once, from the loop. is_unchecked: the database could not be asked for too long; else the key is not valid. The
-    // grant is out of the list already.
+    // Once, from the loop. is_unchecked: the database could not be asked for too long; else the key
+    // is not valid. The grant is out of the list already.
     void (*on_void)(void *arg, bool is_unchecked);
     void *arg;
 };

@@ -1,5 +1,5 @@
-// runtime_names: the names of runtimes, each as often as it was added, and whether one is there. Pure; a value, guarded
-// by its owner.
+// runtime_names: the names of runtimes, each as often as it was added, and whether one is there.
+// Pure; a value, guarded by its owner.
 #ifndef CULVERT_SERVER_CHORES_RUNTIME_NAMES_H
 #define CULVERT_SERVER_CHORES_RUNTIME_NAMES_H
 

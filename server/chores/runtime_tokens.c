@@ -19,7 +19,8 @@ enum { REFRESH_ROWS = 1000, ASKED_MAX = 1024, SLOTS_MIN = 64, USES_MAX = 1000 };
 
 static const double minute_ms = 60000;
 
-// A token. What has expired stays for as long as the database keeps it, so that its owner is told why it is refused.
+// A token. What has expired stays for as long as the database keeps it, so that its owner learns
+// why it is refused.
 struct slot {
     struct tunnel_identity identity; // an empty token_id is a free slot
     char account_name[128];
@@ -329,7 +330,7 @@ bool runtime_tokens_knows(struct runtime_tokens *tokens, struct str account_id, 
 
 // ---- time ----------------------------------------------------------------------------------------------------------
 
-// The next token whose time is over, which is noted; false: there is none.
+// The next token whose time is over, which is noted; false: not found.
 static bool expire_one(struct runtime_tokens *tokens, size_t *at, struct tunnel_identity *out)
 {
     uint64_t now_ms = tokens->options.now_ms();

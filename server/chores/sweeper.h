@@ -1,7 +1,7 @@
-// sweeper: housekeeping of the database in the background, on one loop of the replica: manifests that no row names any
-// more, old tombstones, history that its account keeps no longer, partitions whose time is over (and those that the
-// time to come needs). In small steps, one at a time, so that it never stands in the way of reports; several replicas
-// may do it at once.
+// sweeper: housekeeping of the database in the background, on one loop of the replica: manifests
+// that no row names any more, old tombstones, history that its account keeps no longer, partitions
+// whose time is over (and those that the time to come needs). In small steps, one at a time, so
+// that it never stands in the way of reports; several replicas may do it at once.
 #ifndef CULVERT_SERVER_CHORES_SWEEPER_H
 #define CULVERT_SERVER_CHORES_SWEEPER_H
 

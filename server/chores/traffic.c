@@ -157,7 +157,7 @@ static void add_line(struct strbuf *out, const json_t *entry)
         json_object_set_new(field[0] == 'r' ? reports : calls, field + 2, value);
     }
     char at[32];
-    if (minute > MINUTE_MAX) minute = 0; // Redis may say anything
+    if (minute > MINUTE_MAX) minute = 0; // Redis may return anything
     time_t seconds = (time_t)(minute * 60);
     struct tm utc;
     gmtime_r(&seconds, &utc);

@@ -1,7 +1,7 @@
-// traffic: hot counters: how many reports each runtime brought and how many requests each account made, by the minute,
-// for people who look (`culvertd admin traffic`). Counted in memory, added up in Redis once a second by all loops of
-// all replicas, kept there for twenty minutes. A hint and no record: what Redis loses is lost, and nothing depends on
-// it. One a loop.
+// traffic: hot counters: how many reports each runtime brought and how many requests each account
+// made, by the minute, for people who look (`culvertd admin traffic`). Counted in memory, added up
+// in Redis once a second by all loops of all replicas, kept there for twenty minutes. A hint and no
+// record: what Redis loses is lost, and nothing depends on it. One a loop.
 #ifndef CULVERT_SERVER_CHORES_TRAFFIC_H
 #define CULVERT_SERVER_CHORES_TRAFFIC_H
 

@@ -1,5 +1,5 @@
-// traffic_report: what `culvertd admin traffic` prints: the hot counters of the last minutes (server/chores/traffic.h),
-// asked from Redis on a loop of its own. Main thread of a command.
+// traffic_report: what `culvertd admin traffic` prints: the hot counters of the last minutes
+// (server/chores/traffic.h), asked from Redis on a loop of its own. Main thread of a command.
 #ifndef CULVERT_SERVER_CHORES_TRAFFIC_REPORT_H
 #define CULVERT_SERVER_CHORES_TRAFFIC_REPORT_H
 

@@ -24,7 +24,7 @@ enum {
     LOOKUPS_MAX = 1024, // at once
 };
 
-// One question under way; whoever asks the same meanwhile waits for the same answer.
+// One question in flight; callers with the same question wait for the same answer.
 struct lookup {
     struct lookup *next, **link;
     struct registry *registry; // NULL: stopped
@@ -202,7 +202,7 @@ void registry_doubt(struct registry *registry, struct str account_id, struct str
     registry_table_doubt(registry->table, account_id, runtime, epoch);
 }
 
-// ---- what replicas tell each other ---------------------------------------------------------------------------------
+// ---- messages between replicas ---------------------------------------------------------------------------------
 
 // News may be old: before a session of ours ends for it, PostgreSQL is asked.
 struct news {
@@ -292,7 +292,8 @@ void registry_tell_over(struct registry *registry, const struct tunnel_session_i
 {
     struct redis *redis = registry->options.redis;
     if (!redis || !redis_is_ready(redis)) return;
-    // Only if it is still ours: a newer session may have written its own line already. What follows is the signature.
+    // Only if it is still ours: a newer session may have written its own line already. What follows
+    // is the signature.
     static const char script[] =
         "local line=redis.call('GET',KEYS[1]) if line and string.sub(line,1,#ARGV[1]+1)==ARGV[1]..' ' "
         "then return redis.call('DEL',KEYS[1]) end return 0";

@@ -1,5 +1,6 @@
-// registry_line: the lines about tunnels that replicas leave and send in Redis (server/sessions/registry.h has their
-// form). Pure. Bytes from Redis are outside bytes: what is not exactly of the form is no line.
+// registry_line: the lines about tunnels that replicas leave and send in Redis
+// (server/sessions/registry.h has their form). Pure. Bytes from Redis are outside bytes: what is
+// not exactly of the form is no line.
 #ifndef CULVERT_SERVER_REGISTRY_LINE_H
 #define CULVERT_SERVER_REGISTRY_LINE_H
 
@@ -24,8 +25,9 @@ struct str registry_line_place(const struct registry_place *place, char *out);
 struct str registry_line_open(struct str account_id, struct str runtime, const struct registry_place *place, char *out);
 struct str registry_line_over(struct str account_id, struct str runtime, uint64_t epoch, char *out);
 
-// Signatures: "<line> <expires, ms, wall> <64 hex digits>", HMAC-SHA256 over place, expiry and line. place: the key or
-// channel, so that a line counts where it was written alone. out has REGISTRY_SIGNED_BYTES.
+// Signatures: "<line> <expires, ms, wall> <64 hex digits>", HMAC-SHA256 over place, expiry and
+// line. place: the key or channel, so that a line counts where it was written alone. out has
+// REGISTRY_SIGNED_BYTES.
 struct str registry_line_sign(const struct purpose_key *key, struct str place, struct str line, int64_t expires_at_ms,
                               char *out);
 // False: no replica of this deployment wrote it there, or it is over. *out_line is a view.

@@ -8,7 +8,7 @@
 struct entry {
     struct entry *next;          // of the same bucket
     struct entry *newer, *older; // by use, in its order
-    bool is_place;               // in which order: it is, or was when it came to be doubted, held by somebody
+    bool is_place;               // in which order: it is, or was when it came to be doubted, with a replica
     enum registry_known known;
     uint64_t good_until_ms;
     struct registry_place place; // its epoch is the highest seen
@@ -111,7 +111,8 @@ static void drop(struct registry_table *table, struct entry *entry)
     mem_free(entry);
 }
 
-// The entry of the runtime, as the newest of its order. NULL: there is no room for one that nobody holds.
+// The entry of the runtime, as the newest of its order. NULL: there is no room for one without a
+// replica.
 static struct entry *make(struct registry_table *table, struct str account_id, struct str runtime, bool is_place)
 {
     struct entry *entry = look_up(table, account_id, runtime);
@@ -146,7 +147,7 @@ static void set_known(struct registry_table *table, struct entry *entry, enum re
     link_newest(table, entry);
 }
 
-// ---- what is said --------------------------------------------------------------------------------------------------
+// ---- updates --------------------------------------------------------------------------------------------------
 
 enum registry_known registry_table_find(struct registry_table *table, struct str account_id, struct str runtime,
                                         uint64_t now_ms, struct registry_place *out)
@@ -163,7 +164,7 @@ bool registry_table_held(struct registry_table *table, struct str account_id, st
                          const struct registry_place *place, uint64_t now_ms)
 {
     struct entry *entry = make(table, account_id, runtime, true);
-    // The same epoch may come back: a lease that ran out can be renewed while nobody took over.
+    // The same epoch may come back: a lease that ran out can be renewed while no replica took over.
     if (place->epoch < entry->place.epoch) return false;
     set_known(table, entry, REGISTRY_HELD);
     entry->place = *place;

@@ -11,10 +11,11 @@
 #include "base/metrics/metrics.h"
 #include "storage/sessions/session_batch.h"
 
-// An agent says how old its oldest change is, and there is nearly always one on its way: below this it is not behind.
+// An agent reports how old its oldest change is, and there is nearly always one on its way: below
+// this it is not behind.
 enum { NOT_BEHIND_MS = 1000, RETRY_MS = 1000, BUCKETS = 256 };
 
-// A session whose agent is behind, or was when PostgreSQL heard of it last.
+// A session whose agent is behind, or was when it was last written to PostgreSQL.
 struct lag {
     struct lag *next; // in its bucket
     struct tunnel_session_ref ref;
@@ -161,7 +162,8 @@ static void write_dirty(struct session_lags *lags)
     session_batch_lag(lags->pg, rows, count, on_written, lags);
 }
 
-// ---- what agents say -----------------------------------------------------------------------------------------------
+// ---- reports of agents
+// -----------------------------------------------------------------------------------------------
 
 static uint64_t since(uint64_t lag_ms, uint64_t now_ms)
 {

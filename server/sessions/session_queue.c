@@ -15,7 +15,7 @@ enum { HELD_POLL_MS = 50, RETRY_MS = 1000, REASON_BYTES = 64 };
 // A session that waits for its epoch.
 struct opening {
     struct opening *next;
-    struct tunnel_node *node; // NULL: the session is gone, or nobody wants to know
+    struct tunnel_node *node; // NULL: the session is gone, or no caller waits
     struct tunnel_session_info session;
 };
 
@@ -161,12 +161,12 @@ static void finish_opening(struct session_queue *queue, struct opening *opening,
     const struct session_queue_options *options = &queue->options;
     if (opening->node)
         options->on_opened(options->ctx, opening->node, &opening->session, err, grant);
-    else if (!err && grant.epoch && !grant.stands_by) // it left while it waited, and its row says that it is alive
+    else if (!err && grant.epoch && !grant.stands_by) // it left while it waited, and its row marks it as alive
         session_queue_close(queue, &opening->session, grant.epoch, "ended before it was open");
     mem_free_secret(opening, sizeof *opening);
 }
 
-// The database does not answer: nobody is better off waiting.
+// The database does not answer: waiting does not help.
 static void fail_openings(struct session_queue *queue, const struct error *err)
 {
     struct opening *waiting = queue->openings;
@@ -190,7 +190,8 @@ static void on_opened(void *arg, const struct error *err, const struct session_g
     size_t count = queue->opening_count;
     memcpy(done, queue->opening_now, count * sizeof *done);
     queue->opening_count = 0;
-    // One of many may be what PostgreSQL refuses: they are tried again in smaller parts, until it stands alone.
+    // One of many may be what PostgreSQL refuses: they are tried again in smaller parts, until it
+    // stands alone.
     bool again = err && !is_away(err) && count > 1 && !queue->stopped;
     queue->opening_most = again ? (count + 1) / 2 : SESSION_BATCH_MAX;
     for (size_t i = 0; i < count; i++) {
@@ -206,7 +207,8 @@ static void on_opened(void *arg, const struct error *err, const struct session_g
 static void send_openings(struct session_queue *queue)
 {
     if (queue->opening_count || !queue->openings || queue->stopped) return;
-    // What an earlier process of this name left must be ended first, or these would be ended with it.
+    // What an earlier process of this name left must be ended first, or these would be ended with
+    // it.
     if (!atomic_load(queue->options.may_open)) {
         wait(queue, HELD_POLL_MS);
         return;

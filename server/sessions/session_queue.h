@@ -1,7 +1,8 @@
-// session_queue: sessions of one loop on their way into PostgreSQL: those that wait for an epoch and those that have
-// ended. One transaction of each kind is under way at a time, and what comes meanwhile goes with the next: a single
-// session waits for nobody, and ten thousand that come back at once share a few dozen commits. Ends are kept until they
-// are written; openings fail when the database does not answer. Everything on its loop.
+// session_queue: sessions of one loop on their way into PostgreSQL: those that wait for an epoch
+// and those that have ended. One transaction of each kind is under way at a time, and what comes
+// meanwhile goes with the next: a single session waits for no other, and ten thousand that come
+// back at once share a few dozen commits. Ends are kept until they are written; openings fail when
+// the database does not answer. Everything on its loop.
 #ifndef CULVERT_SERVER_SESSION_QUEUE_H
 #define CULVERT_SERVER_SESSION_QUEUE_H
 
@@ -19,8 +20,8 @@ struct session_queue_options {
     atomic_bool *may_open; // until it is set, openings wait here
     size_t ends_max;       // that may wait; over that the oldest is dropped (its lease will end it)
     void *ctx;
-    // Without err: epoch 0: the runtime was deleted; stands_by: another instance serves on with that epoch. err: the
-    // database is away, or refuses.
+    // Without err: epoch 0: the runtime was deleted; stands_by: another instance serves on with
+    // that epoch. err: the database is away, or refuses.
     void (*on_opened)(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session,
                       const struct error *err, struct session_grant grant);
 };
@@ -31,7 +32,8 @@ void session_queue_destroy(struct session_queue *queue); // after pg was closed
 
 void session_queue_open(struct session_queue *queue, struct tunnel_node *node,
                         const struct tunnel_session_info *session);
-// The session ended before it had an epoch: on_opened is not called for it; should it get one, that is closed again.
+// The session ended before it had an epoch: on_opened is not called for it; should it get one, that
+// is closed again.
 void session_queue_forget(struct session_queue *queue, struct tunnel_session_ref ref);
 void session_queue_close(struct session_queue *queue, const struct tunnel_session_info *session, uint64_t epoch,
                          const char *reason);

@@ -18,7 +18,7 @@ enum {
     FIRST_TICK_MS = 50, // until agents may come
     TICK_MS = 250,
     MOVE_TTLS = 2,         // after so many more lifetimes of a lease without a database, agents are sent elsewhere
-    ENDED_EVERY_MS = 1000, // a session that another replica took over from is told within two of these
+    ENDED_EVERY_MS = 1000, // a session that another replica took over from is notified within two of these
     SINCE_BYTES = 64,
 };
 
@@ -98,9 +98,10 @@ static void on_renewed(void *arg, const struct error *err, uint64_t count)
     sessions->renewed_at_ms = clock_mono_ms();
     if (sessions->complained) log_info("sessions", "lease_renewed_again");
     sessions->complained = false;
-    // A session must be found at the door that is written beside the lease.
+    // A session must be found at the listener that is written beside the lease.
     atomic_store(sessions->options.may_open, true);
-    // What others took over while the lease could not be renewed is ended before it could get calls again.
+    // What others took over while the lease could not be renewed is ended before it could get calls
+    // again.
     if (!sessions->fenced) say_until_when(sessions);
     tell_measures(sessions);
 }
@@ -141,7 +142,8 @@ static void keep_lease(struct sessions *sessions, uint64_t now_ms)
         sessions->moved = false;
         log_warn("sessions", "session_routing_stopped", log_c("reason", "the lease could not be renewed in time"));
     }
-    // A database that comes back soon finds the tunnels where they were; if it does not, another replica may reach it.
+    // A database that comes back soon finds the tunnels where they were; if it does not, another
+    // replica may reach it.
     if (!held && sessions->fenced && !sessions->moved &&
         now_ms >= sessions->fenced_at_ms + MOVE_TTLS * sessions->options.lease_ttl_ms) {
         sessions->moved = true;

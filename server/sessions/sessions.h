@@ -1,9 +1,11 @@
-// sessions: the life of tunnel sessions outside the tunnel, one a loop: a new one gets its epoch from PostgreSQL, an
-// ended one is noted there, and the registry tells the other replicas. Everything on its loop.
+// sessions: the life of tunnel sessions outside the tunnel, one a loop: a new one gets its epoch
+// from PostgreSQL, an ended one is noted there, and the registry notifies the other replicas.
+// Everything on its loop.
 //
-// One loop, the one that was told so, keeps the replica's lease, which covers all its sessions: renews it, says until
-// when sessions may get calls (server/sessions/registry_lease.h; only where there are other replicas), and asks
-// PostgreSQL which sessions were ended by others, so that a newer session elsewhere is noticed without Redis, too.
+// One loop, the one that was chosen, keeps the replica's lease, which covers all its sessions:
+// renews it, reports until when sessions may get calls (server/sessions/registry_lease.h; only
+// where there are other replicas), and asks PostgreSQL which sessions were ended by others, so that
+// a newer session elsewhere is noticed without Redis, too.
 #ifndef CULVERT_SERVER_SESSIONS_H
 #define CULVERT_SERVER_SESSIONS_H
 
@@ -21,7 +23,7 @@ struct sessions_options {
     struct registry *registry;
     struct tunnel_broker *broker;
     const char *replica;
-    const char *peer_address; // empty: there is no door for other replicas, and no session is fenced
+    const char *peer_address; // empty: there is no listener for other replicas, and no session is fenced
     uint64_t lease_ttl_ms;
     size_t ends_max;       // ended sessions that may wait for PostgreSQL
     bool renews;           // this loop renews the replica's lease, and at its start ends what an earlier process left
@@ -29,7 +31,7 @@ struct sessions_options {
 };
 
 struct sessions *sessions_create(struct loop *loop, const struct sessions_options *options);
-void sessions_stop(struct sessions *sessions);    // before the node is destroyed: nothing is told to it any more
+void sessions_stop(struct sessions *sessions);    // before the node is destroyed: it gets no more calls
 void sessions_destroy(struct sessions *sessions); // after pg was closed
 
 // The broker's callbacks of the same names.

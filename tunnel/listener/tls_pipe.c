@@ -55,13 +55,14 @@ void tls_pipe_finish(struct tls_pipe *pipe)
     *pipe = (struct tls_pipe){.fd = -1};
 }
 
-// SSL_get_error() looks at the thread's queue of errors. It is nearly always empty, and clearing it is slow.
+// SSL_get_error() looks at the thread's queue of errors. It is nearly always empty, and clearing it
+// is slow.
 static void clear_errors(void)
 {
     if (ERR_peek_error()) ERR_clear_error();
 }
 
-// Records of one connection must never leave on another: whoever used the pool before has flushed.
+// Records of one connection must never leave on another: the previous user of the pool has flushed.
 static void take_pool(struct tls_pipe *pipe)
 {
     assert(pipe->pool->user == pipe || pipe->pool->leaving.len == 0);

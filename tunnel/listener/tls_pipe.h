@@ -1,9 +1,10 @@
-// tls_pipe: TLS over one non-blocking socket, without a loop: its owner says when the socket can be read or written.
-// Private to tunnel/. One read() and one write() serve many records, through buffers that all pipes of a loop share, so
-// that an idle pipe costs nothing but its SSL object; only what the kernel did not take is kept with the pipe.
+// tls_pipe: TLS over one non-blocking socket, without a loop: its owner reports when the socket can
+// be read or written. Private to tunnel/. One read() and one write() serve many records, through
+// buffers that all pipes of a loop share, so that an idle pipe costs nothing but its SSL object;
+// only what the kernel did not take is kept with the pipe.
 //
-// What is encrypted lies in the shared buffer: tls_pipe_flush() must follow in the same callback, before any other
-// pipe of the pool is used.
+// What is encrypted lies in the shared buffer: tls_pipe_flush() must follow in the same callback,
+// before any other pipe of the pool is used.
 #ifndef CULVERT_TUNNEL_LISTENER_TLS_PIPE_H
 #define CULVERT_TUNNEL_LISTENER_TLS_PIPE_H
 
@@ -48,9 +49,10 @@ enum tls_pipe_result {
 void tls_pipe_init(struct tls_pipe *pipe, struct tls_pool *pool, int fd, SSL_CTX *tls);
 void tls_pipe_finish(struct tls_pipe *pipe); // closes the socket
 
-// One read() into the pool; *out_at..*out_len is what came, as it came. The steps below take it from there.
+// One read() into the pool; *out_at..*out_len is what came, as it came. The steps below take it
+// from there.
 enum tls_pipe_result tls_pipe_fill(struct tls_pipe *pipe, const uint8_t **out_at, size_t *out_len);
-// OK: done. FAILED: *err says why, and there may be an alert to flush.
+// OK: done. FAILED: *err has the reason, and there may be an alert to flush.
 enum tls_pipe_result tls_pipe_handshake(struct tls_pipe *pipe, struct error *err);
 // Decrypts up to cap bytes; AGAIN: all of what arrived was taken (*out_len may still be over 0).
 enum tls_pipe_result tls_pipe_read(struct tls_pipe *pipe, uint8_t *out, size_t cap, size_t *out_len);
@@ -59,15 +61,17 @@ bool tls_pipe_write(struct tls_pipe *pipe, const void *at, size_t len);
 void tls_pipe_write_end(struct tls_pipe *pipe); // close_notify
 // Plain bytes: for a peer that does not speak TLS.
 void tls_pipe_write_plain(struct tls_pipe *pipe, const void *at, size_t len);
-// Hands to the kernel what it takes, in one write(). AGAIN: the rest waits; call again when the socket is writable.
+// Hands to the kernel what it takes, in one write(). AGAIN: the rest waits; call again when the
+// socket is writable.
 enum tls_pipe_result tls_pipe_flush(struct tls_pipe *pipe);
 
-// From now on the socket counts as readable when that many bytes are there, or the peer's end (SO_RCVLOWAT, socket(7)).
+// From now on the socket counts as readable when that many bytes are there, or the peer's end
+// (SO_RCVLOWAT, socket(7)).
 void tls_pipe_wake_at(struct tls_pipe *pipe, int bytes);
 // A record has begun to come and has not ended.
 bool tls_pipe_in_record(const struct tls_pipe *pipe);
-// Milliseconds since bytes of the peer last reached the kernel, read or not, and how many lie there (TCP_INFO, tcp(7)).
-// False: it does not say.
+// Milliseconds since bytes of the peer last reached the kernel, read or not, and how many lie there
+// (TCP_INFO, tcp(7)). False: unknown.
 MUST_CHECK bool tls_pipe_look(const struct tls_pipe *pipe, uint64_t *out_silent_ms, uint64_t *out_unread);
 
 #endif

@@ -12,7 +12,7 @@ enum { WEBSOCKET_KEY_BYTES = 16 };
 
 // ---- reading -------------------------------------------------------------------------------------------------
 
-// A header that says something to us: once, and bounded.
+// A header that we interpret: once, and bounded.
 static struct str upgrade_header(struct tunnel_upgrade *u, const struct http1_head *head, struct str name)
 {
     struct str value = STR_EMPTY;
@@ -67,7 +67,8 @@ enum error_code tunnel_upgrade_parse(const char *at, size_t len, size_t head_byt
     size_t head_bytes = 0;
     enum error_code code = http1_parse_request(at, len, head_bytes_max, &head, &head_bytes, err);
     if (code) return code;
-    // A WebSocket client says nothing before it has seen the 101: this is a second request, or a body without a length.
+    // A WebSocket client sends nothing before it has seen the 101: this is a second request, or a
+    // body without a length.
     if (head_bytes < len) return error_set(err, ERROR_INVALID, "bytes after the request");
     struct tunnel_upgrade upgrade = {0};
     upgrade_read(&upgrade, &head);

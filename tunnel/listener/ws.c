@@ -9,10 +9,10 @@
 
 enum {
     CLOSE_MS = 3000,                   // from tunnel_ws_close() to the peer's Close frame
-    LINGER_MS = 2000,                  // for the peer to take what was said last
+    LINGER_MS = 2000,                  // for the peer to read the last message
     UNCONFIRMED_BYTES_MAX = 64 * 1024, // then the kernel is asked whether it has room (TCP_NOTSENT_LOWAT)
-    // An empty, masked control frame in a record of TLS 1.3 (RFC 8446 section 5.2, 16 bytes of tag). A frame of HTTP/2
-    // has 9 bytes more, so all of them wake.
+    // An empty, masked control frame in a record of TLS 1.3 (RFC 8446 section 5.2, 16 bytes of
+    // tag). A frame of HTTP/2 has 9 bytes more, so all of them wake.
     WORD_BYTES = 5 + (2 + 4) + 1 + 16,
     CACHE_LINE_BYTES = 64,
     UNREAD_MAX = 512, // with more than that in the kernel, the next byte wakes
@@ -104,7 +104,7 @@ static void flush(struct tunnel_ws *ws)
     ws_watch(ws);
 }
 
-// Takes what there is to say, up to a message.
+// Takes what there is to send, up to a message.
 static size_t gather(struct tunnel_ws *ws, uint8_t *out)
 {
     size_t used = 0;
@@ -208,7 +208,7 @@ void tunnel_ws_close(struct tunnel_ws *ws, uint16_t status, bool now)
 
 // ---- reading -------------------------------------------------------------------------------------------------
 
-// RFC 6455 section 7.1.7: the peer is told why, and that is all.
+// RFC 6455 section 7.1.7: the peer gets the reason, and that is all.
 static void fail(struct tunnel_ws *ws, uint16_t status, const char *why)
 {
     log_debug("tunnel", "websocket_failed", log_c("remote", ws->remote), log_int("status", status), log_c("why", why));
@@ -229,10 +229,11 @@ static void wake_at(struct tunnel_ws *ws, int bytes)
     tls_pipe_wake_at(&ws->pipe, bytes);
 }
 
-// Thousands of idle peers say a word each ten seconds; waking for each is most of what they cost. So whoever began to
-// say words is read when more than a word is there that was not there at the last look. Only an empty Ping would be
-// kept waiting by that, and who says words has no use for it. The first word is answered by one, so that the peer knows
-// that it will hear more of them, and need not ask.
+// Thousands of idle peers send a keepalive each ten seconds; waking for each is most of what they
+// cost. So a peer that sends keepalives is read when more than a keepalive is there that was not
+// there at the last look. Only an empty Ping would be delayed by that, and such a peer does not
+// send it. The first keepalive is answered by one, so that the peer knows that it will get more of
+// them, and need not ask.
 static void take_word(struct tunnel_ws *ws)
 {
     uint8_t frame[2 + WS_FRAME_CONTROL_BYTES_MAX + WS_FRAME_MASK_BYTES];
@@ -311,13 +312,13 @@ static void decrypt(struct tunnel_ws *ws)
             take_frames(ws, ws->server->plain, len);
     }
     if ((result == TLS_PIPE_END || result == TLS_PIPE_FAILED) && is_listening(ws)) {
-        (void)tls_pipe_flush(&ws->pipe); // an alert that says why
+        (void)tls_pipe_flush(&ws->pipe); // an alert with the reason
         on_end(ws);
     }
 }
 
-// Nothing is left in the kernel that a word could join. But what has begun to come may end with fewer bytes than a word
-// has, wherever the network cut it.
+// Nothing is left in the kernel that a word could join. But what has begun to come may end with
+// fewer bytes than a word has, wherever the network cut it.
 static void wait_for_more(struct tunnel_ws *ws)
 {
     bool whole = ws_frame_decoder_is_between(&ws->decoder) && !tls_pipe_in_record(&ws->pipe);

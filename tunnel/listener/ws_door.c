@@ -36,7 +36,7 @@ static void on_deadline(struct tunnel_ws *ws)
     if (ws->state == WS_TLS || ws->state == WS_HEAD)
         ws_opening_expire(ws);
     else
-        ws_drop(ws); // it was told, or could not be told, that this is the end
+        ws_drop(ws); // it was notified, or could not be, that this is the end
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -44,7 +44,7 @@ static void on_timer(uv_timer_t *timer)
     struct tunnel_ws_server *server = timer->data;
     uint64_t now_ms = clock_mono_ms();
     for (struct tunnel_ws *ws = server->timed, *next; ws; ws = next) {
-        next = ws->next; // nobody is freed here, and a new deadline moves only its own connection
+        next = ws->next; // nothing is freed here, and a new deadline moves only its own connection
         if (now_ms >= ws->deadline_ms) on_deadline(ws);
     }
     if (!server->timed) uv_timer_stop(timer);
@@ -94,7 +94,7 @@ static void turn_tickets(struct tunnel_ws_server *server)
 
 void tunnel_ws_server_adopt(struct tunnel_ws_server *server, int fd, const char *remote)
 {
-    // One address must not hold all the places where others would say who they are.
+    // One address must not hold all the places where others would authenticate.
     char network[INET6_ADDRSTRLEN];
     listener_network(remote, network);
     if (!census_enter(server->options.handshake_addresses, str_c(network))) {
@@ -176,7 +176,7 @@ static void on_turn_closed(void *arg)
     if (on_done) on_done(done_arg);
 }
 
-// The turn is needed until the last connection has said on_closed.
+// The turn is needed until the last connection has called on_closed.
 static void release_handle(struct tunnel_ws_server *server)
 {
     if (--server->handles_open == 0) turn_close(&server->turn, on_turn_closed, server);

@@ -1,5 +1,6 @@
-// ws_door: what the parts of tunnel/listener/ws.h share: the server with the buffers of its loop, and the connection.
-// The parts are ws_door.c (server), ws_opening.c (up to 101 or a refusal) and ws.c (frames, from 101 to the end).
+// ws_door: what the parts of tunnel/listener/ws.h share: the server with the buffers of its loop,
+// and the connection. The parts are ws_door.c (server), ws_opening.c (up to 101 or a refusal) and
+// ws.c (frames, from 101 to the end).
 #ifndef CULVERT_TUNNEL_LISTENER_WS_DOOR_H
 #define CULVERT_TUNNEL_LISTENER_WS_DOOR_H
 
@@ -18,9 +19,9 @@ enum {
 enum ws_state {
     WS_TLS,     // handshake
     WS_HEAD,    // reading the request
-    WS_OPEN,    // 101 was said
+    WS_OPEN,    // 101 was sent
     WS_CLOSING, // our Close frame has left, the peer's is awaited
-    WS_LINGER,  // nothing more is said: what we said may still be on its way, what comes is thrown away
+    WS_LINGER,  // nothing more is sent: what we sent may still be in flight, what comes is thrown away
     WS_DEAD,    // freed at the end of the turn
 };
 
@@ -33,7 +34,7 @@ struct tunnel_ws_server {
     uint8_t *plain;   // WS_PLAIN_BYTES: decrypted, for one callback
     uint8_t *message; // room for a frame's header, then TUNNEL_WS_WRITE_BYTES
     struct turn turn;
-    uv_timer_t timer;          // runs while `timed` has somebody
+    uv_timer_t timer;          // runs while `timed` is not empty
     struct tunnel_ws *timed;   // connections with a deadline
     struct tunnel_ws *settled; // and those without
     unsigned connections;      // whose descriptor is open
@@ -52,9 +53,9 @@ struct tunnel_ws {
     int wake_at; // bytes in the kernel that make it readable, 0: any
     int polled;  // events that are asked for
     uint16_t close_status;
-    bool says_words;        // the peer says that it lives without being asked
+    bool says_words;        // the peer sends keepalives without being asked
     bool closing;           // tunnel_ws_close() was called
-    bool handshaking;       // counted in server->handshakes and in the census
+    bool handshaking;       // counted in server->handshakes and in the connection limiter
     bool writing;           // inside on_writable
     bool wants_room;        // on_writable goes on when the socket is writable
     bool speaks_first;      // what waits is written before anything is read
@@ -68,7 +69,7 @@ struct tunnel_ws {
     struct strbuf head;        // the request, while it arrives
     struct byte_queue control; // answers to pings, not yet encrypted
     uint64_t deadline_ms;      // 0: none
-    size_t unconfirmed;        // bytes since the kernel last said that it has room
+    size_t unconfirmed;        // bytes since the kernel last reported room
     char remote[LISTENER_REMOTE_BYTES];
     char network[INET6_ADDRSTRLEN]; // whose handshake it is, while it is one
 };
@@ -76,7 +77,8 @@ struct tunnel_ws {
 // ws_door.c
 void ws_set_deadline(struct tunnel_ws *ws, uint64_t after_ms); // 0: none
 void ws_opened(struct tunnel_ws *ws);
-void ws_end_handshake(struct tunnel_ws *ws); // it is none any more: established, or gone. More than once is fine
+void ws_end_handshake(
+    struct tunnel_ws *ws); // it is no handshake any more: established, or closed. More than once is fine
 void ws_unlink(struct tunnel_ws *ws);
 void ws_on_handle_closed(uv_handle_t *handle); // of a connection
 
@@ -86,7 +88,7 @@ void ws_opening_refuse(struct tunnel_ws *ws, int status, unsigned retry_after_s,
 bool ws_opening_handshake(struct tunnel_ws *ws, const uint8_t *at, size_t len);
 void ws_opening_take(struct tunnel_ws *ws, const uint8_t *at, size_t len); // decrypted bytes of the request
 void ws_opening_expire(struct tunnel_ws *ws);
-void ws_opening_fail(struct tunnel_ws *ws, const char *why); // nobody is there to be told
+void ws_opening_fail(struct tunnel_ws *ws, const char *why); // no owner is left to be notified
 
 // ws.c
 void ws_watch(struct tunnel_ws *ws); // asks the loop for the events that the state wants

@@ -58,7 +58,7 @@ bool ws_opening_handshake(struct tunnel_ws *ws, const uint8_t *at, size_t len)
         ws_linger(ws); // behind the alert
         return false;
     }
-    // Somebody forgot the s of https: a word in plain text helps more than an alert.
+    // The client forgot the s of https: a plain-text answer helps more than an alert.
     bool is_http = len > 0 && at[0] >= 'A' && at[0] <= 'z';
     (void)error_set(&err, ERROR_INVALID, "TLS is required");
     if (is_http)

@@ -11,8 +11,9 @@
 
 enum { TICKET_KEYS_BYTES = 80 }; // name, HMAC key, AES key: SSL_CTX_set_tlsext_ticket_keys(3)
 
-// Called when the version is known. A ticket of TLS 1.2 holds the session's key itself: with keys that outlive the
-// process it would undo forward secrecy. TLS 1.3 always exchanges fresh keys besides.
+// Called when the version is known. A ticket of TLS 1.2 holds the session's key itself: with keys
+// that outlive the process it would undo forward secrecy. TLS 1.3 always exchanges fresh keys
+// besides.
 static int refuse_old_tickets(SSL *ssl, void *arg)
 {
     (void)arg;
@@ -78,7 +79,8 @@ void ws_tls_set_day(SSL_CTX *tls, uint64_t day)
     unsigned char *secret = NULL;
     char label[64];
     const EVP_PKEY *key = SSL_CTX_get0_privatekey(tls);
-    // A key that does not leave its hardware: OpenSSL's own random keys stay, and tickets are good on this loop only.
+    // A key that does not leave its hardware: OpenSSL's own random keys stay, and tickets are good
+    // on this loop only.
     int len = key ? i2d_PrivateKey(key, &secret) : -1;
     snprintf(label, sizeof(label), "culvert tunnel tickets %llu", (unsigned long long)day);
     if (len > 0 && derive(secret, (size_t)len, label, keys))

@@ -17,7 +17,8 @@ void id_map_finish(struct id_map *map)
     id_map_init(map);
 }
 
-// Ids are counters, with a node's number on top: the multiplication spreads them over the high bits.
+// Ids are counters, with a node's number on top: the multiplication spreads them over the high
+// bits.
 static size_t id_map_home(const struct id_map *map, uint64_t id)
 {
     return (size_t)((id * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & (map->cap - 1);

@@ -26,8 +26,8 @@ enum tunnel_life_step tunnel_life_look(const struct tunnel_life *life, const str
         return TUNNEL_LIFE_DEAD;
     if (!life->waits && (measure || silent_ms >= rules->ping_after_ms)) return TUNNEL_LIFE_ASK;
     if (!agent->says_words || agent->busy) return TUNNEL_LIFE_WAIT;
-    // Most of what a word costs is that the session has to be fetched into the cache: none is said at a time of its own
-    // that would be due soon after another reason to look.
+    // Most of what a keepalive costs is that the session has to be fetched into the cache: none is
+    // sent at a time of its own that would be due soon after another reason to look.
     uint64_t after_ms = agent->looked ? rules->say_after_ms / 5 * 4 : rules->say_after_ms;
     return since(agent->said_ms, now_ms) >= after_ms ? TUNNEL_LIFE_SAY : TUNNEL_LIFE_WAIT;
 }

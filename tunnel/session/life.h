@@ -1,8 +1,8 @@
-// life: when a session asks whether its agent lives, when it gives it up, and when it says that the platform does.
-// Pure: the clock and what is known of the agent are given. A question costs an exchange for which the platform wakes;
-// with thousands of idle tunnels that is nearly all that they cost. So agents say a word before they would be asked,
-// and the platform says one before they would ask, many in one tick and without waking for an answer. Private to
-// tunnel/.
+// life: when a session asks whether its agent lives, when it gives it up, and when it sends a
+// keepalive itself. Pure: the clock and what is known of the agent are given. A question costs an
+// exchange for which the platform wakes; with thousands of idle tunnels that is nearly all that
+// they cost. So agents send a keepalive before they would be asked, and the platform sends one
+// before they would ask, many in one tick and without waking for an answer. Private to tunnel/.
 #ifndef CULVERT_TUNNEL_SESSION_LIFE_H
 #define CULVERT_TUNNEL_SESSION_LIFE_H
 
@@ -28,7 +28,7 @@ struct tunnel_life {
 
 struct tunnel_life_agent {
     bool busy;        // calls are open
-    bool says_words;  // it speaks before it is asked, and hears words
+    bool says_words;  // it sends keepalives, and receives them
     bool looked;      // its socket has just been looked at, and is at hand
     uint64_t said_ms; // the platform's last byte to it
 };
@@ -40,13 +40,16 @@ enum tunnel_life_step {
     TUNNEL_LIFE_DEAD,
 };
 
-// What is due now. What would be due before the next look is due already: users see a dead agent within the time that
-// was promised, and an agent that asks at the same interval hears us first and is spared its own question.
+// What is due now. What would be due before the next look is due already: users see a dead agent
+// within the time that was promised, and an agent that asks at the same interval gets ours first
+// and is spared its own question.
 enum tunnel_life_step tunnel_life_look(const struct tunnel_life *life, const struct tunnel_life_rules *rules,
                                        const struct tunnel_life_agent *agent, uint64_t now_ms);
-// True: the agent has been silent for so long that it is worth asking the kernel whether it was (tunnel/listener/ws.h).
+// True: the agent has been silent for so long that it is worth asking the kernel whether it was
+// (tunnel/listener/ws.h).
 bool tunnel_life_doubts(const struct tunnel_life *life, const struct tunnel_life_rules *rules, uint64_t now_ms);
-// When to look again if nothing happens before. Bytes that arrive meanwhile put it off, which is seen then.
+// When to look again if nothing happens before. Bytes that arrive meanwhile put it off, which is
+// seen then.
 uint64_t tunnel_life_due_ms(const struct tunnel_life *life, const struct tunnel_life_rules *rules,
                             const struct tunnel_life_agent *agent);
 

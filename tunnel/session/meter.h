@@ -31,8 +31,8 @@ struct tunnel_meter {
 
 void tunnel_meter_init(struct tunnel_meter *meter);
 
-// The series of culvert_tunnel_streams_total that a node has used lately: looking one up takes a lock and a walk along
-// a list, and this is done once a call. Zeroed is empty.
+// The series of culvert_tunnel_streams_total that a node has used lately: looking one up takes a
+// lock and a walk along a list, and this is done once a call. Zeroed is empty.
 enum { TUNNEL_METER_CACHE = 64 };
 struct tunnel_meter_cache {
     struct {

@@ -1,7 +1,8 @@
-// reports: the platform's end of a session's reports stream: it opens `POST /culvert/reports` once the session is open,
-// puts the response body's bytes together to records (tunnel/wire/report.h) and hands them over one by one; the
-// request body carries the acknowledgements. Back-pressure is HTTP/2's: while the consumer is full, no credit goes
-// back. Private to tunnel/. Owned by its session, on the session's loop.
+// reports: the platform's end of a session's reports stream: it opens `POST /culvert/reports` once
+// the session is open, puts the response body's bytes together to records (tunnel/wire/report.h)
+// and hands them over one by one; the request body carries the acknowledgements. Back-pressure is
+// HTTP/2's: while the consumer is full, no credit goes back. Private to tunnel/. Owned by its
+// session, on the session's loop.
 #ifndef CULVERT_TUNNEL_SESSION_REPORTS_H
 #define CULVERT_TUNNEL_SESSION_REPORTS_H
 

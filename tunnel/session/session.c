@@ -51,8 +51,8 @@ void tunnel_session_break(struct tunnel_session *session, const char *format, ..
 
 // ---- opening -------------------------------------------------------------------------------------------------
 
-// The token was valid when the agent was let in. Who revokes one looks for its sessions once: one that was not listed
-// yet must look itself. It ends as the others do, with the next letter.
+// The token was valid when the agent was let in. Who revokes one looks for its sessions once: one
+// that was not listed yet must look itself. It ends as the others do, with the next message.
 static bool session_is_revoked(const struct tunnel_session *session)
 {
     struct tunnel_broker *broker = session->node->broker;
@@ -160,7 +160,8 @@ void tunnel_session_accept(struct tunnel_session *session, uint64_t epoch)
 
 // ---- time ----------------------------------------------------------------------------------------------------
 
-// When a session without anything to do but living wants to be looked at next: nothing is moved for each byte.
+// When a session without anything to do but living wants to be looked at next: nothing is moved for
+// each byte.
 static uint64_t session_due_ms(const struct tunnel_session *session)
 {
     bool is_spare = session->state == TUNNEL_SESSION_STANDBY;
@@ -199,7 +200,7 @@ void tunnel_session_tick(struct tunnel_session *session, uint64_t now_ms)
         timetable_set(&session->node->timetable, session, session_due_ms(session));
 }
 
-// ---- what the agent says -------------------------------------------------------------------------------------
+// ---- messages of the agent -------------------------------------------------------------------------------------
 
 void tunnel_session_take_control(struct tunnel_session *session, const struct wire_control *control)
 {
@@ -222,7 +223,7 @@ void tunnel_session_take_control(struct tunnel_session *session, const struct wi
 
 // ---- bytes ---------------------------------------------------------------------------------------------------
 
-// nghttp2 answers most violations by a GOAWAY of its own and hears nothing from then on.
+// nghttp2 answers most violations by a GOAWAY of its own and ignores its input from then on.
 static void session_check_over(struct tunnel_session *session)
 {
     if (!session->broken[0] && session->state < TUNNEL_SESSION_CLOSING && !nghttp2_session_want_read(session->h2) &&
@@ -263,7 +264,7 @@ void tunnel_session_on_closed(void *arg)
 {
     struct tunnel_session *session = arg;
     session->ws = NULL;
-    if (session->state == TUNNEL_SESSION_CLOSING) // it had said goodbye
+    if (session->state == TUNNEL_SESSION_CLOSING) // it had sent a close
         tunnel_session_end_closed(session, "closed");
     else
         tunnel_session_end(session, TUNNEL_ENDING_LOST, "the agent's connection was lost");

@@ -1,12 +1,14 @@
-// session: one agent's tunnel: an HTTP/2 client (libnghttp2; the agent is the server) over a WebSocket byte pipe, its
-// life cycle, epoch, liveness and drain. Private to tunnel/. Owned by its node, on the node's loop; named from outside
-// by id. Ends once, by tunnel_session_end(); its memory goes when the WebSocket is gone.
+// session: one agent's tunnel: an HTTP/2 client (libnghttp2; the agent is the server) over a
+// WebSocket byte pipe, its life cycle, epoch, liveness and drain. Private to tunnel/. Owned by its
+// node, on the node's loop; named from outside by id. Ends once, by tunnel_session_end(); its
+// memory goes when the WebSocket is gone.
 //
-//   OPENING --told to stand by--> STANDBY, which asks now and then
+//   OPENING --standby--> STANDBY, which asks now and then
 //   OPENING, STANDBY --opened--> OPEN --superseded, drained--> CLOSING --no more calls, deadline--> ENDED
 //   any state --lost, revoked, refused, protocol error--> ENDED
 //
-// Control messages out of state end it: from an agent only STATS is allowed, and only while OPEN or CLOSING.
+// Control messages out of state end it: from an agent only STATS is allowed, and only while OPEN or
+// CLOSING.
 #ifndef CULVERT_TUNNEL_SESSION_SESSION_H
 #define CULVERT_TUNNEL_SESSION_SESSION_H
 
@@ -44,8 +46,8 @@ struct tunnel_session {
     struct tunnel_entry *entry;    // NULL once it has ended
     uint8_t identity_key[ID_SHA256_BYTES];
     uint64_t calls_signed; // the number of the last identity that was bound to a call
-    // The wall clock as the agent was told, and when (monotonic): identities expire by that one, whatever is done to
-    // ours meanwhile.
+    // The wall clock as it was sent to the agent, and when (monotonic): identities expire by that
+    // one, whatever is done to ours meanwhile.
     int64_t told_time_ms;
     uint64_t told_time_at_ms;
 
@@ -85,11 +87,12 @@ void tunnel_session_stand_by(struct tunnel_session *session);               // t
 void tunnel_session_wake_spare(struct tunnel_session *session);             // if it stands by, it asks now
 void tunnel_session_supersede(struct tunnel_session *session, uint64_t newer_epoch);
 void tunnel_session_begin_drain(struct tunnel_session *session, uint64_t after_ms, uint64_t spread_ms);
-// Streams fail with TUNNEL_LOST, the owner is told, the WebSocket is closed with ws_status (RFC 6455) or, when 0, cut.
-// Not from inside an nghttp2 callback of this session: those set `broken` and fail.
+// Streams fail with TUNNEL_LOST, the owner is notified, the WebSocket is closed with ws_status (RFC
+// 6455) or, when 0, cut. Not from inside an nghttp2 callback of this session: those set `broken`
+// and fail.
 void tunnel_session_end(struct tunnel_session *session, enum tunnel_ending ending, const char *reason);
 void tunnel_session_fetch(const struct tunnel_session *session);           // into the cache, for the tick that comes
-void tunnel_session_tick(struct tunnel_session *session, uint64_t now_ms); // when the node's timetable says so
+void tunnel_session_tick(struct tunnel_session *session, uint64_t now_ms); // when it is due in the deadline table
 void tunnel_session_wake(struct tunnel_session *session);                  // something to do by ticks: look at it soon
 
 // What the WebSocket calls (tunnel/listener/ws.h).
@@ -97,7 +100,8 @@ void tunnel_session_on_bytes(void *session, const uint8_t *at, size_t len);
 size_t tunnel_session_on_writable(void *session, uint8_t *out, size_t cap);
 void tunnel_session_on_closed(void *session);
 
-// Between tunnel/session/session.c and the files of its parts: session_spare.c, session_life.c, session_end.c.
+// Between tunnel/session/session.c and the files of its parts: session_spare.c, session_life.c,
+// session_end.c.
 void tunnel_session_set_state(struct tunnel_session *session, enum tunnel_session_state state);
 void tunnel_session_ask_epoch(struct tunnel_session *session);
 void tunnel_session_ask_again(struct tunnel_session *session);

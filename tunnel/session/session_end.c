@@ -1,4 +1,5 @@
-// A session's end: what makes it close, what becomes of its calls meanwhile, and the drain of its replica.
+// A session's end: what makes it close, what becomes of its calls meanwhile, and the drain of its
+// replica.
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -16,7 +17,7 @@ enum {
 
 // ---- closing -------------------------------------------------------------------------------------------------
 
-// No calls come here any more. Whoever stands by for this session is asked to serve.
+// No calls come here any more. A standby for this session is asked to serve.
 static void session_retire(struct tunnel_session *session)
 {
     struct tunnel_broker *broker = session->node->broker;
@@ -76,12 +77,12 @@ void tunnel_session_check_finish(struct tunnel_session *session)
         turn_add(&session->node->turn, &session->finish);
 }
 
-// The agent takes no new calls. HEADERS that have not left would be dropped by nghttp2 when their turn came; a socket
-// that is full must not keep their calls from going elsewhere until then.
+// The agent takes no new calls. HEADERS that have not left would be dropped by nghttp2 when their
+// turn came; a socket that is full must not keep their calls from going elsewhere until then.
 static void session_drop_unsent(struct tunnel_session *session)
 {
     for (struct tunnel_stream *stream = session->streams, *next; stream; stream = next) {
-        next = stream->next; // what is told may cancel other streams, which frees none
+        next = stream->next; // the callback may cancel other streams, which frees none
         if (stream->events && !stream->is_reports && !stream->head_left) tunnel_stream_lose(stream);
     }
 }
@@ -119,8 +120,8 @@ static void session_log_end(const struct tunnel_session_info *info, const char *
              log_uint("session", info->ref.id));
 }
 
-// How users read it, the label of the metric, and the status of the WebSocket's close (RFC 6455 section 7.4.1; 0: there
-// is nobody to tell).
+// How users read it, the label of the metric, and the status of the WebSocket's close (RFC 6455
+// section 7.4.1; 0: there is no owner to notify).
 static const struct session_ending {
     const char *name, *label;
     uint16_t ws_status;
@@ -166,7 +167,8 @@ void tunnel_session_end(struct tunnel_session *session, enum tunnel_ending endin
     session_log_end(&info, reason);
     if (session->ws) {
         uint32_t code = ending == TUNNEL_ENDING_PROTOCOL ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_NO_ERROR;
-        // Not nghttp2_session_terminate_session(): it drops the control messages that have not left yet.
+        // Not nghttp2_session_terminate_session(): it drops the control messages that have not left
+        // yet.
         nghttp2_submit_goaway(session->h2, NGHTTP2_FLAG_NONE, 0, code, NULL, 0);
         tunnel_ws_close(session->ws, ws_status, ws_status == 0);
     }
@@ -204,8 +206,8 @@ void tunnel_session_tick_drain(struct tunnel_session *session, uint64_t now_ms)
                                                                     .reason = STR("this replica stops")});
         return;
     }
-    // The agent has had its time to open another tunnel; that one's supersedes this one, wherever it is. Otherwise
-    // this one goes on carrying calls for as long as there are any.
+    // The agent has had its time to open another tunnel; that one's supersedes this one, wherever
+    // it is. Otherwise this one goes on carrying calls for as long as there are any.
     if (session->stream_count == 0 && now_ms >= session->drained_at_ms + session->drain_spread_ms + DRAIN_SETTLE_MS)
         tunnel_session_end(session, TUNNEL_ENDING_DRAINED, "drained");
 }

@@ -1,5 +1,5 @@
-// The session's frames: nghttp2's callbacks and settings. A callback never ends the session: it says why in `broken`
-// and fails, and whoever fed the bytes ends it.
+// The session's frames: nghttp2's callbacks and settings. A callback never ends the session: it
+// stores the reason in `broken` and fails, and the caller that fed the bytes ends it.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -118,7 +118,8 @@ static int on_frame_recv(nghttp2_session *h2, const nghttp2_frame *frame, void *
     case WIRE_CONTROL_FRAME: return take_control(session);
     default: break;
     }
-    // The stream may have been reset by its consumer meanwhile, but it is freed by on_stream_close only.
+    // The stream may have been reset by its consumer meanwhile, but it is freed by on_stream_close
+    // only.
     bool ends = frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA;
     if (stream && ends && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) tunnel_stream_take_end(stream);
     return 0;
@@ -230,8 +231,9 @@ static int send_data(nghttp2_session *h2, nghttp2_frame *frame, const uint8_t *h
     return 0;
 }
 
-// Takes all that nghttp2 has to say now. Copies while there is room; the rest of the frame that did not fit waits in
-// `unsent`, which nghttp2 keeps until it is asked again. False: no room any more.
+// Takes all that nghttp2 has to send now. Copies while there is room; the rest of the frame that
+// did not fit waits in `unsent`, which nghttp2 keeps until it is asked again. False: no room any
+// more.
 static bool frames_copy(struct tunnel_session *session)
 {
     for (;;) {
@@ -251,7 +253,8 @@ static bool frames_copy(struct tunnel_session *session)
     }
 }
 
-// Lets the stream that is next hand out a frame. False: nobody waits, or there is no room for one.
+// Lets the stream that is next hand out a frame. False: no stream waits, or there is no room for
+// one.
 static bool frames_grant(struct tunnel_session *session)
 {
     size_t allowance = 0;

@@ -1,5 +1,5 @@
-// A session's life: whether its agent is still there, and how far away it is. What is to be done when is decided by
-// tunnel/session/life.h.
+// A session's life: whether its agent is still there, and how far away it is. What is to be done
+// when is decided by tunnel/session/life.h.
 #include "base/clock.h"
 #include "tunnel/session/session.h"
 
@@ -35,7 +35,8 @@ static bool session_hear_words(struct tunnel_session *session, uint64_t now_ms)
     return true;
 }
 
-// Words are read when one is said, in one go. That they are read now does not mean that they came now.
+// Keepalives are read when one is sent, in one go. That they are read now does not mean that they
+// came now.
 static void session_say_word(struct tunnel_session *session)
 {
     uint64_t heard_ms = session->life.heard_ms;

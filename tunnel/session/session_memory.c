@@ -84,7 +84,7 @@ static void give(struct session_memory *memory, const void *at)
         memory->used[part] = false;
         return;
     }
-    abort(); // a pointer into the middle of a slot: nobody was given it
+    abort(); // a pointer into the middle of a slot: it was never handed out
 }
 
 // ---- nghttp2's callbacks -------------------------------------------------------------------------------------

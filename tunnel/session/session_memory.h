@@ -1,9 +1,11 @@
-// session_memory: what one nghttp2 session takes its memory from (nghttp2_mem). At birth a session asks for a frame
-// buffer of 16 KiB and two tables of 1 KiB, of which it uses the first few hundred bytes or nothing at all; from the
-// heap they would be pages that others had dirtied. Here they come from address space of which only what is touched
-// becomes memory: one page a session, which also holds nghttp2's own state. Everything else comes from the heap.
+// session_memory: what one nghttp2 session takes its memory from (nghttp2_mem). At birth a session
+// asks for a frame buffer of 16 KiB and two tables of 1 KiB, of which it uses the first few hundred
+// bytes or nothing at all; from the heap they would be pages that others had dirtied. Here they
+// come from address space of which only what is touched becomes memory: one page a session, which
+// also holds nghttp2's own state. Everything else comes from the heap.
 //
-// One pool a loop, on its thread. A session's memory is given back as a whole when nghttp2 has freed all of it.
+// One pool a loop, on its thread. A session's memory is given back as a whole when nghttp2 has
+// freed all of it.
 #ifndef CULVERT_TUNNEL_SESSION_SESSION_MEMORY_H
 #define CULVERT_TUNNEL_SESSION_SESSION_MEMORY_H
 

@@ -6,7 +6,7 @@
 enum {
     SPARE_ASK_MS = 3000, // a spare asks for an epoch after one to two of these,
     SPARE_SOON_MS = 100, // and when who served has gone after this, twice, four times... it:
-    SPARE_ASKS_SOON = 6, // PostgreSQL may not have been told yet
+    SPARE_ASKS_SOON = 6, // may not be written to PostgreSQL yet
 };
 
 void tunnel_session_ask_epoch(struct tunnel_session *session)

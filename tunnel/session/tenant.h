@@ -1,5 +1,6 @@
-// tenant: what the sessions of one account have together on one loop, so that no account uses up what is there for all.
-// Private to tunnel/. Owned by its node, on the node's loop; there while one of its sessions is.
+// tenant: what the sessions of one account have together on one loop, so that no account uses up
+// what is there for all. Private to tunnel/. Owned by its node, on the node's loop; there while one
+// of its sessions is.
 #ifndef CULVERT_TUNNEL_SESSION_TENANT_H
 #define CULVERT_TUNNEL_SESSION_TENANT_H
 

@@ -1,5 +1,5 @@
-// bytes: big-endian numbers, written to a strbuf and read from memory whose length the caller has checked.
-// Pure; any thread.
+// bytes: big-endian numbers, written to a strbuf and read from memory whose length the caller has
+// checked. Pure; any thread.
 #ifndef CULVERT_TUNNEL_WIRE_BYTES_H
 #define CULVERT_TUNNEL_WIRE_BYTES_H
 

@@ -1,7 +1,9 @@
-// control: what the two ends of a tunnel say about the tunnel itself: the payload of HTTP/2 extension frames of type
-// 0xE0 on stream 0 (RFC 9113 section 5.5; nghttp2's user-defined extension frames carry them). Pure codec: bytes in,
+// control: the messages about the tunnel itself between its two ends: the payload of HTTP/2
+// extension frames of type 0xE0 on stream 0 (RFC 9113 section 5.5; nghttp2's user-defined extension
+// frames carry them). Pure codec: bytes in,
 // bytes out; any thread. A payload is  u8 version = 1 | u8 type | fields, a field being  u8 tag | u16 length (big-
-// endian) | bytes, numbers being 8 bytes big-endian. Unknown tags are skipped, unknown types are for newer peers.
+// endian) | bytes, numbers being 8 bytes big-endian. Unknown tags are skipped, unknown types are
+// for newer peers.
 #ifndef CULVERT_TUNNEL_WIRE_CONTROL_H
 #define CULVERT_TUNNEL_WIRE_CONTROL_H
 
@@ -17,7 +19,7 @@ enum {
     WIRE_CONTROL_TEXT_BYTES_MAX = 512,
 };
 
-// What the platform does in this session, of what the agent said it understands (WIRE_HEADER_FEATURES).
+// What the platform does in this session, of what the agent announced (WIRE_HEADER_FEATURES).
 enum wire_capability {
     WIRE_CAPABILITY_BOUND_IDENTITY = 1, // every identity is bound to its call
 };
@@ -26,14 +28,15 @@ enum wire_control_type {
     WIRE_CONTROL_HELLO_ACK = 1, // platform: the session carries calls from now on
     WIRE_CONTROL_DRAIN = 2,     // platform: open another tunnel after rand(0, spread_ms); this one ends at deadline_ms
     WIRE_CONTROL_STATS = 3,     // agent: how it is doing
-    // 4 was TOKEN_REFRESH: a new token comes from whoever runs the cluster, never through the tunnel
+    // 4 was TOKEN_REFRESH: a new token comes from the operator of the cluster, never through the
+    // tunnel
     WIRE_CONTROL_SUPERSEDED = 5, // platform: a newer session took over; do not dial again for this instance's sake
     WIRE_CONTROL_TIME = 7,       // platform: what its clock shows, now and then (WIRE_CAPABILITY_BOUND_IDENTITY)
     WIRE_CONTROL_STANDBY = 6,    // platform: another instance serves; stay, HELLO_ACK comes when it has gone
 };
 
-// Views into the decoder's input (decode) or the caller's memory (encode). A field that does not belong to the type
-// is neither written nor read.
+// Views into the decoder's input (decode) or the caller's memory (encode). A field that does not
+// belong to the type is neither written nor read.
 struct wire_control {
     enum wire_control_type type;
     uint64_t session;       // HELLO_ACK: for logs on both sides

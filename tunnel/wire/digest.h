@@ -1,5 +1,6 @@
-// digest: what the two ends say to each other to find where their inventories differ (digest_tree.h), as the payload of
-// report records (agent) and acknowledgements (platform). Pure codec: bytes in, bytes out; any thread.
+// digest: the messages by which the two ends find where their inventories differ (digest_tree.h),
+// as the payload of report records (agent) and acknowledgements (platform). Pure codec: bytes in,
+// bytes out; any thread.
 //
 //   agent                          platform
 //   ROOT      64 branch digests    MATCHED                 both are the same
@@ -7,13 +8,13 @@
 //   BRANCHES  64 leaf digests each ASK_LEAVES    which     these leaves differ
 //   LEAVES    all their entries    WANTED        keys      of these the platform has something else, or nothing
 //                                  DONE                    everything has been compared
-// Several LEAVES may answer one ASK_LEAVES; each gets its WANTED. What a leaf that was told does not name is gone. At
-// any time the platform may say SNAPSHOT (send everything) or LATER (cannot compare now, ask again), which ends the
-// exchange, as a new ROOT does. PROBE, before the agent knows its own inventory, asks whether a SNAPSHOT is wanted
-// anyway; it has no other answer.
+// Several LEAVES may answer one ASK_LEAVES; each gets its WANTED. What a sent leaf does not name is
+// gone. At any time the platform may send SNAPSHOT (send everything) or LATER (cannot compare now,
+// ask again), which ends the exchange, as a new ROOT does. PROBE, before the agent knows its own
+// inventory, asks whether a SNAPSHOT is wanted anyway; it has no other answer.
 //
-// An exchange is offered by the request header WIRE_HEADER_DIGEST of the reports stream: agents that do not know it
-// send snapshots, and so do agents whose platform does not offer it.
+// An exchange is offered by the request header WIRE_HEADER_DIGEST of the reports stream: agents
+// that do not know it send snapshots, and so do agents whose platform does not offer it.
 #ifndef CULVERT_TUNNEL_WIRE_DIGEST_H
 #define CULVERT_TUNNEL_WIRE_DIGEST_H
 
@@ -54,7 +55,7 @@ struct digest {
 };
 
 MUST_CHECK enum error_code digest_encode(const struct digest *digest, struct strbuf *out, struct error *err);
-// at..len is one whole payload. ERROR_PROTOCOL: it is none.
+// at..len is one whole payload. ERROR_PROTOCOL: invalid.
 MUST_CHECK enum error_code digest_decode(const uint8_t *at, size_t len, struct digest *out, struct error *err);
 
 #endif

@@ -1,14 +1,16 @@
-// digest_tree: an inventory as 64 branches of 64 leaves, so that two ends find where theirs differ by telling each
-// other a few hashes. Every object is one entry of 32 bytes: the first 8 name it (from its key; their first 12 bits say
-// in which leaf it is), the other 24 stand for all that was said about it. The digest of a leaf or a branch is the
-// exclusive or of bytes 8 to 24 of its entries: an object's coming, going or changing costs two exclusive ors, the
-// order does not matter, and PostgreSQL has the same aggregate. Keys are unique, so that entries never cancel each
+// digest_tree: an inventory as 64 branches of 64 leaves, so that two ends find where theirs differ
+// by sending each other a few hashes. Every object is one entry of 32 bytes: the first 8 name it
+// (from its key; their first 12 bits show in which leaf it is), the other 24 stand for the last
+// report about it. The digest of a leaf or a branch is the exclusive or of bytes 8 to 24 of its
+// entries: an object's coming, going or changing costs two exclusive ors, the order does not
+// matter, and PostgreSQL has the same aggregate. Keys are unique, so that entries never cancel each
 // other.
 //
-// Entries come from SHA-256, so that different inventories get the same digests by accident once in 2^128 times. It is
-// no defence against an end that makes them equal on purpose: exclusive ors can be solved for. Whoever can choose
-// thousands of objects of a cluster can hide changes of that cluster from its own account until they change again, and
-// nobody else's. Pure values; owned by whoever holds it; any one thread.
+// Entries come from SHA-256, so that different inventories get the same digests by accident once in
+// 2^128 times. It is no defence against an end that makes them equal on purpose: exclusive ors can
+// be solved for. An attacker who can choose thousands of objects of a cluster can hide changes of
+// that cluster from its own account until they change again, and no other's. Pure values; owned by
+// the holder; any one thread.
 #ifndef CULVERT_TUNNEL_WIRE_DIGEST_TREE_H
 #define CULVERT_TUNNEL_WIRE_DIGEST_TREE_H
 
@@ -30,7 +32,7 @@ enum {
 struct digest_object {
     struct str cluster, group, kind, ns, name; // the key
     struct str version, uid;
-    struct str application_ns, application_name, sync_status, health_status; // as they are said on the wire
+    struct str application_ns, application_name, sync_status, health_status; // as they are on the wire
     // Details; of an object without any the entry is what it was before there were details.
     struct str health_message, health_source, presence, resource, marks;
     const uint8_t *manifest_sha256; // of the plain text, 32 bytes

@@ -115,8 +115,8 @@ enum error_code wire_identity_verify(struct str text, const uint8_t key[ID_SHA25
 
 // ---- bound to a call -----------------------------------------------------------------------------------------
 
-// Nothing of it holds a NUL, so that no two calls give the same bytes; nor does what is signed of an unbound identity
-// begin like this.
+// Nothing of it holds a NUL, so that no two calls give the same bytes; nor does what is signed of
+// an unbound identity begin like this.
 static const char bound_context[] = "culvert-identity-2";
 
 enum { CALL_BYTES_MAX = 128 * 1024 };

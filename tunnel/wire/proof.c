@@ -33,7 +33,7 @@ static void mask(uint8_t secret[SECRET_BYTES], const uint8_t key[ID_SHA256_BYTES
     explicit_bzero(pad, sizeof pad);
 }
 
-// The id and the secret's bytes; *out_token as the text says it.
+// The id and the secret's bytes; *out_token as written in the text.
 static enum error_code take_apart(struct str text, uint8_t secret[SECRET_BYTES], struct token *out_token,
                                   struct error *err)
 {

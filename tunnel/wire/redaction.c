@@ -29,7 +29,7 @@ struct redaction {
 // One object on its way through.
 struct walk {
     const struct redaction *redaction;
-    const struct redaction_observer *observer; // NULL: nobody looks
+    const struct redaction_observer *observer; // NULL: not requested
     const char *at, *end;
     const char *copied; // up to here the text is in out, as it is or replaced: the rest follows as it is
     struct strbuf *out;
@@ -51,7 +51,8 @@ static bool fail(struct walk *w, const char *what)
 
 // ---- the text ------------------------------------------------------------------------------------------------------
 
-// Behind the string that begins at w->at with its quote; its bytes in *out, without quotes and as they stand.
+// Behind the string that begins at w->at with its quote; its bytes in *out, without quotes and as
+// they stand.
 static bool take_string(struct walk *w, struct str *out)
 {
     unsigned char all = 0;
@@ -110,7 +111,8 @@ static bool is_plain_key(struct str key)
     return !memchr(key.at, ':', key.len) || !memmem(key.at, key.len, "://", 3);
 }
 
-// Passes over the object or array at w->at: how many values it has at most, and whether all its keys are plain ones.
+// Passes over the object or array at w->at: how many values it has at most, and whether all its
+// keys are plain ones.
 static bool skip_container(struct walk *w, size_t *out_values, bool *out_plain)
 {
     int depth = 0;
@@ -172,8 +174,8 @@ static void leave(struct walk *w, size_t len)
     if (w->label.len > len) w->label.len = len;
 }
 
-// Elements of a list are told apart by their names rather than by their places, so that one that comes first does not
-// change the digests of all others.
+// Elements of a list are distinguished by their names rather than by their places, so that one that
+// comes first does not change the digests of all others.
 static bool enter_element(struct walk *w)
 {
     struct walk look = *w;
@@ -217,7 +219,8 @@ static void notify(struct walk *w, enum redaction_verdict verdict, struct str js
     strbuf_finish(&path);
 }
 
-// What stands from `from` to `to` leaves as `by`; whatever is before it and was not replaced leaves as it is.
+// What stands from `from` to `to` leaves as `by`; whatever is before it and was not replaced leaves
+// as it is.
 static void replace(struct walk *w, const char *from, const char *to, struct str by)
 {
     if (from > w->copied) strbuf_add(w->out, w->copied, (size_t)(from - w->copied));

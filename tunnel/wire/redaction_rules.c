@@ -257,7 +257,7 @@ static struct redaction_node *own_copy(struct redaction_rules *rules, const stru
     return copy;
 }
 
-// node is nobody else's.
+// node is not shared.
 static bool open_below(struct redaction_rules *rules, struct redaction_node *node, struct str path)
 {
     for (int depth = 0; depth < DEPTH_MAX; depth++) {

@@ -1,5 +1,6 @@
-// redaction_rules: the table of open paths as a tree that is walked beside an object. Made once; immutable then; any
-// thread. Arrays have no node of their own: the elements of an array have the node of the array.
+// redaction_rules: the table of open paths as a tree that is walked beside an object. Made once;
+// immutable then; any thread. Arrays have no node of their own: the elements of an array have the
+// node of the array.
 #ifndef CULVERT_WIRE_REDACTION_RULES_H
 #define CULVERT_WIRE_REDACTION_RULES_H
 

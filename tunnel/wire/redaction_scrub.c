@@ -54,8 +54,8 @@ static size_t find(struct str s, struct str what)
 
 // ---- URLs ----------------------------------------------------------------------------------------------------------
 
-// Behind "://", before the last @ of a URL: is this a user with a password, or a path that has an @ in it? A password
-// may have any byte, also a slash.
+// Behind "://", before the last @ of a URL: is this a user with a password, or a path that has an @
+// in it? A password may have any byte, also a slash.
 static bool is_user(struct str before, struct str behind)
 {
     size_t colon = find(before, STR(":")), slash = find(before, STR("/"));
@@ -240,8 +240,8 @@ static size_t quoted_len(struct str s)
     return s.len;
 }
 
-// The API server, and those who decode for it, quote what they refuse: Invalid value: "...", cannot unmarshal ...,
-// illegal base64 data ..., unable to parse quantity's suffix: "..."
+// The API server, and those who decode for it, quote what they refuse: Invalid value: "...", cannot
+// unmarshal ..., illegal base64 data ..., unable to parse quantity's suffix: "..."
 static size_t refused_rule(struct str s, struct strbuf *out)
 {
     static const char *const starts[] = {"Invalid value: ", "Unsupported value: ", "Duplicate value: ",
@@ -259,8 +259,8 @@ static size_t refused_rule(struct str s, struct strbuf *out)
     return start + (quoted ? quoted : find(str_from(s, start), STR(": ")));
 }
 
-// A manifest quoted in a text: "data": {...} or "stringData": {...}, plainly or escaped, as JSON or as Go writes maps.
-// The rest of the text goes.
+// A manifest quoted in a text: "data": {...} or "stringData": {...}, plainly or escaped, as JSON or
+// as Go writes maps. The rest of the text goes.
 static size_t manifest_rule(struct str s, struct strbuf *out)
 {
     struct str rest = s;
@@ -348,7 +348,8 @@ static size_t run_of_quotes(struct str s)
     return len;
 }
 
-// How much of s is one value: a quoted one to its quote, else to a byte that ends values; "bearer x" is one.
+// How much of s is one value: a quoted one to its quote, else to a byte that ends values; "bearer
+// x" is one.
 static size_t value_len(struct str s)
 {
     size_t quoted = quoted_len(s);
@@ -442,7 +443,8 @@ static size_t option_rule(struct str s, struct strbuf *out)
 
 // ---- the whole -----------------------------------------------------------------------------------------------------
 
-// Each rule looks at the start of s; when it applies it writes what may stay and returns how much was read, else 0.
+// Each rule looks at the start of s; when it applies it writes what may stay and returns how much
+// was read, else 0.
 static size_t apply_rules(struct str s, bool in_word, struct strbuf *out)
 {
     size_t used = 0;

@@ -1,8 +1,8 @@
-// redaction_scrub: takes credentials out of texts that people and programs wrote: users, passwords and queries of URLs,
-// bearer tokens, JWTs, tokens of known makers (AWS, GitHub, GitLab, Slack, Google and others), private keys,
-// `password=x`, `--password x`, `--set x=y`, values that an API server quotes because it refuses them, and manifests
-// inside a text. What is masked becomes "***". It knows what it knows: a text is open only where the table says so.
-// Pure; any thread.
+// redaction_scrub: takes credentials out of texts that people and programs wrote: users, passwords
+// and queries of URLs, bearer tokens, JWTs, tokens of known makers (AWS, GitHub, GitLab, Slack,
+// Google and others), private keys, `password=x`, `--password x`, `--set x=y`, values that an API
+// server quotes because it refuses them, and manifests inside a text. What is masked becomes "***".
+// It knows what it knows: a text is open only where the table lists it. Pure; any thread.
 #ifndef CULVERT_WIRE_REDACTION_SCRUB_H
 #define CULVERT_WIRE_REDACTION_SCRUB_H
 

@@ -1,5 +1,6 @@
-// The table of open paths: what the platform stores, shows and uses of each kind. redaction_rules.h has its notation.
-// Whatever is not listed leaves as a digest. A new path needs a reason: a reader of the platform sees its values.
+// The table of open paths: what the platform stores, shows and uses of each kind. redaction_rules.h
+// has its notation. Whatever is not listed leaves as a digest. A new path needs a reason: a reader
+// of the platform sees its values.
 #include "tunnel/wire/redaction_rules.h"
 
 // clang-format off
@@ -17,7 +18,8 @@ const struct redaction_shape redaction_shapes[] = {
      "argocd.argoproj.io/*,app.kubernetes.io/*,helm.sh/*,meta.helm.sh/*,codefresh.io/*:text "
      "deployment.kubernetes.io/*,rollout.argoproj.io/*,deprecated.daemonset.template.generation:label "
      "app.meta.revisions-metadata:longtext "
-     // Copies of the object, as several tools leave them, and what controllers rewrite all the time.
+     // Copies of the object, as several tools leave them, and what controllers rewrite all the
+     // time.
      "kubectl.kubernetes.io/last-applied-configuration,banzaicloud.com/last-applied,kapp.k14s.io/original,"
      "argocd.argoproj.io/refresh,argocd.argoproj.io/hydrate:drop "},
     {"meta",
@@ -317,6 +319,6 @@ const struct redaction_kind redaction_kinds[] = {
     {0},
 };
 
-// Messages of conditions are not among them: of a kind that is not known, nobody knows what they quote.
+// Messages of conditions are not among them: of a kind that is not known, their content is unknown.
 const char redaction_unknown_fields[] =
     "@object status{conditions{type,status,reason:enum lastTransitionTime:time observedGeneration:number} @deep} @deep";

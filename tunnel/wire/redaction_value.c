@@ -40,7 +40,7 @@ static bool is_alpha(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-// Only letters, digits and the bytes of `extra`; at least one byte.
+// Only messages, digits and the bytes of `extra`; at least one byte.
 static bool consists_of(struct str s, size_t len_max, const char *extra)
 {
     if (!s.len || s.len > len_max) return false;

@@ -1,5 +1,5 @@
-// redaction_value: the types of values in the table of open paths. A value that does not look like its type does not
-// leave. Pure; any thread.
+// redaction_value: the types of values in the table of open paths. A value that does not look like
+// its type does not leave. Pure; any thread.
 #ifndef CULVERT_WIRE_REDACTION_VALUE_H
 #define CULVERT_WIRE_REDACTION_VALUE_H
 
@@ -38,10 +38,11 @@ enum redaction_type {
 
 enum { REDACTION_TEXT_BYTES_MAX = 4096, REDACTION_LONG_TEXT_BYTES_MAX = 64 * 1024 };
 
-// The name of a type in the table; REDACTION_TYPES when there is none of that name.
+// The name of a type in the table; REDACTION_TYPES when no type has that name.
 enum redaction_type redaction_type_named(struct str name);
 
-// raw: a JSON scalar as it stands in its text. True: it leaves, as it is (*out_same), or as what is appended to out.
+// raw: a JSON scalar as it stands in its text. True: it leaves, as it is (*out_same), or as what is
+// appended to out.
 bool redaction_value_write(enum redaction_type type, struct str raw, struct strbuf *out, bool *out_same);
 
 #endif

@@ -14,7 +14,8 @@ static void advance(struct replay_window *window, uint64_t number)
 
 bool replay_window_take(struct replay_window *window, uint64_t number)
 {
-    // The word that the highest is in is only partly ahead, so one word less is remembered than there is room for.
+    // The word that the highest is in is only partly ahead, so one word less is remembered than
+    // there is room for.
     if (number == 0) return false;
     if (number <= window->highest && window->highest - number >= REPLAY_WINDOW_NUMBERS - WORD_BITS) return false;
     if (number > window->highest) advance(window, number);

@@ -1,6 +1,7 @@
-// replay_window: which numbers of a sequence have been seen, in memory that does not grow (RFC 6479, section 2.2, as
-// IPsec and DTLS do): a number is taken once; one that lies further behind the highest than the window is wide is not
-// taken, since nobody knows any more. Pure; a value, owned by one loop. All zero: nothing was seen.
+// replay_window: which numbers of a sequence have been seen, in memory that does not grow (RFC
+// 6479, section 2.2, as IPsec and DTLS do): a number is taken once; one that lies further behind
+// the highest than the window is wide is not taken, since it can no longer be checked. Pure; a
+// value, owned by one loop. All zero: nothing was seen.
 #ifndef CULVERT_TUNNEL_WIRE_REPLAY_WINDOW_H
 #define CULVERT_TUNNEL_WIRE_REPLAY_WINDOW_H
 

@@ -52,7 +52,8 @@ static const uint8_t text_tags[] = {
     TAG_RESOURCE,    TAG_MARKS};
 enum { TEXT_TAGS = sizeof text_tags / sizeof *text_tags };
 
-// What a record of a type cannot do without. Empty texts are not sent, so that this also means "not empty".
+// What a record of a type cannot do without. Empty texts are not sent, so that this also means "not
+// empty".
 static uint32_t report_required(enum wire_report_type type)
 {
     switch (type) {

@@ -1,5 +1,6 @@
-// report: the records that travel on the reports stream (agent -> platform, the endless response body of
-// `POST /culvert/reports`) and the acknowledgements that travel back (its request body). Pure codec: bytes in,
+// report: the records that travel on the reports stream (agent -> platform, the endless response
+// body of `POST /culvert/reports`) and the acknowledgements that travel back (its request body).
+// Pure codec: bytes in,
 // bytes out; any thread. A record is  u32 length (big-endian, of what follows) | u8 version = 1 | u8 type |
 // u64 sequence | fields, a field being  u8 tag | u32 length | bytes.  Unknown tags are skipped, unknown types are
 // ERROR_PROTOCOL. Sequences start at 1 with every boot of the agent and grow by one a record.
@@ -17,8 +18,8 @@ enum {
     WIRE_REPORT_HASH_BYTES = 32,
     WIRE_REPORT_UNREAD_BYTES_MAX = 128 * 1024,
     WIRE_REPORT_MESSAGE_BYTES_MAX = 4096,
-    // A compressed manifest is refused when it unpacks to more than so many times its bytes; below the free bytes the
-    // ratio does not count. What compresses better travels plain.
+    // A compressed manifest is refused when it unpacks to more than so many times its bytes; below
+    // the free bytes the ratio does not count. What compresses better travels plain.
     WIRE_REPORT_RATIO_MAX = 100,
     WIRE_REPORT_RATIO_FREE_BYTES = 64 * 1024,
 };
@@ -53,14 +54,15 @@ struct wire_report {
     struct str cluster;                             // name of the cluster it lives in ("in-cluster")
     struct str application_ns, application_name;    // the Argo CD application whose status names it; else empty
     struct str sync_status, health_status;          // Argo CD's spelling; may be empty
-    // Details, which an agent sends where the platform offers to take them (WIRE_HEADER_DETAILS); each may be empty.
+    // Details, which an agent sends where the platform offers to take them (WIRE_HEADER_DETAILS);
+    // each may be empty.
     struct str health_message; // why it is not healthy, redacted; at most WIRE_REPORT_MESSAGE_BYTES_MAX
     struct str health_source;  // WIRE_HEALTH_*
-    // Of an object that an application names and that is not at hand (its manifest is but its identity):
-    // WIRE_PRESENCE_*.
+    // Of an object that an application names and that is not at hand (its manifest is but its
+    // identity): WIRE_PRESENCE_*.
     struct str presence;
     struct str resource; // the plural under which the API serves the kind, where presence is WIRE_PRESENCE_UNREADABLE
-    struct str marks;    // what status.resources says besides: a comma-separated list of WIRE_MARK_*
+    struct str marks;    // further marks of status.resources: a comma-separated list of WIRE_MARK_*
     int64_t observed_at_ms;               // agent's wall clock
     uint8_t hash[WIRE_REPORT_HASH_BYTES]; // SHA-256 of the canonical, redacted manifest
     enum wire_report_encoding encoding;
@@ -68,15 +70,17 @@ struct wire_report {
     struct str manifest;     // JSON, redacted; encoded as above
     uint64_t count;          // SNAPSHOT_END
     struct str digest;       // DIGEST: tunnel/wire/digest.h
-    // SNAPSHOT_END, and DIGEST with a ROOT: kinds that the agent may not read, so that what is held of them, and of
-    // what they own, must not be deleted for being absent. A line "<group>/<kind>" each.
+    // SNAPSHOT_END, and DIGEST with a ROOT: kinds that the agent may not read, so that what is held
+    // of them, and of what they own, must not be deleted for being absent. A line "<group>/<kind>"
+    // each.
     struct str unread;
 };
 
 // Appends one record. ERROR_TOO_LARGE when it passes the limit.
 MUST_CHECK enum error_code wire_report_encode(const struct wire_report *report, struct strbuf *out, struct error *err);
-// Decodes the first record of at..len. ERROR_AGAIN: incomplete (*out_used is then the number of bytes wanted in
-// all, when already known, else 0). Every string is bounded: identities to 512 bytes, UTF-8 is required.
+// Decodes the first record of at..len. ERROR_AGAIN: incomplete (*out_used is then the number of
+// bytes wanted in all, when already known, else 0). Every string is bounded: identities to 512
+// bytes, UTF-8 is required.
 MUST_CHECK enum error_code wire_report_decode(const uint8_t *at, size_t len, struct wire_report *out, size_t *out_used,
                                               struct error *err);
 
@@ -86,8 +90,8 @@ enum wire_ack_type {
     WIRE_ACK_REJECT = 3, // this one record was refused (reason); counted as acknowledged
     WIRE_ACK_DIGEST = 4, // the platform's word in an exchange of digests, about that record
 };
-// How the reason of a REJECT begins when the record found no room on the platform: it may be sent again later, and is
-// found by a comparison of digests until it is taken.
+// How the reason of a REJECT begins when the record found no room on the platform: it may be sent
+// again later, and is found by a comparison of digests until it is taken.
 #define WIRE_REASON_QUOTA "storage quota"
 
 struct wire_ack {

@@ -1,6 +1,7 @@
-// scheduler: which of the streams of one connection sends next, the same on both ends of a tunnel. Urgency classes of
-// RFC 9218 section 4.1 (a lower number goes first), deficit round robin inside a class. Pure: no I/O, no clock of its
-// own, no memory: items lie in their streams. One a connection, on its loop's thread. Every function is O(1).
+// scheduler: which of the streams of one connection sends next, the same on both ends of a tunnel.
+// Urgency classes of RFC 9218 section 4.1 (a lower number goes first), deficit round robin inside a
+// class. Pure: no I/O, no clock of its own, no memory: items lie in their streams. One a
+// connection, on its loop's thread. Every function is O(1).
 //
 // Rules, and what they promise:
 // - A stream that has sent more than WIRE_SCHEDULER_BULK_BYTES without a pause is WIRE_URGENCY_BULK, whatever it was
@@ -10,21 +11,23 @@
 // - A class goes before the higher numbers, but none starves: one that waits is owed a tenth of all that is sent
 //   meanwhile, and is served out of turn as soon as a quantum is due.
 //
-// Coupling with nghttp2, which orders DATA by rules of its own (1.52 schedules by stream id and RFC 7540 weights): its
-// data providers say NGHTTP2_ERR_DEFERRED unless their stream holds an allowance, so that only the stream picked here
-// is ever in nghttp2's queue. On a turn the owner does
+// Coupling with nghttp2, which orders DATA by rules of its own (1.52 schedules by stream id and RFC
+// 7540 weights): its data providers return NGHTTP2_ERR_DEFERRED unless their stream holds an
+// allowance, so that only the stream picked here is ever in nghttp2's queue. On a turn the owner
+// does
 //
 //     loop:  take everything nghttp2_session_mem_send() gives    (PING, HEADERS, SETTINGS: they never wait for DATA)
 //            item = wire_scheduler_next(&scheduler, now_us, &allowance), or stop
 //            stream->allowance = allowance; nghttp2_session_resume_data(h2, stream->id);
 //            take what nghttp2_session_mem_send() gives: the provider hands out at most `allowance` bytes, clears it
-//            and calls wire_scheduler_sent(); asked again without an allowance it says DEFERRED
+//            and calls wire_scheduler_sent(); asked again without an allowance it returns DEFERRED
 //            still holding the allowance?  HTTP/2's credit is used up: clear it, wire_scheduler_block()
 //
-// and stops as soon as the transport's budget (64 KiB) is used. A provider that is asked without an allowance (its
-// HEADERS have left, or a WINDOW_UPDATE came: nghttp2 asks by itself then) calls wire_scheduler_ready() if it has bytes
-// or an end to send; so does whoever adds bytes to a stream. wire_scheduler_idle() when its queue has run empty;
-// wire_scheduler_remove() before its memory goes.
+// and stops as soon as the transport's budget (64 KiB) is used. A provider that is asked without an
+// allowance (its HEADERS have left, or a WINDOW_UPDATE came: nghttp2 asks by itself then) calls
+// wire_scheduler_ready() if it has bytes or an end to send; so does a caller that adds bytes to a
+// stream. wire_scheduler_idle() when its queue has run empty; wire_scheduler_remove() before its
+// memory goes.
 #ifndef CULVERT_TUNNEL_WIRE_SCHEDULER_H
 #define CULVERT_TUNNEL_WIRE_SCHEDULER_H
 
@@ -83,10 +86,11 @@ void wire_scheduler_block(struct wire_scheduler *scheduler, struct wire_schedule
 // It goes. Also for one that does not wait.
 void wire_scheduler_remove(struct wire_scheduler *scheduler, struct wire_scheduler_item *item);
 
-// Who is next, and how many bytes it may send now (1 to a quantum). NULL: nobody waits. Changes nothing: until sent(),
-// idle(), block() or remove() the answer is the same.
+// Who is next, and how many bytes it may send now (1 to a quantum). NULL: no stream waits. Changes
+// nothing: until sent(), idle(), block() or remove() the answer is the same.
 struct wire_scheduler_item *wire_scheduler_next(struct wire_scheduler *scheduler, size_t *out_allowance);
-// The one that is next sent so many bytes of content (0: only its end). It goes on waiting; say idle() if it is done.
+// The one that is next sent so many bytes of content (0: only its end). It goes on waiting; call
+// idle() if it is done.
 void wire_scheduler_sent(struct wire_scheduler *scheduler, struct wire_scheduler_item *item, size_t len,
                          uint64_t now_us);
 

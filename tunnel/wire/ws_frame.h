@@ -1,6 +1,7 @@
-// ws_frame: WebSocket frames (RFC 6455 section 5) as a byte pipe. The decoder reads headers and payload as they arrive,
-// whole or in pieces, unmasks in place and keeps no payload but that of control frames (125 bytes). Message
-// boundaries and fragmentation carry no meaning for a pipe: they are checked, then forgotten. Pure; any thread.
+// ws_frame: WebSocket frames (RFC 6455 section 5) as a byte pipe. The decoder reads headers and
+// payload as they arrive, whole or in pieces, unmasks in place and keeps no payload but that of
+// control frames (125 bytes). Message boundaries and fragmentation carry no meaning for a pipe:
+// they are checked, then forgotten. Pure; any thread.
 #ifndef CULVERT_TUNNEL_WIRE_WS_FRAME_H
 #define CULVERT_TUNNEL_WIRE_WS_FRAME_H
 
@@ -74,10 +75,11 @@ struct ws_frame_decoder {
     uint16_t fail_code; // after ERROR_PROTOCOL: the close code to send
 };
 
-// expects_mask: frames must be masked (the peer is a client), otherwise they must not be (RFC 6455 section 5.1).
+// expects_mask: frames must be masked (the peer is a client), otherwise they must not be (RFC 6455
+// section 5.1).
 void ws_frame_decoder_init(struct ws_frame_decoder *d, bool expects_mask);
-// Takes *out_used bytes of at..len (changed in place) and gives at most one event. Call again with the rest until it
-// gives NONE. ERROR_PROTOCOL: close with d->fail_code; the decoder is dead.
+// Takes *out_used bytes of at..len (changed in place) and gives at most one event. Call again with
+// the rest until it gives NONE. ERROR_PROTOCOL: close with d->fail_code; the decoder is dead.
 MUST_CHECK enum error_code ws_frame_decode(struct ws_frame_decoder *d, uint8_t *at, size_t len, size_t *out_used,
                                            struct ws_frame_event *out, struct error *err);
 // No frame and no message has begun that has not ended.
@@ -88,7 +90,8 @@ static inline bool ws_frame_decoder_is_between(const struct ws_frame_decoder *d)
 
 // ---- encoding ------------------------------------------------------------------------------------------------
 
-// A reserve of unpredictable masks (RFC 6455 section 10.3): filled from OpenSSL's generator 256 at a time.
+// A reserve of unpredictable masks (RFC 6455 section 10.3): filled from OpenSSL's generator 256 at
+// a time.
 struct ws_frame_masks {
     uint8_t pool[256 * WS_FRAME_MASK_BYTES];
     size_t at; // next unused byte
@@ -103,8 +106,8 @@ size_t ws_frame_header_bytes(uint64_t payload_bytes, bool masked);
 size_t ws_frame_header(uint8_t *out, enum ws_frame_opcode opcode, uint64_t payload_bytes, const uint8_t *mask);
 // XORs at..len in place; offset is the position of `at` in the payload. Its own inverse.
 void ws_frame_apply_mask(uint8_t *at, size_t len, const uint8_t mask[WS_FRAME_MASK_BYTES], uint64_t offset);
-// A complete control frame (CLOSE, PING, PONG) with at most 125 bytes of payload: at most 131 bytes. Returns its
-// length.
+// A complete control frame (CLOSE, PING, PONG) with at most 125 bytes of payload: at most 131
+// bytes. Returns its length.
 size_t ws_frame_control(uint8_t *out, enum ws_frame_opcode opcode, const void *payload, size_t len,
                         const uint8_t *mask);
 // A complete CLOSE frame: code and a reason that is cut to fit. Returns its length (at most 131).
