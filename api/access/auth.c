@@ -11,8 +11,9 @@
 // Lookups at once, of credentials that nobody knows yet to be good; more are told to come again.
 enum { LOOKUPS_MAX = 256, REMOTE_BYTES = 64, REFUSED_ENTRIES = 4096 };
 
-// A credential that was refused a moment ago, so that a client which goes on with it costs no queries. Its place is
-// chosen by the hash of its secret; one that takes another's place costs that one a query.
+// A credential that was refused a moment ago, so that a client which goes on with it costs no
+// queries. Its place is chosen by the hash of its secret; one that takes another's place costs that
+// one a query.
 struct refused {
     char id[TOKEN_ID_BYTES];
     uint8_t secret_sha256[ID_SHA256_BYTES];
@@ -27,8 +28,9 @@ struct waiter {
     void *arg;
 };
 
-// One question to the database, and all who want to know: a reporter that sends many requests at once asks once. It
-// outlives a destroyed auth (auth NULL then) until the database has let go of it.
+// One question to the database, and all who want to know: a reporter that sends many requests at
+// once asks once. It outlives a destroyed auth (auth NULL then) until the database has let go of
+// it.
 struct lookup {
     struct api_auth *auth;
     struct lookup *next, **link;
@@ -80,7 +82,8 @@ static void add_waiter(struct lookup *lookup, struct str remote, api_auth_done d
     lookup->last = waiter;
 }
 
-// Each takes its own: what a callback begins anew has nothing to do with those that are still to be told.
+// Each takes its own: what a callback begins anew has nothing to do with those that are still to be
+// told.
 static void tell_all(struct waiter *first, const struct error *err, const struct api_principal *principal)
 {
     for (struct waiter *waiter = first, *next; waiter; waiter = next) {

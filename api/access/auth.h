@@ -1,7 +1,8 @@
-// auth: who a request comes from. The credential is an API key or a runtime token in `Authorization`, raw (as
-// Codefresh's clients send it) or behind "Bearer ", else in `x-access-token` (as browsers do). Owned by the API door,
-// one a loop; every call on it. A revoked credential stops within API_AUTH_TTL_MS: that long an answer is kept, and a
-// question under way shared. (What it opened before is ended by server/chores/grants.h.)
+// auth: who a request comes from. The credential is an API key or a runtime token in
+// `Authorization`, raw (as Codefresh's clients send it) or behind "Bearer ", else in
+// `x-access-token` (as browsers do). Owned by the API listener, one a loop; every call on it. A
+// revoked credential stops within API_AUTH_TTL_MS: that long an answer is kept, and a question
+// under way shared. (What it opened before is ended by server/chores/grants.h.)
 #ifndef CULVERT_API_ACCESS_AUTH_H
 #define CULVERT_API_ACCESS_AUTH_H
 
@@ -14,12 +15,14 @@ struct api_auth;
 struct token;
 
 struct api_auth_options {
-    // Runtime tokens that are in memory, so that they need no query and are known while the database is away.
-    // ERROR_NOT_FOUND: this is none of them, ask the database. Any other code is the answer. NULL: there are none.
+    // Runtime tokens that are in memory, so that they need no query and are known while the
+    // database is away. ERROR_NOT_FOUND: this is none of them, ask the database. Any other code is
+    // the answer. NULL: there are none.
     enum error_code (*find_runtime_token)(void *ctx, const struct token *token, struct api_principal *out,
                                           struct error *err);
-    // The limits of failures: may a credential be looked at (ERROR_LIMITED: no; token NULL: it is malformed), and: it
-    // was good, it was wrong (key_id is empty for a malformed one). NULL, all: there are none.
+    // The limits of failures: may a credential be looked at (ERROR_LIMITED: no; token NULL: it is
+    // malformed), and: it was good, it was wrong (key_id is empty for a malformed one). NULL, all:
+    // there are none.
     enum error_code (*check_failures)(void *ctx, struct str remote, const struct token *token, struct error *err);
     void (*note_success)(void *ctx, const struct token *token);
     void (*note_failure)(void *ctx, struct str remote, struct str key_id);
@@ -39,13 +42,13 @@ typedef void (*api_auth_done)(void *arg, const struct error *err, const struct a
 
 // options may be NULL; it is copied.
 struct api_auth *api_auth_create(struct pg *pg, const struct api_auth_options *options);
-// After pg was closed nothing is outstanding. If something is, its done is called here with ERROR_CANCELLED. Not from
-// inside a done. NULL is fine.
+// After pg was closed nothing is outstanding. If something is, its done is called here with
+// ERROR_CANCELLED. Not from inside a done. NULL is fine.
 void api_auth_destroy(struct api_auth *auth);
 
-// done is called exactly once: before this returns when the answer is known or there is nothing to look up, else later.
-// Both values may be empty; they are not kept. remote: the client's numeric address, or empty. A credential that is
-// good in memory passes whatever failed beside it.
+// done is called exactly once: before this returns when the answer is known or there is nothing to
+// look up, else later. Both values may be empty; they are not kept. remote: the client's numeric
+// address, or empty. A credential that is good in memory passes whatever failed beside it.
 void api_auth_check(struct api_auth *auth, struct str authorization, struct str x_access_token, struct str remote,
                     api_auth_done done, void *arg);
 

@@ -21,8 +21,8 @@ struct api_principal {
     char token_id[32];
 };
 
-// Copies. Names and the mail address are for reading and are cut at a character's edge; an id or a runtime's name that
-// does not fit is ERROR_INTERNAL, because cut it would be somebody else's.
+// Copies. Names and the mail address are for reading and are cut at a character's edge; an id or a
+// runtime's name that does not fit is ERROR_INTERNAL, because cut it would be another party's.
 MUST_CHECK enum error_code api_principal_from(const struct principal *principal, struct api_principal *out,
                                               struct error *err);
 

@@ -152,7 +152,8 @@ static struct known *known_find(struct answer_cache *cache, const uint8_t *key)
     return known->is_known && memcmp(known->key, key, sizeof known->key) == 0 ? known : NULL;
 }
 
-// It changes faster than it is asked for, or cannot be kept: the work is saved for a while, then tried again.
+// It changes faster than it is asked for, or cannot be kept: the work is saved for a while, then
+// tried again.
 static void known_pause(struct known *known)
 {
     known->misses = 0;
@@ -189,7 +190,8 @@ static struct str name_of(const struct answer_ticket *ticket, char out[NAME_BYTE
     return str_of(out, (size_t)len);
 }
 
-// What a sealed answer is bound to: its name and its expiry, as the bytes in front of it. out has room for both.
+// What a sealed answer is bound to: its name and its expiry, as the bytes in front of it. out has
+// room for both.
 static struct str context_of(struct str name, const uint8_t expiry[EXPIRY_BYTES], char *out)
 {
     memcpy(out, name.at, name.len);
@@ -233,7 +235,8 @@ static bool unseal(const struct answer_ticket *ticket, struct str kept, struct s
     return true;
 }
 
-// One that Redis has kept waiting for too long; NULL: none (any more). *out_asking: some still wait.
+// One that Redis has kept waiting for too long; NULL: none (any more). *out_asking: some still
+// wait.
 static struct answer_ticket *find_late(struct answer_cache *cache, uint64_t now_ms, bool *out_asking)
 {
     *out_asking = false;

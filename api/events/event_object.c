@@ -6,7 +6,8 @@
 
 enum { PARTS = 4 };
 
-// Those that are there, as an object of their own: it is a piece of valid JSON, so that this cannot fail.
+// Those that are there, as an object of their own: it is a piece of valid JSON, so that this cannot
+// fail.
 static enum error_code read_parts(const struct json_canonical_part *parts, size_t count, size_t bytes_max,
                                   const char *place, json_t **out, struct error *err)
 {

@@ -1,6 +1,7 @@
-// event_source: the `source` of an event's payload: which application the object belongs to, how it stands, and the
-// commit behind it. In ObjectSource, as today's reporters send it, the manifests are among its members; the draft of a
-// later reporter puts them beside it, in the payload. Views into the payload; any thread.
+// event_source: the `source` of an event's payload: which application the object belongs to, how it
+// stands, and the commit behind it. In ObjectSource, as today's reporters send it, the manifests
+// are among its members; the draft of a later reporter puts them beside it, in the payload. Views
+// into the payload; any thread.
 #ifndef CULVERT_API_EVENTS_EVENT_SOURCE_H
 #define CULVERT_API_EVENTS_EVENT_SOURCE_H
 
@@ -23,9 +24,11 @@ struct event_source {
     struct str repo_url, path, revision, commit_message, commit_author, commit_date;
 };
 
-// Whatever is missing or of another type is empty; texts are cut to EVENT_SOURCE_TEXT_BYTES_MAX at a character's edge.
+// Whatever is missing or of another type is empty; texts are cut to EVENT_SOURCE_TEXT_BYTES_MAX at
+// a character's edge.
 void event_source_read(const json_t *payload, struct event_source *out);
-// The draft's: a payload without a source is an Application's own, and only its deletionTimestamp calls it deleted.
+// The draft's: a payload without a source is an Application's own, and only its deletionTimestamp
+// calls it deleted.
 void event_source_read_draft(const json_t *payload, struct event_source *out);
 
 // The server URL of the cluster that the runtime itself runs in.

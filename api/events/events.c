@@ -148,7 +148,8 @@ static enum error_code take_live_manifest(struct report *report, const struct ev
     return code;
 }
 
-// Most of what is desired is what is there, and what is in Git is what is desired: each text is redacted once.
+// Most of what is desired is what is there, and what is in Git is what is desired: each text is
+// redacted once.
 static enum error_code take_other_manifests(struct report *report, const struct event_filter *filter,
                                             const struct event_source *source, const struct redacted *live,
                                             struct arena *arena, struct error *err)

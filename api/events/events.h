@@ -1,5 +1,6 @@
-// events: bodies of POST /2.0/api/{events,applications,resources}, as the reporters of existing runtimes send them,
-// into reports. Pure; any thread. Three shapes (the body is plain JSON here; gzip is undone before):
+// events: bodies of POST /2.0/api/{events,applications,resources}, as the reporters of existing
+// runtimes send them, into reports. Pure; any thread. Three shapes (the body is plain JSON here;
+// gzip is undone before):
 //   {"data":{"timestamp","object":"<base64>","source":{...},"errors":[...],"appVersions":{}}}  Argo CD's event reporter
 //   {"data":{"object":"<JSON>"}}                                                                 sensors of Argo Events
 //   {"data":"<the payload of the first shape as JSON>"}                                          their older trigger
@@ -23,9 +24,10 @@ enum {
     EVENTS_IDENTITY_BYTES_MAX = 512,
 };
 
-// One body is one report (source REPORT_FROM_HTTP). Views of *out point into the arena, nothing into json; account_id
-// and runtime are the credential's, whatever the body says. REPORT_DELETED: a source whose actual and desired manifests
-// are both "", or, without a source and in drafts, an object with a deletionTimestamp.
+// One body is one report (source REPORT_FROM_HTTP). Views of *out point into the arena, nothing
+// into json; account_id and runtime are the credential's, whatever the body says. REPORT_DELETED: a
+// source whose actual and desired manifests are both "", or, without a source and in drafts, an
+// object with a deletionTimestamp.
 //   manifest      actualManifest or else object (drafts: desiredManifest): canonical JSON, redacted, as are the desired
 //                 manifest and the one in Git (api/events/event_manifest.h)
 //   cluster       "in-cluster" or the destination's server URL; a root Application lives in the runtime's own cluster,

@@ -1,5 +1,5 @@
-// POST /2.0/api/events, and the draft's /2.0/api/applications and /2.0/api/resources: reports over HTTP. 2xx is said
-// after COMMIT and never before.
+// POST /2.0/api/events, and the draft's /2.0/api/applications and /2.0/api/resources: reports over
+// HTTP. 2xx is said after COMMIT and never before.
 #include "api/events/event_body.h"
 #include "api/events/events.h"
 #include "api/http/request.h"

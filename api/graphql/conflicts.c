@@ -152,7 +152,8 @@ static bool same_shape(const struct checker *c, const struct gql_type_ref *a, co
     return !leaf || str_eq(a->name, b->name);
 }
 
-// "Fields "a" conflict because subfields "b" conflict because <why>...": from the fields that a and b both are in.
+// "Fields "a" conflict because subfields "b" conflict because <why>...": from the fields that a and
+// b both are in.
 static void report(struct checker *c, const struct entry *a, const struct entry *b, const char *why)
 {
     struct gql_location at = b->field->at;
@@ -190,7 +191,8 @@ static bool check_group(struct checker *c, const struct group *group)
     return merge_children(c, group);
 }
 
-// Fields of two object types never meet in one object; those of an interface or a union meet with all.
+// Fields of two object types never meet in one object; those of an interface or a union meet with
+// all.
 static bool check_parents(struct checker *c, const struct group *group)
 {
     bool any = false;

@@ -1,5 +1,5 @@
-// document: an executable GraphQL document as a tree (specification October 2021, section 2). Made by gql_parse,
-// read-only afterwards; everything lives in the arena it was parsed into. Pure.
+// document: an executable GraphQL document as a tree (specification October 2021, section 2). Made
+// by gql_parse, read-only afterwards; everything lives in the arena it was parsed into. Pure.
 #ifndef CULVERT_API_GRAPHQL_DOCUMENT_H
 #define CULVERT_API_GRAPHQL_DOCUMENT_H
 

@@ -1,5 +1,5 @@
-// lexer: lexical tokens of GraphQL (specification October 2021, section 2.1), for documents and for the schema's SDL.
-// Pure; views into the source. The number of tokens is limited while reading.
+// lexer: lexical tokens of GraphQL (specification October 2021, section 2.1), for documents and for
+// the schema's SDL. Pure; views into the source. The number of tokens is limited while reading.
 #ifndef CULVERT_API_GRAPHQL_LEXER_H
 #define CULVERT_API_GRAPHQL_LEXER_H
 
@@ -39,8 +39,8 @@ struct gql_lexer {
 // The source must be UTF-8. Reads the first token.
 MUST_CHECK enum error_code gql_lexer_init(struct gql_lexer *lexer, struct str source, size_t tokens_max,
                                           struct error *err);
-// Goes on to the next. ERROR_INVALID says where ("Syntax Error: ... (line 1, column 2)"); ERROR_TOO_LARGE: too many
-// tokens.
+// Goes on to the next. ERROR_INVALID says where ("Syntax Error: ... (line 1, column 2)");
+// ERROR_TOO_LARGE: too many tokens.
 MUST_CHECK enum error_code gql_lexer_next(struct gql_lexer *lexer, struct error *err);
 // The value of a string token: escapes resolved, block strings without their common indentation.
 MUST_CHECK enum error_code gql_token_string(const struct gql_token *token, struct arena *arena, struct str *out,

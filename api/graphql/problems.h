@@ -1,12 +1,13 @@
-// problems: the errors of one request, as they go into the answer's "errors" (GraphQL specification, section 7.1.2). At
-// most GQL_PROBLEMS_MAX are kept. Lives in the request's arena.
+// problems: the errors of one request, as they go into the answer's "errors" (GraphQL
+// specification, section 7.1.2). At most GQL_PROBLEMS_MAX are kept. Lives in the request's arena.
 #ifndef CULVERT_API_GRAPHQL_PROBLEMS_H
 #define CULVERT_API_GRAPHQL_PROBLEMS_H
 
 #include "api/graphql/lexer.h"
 #include "base/strbuf.h"
 
-// The text of GQL_PROBLEMS_MAX problems, each of a message and a path, escaped, is well below GQL_PROBLEMS_BYTES_MAX.
+// The text of GQL_PROBLEMS_MAX problems, each of a message and a path, escaped, is well below
+// GQL_PROBLEMS_BYTES_MAX.
 enum { GQL_PROBLEMS_MAX = 20, GQL_PROBLEMS_BYTES_MAX = 1024 * 1024 };
 
 struct gql_problem {

@@ -1,5 +1,6 @@
-// projection: the answer's text from the entities that resolvers gave, by the operation's selections (specification
-// section 6.4). An entity is a JSON value with more fields than are asked for; a field it lacks is null. Pure.
+// projection: the answer's text from the entities that resolvers gave, by the operation's
+// selections (specification section 6.4). An entity is a JSON value with more fields than are asked
+// for; a field it lacks is null. Pure.
 #ifndef CULVERT_API_GRAPHQL_PROJECTION_H
 #define CULVERT_API_GRAPHQL_PROJECTION_H
 
@@ -33,11 +34,12 @@ struct gql_projection {
     size_t selections_left; // to look at while merging: spreading fragments in fragments multiplies them
 };
 
-// The fields of an operation's root, in order of first appearance. Specification section 6.3.2, CollectFields(). The
-// document was validated. NULL: selections_left is used up; problems says so.
+// The fields of an operation's root, in order of first appearance. Specification section 6.3.2,
+// CollectFields(). The document was validated. NULL: selections_left is used up; problems says so.
 struct gql_collection *gql_collect(struct gql_projection *projection, const struct gql_type *type,
                                    const struct gql_selection *selections);
-// Appends "key":value of one root field. False: a null that may not be went up to the root: `data` is null.
+// Appends "key":value of one root field. False: a null that may not be went up to the root: `data`
+// is null.
 bool gql_project_root(struct gql_projection *projection, const struct gql_type *root, struct gql_collected *field,
                       const json_t *value, struct strbuf *out);
 

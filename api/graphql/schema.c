@@ -246,7 +246,8 @@ static enum error_code check_inputs(const struct gql_schema *schema, const struc
     return ERROR_NONE;
 }
 
-// What an object implements must be an interface, whose fields it has; what is in a union must be an object.
+// What an object implements must be an interface, whose fields it has; what is in a union must be
+// an object.
 static enum error_code check_name(const struct gql_schema *schema, const struct gql_type *owner, struct str name,
                                   struct error *err)
 {

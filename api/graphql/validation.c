@@ -79,7 +79,8 @@ static void check_field(struct gql_validator *v, const struct gql_type *type, co
     }
 }
 
-// The type that a fragment's condition names, if it can stand here. fragment: `"name" ` or nothing, for messages.
+// The type that a fragment's condition names, if it can stand here. fragment: `"name" ` or nothing,
+// for messages.
 static const struct gql_type *condition_type(struct gql_validator *v, const struct gql_type *type, struct str condition,
                                              struct gql_location at, const char *fragment)
 {

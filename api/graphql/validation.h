@@ -1,5 +1,5 @@
-// validation: checks an operation against the schema before anything runs (specification section 5), with graphql-js's
-// wording, which clients match on. Pure.
+// validation: checks an operation against the schema before anything runs (specification section
+// 5), with graphql-js's wording, which clients match on. Pure.
 #ifndef CULVERT_API_GRAPHQL_VALIDATION_H
 #define CULVERT_API_GRAPHQL_VALIDATION_H
 

@@ -1,5 +1,6 @@
-// validator: what the parts of validation share: the document that is checked, where in it the check is, and what was
-// used so far. Internal to validation.c (operations, selections, fragments) and validator.c (values and arguments).
+// validator: what the parts of validation share: the document that is checked, where in it the
+// check is, and what was used so far. Internal to validation.c (operations, selections, fragments)
+// and validator.c (values and arguments).
 #ifndef CULVERT_API_GRAPHQL_VALIDATOR_H
 #define CULVERT_API_GRAPHQL_VALIDATOR_H
 

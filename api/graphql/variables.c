@@ -241,7 +241,8 @@ static json_t *literal(const struct gql_schema *schema, const struct gql_type_re
     return is_id ? json_new_str(value->text) : free_literal(value, variables);
 }
 
-// Validation lets a nullable variable with a default stand where null may not be: its value decides here.
+// Validation lets a nullable variable with a default stand where null may not be: its value decides
+// here.
 static enum error_code check_nulls(const struct gql_schema *schema, const struct gql_type_ref *type,
                                    const json_t *value, struct str argument, struct error *err)
 {

@@ -66,7 +66,8 @@ static enum error_code check_end(struct str rest, size_t body_offset, struct err
     return error_set(err, ERROR_INVALID, "gzip at byte %zu: %zu bytes after the end", body_offset, rest.len);
 }
 
-// What the body says of its own size (RFC 1952, 2.3.1: ISIZE), where it may be so much; 0: not worth a try.
+// What the body says of its own size (RFC 1952, 2.3.1: ISIZE), where it may be so much; 0: not
+// worth a try.
 static size_t told_size(const struct budget *budget, const struct strbuf *out)
 {
     struct str body = budget->body;
@@ -79,7 +80,8 @@ static size_t told_size(const struct budget *budget, const struct strbuf *out)
 }
 
 #ifdef CULVERT_HAS_LIBDEFLATE
-// Bodies that are whole and say how long they become are what it is made for: it takes a third of zlib's time.
+// Bodies that are whole and say how long they become are what it is made for: it takes a third of
+// zlib's time.
 static bool inflate_whole(struct str body, char *to, size_t told)
 {
     struct libdeflate_decompressor *decompressor = libdeflate_alloc_decompressor();
@@ -105,8 +107,8 @@ static bool inflate_whole(struct str body, char *to, size_t told)
 }
 #endif
 
-// Into the place where it stays. False, and nothing is changed, when the body is not what it says; the slower way finds
-// out what is wrong with it.
+// Into the place where it stays. False, and nothing is changed, when the body is not what it says;
+// the slower way finds out what is wrong with it.
 static bool inflate_at_once(const struct budget *budget, struct strbuf *out)
 {
     size_t told = told_size(budget, out);

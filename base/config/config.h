@@ -1,9 +1,11 @@
-// config: settings from one table: file, environment and flags (the later wins), all errors reported at once,
-// unknown keys refused. The table is also what --help, --print-config and the example file are made of.
-// Values land in a plain struct of the program's own by offset. Used at start and on reload; one thread.
+// config: settings from one table: file, environment and flags (the later wins), all errors
+// reported at once, unknown keys refused. The table is also what --help, --print-config and the
+// example file are made of. Values land in a plain struct of the program's own by offset. Used at
+// start and on reload; one thread.
 //
-// File: UTF-8 lines `name = value`, `#` starts a comment line. Environment: CULVERT_ + the name in capitals with
-// `.` as `_` (or the entry's env). Flags: --name=value or --name value; a boolean flag may stand alone.
+// File: UTF-8 lines `name = value`, `#` starts a comment line. Environment: CULVERT_ + the name in
+// capitals with `.` as `_` (or the entry's env). Flags: --name=value or --name value; a boolean
+// flag may stand alone.
 #ifndef CULVERT_BASE_CONFIG_CONFIG_H
 #define CULVERT_BASE_CONFIG_CONFIG_H
 
@@ -41,8 +43,8 @@ struct config_section {
     const char *title;
     const struct config_entry *entries;
     size_t count;
-    // What several settings must be together: adds a line a complaint. Called once each value by itself is right, so
-    // that no text is NULL. May be NULL.
+    // What several settings must be together: adds a line a complaint. Called once each value by
+    // itself is right, so that no text is NULL. May be NULL.
     void (*check)(const void *values, struct strbuf *problems);
 };
 
@@ -56,9 +58,10 @@ struct config_table {
     const char *env_prefix; // "CULVERT_"
 };
 
-// Fills *values (zeroed by the caller) from defaults, file (NULL: none), the environment and argv's flags that
-// the table knows. argv[0] is skipped; words that are no flags go to out_words (argc slots, may be NULL).
-// ERROR_INVALID: problems holds every complaint, a line each, with file:line or the variable's name.
+// Fills *values (zeroed by the caller) from defaults, file (NULL: none), the environment and argv's
+// flags that the table knows. argv[0] is skipped; words that are no flags go to out_words (argc
+// slots, may be NULL). ERROR_INVALID: problems holds every complaint, a line each, with file:line
+// or the variable's name.
 MUST_CHECK enum error_code config_load(const struct config_table *table, const char *file, int argc, char **argv,
                                        void *values, struct strbuf *problems, const char **out_words,
                                        int *out_word_count);

@@ -47,7 +47,8 @@ const struct config_entry *config_name_nearest(const struct config_table *table,
     return best;
 }
 
-// Kubernetes puts the addresses of services into every pod; a service named culvert-api gives CULVERT_API_PORT.
+// Kubernetes puts the addresses of services into every pod; a service named culvert-api gives
+// CULVERT_API_PORT.
 static bool is_service_link(struct str name, struct str value)
 {
     return str_ends(name, STR("_SERVICE_HOST")) || str_starts(value, STR("tcp://")) ||

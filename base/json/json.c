@@ -15,7 +15,8 @@ struct scan {
     size_t depth, tokens;
 };
 
-// Counts depth and tokens without building anything; what is not JSON at all is left to jansson's better message.
+// Counts depth and tokens without building anything; what is not JSON at all is left to jansson's
+// better message.
 static enum error_code scan_limits(struct str text, size_t depth_max, size_t tokens_max, struct error *err)
 {
     struct scan scan = {.line = 1};

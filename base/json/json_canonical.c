@@ -26,7 +26,8 @@ static bool is_word(const struct canonical *c, struct str text)
     return false;
 }
 
-// Behind the opening quote; with is_key also without any escape, so that keys can be compared as they stand.
+// Behind the opening quote; with is_key also without any escape, so that keys can be compared as
+// they stand.
 static bool check_string(struct canonical *c, bool is_key)
 {
     const char *begin = c->at;

@@ -84,7 +84,8 @@ static char *read_code(struct json_reader *r, char *to)
     return put_utf8(to, code);
 }
 
-// What stands for one byte, by what is behind the backslash; manifests within strings are full of it.
+// What stands for one byte, by what is behind the backslash; manifests within strings are full of
+// it.
 static const char escaped[256] = {
     ['"'] = '"', ['\\'] = '\\', ['/'] = '/', ['b'] = '\b', ['f'] = '\f', ['n'] = '\n', ['r'] = '\r', ['t'] = '\t',
 };
@@ -99,7 +100,8 @@ static char *read_escape(struct json_reader *r, char *to)
     return escaped[c] ? to + 1 : NULL;
 }
 
-// Behind the opening quote. The text is a view of the input, or of *out_owned when there were escapes.
+// Behind the opening quote. The text is a view of the input, or of *out_owned when there were
+// escapes.
 static bool read_string(struct json_reader *r, struct str *out)
 {
     unsigned char all = 0;

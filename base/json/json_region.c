@@ -17,7 +17,8 @@
 #define SHOW(at, bytes) ((void)(at), (void)(bytes))
 #endif
 
-// As much as a manifest of a few hundred KiB becomes; the system gives pages only for what was used once.
+// As much as a manifest of a few hundred KiB becomes; the system gives pages only for what was used
+// once.
 enum { PIECE_BYTES = 1024 * 1024, ALIGN = 16 };
 
 // jansson calls back without any context, so that a thread's piece can only be found by the thread.

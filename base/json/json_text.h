@@ -1,5 +1,5 @@
-// json_text: how JSON's strings lie in a text, eight bytes at a time: what reads, checks and writes JSON spends most of
-// its time there. Pure; any thread.
+// json_text: how JSON's strings lie in a text, eight bytes at a time: what reads, checks and writes
+// JSON spends most of its time there. Pure; any thread.
 #ifndef CULVERT_BASE_JSON_JSON_TEXT_H
 #define CULVERT_BASE_JSON_JSON_TEXT_H
 
@@ -9,8 +9,8 @@
 #define JSON_TEXT_ONES  UINT64_C(0x0101010101010101)
 #define JSON_TEXT_HIGHS UINT64_C(0x8080808080808080)
 
-// Non-zero: a quote, a backslash or a control character is among the eight. The lowest bit that is set belongs to the
-// first of them in the number's own order; bits above it say nothing.
+// Non-zero: a quote, a backslash or a control character is among the eight. The lowest bit that is
+// set belongs to the first of them in the number's own order; bits above it say nothing.
 static inline uint64_t json_text_ends(uint64_t eight)
 {
     uint64_t quote = eight ^ JSON_TEXT_ONES * '"', backslash = eight ^ JSON_TEXT_ONES * '\\';
@@ -18,8 +18,8 @@ static inline uint64_t json_text_ends(uint64_t eight)
            JSON_TEXT_HIGHS;
 }
 
-// Where plain text ends: at a quote, a backslash, a control character or the end. *all gets its highest bit when there
-// is more than ASCII.
+// Where plain text ends: at a quote, a backslash, a control character or the end. *all gets its
+// highest bit when there is more than ASCII.
 static inline const char *json_text_plain_end(const char *at, const char *end, unsigned char *all)
 {
     uint64_t bits = 0;
@@ -46,8 +46,8 @@ static inline const char *json_text_plain_end(const char *at, const char *end, u
     return at;
 }
 
-// The same, with what is passed copied to *to, which is moved; there must be room for as much as is left of the text
-// and for eight bytes more.
+// The same, with what is passed copied to *to, which is moved; there must be room for as much as is
+// left of the text and for eight bytes more.
 static inline const char *json_text_plain_copy(const char *at, const char *end, char **to, unsigned char *all)
 {
     char *copy = *to;

@@ -1,5 +1,5 @@
-// json_writer: compact JSON text of a value, byte by byte what jansson writes with JSON_COMPACT and, when sorted,
-// JSON_SORT_KEYS, several times as fast. For json.c. Pure; any thread.
+// json_writer: compact JSON text of a value, byte by byte what jansson writes with JSON_COMPACT
+// and, when sorted, JSON_SORT_KEYS, several times as fast. For json.c. Pure; any thread.
 #ifndef CULVERT_BASE_JSON_JSON_WRITER_H
 #define CULVERT_BASE_JSON_JSON_WRITER_H
 

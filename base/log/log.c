@@ -92,7 +92,8 @@ uint64_t log_key(const char *event, struct str a, struct str b)
     return hash_end(hash_part(hash_part(hash_part(begin, str_c(event)), a), b)) | 1;
 }
 
-// The key's own place, or one whose interval is over and that stands for nothing unwritten, or the shared one.
+// The key's own place, or one whose interval is over and that stands for nothing unwritten, or the
+// shared one.
 static struct limit *find_limit(uint64_t key, uint64_t now_ms)
 {
     struct limit *free_one = NULL;

@@ -1,6 +1,7 @@
-// log: one JSON object a line on standard error: ts, level, msg (a constant event name), component, typed fields.
-// The sink is process-wide and thread-safe. Library code returns errors; the entry point logs once.
-// Secrets, bodies and header lists never become fields. Long values are cut, control characters escaped.
+// log: one JSON object a line on standard error: ts, level, msg (a constant event name), component,
+// typed fields. The sink is process-wide and thread-safe. Library code returns errors; the entry
+// point logs once. Secrets, bodies and header lists never become fields. Long values are cut,
+// control characters escaped.
 #ifndef CULVERT_BASE_LOG_LOG_H
 #define CULVERT_BASE_LOG_LOG_H
 
@@ -68,13 +69,14 @@ static inline struct log_field log_err(const struct error *err)
     return (struct log_field){.type = LOG_FIELD_STR, .name = "error", .value.str = str_c(err->text)};
 }
 
-// For events that others can cause as often as they like: at most one line an event and key in LOG_LIMIT_MS, with the
-// number of events that it stands for as the field "count". key: log_key() of what a reader needs to tell apart and of
-// which there are few: never a peer's address or port. When more keys are in use than there is room for, the rest share
-// one line an interval.
+// For events that others can cause as often as they like: at most one line an event and key in
+// LOG_LIMIT_MS, with the number of events that it stands for as the field "count". key: log_key()
+// of what a reader needs to tell apart and of which there are few: never a peer's address or port.
+// When more keys are in use than there is room for, the rest share one line an interval.
 enum { LOG_LIMIT_MS = 10000 };
 uint64_t log_key(const char *event, struct str a, struct str b);
-// Whether a line may be written at now_ms (monotonic); *out_count: of how many events. Counts the others.
+// Whether a line may be written at now_ms (monotonic); *out_count: of how many events. Counts the
+// others.
 bool log_limit_take(uint64_t key, uint64_t now_ms, uint64_t *out_count);
 bool log_limit_take_now(uint64_t key, uint64_t *out_count);
 
@@ -90,7 +92,8 @@ void log_write(enum log_level level, const char *component, const char *event, c
 #define log_info(component, event, ...)  log_write(LOG_INFO, component, event, LOG_FIELDS(__VA_ARGS__))
 #define log_warn(component, event, ...)  log_write(LOG_WARN, component, event, LOG_FIELDS(__VA_ARGS__))
 #define log_error(component, event, ...) log_write(LOG_ERROR, component, event, LOG_FIELDS(__VA_ARGS__))
-// log_limited(LOG_INFO, "tunnel", "handshake_refused", str_c(reason), STR_EMPTY, log_int("status", status));
+// log_limited(LOG_INFO, "tunnel", "handshake_refused", str_c(reason), STR_EMPTY, log_int("status",
+// status));
 #define log_limited(level, component, event, a, b, ...)                                                                \
     do {                                                                                                               \
         uint64_t log_count_;                                                                                           \

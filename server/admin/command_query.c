@@ -42,7 +42,8 @@ void command_query_on_count(void *arg, const struct error *err, uint64_t count)
     loop_post(query->loop, end_posted, query);
 }
 
-// The pool waits for its database while it reconnects; a command gives up after a while and says so.
+// The pool waits for its database while it reconnects; a command gives up after a while and says
+// so.
 static void on_deadline(uv_timer_t *timer)
 {
     struct command_query *query = timer->data;

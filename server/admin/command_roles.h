@@ -1,12 +1,13 @@
-// command_roles: `culvertd admin print-roles`: the SQL by which a database administrator makes Culvert's roles and its
-// database, once, with psql as a superuser. Afterwards neither the owner, who migrates, nor the server's login has
-// CREATEROLE or any other attribute. Needs no settings.
+// command_roles: `culvertd admin print-roles`: the SQL by which a database administrator makes
+// Culvert's roles and its database, once, with psql as a superuser. Afterwards neither the owner,
+// who migrates, nor the server's login has CREATEROLE or any other attribute. Needs no settings.
 #ifndef CULVERT_SERVER_ADMIN_COMMAND_ROLES_H
 #define CULVERT_SERVER_ADMIN_COMMAND_ROLES_H
 
 #include <stdbool.h>
 
-// Of the roles' names; by itself, because tests/checks/metrics takes every whole name in quotes for a metric.
+// Of the roles' names; by itself, because tests/checks/metrics takes every whole name in quotes for
+// a metric.
 #define COMMAND_ROLES_PREFIX "culvert_"
 
 struct command_roles {

@@ -1,5 +1,5 @@
-// command_words: the words of one command, sorted: what stands alone, and --name value pairs. A value; its texts are
-// the command line's.
+// command_words: the words of one command, sorted: what stands alone, and --name value pairs. A
+// value; its texts are the command line's.
 #ifndef CULVERT_SERVER_ADMIN_COMMAND_WORDS_H
 #define CULVERT_SERVER_ADMIN_COMMAND_WORDS_H
 

@@ -1,4 +1,4 @@
-// Settings: what a client of the API door may ask for.
+// Settings: what a client of the API listener may ask for.
 #include "server/config/sections.h"
 
 static const struct config_entry entries[] = {

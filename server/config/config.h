@@ -1,6 +1,7 @@
-// server_config: every setting of culvertd. The table is made of sections, one noun a file (server/config/); see
-// base/config/config.h for where values come from. Filled once at start, read-only afterwards, shared by all threads;
-// on SIGHUP main reads it again and takes over what is reloadable.
+// server_config: every setting of culvertd. The table is made of sections, one noun a file
+// (server/config/); see base/config/config.h for where values come from. Filled once at start,
+// read-only afterwards, shared by all threads; on SIGHUP main reads it again and takes over what is
+// reloadable.
 #ifndef CULVERT_SERVER_CONFIG_CONFIG_H
 #define CULVERT_SERVER_CONFIG_CONFIG_H
 
@@ -11,7 +12,7 @@ struct server_config {
     int64_t loops;   // 0: one a processor, at most 16
     char *log_level;
 
-    char *platform_url; // as users reach the API door
+    char *platform_url; // as users reach the API listener
     char *api_listen;
     char *admin_listen;
     char *tunnel_listen;
@@ -93,7 +94,8 @@ extern const struct config_table server_config_table;
 enum { SERVER_STORAGE_SETTINGS_BYTES = 256 };
 void server_config_storage_settings(const struct server_config *config, char out[static SERVER_STORAGE_SETTINGS_BYTES]);
 
-// Text of a secret setting: as it is, or the content of the file behind "file:". The caller frees it (mem_free_secret).
+// Text of a secret setting: as it is, or the content of the file behind "file:". The caller frees
+// it (mem_free_secret).
 MUST_CHECK enum error_code server_config_secret(const char *value, char **out, struct error *err);
 
 #endif

@@ -1,4 +1,4 @@
-// Settings: where the doors are, and how others reach them.
+// Settings: where the listeners are, and how others reach them.
 #include "server/config/sections.h"
 
 #include <string.h>

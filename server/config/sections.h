@@ -1,6 +1,6 @@
-// sections: the settings of culvertd, one noun a file; server/config/config.c puts them together in the order of the
-// example file. A new setting is a field of struct server_config and an entry here; a new noun is a file and a line
-// there.
+// sections: the settings of culvertd, one noun a file; server/config/config.c puts them together in
+// the order of the example file. A new setting is a field of struct server_config and an entry
+// here; a new noun is a file and a line there.
 #ifndef CULVERT_SERVER_CONFIG_SECTIONS_H
 #define CULVERT_SERVER_CONFIG_SECTIONS_H
 

@@ -1,4 +1,4 @@
-// Settings: certificates and keys of the doors.
+// Settings: certificates and keys of the listeners.
 #include "server/config/sections.h"
 
 static const struct config_entry entries[] = {

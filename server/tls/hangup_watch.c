@@ -24,8 +24,8 @@ static void on_event(uv_poll_t *poll, int status, int events)
     struct hangup_watch *watch = poll->data;
     uv_poll_stop(poll);
     if (status >= 0 && !(events & UV_DISCONNECT)) return; // urgent data, which nobody sends
-    // Of a peer that has ended its direction the end would be told for ever; a reset is told with whatever is asked
-    // for.
+    // Of a peer that has ended its direction the end would be told for ever; a reset is told with
+    // whatever is asked for.
     if (status >= 0) (void)uv_poll_start(poll, UV_PRIORITIZED, on_event);
     watch->on_hangup(watch->arg, status < 0);
 }

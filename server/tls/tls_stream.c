@@ -87,8 +87,8 @@ static void forget_errors(void)
 
 // ---- buffers -------------------------------------------------------------------------------------------------
 
-// A stream holds a buffer only between a write and the end of the turn; growing a new one each time would cost more
-// than the encryption of a small answer.
+// A stream holds a buffer only between a write and the end of the turn; growing a new one each time
+// would cost more than the encryption of a small answer.
 static void take_spare(struct tls_stream_spares *spares, struct strbuf *buffer)
 {
     if (buffer->at || spares->count == 0) return;
@@ -143,7 +143,8 @@ static void seal_gathered(struct tls_stream *stream)
     strbuf_clear(&stream->gathered);
 }
 
-// Whole records at once, straight from where they are; the rest waits for company until the turn ends.
+// Whole records at once, straight from where they are; the rest waits for company until the turn
+// ends.
 static void gather(struct tls_stream *stream, const char *at, size_t len)
 {
     struct strbuf *gathered = &stream->gathered;
@@ -306,7 +307,7 @@ static void handshake(struct tls_stream *stream)
     }
     if (SSL_get_error(stream->ssl, code) != SSL_ERROR_WANT_READ) {
         fail_tls(stream, "handshake");
-        // The alert that says why; the connection ends in any case.
+        // The alert with the reason; the connection ends in any case.
         stream->failed = false;
         send_sealed(stream);
         stream->failed = true;
@@ -372,8 +373,8 @@ static void on_tcp_read(uv_stream_t *tcp, ssize_t len, const uv_buf_t *buffer)
     update_tcp_reading(stream);
 }
 
-// Reads from TCP during the handshake and while the owner reads; what is decrypted late is held, which is one read at
-// most.
+// Reads from TCP during the handshake and while the owner reads; what is decrypted late is held,
+// which is one read at most.
 static void update_tcp_reading(struct tls_stream *stream)
 {
     bool want = !stream->closing && !stream->failed && !stream->tcp_eof && (stream->reading || !stream->open);

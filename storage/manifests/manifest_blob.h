@@ -1,5 +1,5 @@
-// manifest_blob: a manifest as the database keeps it: named by the SHA-256 of its text, compressed with zstd when that
-// makes it smaller. Pure; any thread.
+// manifest_blob: a manifest as the database keeps it: named by the SHA-256 of its text, compressed
+// with zstd when that makes it smaller. Pure; any thread.
 #ifndef CULVERT_STORAGE_MANIFESTS_MANIFEST_BLOB_H
 #define CULVERT_STORAGE_MANIFESTS_MANIFEST_BLOB_H
 
@@ -29,8 +29,8 @@ void manifest_packer_destroy(struct manifest_packer *packer); // NULL is fine
 
 // text: at most MANIFEST_BYTES_MAX (checked by the caller).
 void manifest_blob_make(struct manifest_blob *out, struct str text, struct arena *arena);
-// The same with what is there already: its digest; a zstd frame that was unpacked into this very text, or empty: it is
-// packed here; what packing needs.
+// The same with what is there already: its digest; a zstd frame that was unpacked into this very
+// text, or empty: it is packed here; what packing needs.
 void manifest_blob_pack(struct manifest_blob *out, struct str text, const uint8_t sha256[ID_SHA256_BYTES],
                         struct str packed, struct manifest_packer *packer, struct arena *arena);
 // Appends the plain text. ERROR_INTERNAL: the content is not what was stored.

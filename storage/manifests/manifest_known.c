@@ -63,8 +63,8 @@ static void put_first(struct known_entry *set, size_t way, const struct known_en
     set[0] = *entry;
 }
 
-// What is desired is asked for again and again: what changes all the time, and is never asked for, must not drive it
-// out.
+// What is desired is asked for again and again: what changes all the time, and is never asked for,
+// must not drive it out.
 bool manifest_known_has(struct manifest_known *known, uint64_t server, struct str account_id,
                         const uint8_t sha256[ID_SHA256_BYTES])
 {

@@ -1,8 +1,9 @@
-// manifest_known: which manifests this process has written, or found written, a moment ago, so that they need not be
-// packed and sent again. A bounded memory: what it has forgotten is written again, which changes nothing. Nothing is
-// known of a server to which a connection was lost since (it may be another one by now, restored from an older backup),
-// and nothing for longer than MANIFEST_KNOWN_MS: manifests that no row names are taken away an hour after they were
-// last touched. Any thread.
+// manifest_known: which manifests this process has written, or found written, a moment ago, so that
+// they need not be packed and sent again. A bounded memory: what it has forgotten is written again,
+// which changes nothing. Nothing is known of a server to which a connection was lost since (it may
+// be another one by now, restored from an older backup), and nothing for longer than
+// MANIFEST_KNOWN_MS: manifests that no row names are taken away an hour after they were last
+// touched. Any thread.
 #ifndef CULVERT_STORAGE_MANIFESTS_MANIFEST_KNOWN_H
 #define CULVERT_STORAGE_MANIFESTS_MANIFEST_KNOWN_H
 
@@ -18,7 +19,8 @@ struct manifest_known;
 
 struct manifest_known *manifest_known_create(void);
 void manifest_known_destroy(struct manifest_known *known); // NULL is fine
-// `server` is whatever changes when another server may answer. known: NULL knows nothing and learns nothing.
+// `server` is whatever changes when another server may answer. known: NULL knows nothing and learns
+// nothing.
 bool manifest_known_has(struct manifest_known *known, uint64_t server, struct str account_id,
                         const uint8_t sha256[ID_SHA256_BYTES]);
 // After COMMIT.

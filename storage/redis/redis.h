@@ -1,6 +1,7 @@
-// redis: one connection to Redis on one loop (hiredis, async), with a time-out a command and reconnection by full
-// jitter; hiredis 0.14 has neither. Redis is a cache and a directory here: when it is away, commands fail at once with
-// ERROR_UNAVAILABLE and the callers go on without. One loop; every call on it.
+// redis: one connection to Redis on one loop (hiredis, async), with a time-out a command and
+// reconnection by full jitter; hiredis 0.14 has neither. Redis is a cache and a directory here:
+// when it is away, commands fail at once with ERROR_UNAVAILABLE and the callers go on without. One
+// loop; every call on it.
 #ifndef CULVERT_STORAGE_REDIS_REDIS_H
 #define CULVERT_STORAGE_REDIS_REDIS_H
 
@@ -31,7 +32,8 @@ bool redis_is_ready(const struct redis *redis);
 bool redis_is_configured(const struct redis *redis);
 // argv form: no format strings with data. on_done may be NULL.
 void redis_command(struct redis *redis, size_t count, const struct str *words, redis_done on_done, void *arg);
-// Delivers messages of a channel until redis_close; resubscribes after a reconnect (on_gap says that some may be lost).
+// Delivers messages of a channel until redis_close; resubscribes after a reconnect (on_gap says
+// that some may be lost).
 typedef void (*redis_message)(void *arg, struct str channel, struct str message);
 void redis_subscribe(struct redis *redis, struct str channel, redis_message on_message, loop_fn on_gap, void *arg);
 

@@ -1,4 +1,5 @@
-// redis_address: where Redis is and how to greet it, from redis_options. A value owned by its holder.
+// redis_address: where Redis is and how to greet it, from redis_options. A value owned by its
+// holder.
 #ifndef CULVERT_STORAGE_REDIS_REDIS_ADDRESS_H
 #define CULVERT_STORAGE_REDIS_REDIS_ADDRESS_H
 
@@ -17,10 +18,10 @@ struct redis_address {
     unsigned database;
 };
 
-// url: redis[s]://[[user]:password@]host[:port][/db] or unix:///path[?db=n]; user and password may be percent-encoded.
-// password_file ("" or NULL: none) wins over the one in the URL; its last newline does not count. ERROR_INVALID also: a
-// user without a password, and redis:// to a host other than the loopback unless allow_plaintext. Blocking file read:
-// at start.
+// url: redis[s]://[[user]:password@]host[:port][/db] or unix:///path[?db=n]; user and password may
+// be percent-encoded. password_file ("" or NULL: none) wins over the one in the URL; its last
+// newline does not count. ERROR_INVALID also: a user without a password, and redis:// to a host
+// other than the loopback unless allow_plaintext. Blocking file read: at start.
 MUST_CHECK enum error_code redis_address_init(struct redis_address *out, const char *url, const char *password_file,
                                               bool allow_plaintext, struct error *err);
 void redis_address_finish(struct redis_address *address);

@@ -1,5 +1,6 @@
-// redis_guard: counts what was read from Redis and is not what a replica of this deployment wrote there: forged,
-// altered, moved to another key, or expired. The value was not used. One a reader, on its loop.
+// redis_guard: counts what was read from Redis and is not what a replica of this deployment wrote
+// there: forged, altered, moved to another key, or expired. The value was not used. One a reader,
+// on its loop.
 #ifndef CULVERT_STORAGE_REDIS_REDIS_GUARD_H
 #define CULVERT_STORAGE_REDIS_REDIS_GUARD_H
 

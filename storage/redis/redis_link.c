@@ -83,7 +83,8 @@ static void free_events(uv_handle_t *poll)
     mem_free(poll->data);
 }
 
-// hiredis frees the context right after this, whoever asked for it: the one place where a connection ends.
+// hiredis frees the context right after this, whoever asked for it: the one place where a
+// connection ends.
 static void cleanup(void *data)
 {
     struct link_events *events = data;
@@ -190,7 +191,8 @@ static void greet(struct redis_link *link)
     redisAsyncCommandArgv(context, on_greeting, link, 1, words, NULL);
 }
 
-// With rediss:// the context gets a socket pair in place of its connection (redis_tls.h), before anything is sent.
+// With rediss:// the context gets a socket pair in place of its connection (redis_tls.h), before
+// anything is sent.
 static bool encrypt(struct redis_link *link, redisAsyncContext *context, struct error *err)
 {
     const struct redis_address *address = link->options.address;

@@ -1,6 +1,7 @@
-// redis_link: one connection to Redis kept alive: it connects, greets (AUTH, SELECT, PING) and comes back with full
-// jitter. For redis.c, which has one for commands and one for subscriptions. One loop. on_ready and on_lost run inside
-// hiredis' callbacks; redis_link_drop and redis_link_close must be called outside of them.
+// redis_link: one connection to Redis kept alive: it connects, greets (AUTH, SELECT, PING) and
+// comes back with full jitter. For redis.c, which has one for commands and one for subscriptions.
+// One loop. on_ready and on_lost run inside hiredis' callbacks; redis_link_drop and
+// redis_link_close must be called outside of them.
 #ifndef CULVERT_STORAGE_REDIS_REDIS_LINK_H
 #define CULVERT_STORAGE_REDIS_REDIS_LINK_H
 

@@ -1,4 +1,5 @@
-// Replays files (or folders of files) through a fuzz target: the corpus as a regression test without libFuzzer.
+// Replays files (or folders of files) through a fuzz target: the corpus as a regression test
+// without libFuzzer.
 // --mutate N: and N changed copies of them, the same ones every time (CULVERT_TEST_SEED gives others).
 #include <dirent.h>
 #include <stdint.h>

@@ -1,9 +1,10 @@
-// culvert-agent-swarm: thousands of simulated agents, each a runtime of its own (tests/support/swarm.h).
+// culvert-agent-swarm: thousands of simulated agents, each a runtime of its own
+// (tests/support/swarm.h).
 //
 //   culvert-agent-swarm --platform ADDRESS:PORT --name NAME --ca FILE --agents FILE [--sources N] [--report-every MS]
 //
-// FILE of agents: a line "ACCOUNT RUNTIME TOKEN" each. Addresses 127.0.0.2 and N-1 more are dialled from. Commands on
-// standard input, for each a line of JSON on standard output:
+// FILE of agents: a line "ACCOUNT RUNTIME TOKEN" each. Addresses 127.0.0.2 and N-1 more are dialled
+// from. Commands on standard input, for each a line of JSON on standard output:
 //   start FIRST COUNT SPREAD_MS   these agents dial, the first time within so many ms
 //   stop FIRST COUNT              these close their tunnels and stay away
 //   stall FIRST COUNT             these read and write no more, without closing: half-open connections

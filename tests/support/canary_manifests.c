@@ -242,7 +242,8 @@ static bool is_time(const json_t *value)
     return json_is_string(value) && strncmp(json_string_value(value), "2026-", 5) == 0;
 }
 
-// The same tree with members that nobody opened, and with secrets where a number, a time or a word was expected.
+// The same tree with members that nobody opened, and with secrets where a number, a time or a word
+// was expected.
 static void fill(struct chance *chance, json_t *value, const char *key, bool is_top)
 {
     size_t i;

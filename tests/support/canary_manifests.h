@@ -1,6 +1,6 @@
-// canary_manifests: Kubernetes objects whose every secret leaf is a canary, made from a seed: templates of 12 kinds and
-// 8 kinds of other makers in which only what may leave has ordinary values, filled up with members that nobody opened,
-// in every form that a value can have.
+// canary_manifests: Kubernetes objects whose every secret leaf is a canary, made from a seed:
+// templates of 12 kinds and 8 kinds of other makers in which only what may leave has ordinary
+// values, filled up with members that nobody opened, in every form that a value can have.
 #ifndef CULVERT_TESTS_CANARY_MANIFESTS_H
 #define CULVERT_TESTS_CANARY_MANIFESTS_H
 

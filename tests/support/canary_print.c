@@ -1,4 +1,5 @@
-// culvert-canary-manifests SEED COUNT: prints as many objects with canaries (canary_manifests.h), one a line.
+// culvert-canary-manifests SEED COUNT: prints as many objects with canaries (canary_manifests.h),
+// one a line.
 #include <stdio.h>
 #include <stdlib.h>
 

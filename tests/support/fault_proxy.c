@@ -1,7 +1,8 @@
 // culvert-fault-proxy LISTEN TARGET: a TCP proxy that does on command what networks do to people.
 //
-// LISTEN and TARGET are address:port (IPv4); port 0 takes a free one. It says "ok address:port" when it listens, then
-// takes one command a line on standard input and answers each with a line that begins with "ok" or "error":
+// LISTEN and TARGET are address:port (IPv4); port 0 takes a free one. It says "ok address:port"
+// when it listens, then takes one command a line on standard input and answers each with a line
+// that begins with "ok" or "error":
 //   delay MS            every byte arrives that much later, each way
 //   jitter MS           each chunk up to MS later still; the order is kept
 //   rate BYTES          bytes a second, each way of each connection; 0: no limit
@@ -13,7 +14,8 @@
 //   resume              no stall, no refusal, no black hole any more
 //   cut, close          every connection ends by RST at both ends; by FIN at both ends
 //   stats               ok open=N accepted=N refused=N up_bytes=N down_bytes=N queued_bytes=N
-// It ends when standard input does. One thread; bytes wait in a queue of bounded size for each way of a connection.
+// It ends when standard input does. One thread; bytes wait in a queue of bounded size for each way
+// of a connection.
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -277,7 +279,8 @@ static void flow_steer_reading(struct flow *flow)
 {
     struct proxy *proxy = flow->pair->proxy;
     size_t most = proxy->delay_ns + proxy->jitter_ns > 0 ? QUEUE_BYTES_DELAYED : QUEUE_BYTES;
-    // A window opens again when its bytes have arrived and the acknowledgement is back; a queue at half of that time.
+    // A window opens again when its bytes have arrived and the acknowledgement is back; a queue at
+    // half of that time.
     if (proxy->window > 0 && proxy->window / 2 < most) most = (size_t)proxy->window / 2;
     bool wanted = !flow->ended && flow->queued < most;
     if (wanted == flow->reading) return;

@@ -1,5 +1,5 @@
-// Validates documents against the product's schema, for the comparison with graphql-js: reads lines {"query": ...} from
-// standard input, writes for each a line {"errors": [message...]}.
+// Validates documents against the product's schema, for the comparison with graphql-js: reads lines
+// {"query": ...} from standard input, writes for each a line {"errors": [message...]}.
 #include <stdio.h>
 #include <stdlib.h>
 

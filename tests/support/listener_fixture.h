@@ -1,5 +1,5 @@
-// listener_fixture: for tests of listeners: a loop on a thread of its own, clients that dial it, and a count of who
-// came. The test's own fixture has it as its first member.
+// listener_fixture: for tests of listeners: a loop on a thread of its own, clients that dial it,
+// and a count of who came. The test's own fixture has it as its first member.
 #ifndef CULVERT_TESTS_SUPPORT_LISTENER_FIXTURE_H
 #define CULVERT_TESTS_SUPPORT_LISTENER_FIXTURE_H
 

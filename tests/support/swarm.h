@@ -1,7 +1,8 @@
-// swarm: thousands of simulated agents in one process, for measuring and trying the platform's side of tunnels. One
-// thread, one epoll. Everything here is private to culvert-agent-swarm (agent_swarm.c). An agent (swarm_agent.c) is a
-// runtime with its token: it dials, waits and dials again as culvert-agent does. A link (swarm_link.c) is one of its
-// connections: TCP, TLS, WebSocket; inside it the least HTTP/2 server that the platform can talk to (swarm_http2.c).
+// swarm: thousands of simulated agents in one process, for measuring and trying the platform's side
+// of tunnels. One thread, one epoll. Everything here is private to culvert-agent-swarm
+// (agent_swarm.c). An agent (swarm_agent.c) is a runtime with its token: it dials, waits and dials
+// again as culvert-agent does. A link (swarm_link.c) is one of its connections: TCP, TLS,
+// WebSocket; inside it the least HTTP/2 server that the platform can talk to (swarm_http2.c).
 #ifndef CULVERT_TESTS_SWARM_H
 #define CULVERT_TESTS_SWARM_H
 

@@ -1,6 +1,7 @@
-// The least HTTP/2 server (RFC 9113) that the platform can talk to. What it does not do: count its own sending windows,
-// because answers are far smaller than a stream's first window and the platform tops the connection's up on receipt;
-// and answer anything but calls, reports, PING and SETTINGS.
+// The least HTTP/2 server (RFC 9113) that the platform can talk to. What it does not do: count its
+// own sending windows, because answers are far smaller than a stream's first window and the
+// platform tops the connection's up on receipt; and answer anything but calls, reports, PING and
+// SETTINGS.
 #include <nghttp2/nghttp2.h>
 #include <stdio.h>
 #include <string.h>
@@ -199,7 +200,8 @@ static void drop_stream(struct swarm_stream **at)
     mem_free(stream);
 }
 
-// Whose call this is, signed by the platform with this runtime's own key: a call for another runtime fails here.
+// Whose call this is, signed by the platform with this runtime's own key: a call for another
+// runtime fails here.
 static bool check_identity(const struct swarm_agent *agent, const struct swarm_stream *stream,
                            struct wire_identity *out)
 {
@@ -207,7 +209,8 @@ static bool check_identity(const struct swarm_agent *agent, const struct swarm_s
                                 str_c(agent->runtime), clock_wall_ms(), out, NULL) == ERROR_NONE;
 }
 
-// HMAC-SHA256 over what was asked, under the SHA-256 of the token's secret: nobody else can have answered.
+// HMAC-SHA256 over what was asked, under the SHA-256 of the token's secret: no one else can have
+// answered.
 static void sign(const struct swarm_agent *agent, const struct swarm_stream *stream, char out[ID_SHA256_HEX_BYTES])
 {
     struct strbuf text;

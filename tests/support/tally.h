@@ -1,5 +1,5 @@
-// tally: counts that several threads make and one waits for. The mutex guards the counts, and whatever else its owner
-// puts under it.
+// tally: counts that several threads make and one waits for. The mutex guards the counts, and
+// whatever else its owner puts under it.
 #ifndef CULVERT_TESTS_TALLY_H
 #define CULVERT_TESTS_TALLY_H
 

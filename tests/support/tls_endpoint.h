@@ -1,5 +1,5 @@
-// tls_endpoint: for tests of what dials out: a loopback listener with a fresh certificate, and the file to trust it by.
-// Whoever has it accepts on `listener` and serves on a thread of its own.
+// tls_endpoint: for tests of what dials out: a loopback listener with a fresh certificate, and the
+// file to trust it by. Whoever has it accepts on `listener` and serves on a thread of its own.
 #ifndef CULVERT_TESTS_SUPPORT_TLS_ENDPOINT_H
 #define CULVERT_TESTS_SUPPORT_TLS_ENDPOINT_H
 

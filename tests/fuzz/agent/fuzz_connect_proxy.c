@@ -14,8 +14,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len)
     if (whole != ERROR_NONE && whole != ERROR_AGAIN && !err.text[0]) abort();
     if (whole == ERROR_AGAIN && len > CONNECT_PROXY_HEAD_BYTES_MAX) abort();
     if (len > 2048) return 0;
-    // TLS may begin only where the head ends: no beginning of a good answer is good, and a good beginning makes bytes
-    // behind it an error.
+    // TLS may begin only where the head ends: no beginning of a good answer is good, and a good
+    // beginning makes bytes behind it an error.
     for (size_t i = 0; i < len; i++) {
         enum error_code code = connect_proxy_answer(text, i, &err);
         if (code == ERROR_NONE && (whole == ERROR_NONE || whole == ERROR_AGAIN)) abort();

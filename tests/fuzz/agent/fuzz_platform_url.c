@@ -1,5 +1,6 @@
-// Settings of the way to the platform: lines URL, proxy URL, NO_PROXY, host. Whatever they say, what comes out can be
-// written into a CONNECT request and says nothing else there; and messages never repeat the proxy's credential.
+// Settings of the way to the platform: lines URL, proxy URL, NO_PROXY, host. Whatever they say,
+// what comes out can be written into a CONNECT request and says nothing else there; and messages
+// never repeat the proxy's credential.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +54,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len)
     if (excluded && !exclude.len) abort();
     if (platform_url_parse(url, proxy, exclude, &u, &err)) {
         struct str credential = proxy, host;
-        // "secret" stands for a password in the corpus: where the proxy alone has it, no message does.
+        // "secret" stands for a password in the corpus: where the proxy alone has it, no message
+        // does.
         if (!str_cut(&credential, '@', &host) || strstr(err.text, "secret") == NULL) return 0;
         for (size_t i = 0; i + 6 <= url.len; i++)
             if (memcmp(url.at + i, "secret", 6) == 0) return 0;

@@ -1,5 +1,5 @@
-// The allow-list's settings and the paths that are looked up in it: lines services, webhooks, workflows, tcp.allow,
-// then a path. Nothing is reached that no setting names.
+// The allow-list's settings and the paths that are looked up in it: lines services, webhooks,
+// workflows, tcp.allow, then a path. Nothing is reached that no setting names.
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-// Lists of pinned keys: what is taken has entries of 32 bytes and never more than there is room for.
+// Lists of pinned keys: what is taken has entries of 32 bytes and never more than there is room
+// for.
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-// The splitter that cuts lists and watches: whatever comes, in whatever pieces, it gives the same objects. The first
-// byte chooses the shape and the step.
+// The splitter that cuts lists and watches: whatever comes, in whatever pieces, it gives the same
+// objects. The first byte chooses the shape and the step.
 #include <stdint.h>
 #include <stdlib.h>
 

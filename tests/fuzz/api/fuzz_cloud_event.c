@@ -1,5 +1,5 @@
-// Any bytes as an event of an event source: what is taken has its attributes, is bounded JSON, and reads the same
-// again.
+// Any bytes as an event of an event source: what is taken has its attributes, is bounded JSON, and
+// reads the same again.
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-// Any bytes as the body of an event: what is taken is bounded, has its identity, belongs to the credential's runtime
-// and carries no value of a Secret.
+// Any bytes as the body of an event: what is taken is bounded, has its identity, belongs to the
+// credential's runtime and carries no value of a Secret.
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -1,4 +1,5 @@
-// Configuration files: any bytes give values within their bounds or a list of complaints; what is printed loads again.
+// Configuration files: any bytes give values within their bounds or a list of complaints; what is
+// printed loads again.
 #undef NDEBUG // the checks are the point
 #include <assert.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-// Request heads: what is taken has one meaning. Written out again from its parts and read again, it gives the same; cut
-// anywhere before its end, it is never a different whole request.
+// Request heads: what is taken has one meaning. Written out again from its parts and read again, it
+// gives the same; cut anywhere before its end, it is never a different whole request.
 #undef NDEBUG // the checks are the point
 #include <assert.h>
 #include <stdint.h>

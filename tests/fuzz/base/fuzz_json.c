@@ -1,5 +1,6 @@
-// JSON: what is called canonical is; what the fast reader takes, jansson takes, too, and understands the same; what the
-// writer writes is what jansson writes, and is read back as the same.
+// JSON: what is called canonical is; what the fast reader takes, jansson takes, too, and
+// understands the same; what the writer writes is what jansson writes, and is read back as the
+// same.
 #undef NDEBUG // the checks are the point
 #include <assert.h>
 #include <stdint.h>
@@ -67,7 +68,8 @@ static bool is_same_but_skipped(const json_t *some, const json_t *all)
     return true;
 }
 
-// Arrays are looked at from the outside only: json_equal then tells whether something is missing within.
+// Arrays are looked at from the outside only: json_equal then tells whether something is missing
+// within.
 static bool holds_objects_in_arrays(const json_t *value)
 {
     size_t i;

@@ -1,4 +1,5 @@
-// Addresses of RabbitMQ: what is taken has hosts with ports, and no error text shows a part of the credential.
+// Addresses of RabbitMQ: what is taken has hosts with ports, and no error text shows a part of the
+// credential.
 #undef NDEBUG // the checks are the point
 #include <assert.h>
 #include <stdint.h>

@@ -1,4 +1,5 @@
-// Messages from a broker: whatever comes, what is taken is bounded and can be written and read again as the same.
+// Messages from a broker: whatever comes, what is taken is bounded and can be written and read
+// again as the same.
 #undef NDEBUG // the checks are the point
 #include <assert.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
-// Lists of trusted networks, a line feed, an address: what is taken can be written out and read again, and whether the
-// address is inside is the same as bit by bit.
+// Lists of trusted networks, a line feed, an address: what is taken can be written out and read
+// again, and whether the address is inside is the same as bit by bit.
 #undef NDEBUG // the checks are the point
 #include <arpa/inet.h>
 #include <assert.h>

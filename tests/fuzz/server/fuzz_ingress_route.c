@@ -1,5 +1,5 @@
-// Routes: host, a line feed, target. Whatever comes out names one account and one runtime that stand in the input, and
-// a path that no server on the way reads as another one.
+// Routes: host, a line feed, target. Whatever comes out names one account and one runtime that
+// stand in the input, and a path that no server on the way reads as another one.
 #undef NDEBUG // the checks are the point
 #include <assert.h>
 #include <ctype.h>

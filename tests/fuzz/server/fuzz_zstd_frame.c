@@ -1,5 +1,5 @@
-// Compressed bytes from an agent or a broker: whatever they state, what is unpacked is bounded by the limit and by
-// their own length, and is as much as they state.
+// Compressed bytes from an agent or a broker: whatever they state, what is unpacked is bounded by
+// the limit and by their own length, and is as much as they state.
 #undef NDEBUG // the checks are the point
 #include <assert.h>
 #include <stdint.h>

@@ -1,4 +1,5 @@
-// Redis URLs: what is taken names one place that can be dialled, and written out again it names the same.
+// Redis URLs: what is taken names one place that can be dialled, and written out again it names the
+// same.
 #undef NDEBUG // the checks are the point
 #include <assert.h>
 #include <stdint.h>

@@ -1,5 +1,6 @@
-// The tunnel door's request against any bytes: it never reads outside its input, says the same however the bytes
-// arrive, lets in only what has a token and a key, and always has an answer that fits.
+// The tunnel listener's request against any bytes: it never reads outside its input, says the same
+// however the bytes arrive, lets in only what has a token and a key, and always has an answer that
+// fits.
 #include <assert.h>
 #include <stdint.h>
 #include <string.h>

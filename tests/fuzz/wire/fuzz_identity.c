@@ -1,4 +1,5 @@
-// A signed identity: as it comes, and with a valid signature put behind it, so that the JSON behind it is reached.
+// A signed identity: as it comes, and with a valid signature put behind it, so that the JSON behind
+// it is reached.
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -1,5 +1,6 @@
-// Redaction of any object under the rules of any kind: no crash, the same result twice, valid JSON again, bounded, and
-// nothing of a Secret's values or of a kind that nobody knows is left. The first byte chooses the kind.
+// Redaction of any object under the rules of any kind: no crash, the same result twice, valid JSON
+// again, bounded, and nothing of a Secret's values or of a kind that nobody knows is left. The
+// first byte chooses the kind.
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

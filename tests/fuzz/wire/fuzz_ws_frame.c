@@ -1,5 +1,6 @@
-// The WebSocket frame decoder against any bytes, in any pieces: it never reads outside its input, never loops, gives
-// only events inside its input, and gives the same for every way of cutting. The first byte chooses role and pieces.
+// The WebSocket frame decoder against any bytes, in any pieces: it never reads outside its input,
+// never loops, gives only events inside its input, and gives the same for every way of cutting. The
+// first byte chooses role and pieces.
 #include <assert.h>
 #include <stdint.h>
 #include <string.h>

@@ -1,5 +1,6 @@
-// fake_api: a Kubernetes API of one test: an HTTP server on the test's own loop, over plain TCP on the loopback. The
-// test's handler answers each GET with fake_api_reply() or opens a chunked stream to push watch events into.
+// fake_api: a Kubernetes API of one test: an HTTP server on the test's own loop, over plain TCP on
+// the loopback. The test's handler answers each GET with fake_api_reply() or opens a chunked stream
+// to push watch events into.
 #ifndef CULVERT_TESTS_UNIT_AGENT_FAKE_API_H
 #define CULVERT_TESTS_UNIT_AGENT_FAKE_API_H
 

@@ -1,6 +1,6 @@
-// http2_service: a service that speaks HTTP/2 with prior knowledge, on a thread of its own, for tests: /echo gives the
-// body back with trailers, /big sends for as long as it may, /hang says nothing, /reset breaks off, /info says 103
-// first, /refuse is reset before it begins.
+// http2_service: a service that speaks HTTP/2 with prior knowledge, on a thread of its own, for
+// tests: /echo gives the body back with trailers, /big sends for as long as it may, /hang says
+// nothing, /reset breaks off, /info says 103 first, /refuse is reset before it begins.
 #ifndef CULVERT_TESTS_AGENT_HTTP2_SERVICE_H
 #define CULVERT_TESTS_AGENT_HTTP2_SERVICE_H
 

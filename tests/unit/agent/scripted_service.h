@@ -1,4 +1,5 @@
-// scripted_service: a TCP server for tests that says what it is told to when it has read what it waits for.
+// scripted_service: a TCP server for tests that says what it is told to when it has read what it
+// waits for.
 #ifndef CULVERT_TESTS_AGENT_SCRIPTED_SERVICE_H
 #define CULVERT_TESTS_AGENT_SCRIPTED_SERVICE_H
 

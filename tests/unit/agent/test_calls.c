@@ -1,5 +1,5 @@
-// Calls from end to end inside one process: HTTP/2 client -> agent's session, calls, proxy, upstream -> scripted
-// service.
+// Calls from end to end inside one process: HTTP/2 client -> agent's session, calls, proxy,
+// upstream -> scripted service.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -267,7 +267,8 @@ static void test_identity_is_for_one_call(void **state)
     rig_destroy(rig);
 }
 
-// A platform that binds identities cannot be made to take a step back; one that is a version older still can call.
+// A platform that binds identities cannot be made to take a step back; one that is a version older
+// still can call.
 static void test_identity_of_an_older_platform(void **state)
 {
     (void)state;
@@ -450,7 +451,8 @@ static void test_slow_reader_stops_the_service_not_the_others(void **state)
         assert_string_equal(pair_text(&other->body), "OK");
     }
     assert_int_equal(slow->held, 65536);
-    // What was taken off the service stays small: its kernel and ours hold some MiB, the agent a queue.
+    // What was taken off the service stays small: its kernel and ours hold some MiB, the agent a
+    // queue.
     assert_true(scripted_service_unsent(rig->service) > BYTES / 2);
     tunnel_pair_release(slow);
     tunnel_pair_run(&rig->pair, all_came, rig);

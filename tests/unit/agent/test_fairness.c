@@ -1,5 +1,5 @@
-// Answers share one link: an agent's session whose streams never run dry, and an HTTP/2 client that counts what it
-// gets.
+// Answers share one link: an agent's session whose streams never run dry, and an HTTP/2 client that
+// counts what it gets.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

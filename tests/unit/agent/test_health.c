@@ -1,5 +1,6 @@
-// agent/health: a table of objects and of what Argo CD makes of them. Rows marked in the comments as of gitops-engine's
-// testdata have that file's state; a row says which words its message must hold.
+// agent/health: a table of objects and of what Argo CD makes of them. Rows marked in the comments
+// as of gitops-engine's testdata have that file's state; a row says which words its message must
+// hold.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

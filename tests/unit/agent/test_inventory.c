@@ -256,7 +256,8 @@ static void remote_and_odd_entries_are_passed_over(void **state)
     world_close(world);
 }
 
-// Owners that go round in circles, or further than anybody follows them, when the application that named one is gone.
+// Owners that go round in circles, or further than anybody follows them, when the application that
+// named one is gone.
 static void owners_without_end(void **state)
 {
     enum { DEPTH = 14 };

@@ -196,7 +196,8 @@ static void busy_objects_are_slowed(void **state)
     outbox_destroy(outbox);
 }
 
-// A limit for all objects together holds back changes of what was told, never what the platform does not hold yet.
+// A limit for all objects together holds back changes of what was told, never what the platform
+// does not hold yet.
 static void all_together_are_slowed(void **state)
 {
     (void)state;
@@ -226,7 +227,8 @@ static void all_together_are_slowed(void **state)
     slot = outbox_next(outbox, 1000, &wait_ms);
     assert_string_equal(slot->object.name.at, "new");
     outbox_written(outbox, slot, ++sequence);
-    // Over ten seconds no more than so many a second, and all of them in the end, each as it then is.
+    // Over ten seconds no more than so many a second, and all of them in the end, each as it then
+    // is.
     size_t told = 0;
     for (uint64_t now = 1000; now <= 11000; now += 10) {
         while ((slot = outbox_next(outbox, now, &wait_ms))) {
@@ -261,7 +263,8 @@ static void bounds(void **state)
     outbox_destroy(outbox);
 }
 
-// The platform, as far as counts go: replays what is written and must agree with told at every step.
+// The platform, as far as counts go: replays what is written and must agree with told at every
+// step.
 static void counts_agree_with_a_model(void **state)
 {
     (void)state;
@@ -537,13 +540,15 @@ static void model_reconnect(struct model *model)
     for (int n = rand() % 5; n > 0; n--)
         model_write(model);
     if (rand() % 2) model_acknowledge(model);
-    // Compared or not, everything lands in its order: tombstones by digest are older than what is written after.
+    // Compared or not, everything lands in its order: tombstones by digest are older than what is
+    // written after.
     for (size_t f = 0; f < model->flying_count; f++)
         model_land(model, f);
     model_compare(model);
 }
 
-// However streams end, and whatever either side forgets: in the end the platform holds what the cluster does.
+// However streams end, and whatever either side forgets: in the end the platform holds what the
+// cluster does.
 static void platform_equals_cluster_in_the_end(void **state)
 {
     (void)state;

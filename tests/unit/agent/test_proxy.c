@@ -1,4 +1,5 @@
-// The way to the platform through a CONNECT proxy: who is reached without it, what is said to it, what it may answer.
+// The way to the platform through a CONNECT proxy: who is reached without it, what is said to it,
+// what it may answer.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

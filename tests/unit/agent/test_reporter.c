@@ -19,7 +19,8 @@
 #include "tunnel/wire/digest.h"
 #include "tunnel/wire/report.h"
 
-// A cluster with one application that names a Deployment and a Secret, and the platform at the other end.
+// A cluster with one application that names a Deployment and a Secret, and the platform at the
+// other end.
 struct world {
     struct loop *loop;
     struct fake_api api;
@@ -430,7 +431,8 @@ static const char crashing[] = "\"phase\":\"Running\",\"containerStatuses\":[{\"
                                "token=CANARY\"}},\"lastState\":{\"terminated\":{\"reason\":\"OOMKilled\","
                                "\"exitCode\":137}}}]";
 
-// From the object as it is in the cluster: what redaction takes is still there, and what leaves is scrubbed.
+// From the object as it is in the cluster: what redaction takes is still there, and what leaves is
+// scrubbed.
 static void health_is_assessed_before_redaction(void **state)
 {
     (void)state;
@@ -449,7 +451,8 @@ static void health_is_assessed_before_redaction(void **state)
     assert_non_null(strstr(world->verdicts, "ReplicaSet/s/web-a Healthy AGENT \n"));
     assert_non_null(strstr(world->verdicts, "Secret/s/db   \n"));
     assert_null(strstr(world->verdicts, "CANARY"));
-    // A platform of an older version gets the verdict, without what it does not know: in its digests that has no place.
+    // A platform of an older version gets the verdict, without what it does not know: in its
+    // digests that has no place.
     reporter_stream_closed(world->reporter);
     world->verdicts[0] = 0;
     world->takes_details = false;
@@ -473,8 +476,8 @@ static bool pods_are_unreadable(void *arg)
            strstr(world->presences, "Pod/s/web-a-1 UNREADABLE pods \n");
 }
 
-// Every resource that an application names is an object of the platform: what the cluster lacks, what may not be read
-// and what no API serves, too.
+// Every resource that an application names is an object of the platform: what the cluster lacks,
+// what may not be read and what no API serves, too.
 static void names_what_is_not_at_hand(void **state)
 {
     (void)state;
@@ -527,7 +530,8 @@ static void lost_rights_are_shown(void **state)
     world_close(world);
 }
 
-// Platforms of two versions have two notions of what is held: nothing is carried from one to the other.
+// Platforms of two versions have two notions of what is held: nothing is carried from one to the
+// other.
 static void details_make_other_digests(void **state)
 {
     (void)state;
@@ -666,7 +670,8 @@ static void unchanged_is_not_told_again(void **state)
                   "{\"type\":\"DELETED\",\"object\":{\"metadata\":{\"name\":\"web-a-0\",\"namespace\":\"s\"}}}\n");
     fake_wait(world->loop, has_tombstone, world);
     assert_int_equal(world->objects + world->begins, 0);
-    // What happens without a stream is told on the next one, before it is compared; the cluster is not listed again.
+    // What happens without a stream is told on the next one, before it is compared; the cluster is
+    // not listed again.
     unsigned lists = world->lists;
     reporter_stream_closed(world->reporter);
     char *item = mem_printf("{\"type\":\"MODIFIED\",\"object\":%s}\n", deployment);
@@ -869,8 +874,8 @@ static void on_patience(uv_timer_t *timer)
     *(bool *)timer->data = true;
 }
 
-// Each snapshot is a list of everything: a platform that wants one after the other must not have the API server listed
-// all day.
+// Each snapshot is a list of everything: a platform that wants one after the other must not have
+// the API server listed all day.
 static void a_platform_that_is_never_content_has_to_wait(void **state)
 {
     (void)state;
@@ -887,7 +892,8 @@ static void a_platform_that_is_never_content_has_to_wait(void **state)
         if (world->ends == world->begins) answer_digest(world, &(struct digest){.kind = DIGEST_SNAPSHOT});
         uv_run(loop_uv(world->loop), UV_RUN_ONCE);
     }
-    // The waits are at most 1, 2, 4 ... seconds: that seven of them fit has a chance of 1 in 5,000,000.
+    // The waits are at most 1, 2, 4 ... seconds: that seven of them fit has a chance of 1 in
+    // 5,000,000.
     assert_in_range(world->begins, 1, 8);
     uv_close((uv_handle_t *)&timer, NULL);
     world_close(world);
@@ -899,7 +905,8 @@ static bool has_another_watch(void *arg)
     return world->watches > world->watches_before && sees(world);
 }
 
-// An API server that hangs leaves its watches open: they look quiet, and nothing that happens arrives.
+// An API server that hangs leaves its watches open: they look quiet, and nothing that happens
+// arrives.
 static void an_api_server_that_hangs_is_not_believed(void **state)
 {
     (void)state;
@@ -964,7 +971,8 @@ static void await_finding(struct world *world, const char *sought, bool and_is_r
     fake_wait(world->loop, finds, world);
 }
 
-// What keeps the agent from reading is reported with its cause and cure, and is no more once it is over.
+// What keeps the agent from reading is reported with its cause and cure, and is no more once it is
+// over.
 static void what_cannot_be_read_is_found(void **state)
 {
     (void)state;
@@ -1032,7 +1040,8 @@ static void a_right_that_is_lost_deletes_nothing(void **state)
     world->pods_status = 403;
     fake_api_push(watch_of(world, "/api/v1/pods"), "{\"type\":\"ERROR\",\"object\":{\"code\":410}}\n");
     fake_wait(world->loop, is_blind, world);
-    // It is compared all the same, by the next stream, and in a snapshot nothing of it is taken for gone.
+    // It is compared all the same, by the next stream, and in a snapshot nothing of it is taken for
+    // gone.
     reporter_stream_closed(world->reporter);
     open_stream(world);
     fake_wait(world->loop, has_two_roots, world);
@@ -1152,7 +1161,7 @@ static void slow_platform_is_waited_for(void **state)
     world->pods = 400;
     world->full = true;
     open_stream(world);
-    // Every write says "full": the next one waits for writable, and the watches for the outbox.
+    // Every write returns "full": the next one waits for writable, and the watches for the outbox.
     for (int i = 0; i < 5000 && world->ends == 0; i++) {
         uv_run(loop_uv(world->loop), UV_RUN_NOWAIT);
         if (i % 10 == 0) reporter_stream_writable(world->reporter);

@@ -1,4 +1,5 @@
-// Services that are not plain HTTP/1.1: https, with the certificate checked, and raw TCP behind /tcp/<name>.
+// Services that are not plain HTTP/1.1: https, with the certificate checked, and raw TCP behind
+// /tcp/<name>.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -267,7 +268,8 @@ static bool got_all(void *arg)
     return strlen(scripted_service_received(rig->service)) == BIG_BYTES + 4;
 }
 
-// The service's half ends first; what the client still has to say arrives whole, although the stream is over then.
+// The service's half ends first; what the client still has to say arrives whole, although the
+// stream is over then.
 static void test_tcp_halves(void **state)
 {
     (void)state;

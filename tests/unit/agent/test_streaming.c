@@ -1,4 +1,5 @@
-// What must not wait for an end: events, early hints, both directions at once, WebSockets with big messages.
+// What must not wait for an end: events, early hints, both directions at once, WebSockets with big
+// messages.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -147,8 +148,8 @@ static struct pair_call *call_websocket(struct rig *rig)
         &(struct pair_request){.method = "CONNECT", .protocol = "websocket", .path = "/services/svc/ws", .body = true});
 }
 
-// A success that is no 101 is an ordinary answer: nobody may take it for an accepted CONNECT, and what the caller says
-// then is none of the service's business.
+// A success that is no 101 is an ordinary answer: nobody may take it for an accepted CONNECT, and
+// what the caller says then is none of the service's business.
 static void test_websocket_that_is_not_switched(void **state)
 {
     (void)state;

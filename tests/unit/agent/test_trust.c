@@ -1,5 +1,5 @@
-// Whom the agent believes to be the platform: certificates of every bad kind, pinned keys, resumed sessions. Both ends
-// of TLS in memory.
+// Whom the agent believes to be the platform: certificates of every bad kind, pinned keys, resumed
+// sessions. Both ends of TLS in memory.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -285,7 +285,7 @@ static void test_pins(void **state)
     SSL_CTX *ctx = server_context(&leaf, NULL);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct agent_tls *tls = trusting(ca.certificate, cases[i].pins, true);
-        for (int again = 0; again < 2; again++) { // no session is kept that would open the door the second time
+        for (int again = 0; again < 2; again++) { // no session is kept that would open the listener the second time
             struct outcome out = connect_to(tls, ctx, HOST);
             assert_int_equal(out.open, cases[i].open);
             if (!out.open && !strstr(out.reason, "platform.pin")) fail_msg("%s", out.reason);

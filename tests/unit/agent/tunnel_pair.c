@@ -235,7 +235,8 @@ void tunnel_pair_run(struct tunnel_pair *pair, bool (*done)(void *arg), void *ar
         bool moved = pump(pair);
         if (done(arg)) return;
         if (clock_mono_ms() > deadline) fail_msg("waited for too long");
-        // A short poll: the loop may have nothing that wakes it while both sessions wait for each other.
+        // A short poll: the loop may have nothing that wakes it while both sessions wait for each
+        // other.
         uv_run(loop_uv(pair->loop), UV_RUN_NOWAIT);
         if (!moved) uv_update_time(loop_uv(pair->loop));
     }

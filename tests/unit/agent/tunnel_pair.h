@@ -1,5 +1,5 @@
-// tunnel_pair: both ends of a tunnel in one process for tests: the agent's session with everything behind it, and an
-// HTTP/2 client in the platform's place, joined in memory.
+// tunnel_pair: both ends of a tunnel in one process for tests: the agent's session with everything
+// behind it, and an HTTP/2 client in the platform's place, joined in memory.
 #ifndef CULVERT_TESTS_AGENT_TUNNEL_PAIR_H
 #define CULVERT_TESTS_AGENT_TUNNEL_PAIR_H
 

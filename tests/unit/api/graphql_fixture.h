@@ -1,4 +1,5 @@
-// What the GraphQL tests share: a request with its arena, the schema of the product or one of the test's own.
+// What the GraphQL tests share: a request with its arena, the schema of the product or one of the
+// test's own.
 #ifndef CULVERT_TESTS_UNIT_API_GRAPHQL_FIXTURE_H
 #define CULVERT_TESTS_UNIT_API_GRAPHQL_FIXTURE_H
 

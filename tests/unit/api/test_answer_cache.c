@@ -1,4 +1,5 @@
-// The cache alone: PostgreSQL's versions and Redis are this file's own, answered when a test says so.
+// The cache alone: PostgreSQL's versions and Redis are this file's own, answered when a test says
+// so.
 #include "api/cache/answer_cache.h"
 
 #include <setjmp.h>

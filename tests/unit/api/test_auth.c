@@ -1,5 +1,5 @@
-// auth: where the credential is taken from, what is kept how long, and that every check is answered exactly once. The
-// database is a double of identity_store_authenticate that answers when told.
+// auth: where the credential is taken from, what is kept how long, and that every check is answered
+// exactly once. The database is a double of identity_store_authenticate that answers when told.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-// events: every shape of body that the reporters of existing runtimes send, and what must never come through.
+// events: every shape of body that the reporters of existing runtimes send, and what must never
+// come through.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -197,7 +198,8 @@ static void test_managed_resource(void **state)
     assert_int_equal(report.epoch | report.sequence | report.count, 0);
 }
 
-// The object names it; what is kept is the live manifest, also when both are as canonical as can be.
+// The object names it; what is kept is the live manifest, also when both are as canonical as can
+// be.
 static void test_object_and_manifest_differ(void **state)
 {
     (void)state;
@@ -244,7 +246,8 @@ static void test_canonical_object_keeps_no_secret(void **state)
                "\"List\",\"metadata\":{\"name\":\"l\"}}");
 }
 
-// Nothing of the object but what names it is taken apart, and its status only where nobody else tells it.
+// Nothing of the object but what names it is taken apart, and its status only where no one else
+// tells it.
 static void test_canonical_object_tells_its_status(void **state)
 {
     (void)state;
@@ -606,7 +609,8 @@ static void test_secret(void **state)
 static void test_secret_in_disguise(void **state)
 {
     (void)state;
-    // The object says Secret, its manifest does not; data that is no map; Secrets inside other objects.
+    // The object says Secret, its manifest does not; data that is no map; Secrets inside other
+    // objects.
     const char *nameless = "{\"metadata\":{\"name\":\"db\"},\"data\":{\"p\":\"CANARY\"},\"stringData\":\"CANARY\"}";
     assert_int_equal(parse(event_of(secret, nameless, "", "")), ERROR_NONE);
     expect_no_canary();
@@ -832,7 +836,8 @@ static void test_bombs(void **state)
     mem_free(big);
 }
 
-// Numbers can grow when they are written again ("0.17" -> 17 digits): the bound holds for what is kept.
+// Numbers can grow when they are written again ("0.17" -> 17 digits): the bound holds for what is
+// kept.
 static void test_canonical_text_is_bounded(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-// projection: the answer has what was asked for, in that order, and nulls go up as far as the types say.
+// projection: the answer has what was asked for, in that order, and nulls go up as far as the types
+// say.
 #include "api/graphql/projection.h"
 
 #include "graphql_fixture.h"
@@ -12,7 +13,8 @@ static const char sdl[] =
     "type HealthError implements Error { title: String! level: E cause: A }\n"
     "union U = A | SyncError enum E { RED BLUE } scalar Void scalar Free\n";
 
-// What the entity becomes: {"data":...,"errors":[...]} without locations, by hand of the same functions as execution.
+// What the entity becomes: {"data":...,"errors":[...]} without locations, by hand of the same
+// functions as execution.
 static char *project(const struct gql_schema *schema, const char *query, const char *entity, size_t bytes_max)
 {
     struct checked c;
@@ -196,7 +198,8 @@ static void test_long_alias(void **state)
     gql_schema_destroy(schema);
 }
 
-// Many objects, many selections of the same key, many wrong values: the request's arena does not grow with them.
+// Many objects, many selections of the same key, many wrong values: the request's arena does not
+// grow with them.
 static void test_memory(void **state)
 {
     (void)state;

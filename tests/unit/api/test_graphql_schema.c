@@ -1,4 +1,5 @@
-// schema: SDL that is understood, SDL that is refused with the reason, and the schema of the product.
+// schema: SDL that is understood, SDL that is refused with the reason, and the schema of the
+// product.
 #include "graphql_fixture.h"
 
 static void test_refused(void **state)

@@ -1,4 +1,5 @@
-// validation: a document is refused with graphql-js's words before anything runs; clients match on them.
+// validation: a document is refused with graphql-js's words before anything runs; clients match on
+// them.
 #include "graphql_fixture.h"
 
 static const char sdl[] =

@@ -1,4 +1,5 @@
-// Settings from defaults, file, environment and flags: who wins, what is refused, and that nothing secret is shown.
+// Settings from defaults, file, environment and flags: who wins, what is refused, and that nothing
+// secret is shown.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-// The deployment key: which files are refused, what is derived from it, and that nothing signed or encrypted is
-// accepted after any change, in another place, for another purpose or by another key.
+// The deployment key: which files are refused, what is derived from it, and that nothing signed or
+// encrypted is accepted after any change, in another place, for another purpose or by another key.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -101,7 +101,8 @@ static void a_created_file_is_private_and_never_replaced(void **state)
     deployment_key_destroy(load(path, NULL));
 }
 
-// HKDF by another implementation (Python, hmac): salt "culvert deployment key v1", info "redis answers".
+// HKDF by another implementation (Python, hmac): salt "culvert deployment key v1", info "redis
+// answers".
 static void derived_keys_are_hkdf(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-// failure_sketch: what a name failed is never forgotten before its time, whoever else fails meanwhile.
+// failure_sketch: what a name failed is never forgotten before its time, whoever else fails
+// meanwhile.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,7 +43,8 @@ static void as_many_as_allowed(void **state)
     failure_sketch_destroy(sketch);
 }
 
-// T26 of the threats: an attacker with a million names neither gets a victim's failures forgotten nor keeps others out.
+// T26 of the threats: an attacker with a million names neither gets a victim's failures forgotten
+// nor keeps others out.
 static void nothing_is_flushed(void **state)
 {
     (void)state;

@@ -69,7 +69,8 @@ static void test_every_prefix_wants_more(void **state)
 
 #define BOTH(x) "POST / HTTP/1.1\r\nHost: a\r\n" x "\r\n\r\n"
 
-// Lenient forms that each exist in some server: the meaning differs between two that stand in a row.
+// Lenient forms that each exist in some server: the meaning differs between two that stand in a
+// row.
 static const struct str refused[] = {
     // request line
     STR("\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n"),
@@ -198,8 +199,9 @@ static void test_lenient_forms_are_refused(void **state)
     }
 }
 
-// How Transfer-Encoding is disguised so that one of two servers overlooks it. Each form is sent alone, before and
-// behind a Content-Length; the second column tells whether the line alone is a well-formed, unrelated field.
+// How Transfer-Encoding is disguised so that one of two servers overlooks it. Each form is sent
+// alone, before and behind a Content-Length; the second column tells whether the line alone is a
+// well-formed, unrelated field.
 static const struct {
     struct str line;
     bool harmless; // a different field name: no framing meaning for anybody who reads RFC 9110
@@ -455,7 +457,8 @@ static void test_responses(void **state)
     }
 }
 
-// Feeds the text in pieces of `step`; appends the data to out. *out_used: bytes up to the end of the body.
+// Feeds the text in pieces of `step`; appends the data to out. *out_used: bytes up to the end of
+// the body.
 static enum error_code feed(struct str text, size_t step, struct strbuf *out, size_t *out_used, bool *out_done)
 {
     struct http1_chunked c;
@@ -602,7 +605,8 @@ static void test_chunked_overhead_is_bounded(void **state)
     strbuf_finish(&out);
 }
 
-// Whatever the pieces: looked at when it is due, a head is read as soon as it is whole, and not at each of its lines.
+// Whatever the pieces: looked at when it is due, a head is read as soon as it is whole, and not at
+// each of its lines.
 static void test_heads_in_drops(void **state)
 {
     (void)state;

@@ -68,7 +68,8 @@ static bool is_canonical(const char *text, const struct json_canonical_look *loo
     return json_canonical_check(str_c(text), 64, 1000, look);
 }
 
-// Strings longer and shorter than the eight bytes that are looked at at once, with what ends them at each place.
+// Strings longer and shorter than the eight bytes that are looked at at once, with what ends them
+// at each place.
 static void test_canonical_check(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// json_region: trees within begin and end need no allocation of their own, what does not fit is allocated as ever, and
-// the piece is used again from its beginning.
+// json_region: trees within begin and end need no allocation of their own, what does not fit is
+// allocated as ever, and the piece is used again from its beginning.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

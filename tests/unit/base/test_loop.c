@@ -1,4 +1,4 @@
-// loop: letters from many threads arrive once, in each sender's order, on the loop's thread.
+// loop: messages from many threads arrive once, in each sender's order, on the loop's thread.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

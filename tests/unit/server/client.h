@@ -1,5 +1,5 @@
-// client: a blocking HTTP/1.1 client for tests, over TCP or TLS, that sends exactly the bytes it is given and reads
-// answers by the book.
+// client: a blocking HTTP/1.1 client for tests, over TCP or TLS, that sends exactly the bytes it is
+// given and reads answers by the book.
 #ifndef CULVERT_TESTS_CLIENT_H
 #define CULVERT_TESTS_CLIENT_H
 

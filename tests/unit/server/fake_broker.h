@@ -1,5 +1,6 @@
-// fake_broker: a test double of the tunnel broker's calls (tunnel/broker.h): the path of a request says how its answer
-// goes. It runs on the loop of the door under test; the test's thread asks what happened.
+// fake_broker: a test double of the tunnel broker's calls (tunnel/broker.h): the path of a request
+// says how its answer goes. It runs on the loop of the listener under test; the test's thread asks
+// what happened.
 //
 //   /hello            200, Content-Length 5, "hello"
 //   /chunked          200 without length: "one" "two", trailers
@@ -16,9 +17,10 @@
 //   /interim          102, 103, then 200
 //   /events           text/event-stream, one event, then nothing
 //   /sse-flood        text/event-stream without end
-// Extended CONNECT: 200 and an echo; with the path /refuse: 403; /declined/<status>: the service answered with that
-// status in place of switching, "plain"; with /tcp/ends-first: "bye", and its half ends, but not the client's;
-// with /tcp/silent: 200 and nothing more, also when the client's half has ended.
+// Extended CONNECT: 200 and an echo; with the path /refuse: 403; /declined/<status>: the service
+// answered with that status in place of switching, "plain"; with /tcp/ends-first: "bye", and its
+// half ends, but not the client's; with /tcp/silent: 200 and nothing more, also when the client's
+// half has ended.
 #ifndef CULVERT_TESTS_FAKE_BROKER_H
 #define CULVERT_TESTS_FAKE_BROKER_H
 
@@ -40,12 +42,13 @@ struct fake_broker_seen {
     char trailers[1024]; // of requests, in the same form
 };
 
-// Before any call; the loop that calls are made on, unless fake_broker_set_node() is used: then each runs on the loop
-// that made it, and no two at once.
+// Before any call; the loop that calls are made on, unless fake_broker_set_node() is used: then
+// each runs on the loop that made it, and no two at once.
 void fake_broker_start(struct loop *loop);
 void fake_broker_stop(void); // no call may be open
 struct fake_broker_seen fake_broker_seen(void);
-// The sink begins by taking everything; closed, it says "full" after each write; opened again, it says "writable".
+// The sink begins by taking everything; closed, it returns "full" after each write; opened again,
+// it says "writable".
 void fake_broker_toggle_sink(void);
 // From now on calls are answered by a session of that loop: so says tunnel_call_node().
 void fake_broker_set_node(unsigned index);

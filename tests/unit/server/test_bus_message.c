@@ -1,5 +1,5 @@
-// bus_message: every member of a report arrives as it was sent, alone or with others, compressed or not; damage is
-// noticed.
+// bus_message: every member of a report arrives as it was sent, alone or with others, compressed or
+// not; damage is noticed.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -133,7 +133,7 @@ static void ratios_are_bounded(void **state)
     assert_int_equal(bus_message_open(&message, bytes.at, bytes.len, &err), ERROR_TOO_LARGE);
     assert_non_null(strstr(err.text, "100 times"));
     strbuf_finish(&bytes);
-    // A body of our own that compresses too well travels plain; somebody else's is refused.
+    // A body of our own that compresses too well travels plain; another party's is refused.
     report.packed_manifest = STR_EMPTY;
     report.manifest = str_of(plain, MANIFEST_BYTES);
     write_all(&bytes, &report, 1);
@@ -186,7 +186,8 @@ static void a_manifest_travels_as_it_came(void **state)
     mem_free(bomb);
 }
 
-// Plain manifests are worth compressing; each cut and each changed byte is noticed or means something valid.
+// Plain manifests are worth compressing; each cut and each changed byte is noticed or means
+// something valid.
 static void damage_is_noticed(void **state)
 {
     (void)state;
@@ -248,7 +249,8 @@ static void bounds_hold(void **state)
     strbuf_finish(&bytes);
 }
 
-// What is small on the way may be large for whoever reads it: only as much goes into one message as can be read.
+// What is small on the way may be large for whoever reads it: only as much goes into one message as
+// can be read.
 static void what_is_written_can_be_read(void **state)
 {
     (void)state;

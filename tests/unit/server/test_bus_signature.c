@@ -1,5 +1,5 @@
-// Messages in RabbitMQ: a signature holds for its body, shard, exchange and deployment alone; where RabbitMQ is and
-// with which credential: none is assumed, and none crosses a network in the clear.
+// Messages in RabbitMQ: a signature holds for its body, shard, exchange and deployment alone; where
+// RabbitMQ is and with which credential: none is assumed, and none crosses a network in the clear.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

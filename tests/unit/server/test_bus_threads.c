@@ -1,7 +1,8 @@
-// The threads of the bus: two loops that publish and apply, the publisher's thread and the consumer's, and a broker
-// that is no more than a list in memory whose connections break now and then. As objects of the program its functions
-// win over amqp_link.c and librabbitmq. What this is for is TSan's eye on whatever crosses threads; what it checks is
-// that whatever was confirmed is delivered, and everything is given back at the end.
+// The threads of the bus: two loops that publish and apply, the publisher's thread and the
+// consumer's, and a broker that is no more than a list in memory whose connections break now and
+// then. As objects of the program its functions win over amqp_link.c and librabbitmq. What this is
+// for is TSan's eye on whatever crosses threads; what it checks is that whatever was confirmed is
+// delivered, and everything is given back at the end.
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,6 @@
-// resync: whatever two inventories look like, an exchange ends with what the platform lacks and what it holds in vain,
-// and costs what differs. The agent is played by the test; its words go through the codec, so that sizes are counted.
+// resync: whatever two inventories look like, an exchange ends with what the platform lacks and
+// what it holds in vain, and costs what differs. The agent is played by the test; its words go
+// through the codec, so that sizes are counted.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -159,7 +159,8 @@ static void test_what_has_ended_is_not_asked_for(void **state)
     grants_remove(&bench->all[1].grant); // in the middle of the question
     answer("open");
     assert_int_equal(bench->all[1].voids, 0);
-    // Nothing is open: nobody is woken any more. A turn that might wait would do so for ever when it ends that.
+    // Nothing is open: nobody is woken any more. A turn that might wait would do so for ever when
+    // it ends that.
     while (uv_backend_timeout(loop_uv(bench->loop)) != -1) {
         poll(NULL, 0, 5);
         uv_run(loop_uv(bench->loop), UV_RUN_NOWAIT);

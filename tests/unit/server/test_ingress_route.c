@@ -1,4 +1,5 @@
-// Host and target to account, runtime and path: every second reading is an error (tenancy escape by confusion).
+// Host and target to account, runtime and path: every second reading is an error (tenancy escape by
+// confusion).
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -185,7 +186,8 @@ static void test_webhooks(void **state)
     assert_false(out.webhook);
 }
 
-// 20,000 hosts and targets put together at random: what is accepted says in plain text where it goes.
+// 20,000 hosts and targets put together at random: what is accepted says in plain text where it
+// goes.
 static void test_random_tuples(void **state)
 {
     static const char *const pieces[] = {ACCOUNT,

@@ -1,6 +1,7 @@
-// intake with a bus in which reports may be durable before they are applied: acknowledgements follow the oldest, ends
-// of snapshots follow what belongs to them, and what they came to is looked up. Bus, store and node are fakes: as
-// objects of the program they win over the archives that have the real ones.
+// intake with a bus in which reports may be durable before they are applied: acknowledgements
+// follow the oldest, ends of snapshots follow what belongs to them, and what they came to is looked
+// up. Bus, store and node are fakes: as objects of the program they win over the archives that have
+// the real ones.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-// noise: who is noisy and for how long, what is told of it, and that memory is bounded. Time is the test's.
+// noise: who is noisy and for how long, what is told of it, and that memory is bounded. Time is the
+// test's.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

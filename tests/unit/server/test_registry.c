@@ -1,5 +1,6 @@
-// The rules of what a loop remembers, against a plain model with a fake clock: random operations, seed printed. And of
-// the lease: however answers are late or lost, nobody believes in a lease longer than PostgreSQL does.
+// The rules of what a loop remembers, against a plain model with a fake clock: random operations,
+// seed printed. And of the lease: however answers are late or lost, nobody believes in a lease
+// longer than PostgreSQL does.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,8 +47,8 @@ static struct str name_of(size_t i, char *out)
     return str_of(out, (size_t)snprintf(out, 16, "r%zu", i));
 }
 
-// Puts it into the table: what was used longest ago makes room, those that nobody holds first. False: it does not get
-// in, because it would take the room of a place.
+// Puts it into the table: what was used longest ago makes room, those that nobody holds first.
+// False: it does not get in, because it would take the room of a place.
 static bool enter(struct model *models, size_t i, bool is_place)
 {
     size_t count = 0;
@@ -155,8 +156,8 @@ static void table_against_model(void **state)
 
 // ---- the lease -----------------------------------------------------------------------------------------------------
 
-// PostgreSQL's side: a renewal that was sent at S is handled at some time between S and never, and the lease is then
-// good for TTL from that moment. The replica hears of it later, or does not.
+// PostgreSQL's side: a renewal that was sent at S is handled at some time between S and never, and
+// the lease is then good for TTL from that moment. The replica hears of it later, or does not.
 static void lease_is_never_believed_too_long(void **state)
 {
     (void)state;

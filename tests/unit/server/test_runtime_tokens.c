@@ -1,4 +1,5 @@
-// runtime_tokens: who may dial in, decided from memory while the table is being refreshed. The store is a fake.
+// runtime_tokens: who may dial in, decided from memory while the table is being refreshed. The
+// store is a fake.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>

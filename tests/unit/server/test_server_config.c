@@ -1,4 +1,5 @@
-// server_config: the defaults hold, the checks that span settings complain, secrets come from files.
+// server_config: the defaults hold, the checks that span settings complain, secrets come from
+// files.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

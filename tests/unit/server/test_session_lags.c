@@ -1,5 +1,5 @@
-// What agents say of their lag, on its way to PostgreSQL: session_batch_lag() is this file's own, answered when a test
-// says so.
+// What agents say of their lag, on its way to PostgreSQL: session_batch_lag() is this file's own,
+// answered when a test says so.
 #include "server/sessions/session_lags.h"
 
 #include <setjmp.h>

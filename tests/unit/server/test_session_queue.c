@@ -1,4 +1,5 @@
-// The queue alone: session_batch_open() and session_batch_close() are this file's own, answered when a test says so.
+// The queue alone: session_batch_open() and session_batch_close() are this file's own, answered
+// when a test says so.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

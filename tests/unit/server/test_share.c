@@ -1,4 +1,5 @@
-// share: what an account and a runtime may hold of a queue, and that nothing is left of those who hold nothing.
+// share: what an account and a runtime may hold of a queue, and that nothing is left of those who
+// hold nothing.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-// source: acknowledgements follow the oldest report that is not durable, in whatever order they end.
+// source: acknowledgements follow the oldest report that is not durable, in whatever order they
+// end.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

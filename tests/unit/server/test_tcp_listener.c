@@ -1,4 +1,5 @@
-// A door's listener: counts up to its cap, hands over handles with room for the owner's own fields.
+// A listener's listener: counts up to its cap, hands over handles with room for the owner's own
+// fields.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-// Months of the ledger on a server of the test's own: they come and go, and a database with rows of the version before
-// gets them.
+// Months of the ledger on a server of the test's own: they come and go, and a database with rows of
+// the version before gets them.
 #include <libpq-fe.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -94,7 +94,8 @@ static void rows_of_the_version_before_are_filed(void **state)
     enum { THIS = 11 };
     struct error err;
     apply_before(THIS);
-    // Columns that a runtime must have differ between versions: make it by the old tables' own rules.
+    // Columns that a runtime must have differ between versions: make it by the old tables' own
+    // rules.
     query(old_rows);
     if (migrations_apply(server.url, NULL, NULL, &err) != ERROR_NONE) fail_msg("%s", err.text);
     assert_string_equal(query("SELECT count(*) || ' ' || count(*) FILTER (WHERE filed_at = deployed_at) || ' ' || "

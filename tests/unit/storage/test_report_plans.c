@@ -1,5 +1,5 @@
-// What PostgreSQL does for a report on tables that were never analyzed, with plans that were made while they were
-// empty: rows are found by their primary keys, however many there are by then.
+// What PostgreSQL does for a report on tables that were never analyzed, with plans that were made
+// while they were empty: rows are found by their primary keys, however many there are by then.
 #include <libpq-fe.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -89,7 +89,8 @@ static void prepare(const struct pg_statement *statement)
     PQclear(result);
 }
 
-// In the lines of a plan, "Index Scan using resources_pkey on resources r" and "Seq Scan on ledger_bounds b".
+// In the lines of a plan, "Index Scan using resources_pkey on resources r" and "Seq Scan on
+// ledger_bounds b".
 static void check_line(const char *name, const char *line, size_t len)
 {
     static const char by[] = " using ", all[] = "Seq Scan on ";

@@ -1,4 +1,5 @@
-// What event sources of a runtime say: events once each, in the partition of their week; errors once a text.
+// What event sources of a runtime say: events once each, in the partition of their week; errors
+// once a text.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -85,8 +86,8 @@ static void old_weeks_go(void **state)
     struct database *database = database_of(state);
     char text[256];
     database_query(NULL, "SELECT culvert.cloud_events_partitions(3650)", text, sizeof text);
-    // Made beside the table, as the product makes one: PARTITION OF shuts the events and then asks for the runtimes,
-    // against whoever deletes a runtime and with it its events.
+    // Made beside the table, as the product makes one: PARTITION OF shuts the events and then asks
+    // for the runtimes, against whoever deletes a runtime and with it its events.
     database_query(NULL, "CREATE TABLE culvert.cloud_events_20200106 (LIKE culvert.cloud_events INCLUDING ALL)", text,
                    sizeof text);
     database_query(NULL,

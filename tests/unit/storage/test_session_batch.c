@@ -248,7 +248,8 @@ static void the_third_take_over_makes_rivals(void **state)
     assert_int_equal(ask(&r, "pod-a", false), -5);
     check(r.database->account, "SELECT count(*) FROM tunnel_sessions WHERE closed_at IS NULL", "1");
     check(r.database->account, "SELECT count(*) FROM tunnel_sessions", "5");
-    // It has gone: the first spare that asks serves, and no other spare takes that from it, whatever its id.
+    // It has gone: the first spare that asks serves, and no other spare takes that from it,
+    // whatever its id.
     close_epoch(&r, 5);
     assert_int_equal(ask(&r, "pod-c", true), 6);
     assert_int_equal(ask(&r, "pod-a", true), -6);

@@ -1,4 +1,5 @@
-// broker_fixture: a broker on two loops with a made-up authority, and calls whose outcome the test's thread waits for.
+// broker_fixture: a broker on two loops with a made-up authority, and calls whose outcome the
+// test's thread waits for.
 #ifndef CULVERT_TESTS_BROKER_FIXTURE_H
 #define CULVERT_TESTS_BROKER_FIXTURE_H
 

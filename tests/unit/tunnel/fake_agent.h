@@ -1,7 +1,7 @@
-// fake_agent: an agent for tests of the broker: dials over TLS and WebSocket, serves HTTP/2 on a thread of its own and
-// does as it is told. Paths it knows: /hello, /echo, /bytes/N, /hang, /reset, /cause, /trailers, /info (a 103
-// first), /info/N (N of them), /refuse/N (REFUSED_STREAM for the first N requests that an agent gets), and the reports
-// stream.
+// fake_agent: an agent for tests of the broker: dials over TLS and WebSocket, serves HTTP/2 on a
+// thread of its own and does as it is told. Paths it knows: /hello, /echo, /bytes/N, /hang, /reset,
+// /cause, /trailers, /info (a 103 first), /info/N (N of them), /refuse/N (REFUSED_STREAM for the
+// first N requests that an agent gets), and the reports stream.
 #ifndef CULVERT_TESTS_FAKE_AGENT_H
 #define CULVERT_TESTS_FAKE_AGENT_H
 
@@ -35,8 +35,8 @@ struct fake_agent_options {
     int receive_bytes;     // what its kernel may hold unread; 0: as it likes
     bool bad_control;      // sends a HELLO_ACK, which is the platform's to say
     bool text_frames;      // sends WebSocket text messages
-    // How it shows its token: as it is; sealed for its connection, and it wants the platform's proof; sealed for
-    // another.
+    // How it shows its token: as it is; sealed for its connection, and it wants the platform's
+    // proof; sealed for another.
     enum fake_agent_seal { FAKE_AGENT_SAYS_TOKEN, FAKE_AGENT_SEALS_TOKEN, FAKE_AGENT_SEALS_FOR_ANOTHER } seal;
     unsigned words_each_ms; // 0: none; else says so often, by an empty Pong, that it lives,
     unsigned words_max;     // and so many times, then asks by a PING of HTTP/2,

@@ -1,4 +1,5 @@
-// Calls through a broker on two loops and a fake agent: once from the session's own loop, once across.
+// Calls through a broker on two loops and a fake agent: once from the session's own loop, once
+// across.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,7 +48,8 @@ static void test_get_and_echo(void **state)
     fixture_stop(&fixture);
 }
 
-// The halves of an upgraded connection end each on its own: the far end's is told at once, and ours goes on.
+// The halves of an upgraded connection end each on its own: the far end's is told at once, and ours
+// goes on.
 static void test_far_end_ends_first(void **state)
 {
     (void)state;
@@ -272,7 +274,7 @@ static struct fake_agent *foreign_agent_on(unsigned node)
     }
 }
 
-// Readers that take nothing use up what their account may have, and nobody else's.
+// Readers that take nothing use up what their account may have, and no one else's.
 static void test_an_account_has_its_share(void **state)
 {
     (void)state;

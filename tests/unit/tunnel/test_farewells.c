@@ -1,5 +1,5 @@
-// Calls that meet an agent's farewell: those of which nothing has reached the agent are opened again, as if nothing had
-// been, and no other call is.
+// Calls that meet an agent's GOAWAY: those of which nothing has reached the agent are
+// opened again, as if nothing had been, and no other call is.
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +35,7 @@ static struct farewell farewell_after(uint32_t last_stream)
     return farewell;
 }
 
-// Lets an agent in that says the farewell when it is told.
+// Lets an agent in that sends GOAWAY on request.
 static struct fake_agent *agent_up(struct fake_agent_options options, const struct farewell *farewell)
 {
     unsigned before = atomic_load(&fixture.opened);
@@ -43,7 +43,8 @@ static struct fake_agent *agent_up(struct fake_agent_options options, const stru
     options.says_len = sizeof(farewell->frame);
     options.says_when = FAKE_AGENT_TOLD;
     struct fake_agent *agent = fixture_agent(&fixture, &options);
-    // Its reports stream is there, and it has answered the platform's PING: it says nothing more by itself.
+    // Its reports stream is there, and it has answered the platform's PING: it says nothing more by
+    // itself.
     WAIT_UNTIL(atomic_load(&fixture.opened) > before && atomic_load(&fake_agent_seen(agent)->requests) == 1);
     WAIT_UNTIL(atomic_load(&fake_agent_seen(agent)->pings) >= 1);
     return agent;
@@ -94,7 +95,8 @@ static unsigned calls_open(void)
 
 // ---- HEADERS that have not left ------------------------------------------------------------------------------
 
-// Holds the session's loop until a call and the farewell are both there for its next turn, the call first.
+// Holds the session's loop until a call and the GOAWAY are both there for its next turn,
+// the call first.
 struct meeting {
     struct fake_agent *agent;
     struct fixture_call *calls;
@@ -156,7 +158,8 @@ static void test_heads_that_meet_a_farewell(void **state)
     fixture_stop(&fixture);
 }
 
-// The same of an agent that was asked to move: what had been begun leaves first, and it serves that.
+// The same of an agent that was asked to move: what had been begun leaves first, and it serves
+// that.
 static void test_who_was_asked_to_move_is_told_first(void **state)
 {
     (void)state;
@@ -170,13 +173,14 @@ static void test_who_was_asked_to_move_is_told_first(void **state)
     struct meeting meeting = {.agent = agent, .calls = &call, .count = 1};
     loop_post(fixture.loops[node], meet, &meeting);
     WAIT_UNTIL(atomic_load(&call.done));
-    assert_int_equal(call.status, 200); // nobody else is there
+    assert_int_equal(call.status, 200); // no one else is there
     assert_int_equal(fake_agent_seen(agent)->requests, 2);
     fake_agent_stop(agent);
     fixture_stop(&fixture);
 }
 
-// Nothing is on its way to the agent any more, since it has no room, and there is none for what would follow either.
+// Nothing is on its way to the agent any more, since it has no room, and there is none for what
+// would follow either.
 static bool is_blocked(int fd)
 {
     int unacknowledged = 0, unsent = 0; // tcp(7): SIOCOUTQ; SIOCOUTQNSD is of them what was not sent either
@@ -220,7 +224,7 @@ static void test_full_socket_keeps_no_call(void **state)
         fixture_call_start(&call);
         WAIT_UNTIL(calls_open() == 2);
         struct fake_agent *next = next_comes();
-        fixture_call_go_on(&call); // from the other loop, it may come before the farewell or behind it
+        fixture_call_go_on(&call); // from the other loop, it may come before the GOAWAY or behind it
         fake_agent_tell(first);
         WAIT_UNTIL(atomic_load(&fixture.retired) == 1);
         assert_int_equal(call.taken, 0); // who handed the call over must have all of it
@@ -285,7 +289,8 @@ static void test_streams_above_the_last(void **state)
     struct fixture_call calls[] = {
         {.fixture = &fixture, .node = 0, .path = "/hello"},
         {.fixture = &fixture, .node = 1, .path = "/hello"},
-        // What was sent of a body is not there any more, and another replica's call is that one's to open again.
+        // What was sent of a body is not there any more, and another replica's call is that one's
+        // to open again.
         {.fixture = &fixture, .node = 0, .method = "POST", .path = "/echo", .upload_bytes = 10},
         {.fixture = &fixture, .node = 1, .method = "POST", .path = "/echo", .upload_bytes = 10},
         {.fixture = &fixture, .node = 0, .path = "/hello", .epoch = 1},

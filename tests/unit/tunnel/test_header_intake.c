@@ -1,4 +1,5 @@
-// header_intake: fields come out as they went in, the status apart, and nothing goes in beyond the limits.
+// header_intake: fields come out as they went in, the status apart, and nothing goes in beyond the
+// limits.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
-// Agents that are authenticated and mean harm: every control message in every state of a session, HTTP/2 frames that
-// must not be, and random ones. The broker ends such a session and serves the others. CULVERT_TEST_SEED repeats a run.
+// Agents that are authenticated and mean harm: every control message in every state of a session,
+// HTTP/2 frames that must not be, and random ones. The broker ends such a session and serves the
+// others. CULVERT_TEST_SEED repeats a run.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -174,7 +175,8 @@ static void test_frames_that_must_not_be(void **state)
     fixture_stop(&fixture);
 }
 
-// Interim answers have no credit: only their number bounds what waits for a client that does not read.
+// Interim answers have no credit: only their number bounds what waits for a client that does not
+// read.
 static void test_interim_answers_without_end(void **state)
 {
     (void)state;
@@ -203,7 +205,8 @@ static void test_interim_answers_without_end(void **state)
     fixture_stop(&fixture);
 }
 
-// Ten thousand of them; whatever becomes of the session, the broker stays well and serves the next one.
+// Ten thousand of them; whatever becomes of the session, the broker stays well and serves the next
+// one.
 static void test_random_frames(void **state)
 {
     (void)state;

@@ -71,7 +71,8 @@ static struct tunnel_life_agent known(const struct model *m)
     return (struct tunnel_life_agent){.says_words = m->says_words, .said_ms = m->said_ms};
 }
 
-// As tunnel/session/session.c does it: words are found in the kernel by looking, everything else wakes.
+// As tunnel/session/session.c does it: words are found in the kernel by looking, everything else
+// wakes.
 static void platform_look(struct model *m)
 {
     struct tunnel_life_agent agent = known(m);
@@ -196,7 +197,7 @@ static void test_idle_tunnels_cost_words_alone(void **state)
         start(&m);
         run_until(&m, m.now_ms + ROUND_MS);
         assert_int_equal(m.asked, 0);
-        assert_in_range(m.agent_questions, 0, 1); // before it has heard that the platform says words, too
+        assert_in_range(m.agent_questions, 0, 1); // before it has heard that the platform sends keepalives, too
         assert_in_range(m.words, ROUND_MS / 29000 - 2, ROUND_MS / 27000 + 1);
         assert_in_range(m.agent_words, 0, ROUND_MS / AGENT_LIFE_SAY_AFTER_MS + 1);
     }

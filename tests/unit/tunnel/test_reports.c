@@ -1,4 +1,5 @@
-// The reports stream: in order, acknowledged, held back while the consumer is full, and refused when broken.
+// The reports stream: in order, acknowledged, held back while the consumer is full, and refused
+// when broken.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -59,7 +60,8 @@ static int64_t buffered(const char *scope)
     return metric_value(metric_with(metrics_gauge("culvert_tunnel_buffered_bytes", "", "scope", NULL), scope));
 }
 
-// Long records of two agents on one node do not fit together: the second one waits until the first has gone.
+// Long records of two agents on one node do not fit together: the second one waits until the first
+// has gone.
 static void test_long_records_wait_for_each_other(void **state)
 {
     (void)state;

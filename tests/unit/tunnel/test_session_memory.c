@@ -1,5 +1,5 @@
-// tunnel/session_memory: what nghttp2 asks for finds its place, once; the rest comes from the heap; nothing of one
-// session is seen by the next, and what is not touched is no memory.
+// tunnel/session_memory: what nghttp2 asks for finds its place, once; the rest comes from the heap;
+// nothing of one session is seen by the next, and what is not touched is no memory.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-// Sessions: who gets in, whose epoch counts, liveness, revocation, drain, and agents that break the protocol.
+// Sessions: who gets in, whose epoch counts, liveness, revocation, drain, and agents that break the
+// protocol.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <setjmp.h>
@@ -216,7 +217,8 @@ static void test_newest_epoch_wins(void **state)
     fixture_stop(&fixture);
 }
 
-// The authority says so: the session stays without an epoch, asks when who serves seems to have gone, and then serves.
+// The authority says so: the session stays without an epoch, asks when who serves seems to have
+// gone, and then serves.
 static void test_spare_takes_over(void **state)
 {
     (void)state;
@@ -322,8 +324,8 @@ static void test_revocation(void **state)
     fixture_stop(&fixture);
 }
 
-// In the middle of answers and uploads, seen from both loops: all of it ends, and what the revoked agent goes on saying
-// reaches nobody.
+// In the middle of answers and uploads, seen from both loops: all of it ends, and what the revoked
+// agent goes on saying reaches nobody.
 static void test_revocation_cuts_streams(void **state)
 {
     (void)state;
@@ -417,7 +419,8 @@ static void test_silence_is_noticed(void **state)
     fixture_stop(&fixture);
 }
 
-// A token that was sealed is good on its own connection, and answered by a proof; on another it says nothing.
+// A token that was sealed is good on its own connection, and answered by a proof; on another it
+// says nothing.
 static void test_sealed_tokens(void **state)
 {
     (void)state;
@@ -454,8 +457,8 @@ static void test_words_of_life(void **state)
     fixture_stop(&fixture);
 }
 
-// A look that leaves a word where it is lets the next one join it, and nothing else: a question is read at once, behind
-// a word as well as alone.
+// A look that leaves a word where it is lets the next one join it, and nothing else: a question is
+// read at once, behind a word as well as alone.
 static void test_questions_are_never_left_with_words(void **state)
 {
     (void)state;

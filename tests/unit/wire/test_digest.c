@@ -116,8 +116,8 @@ static void random_entry(unsigned *seed, uint8_t out[DIGEST_ENTRY_BYTES])
         out[i] = (uint8_t)rand_r(seed);
 }
 
-// Any order of coming, changing and going ends in the tree of what is there; and a tree differs exactly in the leaves
-// where the inventories do.
+// Any order of coming, changing and going ends in the tree of what is there; and a tree differs
+// exactly in the leaves where the inventories do.
 static void tree_is_its_set(void **state)
 {
     (void)state;

@@ -29,7 +29,8 @@ static void test_in_order(void **state)
     assert_false(replay_window_take(&window, 3 * REPLAY_WINDOW_NUMBERS));
 }
 
-// Out of order, with leaps and repetitions: nothing is ever taken twice, and what is near the highest is taken once.
+// Out of order, with leaps and repetitions: nothing is ever taken twice, and what is near the
+// highest is taken once.
 static void test_against_a_model(void **state)
 {
     (void)state;

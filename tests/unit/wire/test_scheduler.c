@@ -1,5 +1,5 @@
-// The scheduler against a naive model by random operations, and what it promises by properties. CULVERT_TEST_SEED
-// repeats a run; the seed is printed.
+// The scheduler against a naive model by random operations, and what it promises by properties.
+// CULVERT_TEST_SEED repeats a run; the seed is printed.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -199,8 +199,8 @@ static void test_against_the_model(void **state)
 
 // ---- properties --------------------------------------------------------------------------------------------------
 
-// Streams that always want to send, of the same class: none gets ahead of another by more than a quantum and a chunk,
-// however small the chunks.
+// Streams that always want to send, of the same class: none gets ahead of another by more than a
+// quantum and a chunk, however small the chunks.
 static void test_fair_inside_a_class(void **state)
 {
     (void)state;
@@ -231,7 +231,8 @@ static void test_fair_inside_a_class(void **state)
     }
 }
 
-// All classes always want to send: each gets its tenth at any time, the first one the rest, and bulk is among them.
+// All classes always want to send: each gets its tenth at any time, the first one the rest, and
+// bulk is among them.
 static void test_every_class_gets_a_tenth(void **state)
 {
     (void)state;

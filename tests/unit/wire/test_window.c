@@ -1,5 +1,6 @@
-// The rule of stream windows on simulated paths with a clock of their own: that it fills every path, that it makes no
-// long queues in front of others, that it gives back what a stream does not need any more.
+// The rule of stream windows on simulated paths with a clock of their own: that it fills every
+// path, that it makes no long queues in front of others, that it gives back what a stream does not
+// need any more.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,8 +17,9 @@
 
 enum { STREAMS_MAX = 16, EVENTS_MAX = 16384, PACKET_BYTES = 16 * 1024, SECOND_US = 1000000 };
 
-// A path: the sender puts what it has credit for into one queue, which drains at `rate`, and it takes rtt_us for bytes
-// to arrive and credit to come back. The consumer takes a packet at once, or after consume_us where it is slow.
+// A path: the sender puts what it has credit for into one queue, which drains at `rate`, and it
+// takes rtt_us for bytes to arrive and credit to come back. The consumer takes a packet at once, or
+// after consume_us where it is slow.
 struct event {
     uint64_t at_us;
     unsigned stream;
@@ -144,7 +146,8 @@ static void test_every_path_is_filled_and_no_queue_is_long(void **state)
                 double possible = (double)WIRE_WINDOW_BYTES_MAX * path.streams / (double)path.rtt_us;
                 if (possible > rates[r]) possible = rates[r];
                 double reached = (double)path.delivered / ((double)us / 2);
-                // What the streams' first windows make cannot be avoided; above it, a few round trips.
+                // What the streams' first windows make cannot be avoided; above it, a few round
+                // trips.
                 uint64_t first_us = (uint64_t)((double)(path.streams * WIRE_WINDOW_BYTES) / rates[r]);
                 uint64_t bound_us = first_us + 2 * fast_us(&path);
                 if (reached < 0.8 * possible || path.queue_us_max > bound_us)
@@ -226,8 +229,8 @@ static int seed(void **state)
     return 0;
 }
 
-// Whatever happens: the peer never has more out than the largest window there was since it could send last, none of its
-// credit is lost, and it is never left without any for good.
+// Whatever happens: the peer never has more out than the largest window there was since it could
+// send last, none of its credit is lost, and it is never left without any for good.
 static void test_credit_is_neither_lost_nor_made_up(void **state)
 {
     (void)state;
