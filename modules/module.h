@@ -6,6 +6,7 @@
 
 #include "api/graphql/execution.h"
 #include "api/http/route.h"
+#include "storage/reports/report_kind.h"
 
 // An array and its length, in the initializer of a module: MODULE_LIST(routes, my_routes).
 #define MODULE_LIST(member, array) .member = (array), .member##_count = sizeof(array) / sizeof *(array)
@@ -20,6 +21,11 @@ struct module {
     // Paths of REST beside GraphQL.
     const struct api_route *routes;
     size_t routes_count;
+    // What reports write: the rows of objects, and what is kept besides.
+    const struct report_kind *report_kinds;
+    size_t report_kinds_count;
+    const struct report_beside *report_besides;
+    size_t report_besides_count;
 };
 
 #endif

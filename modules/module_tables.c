@@ -21,6 +21,10 @@ void module_tables_init(struct module_tables *tables, const struct module *const
         append(&tables->resolvers, &tables->resolver_count, module->resolvers, module->resolvers_count,
                sizeof *module->resolvers);
         append(&tables->routes, &tables->route_count, module->routes, module->routes_count, sizeof *module->routes);
+        append(&tables->report_kinds.kinds, &tables->report_kinds.count, module->report_kinds,
+               module->report_kinds_count, sizeof *module->report_kinds);
+        append(&tables->report_kinds.besides, &tables->report_kinds.beside_count, module->report_besides,
+               module->report_besides_count, sizeof *module->report_besides);
     }
 }
 
@@ -28,5 +32,7 @@ void module_tables_finish(struct module_tables *tables)
 {
     mem_free(tables->resolvers);
     mem_free(tables->routes);
+    mem_free((void *)tables->report_kinds.kinds);
+    mem_free((void *)tables->report_kinds.besides);
     *tables = (struct module_tables){0};
 }

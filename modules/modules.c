@@ -1,18 +1,19 @@
 #include "modules/modules.h"
 
-// clang-format off The only list: a line here makes a folder of modules/ part of the platform. The
-// order is that in which chores run.
-#define MODULES(X)                                                                                                     \
-    X(identity)                                                                                                        \
-    X(runtimes)                                                                                                        \
-    X(clusters)                                                                                                        \
-    X(applications)                                                                                                    \
-    X(resources)                                                                                                       \
-    X(rollouts)                                                                                                        \
-    X(workflows)                                                                                                       \
-    X(images)                                                                                                          \
-    X(deployments)                                                                                                     \
-    X(events)                                                                                                          \
+// The only list: a line here makes a folder of modules/ part of the platform. Chores run in this
+// order.
+// clang-format off
+#define MODULES(X) \
+    X(identity) \
+    X(runtimes) \
+    X(clusters) \
+    X(applications) \
+    X(resources) \
+    X(rollouts) \
+    X(workflows) \
+    X(images) \
+    X(deployments) \
+    X(events) \
     X(annotations)
 // clang-format on
 

@@ -12,6 +12,7 @@ struct module_tables {
     size_t resolver_count;
     struct api_route *routes;
     size_t route_count;
+    struct report_kinds report_kinds;
 };
 
 // list ends with NULL.

@@ -190,6 +190,7 @@ static void open_intake(struct worker *worker)
                                         .redis = worker->redis,
                                         .traffic = worker->traffic,
                                         .rabbitmq = worker->server->rabbitmq,
+                                        .kinds = &worker->server->modules.report_kinds,
                                         .known = worker->server->manifests,
                                         .batch_count = (uint64_t)config->reports_batch_count,
                                         .batch_bytes = (uint64_t)config->reports_batch_bytes,

@@ -3,6 +3,7 @@
 #include "api/resolvers.h"
 #include "base/mem.h"
 #include "modules/applications/application_store.h"
+#include "modules/applications/applications.h"
 #include "modules/module.h"
 
 static void resolve_application(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
@@ -41,4 +42,6 @@ static const struct gql_resolver resolvers[] = {
 const struct module module_applications = {
     .name = "applications",
     MODULE_LIST(resolvers, resolvers),
+    .report_kinds = &report_kind_application,
+    .report_kinds_count = 1,
 };

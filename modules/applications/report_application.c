@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/strbuf.h"
 #include "culvert_statements.h"
+#include "modules/applications/applications.h"
 #include "storage/reports/argo_status.h"
 #include "storage/reports/report_plan.h"
 
@@ -22,7 +23,7 @@ enum {
     NAME_MAX_BYTES = 253,
 };
 
-bool report_is_application(const struct report *report)
+static bool is_application(const struct report *report)
 {
     return str_eq(report->group, STR("argoproj.io")) && str_eq(report->kind, STR("Application"));
 }
@@ -467,15 +468,15 @@ static int plan_row(struct report_plan *plan, const struct report *report, struc
     plan_operation_row(plan, report, uid, status);
     if (report->source == REPORT_FROM_HTTP) {
         plan_enrichment(plan, report);
-        report_commit_plan(plan, report, manifest);
+        report_kinds_plan_http(plan, report, manifest);
     }
     json_decref(history);
     json_decref(errors);
     return deciding;
 }
 
-enum error_code report_application_plan(struct report_plan *plan, const struct report *report, int *out_deciding,
-                                        struct error *err)
+static enum error_code plan_report(struct report_plan *plan, const struct report *report, int *out_deciding,
+                                   struct error *err)
 {
     if (report->type == REPORT_DELETED) {
         const struct sql_application_tombstone row = {
@@ -503,3 +504,56 @@ enum error_code report_application_plan(struct report_plan *plan, const struct r
     json_decref(manifest);
     return ERROR_NONE;
 }
+
+static void plan_refused(struct report_plan *plan, const struct report *report)
+{
+    const struct sql_application_touch row = {
+        ROW_KEY(plan, report),
+        ROW_ORDER(plan, report),
+        ROW_STORED(plan),
+        .namespace = value_text(plan, report->ns),
+        .name = value_text(plan, report->name),
+        .cluster = value_cluster(plan, report),
+        .version = value_text(plan, report->version),
+        .uid = value_text(plan, report->uid),
+        .content_hash = value_content_hash(plan, report),
+    };
+    report_plan_add(plan, application_touch, &row);
+}
+
+static void plan_over_quota(struct report_plan *plan, const struct report *report)
+{
+    const struct sql_application_keep row = {
+        ROW_KEY(plan, report),
+        .namespace = value_text(plan, report->ns),
+        .name = value_text(plan, report->name),
+        .epoch = value_int(plan, (int64_t)report->epoch),
+        .sequence = value_int(plan, (int64_t)report->sequence),
+    };
+    report_plan_add(plan, application_keep, &row);
+}
+
+static void plan_trim(struct report_plan *plan, const struct report *report)
+{
+    const struct sql_report_trim_applications row = {
+        ROW_KEY(plan, report),
+        .epoch = value_int(plan, (int64_t)report->epoch),
+        .sequence = value_int(plan, (int64_t)report->sequence),
+    };
+    report_plan_add(plan, report_trim_applications, &row);
+}
+
+static void add_held(struct pg_batch *batch, const struct report *report)
+{
+    pg_add(batch, storage_of_application, .account_id = pg_text(report->account_id),
+           .runtime = pg_text(report->runtime), .namespace = pg_text(report->ns), .name = pg_text(report->name));
+}
+
+const struct report_kind report_kind_application = {
+    .matches = is_application,
+    .plan = plan_report,
+    .plan_refused = plan_refused,
+    .plan_over_quota = plan_over_quota,
+    .plan_trim = plan_trim,
+    .add_held = add_held,
+};

@@ -1,3 +1,4 @@
+#include "modules/clusters/clusters.h"
 #include "api/resolvers.h"
 #include "base/mem.h"
 #include "modules/clusters/cluster_store.h"
@@ -19,4 +20,6 @@ static const struct gql_resolver resolvers[] = {
 const struct module module_clusters = {
     .name = "clusters",
     MODULE_LIST(resolvers, resolvers),
+    .report_kinds = &report_kind_cluster,
+    .report_kinds_count = 1,
 };

@@ -4,13 +4,14 @@
 //  "findings":[{"code","level","message","suggestion"}]}: what keeps the agent from reading it.
 #include "base/json/json.h"
 #include "culvert_statements.h"
+#include "modules/clusters/clusters.h"
 #include "storage/reports/report_plan.h"
 
 enum { FINDINGS_MAX = 30, FINDING_TEXT_MAX = 2048, FINDINGS_JSON_MAX = 256 * 1024 };
 enum { NAME_MAX_BYTES = 253, SERVER_MAX = 1024, TEXT_MAX = 4096, VALUE_MAX = 1024, JSON_MAX = 64 * 1024 };
 
 // Gone: REPORT_DELETED of kind Cluster, which is no kind of Kubernetes' own.
-bool report_is_cluster(const struct report *report)
+static bool is_cluster(const struct report *report)
 {
     return report->type == REPORT_CLUSTER || (report->type == REPORT_DELETED && str_eq(report->kind, STR("Cluster")) &&
                                               (!report->group.len || str_eq(report->group, STR("argoproj.io"))));
@@ -88,8 +89,8 @@ static void plan_trim(struct report_plan *plan, const struct report *report, str
     report_plan_add(plan, cluster_trim, &row);
 }
 
-enum error_code report_cluster_plan(struct report_plan *plan, const struct report *report, int *out_deciding,
-                                    struct error *err)
+static enum error_code plan_report(struct report_plan *plan, const struct report *report, int *out_deciding,
+                                   struct error *err)
 {
     if (report->type == REPORT_DELETED) {
         const struct sql_cluster_tombstone row = {
@@ -101,7 +102,7 @@ enum error_code report_cluster_plan(struct report_plan *plan, const struct repor
         return ERROR_NONE;
     }
     json_t *manifest = NULL;
-    enum error_code code = report_decode(report, &manifest, err);
+    enum error_code code = report_decode_whole(report, &manifest, err);
     if (code != ERROR_NONE) return code;
     struct str name = json_get_str(manifest, "name"), server = json_get_str(manifest, "server");
     if (!name.len) name = report->name.len ? report->name : report->cluster;
@@ -125,3 +126,12 @@ enum error_code report_cluster_plan(struct report_plan *plan, const struct repor
     json_decref(manifest);
     return ERROR_NONE;
 }
+
+static void add_held(struct pg_batch *batch, const struct report *report)
+{
+    struct str name = report->name.len ? report->name : report->cluster;
+    pg_add(batch, storage_of_cluster, .account_id = pg_text(report->account_id), .runtime = pg_text(report->runtime),
+           .name = pg_text(name.len ? name : STR("in-cluster")));
+}
+
+const struct report_kind report_kind_cluster = {.matches = is_cluster, .plan = plan_report, .add_held = add_held};

@@ -1,3 +1,4 @@
+#include "modules/deployments/deployments.h"
 #include "api/resolvers.h"
 #include "base/mem.h"
 #include "modules/deployments/deployment_store.h"
@@ -39,7 +40,13 @@ static const struct gql_resolver resolvers[] = {
     {GQL_QUERY, "gitopsReleases", resolve_gitops_releases, .access = API_USERS},
 };
 
+static const struct report_beside report_besides[] = {
+    {.plan_http = report_commit_plan},
+    {.group = "argoproj.io", .kind = "Application", .plan_http = report_commit_plan_application},
+};
+
 const struct module module_deployments = {
     .name = "deployments",
     MODULE_LIST(resolvers, resolvers),
+    MODULE_LIST(report_besides, report_besides),
 };

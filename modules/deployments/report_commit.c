@@ -3,6 +3,7 @@
 // "changeRevisions":[...]}, one a source.
 #include "base/json/json.h"
 #include "culvert_statements.h"
+#include "modules/deployments/deployments.h"
 #include "storage/reports/report_plan.h"
 
 enum { TEXT_MAX = 4096, REVISION_MAX = 256, REPO_MAX = 1024, SOURCES_MAX = 100 };
@@ -53,9 +54,13 @@ static void plan_revisions(struct report_plan *plan, const struct report *report
 
 void report_commit_plan(struct report_plan *plan, const struct report *report, const json_t *manifest)
 {
+    (void)manifest;
     plan_commit(plan, report, report->repo_url, report->revision, report->commit_author, report->commit_message,
                 report->commit_date);
-    if (!report_is_application(report)) return;
+}
+
+void report_commit_plan_application(struct report_plan *plan, const struct report *report, const json_t *manifest)
+{
     const json_t *metadata = json_get_object(manifest, "metadata"), *labels = json_get_object(metadata, "labels");
     struct str revision = json_str(json_path(manifest, "status", "sync", "revision", NULL));
     plan_commit(plan, report, repo_of(manifest, 0), revision, json_get_str(labels, "app.meta.commit-author"),

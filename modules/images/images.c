@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "modules/images/image_store.h"
 #include "modules/images/image_use_store.h"
+#include "modules/images/images.h"
 #include "modules/module.h"
 
 // Of one image; the body that carries it is bounded, too.
@@ -160,7 +161,12 @@ static const struct gql_resolver resolvers[] = {
     {GQL_MUTATION, "patchImageBinary", resolve_patch_image_binary, .access = API_RUNTIMES_TOO},
 };
 
+static const struct report_beside report_besides[] = {
+    {.plan_row = report_image_plan},
+};
+
 const struct module module_images = {
     .name = "images",
     MODULE_LIST(resolvers, resolvers),
+    MODULE_LIST(report_besides, report_besides),
 };

@@ -1,6 +1,7 @@
 // report_image: the images that a workload runs. Of workloads that nothing else made: what they make runs the same.
 #include "base/json/json.h"
 #include "culvert_statements.h"
+#include "modules/images/images.h"
 #include "storage/reports/report_entity.h"
 
 static bool is_workload(const struct report *report)

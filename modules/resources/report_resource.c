@@ -2,9 +2,8 @@
 // about it.
 #include "base/json/json.h"
 #include "culvert_statements.h"
+#include "modules/resources/resources.h"
 #include "storage/reports/argo_status.h"
-#include "storage/reports/report_entity.h"
-#include "storage/reports/report_plan.h"
 
 enum {
     TEXT_MAX = 4096,
@@ -142,15 +141,12 @@ static int plan_row(struct report_plan *plan, const struct report *report, const
     };
     plan_contents(plan, &row, manifest);
     int deciding = report_plan_add(plan, resource_upsert, &row);
-    size_t beside = plan->step_count;
-    if (!is_absent) report_entity_plan(plan, report, manifest, sha256);
-    // A workflow's row outlives its object and is counted by itself.
-    if (!str_eq(report->kind, STR("Workflow"))) report_plan_beside(plan, deciding, beside);
+    if (!is_absent) report_kinds_plan_rows(plan, report, manifest, sha256, deciding);
     return deciding;
 }
 
-enum error_code report_resource_plan(struct report_plan *plan, const struct report *report, int *out_deciding,
-                                     struct error *err)
+static enum error_code plan_report(struct report_plan *plan, const struct report *report, int *out_deciding,
+                                   struct error *err)
 {
     if (report->type == REPORT_DELETED) {
         const struct sql_resource_tombstone row = {
@@ -171,68 +167,58 @@ enum error_code report_resource_plan(struct report_plan *plan, const struct repo
     *out_deciding = plan_row(plan, report, manifest);
     if (report->source == REPORT_FROM_HTTP) {
         plan_enrichment(plan, report);
-        report_commit_plan(plan, report, manifest);
+        report_kinds_plan_http(plan, report, manifest);
     }
     json_decref(manifest);
     return ERROR_NONE;
 }
 
-static void plan_snapshot_refused(struct report_plan *plan, const struct report *report)
+static void plan_refused(struct report_plan *plan, const struct report *report)
 {
-    const struct sql_report_snapshot_refused row = {
+    const struct sql_resource_touch row = {
+        RESOURCE_KEY(plan, report),
+        ROW_ORDER(plan, report),
+        ROW_STORED(plan),
+        .version = value_text(plan, report->version),
+        .uid = value_text(plan, report->uid),
+        .content_hash = value_content_hash(plan, report),
+    };
+    report_plan_add(plan, resource_touch, &row);
+}
+
+static void plan_over_quota(struct report_plan *plan, const struct report *report)
+{
+    const struct sql_resource_keep row = {
+        RESOURCE_KEY(plan, report),
+        .epoch = value_int(plan, (int64_t)report->epoch),
+        .sequence = value_int(plan, (int64_t)report->sequence),
+    };
+    report_plan_add(plan, resource_keep, &row);
+}
+
+static void plan_trim(struct report_plan *plan, const struct report *report)
+{
+    const struct sql_report_trim_resources row = {
         ROW_KEY(plan, report),
         .epoch = value_int(plan, (int64_t)report->epoch),
         .sequence = value_int(plan, (int64_t)report->sequence),
     };
-    report_plan_add(plan, report_snapshot_refused, &row);
+    report_plan_add(plan, report_trim_resources, &row);
 }
 
-void report_over_quota_plan(struct report_plan *plan, const struct report *report)
+static void add_held(struct pg_batch *batch, const struct report *report)
 {
-    if (report->source != REPORT_FROM_TUNNEL || report->type != REPORT_OBJECT) return;
-    plan_snapshot_refused(plan, report);
-    const struct pg_param epoch = value_int(plan, (int64_t)report->epoch);
-    const struct pg_param sequence = value_int(plan, (int64_t)report->sequence);
-    if (report_is_application(report)) {
-        const struct sql_application_keep row = {
-            ROW_KEY(plan, report),
-            .namespace = value_text(plan, report->ns),
-            .name = value_text(plan, report->name),
-            .epoch = epoch,
-            .sequence = sequence,
-        };
-        report_plan_add(plan, application_keep, &row);
-    } else {
-        const struct sql_resource_keep row = {RESOURCE_KEY(plan, report), .epoch = epoch, .sequence = sequence};
-        report_plan_add(plan, resource_keep, &row);
-    }
+    pg_add(batch, storage_of_resource, .account_id = pg_text(report->account_id), .runtime = pg_text(report->runtime),
+           .cluster = pg_text(report->cluster.len ? report->cluster : STR("in-cluster")),
+           .api_group = pg_text(report->group), .kind = pg_text(report->kind), .namespace = pg_text(report->ns),
+           .name = pg_text(report->name));
 }
 
-void report_refused_plan(struct report_plan *plan, const struct report *report)
-{
-    plan_snapshot_refused(plan, report);
-    if (report_is_application(report)) {
-        const struct sql_application_touch row = {
-            ROW_KEY(plan, report),
-            ROW_ORDER(plan, report),
-            ROW_STORED(plan),
-            .namespace = value_text(plan, report->ns),
-            .name = value_text(plan, report->name),
-            .cluster = value_cluster(plan, report),
-            .version = value_text(plan, report->version),
-            .uid = value_text(plan, report->uid),
-            .content_hash = value_content_hash(plan, report),
-        };
-        report_plan_add(plan, application_touch, &row);
-    } else {
-        const struct sql_resource_touch row = {
-            RESOURCE_KEY(plan, report),
-            ROW_ORDER(plan, report),
-            ROW_STORED(plan),
-            .version = value_text(plan, report->version),
-            .uid = value_text(plan, report->uid),
-            .content_hash = value_content_hash(plan, report),
-        };
-        report_plan_add(plan, resource_touch, &row);
-    }
-}
+// All objects that are of no other kind.
+const struct report_kind report_kind_resource = {
+    .plan = plan_report,
+    .plan_refused = plan_refused,
+    .plan_over_quota = plan_over_quota,
+    .plan_trim = plan_trim,
+    .add_held = add_held,
+};

@@ -1,3 +1,4 @@
+#include "modules/resources/resources.h"
 #include "api/resolvers.h"
 #include "modules/module.h"
 #include "modules/resources/tree_store.h"
@@ -17,4 +18,6 @@ static const struct gql_resolver resolvers[] = {
 const struct module module_resources = {
     .name = "resources",
     MODULE_LIST(resolvers, resolvers),
+    .report_kinds = &report_kind_resource,
+    .report_kinds_count = 1,
 };

@@ -1,6 +1,7 @@
 // report_analysis_run: what a rollout's analysis measured, and what it came to.
 #include "base/json/json.h"
 #include "culvert_statements.h"
+#include "modules/rollouts/rollouts.h"
 #include "storage/reports/report_entity.h"
 
 enum { TEXT_MAX = 4096, NAME_MAX_BYTES = 253, METRICS_MAX = 100, METRIC_TEXT_MAX = 512 };

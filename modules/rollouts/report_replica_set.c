@@ -1,6 +1,7 @@
 // report_replica_set: one revision of a Rollout or a Deployment, and how many pods of it there are.
 #include "base/json/json.h"
 #include "culvert_statements.h"
+#include "modules/rollouts/rollouts.h"
 #include "storage/reports/report_entity.h"
 
 enum { HASH_MAX = 128 };

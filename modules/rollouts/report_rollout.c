@@ -1,6 +1,7 @@
 // report_rollout: a Rollout of Argo Rollouts: strategy, steps, where it stands.
 #include "base/json/json.h"
 #include "culvert_statements.h"
+#include "modules/rollouts/rollouts.h"
 #include "storage/reports/report_entity.h"
 
 enum { TEXT_MAX = 4096, NAME_MAX_BYTES = 253, STEPS_MAX = 64 * 1024, HISTORY_DEFAULT = 10 };

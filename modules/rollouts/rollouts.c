@@ -1,3 +1,4 @@
+#include "modules/rollouts/rollouts.h"
 #include "api/resolvers.h"
 #include "base/mem.h"
 #include "modules/module.h"
@@ -22,7 +23,14 @@ static const struct gql_resolver resolvers[] = {
     {GQL_QUERY, "rollouts", resolve_rollouts, .access = API_USERS, .is_versioned = true},
 };
 
+static const struct report_beside report_besides[] = {
+    {.group = "argoproj.io", .kind = "Rollout", .plan_row = report_rollout_plan},
+    {.group = "apps", .kind = "ReplicaSet", .plan_row = report_replica_set_plan},
+    {.group = "argoproj.io", .kind = "AnalysisRun", .plan_row = report_analysis_run_plan},
+};
+
 const struct module module_rollouts = {
     .name = "rollouts",
     MODULE_LIST(resolvers, resolvers),
+    MODULE_LIST(report_besides, report_besides),
 };

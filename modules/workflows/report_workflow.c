@@ -2,6 +2,7 @@
 #include "base/json/json.h"
 #include "base/parse.h"
 #include "culvert_statements.h"
+#include "modules/workflows/workflows.h"
 #include "storage/reports/report_entity.h"
 
 enum {

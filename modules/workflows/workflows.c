@@ -1,3 +1,4 @@
+#include "modules/workflows/workflows.h"
 #include "api/resolvers.h"
 #include "base/mem.h"
 #include "modules/module.h"
@@ -20,7 +21,12 @@ static const struct gql_resolver resolvers[] = {
     {GQL_QUERY, "workflows", resolve_workflows, .access = API_USERS},
 };
 
+static const struct report_beside report_besides[] = {
+    {.group = "argoproj.io", .kind = "Workflow", .plan_row = report_workflow_plan, .is_counted_apart = true},
+};
+
 const struct module module_workflows = {
     .name = "workflows",
     MODULE_LIST(resolvers, resolvers),
+    MODULE_LIST(report_besides, report_besides),
 };

@@ -25,6 +25,7 @@ typedef void (*event_item_done)(void *arg, const struct error *err, const struct
 
 struct event_handler_options {
     struct pg *pg;
+    const struct report_kinds *kinds;
     struct manifest_known *known;
     uint64_t batch_count, batch_bytes, batch_delay_ms;
     uint64_t queue_bytes_max;
@@ -32,8 +33,9 @@ struct event_handler_options {
     uint64_t account_bytes_max, runtime_bytes_max; // of the queue, by one of them; 0: no limit
     uint64_t transactions_max;                     // in flight at a time, of all accounts; 0: no limit
     // The store; a test puts its own here.
-    struct report_transaction *(*prepare)(struct pg *pg, struct manifest_known *known, const struct report *reports,
-                                          size_t count, report_store_ready on_ready, void *arg);
+    struct report_transaction *(*prepare)(struct pg *pg, const struct report_kinds *kinds, struct manifest_known *known,
+                                          const struct report *reports, size_t count, report_store_ready on_ready,
+                                          void *arg);
     void (*submit)(struct report_transaction *transaction, report_store_done on_done, void *arg);
     void (*discard)(struct report_transaction *transaction);
     // After each COMMIT, with the reports that changed something (reports[i] only where outcomes[i] says applied).

@@ -258,6 +258,7 @@ struct intake *intake_create(struct loop *loop, const struct intake_options *opt
     intake->handler =
         event_handler_create(loop, &(struct event_handler_options){
                                        .pg = options->pg,
+                                       .kinds = options->kinds,
                                        .known = options->known,
                                        .batch_count = options->batch_count,
                                        .batch_bytes = options->batch_bytes,

@@ -14,6 +14,7 @@
 struct intake;
 struct manifest_known;
 struct rabbitmq;
+struct report_kinds;
 struct traffic;
 
 // Where answers to sessions go. The session may end inside each of them.
@@ -27,8 +28,9 @@ struct intake_sessions {
 // What reports are written to, and compared with. PostgreSQL's functions of these names, or a model
 // of them.
 struct intake_store {
-    struct report_transaction *(*prepare)(struct pg *pg, struct manifest_known *known, const struct report *reports,
-                                          size_t count, report_store_ready on_ready, void *arg);
+    struct report_transaction *(*prepare)(struct pg *pg, const struct report_kinds *kinds, struct manifest_known *known,
+                                          const struct report *reports, size_t count, report_store_ready on_ready,
+                                          void *arg);
     void (*submit)(struct report_transaction *transaction, report_store_done on_done, void *arg);
     void (*discard)(struct report_transaction *transaction);
     struct resyncs_store digests;
@@ -37,10 +39,11 @@ struct intake_store {
 struct intake_options {
     const struct intake_store *store; // NULL: PostgreSQL
     struct pg *pg;
-    struct redis *redis;          // may be NULL
-    struct rabbitmq *rabbitmq;    // NULL: the bus is local
-    struct traffic *traffic;      // NULL: reports are not counted
-    struct manifest_known *known; // may be NULL; of all loops whose pools count their losses together
+    struct redis *redis;              // may be NULL
+    struct rabbitmq *rabbitmq;        // NULL: the bus is local
+    struct traffic *traffic;          // NULL: reports are not counted
+    const struct report_kinds *kinds; // what reports write; outlive the intake
+    struct manifest_known *known;     // may be NULL; of all loops whose pools count their losses together
     uint64_t batch_count, batch_bytes, batch_delay_ms, queue_bytes_max;
     uint64_t account_share, runtime_share;   // of the queue, in percent; 0: no limit
     uint64_t transactions_max;               // in flight; 0: no limit

@@ -204,7 +204,8 @@ void lane_prepare(struct lane *lane)
     struct report *reports = mem_array(lane->ahead_count, sizeof *reports);
     for (size_t i = 0; i < lane->ahead_count; i++)
         reports[i] = lane->ahead[i]->report;
-    lane->next_transaction = options->prepare(options->pg, options->known, reports, lane->ahead_count, on_ready, lane);
+    lane->next_transaction =
+        options->prepare(options->pg, options->kinds, options->known, reports, lane->ahead_count, on_ready, lane);
     mem_free(reports);
 }
 

@@ -50,6 +50,19 @@ struct report {
     bool is_kept;            // its memory stays as it is until whoever was handed the report has told how it ended
 };
 
+// How one report ended.
+enum report_result {
+    REPORT_APPLIED,
+    REPORT_UNCHANGED,  // older or the same: nothing to do
+    REPORT_RESYNC,     // SNAPSHOT_END whose count did not match: nothing was deleted, ask for a new snapshot
+    REPORT_REFUSED,    // bad record: kept out, the others went in (reason in detail)
+    REPORT_OVER_QUOTA, // the account or the runtime stores as much as it may: kept out until there is room (reason)
+};
+struct report_outcome {
+    enum report_result result;
+    const char *detail; // constant or valid during the callback
+};
+
 // Bytes of all its texts together.
 size_t report_text_bytes(const struct report *report);
 // *out becomes the report with its texts at `to`, which has room for report_text_bytes(); a text of no bytes is

@@ -8,6 +8,7 @@
 #include "base/json/json_region.h"
 #include "base/mem.h"
 #include "culvert_statements.h"
+#include "storage/reports/report_kind.h"
 #include "storage/reports/report_plan.h"
 
 enum { DETAIL_BYTES = 160 };
@@ -72,38 +73,53 @@ static int plan_snapshot(struct report_plan *plan, const struct report *report)
         .unread_kinds = value_text(plan, report->unread),
         .counter = value_text(plan, plan->counter),
     };
-    const struct sql_report_trim_applications applications = {
-        .account_id = account, .runtime = runtime, .epoch = epoch, .sequence = sequence};
-    const struct sql_report_trim_resources resources = {
-        .account_id = account, .runtime = runtime, .epoch = epoch, .sequence = sequence};
     int deciding = report_plan_add(plan, report_snapshot_end, &end);
-    report_plan_add(plan, report_trim_applications, &applications);
-    report_plan_add(plan, report_trim_resources, &resources);
+    for (size_t i = 0; i < plan->kinds->count; i++)
+        if (plan->kinds->kinds[i].plan_trim) plan->kinds->kinds[i].plan_trim(plan, report);
     return deciding;
+}
+
+static void plan_snapshot_refused(struct report_plan *plan, const struct report *report)
+{
+    const struct sql_report_snapshot_refused row = {
+        ROW_KEY(plan, report),
+        .epoch = value_int(plan, (int64_t)report->epoch),
+        .sequence = value_int(plan, (int64_t)report->sequence),
+    };
+    report_plan_add(plan, report_snapshot_refused, &row);
+}
+
+static void plan_refused(struct report_plan *plan, const struct report_kind *kind, const struct report *report)
+{
+    plan_snapshot_refused(plan, report);
+    if (kind->plan_refused) kind->plan_refused(plan, report);
 }
 
 static enum error_code plan_report(struct report_plan *plan, const struct report *report, int *out_deciding,
                                    struct error *err)
 {
-    if (report->type == REPORT_KEPT_OUT) {
-        report_refused_plan(plan, report);
-        return error_set(err, ERROR_INVALID, "%.*s", STR_ARG(report->errors));
-    }
     if (report->type == REPORT_SNAPSHOT_BEGIN || report->type == REPORT_SNAPSHOT_END) {
         *out_deciding = plan_snapshot(plan, report);
         return ERROR_NONE;
     }
-    enum error_code code = report_check_contents(report, err);
-    if (code == ERROR_NONE) {
-        if (report_is_cluster(report)) return report_cluster_plan(plan, report, out_deciding, err);
-        if (report_is_application(report))
-            code = report_application_plan(plan, report, out_deciding, err);
-        else
-            code = report_resource_plan(plan, report, out_deciding, err);
+    const struct report_kind *kind = report_kinds_find(plan->kinds, report);
+    if (report->type == REPORT_KEPT_OUT) {
+        plan_refused(plan, kind, report);
+        return error_set(err, ERROR_INVALID, "%.*s", STR_ARG(report->errors));
     }
+    enum error_code code = report_check_contents(report, err);
+    if (code == ERROR_NONE) code = kind->plan(plan, report, out_deciding, err);
     if (code != ERROR_NONE && report->type == REPORT_OBJECT && report->source == REPORT_FROM_TUNNEL)
-        report_refused_plan(plan, report);
+        plan_refused(plan, kind, report);
     return code;
+}
+
+static void plan_over_quota(struct report_plan *plan, const struct report *report)
+{
+    if (report->source != REPORT_FROM_TUNNEL || report->type != REPORT_OBJECT) return;
+    const struct report_kind *kind = report_kinds_find(plan->kinds, report);
+    plan_snapshot_refused(plan, report);
+    if (kind->plan_over_quota) kind->plan_over_quota(plan, report);
 }
 
 // The position row of one runtime: how far its reports of this batch go. And what it stores by them.
@@ -141,7 +157,7 @@ static void refuse_for_room(struct report_batch *batch, struct report_plan *plan
                             const struct report_room *room, struct error *err)
 {
     if (!batch->items[i].is_over_quota) return; // refused for another reason, which stays
-    report_over_quota_plan(plan, report);
+    plan_over_quota(plan, report);
     error_set(err, ERROR_LIMITED,
               "storage quota of the %s: %" PRId64 " of %s bytes and %" PRId64 " of %s rows are left", room->scope,
               room->bytes > 0 ? room->bytes : 0, room->bytes_max, room->rows > 0 ? room->rows : 0, room->rows_max);
@@ -287,8 +303,9 @@ static int find_runtime(const struct runtime_mark *marks, size_t count, struct s
     return 0; // each report's runtime is among them
 }
 
-void report_batch_fill(struct report_batch *batch, struct pg_batch *to, const struct report *reports,
-                       struct manifest_known *known, uint64_t server, struct report_judgement *judgement)
+void report_batch_fill(struct report_batch *batch, struct pg_batch *to, const struct report_kinds *kinds,
+                       const struct report *reports, struct manifest_known *known, uint64_t server,
+                       struct report_judgement *judgement)
 {
     enum { REPORT_BYTES = 64 * 1024 };
     // Rows are made of bounded parts; blobs and history may be as long as what they are made of.
@@ -297,6 +314,7 @@ void report_batch_fill(struct report_batch *batch, struct pg_batch *to, const st
         bytes += REPORT_BYTES + 8 * report_text_bytes(&reports[i]);
     struct report_plan plan;
     report_plan_init(&plan, clock_wall_ms(), bytes);
+    plan.kinds = kinds;
     plan.known = known;
     plan.server = server;
     plan.account_id = reports[0].account_id;

@@ -5,10 +5,12 @@
 
 #include "base/arena.h"
 #include "storage/manifests/manifest_known.h"
-#include "storage/reports/report_store.h"
+#include "storage/pg/pg.h"
+#include "storage/reports/report.h"
 
 struct report_batch;
 struct report_judgement;
+struct report_kinds;
 
 struct report_batch *report_batch_create(size_t count);
 void report_batch_destroy(struct report_batch *batch); // NULL is fine
@@ -16,8 +18,9 @@ void report_batch_destroy(struct report_batch *batch); // NULL is fine
 // Parses, compresses and adds everything that these `count` reports of one account need, in the order that keeps
 // transactions from waiting for each other in a circle. Whatever was read of the reports is copied into it. known: may
 // be NULL; what it knows of `server` is not sent.
-void report_batch_fill(struct report_batch *batch, struct pg_batch *to, const struct report *reports,
-                       struct manifest_known *known, uint64_t server, struct report_judgement *judgement);
+void report_batch_fill(struct report_batch *batch, struct pg_batch *to, const struct report_kinds *kinds,
+                       const struct report *reports, struct manifest_known *known, uint64_t server,
+                       struct report_judgement *judgement);
 // The runtimes of these reports in the order of their names, *out_count of them, "" for one that none can have; in the
 // arena. A judgement has a room for each.
 struct str *report_batch_runtimes(struct arena *arena, const struct report *reports, size_t count, size_t *out_count);

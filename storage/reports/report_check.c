@@ -1,6 +1,7 @@
 // report_check: what a report must be before anything of it may reach SQL: bounded text in UTF-8 without NUL, an
 // identity that fits into index entries, numbers in range.
 #include "storage/reports/report_plan.h"
+#include "storage/reports/report_store.h"
 
 enum { NAME_BYTES_MAX = 253, KIND_BYTES_MAX = 128, UID_BYTES_MAX = 128, CLUSTER_BYTES_MAX = 512 };
 

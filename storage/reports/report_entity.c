@@ -6,25 +6,6 @@
 static const int64_t count_max = INT32_MAX;
 enum { UID_MAX = 128, NAME_MAX_BYTES = 253 };
 
-void report_entity_plan(struct report_plan *plan, const struct report *report, const json_t *manifest,
-                        struct str sha256)
-{
-    static const struct {
-        const char *group, *kind;
-        void (*plan)(struct report_plan *plan, const struct report *report, const json_t *manifest, struct str sha256);
-    } kinds[] = {
-        {"argoproj.io", "Rollout", report_rollout_plan},
-        {"apps", "ReplicaSet", report_replica_set_plan},
-        {"argoproj.io", "AnalysisRun", report_analysis_run_plan},
-        {"argoproj.io", "Workflow", report_workflow_plan},
-    };
-    if (!manifest) return;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (str_eq(report->kind, str_c(kinds[i].kind)) && str_eq(report->group, str_c(kinds[i].group)))
-            kinds[i].plan(plan, report, manifest, sha256);
-    report_image_plan(plan, report, manifest, sha256);
-}
-
 struct pg_param value_uid(struct report_plan *plan, const struct report *report, const json_t *manifest)
 {
     struct str uid = report->uid;

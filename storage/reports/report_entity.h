@@ -1,30 +1,9 @@
-// report_entity: rows beside those of resources, for the kinds that people ask about by their own columns. Each is
-// written by the statement that follows its resource's, and only if that row is this report's: what is older, repeated
-// out of order or overtaken within the batch writes nothing. For the files that plan one of these kinds.
+// report_entity: values that statements of rows beside those of resources share
+// (report_beside.plan_row).
 #ifndef CULVERT_STORAGE_REPORTS_REPORT_ENTITY_H
 #define CULVERT_STORAGE_REPORTS_REPORT_ENTITY_H
 
 #include "storage/reports/report_plan.h"
-
-// Adds what the kind of the report's object has beside its resource; nothing for most kinds. sha256: of the manifest as
-// report_plan_blob() gave it.
-void report_entity_plan(struct report_plan *plan, const struct report *report, const json_t *manifest,
-                        struct str sha256);
-
-// ---- one kind each (report_rollout.c, report_replica_set.c, report_analysis_run.c, report_workflow.c) --------------
-
-void report_rollout_plan(struct report_plan *plan, const struct report *report, const json_t *manifest,
-                         struct str sha256);
-void report_replica_set_plan(struct report_plan *plan, const struct report *report, const json_t *manifest,
-                             struct str sha256);
-void report_analysis_run_plan(struct report_plan *plan, const struct report *report, const json_t *manifest,
-                              struct str sha256);
-void report_workflow_plan(struct report_plan *plan, const struct report *report, const json_t *manifest,
-                          struct str sha256);
-
-// Any workload (report_image.c).
-void report_image_plan(struct report_plan *plan, const struct report *report, const json_t *manifest,
-                       struct str sha256);
 
 // The values of `report_row` (report_entity.sql): which row of resources this report wrote. sha256:
 // as above.

@@ -6,6 +6,7 @@
 #include "base/parse.h"
 #include "culvert_statements.h"
 #include "storage/reports/report_batch.h"
+#include "storage/reports/report_kind.h"
 
 enum { JUDGE_MS = 10000 };
 
@@ -65,29 +66,17 @@ static void on_answered(void *arg, const struct error *err, const struct pg_rows
 }
 
 // False: it is about no object.
-static bool ask_held(struct pg_batch *batch, const struct report *report)
+static bool ask_held(struct pg_batch *batch, const struct report_kinds *kinds, const struct report *report)
 {
     struct error ignored;
-    struct str cluster = report->cluster.len ? report->cluster : STR("in-cluster");
-    const struct pg_param account = pg_text(report->account_id), runtime = pg_text(report->runtime);
-    if (report_check_identity(report, &ignored) != ERROR_NONE) return false;
-    if (report_is_cluster(report)) {
-        pg_add(batch, storage_of_cluster, .account_id = account, .runtime = runtime,
-               .name = pg_text(report->name.len ? report->name : cluster));
-    } else if (report->type != REPORT_OBJECT && report->type != REPORT_DELETED) {
-        return false;
-    } else if (report_is_application(report)) {
-        pg_add(batch, storage_of_application, .account_id = account, .runtime = runtime,
-               .namespace = pg_text(report->ns), .name = pg_text(report->name));
-    } else {
-        pg_add(batch, storage_of_resource, .account_id = account, .runtime = runtime, .cluster = pg_text(cluster),
-               .api_group = pg_text(report->group), .kind = pg_text(report->kind), .namespace = pg_text(report->ns),
-               .name = pg_text(report->name));
-    }
+    bool is_object = report->type == REPORT_OBJECT || report->type == REPORT_DELETED || report->type == REPORT_CLUSTER;
+    if (!is_object || report_check_identity(report, &ignored) != ERROR_NONE) return false;
+    report_kinds_find(kinds, report)->add_held(batch, report);
     return true;
 }
 
-void report_judge_ask(struct pg *pg, const struct report *reports, size_t count, report_judged on_judged, void *arg)
+void report_judge_ask(struct pg *pg, const struct report_kinds *kinds, const struct report *reports, size_t count,
+                      report_judged on_judged, void *arg)
 {
     struct arena *arena = arena_create(0);
     struct judge_call *call = mem_alloc(sizeof *call);
@@ -101,7 +90,7 @@ void report_judge_ask(struct pg *pg, const struct report *reports, size_t count,
     for (size_t i = 0; i < call->room_count; i++)
         pg_add(batch, storage_room, .account_id = pg_text(reports[0].account_id), .runtime = pg_text(runtimes[i]));
     for (size_t i = 0; i < count; i++)
-        if (ask_held(batch, &reports[i])) call->held[call->held_count++] = i;
+        if (ask_held(batch, kinds, &reports[i])) call->held[call->held_count++] = i;
     arena_destroy(arena);
     pg_batch_submit(batch, JUDGE_MS, on_answered, call);
 }

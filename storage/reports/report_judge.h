@@ -9,7 +9,8 @@
 // The callee owns it. NULL: the database did not answer.
 typedef void (*report_judged)(void *arg, struct report_judgement *judgement);
 // Reports of one account; their texts are not needed after the call. on_judged runs later, exactly once.
-void report_judge_ask(struct pg *pg, const struct report *reports, size_t count, report_judged on_judged, void *arg);
+void report_judge_ask(struct pg *pg, const struct report_kinds *kinds, const struct report *reports, size_t count,
+                      report_judged on_judged, void *arg);
 void report_judgement_destroy(struct report_judgement *judgement); // NULL is fine
 
 #endif

@@ -297,7 +297,7 @@ struct pg_param value_resource_version(struct report_plan *plan, const struct re
 
 // ---- manifests -----------------------------------------------------------------------------------------------------
 
-enum error_code report_decode(const struct report *report, json_t **out, struct error *err)
+static enum error_code decode(const struct report *report, bool is_whole, json_t **out, struct error *err)
 {
     // Of pods, of what makes pods, and of configuration: the most of what they are. Argo's own kinds use such words for
     // things that are looked at.
@@ -307,13 +307,11 @@ enum error_code report_decode(const struct report *report, json_t **out, struct 
         {"startupProbe", 12}, {"affinity", 8},      {"tolerations", 11},   {"securityContext", 15},
         {"data", 4},          {"binaryData", 10},   {"managedFields", 13},
     };
-    bool is_argo = str_eq(report->group, STR("argoproj.io"));
     const struct json_limits limits = {.bytes_max = MANIFEST_BYTES_MAX,
                                        .depth_max = MANIFEST_DEPTH_MAX,
                                        .tokens_max = MANIFEST_TOKENS_MAX,
                                        .skip = unread,
-                                       .skip_count =
-                                           is_argo || report_is_cluster(report) ? 0 : sizeof unread / sizeof *unread};
+                                       .skip_count = is_whole ? 0 : sizeof unread / sizeof *unread};
     json_t *manifest = NULL;
     if (report->manifest.len) {
         enum error_code code = json_decode(report->manifest, &limits, &manifest, err);
@@ -325,6 +323,16 @@ enum error_code report_decode(const struct report *report, json_t **out, struct 
     }
     *out = manifest;
     return ERROR_NONE;
+}
+
+enum error_code report_decode(const struct report *report, json_t **out, struct error *err)
+{
+    return decode(report, str_eq(report->group, STR("argoproj.io")), out, err);
+}
+
+enum error_code report_decode_whole(const struct report *report, json_t **out, struct error *err)
+{
+    return decode(report, true, out, err);
 }
 
 json_t *report_string_map(const json_t *object, size_t value_bytes_max)

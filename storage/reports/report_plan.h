@@ -1,7 +1,8 @@
-// report_plan: the statements that a batch of reports needs, before any of them is sent: reports are looked at one by
-// one, their JSON is let go, and what is left is ordered (position rows first, then blobs, then rows, then commits and
-// deployments, which runtimes share) so that two transactions never wait for each other. For report_store.c and the
-// files that plan one kind of report. Memory is the plan's arena; one thread at a time.
+// report_plan: the statements that a batch of reports needs, before any of them is sent: reports
+// are looked at one by one, their JSON is let go, and what is left is ordered (position rows first,
+// then blobs, then rows, then commits and deployments, which runtimes share) so that two
+// transactions never wait for each other. For report_batch.c and the files that plan one kind of
+// report. Memory is the plan's arena; one thread at a time.
 #ifndef CULVERT_STORAGE_REPORTS_REPORT_PLAN_H
 #define CULVERT_STORAGE_REPORTS_REPORT_PLAN_H
 
@@ -11,7 +12,7 @@
 #include "storage/manifests/manifest_blob.h"
 #include "storage/manifests/manifest_known.h"
 #include "storage/pg/pg.h"
-#include "storage/reports/report_store.h"
+#include "storage/reports/report.h"
 
 enum { REPORT_NO_STEP = -1 };
 
@@ -23,6 +24,8 @@ struct report_step {
     size_t bytes;     // of the values, with what a row takes besides
     int stored;       // index of the value that says how many bytes the row counts for; -1: none
 };
+
+struct report_kinds;
 
 // What storing something takes at most.
 struct report_growth {
@@ -43,6 +46,7 @@ struct report_judgement {
 };
 
 struct report_plan {
+    const struct report_kinds *kinds;
     struct arena *arena;
     int64_t now_ms;
     struct report_step *steps;
@@ -143,28 +147,12 @@ enum { REPORT_SOURCE_BYTES_MAX = 4096 };
 MUST_CHECK enum error_code report_check_identity(const struct report *report, struct error *err);
 MUST_CHECK enum error_code report_check_contents(const struct report *report, struct error *err);
 
-// ---- one kind each (report_application.c, report_resource.c, report_cluster.c) -------------------------------------
-
-// Each plans its statements; *out_deciding is the step whose answer says what became of the report. ERROR_INVALID,
-// ERROR_TOO_LARGE: the report is refused and nothing was planned.
-MUST_CHECK enum error_code report_application_plan(struct report_plan *plan, const struct report *report,
-                                                   int *out_deciding, struct error *err);
-MUST_CHECK enum error_code report_resource_plan(struct report_plan *plan, const struct report *report,
-                                                int *out_deciding, struct error *err);
-MUST_CHECK enum error_code report_cluster_plan(struct report_plan *plan, const struct report *report, int *out_deciding,
-                                               struct error *err);
-bool report_is_application(const struct report *report);
-bool report_is_cluster(const struct report *report);
-// Keeps the row that a refused report is about from being taken for gone by the end of a snapshot.
-void report_refused_plan(struct report_plan *plan, const struct report *report);
-// The same for one that was refused for want of room, and that the next comparison of digests is to find.
-void report_over_quota_plan(struct report_plan *plan, const struct report *report);
-
-// The commits that a report over HTTP tells of (report_commit.c).
-void report_commit_plan(struct report_plan *plan, const struct report *report, const json_t *manifest);
+// ---- for the plans of kinds (report_kind.h) -------------------------------------------------------------------------
 
 // The manifest as JSON, without what no plan looks at; NULL without one. The caller decrefs.
 MUST_CHECK enum error_code report_decode(const struct report *report, json_t **out, struct error *err);
+// The same with all that is in it.
+MUST_CHECK enum error_code report_decode_whole(const struct report *report, json_t **out, struct error *err);
 // String members only, without those that are too long or of no use.
 json_t *report_string_map(const json_t *object, size_t value_bytes_max);
 // What else only reports over HTTP know: desired and Git manifests, and errors.

@@ -20,6 +20,7 @@ struct report_transaction {
     struct pg *pg;
     struct report_batch *batch;
     struct pg_batch *statements;
+    const struct report_kinds *kinds;
     struct manifest_known *known;
     uint64_t server;        // as it was when this was made: pg_losses()
     struct report *reports; // ours, with their texts, while a thread looks at them
@@ -58,8 +59,8 @@ static struct report *copy_reports(const struct report *reports, size_t count)
 
 static void fill(struct report_transaction *transaction, const struct report *reports)
 {
-    report_batch_fill(transaction->batch, transaction->statements, reports, transaction->known, transaction->server,
-                      transaction->judgement);
+    report_batch_fill(transaction->batch, transaction->statements, transaction->kinds, reports, transaction->known,
+                      transaction->server, transaction->judgement);
 }
 
 static void prepare(uv_work_t *request)
@@ -106,9 +107,9 @@ static void on_judged(void *arg, struct report_judgement *judgement)
     pg_release(pg);
 }
 
-struct report_transaction *report_store_prepare(struct pg *pg, struct manifest_known *known,
-                                                const struct report *reports, size_t count, report_store_ready on_ready,
-                                                void *arg)
+struct report_transaction *report_store_prepare(struct pg *pg, const struct report_kinds *kinds,
+                                                struct manifest_known *known, const struct report *reports,
+                                                size_t count, report_store_ready on_ready, void *arg)
 {
     struct report_transaction *transaction = mem_zalloc(sizeof *transaction);
     AUTO_FREE char *account = count ? mem_strndup(reports[0].account_id.at, reports[0].account_id.len) : NULL;
@@ -116,6 +117,7 @@ struct report_transaction *report_store_prepare(struct pg *pg, struct manifest_k
     for (size_t i = 0; i < count; i++)
         bytes += report_text_bytes(&reports[i]);
     transaction->pg = pg;
+    transaction->kinds = kinds;
     transaction->known = known;
     transaction->server = pg_losses(pg);
     transaction->batch = report_batch_create(count);
@@ -128,7 +130,7 @@ struct report_transaction *report_store_prepare(struct pg *pg, struct manifest_k
         transaction->reports = copy_reports(reports, count);
         transaction->is_at_work = true;
         pg_hold(pg);
-        report_judge_ask(pg, reports, count, on_judged, transaction);
+        report_judge_ask(pg, kinds, reports, count, on_judged, transaction);
         return transaction;
     }
     if (bytes <= INLINE_BYTES_MAX) {
@@ -206,11 +208,12 @@ static void on_ready_to_apply(void *arg)
     apply_go(call);
 }
 
-void report_store_apply(struct pg *pg, const struct report *reports, size_t count, report_store_done on_done, void *arg)
+void report_store_apply(struct pg *pg, const struct report_kinds *kinds, const struct report *reports, size_t count,
+                        report_store_done on_done, void *arg)
 {
     struct apply_call *call = mem_alloc(sizeof *call);
     *call = (struct apply_call){.on_done = on_done, .arg = arg};
-    call->transaction = report_store_prepare(pg, NULL, reports, count, on_ready_to_apply, call);
+    call->transaction = report_store_prepare(pg, kinds, NULL, reports, count, on_ready_to_apply, call);
     apply_go(call);
 }
 

@@ -11,19 +11,6 @@
 #include "storage/reports/report.h"
 #include "storage/sql/store.h"
 
-// How one report ended.
-enum report_result {
-    REPORT_APPLIED,
-    REPORT_UNCHANGED,  // older or the same: nothing to do
-    REPORT_RESYNC,     // SNAPSHOT_END whose count did not match: nothing was deleted, ask for a new snapshot
-    REPORT_REFUSED,    // bad record: kept out, the others went in (reason in detail)
-    REPORT_OVER_QUOTA, // the account or the runtime stores as much as it may: kept out until there is room (reason)
-};
-struct report_outcome {
-    enum report_result result;
-    const char *detail; // constant or valid during the callback
-};
-
 // outcomes[i] belongs to reports[i]. With err nothing was applied and everything may be tried again.
 typedef void (*report_store_done)(void *arg, const struct error *err, const struct report_outcome *outcomes,
                                   size_t count);
@@ -31,29 +18,32 @@ typedef void (*report_store_done)(void *arg, const struct error *err, const stru
 // The checks that need nothing but the report: what fails here is refused by report_store_prepare(), too.
 MUST_CHECK enum error_code report_store_check(const struct report *report, struct error *err);
 
-// A transaction in two steps, so that the next one is made ready while PostgreSQL works on the one before. All reports
-// of it belong to one account. One bad record never sinks its batch. The texts stay the caller's and are needed until
-// this returns. Large batches are parsed and compressed on libuv's thread pool, so that the loop goes on. on_ready may
-// run inside the call, or later; never after report_transaction_destroy.
-// A batch that may not fit into what is left of a storage quota ends with ERROR_CONFLICT, too; made anew, with the same
-// `known`, each of its reports is looked at by itself: what does not grow goes in, of the others as many as there is
-// room for. Without `known` it ends with ERROR_LIMITED. Manifests that are known are not sent again; if the server may
-// have become another one meanwhile, the transaction ends with ERROR_CONFLICT and is to be made anew. known may be
-// NULL; it must outlive the transaction.
+// A transaction in two steps, so that the next one is made ready while PostgreSQL works on the one
+// before. All reports of it belong to one account. One bad record never sinks its batch. The texts
+// stay the caller's and are needed until this returns. Large batches are parsed and compressed on
+// libuv's thread pool, so that the loop goes on. on_ready may run inside the call, or later; never
+// after report_transaction_destroy. A batch that may not fit into what is left of a storage quota
+// ends with ERROR_CONFLICT, too; made anew, with the same `known`, each of its reports is looked at
+// by itself: what does not grow goes in, of the others as many as there is room for. Without
+// `known` it ends with ERROR_LIMITED. Manifests that are known are not sent again; if the server
+// may have become another one meanwhile, the transaction ends with ERROR_CONFLICT and is to be made
+// anew. known may be NULL; it must outlive the transaction. So must kinds
+// (storage/reports/report_kind.h).
 struct report_transaction;
 struct manifest_known;
+struct report_kinds;
 typedef void (*report_store_ready)(void *arg);
-struct report_transaction *report_store_prepare(struct pg *pg, struct manifest_known *known,
-                                                const struct report *reports, size_t count, report_store_ready on_ready,
-                                                void *arg);
+struct report_transaction *report_store_prepare(struct pg *pg, const struct report_kinds *kinds,
+                                                struct manifest_known *known, const struct report *reports,
+                                                size_t count, report_store_ready on_ready, void *arg);
 // A ready one, while the pg is open. Takes it.
 void report_transaction_submit(struct report_transaction *transaction, report_store_done on_done, void *arg);
 // One that was not submitted, ready or not; NULL is fine.
 void report_transaction_destroy(struct report_transaction *transaction);
 
 // Both steps at once.
-void report_store_apply(struct pg *pg, const struct report *reports, size_t count, report_store_done on_done,
-                        void *arg);
+void report_store_apply(struct pg *pg, const struct report_kinds *kinds, const struct report *reports, size_t count,
+                        report_store_done on_done, void *arg);
 
 // Housekeeping for all accounts, now and then, by one replica or several.
 // Manifests that nothing names any more, an account or a part of it a step, up to `limit` of them. A place of zeros

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "modules/modules.h"
 #include "report_load.h"
 #include "storage/pg/pg_batch.h"
 #include "storage/pg/pg_setup.h"
@@ -28,6 +29,7 @@ struct raw {
     char **texts;
     size_t waiting;
     uint64_t sequence;
+    struct module_tables modules;
     struct manifest_known *known; // as culvertd has it
 };
 
@@ -60,6 +62,7 @@ static void raw_open(struct report_load *load)
         struct raw *raw = load->lanes[i].way = mem_zalloc(sizeof *raw);
         struct pg_setup setup;
         raw->known = manifest_known_create();
+        module_tables_init(&raw->modules, modules);
         raw->conn = PQconnectdb(load->database);
         raw->reports = mem_array(load->batch_count, sizeof *raw->reports);
         raw->texts = mem_array(load->batch_count, sizeof *raw->texts);
@@ -84,7 +87,7 @@ static void put_together(struct report_lane *lane)
     batch->count = raw->waiting;
     batch->meaning = report_batch_create(raw->waiting);
     batch->pg = pg_batch_create(NULL, lane->account_id);
-    report_batch_fill(batch->meaning, batch->pg, raw->reports, raw->known, 0, NULL);
+    report_batch_fill(batch->meaning, batch->pg, &raw->modules.report_kinds, raw->reports, raw->known, 0, NULL);
     report_batch_learn(batch->meaning, raw->known, 0);
     for (size_t i = 0; i < raw->waiting; i++)
         mem_free(raw->texts[i]);
@@ -179,6 +182,7 @@ static void raw_close(struct report_load *load)
         struct raw *raw = load->lanes[i].way;
         PQfinish(raw->conn);
         manifest_known_destroy(raw->known);
+        module_tables_finish(&raw->modules);
         mem_free(raw->batches);
         mem_free(raw->reports);
         mem_free(raw->texts);

@@ -21,12 +21,12 @@ SCHEMA = (TOP / "api/schema.graphql").read_text()
 SESSIONS_A_MINUTE = 20
 FAILURES_PER_ADDRESS, FAILURES_PER_KEY = 30, 10
 
-# Every root field is in one of the two: a new one needs a decision here and in api/resolvers.c.
+# Every root field is in one of the two: a new one needs a decision here and in its module.
 RUNTIMES_TOO = {"me", "runtime", "application", "applications", "reportRuntimeErrors", "createImageBinary", "createImageLayers",
                 "createImageRegistry", "patchImageBinary", "saveAnnotation"}  # fmt: skip
 USERS_ONLY = {"runtimes", "clusters", "applicationSets", "limitsStatus", "rollouts", "rollout", "workflows", "workflow", "gitopsReleases", "images", "resourceTree", "runtimeTokens",
               "createRuntime", "deleteRuntime", "deleteManagedRuntime", "createRuntimeToken", "rotateRuntimeToken", "revokeRuntimeToken"}  # fmt: skip
-# As api/http/router.c has them: "x" users, "r" runtimes, "xr" both, "" anybody.
+# As api/http/router.c and the modules have them: "x" users, "r" runtimes, "xr" both, "" anybody.
 ROUTES = {
     "/2.0/api/graphql": "xr",
     "/2.0/api/graphql/schema.graphql": "",
@@ -126,7 +126,8 @@ def test_every_field_has_its_decision(tokens):
 
 
 def test_every_route_has_its_decision(tokens):
-    table = re.findall(r'^    \{"(/[^"]+)", "(\w+)", (\w+), (\w+),', (TOP / "api/http/router.c").read_text(), re.M)
+    sources = "".join(file.read_text() for file in [TOP / "api/http/router.c", *TOP.glob("modules/*/*.c")])
+    table = re.findall(r'^    \{"(/[^"]+)", "(\w+)", (\w+), (\w+),', sources, re.M)
     assert {path for path, *_ in table} == set(ROUTES)
     for path, method, *_ in table:
         for who, key in (("x", True), ("r", tokens.other)):

@@ -62,10 +62,11 @@ struct report_transaction {
     void *ready_arg;
 };
 
-static struct report_transaction *fake_prepare(struct pg *pg, struct manifest_known *known,
-                                               const struct report *reports, size_t count, report_store_ready on_ready,
-                                               void *arg)
+static struct report_transaction *fake_prepare(struct pg *pg, const struct report_kinds *kinds,
+                                               struct manifest_known *known, const struct report *reports, size_t count,
+                                               report_store_ready on_ready, void *arg)
 {
+    (void)kinds;
     (void)known;
     assert_ptr_equal(pg, (struct pg *)bench);
     struct report_transaction *transaction = mem_zalloc(sizeof *transaction);

@@ -48,10 +48,11 @@ struct report_transaction {
     char manifest[64];
 };
 
-struct report_transaction *report_store_prepare(struct pg *pg, struct manifest_known *known,
-                                                const struct report *reports, size_t count, report_store_ready on_ready,
-                                                void *arg)
+struct report_transaction *report_store_prepare(struct pg *pg, const struct report_kinds *kinds,
+                                                struct manifest_known *known, const struct report *reports,
+                                                size_t count, report_store_ready on_ready, void *arg)
 {
+    (void)kinds;
     (void)pg;
     (void)known;
     struct report_transaction *transaction = mem_zalloc(sizeof *transaction);

@@ -13,6 +13,7 @@
 #include "base/log/log.h"
 #include "base/mem.h"
 #include "migrations/migrations.h"
+#include "modules/modules.h"
 #include "modules/runtimes/runtime_store.h"
 #include "storage/sessions/session_batch.h"
 
@@ -275,4 +276,11 @@ void database_sweep_manifests(struct database *database)
         else
             assert_int_equal(swept.code, ERROR_NONE);
     }
+}
+
+const struct report_kinds *database_report_kinds(void)
+{
+    static struct module_tables tables;
+    if (!tables.report_kinds.count) module_tables_init(&tables, modules);
+    return &tables.report_kinds;
 }

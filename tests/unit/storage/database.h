@@ -46,6 +46,9 @@ void answer_on_count(void *arg, const struct error *err, uint64_t count);
 void answer_on_slice(void *arg, const struct error *err, const struct store_slice *slice);
 void answer_on_reports(void *arg, const struct error *err, const struct report_outcome *outcomes, size_t count);
 
+// What reports write, as all modules give it.
+const struct report_kinds *database_report_kinds(void);
+
 // Makes a runtime in the database's account and gives its id.
 void database_make_runtime(struct database *database, const char *name, char out_id[ID_UUID_BYTES]);
 // A session; returns its epoch.

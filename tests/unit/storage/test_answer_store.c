@@ -43,7 +43,7 @@ static void apply(struct database *database, const struct report *report)
 {
     struct answer answer;
     answer_init(&answer, database);
-    report_store_apply(database->pg, report, 1, answer_on_reports, &answer);
+    report_store_apply(database->pg, database_report_kinds(), report, 1, answer_on_reports, &answer);
     answer_wait(&answer);
     assert_int_equal(answer.code, ERROR_NONE);
     answer_finish(&answer);

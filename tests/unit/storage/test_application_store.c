@@ -55,7 +55,7 @@ static void report_application(struct database *database, const char *runtime, c
                             .manifest = str_c(manifest)};
     struct answer answer;
     answer_init(&answer, database);
-    report_store_apply(database->pg, &report, 1, answer_on_reports, &answer);
+    report_store_apply(database->pg, database_report_kinds(), &report, 1, answer_on_reports, &answer);
     answer_wait(&answer);
     if (answer.code != ERROR_NONE || answer.outcomes[0].result != REPORT_APPLIED) fail_msg("%s", answer.text);
 }
@@ -189,7 +189,7 @@ static void several_sources_and_a_retried_sync(void **state)
                             .manifest = str_c(multi_source)};
     struct answer answer;
     answer_init(&answer, database);
-    report_store_apply(database->pg, &report, 1, answer_on_reports, &answer);
+    report_store_apply(database->pg, database_report_kinds(), &report, 1, answer_on_reports, &answer);
     answer_wait(&answer);
     if (answer.code != ERROR_NONE || answer.outcomes[0].result != REPORT_APPLIED) fail_msg("%s", answer.text);
     answer_finish(&answer);
@@ -345,7 +345,7 @@ static void report_cluster(struct database *database, const char *manifest, uint
                             .manifest = str_c(manifest)};
     struct answer answer;
     answer_init(&answer, database);
-    report_store_apply(database->pg, &report, 1, answer_on_reports, &answer);
+    report_store_apply(database->pg, database_report_kinds(), &report, 1, answer_on_reports, &answer);
     answer_wait(&answer);
     assert_int_equal(answer.code, ERROR_NONE);
     assert_int_equal(answer.outcomes[0].result, REPORT_APPLIED);
@@ -417,7 +417,7 @@ static void report_object(struct database *database, const char *kind, const cha
                             .manifest = str_c(manifest)};
     struct answer answer;
     answer_init(&answer, database);
-    report_store_apply(database->pg, &report, 1, answer_on_reports, &answer);
+    report_store_apply(database->pg, database_report_kinds(), &report, 1, answer_on_reports, &answer);
     answer_wait(&answer);
     if (answer.code != ERROR_NONE || answer.outcomes[0].result != REPORT_APPLIED) fail_msg("%s", answer.text);
     answer_finish(&answer);

@@ -42,7 +42,7 @@ static void apply(struct database *database, struct report report)
 {
     struct answer answer;
     answer_init(&answer, database);
-    report_store_apply(database->pg, &report, 1, answer_on_reports, &answer);
+    report_store_apply(database->pg, database_report_kinds(), &report, 1, answer_on_reports, &answer);
     answer_wait(&answer);
     if (answer.code != ERROR_NONE) fail_msg("%s", answer.text);
     if (answer.outcomes[0].result == REPORT_REFUSED) fail_msg("%s", answer.outcomes[0].detail);

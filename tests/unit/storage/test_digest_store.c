@@ -42,7 +42,7 @@ static enum report_result apply(struct database *database, struct report report)
 {
     struct answer answer;
     answer_init(&answer, database);
-    report_store_apply(database->pg, &report, 1, answer_on_reports, &answer);
+    report_store_apply(database->pg, database_report_kinds(), &report, 1, answer_on_reports, &answer);
     answer_wait(&answer);
     if (answer.code != ERROR_NONE) fail_msg("%s", answer.text);
     enum report_result result = answer.outcomes[0].result;

@@ -79,7 +79,8 @@ static void send_report(struct database *database, struct manifest_known *known,
                             .manifest = STR(manifest)};
     struct sending sending = {.is_ready = false};
     answer_init(&sending.answer, database);
-    sending.transaction = report_store_prepare(database->pg, known, &report, 1, on_ready, &sending);
+    sending.transaction =
+        report_store_prepare(database->pg, database_report_kinds(), known, &report, 1, on_ready, &sending);
     assert_true(sending.is_ready); // so small that it is done at once
     report_transaction_submit(sending.transaction, answer_on_reports, &sending.answer);
     answer_wait(&sending.answer);
@@ -118,7 +119,8 @@ static void given_up(void **state)
     struct database *database = database_of(state);
     struct report report = {.account_id = str_c(database->account), .runtime = STR("prod")};
     struct sending sending = {.is_ready = false};
-    sending.transaction = report_store_prepare(database->pg, NULL, &report, 1, on_ready, &sending);
+    sending.transaction =
+        report_store_prepare(database->pg, database_report_kinds(), NULL, &report, 1, on_ready, &sending);
     report_transaction_destroy(sending.transaction);
     report_transaction_destroy(NULL);
 }

@@ -65,7 +65,7 @@ static void lane_send(struct lane *lane)
                                            .observed_at_ms = clock_wall_ms(),
                                            .manifest = str_c(manifest)};
     }
-    report_store_apply(lane->database->pg, lane->reports, BATCH, on_applied, lane);
+    report_store_apply(lane->database->pg, database_report_kinds(), lane->reports, BATCH, on_applied, lane);
 }
 
 struct progress {

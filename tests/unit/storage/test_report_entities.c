@@ -46,7 +46,7 @@ static void apply(struct database *database, const struct report *reports, size_
 {
     struct answer answer;
     answer_init(&answer, database);
-    report_store_apply(database->pg, reports, count, answer_on_reports, &answer);
+    report_store_apply(database->pg, database_report_kinds(), reports, count, answer_on_reports, &answer);
     answer_wait(&answer);
     if (answer.code != ERROR_NONE) fail_msg("%s", answer.text);
     for (size_t i = 0; i < answer.outcome_count; i++)

@@ -54,7 +54,7 @@ static enum report_result say(struct database *database, bool is_application, st
                             .manifest = word.is_deleted ? STR_EMPTY : str_c(manifest)};
     struct answer answer;
     answer_init(&answer, database);
-    report_store_apply(database->pg, &report, 1, answer_on_reports, &answer);
+    report_store_apply(database->pg, database_report_kinds(), &report, 1, answer_on_reports, &answer);
     answer_wait(&answer);
     if (answer.code != ERROR_NONE) fail_msg("%s", answer.text);
     return answer.outcomes[0].result;
@@ -228,7 +228,7 @@ static void tunnels_do_not_look_at_versions(void **state)
                             .observed_at_ms = start_ms()};
     struct answer answer;
     answer_init(&answer, database);
-    report_store_apply(database->pg, &report, 1, answer_on_reports, &answer);
+    report_store_apply(database->pg, database_report_kinds(), &report, 1, answer_on_reports, &answer);
     answer_wait(&answer);
     assert_int_equal(answer.outcomes[0].result, REPORT_APPLIED);
     assert_int_equal(say(database, false, (struct word){OLD_UID, "99", early, false, 1000, NULL, "a"}),
@@ -289,7 +289,7 @@ static void commits_are_taken_in_one_order(void **state)
                                      .manifest = STR("{}")};
     struct answer answer;
     answer_init(&answer, database);
-    report_store_apply(database->pg, reports, 2, answer_on_reports, &answer);
+    report_store_apply(database->pg, database_report_kinds(), reports, 2, answer_on_reports, &answer);
     struct waiting waiting = {.database = database};
     snprintf(waiting.sql, sizeof waiting.sql, "SELECT bool_or(%d = ANY (pg_blocking_pids(pid))) FROM pg_stat_activity",
              PQbackendPID(holder));

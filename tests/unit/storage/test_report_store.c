@@ -58,7 +58,7 @@ static struct report snapshot_report(const struct database *database, enum repor
 static void apply(struct database *database, const struct report *reports, size_t count, struct answer *answer)
 {
     answer_init(answer, database);
-    report_store_apply(database->pg, reports, count, answer_on_reports, answer);
+    report_store_apply(database->pg, database_report_kinds(), reports, count, answer_on_reports, answer);
     answer_wait(answer);
     if (answer->code != ERROR_NONE) fail_msg("%s", answer->text);
     assert_int_equal(answer->outcome_count, count);
@@ -464,7 +464,7 @@ static void large_batches_leave_the_loop_and_come_back(void **state)
                                object_report(database, "c", 1, 3, "broken")};
     struct answer answer;
     answer_init(&answer, database);
-    report_store_apply(database->pg, reports, 3, answer_on_reports, &answer);
+    report_store_apply(database->pg, database_report_kinds(), reports, 3, answer_on_reports, &answer);
     memset(first, 'y', 100); // what was given may go at once
     answer_wait(&answer);
     assert_int_equal(answer.code, ERROR_NONE);
@@ -482,7 +482,7 @@ static void large_batches_leave_the_loop_and_come_back(void **state)
     bool is_closed = false;
     answer_init(&cancelled, database);
     reports[1].sequence = 9;
-    report_store_apply(pg, reports + 1, 1, answer_on_reports, &cancelled);
+    report_store_apply(pg, database_report_kinds(), reports + 1, 1, answer_on_reports, &cancelled);
     pg_close(pg, set_true, &is_closed);
     database_run_until(database, is_set, &is_closed, 10);
     assert_true(cancelled.is_done);

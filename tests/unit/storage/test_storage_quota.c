@@ -96,7 +96,8 @@ static struct answer apply(struct database *database, struct manifest_known *kno
     struct answer answer;
     for (unsigned tries = 0; tries < 3; tries++) {
         struct applying applying = {0};
-        applying.transaction = report_store_prepare(database->pg, known, reports, count, on_ready, &applying);
+        applying.transaction =
+            report_store_prepare(database->pg, database_report_kinds(), known, reports, count, on_ready, &applying);
         database_run_until(database, is_ready, &applying, 20);
         answer_init(&answer, database);
         report_transaction_submit(applying.transaction, answer_on_reports, &answer);
