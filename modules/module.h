@@ -7,6 +7,7 @@
 #include "api/graphql/execution.h"
 #include "api/http/route.h"
 #include "storage/reports/report_kind.h"
+#include "storage/sql/sweep.h"
 
 // An array and its length, in the initializer of a module: MODULE_LIST(routes, my_routes).
 #define MODULE_LIST(member, array) .member = (array), .member##_count = sizeof(array) / sizeof *(array)
@@ -26,6 +27,9 @@ struct module {
     size_t report_kinds_count;
     const struct report_beside *report_besides;
     size_t report_besides_count;
+    // Housekeeping.
+    const struct sweep *sweeps;
+    size_t sweeps_count;
 };
 
 #endif

@@ -13,6 +13,11 @@ static void append(void *list_pointer, size_t *count, const void *from, size_t m
     *count += more;
 }
 
+void module_tables_add_sweeps(struct module_tables *tables, const struct sweep *sweeps, size_t count)
+{
+    append(&tables->sweeps, &tables->sweep_count, sweeps, count, sizeof *sweeps);
+}
+
 void module_tables_init(struct module_tables *tables, const struct module *const *list)
 {
     *tables = (struct module_tables){0};
@@ -25,6 +30,7 @@ void module_tables_init(struct module_tables *tables, const struct module *const
                module->report_kinds_count, sizeof *module->report_kinds);
         append(&tables->report_kinds.besides, &tables->report_kinds.beside_count, module->report_besides,
                module->report_besides_count, sizeof *module->report_besides);
+        module_tables_add_sweeps(tables, module->sweeps, module->sweeps_count);
     }
 }
 
@@ -32,6 +38,7 @@ void module_tables_finish(struct module_tables *tables)
 {
     mem_free(tables->resolvers);
     mem_free(tables->routes);
+    mem_free(tables->sweeps);
     mem_free((void *)tables->report_kinds.kinds);
     mem_free((void *)tables->report_kinds.besides);
     *tables = (struct module_tables){0};

@@ -12,8 +12,8 @@
     X(rollouts) \
     X(workflows) \
     X(images) \
-    X(deployments) \
     X(events) \
+    X(deployments) \
     X(annotations)
 // clang-format on
 

@@ -13,10 +13,14 @@ struct module_tables {
     struct api_route *routes;
     size_t route_count;
     struct report_kinds report_kinds;
+    struct sweep *sweeps;
+    size_t sweep_count;
 };
 
 // list ends with NULL.
 void module_tables_init(struct module_tables *tables, const struct module *const *list);
+// Those of the kits, behind the modules' own.
+void module_tables_add_sweeps(struct module_tables *tables, const struct sweep *sweeps, size_t count);
 void module_tables_finish(struct module_tables *tables);
 
 #endif

@@ -328,6 +328,8 @@ static enum error_code start(struct server *server, struct error *err)
         .note_use = runtime_token_store_note_use,
     });
     module_tables_init(&server->modules, modules);
+    module_tables_add_sweeps(&server->modules, runtime_token_store_sweeps, 1);
+    module_tables_add_sweeps(&server->modules, report_store_sweeps, report_store_sweep_count);
     server->schema = gql_schema_create(str_of(api_schema_sdl, api_schema_sdl_bytes), err);
     if (!server->schema) return err->code;
     server->broker = create_broker(server, err);

@@ -263,8 +263,10 @@ static void open_chores(struct worker *worker)
         sweeper_create(worker->loop, &(struct sweeper_options){
                                          .pg = worker->pg,
                                          .interval_ms = (uint64_t)config->sweep_interval_ms,
-                                         .events_keep_days = (unsigned)(config->events_keep_ms / day_ms),
-                                         .history_keep_days = (unsigned)(config->history_keep_ms / day_ms),
+                                         .sweeps = worker->server->modules.sweeps,
+                                         .sweep_count = worker->server->modules.sweep_count,
+                                         .keep = {.events_days = (unsigned)(config->events_keep_ms / day_ms),
+                                                  .history_days = (unsigned)(config->history_keep_ms / day_ms)},
                                      });
 }
 

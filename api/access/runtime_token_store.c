@@ -271,3 +271,14 @@ void runtime_token_store_sweep(struct pg *pg, unsigned limit, store_count_done o
     pg_add(batch, runtime_tokens_sweep, .limit = pg_text(str_c(most)));
     store_submit_number(batch, 0, on_done, arg);
 }
+
+static void sweep_ended(struct pg *pg, const struct sweep *sweep, const struct sweep_keep *keep,
+                        store_count_done on_done, void *arg)
+{
+    (void)keep;
+    runtime_token_store_sweep(pg, sweep->rows, on_done, arg);
+}
+
+const struct sweep runtime_token_store_sweeps[1] = {
+    {"runtime_tokens", SWEEP_ROUND, SWEEP_COUNTS_ROWS, .rows = 5000, .step = sweep_ended},
+};

@@ -4,7 +4,7 @@
 #define CULVERT_API_ACCESS_RUNTIME_TOKEN_STORE_H
 
 #include "base/id.h"
-#include "storage/sql/store.h"
+#include "storage/sql/sweep.h"
 
 enum { RUNTIME_TOKEN_NAME_BYTES_MAX = 200 };
 
@@ -55,5 +55,6 @@ void runtime_token_store_note_use(struct pg *pg, const char *const *token_ids, s
                                   void *arg);
 // Deletes tokens that ended 30 days ago, at most `limit`. All accounts.
 void runtime_token_store_sweep(struct pg *pg, unsigned limit, store_count_done on_done, void *arg);
+extern const struct sweep runtime_token_store_sweeps[1];
 
 #endif

@@ -80,9 +80,6 @@ static struct pg_param number_text(char memory[16], unsigned number)
     return pg_text(str_of(memory, (size_t)snprintf(memory, 16, "%u", number)));
 }
 
-const char *const deployment_store_kinds[] = {"deployments", "kept_deployments", "operations", "workflows",
-                                              "commits",     "manifest_sets",    NULL};
-
 void deployment_store_settle(struct pg *pg, unsigned limit, store_count_done on_done, void *arg)
 {
     char rows[16];

@@ -17,7 +17,6 @@ void deployment_store_settle(struct pg *pg, unsigned limit, store_count_done on_
 void deployment_store_partitions(struct pg *pg, store_count_done on_done, void *arg);
 // Removes what accounts do not keep any longer, up to limit rows of one kind. count: how many; none when another
 // replica is at it. Of "kept_deployments" none go: they move out of months that nobody keeps.
-extern const char *const deployment_store_kinds[]; // ends with NULL
 void deployment_store_sweep(struct pg *pg, const char *kind, unsigned default_days, unsigned limit,
                             store_count_done on_done, void *arg);
 

@@ -37,7 +37,19 @@ static const struct api_route routes[] = {
     {"/2.0/api/events/event-payload", "POST", API_RUNTIME, API_EVENTS_BODY, post_event},
 };
 
+static void sweep_weeks(struct pg *pg, const struct sweep *sweep, const struct sweep_keep *keep,
+                        store_count_done on_done, void *arg)
+{
+    (void)sweep;
+    cloud_event_store_partitions(pg, keep->events_days, on_done, arg);
+}
+
+static const struct sweep sweeps[] = {
+    {"partitions", SWEEP_FIRST, SWEEP_COUNTS_PARTITIONS, .step = sweep_weeks},
+};
+
 const struct module module_events = {
     .name = "events",
     MODULE_LIST(routes, routes),
+    MODULE_LIST(sweeps, sweeps),
 };

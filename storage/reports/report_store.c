@@ -7,6 +7,7 @@
 #include "culvert_statements.h"
 #include "storage/reports/report_batch.h"
 #include "storage/reports/report_judge.h"
+#include "storage/reports/storage_usage_store.h"
 #include "storage/sql/store_call.h"
 
 // A transaction of reports may wait behind another of the same runtime.
@@ -220,14 +221,14 @@ void report_store_apply(struct pg *pg, const struct report_kinds *kinds, const s
 // ---- housekeeping --------------------------------------------------------------------------------------------------
 
 struct sweep_call {
-    report_store_swept on_done;
+    sweep_walked on_done;
     void *arg;
 };
 
 static void on_swept(void *arg, const struct error *err, const struct pg_rows *results, size_t count)
 {
     struct sweep_call *call = arg;
-    struct report_sweep_place next = {0};
+    struct sweep_place next = {0};
     uint64_t removed = 0, slice = 0;
     bool has_next = false;
     (void)count;
@@ -244,8 +245,7 @@ static void on_swept(void *arg, const struct error *err, const struct pg_rows *r
     mem_free(call);
 }
 
-void report_store_sweep(struct pg *pg, unsigned limit, const struct report_sweep_place *place,
-                        report_store_swept on_done, void *arg)
+void report_store_sweep(struct pg *pg, unsigned limit, const struct sweep_place *place, sweep_walked on_done, void *arg)
 {
     char number[16], slice[16];
     snprintf(number, sizeof number, "%u", limit);
@@ -268,3 +268,26 @@ void report_store_sweep_tombstones(struct pg *pg, unsigned limit, store_count_do
     pg_add(batch, report_sweep_tombstones, .limit = pg_text(str_c(number)));
     store_submit_number(batch, PG_BATCH_SLOW_ANSWERS, on_done, arg);
 }
+
+static void sweep_usage(struct pg *pg, const struct sweep *sweep, const struct sweep_keep *keep,
+                        store_count_done on_done, void *arg)
+{
+    (void)keep;
+    storage_usage_store_fold(pg, sweep->rows, on_done, arg);
+}
+
+static void sweep_tombstones(struct pg *pg, const struct sweep *sweep, const struct sweep_keep *keep,
+                             store_count_done on_done, void *arg)
+{
+    (void)keep;
+    report_store_sweep_tombstones(pg, sweep->rows, on_done, arg);
+}
+
+// clang-format off
+const struct sweep report_store_sweeps[] = {
+    {"usage", SWEEP_OFTEN, SWEEP_COUNTS_NOTHING, .rows = 10000, .step = sweep_usage},
+    {"tombstones", SWEEP_ROUND, SWEEP_COUNTS_ROWS, .rows = 5000, .step = sweep_tombstones},
+    {"manifests", SWEEP_ROUND, SWEEP_COUNTS_ROWS, .rows = 20000, .walk = report_store_sweep},
+};
+// clang-format on
+const size_t report_store_sweep_count = sizeof report_store_sweeps / sizeof *report_store_sweeps;

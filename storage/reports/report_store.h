@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "storage/pg/pg.h"
 #include "storage/reports/report.h"
-#include "storage/sql/store.h"
+#include "storage/sql/sweep.h"
 
 // outcomes[i] belongs to reports[i]. With err nothing was applied and everything may be tried again.
 typedef void (*report_store_done)(void *arg, const struct error *err, const struct report_outcome *outcomes,
@@ -45,18 +45,14 @@ void report_transaction_destroy(struct report_transaction *transaction);
 void report_store_apply(struct pg *pg, const struct report_kinds *kinds, const struct report *reports, size_t count,
                         report_store_done on_done, void *arg);
 
-// Housekeeping for all accounts, now and then, by one replica or several.
-// Manifests that nothing names any more, an account or a part of it a step, up to `limit` of them. A place of zeros
-// begins; *next is where to go on, NULL: that was all. count: the manifests removed.
-struct report_sweep_place {
-    char account_id[64];
-    unsigned slice; // of its manifests' names; one more than there are is the next account's first
-};
-typedef void (*report_store_swept)(void *arg, const struct error *err, uint64_t count,
-                                   const struct report_sweep_place *next);
-void report_store_sweep(struct pg *pg, unsigned limit, const struct report_sweep_place *place,
-                        report_store_swept on_done, void *arg);
-// Old tombstones; as many as limit means that there may be more.
+// Housekeeping for all accounts: the counters of what is stored, old tombstones, manifests that
+// nothing names any more (walk: up to `rows` of an account or of a part of it; count: the manifests
+// removed).
+extern const struct sweep report_store_sweeps[];
+extern const size_t report_store_sweep_count;
+void report_store_sweep(struct pg *pg, unsigned limit, const struct sweep_place *place, sweep_walked on_done,
+                        void *arg);
+// As many as limit means that there may be more.
 void report_store_sweep_tombstones(struct pg *pg, unsigned limit, store_count_done on_done, void *arg);
 
 #endif

@@ -245,10 +245,10 @@ void database_query(const char *account, const char *sql, char *out, size_t out_
 struct swept {
     bool is_done, is_over;
     enum error_code code;
-    struct report_sweep_place place;
+    struct sweep_place place;
 };
 
-static void on_swept(void *arg, const struct error *err, uint64_t count, const struct report_sweep_place *next)
+static void on_swept(void *arg, const struct error *err, uint64_t count, const struct sweep_place *next)
 {
     struct swept *swept = arg;
     swept->is_done = true;
