@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "api/schema_sdl.h"
 #include "base/clock.h"
 #include "base/log/log.h"
 #include "base/loop/listener.h"
@@ -10,6 +9,7 @@
 #include "base/metrics/metrics.h"
 #include "base/parse.h"
 #include "migrations/migrations.h"
+#include "modules/schema_sdl.h"
 #include "server/bus/rabbitmq.h"
 #include "server/intake/intake.h"
 #include "server/sessions/sessions.h"
@@ -330,7 +330,7 @@ static enum error_code start(struct server *server, struct error *err)
     module_tables_init(&server->modules, modules);
     module_tables_add_sweeps(&server->modules, runtime_token_store_sweeps, 1);
     module_tables_add_sweeps(&server->modules, report_store_sweeps, report_store_sweep_count);
-    server->schema = gql_schema_create(str_of(api_schema_sdl, api_schema_sdl_bytes), err);
+    server->schema = gql_schema_create(str_of(schema_sdl, schema_sdl_bytes), err);
     if (!server->schema) return err->code;
     server->broker = create_broker(server, err);
     if (!server->broker) return err->code;

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "api/schema_sdl.h"
 #include "base/log/log.h"
 #include "base/mem.h"
+#include "modules/schema_sdl.h"
 #include "server/chores/grants.h"
 #include "server/chores/sweeper.h"
 #include "server/chores/traffic.h"
@@ -224,7 +224,7 @@ static void open_api(struct worker *worker)
         .redis = worker->redis,
         .auth = worker->auth,
         .schema = worker->server->schema,
-        .sdl = str_of(api_schema_sdl, api_schema_sdl_bytes),
+        .sdl = str_of(schema_sdl, schema_sdl_bytes),
         .resolvers = worker->server->modules.resolvers,
         .resolver_count = worker->server->modules.resolver_count,
         .routes = worker->server->modules.routes,

@@ -1,7 +1,6 @@
-// schema: the types that queries are checked against and answers are shaped by, read from SDL
-// (api/schema.graphql) at start. Immutable afterwards; any thread. Understood: scalar, enum, object
-// (with interfaces), interface, union and input types, descriptions (skipped), default values of
-// arguments and input fields.
+// schema: the types that queries are checked against and answers are shaped by, read from SDL (modules/schema_sdl.h) at
+// start. Immutable afterwards; any thread. Understood: scalar, enum, object (with interfaces), interface, union and
+// input types, descriptions (skipped), default values of arguments and input fields.
 #ifndef CULVERT_API_GRAPHQL_SCHEMA_H
 #define CULVERT_API_GRAPHQL_SCHEMA_H
 

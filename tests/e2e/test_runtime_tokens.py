@@ -15,9 +15,10 @@ import tunnel_door_client as door
 from api_door_client import culvertd
 from conftest import build_folder
 from platform_under_test import Platform, wait_until
+from schema_text import schema_text
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-SCHEMA = (TOP / "api/schema.graphql").read_text()
+SCHEMA = schema_text()
 SESSIONS_A_MINUTE = 20
 FAILURES_PER_ADDRESS, FAILURES_PER_KEY = 30, 10
 

@@ -42,7 +42,7 @@ def upper(word):
 
 def tree_query():
     """With the health's message where the schema has it."""
-    schema = (HERE.parents[1] / "api/schema.graphql").read_text()
+    schema = (HERE.parents[1] / "modules/resources/resources.graphql").read_text()
     health = schema.partition("type ResourceTreeHealthStatus {")[2].partition("}")[0]
     return TREE_QUERY % ("message" if "message" in health else "")
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "api/graphql/validation.h"
-#include "api/schema_sdl.h"
+#include "modules/schema_sdl.h"
 #include "base/json/json.h"
 #include "base/mem.h"
 
@@ -30,11 +30,11 @@ static void check(const struct gql_schema *schema, struct str query, json_t *out
 int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "--schema") == 0) {
-        fwrite(api_schema_sdl, 1, api_schema_sdl_bytes, stdout);
+        fwrite(schema_sdl, 1, schema_sdl_bytes, stdout);
         return 0;
     }
     struct error err;
-    struct gql_schema *schema = gql_schema_create(str_of(api_schema_sdl, api_schema_sdl_bytes), &err);
+    struct gql_schema *schema = gql_schema_create(str_of(schema_sdl, schema_sdl_bytes), &err);
     if (!schema) {
         fprintf(stderr, "%s\n", err.text);
         return 1;

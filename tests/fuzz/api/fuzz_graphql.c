@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "api/graphql/execution.h"
-#include "api/schema_sdl.h"
+#include "modules/schema_sdl.h"
 #include "base/mem.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len);
@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len);
 static struct gql_schema *the_schema(void)
 {
     static struct gql_schema *schema; // one for all inputs; the process's end frees it
-    if (!schema) schema = gql_schema_create(str_of(api_schema_sdl, api_schema_sdl_bytes), NULL);
+    if (!schema) schema = gql_schema_create(str_of(schema_sdl, schema_sdl_bytes), NULL);
     if (!schema) abort();
     return schema;
 }

@@ -15,7 +15,7 @@
 #include "api/graphql/execution.h"
 #include "api/graphql/validation.h"
 #include "api/graphql/variables.h"
-#include "api/schema_sdl.h"
+#include "modules/schema_sdl.h"
 #include "base/mem.h"
 
 // As the server sets them by default.

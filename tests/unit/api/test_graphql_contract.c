@@ -155,7 +155,7 @@ static void on_answered(void *arg, int status, struct str body)
 static unsigned execute(const char *query, const char *variables, struct answer *out)
 {
     unsigned resolved = 0;
-    struct gql_schema *schema = schema_of(api_schema_sdl);
+    struct gql_schema *schema = schema_of(schema_sdl);
     json_t *given = json_of(variables);
     gql_execute(&(struct gql_request){.query = str_c(query),
                                       .variables = given,

@@ -78,8 +78,8 @@ static void test_read(void **state)
 static void test_product(void **state)
 {
     (void)state;
-    struct gql_schema *schema = schema_of(api_schema_sdl);
-    assert_int_equal(strlen(api_schema_sdl), api_schema_sdl_bytes);
+    struct gql_schema *schema = schema_of(schema_sdl);
+    assert_int_equal(strlen(schema_sdl), schema_sdl_bytes);
     assert_non_null(gql_schema_root(schema, GQL_MUTATION));
     assert_null(gql_schema_root(schema, GQL_SUBSCRIPTION));
     gql_schema_destroy(schema);

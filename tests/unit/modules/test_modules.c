@@ -11,12 +11,12 @@
 
 #include "api/api.h"
 #include "api/resolvers.h"
-#include "api/schema_sdl.h"
+#include "modules/schema_sdl.h"
 
 static struct gql_schema *schema_of_all(void)
 {
     struct error err;
-    struct gql_schema *schema = gql_schema_create(str_of(api_schema_sdl, api_schema_sdl_bytes), &err);
+    struct gql_schema *schema = gql_schema_create(str_of(schema_sdl, schema_sdl_bytes), &err);
     if (!schema) fail_msg("%s", err.text);
     return schema;
 }
