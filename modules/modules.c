@@ -1,25 +1,28 @@
 #include "modules/modules.h"
 
-// The only list: a line here makes a folder of modules/ part of the platform. Chores run in this
-// order.
+// The only list: a line here makes a folder of modules/ part of the platform. Housekeeping runs in
+// this order. C(noun): the folder defines struct module module_<noun>. TEXT(noun): it has text
+// files alone.
 // clang-format off
-#define MODULES(X) \
-    X(identity) \
-    X(runtimes) \
-    X(clusters) \
-    X(applications) \
-    X(resources) \
-    X(rollouts) \
-    X(workflows) \
-    X(images) \
-    X(events) \
-    X(deployments) \
-    X(annotations)
+#define MODULES(C, TEXT) \
+    C(identity) \
+    C(runtimes) \
+    C(clusters) \
+    C(applications) \
+    C(resources) \
+    C(rollouts) \
+    C(workflows) \
+    C(images) \
+    C(events) \
+    C(deployments) \
+    C(annotations)
 // clang-format on
 
-#define DECLARE(noun) extern const struct module module_##noun;
-#define ENTRY(noun)   &module_##noun,
+#define NOTHING(noun)
+#define DECLARE(noun)    extern const struct module module_##noun;
+#define ENTRY(noun)      &module_##noun,
+#define TEXT_ENTRY(noun) &(const struct module){.name = #noun},
 
-MODULES(DECLARE)
+MODULES(DECLARE, NOTHING)
 
-const struct module *const modules[] = {MODULES(ENTRY) NULL};
+const struct module *const modules[] = {MODULES(ENTRY, TEXT_ENTRY) NULL};

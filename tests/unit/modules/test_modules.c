@@ -90,13 +90,57 @@ static void test_names_differ(void **state)
             assert_string_not_equal(modules[i]->name, modules[k]->name);
 }
 
+static void test_a_module_may_lack_everything(void **state)
+{
+    (void)state;
+    static const struct gql_resolver resolvers[] = {{GQL_QUERY, "cats", NULL, .access = API_USERS}};
+    static const struct sweep sweeps[] = {{.name = "one"}, {.name = "two"}};
+    static const struct module text = {.name = "text"}, cats = {.name = "cats", MODULE_LIST(resolvers, resolvers)},
+                               dogs = {.name = "dogs", MODULE_LIST(sweeps, sweeps)};
+    const struct module *const list[] = {&text, &cats, &dogs, NULL}, *const none[] = {NULL};
+    struct module_tables tables;
+    module_tables_init(&tables, list);
+    module_tables_add_sweeps(&tables, sweeps, 1);
+    assert_int_equal(tables.resolver_count, 1);
+    assert_string_equal(tables.resolvers[0].field, "cats");
+    assert_int_equal(tables.sweep_count, 3);
+    assert_string_equal(tables.sweeps[1].name, "two");
+    assert_string_equal(tables.sweeps[2].name, "one");
+    assert_int_equal(tables.route_count + tables.report_kinds.count + tables.report_kinds.beside_count, 0);
+    module_tables_finish(&tables);
+    module_tables_init(&tables, none);
+    assert_int_equal(tables.resolver_count + tables.sweep_count, 0);
+    module_tables_finish(&tables);
+}
+
+// Each object has one kind: the first that matches, or the one that takes the rest.
+static void test_each_report_has_a_kind(void **state)
+{
+    (void)state;
+    struct module_tables tables;
+    module_tables_init(&tables, modules);
+    const struct report_kinds *kinds = &tables.report_kinds;
+    const struct report application = {.group = STR("argoproj.io"), .kind = STR("Application")},
+                        other = {.group = STR("apps"), .kind = STR("Deployment")}, cluster = {.type = REPORT_CLUSTER},
+                        gone = {.type = REPORT_DELETED, .kind = STR("Cluster")};
+    assert_ptr_not_equal(report_kinds_find(kinds, &application), report_kinds_find(kinds, &other));
+    assert_ptr_not_equal(report_kinds_find(kinds, &cluster), report_kinds_find(kinds, &other));
+    assert_ptr_equal(report_kinds_find(kinds, &cluster), report_kinds_find(kinds, &gone));
+    size_t rest = 0;
+    for (size_t i = 0; i < kinds->count; i++) {
+        rest += !kinds->kinds[i].matches;
+        assert_true(kinds->kinds[i].plan && kinds->kinds[i].add_held);
+    }
+    assert_int_equal(rest, 1);
+    module_tables_finish(&tables);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_root_field_has_one_resolver),
-        cmocka_unit_test(test_resolvers_are_complete),
-        cmocka_unit_test(test_each_path_is_served_once),
-        cmocka_unit_test(test_names_differ),
+        cmocka_unit_test(test_each_root_field_has_one_resolver), cmocka_unit_test(test_resolvers_are_complete),
+        cmocka_unit_test(test_each_path_is_served_once),         cmocka_unit_test(test_names_differ),
+        cmocka_unit_test(test_a_module_may_lack_everything),     cmocka_unit_test(test_each_report_has_a_kind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
