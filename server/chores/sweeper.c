@@ -153,10 +153,10 @@ struct sweeper *sweeper_create(struct loop *loop, const struct sweeper_options *
         metrics_counter("culvert_swept_rows_total", "Unused manifests and old tombstones that were removed.", NULL);
     sweeper->counters[SWEEP_COUNTS_PARTITIONS] = metrics_counter(
         "culvert_dropped_partitions_total", "Expired partitions of events and history that were dropped.", NULL);
-    sweeper->counters[SWEEP_COUNTS_SETTLED] =
-        metrics_counter("culvert_settled_deployments_total", "Deployments whose manifests were recorded a second time.", NULL);
-    sweeper->counters[SWEEP_COUNTS_HISTORY] = metrics_counter(
-        "culvert_swept_history_rows_total", "Expired rows of history that were removed.", "kind", NULL);
+    sweeper->counters[SWEEP_COUNTS_SETTLED] = metrics_counter(
+        "culvert_settled_deployments_total", "Deployments whose manifests were recorded a second time.", NULL);
+    sweeper->counters[SWEEP_COUNTS_HISTORY] =
+        metrics_counter("culvert_swept_history_rows_total", "Expired rows of history that were removed.", "kind", NULL);
     for (int i = 0; i < SWEEP_COUNTERS; i++) // without a label they are shown from the start
         if (sweeper->counters[i] && i != SWEEP_COUNTS_HISTORY) metric_with(sweeper->counters[i]);
     sweeper->failed =

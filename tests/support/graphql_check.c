@@ -4,9 +4,9 @@
 #include <stdlib.h>
 
 #include "api/graphql/validation.h"
-#include "modules/schema_sdl.h"
 #include "base/json/json.h"
 #include "base/mem.h"
+#include "modules/schema_sdl.h"
 
 static void check(const struct gql_schema *schema, struct str query, json_t *out_messages)
 {

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "api/graphql/execution.h"
-#include "modules/schema_sdl.h"
 #include "base/mem.h"
+#include "modules/schema_sdl.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len);
 

@@ -15,8 +15,8 @@
 #include "api/graphql/execution.h"
 #include "api/graphql/validation.h"
 #include "api/graphql/variables.h"
-#include "modules/schema_sdl.h"
 #include "base/mem.h"
+#include "modules/schema_sdl.h"
 
 // As the server sets them by default.
 static const struct gql_limits default_limits = {
