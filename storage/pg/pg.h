@@ -16,8 +16,8 @@
 struct pg;
 struct pg_batch;
 
-// From the .sql file beside its store (storage/sql/statements.awk); `name` is also the prepared
-// statement's name.
+// From the .sql file beside its store (storage/sql/statements.awk); `name` is also the name of the
+// prepared statement.
 struct pg_statement {
     const char *name;
     const char *sql;
@@ -109,10 +109,8 @@ uint64_t pg_losses(const struct pg *pg);
 // security definer functions.
 struct pg_batch *pg_batch_create(struct pg *pg, const char *account_id);
 // Values are copied; there are as many as the statement has parameters, and one that is missing
-// aborts with its name.
-// At most 4,096 statements and 64 MiB a batch; over that the submit fails with ERROR_TOO_LARGE.
-// Text with a NUL byte
-// fails it with ERROR_INVALID.
+// aborts with its name. At most 4,096 statements and 64 MiB a batch; over that the submit fails
+// with ERROR_TOO_LARGE. Text with a NUL byte fails it with ERROR_INVALID.
 void pg_batch_add(struct pg_batch *batch, const struct pg_statement *statement, const struct pg_param *params);
 // A statement of culvert_statements.h with its values by name, which the compiler checks:
 //     pg_add(batch, runtime_get, .account_id = pg_text(account_id), .runtime = pg_text(name));

@@ -156,23 +156,56 @@ static long read_so_far(void)
                          " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'culvert'"));
 }
 
+// SQL literals of parameters, by their names; ends with a NULL name.
+struct literal {
+    const char *name, *text;
+};
+
+static void execute(const struct pg_statement *statement, const struct literal *literals)
+{
+    char sql[1024];
+    size_t len = (size_t)snprintf(sql, sizeof sql, "EXECUTE %s(", statement->name);
+    for (unsigned i = 0; i < statement->parameters; i++) {
+        const struct literal *each = literals;
+        while (each->name && strcmp(each->name, statement->names[i]) != 0)
+            each++;
+        if (!each->name) fail_msg("no value of %s", statement->names[i]);
+        len += (size_t)snprintf(sql + len, sizeof sql - len, "%s%s", i ? ", " : "", each->text);
+    }
+    snprintf(sql + len, sizeof sql - len, ")");
+    run(app, sql);
+}
+
 // The statements that go on in functions, whose plans stay, too.
 static long report_one(int number)
 {
-    char sql[512];
+    char resource[32], application[32];
+    snprintf(resource, sizeof resource, "'d%d'", number);
+    snprintf(application, sizeof application, "'a%d'", number);
     run(app, "BEGIN");
     run(app, "SELECT set_config('app.account_id', '" ACCOUNT "', true)");
     run(app, "EXECUTE report_by_key");
-    snprintf(sql, sizeof sql,
-             "EXECUTE image_uses_put('apps', 'Deployment', '" ACCOUNT "', 'prod', 'c', 'ns', 'd%d', 1, 1,"
-             " '2026-01-01', sha256('m'))",
-             number);
-    run(app, sql);
-    snprintf(sql, sizeof sql,
-             "EXECUTE deployment_add('" ACCOUNT "', 'prod', 'argocd', 'a%d', 'uid',"
-             " '[{\"id\":1},{\"id\":2},{\"id\":3},{\"id\":3}]', '{1,2,3}')",
-             number);
-    run(app, sql);
+    execute(&statement_image_uses_put, (struct literal[]){{"account_id", "'" ACCOUNT "'"},
+                                                          {"runtime", "'prod'"},
+                                                          {"cluster", "'c'"},
+                                                          {"namespace", "'ns'"},
+                                                          {"name", resource},
+                                                          {"epoch", "1"},
+                                                          {"sequence", "1"},
+                                                          {"observed_at", "'2026-01-01'"},
+                                                          {"manifest_sha256", "sha256('m')"},
+                                                          {"api_group", "'apps'"},
+                                                          {"kind", "'Deployment'"},
+                                                          {NULL, NULL}});
+    execute(&statement_deployment_add,
+            (struct literal[]){{"account_id", "'" ACCOUNT "'"},
+                               {"runtime", "'prod'"},
+                               {"namespace", "'argocd'"},
+                               {"name", application},
+                               {"uid", "'uid'"},
+                               {"history", "'[{\"id\":1},{\"id\":2},{\"id\":3},{\"id\":3}]'"},
+                               {"history_ids", "'{1,2,3}'"},
+                               {NULL, NULL}});
     long rows = read_so_far();
     run(app, "COMMIT");
     return rows;
