@@ -217,10 +217,11 @@ static void on_ready_later(void *arg)
     transaction->on_ready(transaction->arg);
 }
 
-static struct report_transaction *prepare(struct pg *pg, struct manifest_known *known, const struct report *reports,
-                                          size_t count, report_store_ready on_ready, void *arg)
+static struct report_transaction *prepare(struct pg *pg, const struct report_kinds *kinds, struct manifest_known *known,
+                                          const struct report *reports, size_t count, report_store_ready on_ready,
+                                          void *arg)
 {
-    (void)known;
+    (void)kinds, (void)known;
     struct store_connection *connection = (struct store_connection *)pg;
     struct report_transaction *transaction = mem_zalloc(sizeof *transaction);
     *transaction =
