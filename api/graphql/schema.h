@@ -1,4 +1,5 @@
-// schema: the types that queries are checked against and answers are shaped by, read from SDL (modules/schema_sdl.h) at
+// schema: the types that queries are checked against and answers are shaped by, read from SDL
+// (modules/schema_sdl.h) at
 // start. Immutable afterwards; any thread. Understood: scalar, enum, object (with interfaces), interface, union and
 // input types, descriptions (skipped), default values of arguments and input fields.
 #ifndef CULVERT_API_GRAPHQL_SCHEMA_H

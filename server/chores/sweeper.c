@@ -38,7 +38,7 @@ static void wait_for(struct sweeper *sweeper)
     uv_timer_start(sweeper->timer, on_timer, ms, 0);
 }
 
-// ---- a step --------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 
 // The sweep whose turn it is in this phase; NULL: the phase is over.
 static const struct sweep *current(struct sweeper *sweeper)

@@ -4,7 +4,8 @@
 // runtime and epoch of every call, and answers 421 when we were wrong.
 //
 // Messages between replicas in Redis, one line per key or message, fields separated by a space:
-//   key `culvert:2:tunnel:<account>:<runtime>` "<epoch> <replica> <address>"    address "-": it has no peer listener
+//   key `culvert:2:tunnel:<account>:<runtime>` "<epoch> <replica> <address>"    address "-": it has
+// no peer listener
 //   channel `culvert:2:tunnels`                "open <account> <runtime> <epoch> <replica> <address>"
 //                                              "over <account> <runtime> <epoch>"
 // Each is signed for its key or channel and until when it counts (registry_line_sign); a line that

@@ -13,7 +13,8 @@
 #include "base/table.h"
 #include "storage/sessions/session_batch.h"
 
-// An agent reports how old its oldest change is, and there is nearly always one on its way: below this it is not
+// An agent reports how old its oldest change is, and there is nearly always one on its way: below
+// this it is not
 // behind.
 enum { NOT_BEHIND_MS = 1000, RETRY_MS = 1000 };
 

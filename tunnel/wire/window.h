@@ -6,7 +6,8 @@
 // which a whole window was consumed; a stream whose window is the limit has rounds as long as the
 // round trip, and shorter ones do not exist. So:
 // - A round within WIRE_WINDOW_ROUND_US or two of the shortest round trips ever measured doubles the window, unless the
-//   consumer held more than half of it back. Longer ones show that the path, the peer or the consumer is the limit, and
+//   consumer held more than half of it back. Longer ones show that the path, the peer or the
+// consumer is the limit, and
 //   more credit would only stand in some buffer in front of everybody else's bytes.
 // - A round longer than four times that halves it: the stream has got a smaller share of the path since it grew.
 // So what stands in buffers is a few round trips' worth of bytes, whatever the speed of the path,
