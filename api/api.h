@@ -8,6 +8,7 @@
 #include "api/access/auth.h"
 #include "api/graphql/schema.h"
 #include "base/error.h"
+#include "base/http1/http_problem.h"
 #include "base/purpose_key.h"
 #include "storage/pg/pg.h"
 #include "storage/redis/redis.h"
@@ -54,16 +55,16 @@ struct api_http_request {
     struct str body;
 };
 
-struct api_http_header {
-    const char *name;
-    struct str value;
-};
+enum { API_RESPONSE_HEADERS_MAX = 4 };
 
+// Valid during the call.
 struct api_http_response {
     int status;
     const char *content_type;
-    struct api_http_header headers[4]; // a NULL name ends
-    struct str body;                   // valid during the call
+    struct http_header headers[API_RESPONSE_HEADERS_MAX];
+    size_t header_count;
+    struct str body;
+    const struct http_problem *problem; // in place of content type and body; without traceId. NULL: none
 };
 
 typedef void (*api_responded)(void *arg, const struct api_http_response *response);

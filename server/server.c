@@ -112,7 +112,7 @@ static bool may_come(void *ctx)
 static bool is_proxy(void *ctx, struct str address)
 {
     const struct server *server = ctx;
-    return ingress_proxies_have(&server->proxies, address);
+    return trusted_proxies_have(&server->proxies, address);
 }
 
 // Caps that hold for all loops together.
@@ -124,7 +124,7 @@ static enum error_code set_caps(struct server *server, struct error *err)
     server->api_addresses = census_create((size_t)config->api_connections_per_address_max);
     server->ingress_addresses = census_create((size_t)config->ingress_connections_per_address_max);
     server->ingress_accounts = census_create((size_t)config->ingress_connections_per_account_max);
-    return ingress_proxies_parse(str_c(config->ingress_trusted_proxies), &server->proxies, err);
+    return trusted_proxies_parse(str_c(config->ingress_trusted_proxies), &server->proxies, err);
 }
 
 static bool is_valid(void *ctx, const struct tunnel_identity *identity)

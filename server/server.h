@@ -13,8 +13,8 @@
 #include "server/chores/failed_sign_ins.h"
 #include "server/chores/runtime_tokens.h"
 #include "server/config/config.h"
-#include "server/ingress/ingress_proxies.h"
 #include "server/peer/peer_tls.h"
+#include "server/proxy/trusted_proxies.h"
 #include "server/tls/tls_context.h"
 #include "tunnel/broker.h"
 
@@ -40,7 +40,7 @@ struct server {
     uint64_t started_ms;
     struct tunnel_broker *broker;
     struct quota api_connections, ingress_connections; // of all loops together
-    struct ingress_proxies proxies;
+    struct trusted_proxies proxies;
     struct census *api_addresses, *ingress_addresses, *ingress_accounts; // NULL: no cap
     struct peer_tls peer_tls;                  // of the hop; empty when this is the only replica
     struct tls_context *api_tls, *ingress_tls; // swapped on the main loop; workers get the new one by mailbox

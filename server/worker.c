@@ -15,7 +15,7 @@
 #include "server/intake/intake.h"
 #include "server/sessions/registry.h"
 #include "server/sessions/sessions.h"
-#include "server/worker_ingress.h"
+#include "server/worker_endpoints.h"
 #include "server/worker_peers.h"
 
 enum {
@@ -276,7 +276,7 @@ static enum error_code open_doors(struct worker *worker, struct error *err)
     worker->node = tunnel_node_create(server->broker, worker->loop, err);
     if (!worker->node) return err->code;
     intake_set_node(worker->intake, worker->node);
-    worker->api = api_door_create(worker, tls_context_ssl(server->api_tls), err);
+    worker->api = worker_api_create(worker, err);
     if (!worker->api) return err->code;
     worker->ingress = worker_ingress_create(worker, err);
     if (!worker->ingress) return err->code;

@@ -34,6 +34,8 @@ void api_respond_json(struct api_request *request, int status, json_t *value); /
 // application/problem+json (RFC 9457): type, title, status, detail, code, traceId. code: lower-case word.
 void api_respond_problem(struct api_request *request, int status, const char *code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+// 405; methods: "GET, POST".
+void api_respond_not_allowed(struct api_request *request, struct str methods);
 // The status and code that fit an error of a store.
 void api_respond_error(struct api_request *request, const struct error *err);
 

@@ -4,10 +4,8 @@
 #include "api/http/request.h"
 #include "base/log/log.h"
 #include "base/mem.h"
-#include "base/strbuf.h"
 
 static const char json_content_type[] = "application/json; charset=utf-8";
-static const char problem_type[] = "application/problem+json";
 
 static void respond(struct api_request *request, const struct api_http_response *response)
 {
@@ -29,23 +27,13 @@ void api_respond_json(struct api_request *request, int status, json_t *value)
     mem_free(text);
 }
 
-static const char *title_of(int status)
+// What the caller holds in its pieces ends with the call.
+static void respond_problem(struct api_request *request, const struct http_problem *problem, struct str allow)
 {
-    switch (status) {
-    case 400: return "Bad Request";
-    case 401: return "Unauthorized";
-    case 403: return "Forbidden";
-    case 404: return "Not Found";
-    case 405: return "Method Not Allowed";
-    case 409: return "Conflict";
-    case 413: return "Content Too Large";
-    case 415: return "Unsupported Media Type";
-    case 422: return "Unprocessable Content";
-    case 429: return "Too Many Requests";
-    case 503: return "Service Unavailable";
-    case 504: return "Gateway Timeout";
-    default: return "Internal Server Error";
-    }
+    struct api_http_response response = {
+        .status = problem->status, .content_type = HTTP_PROBLEM_TYPE, .problem = problem};
+    if (allow.len) response.headers[response.header_count++] = (struct http_header){STR("allow"), allow};
+    respond(request, &response);
 }
 
 void api_respond_problem(struct api_request *request, int status, const char *code, const char *format, ...)
@@ -55,23 +43,20 @@ void api_respond_problem(struct api_request *request, int status, const char *co
     va_start(args, format);
     vsnprintf(detail, sizeof detail, format, args);
     va_end(args);
-    struct strbuf body;
-    strbuf_init(&body, 8192);
-    strbuf_addf(&body, "{\"type\":\"about:blank\",\"title\":\"%s\",\"status\":%d,\"code\":\"%s\",\"detail\":",
-                title_of(status), status, code);
-    strbuf_add_json(&body, str_c(detail));
-    strbuf_add_c(&body, ",\"traceId\":");
-    strbuf_add_json(&body, request->request_id);
-    strbuf_add_byte(&body, '}');
-    struct api_http_response response = {.status = status, .content_type = problem_type, .body = strbuf_str(&body)};
-    if (status == 401)
-        response.headers[0] = (struct api_http_header){"www-authenticate", STR("Bearer realm=\"culvert\"")};
-    char retry_after[16];
-    snprintf(retry_after, sizeof retry_after, "%u", request->retry_after_s ? request->retry_after_s : 1);
-    if (status == 503 || status == 429)
-        response.headers[0] = (struct api_http_header){"retry-after", str_c(retry_after)};
-    respond(request, &response);
-    strbuf_finish(&body);
+    respond_problem(request,
+                    &(struct http_problem){.status = status,
+                                           .code = code,
+                                           .detail = str_c(detail),
+                                           .retry_after_s = request->retry_after_s ? request->retry_after_s : 1},
+                    STR_EMPTY);
+}
+
+void api_respond_not_allowed(struct api_request *request, struct str methods)
+{
+    const char *detail = arena_printf(request->arena, "%.*s is not allowed at this path, but %.*s",
+                                      STR_ARG(request->method), STR_ARG(methods));
+    respond_problem(
+        request, &(struct http_problem){.status = 405, .code = "method_not_allowed", .detail = str_c(detail)}, methods);
 }
 
 void api_respond_error(struct api_request *request, const struct error *err)

@@ -124,17 +124,6 @@ static void on_authenticated(void *arg, const struct error *err, const struct ap
     if (may_call(request)) request->route->handle(request);
 }
 
-static void not_allowed(struct api_request *request)
-{
-    struct str body = STR(
-        "{\"type\":\"about:blank\",\"title\":\"Method Not Allowed\",\"status\":405,\"code\":\"method_not_allowed\"}");
-    struct api_http_response response = {.status = 405, .content_type = "application/problem+json", .body = body};
-    response.headers[0] = (struct api_http_header){"allow", str_c(request->route->methods)};
-    request->on_responded(request->arg, &response);
-    arena_destroy(request->arena);
-    mem_free(request);
-}
-
 // False: the request is answered.
 static bool check(struct api_request *request)
 {
@@ -144,7 +133,7 @@ static bool check(struct api_request *request)
         return false;
     }
     if (!allows(route, request->method)) {
-        not_allowed(request);
+        api_respond_not_allowed(request, str_c(route->methods));
         return false;
     }
     bool posts = str_eq(request->method, STR("POST"));

@@ -1,6 +1,6 @@
 // Settings: what a client of the ingress door may ask for.
 #include "server/config/sections.h"
-#include "server/ingress/ingress_proxies.h"
+#include "server/proxy/trusted_proxies.h"
 
 static const struct config_entry entries[] = {
     {.name = "ingress.connections_max",
@@ -102,9 +102,9 @@ static const struct config_entry entries[] = {
 static void check(const void *values, struct strbuf *problems)
 {
     const struct server_config *config = values;
-    struct ingress_proxies proxies;
+    struct trusted_proxies proxies;
     struct error err;
-    if (ingress_proxies_parse(str_c(config->ingress_trusted_proxies), &proxies, &err) != ERROR_NONE)
+    if (trusted_proxies_parse(str_c(config->ingress_trusted_proxies), &proxies, &err) != ERROR_NONE)
         strbuf_addf(problems, "ingress.trusted_proxies: %s\n", err.text);
 }
 

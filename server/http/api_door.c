@@ -1,16 +1,15 @@
 #include "server/http/api_door.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "api/api.h"
 #include "base/mem.h"
-#include "server/http/h2o_door.h"
 #include "server/http/runtime_proxy.h"
 
 struct api_door {
-    struct worker *worker;
+    struct api *api;
     struct h2o_door *door;
+    struct runtime_proxy *proxy;
+    loop_fn on_closed;
+    void *on_closed_arg;
 };
 
 // A request whose answer the API still owes; it outlives the door's request when the client leaves.
@@ -27,11 +26,11 @@ static void on_responded(void *arg, const struct api_http_response *response)
 {
     struct owed *owed = arg;
     if (owed->request) {
-        struct http_header headers[4];
-        size_t count = 0;
-        for (size_t i = 0; i < 4 && response->headers[i].name; i++)
-            headers[count++] = (struct http_header){str_c(response->headers[i].name), response->headers[i].value};
-        door_request_answer(owed->request, response->status, response->content_type, headers, count, response->body);
+        if (response->problem)
+            door_request_problem(owed->request, response->problem, response->headers, response->header_count);
+        else
+            door_request_answer(owed->request, response->status, response->content_type, response->headers,
+                                response->header_count, response->body);
     }
     mem_free(owed);
 }
@@ -42,10 +41,10 @@ static void answer_plain(struct door_request *request, struct str path)
         door_request_answer(request, 200, "text/plain; charset=utf-8", NULL, 0,
                             STR("Culvert " CULVERT_VERSION "\nGraphQL: POST /2.0/api/graphql\n"));
     else
-        door_request_answer(
-            request, 404, "application/problem+json", NULL, 0,
-            STR("{\"type\":\"about:blank\",\"title\":\"Not Found\",\"status\":404,\"code\":\"not_found\","
-                "\"detail\":\"there is nothing at this path\"}"));
+        door_request_problem(
+            request,
+            &(struct http_problem){.status = 404, .code = "not_found", .detail = STR("there is nothing at this path")},
+            NULL, 0);
 }
 
 static void on_request(void *ctx, struct door_request *request)
@@ -54,7 +53,7 @@ static void on_request(void *ctx, struct door_request *request)
     struct str query = door_request_target(request), path;
     str_cut(&query, '?', &path);
     if (str_starts(path, STR("/runtimes/"))) {
-        runtime_proxy_take(door->worker, request);
+        runtime_proxy_take(door->proxy, request);
         return;
     }
     if (!api_has_path(path)) {
@@ -76,31 +75,20 @@ static void on_request(void *ctx, struct door_request *request)
         .remote = door_request_peer(request),
         .body = door_request_body(request),
     };
-    api_handle(door->worker->api_core, &http, on_responded, owed);
+    api_handle(door->api, &http, on_responded, owed);
 }
 
-struct api_door *api_door_create(struct worker *worker, SSL_CTX *tls, struct error *err)
+struct api_door *api_door_create(struct loop *loop, const struct api_door_options *options, struct error *err)
 {
-    const struct server_config *config = worker->server->config;
     struct api_door *door = mem_zalloc(sizeof *door);
-    door->worker = worker;
-    door->door = h2o_door_create(worker->loop,
-                                 &(struct h2o_door_options){
-                                     .name = "api",
-                                     .listen = config->api_listen,
-                                     .tls = tls,
-                                     .hsts_max_age_ms = (uint64_t)config->tls_hsts_max_age_ms,
-                                     .request_timeout_ms = (uint64_t)config->api_request_timeout_ms,
-                                     .body_bytes_max = (size_t)config->api_events_bytes_max,
-                                     .head_bytes_max = (size_t)config->head_bytes_max,
-                                     .connections = &worker->server->api_connections,
-                                     .addresses = worker->server->api_addresses,
-                                     .trusted_proxies = config->ingress_trusted_proxies,
-                                     .on_request = on_request,
-                                     .ctx = door,
-                                 },
-                                 err);
+    struct h2o_door_options http = options->http;
+    http.on_request = on_request;
+    http.ctx = door;
+    door->api = options->api;
+    door->proxy = runtime_proxy_create(loop, &options->calls, options->accounts, err);
+    if (door->proxy) door->door = h2o_door_create(loop, &http, err);
     if (door->door) return door;
+    runtime_proxy_destroy(door->proxy);
     mem_free(door);
     return NULL;
 }
@@ -125,14 +113,23 @@ bool api_door_is_idle(const struct api_door *door)
     return h2o_door_is_idle(door->door);
 }
 
+static void on_door_closed(void *arg)
+{
+    struct api_door *door = arg;
+    runtime_proxy_close(door->proxy, door->on_closed, door->on_closed_arg);
+}
+
 void api_door_close(struct api_door *door, loop_fn on_closed, void *arg)
 {
-    h2o_door_close(door->door, on_closed, arg);
+    door->on_closed = on_closed;
+    door->on_closed_arg = arg;
+    h2o_door_close(door->door, on_door_closed, door);
 }
 
 void api_door_destroy(struct api_door *door)
 {
     if (!door) return;
     h2o_door_destroy(door->door);
+    runtime_proxy_destroy(door->proxy);
     mem_free(door);
 }

@@ -1,16 +1,24 @@
-// api_door: the HTTPS door of the API on one loop: libh2o in front, api/ behind. Finds the route, authenticates, hands
-// the request to it, writes its answer; `/runtimes/<name>/proxy/` goes to runtime_proxy. On its loop.
+// api_door: the HTTPS endpoint of the API on one loop: libh2o in front, api/ behind. Finds the route,
+// hands the request to it, writes its answer; `/runtimes/<name>/proxy/` goes to runtime_proxy. On its
+// loop.
 #ifndef CULVERT_SERVER_HTTP_API_DOOR_H
 #define CULVERT_SERVER_HTTP_API_DOOR_H
 
-#include <openssl/ssl.h>
+#include "server/http/h2o_door.h"
+#include "server/proxy/call_proxy.h"
 
-#include "base/error.h"
-#include "server/worker.h"
-
+struct api;
 struct api_door;
 
-struct api_door *api_door_create(struct worker *worker, SSL_CTX *tls, struct error *err);
+struct api_door_options {
+    struct h2o_door_options http; // without on_request and ctx
+    struct api *api;
+    struct call_proxy_options calls; // without the endpoint's callbacks
+    struct census *accounts;         // of the process: connections of each that call; NULL: no cap
+};
+
+// options are copied; the strings of `http` must outlive it. NULL on error.
+struct api_door *api_door_create(struct loop *loop, const struct api_door_options *options, struct error *err);
 void api_door_set_tls(struct api_door *door, SSL_CTX *tls);
 void api_door_wind_down(struct api_door *door); // see server/http/h2o_door.h
 void api_door_stop_accepting(struct api_door *door);

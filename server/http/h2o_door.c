@@ -19,6 +19,7 @@ static void on_handle_gone(void *arg)
     if (--connection->handles_open > 0) return;
     h2o_gate_finish(&connection->gate);
     if (connection->counted) census_leave(door->options.addresses, str_c(connection->network));
+    if (connection->accounts) census_leave(connection->accounts, str_c(connection->account));
     *connection->link = connection->next;
     if (connection->next) connection->next->link = connection->link;
     door->connections--;
@@ -88,7 +89,7 @@ static bool count_address(struct door_connection *connection)
     int len = sizeof address;
     if (uv_tcp_getpeername(&connection->tcp, (struct sockaddr *)&address, &len) != 0) return true;
     uv_ip_name((struct sockaddr *)&address, peer, sizeof peer);
-    if (ingress_proxies_have(&door->proxies, str_c(peer))) return true;
+    if (trusted_proxies_have(&door->proxies, str_c(peer))) return true;
     census_network(peer, connection->network);
     connection->counted = census_enter(door->options.addresses, str_c(connection->network));
     return connection->counted;
@@ -207,7 +208,7 @@ struct h2o_door *h2o_door_create(struct loop *loop, const struct h2o_door_option
     h2o_door_set_tls(door, options->tls);
     door->own_quota.max = options->connections_max;
     struct quota *quota = options->connections ? options->connections : &door->own_quota;
-    if (ingress_proxies_parse(str_c(options->trusted_proxies), &door->proxies, err) != ERROR_NONE) {
+    if (trusted_proxies_parse(str_c(options->trusted_proxies), &door->proxies, err) != ERROR_NONE) {
         h2o_door_destroy(door);
         return NULL;
     }
@@ -218,6 +219,11 @@ struct h2o_door *h2o_door_create(struct loop *loop, const struct h2o_door_option
     }
     h2o_door_destroy(door);
     return NULL;
+}
+
+uint16_t h2o_door_port(const struct h2o_door *door)
+{
+    return tcp_listener_port(door->listener);
 }
 
 void h2o_door_set_tls(struct h2o_door *door, SSL_CTX *tls)

@@ -1,6 +1,7 @@
-// h2o_door: a libh2o server on one loop: HTTP/1.1 only, with or without TLS. It owns the listener, the contexts and the
-// limits that h2o offers, and hides h2o from everybody else: a request is a `door_request`, answered once, whole or as
-// a stream. HTTP/2 stays off: neither in ALPN nor by upgrade. Everything on its loop.
+// h2o_door: a libh2o server on one loop: HTTP/1.1 only, with or without TLS. It owns the listener,
+// the contexts and the limits that h2o offers, and hides h2o from everybody else: a request is a
+// `door_request`, answered once, whole or as a stream. HTTP/2 stays off: neither in ALPN nor by
+// upgrade. Everything on its loop.
 #ifndef CULVERT_SERVER_HTTP_H2O_DOOR_H
 #define CULVERT_SERVER_HTTP_H2O_DOOR_H
 
@@ -9,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/http1/http_problem.h"
 #include "base/http_header.h"
 #include "base/loop/loop.h"
 #include "base/str.h"
@@ -27,28 +29,34 @@ struct h2o_door_options {
     size_t connections_max;      // of this loop, when `connections` is NULL; 0: no cap
     struct quota *connections;   // that the process may have open
     struct census *addresses;    // of the process; NULL: no cap
-    const char *trusted_proxies; // networks without that cap (see ingress_proxies.h); NULL: none
+    const char *trusted_proxies; // networks without that cap (see trusted_proxies.h); NULL: none
     // A complete request. Answer now or later, exactly once, unless on_gone came first.
     void (*on_request)(void *ctx, struct door_request *request);
     void *ctx;
 };
 
 struct h2o_door *h2o_door_create(struct loop *loop, const struct h2o_door_options *options, struct error *err);
-// Takes no more connections; those that are idle end, the others after their answer.
-// Serves on, and says `Connection: close` with every answer, so that clients make other connections before it stops.
+uint16_t h2o_door_port(const struct h2o_door *door);
+// Takes no more connections; those that are idle end, the others after their answer. Serves on, and
+// says `Connection: close` with every answer, so that clients make other connections before it
+// stops.
 void h2o_door_wind_down(struct h2o_door *door);
 void h2o_door_stop_accepting(struct h2o_door *door);
 bool h2o_door_is_idle(const struct h2o_door *door); // no request is being answered
 void h2o_door_set_tls(struct h2o_door *door, SSL_CTX *tls);
-// Closes what is left; on_closed once all handles are closed, then h2o_door_destroy() outside any callback.
+// Closes what is left; on_closed once all handles are closed, then h2o_door_destroy() outside any
+// callback.
 void h2o_door_close(struct h2o_door *door, loop_fn on_closed, void *arg);
 void h2o_door_destroy(struct h2o_door *door);
 
-// ---- one request: views valid until it is answered or gone ----------------------------------------------------------
+// ---- one request: views valid until it is answered or gone --------------------------------------
 struct str door_request_method(const struct door_request *request);
 struct str door_request_target(const struct door_request *request); // path and query as sent
 struct str door_request_host(const struct door_request *request);
 struct str door_request_body(const struct door_request *request);
+bool door_request_has_body(const struct door_request *request);       // also an empty one
+struct str door_request_trailers(const struct door_request *request); // for http1_parse_trailers()
+bool door_request_is_http11(const struct door_request *request);      // else 1.0
 // name in lower case. A field that comes twice has two meanings and counts as absent.
 struct str door_request_header(const struct door_request *request, struct str name);
 size_t door_request_header_count(const struct door_request *request);
@@ -56,16 +64,27 @@ struct http_header door_request_header_at(const struct door_request *request, si
 struct str door_request_peer(const struct door_request *request); // address without port
 struct str door_request_id(const struct door_request *request);   // x-request-id, or one made here
 
-// The client left before the answer was complete: on_gone(arg) runs once, and the pointer is dead afterwards. watch:
-// notice it also while nothing is written (costs a descriptor).
+// The client left before the answer was complete: on_gone(arg) runs once, and the pointer is dead
+// afterwards. watch: notice it also while nothing is written (costs a descriptor).
 void door_request_on_gone(struct door_request *request, loop_fn on_gone, void *arg, bool watch);
+
+// Counts the request's connection for this account until it ends, or calls for another one. False:
+// the account has too many. accounts NULL: no cap.
+bool door_request_take_account(struct door_request *request, struct census *accounts, struct str account_id);
+// No request is read behind this one.
+void door_request_be_last(struct door_request *request);
 
 // The whole answer. headers may be NULL. The request is over.
 void door_request_answer(struct door_request *request, int status, const char *content_type,
                          const struct http_header *headers, size_t header_count, struct str body);
 
-// The answer as a stream: head, then pieces; on doors with TLS. After start and after each write, wait for on_ready
-// (never inside these calls) before the next write or the end. content_length UINT64_MAX: unknown (chunked).
+// A problem with its own header fields and more; request_id is filled in. The request is over.
+void door_request_problem(struct door_request *request, const struct http_problem *problem,
+                          const struct http_header *more, size_t more_count);
+
+// The answer as a stream: head, then pieces; on doors with TLS. After start and after each write,
+// wait for on_ready (never inside these calls) before the next write or the end. content_length
+// UINT64_MAX: unknown (chunked).
 void door_request_start(struct door_request *request, int status, uint64_t content_length,
                         const struct http_header *headers, size_t header_count, loop_fn on_ready, void *arg);
 void door_request_write(struct door_request *request, struct str piece); // not empty; encrypted inside the call

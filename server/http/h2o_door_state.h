@@ -7,7 +7,9 @@
 #include "server/http/farewell.h"
 #include "server/http/h2o_door.h"
 #include "server/http/h2o_gate.h"
-#include "server/ingress/ingress_proxies.h"
+#include "server/proxy/trusted_proxies.h"
+
+enum { H2O_DOOR_ACCOUNT_BYTES = 64 };
 
 struct metric;
 struct metric_family;
@@ -24,7 +26,7 @@ struct h2o_door {
     h2o_context_t context;
     h2o_accept_ctx_t accept;
     struct tcp_listener *listener; // NULL once closed
-    struct ingress_proxies proxies;
+    struct trusted_proxies proxies;
     struct quota own_quota;
     struct door_connection *first;
     uv_timer_t *sweep;
@@ -47,6 +49,8 @@ struct door_connection {
     uint64_t since_ms;              // of the connection
     char network[INET6_ADDRSTRLEN]; // the peer's for the census
     bool counted;
+    struct census *accounts; // where it is counted, too; NULL: nowhere
+    char account[H2O_DOOR_ACCOUNT_BYTES];
     struct farewell *farewell; // of a refused one
     unsigned handles_open;
 };

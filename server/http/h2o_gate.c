@@ -4,7 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/proxy/call_headers.h"
+
 enum {
+    TRAILER_TEXT_BYTES_MAX = 16 * 1024,   // more than http1_chunked_feed() takes
     PENDING_BYTES_MAX = 16 * 1024 * 1024, // never reached: one read comes behind a request
     HEAD_LOOK_BYTES = 16,                 // the first bytes are looked at even before a line is complete
 };
@@ -77,6 +80,7 @@ void h2o_gate_hold(struct h2o_gate *gate)
     socket->_cb.read = on_read; // h2o waits for the next request
     gate->state = H2O_GATE_HEAD;
     gate->looked_at = 0;
+    strbuf_finish(&gate->trailers);
     restart_clock(gate);
     if (gate->pending.len) advance(gate);
 }
@@ -94,6 +98,7 @@ void h2o_gate_open(struct h2o_gate *gate, h2o_accept_ctx_t *accept, h2o_socket_t
     socket->on_close.cb = on_socket_closed;
     socket->on_close.data = gate;
     strbuf_init(&gate->pending, PENDING_BYTES_MAX);
+    strbuf_init(&gate->trailers, TRAILER_TEXT_BYTES_MAX);
     strbuf_init(&gate->head, 2 * (gate->options.head_bytes_max ? gate->options.head_bytes_max : HTTP1_HEAD_BYTES_MAX));
     // What came with the end of the handshake is for the gate first.
     strbuf_add(&gate->pending, socket->input->bytes, socket->input->size);
@@ -110,6 +115,7 @@ void h2o_gate_finish(struct h2o_gate *gate)
 {
     strbuf_finish(&gate->pending);
     strbuf_finish(&gate->head);
+    strbuf_finish(&gate->trailers);
 }
 
 // ---- requests --------------------------------------------------------------------------------------------------
@@ -235,6 +241,7 @@ static void begin_body(struct h2o_gate *gate, const struct http1_head *head)
     gate->body_bytes = head->body == HTTP1_BODY_LENGTH ? (size_t)head->content_length : 0;
     gate->looked_at = gate->head_bytes;
     http1_chunked_init(&gate->chunked);
+    gate->chunked.trailers = &gate->trailers;
     if (head->expect_continue && gate->socket->input->size == gate->head_bytes) {
         h2o_iovec_t iov = h2o_iovec_init(interim, sizeof interim - 1);
         gate->continuing = true;
@@ -242,6 +249,22 @@ static void begin_body(struct h2o_gate *gate, const struct http1_head *head)
     } else {
         take_body(gate);
     }
+}
+
+// A head of one meaning that is not served all the same. False: it is served.
+static bool refuse_head(struct h2o_gate *gate, const struct http1_head *head)
+{
+    struct str id = call_headers_request_id(head->headers, head->header_count);
+    snprintf(gate->request_id, sizeof gate->request_id, "%.*s", STR_ARG(id));
+    if (!http1_is_known_method(head->method))
+        refuse_with(gate, 501, "not-implemented", "the method is not one of HTTP");
+    else if (head->minor == 1 && !head->expect_continue && http1_find(head, STR("expect")).len > 0)
+        refuse_with(gate, 417, "expectation-failed", "only 100-continue can be expected here");
+    else if (head->body == HTTP1_BODY_LENGTH && head->content_length > gate->options.body_bytes_max)
+        refuse_with(gate, 413, "body-too-large", "the body is too large");
+    else
+        gate->request_id[0] = '\0';
+    return gate->refusal != 0;
 }
 
 static void take_head(struct h2o_gate *gate)
@@ -261,12 +284,8 @@ static void take_head(struct h2o_gate *gate)
         refuse(gate, 431, "head-too-large");
     } else if (code != ERROR_NONE) {
         refuse(gate, 400, "bad-request");
-    } else if (!http1_is_known_method(head.method)) {
-        refuse_with(gate, 501, "not-implemented", "the method is not one of HTTP");
-    } else if (head.minor == 1 && !head.expect_continue && http1_find(&head, STR("expect")).len > 0) {
-        refuse_with(gate, 417, "expectation-failed", "only 100-continue can be expected here");
-    } else if (head.body == HTTP1_BODY_LENGTH && head.content_length > gate->options.body_bytes_max) {
-        refuse_with(gate, 413, "body-too-large", "the body is too large");
+    } else if (refuse_head(gate, &head)) {
+        return;
     } else {
         gate->keep_alive = head.keep_alive;
         gate->has_body = head.body != HTTP1_BODY_NONE;

@@ -14,6 +14,7 @@
 
 #include "base/http1/http1.h"
 #include "base/strbuf.h"
+#include "server/proxy/request_id.h"
 
 struct h2o_gate_options {
     size_t head_bytes_max; // 431 beyond it; 0: HTTP1_HEAD_BYTES_MAX
@@ -40,16 +41,18 @@ struct h2o_gate {
     // not looked at.
     enum http1_body body;
     struct http1_chunked chunked;
+    struct strbuf trailers; // the text of a chunked body's trailer section, until its request is answered
     size_t head_bytes, body_bytes;
     uint64_t since_ms;  // uv_now(): since when nothing, or a request that is not whole, is there
     size_t looked_at;   // bytes of the input that need no other look: of the head while it is incomplete
     struct strbuf head; // the head as h2o is to see it, without its end; empty: as it came
     bool has_body;
-    bool keep_alive;              // what the request asks for
-    int refusal;                  // status, 0: none
-    const char *code;             // of the refusal, for machines
-    struct error reason;          // for people
-    void (*on_closed)(void *ctx); // h2o closed the socket
+    bool keep_alive;                   // what the request asks for
+    int refusal;                       // status, 0: none
+    const char *code;                  // of the refusal, for machines
+    struct error reason;               // for people
+    char request_id[REQUEST_ID_BYTES]; // of the refused request, where its head could be read and has one
+    void (*on_closed)(void *ctx);      // h2o closed the socket
     void (*on_refused)(void *ctx);
     void *ctx;
 };

@@ -10,9 +10,12 @@
 #include "base/mem.h"
 #include "base/metrics/metrics.h"
 #include "server/http/h2o_door_state.h"
-#include "server/ingress/ingress_problem.h"
+#include "server/proxy/request_id.h"
 
-// The generator is what h2o sees of a streamed answer; it comes first, so that the one is the other.
+enum { ANSWER_HEADERS_MAX = 8 };
+
+// The generator is what h2o sees of a streamed answer; it comes first, so that the one is the
+// other.
 struct door_request {
     h2o_generator_t generator;
     h2o_req_t *req;
@@ -26,12 +29,12 @@ struct door_request {
     bool sending; // a piece is under way: h2o takes the next one in its proceed callback only
     bool cut;     // to be ended there
     int status;
-    char id[ID_UUID_BYTES > 65 ? ID_UUID_BYTES : 65];
+    char id[REQUEST_ID_BYTES];
     char peer[INET6_ADDRSTRLEN];
 };
 
-// uv_poll for the hang-up of a client whose answer is pending; on a copy of the descriptor, because h2o owns the
-// original.
+// uv_poll for the hang-up of a client whose answer is pending; on a copy of the descriptor, because
+// h2o owns the original.
 struct door_watch {
     uv_poll_t poll;
     int fd;
@@ -82,8 +85,9 @@ static void on_request_disposed(void *at)
     request_gone(at);
 }
 
-// Ends a streamed answer in the middle. While a piece is under way h2o may not be called: the socket is shut, so that
-// the piece ends soon, and the rest is done then. The request may be freed by this.
+// Ends a streamed answer in the middle. While a piece is under way h2o may not be called: the
+// socket is shut, so that the piece ends soon, and the rest is done then. The request may be freed
+// by this.
 static void cut(struct door_request *request)
 {
     h2o_req_t *req = request->req;
@@ -172,6 +176,37 @@ struct str door_request_header(const struct door_request *request, struct str na
     return times == 1 ? found : STR_EMPTY;
 }
 
+bool door_request_has_body(const struct door_request *request)
+{
+    return request->gate->has_body;
+}
+
+struct str door_request_trailers(const struct door_request *request)
+{
+    return strbuf_str(&request->gate->trailers);
+}
+
+bool door_request_is_http11(const struct door_request *request)
+{
+    return request->req->version >= 0x101;
+}
+
+bool door_request_take_account(struct door_request *request, struct census *accounts, struct str account_id)
+{
+    struct door_connection *connection = request->gate->ctx;
+    if (!accounts || (connection->accounts && str_eq(account_id, str_c(connection->account)))) return true;
+    if (account_id.len >= sizeof connection->account || !census_enter(accounts, account_id)) return false;
+    if (connection->accounts) census_leave(connection->accounts, str_c(connection->account));
+    connection->accounts = accounts;
+    snprintf(connection->account, sizeof connection->account, "%.*s", STR_ARG(account_id));
+    return true;
+}
+
+void door_request_be_last(struct door_request *request)
+{
+    request->req->http1_is_persistent = 0;
+}
+
 size_t door_request_header_count(const struct door_request *request)
 {
     return request->req->headers.size;
@@ -213,7 +248,7 @@ static void set_head(struct door_request *request, int status, const struct http
     h2o_req_t *req = request->req;
     request->status = status;
     req->res.status = status;
-    req->res.reason = ingress_problem_reason(status);
+    req->res.reason = http_reason(status);
     for (size_t i = 0; i < count; i++)
         add_header(req, headers[i].name, headers[i].value);
     add_header(req, STR("x-request-id"), str_c(request->id));
@@ -226,21 +261,53 @@ static void set_head(struct door_request *request, int status, const struct http
     if (request->door->stopped || request->door->winding_down) req->http1_is_persistent = 0;
 }
 
-void door_request_answer(struct door_request *request, int status, const char *content_type,
-                         const struct http_header *headers, size_t header_count, struct str body)
+static void answer(struct door_request *request, int status, const struct http_header *headers, size_t count,
+                   struct str body)
 {
-    if (request->over) return;
     h2o_req_t *req = request->req;
     struct h2o_gate *gate = request->gate;
-    set_head(request, status, headers, header_count);
-    if (content_type) add_header(req, STR("content-type"), str_c(content_type));
-    add_header(req, STR("x-content-type-options"), STR("nosniff"));
-    add_header(req, STR("cache-control"), STR("no-store"));
+    set_head(request, status, headers, count);
     request_over(request);
     req->res.content_length = body.len;
     // Copies the body into the pool, so that the caller's memory is free at once.
     h2o_send_inline(req, body.at ? body.at : "", body.len);
     h2o_gate_hold(gate);
+}
+
+void door_request_answer(struct door_request *request, int status, const char *content_type,
+                         const struct http_header *headers, size_t header_count, struct str body)
+{
+    struct http_header all[ANSWER_HEADERS_MAX];
+    size_t count = 0;
+    if (request->over) return;
+    assert(header_count <= ANSWER_HEADERS_MAX - 3);
+    while (count < header_count) {
+        all[count] = headers[count];
+        count++;
+    }
+    if (content_type) all[count++] = (struct http_header){STR("content-type"), str_c(content_type)};
+    all[count++] = (struct http_header){STR("x-content-type-options"), STR("nosniff")};
+    all[count++] = (struct http_header){STR("cache-control"), STR("no-store")};
+    answer(request, status, all, count, body);
+}
+
+void door_request_problem(struct door_request *request, const struct http_problem *problem,
+                          const struct http_header *more, size_t more_count)
+{
+    struct http_header headers[HTTP_PROBLEM_HEADERS_MAX + ANSWER_HEADERS_MAX];
+    char retry_after[HTTP_PROBLEM_RETRY_BYTES];
+    struct strbuf body;
+    struct http_problem whole = *problem;
+    if (request->over) return;
+    assert(more_count <= ANSWER_HEADERS_MAX);
+    whole.request_id = str_c(request->id);
+    strbuf_init(&body, HTTP_PROBLEM_BYTES_MAX);
+    http_problem_write(&whole, &body);
+    size_t count = http_problem_headers(&whole, retry_after, headers);
+    for (size_t i = 0; i < more_count; i++)
+        headers[count++] = more[i];
+    answer(request, whole.status, headers, count, strbuf_str(&body));
+    strbuf_finish(&body);
 }
 
 static void on_proceed(h2o_generator_t *generator, h2o_req_t *req)
@@ -303,17 +370,6 @@ void door_request_abort(struct door_request *request)
     cut(request);
 }
 
-static bool is_request_id(struct str s)
-{
-    if (s.len < 8 || s.len > 64) return false;
-    for (size_t i = 0; i < s.len; i++) {
-        char c = s.at[i];
-        bool ok = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_';
-        if (!ok) return false;
-    }
-    return true;
-}
-
 static void note_peer(struct door_request *request)
 {
     struct sockaddr_storage address;
@@ -330,12 +386,10 @@ static bool is_past_gate(struct door_request *request)
 // The gate's refusal, in the place of the request that was refused.
 static void answer_refusal(struct door_request *request, int status, const char *code, const char *reason)
 {
-    struct strbuf body;
-    strbuf_init(&body, INGRESS_PROBLEM_BYTES_MAX);
-    ingress_problem_write(&body, status, code, str_c(reason), str_c(request->id));
+    const struct http_problem problem = {.status = status, .code = code, .detail = str_c(reason)};
+    const struct http_header cause = {STR("culvert-cause"), str_c(code)};
     request->req->http1_is_persistent = 0;
-    door_request_answer(request, status, "application/problem+json", NULL, 0, strbuf_str(&body));
-    strbuf_finish(&body);
+    door_request_problem(request, &problem, &cause, 1);
 }
 
 int h2o_request_on_handler(h2o_handler_t *handler, h2o_req_t *req)
@@ -349,7 +403,8 @@ int h2o_request_on_handler(h2o_handler_t *handler, h2o_req_t *req)
     request->since_us = clock_mono_us();
     note_peer(request);
     struct str id = door_request_header(request, STR("x-request-id"));
-    if (is_request_id(id))
+    if (request->gate->refusal) id = str_c(request->gate->request_id);
+    if (request_id_is_sound(id))
         snprintf(request->id, sizeof request->id, "%.*s", STR_ARG(id));
     else
         id_uuid7(request->id);

@@ -1,297 +1,334 @@
 #include "server/http/runtime_proxy.h"
 
+#include <assert.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "api/access/auth.h"
-#include "base/arena.h"
 #include "base/http1/http1.h"
 #include "base/mem.h"
 #include "base/strbuf.h"
-#include "server/chores/grants.h"
-#include "server/ingress/ingress_headers.h"
-#include "server/ingress/ingress_problem.h"
-#include "server/ingress/ingress_route.h"
-#include "tunnel/broker.h"
+#include "server/proxy/call_exchange.h"
+#include "server/proxy/call_headers.h"
 
-enum { ARENA_BYTES_MAX = 1024 * 1024, PENDING_BYTES_MAX = 8 * 1024 * 1024 };
-
-// One call. It lives until both sides have let go: the door (answered or gone) and the tunnel (ended, failed or
-// cancelled).
-struct proxy_call {
-    struct worker *worker;
-    struct door_request *request; // NULL: answered or gone
-    struct tunnel_call *call;     // NULL: not open, over or cancelled
-    struct grant grant;           // of the credential
-    struct arena *arena;
-    struct ingress_route route;
-    struct str body;                // the part not yet written
-    struct strbuf pending, writing; // of the answer: waits for the door; is with the door
-    bool authenticating, started, ready, ended;
+enum {
+    PENDING_BYTES_MAX = 8 * 1024 * 1024, // far over a call's window, which bounds what is here
+    PIECE_BYTES = 64 * 1024,             // of a request's body
+    TRAILERS_MAX = 32,                   // of a request
+    CONTENT_LENGTH_BYTES = 24,
 };
 
-static void release(struct proxy_call *proxy)
+struct runtime_proxy {
+    struct loop *loop;
+    struct call_proxy calls;
+    struct census *accounts;
+    size_t requests; // that are not freed
+    loop_fn on_closed;
+    void *on_closed_arg;
+};
+
+// How far an answer is.
+//
+//     WAITING --head--> SENDING <--> READY --all sent--> LEFT
+//        |                 |           |                  ^
+//        +-----------------+-----------+---- client gone, cut
+enum request_state {
+    REQUEST_WAITING, // for the answer's head
+    REQUEST_SENDING, // head or a piece is with the connection
+    REQUEST_READY,   // the connection takes a piece
+    REQUEST_LEFT,    // answered or gone; freed in a later turn
+};
+
+struct proxied_request {
+    struct runtime_proxy *proxy;
+    struct door_request *request; // dead once it has left
+    struct call_exchange *exchange;
+    enum request_state state;
+    struct http_header *headers;
+    struct str body;                     // of the request, not yet fed
+    struct strbuf pending, writing;      // of the answer: wait for the connection; are with it
+    size_t pending_bytes, writing_bytes; // of the service's in those
+    bool chunked;                        // the answer is framed here
+    bool ended, broken;                // nothing follows what is pending; and the client must see that it is not whole
+    char length[CONTENT_LENGTH_BYTES]; // text of Content-Length
+};
+
+static void enter(struct proxied_request *proxied, enum request_state state)
 {
-    if (proxy->request || proxy->call || proxy->authenticating) return;
-    grants_remove(&proxy->grant);
-    strbuf_finish(&proxy->pending);
-    strbuf_finish(&proxy->writing);
-    arena_destroy(proxy->arena);
-    mem_free(proxy);
+    assert(proxied->state != REQUEST_LEFT);
+    assert(state != REQUEST_WAITING && (state != REQUEST_READY || proxied->state == REQUEST_SENDING));
+    proxied->state = state;
 }
 
-static void answer_problem(struct proxy_call *proxy, int status, const char *code, const char *detail)
+// ---- its end ------------------------------------------------------------------------------------
+
+static void check_closed(struct runtime_proxy *proxy)
 {
-    struct door_request *request = proxy->request;
-    proxy->request = NULL;
-    struct strbuf body;
-    strbuf_init(&body, INGRESS_PROBLEM_BYTES_MAX);
-    ingress_problem_write(&body, status, code, str_c(detail), door_request_id(request));
-    char seconds[16];
-    int len = snprintf(seconds, sizeof seconds, "%u", ingress_problem_retry_after(status));
-    struct http_header headers[3] = {{STR("culvert-cause"), str_c(code)}};
-    size_t count = 1;
-    if (seconds[0] != '0') headers[count++] = (struct http_header){STR("retry-after"), str_of(seconds, (size_t)len)};
-    if (status == 401)
-        headers[count++] = (struct http_header){STR("www-authenticate"), STR("Bearer realm=\"culvert\"")};
-    door_request_answer(request, status, "application/problem+json", headers, count, strbuf_str(&body));
-    strbuf_finish(&body);
+    if (!proxy->on_closed || proxy->requests > 0 || proxy->calls.authentications > 0) return;
+    loop_fn on_closed = proxy->on_closed;
+    proxy->on_closed = NULL;
+    loop_post(proxy->loop, on_closed, proxy->on_closed_arg);
 }
 
-// The head has left: that the answer is not whole can be told by cutting it only.
-static void abort_answer(struct proxy_call *proxy)
+static void free_request(void *arg)
 {
-    struct door_request *request = proxy->request;
-    proxy->request = NULL;
-    door_request_abort(request);
+    struct proxied_request *proxied = arg;
+    struct runtime_proxy *proxy = proxied->proxy;
+    call_exchange_destroy(proxied->exchange);
+    strbuf_finish(&proxied->pending);
+    strbuf_finish(&proxied->writing);
+    mem_free(proxied->headers);
+    mem_free(proxied);
+    proxy->requests--;
+    check_closed(proxy);
+}
+
+// The request is not ours any more, nor are the texts that the exchange has views of. An exchange
+// may not be destroyed inside its own callbacks.
+static struct door_request *leave(struct proxied_request *proxied)
+{
+    struct door_request *request = proxied->request;
+    enter(proxied, REQUEST_LEFT);
+    proxied->request = NULL;
+    call_exchange_abandon(proxied->exchange);
+    loop_post(proxied->proxy->loop, free_request, proxied);
+    return request;
 }
 
 static void on_client_gone(void *arg)
 {
-    struct proxy_call *proxy = arg;
-    proxy->request = NULL;
-    if (proxy->call) tunnel_call_cancel(proxy->call);
-    proxy->call = NULL;
-    release(proxy);
+    struct proxied_request *proxied = arg;
+    if (proxied->state != REQUEST_LEFT) (void)leave(proxied);
 }
 
-// ---- the answer: tunnel to door ------------------------------------------------------------------------------------
+// ---- the answer ---------------------------------------------------------------------------------
 
-// What has come goes to the door in one piece; while that is with the door, more may come.
-static void pump(struct proxy_call *proxy)
+// What has come goes in one piece; while that is with the connection, more may come.
+static void pump(struct proxied_request *proxied)
 {
-    if (!proxy->ready || !proxy->request) return;
-    size_t taken = proxy->writing.len;
-    strbuf_clear(&proxy->writing);
-    if (taken && proxy->call) tunnel_call_consumed(proxy->call, taken);
-    if (proxy->pending.len) {
-        struct strbuf free_one = proxy->writing;
-        proxy->writing = proxy->pending;
-        proxy->pending = free_one;
-        proxy->ready = false;
-        door_request_write(proxy->request, strbuf_str(&proxy->writing));
-    } else if (proxy->ended) {
-        struct door_request *request = proxy->request;
-        proxy->request = NULL;
-        door_request_end(request);
-        release(proxy);
+    if (proxied->state != REQUEST_READY) return;
+    if (proxied->pending.len > 0) {
+        struct strbuf free_one = proxied->writing;
+        strbuf_clear(&free_one);
+        proxied->writing = proxied->pending;
+        proxied->writing_bytes = proxied->pending_bytes;
+        proxied->pending = free_one;
+        proxied->pending_bytes = 0;
+        enter(proxied, REQUEST_SENDING);
+        door_request_write(proxied->request, strbuf_str(&proxied->writing));
+    } else if (proxied->ended) {
+        bool broken = proxied->broken;
+        struct door_request *request = leave(proxied);
+        if (broken)
+            door_request_abort(request);
+        else
+            door_request_end(request);
     }
 }
 
-static void on_door_ready(void *arg)
+static void on_connection_ready(void *arg)
 {
-    struct proxy_call *proxy = arg;
-    proxy->ready = true;
-    pump(proxy);
+    struct proxied_request *proxied = arg;
+    size_t taken = proxied->writing_bytes;
+    if (proxied->state == REQUEST_LEFT) return;
+    enter(proxied, REQUEST_READY);
+    proxied->writing_bytes = 0;
+    if (taken > 0) call_exchange_took(proxied->exchange, taken);
+    pump(proxied);
 }
 
-static void on_head(void *arg, int status, const struct http_header *headers, size_t count)
+// libh2o sends no 1xx: 100 Continue has been sent before the body was read, others are left out.
+static void on_info(void *front, int status)
 {
-    struct proxy_call *proxy = arg;
-    struct http_header kept[INGRESS_RESPONSE_HEADERS_MAX];
-    size_t kept_count;
-    uint64_t length;
-    const struct ingress_origin origin = {
-        .host = door_request_host(proxy->request), .prefix = proxy->route.prefix, .platform = true};
-    if (!ingress_headers_response(headers, count, &origin, proxy->arena, kept, &kept_count, &length)) {
-        tunnel_call_cancel(proxy->call);
-        proxy->call = NULL;
-        answer_problem(proxy, 502, "upstream-failed", "the service's answer has two lengths");
-        release(proxy);
-        return;
-    }
-    struct http_header out[INGRESS_RESPONSE_HEADERS_MAX];
-    size_t out_count = 0;
-    for (size_t i = 0; i < kept_count; i++) {
-        if (str_eq(kept[i].name, STR("x-request-id"))) continue; // the door sets it
-        out[out_count++] = (struct http_header){kept[i].name, kept[i].value};
-    }
-    proxy->started = true;
-    door_request_start(proxy->request, status, length, out, out_count, on_door_ready, proxy);
+    (void)front;
+    (void)status;
 }
 
-static void on_data(void *arg, const uint8_t *at, size_t len)
+static bool has_chunks(const struct proxied_request *proxied, const struct call_answer_head *head)
 {
-    struct proxy_call *proxy = arg;
-    // The stream's window bounds what can come before we give credit back, far below the buffer's maximum.
-    if (strbuf_add(&proxy->pending, at, len)) {
-        pump(proxy);
-        return;
-    }
-    tunnel_call_cancel(proxy->call);
-    proxy->call = NULL;
-    abort_answer(proxy);
-    release(proxy);
+    bool bodyless =
+        head->status == 204 || head->status == 304 || str_eq(door_request_method(proxied->request), STR("HEAD"));
+    return head->length == UINT64_MAX && !bodyless && door_request_is_http11(proxied->request);
 }
 
-static void on_end(void *arg)
+static void on_head(void *front, const struct call_answer_head *head)
 {
-    struct proxy_call *proxy = arg;
-    proxy->call = NULL;
-    proxy->ended = true;
-    if (proxy->request)
-        pump(proxy);
+    struct proxied_request *proxied = front;
+    if (proxied->state == REQUEST_LEFT) return;
+    struct http_header headers[CALL_RESPONSE_HEADERS_MAX + 1];
+    size_t count = 0;
+    assert(head->header_count <= CALL_RESPONSE_HEADERS_MAX);
+    while (count < head->header_count) {
+        headers[count] = head->headers[count];
+        count++;
+    }
+    proxied->chunked = has_chunks(proxied, head);
+    // libh2o would frame it likewise, but knows no trailers.
+    if (proxied->chunked) headers[count++] = (struct http_header){STR("transfer-encoding"), STR("chunked")};
+    if (head->last) door_request_be_last(proxied->request);
+    enter(proxied, REQUEST_SENDING);
+    door_request_start(proxied->request, head->status, head->length, headers, count, on_connection_ready, proxied);
+}
+
+static bool on_data(void *front, const uint8_t *at, size_t len)
+{
+    struct proxied_request *proxied = front;
+    if (proxied->state == REQUEST_LEFT) return false;
+    struct strbuf *out = &proxied->pending;
+    if (proxied->chunked) strbuf_addf(out, "%zx\r\n", len);
+    strbuf_add(out, at, len);
+    if (proxied->chunked) strbuf_add(out, "\r\n", 2);
+    proxied->pending_bytes += len;
+    if (out->overflow)
+        door_request_abort(leave(proxied));
     else
-        release(proxy);
+        pump(proxied);
+    return false; // on_connection_ready() says when it is taken
 }
 
-static void on_fail(void *arg, enum tunnel_cause cause, const char *detail)
+static void on_half_end(void *front)
 {
-    struct proxy_call *proxy = arg;
-    proxy->call = NULL;
-    if (proxy->request && proxy->started) {
-        abort_answer(proxy);
-    } else if (proxy->request) {
-        answer_problem(proxy, tunnel_cause_status(cause), tunnel_cause_name(cause), detail ? detail : "");
-    }
-    release(proxy);
+    (void)front; // of upgraded connections, which are not carried here
 }
 
-// ---- the request: door to tunnel -----------------------------------------------------------------------------------
-
-static void write_body(void *arg)
+static void add_last_chunk(struct proxied_request *proxied, const struct http_header *trailers, size_t count)
 {
-    enum { PIECE = 64 * 1024 };
-    struct proxy_call *proxy = arg;
-    while (proxy->body.len) {
-        struct str piece = str_first(proxy->body, PIECE);
-        proxy->body = str_from(proxy->body, piece.len);
-        if (!tunnel_call_write(proxy->call, piece.at, piece.len) && proxy->body.len) return;
-    }
-    tunnel_call_end(proxy->call);
+    struct strbuf *out = &proxied->pending;
+    strbuf_add_c(out, "0\r\n");
+    for (size_t i = 0; i < count; i++)
+        strbuf_addf(out, "%.*s: %.*s\r\n", STR_ARG(trailers[i].name), STR_ARG(trailers[i].value));
+    strbuf_add_c(out, "\r\n");
 }
 
-static const struct tunnel_call_events events = {
+static void on_end(void *front, const struct http_header *trailers, size_t count)
+{
+    struct proxied_request *proxied = front;
+    if (proxied->state == REQUEST_LEFT) return;
+    proxied->ended = true;
+    bool takes = call_headers_take_trailers(proxied->headers, door_request_header_count(proxied->request));
+    if (proxied->chunked) add_last_chunk(proxied, trailers, takes ? count : 0);
+    pump(proxied);
+}
+
+static void on_cut(void *front, const char *reason)
+{
+    struct proxied_request *proxied = front;
+    (void)reason;
+    if (proxied->state == REQUEST_LEFT) return;
+    // What came of it goes; the missing rest, or the missing last chunk, tells.
+    proxied->ended = proxied->broken = true;
+    pump(proxied);
+}
+
+// ---- the request --------------------------------------------------------------------------------
+
+// There is room for its body.
+static void on_ready(void *front)
+{
+    struct proxied_request *proxied = front;
+    struct call_exchange *exchange = proxied->exchange;
+    if (proxied->state == REQUEST_LEFT) return;
+    while (proxied->body.len > 0 && call_exchange_wants(exchange)) {
+        struct str piece = str_first(proxied->body, PIECE_BYTES);
+        proxied->body = str_from(proxied->body, piece.len);
+        call_exchange_feed(exchange, piece.at, piece.len);
+    }
+    if (proxied->body.len > 0 || call_exchange_is_received(exchange)) return;
+    struct http_header trailers[TRAILERS_MAX];
+    size_t count = http1_parse_trailers(door_request_trailers(proxied->request), trailers, TRAILERS_MAX);
+    call_exchange_feed_end(exchange, trailers, count);
+}
+
+static bool take_account(void *front, struct str account_id)
+{
+    const struct proxied_request *proxied = front;
+    return door_request_take_account(proxied->request, proxied->proxy->accounts, account_id);
+}
+
+static const struct call_front runtime_proxy_front = {
+    .on_info = on_info,
     .on_head = on_head,
     .on_data = on_data,
+    .on_half_end = on_half_end,
     .on_end = on_end,
-    .on_writable = write_body,
-    .on_fail = on_fail,
+    .on_cut = on_cut,
+    .on_ready = on_ready,
+    .take_account = take_account,
 };
 
-static size_t request_headers(struct proxy_call *proxy, struct http_header **out)
+// libh2o keeps Content-Length to itself.
+static size_t copy_headers(struct proxied_request *proxied, bool has_length)
 {
-    struct door_request *request = proxy->request;
+    const struct door_request *request = proxied->request;
     size_t count = door_request_header_count(request);
-    struct http_header *headers = arena_array(proxy->arena, count, sizeof *headers);
-    for (size_t i = 0; i < count; i++) {
-        struct http_header header = door_request_header_at(request, i);
-        headers[i] = (struct http_header){header.name, header.value};
-    }
-    const struct ingress_caller caller = {
-        .peer = door_request_peer(request),
+    proxied->headers = mem_array(count + 1, sizeof *proxied->headers);
+    for (size_t i = 0; i < count; i++)
+        proxied->headers[i] = door_request_header_at(request, i);
+    if (!has_length) return count;
+    int len = snprintf(proxied->length, sizeof proxied->length, "%zu", proxied->body.len);
+    proxied->headers[count++] = (struct http_header){STR("content-length"), str_of(proxied->length, (size_t)len)};
+    return count;
+}
+
+void runtime_proxy_take(struct runtime_proxy *proxy, struct door_request *request)
+{
+    struct proxied_request *proxied = mem_zalloc(sizeof *proxied);
+    proxied->proxy = proxy;
+    proxied->request = request;
+    proxied->body = door_request_body(request);
+    strbuf_init(&proxied->pending, PENDING_BYTES_MAX);
+    strbuf_init(&proxied->writing, PENDING_BYTES_MAX);
+    bool has_trailers = door_request_trailers(request).len > 0;
+    bool has_length = door_request_has_body(request) && !has_trailers;
+    size_t header_count = copy_headers(proxied, has_length);
+    const struct call_head head = {
+        .method = door_request_method(request),
+        .target = door_request_target(request),
         .host = door_request_host(request),
-        .prefix = proxy->route.prefix,
+        .peer = door_request_peer(request),
         .request_id = door_request_id(request),
+        .headers = proxied->headers,
+        .header_count = header_count,
+        .complete = proxied->body.len == 0 && !has_trailers,
+        .has_length = has_length,
+        .on_platform = true,
         .tls = true,
     };
-    *out = arena_array(proxy->arena, count + INGRESS_REQUEST_ADDED_MAX + 1, sizeof **out);
-    size_t kept = ingress_headers_request(headers, count, &caller, proxy->arena, *out);
-    if (proxy->body.len) {
-        const char *length = arena_printf(proxy->arena, "%zu", proxy->body.len);
-        (*out)[kept++] = (struct http_header){STR("content-length"), str_c(length)};
-    }
-    return kept;
+    proxy->requests++;
+    door_request_on_gone(request, on_client_gone, proxied, true);
+    proxied->exchange = call_exchange_create(&proxy->calls, &head, &runtime_proxy_front, proxied);
+    call_exchange_start(proxied->exchange);
 }
 
-static void on_void(void *arg, bool is_unchecked)
+// ---- life ---------------------------------------------------------------------------------------
+
+static void on_late_authentication(void *endpoint)
 {
-    struct proxy_call *proxy = arg;
-    if (proxy->call) tunnel_call_cancel(proxy->call);
-    proxy->call = NULL;
-    if (proxy->request && proxy->started)
-        abort_answer(proxy);
-    else if (proxy->request && is_unchecked)
-        answer_problem(proxy, 503, "unavailable", "the credential could not be checked again");
-    else if (proxy->request)
-        answer_problem(proxy, 401, "unauthenticated", "the credential has expired or was revoked");
-    release(proxy);
+    check_closed(endpoint);
 }
 
-static void on_authenticated(void *arg, const struct error *err, const struct api_principal *principal)
+struct runtime_proxy *runtime_proxy_create(struct loop *loop, const struct call_proxy_options *options,
+                                           struct census *accounts, struct error *err)
 {
-    struct proxy_call *proxy = arg;
-    proxy->authenticating = false;
-    if (!proxy->request) {
-        release(proxy);
-        return;
-    }
-    if (err || principal->kind != PRINCIPAL_USER) {
-        if (err && err->code == ERROR_LIMITED) {
-            answer_problem(proxy, 429, "limited", err->text);
-            release(proxy);
-            return;
-        }
-        bool away = err && err->code != ERROR_UNAUTHENTICATED;
-        int status = away ? 503 : err ? 401 : 403;
-        answer_problem(proxy, status,
-                       away  ? "unavailable"
-                       : err ? "unauthenticated"
-                             : "forbidden",
-                       away  ? "credentials cannot be checked right now"
-                       : err ? "a valid API key is needed"
-                             : "calls into a cluster are made by users, not by runtimes");
-        release(proxy);
-        return;
-    }
-    struct http_header *headers;
-    proxy->body = door_request_body(proxy->request);
-    size_t count = request_headers(proxy, &headers);
-    struct tunnel_request request = {
-        .account_id = str_c(principal->account_id),
-        .runtime = str_c(proxy->route.runtime),
-        .method = door_request_method(proxy->request),
-        .path = proxy->route.path,
-        .headers = headers,
-        .header_count = count,
-        .end_stream = proxy->body.len == 0,
-        .user_id = principal->user_id,
-        .user_name = principal->user_name,
-    };
-    grants_add(proxy->worker->grants, &proxy->grant, str_c(principal->token_id), on_void, proxy);
-    proxy->call = tunnel_call_open(proxy->worker->node, &request, &events, proxy);
-    if (proxy->body.len) write_body(proxy);
+    struct runtime_proxy *proxy = mem_zalloc(sizeof *proxy);
+    struct call_proxy_options calls = *options;
+    calls.on_late_authentication = on_late_authentication;
+    calls.endpoint = proxy;
+    proxy->loop = loop;
+    proxy->accounts = accounts;
+    if (call_proxy_init(&proxy->calls, loop, &calls, err) == ERROR_NONE) return proxy;
+    mem_free(proxy);
+    return NULL;
 }
 
-void runtime_proxy_take(struct worker *worker, struct door_request *request)
+void runtime_proxy_close(struct runtime_proxy *proxy, loop_fn on_closed, void *arg)
 {
-    struct proxy_call *proxy = mem_zalloc(sizeof *proxy);
-    proxy->worker = worker;
-    proxy->request = request;
-    proxy->arena = arena_create(ARENA_BYTES_MAX);
-    strbuf_init(&proxy->pending, PENDING_BYTES_MAX);
-    strbuf_init(&proxy->writing, PENDING_BYTES_MAX);
-    struct error err;
-    struct str target = arena_str(proxy->arena, door_request_target(request));
-    enum error_code code = ingress_route_parse_proxy(target, &proxy->route, &err);
-    if (code != ERROR_NONE) {
-        answer_problem(proxy, code == ERROR_NOT_FOUND ? 404 : 400, error_code_name(code), err.text);
-        release(proxy);
-        return;
-    }
-    proxy->authenticating = true;
-    door_request_on_gone(request, on_client_gone, proxy, true);
-    api_auth_check(worker->auth, door_request_header(request, STR("authorization")),
-                   door_request_header(request, STR("x-access-token")), door_request_peer(request), on_authenticated,
-                   proxy);
+    proxy->on_closed = on_closed;
+    proxy->on_closed_arg = arg;
+    check_closed(proxy);
+}
+
+void runtime_proxy_destroy(struct runtime_proxy *proxy)
+{
+    if (!proxy) return;
+    call_proxy_finish(&proxy->calls);
+    mem_free(proxy);
 }

@@ -3,9 +3,9 @@
 #include <stdio.h>
 
 #include "base/http1/http1.h"
-#include "base/id.h"
 #include "base/mem.h"
 #include "server/ingress/ingress_connection.h"
+#include "server/ingress/ingress_http1.h"
 #include "server/ingress/ingress_http2.h"
 
 static void on_accepted(void *ctx, uv_tcp_t *tcp)
@@ -23,18 +23,13 @@ static void take_options(struct ingress *ingress, const struct ingress_options *
     struct ingress_options *own = &ingress->options;
     *own = *options;
     own->listen = mem_strdup(options->listen);
-    own->tunnel_domain = mem_strdup(options->tunnel_domain);
-    own->platform_host = mem_strdup(options->platform_host ? options->platform_host : "");
     own->tls = NULL; // the reference is ingress->tls
-    own->trusted_proxies = NULL;
     own->http2_streams_max = options->http2_streams_max ? options->http2_streams_max : 100;
     own->buffered_bytes_max = (size_t)or_default(options->buffered_bytes_max, 16 * 1024 * 1024);
     own->head_bytes_max = or_default(options->head_bytes_max, HTTP1_HEAD_BYTES_MAX);
     own->head_timeout_ms = or_default(options->head_timeout_ms, 10 * 1000);
     own->idle_timeout_ms = or_default(options->idle_timeout_ms, 60 * 1000);
     own->stall_timeout_ms = or_default(options->stall_timeout_ms, 60 * 1000);
-    own->body_rate_window_ms = or_default(options->body_rate_window_ms, 60 * 1000);
-    own->webhooks_per_second = options->webhooks_per_second ? options->webhooks_per_second : 20;
 }
 
 static void make_metrics(struct ingress *ingress)
@@ -58,15 +53,16 @@ static void make_metrics(struct ingress *ingress)
         metrics_counter("culvert_ingress_connections_total", "Connections that were opened.", "protocol", NULL);
 }
 
-void ingress_count_answer(struct ingress *ingress, int status)
+static void on_answered(void *endpoint, int status, uint64_t took_us)
 {
-    struct metric **metric = &ingress->answers_by_status[status >= 0 && status < 600 ? status : 0];
-    if (!*metric) {
-        char code[16];
-        snprintf(code, sizeof code, "%d", status);
-        *metric = metric_with(ingress->answers, "ingress", code);
-    }
-    metric_add(*metric, 1);
+    struct ingress *ingress = endpoint;
+    ingress_count_answer(ingress, status);
+    metric_observe(ingress->seconds, (double)took_us / 1e6);
+}
+
+static void on_late_authentication(void *endpoint)
+{
+    ingress_check_closed(endpoint);
 }
 
 struct ingress *ingress_create(struct loop *loop, const struct ingress_options *options, struct error *err)
@@ -75,11 +71,17 @@ struct ingress *ingress_create(struct loop *loop, const struct ingress_options *
     ingress->loop = loop;
     take_options(ingress, options);
     make_metrics(ingress);
-    if (ingress_proxies_parse(str_c(options->trusted_proxies), &ingress->proxies, err) != ERROR_NONE) {
+    ingress->http1 = &ingress_http1_protocol;
+    ingress->http2 = &ingress_http2_protocol;
+    struct call_proxy_options calls = options->calls;
+    calls.on_answered = on_answered;
+    calls.on_late_authentication = on_late_authentication;
+    calls.endpoint = ingress;
+    calls.in_flight = ingress->in_flight;
+    if (call_proxy_init(&ingress->calls, loop, &calls, err) != ERROR_NONE) {
         ingress_destroy(ingress);
         return NULL;
     }
-    id_random(ingress->request_id_seed, sizeof ingress->request_id_seed);
     if (options->tls && options->hsts_max_age_ms)
         snprintf(ingress->hsts, sizeof ingress->hsts, "max-age=%llu",
                  (unsigned long long)(options->hsts_max_age_ms / 1000));
@@ -89,7 +91,6 @@ struct ingress *ingress_create(struct loop *loop, const struct ingress_options *
         ingress_destroy(ingress);
         return NULL;
     }
-    ingress_limiter_init(&ingress->limiter, ingress->options.webhooks_per_second);
     tls_stream_pool_init(&ingress->pool, loop_uv(loop));
     ingress_set_tls(ingress, options->tls);
     return ingress;
@@ -111,7 +112,7 @@ void ingress_wind_down(struct ingress *ingress)
 {
     ingress->winding_down = true;
     for (struct ingress_connection *connection = ingress->first; connection; connection = connection->next)
-        if (connection->protocol == &ingress_http2_protocol) ingress_connection_stop(connection); // GOAWAY
+        if (connection->protocol == ingress->http2) ingress_connection_stop(connection); // GOAWAY
 }
 
 void ingress_stop_accepting(struct ingress *ingress)
@@ -126,23 +127,10 @@ void ingress_stop_accepting(struct ingress *ingress)
 
 bool ingress_is_idle(const struct ingress *ingress)
 {
-    if (ingress->exchanges > 0) return false;
+    if (ingress->calls.exchanges > 0) return false;
     // Requests may be on their way from clients that have not heard yet.
     return ingress->connections == 0 || !ingress->stopped ||
            uv_now(loop_uv(ingress->loop)) - ingress->stopped_ms >= INGRESS_GOODBYE_MS;
-}
-
-static void on_pool_closed(void *arg)
-{
-    struct ingress *ingress = arg;
-    loop_post(ingress->loop, ingress->on_closed, ingress->on_closed_arg);
-}
-
-void ingress_check_closed(struct ingress *ingress)
-{
-    if (!ingress->closing || ingress->connections > 0 || ingress->authentications > 0 || ingress->pool_closed) return;
-    ingress->pool_closed = true;
-    tls_stream_pool_close(&ingress->pool, on_pool_closed, ingress);
 }
 
 void ingress_close(struct ingress *ingress, loop_fn on_closed, void *arg)
@@ -160,12 +148,8 @@ void ingress_destroy(struct ingress *ingress)
 {
     if (!ingress) return;
     tcp_listener_destroy(ingress->listener);
-    ingress_limiter_finish(&ingress->limiter);
-    while (ingress->spare_arena_count > 0)
-        arena_destroy(ingress->spare_arenas[--ingress->spare_arena_count]);
+    call_proxy_finish(&ingress->calls);
     SSL_CTX_free(ingress->tls);
     mem_free((char *)(uintptr_t)ingress->options.listen);
-    mem_free((char *)(uintptr_t)ingress->options.tunnel_domain);
-    mem_free((char *)(uintptr_t)ingress->options.platform_host);
     mem_free(ingress);
 }

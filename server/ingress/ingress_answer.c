@@ -1,6 +1,6 @@
 #include "server/ingress/ingress_answer.h"
 
-#include "server/ingress/ingress_problem.h"
+#include "base/http1/http_problem.h"
 
 enum http1_body ingress_answer_body(struct str method, int minor, int status, uint64_t length)
 {
@@ -33,7 +33,7 @@ void ingress_answer_write(const struct ingress_answer *answer, struct strbuf *ou
     strbuf_add_c(out, "HTTP/1.1 ");
     add_number(out, (uint64_t)answer->status);
     strbuf_add_byte(out, ' ');
-    strbuf_add_c(out, ingress_problem_reason(answer->status));
+    strbuf_add_c(out, http_reason(answer->status));
     strbuf_add_c(out, "\r\n");
     for (size_t i = 0; i < answer->header_count; i++)
         add_header(out, answer->headers[i].name, answer->headers[i].value);

@@ -5,12 +5,37 @@
 
 #include "base/log/log.h"
 #include "base/mem.h"
-#include "server/ingress/ingress_http1.h"
-#include "server/ingress/ingress_http2.h"
 
 uint64_t ingress_connection_now_ms(const struct ingress_connection *connection)
 {
     return uv_now(loop_uv(connection->ingress->loop));
+}
+
+// ---- of the listener -----------------------------------------------------------------------------------------
+
+void ingress_count_answer(struct ingress *ingress, int status)
+{
+    struct metric **metric = &ingress->answers_by_status[status >= 0 && status < 600 ? status : 0];
+    if (!*metric) {
+        char code[16];
+        snprintf(code, sizeof code, "%d", status);
+        *metric = metric_with(ingress->answers, "ingress", code);
+    }
+    metric_add(*metric, 1);
+}
+
+static void on_pool_closed(void *arg)
+{
+    struct ingress *ingress = arg;
+    loop_post(ingress->loop, ingress->on_closed, ingress->on_closed_arg);
+}
+
+void ingress_check_closed(struct ingress *ingress)
+{
+    if (!ingress->closing || ingress->connections > 0 || ingress->calls.authentications > 0 || ingress->pool_closed)
+        return;
+    ingress->pool_closed = true;
+    tls_stream_pool_close(&ingress->pool, on_pool_closed, ingress);
 }
 
 // ---- time ----------------------------------------------------------------------------------------------------
@@ -77,10 +102,11 @@ void ingress_connection_be_patient(struct ingress_connection *connection)
 
 static void start_protocol(struct ingress_connection *connection)
 {
+    const struct ingress *ingress = connection->ingress;
     bool http2 = str_eq(tls_stream_protocol(connection->stream), STR("h2"));
     connection->state = INGRESS_SERVING;
-    connection->protocol = http2 ? &ingress_http2_protocol : &ingress_http1_protocol;
-    connection->front = http2 ? (void *)ingress_http2_create(connection) : (void *)ingress_http1_create(connection);
+    connection->protocol = http2 ? ingress->http2 : ingress->http1;
+    connection->front = connection->protocol->create(connection);
     metric_add(metric_with(connection->ingress->by_protocol, connection->protocol->name), 1);
 }
 
@@ -289,8 +315,8 @@ struct ingress_connection *ingress_connection_resume(struct ingress *ingress, uv
     struct ingress_connection *connection = create(ingress);
     connection->stream = tls_stream_resume(&ingress->pool, tcp, ssl, &stream_events, connection);
     connection->state = INGRESS_SERVING;
-    connection->protocol = &ingress_http1_protocol;
-    connection->front = ingress_http1_resume(connection);
+    connection->protocol = ingress->http1;
+    connection->front = connection->protocol->resume(connection);
     tls_stream_read_start(connection->stream);
     return connection;
 }
@@ -302,7 +328,7 @@ void ingress_connection_create(struct ingress *ingress, uv_tcp_t *tcp)
                                            &stream_events, connection);
     tls_stream_peer(connection->stream, connection->peer);
     // A proxy in front of us speaks for many clients.
-    if (ingress_proxies_have(&ingress->proxies, str_c(connection->peer))) return;
+    if (trusted_proxies_have(&ingress->calls.trusted, str_c(connection->peer))) return;
     census_network(connection->peer, connection->network);
     connection->counted = census_enter(ingress->options.addresses, str_c(connection->network));
     if (connection->counted) return;

@@ -8,50 +8,49 @@
 #include <arpa/inet.h>
 #include <uv.h>
 
-#include "base/arena.h"
 #include "base/metrics/metrics.h"
-#include "server/ingress/ingress.h"
-#include "server/ingress/ingress_limiter.h"
-#include "server/ingress/ingress_proxies.h"
+#include "server/ingress/ingress_options.h"
 #include "server/tls/tcp_listener.h"
 #include "server/tls/tls_stream.h"
 
 enum {
     INGRESS_GOODBYE_MS = 1000, // how long clients are heard after they were told that the door closes
     INGRESS_LINGER_MS = 2000,  // how long a client may take to see our end of the connection
-    INGRESS_SPARE_ARENAS = 64,
     INGRESS_ACCOUNT_KEY_BYTES = 64,
 };
+
+struct ingress_protocol;
 
 struct ingress {
     struct loop *loop;
     struct ingress_options options; // strings are ours
     SSL_CTX *tls;
     struct tls_stream_pool pool;
-    struct ingress_limiter limiter;
     struct quota no_cap; // counted in when there is none
-    struct ingress_proxies proxies;
     struct tcp_listener *listener;
     struct ingress_connection *first;
-    size_t connections, exchanges, authentications;
+    const struct ingress_protocol *http1, *http2; // of what ALPN chooses
+    struct call_proxy calls;
+    size_t connections;
     size_t buffered_bytes; // of request bodies that HTTP/2 streams hold
     bool stopped, closing, pool_closed;
     bool winding_down; // each answer is the last of its connection
     uint64_t stopped_ms;
     loop_fn on_closed;
     void *on_closed_arg;
-    uint64_t request_id_seed[2];
     char hsts[32]; // value of Strict-Transport-Security; empty: none
-    struct arena *spare_arenas[INGRESS_SPARE_ARENAS];
-    size_t spare_arena_count;
     struct metric *open_connections, *in_flight, *seconds, *transfers;
     struct metric_family *answers, *cuts, *refused, *by_protocol;
     struct metric *answers_by_status[600]; // of answers, looked up once each
 };
 
-// What is spoken on a connection. Every function gets the front that open() made.
+struct ingress_connection;
+
+// What is spoken on a connection. Every other function gets the front that these make.
 struct ingress_protocol {
     const char *name;
+    void *(*create)(struct ingress_connection *connection); // the front
+    void *(*resume)(struct ingress_connection *connection); // of a connection that served before; NULL: none is
     void (*on_data)(void *front, const char *at, size_t len);
     void (*on_eof)(void *front);
     void (*on_drain)(void *front);  // what was queued has left
@@ -130,8 +129,5 @@ bool ingress_connection_take_account(struct ingress_connection *connection, stru
 void ingress_count_answer(struct ingress *ingress, int status);
 // Looks whether everything is closed.
 void ingress_check_closed(struct ingress *ingress);
-// An empty arena, from before where there is one.
-struct arena *ingress_take_arena(struct ingress *ingress);
-void ingress_give_arena(struct ingress *ingress, struct arena *arena);
 
 #endif

@@ -37,13 +37,13 @@ static void enter(struct ingress_http1 *http1, enum ingress_http1_state state)
 static void check_exchange(struct ingress_http1 *http1)
 {
     struct ingress_connection *connection = http1->connection;
-    struct ingress_exchange *exchange = http1->exchange;
+    struct call_exchange *exchange = http1->exchange;
     uint64_t limit = connection->ingress->options.stall_timeout_ms, sent = connection->sent_bytes;
     bool stalled = ingress_connection_has_stalled(connection, limit);
     // The other half is waited for once the client could see the end of ours.
     bool is_saying = http1->raw && (!tls_stream_is_shut(connection->stream) || connection->sent_bytes != sent);
-    if (is_saying || !ingress_exchange_awaits_body(exchange)) http1->read_at_ms = now_ms(http1);
-    if (ingress_exchange_is_patient(exchange))
+    if (is_saying || !call_exchange_awaits_body(exchange)) http1->read_at_ms = now_ms(http1);
+    if (call_exchange_is_patient(exchange))
         ingress_connection_forget_progress(connection);
     else if (stalled)
         ingress_connection_cut(connection, "client-stalled");
@@ -70,7 +70,7 @@ static uint64_t on_time(void *front, uint64_t now)
         ingress_http1_refuse(http1, 408, "head-timeout", "the request head took too long");
         return 0;
     case INGRESS_HTTP1_EXCHANGE:
-        again = ingress_exchange_on_time(http1->exchange, now);
+        again = call_exchange_on_time(http1->exchange, now);
         if (again && again < due) due = again;
         check_exchange(http1);
         break;
@@ -115,10 +115,12 @@ static void begin_exchange(struct ingress_http1 *http1)
     struct str protocol;
     if (!read_upgrade(http1, &protocol)) return;
     bool none = head->body == HTTP1_BODY_NONE || (head->body == HTTP1_BODY_LENGTH && head->content_length == 0);
-    const struct ingress_request request = {
+    const struct call_head request = {
         .method = head->method,
         .target = head->target,
         .host = head->host,
+        .peer = str_c(http1->connection->peer),
+        .tls = http1->connection->ingress->tls != NULL,
         .protocol = protocol,
         .expect = head->minor == 1 ? http1_find(head, STR("expect")) : STR_EMPTY,
         .headers = head->headers,
@@ -132,9 +134,9 @@ static void begin_exchange(struct ingress_http1 *http1)
     http1->answer_body = HTTP1_BODY_NONE;
     http1_chunked_init(&http1->chunked);
     http1->chunked.trailers = &http1->trailer_text;
-    http1->exchange = ingress_exchange_create(http1->connection, &request, &ingress_http1_front, http1);
+    http1->exchange = call_exchange_create(&http1->connection->ingress->calls, &request, &ingress_http1_front, http1);
     enter(http1, INGRESS_HTTP1_EXCHANGE);
-    ingress_exchange_start(http1->exchange);
+    call_exchange_start(http1->exchange);
 }
 
 // Takes a head off the input. False: nothing to do until more arrives, or the connection is over.
@@ -174,7 +176,7 @@ static void trim(struct strbuf *buffer)
 
 static void end_exchange(struct ingress_http1 *http1)
 {
-    ingress_exchange_destroy(http1->exchange);
+    call_exchange_destroy(http1->exchange);
     http1->exchange = NULL;
     strbuf_clear(&http1->head_text);
     trim(&http1->head_text);
@@ -187,24 +189,24 @@ static void end_chunked(struct ingress_http1 *http1)
 {
     struct http_header trailers[INGRESS_TRAILER_LINES_MAX];
     size_t count = http1_parse_trailers(strbuf_str(&http1->trailer_text), trailers, INGRESS_TRAILER_LINES_MAX);
-    ingress_exchange_feed_end(http1->exchange, trailers, count);
+    call_exchange_feed_end(http1->exchange, trailers, count);
 }
 
 static size_t feed_chunked(struct ingress_http1 *http1, const char *at, size_t len)
 {
     size_t total = 0;
-    while (total < len && ingress_exchange_wants(http1->exchange)) {
+    while (total < len && call_exchange_wants(http1->exchange)) {
         size_t used = 0;
         struct str data;
         bool done = false;
         struct error err;
         if (http1_chunked_feed(&http1->chunked, at + total, len - total, &used, &data, &done, &err) != ERROR_NONE) {
             http1->last = true;
-            ingress_exchange_feed_broken(http1->exchange, err.text);
+            call_exchange_feed_broken(http1->exchange, err.text);
             return len;
         }
         total += used;
-        if (data.len > 0) ingress_exchange_feed(http1->exchange, data.at, data.len);
+        if (data.len > 0) call_exchange_feed(http1->exchange, data.at, data.len);
         if (done) end_chunked(http1);
     }
     return total;
@@ -213,16 +215,16 @@ static size_t feed_chunked(struct ingress_http1 *http1, const char *at, size_t l
 // Returns how many bytes were taken.
 static size_t feed(struct ingress_http1 *http1, const char *at, size_t len)
 {
-    if (!ingress_exchange_wants(http1->exchange)) return 0;
+    if (!call_exchange_wants(http1->exchange)) return 0;
     if (http1->raw) {
-        ingress_exchange_feed(http1->exchange, at, len);
+        call_exchange_feed(http1->exchange, at, len);
         return len;
     }
     if (http1->head.body == HTTP1_BODY_CHUNKED) return feed_chunked(http1, at, len);
     size_t take = http1->body_left < len ? (size_t)http1->body_left : len;
     http1->body_left -= take;
-    ingress_exchange_feed(http1->exchange, at, take);
-    if (http1->body_left == 0) ingress_exchange_feed_end(http1->exchange, NULL, 0);
+    call_exchange_feed(http1->exchange, at, take);
+    if (http1->body_left == 0) call_exchange_feed_end(http1->exchange, NULL, 0);
     return take;
 }
 
@@ -231,7 +233,7 @@ static size_t feed(struct ingress_http1 *http1, const char *at, size_t len)
 // A connection whose requests all go to another loop's session is better off there, once its answer has left.
 static void note_home(struct ingress_http1 *http1)
 {
-    unsigned home = ingress_exchange_home(http1->exchange);
+    unsigned home = call_exchange_home(http1->exchange);
     bool is_away = home != loop_index(http1->connection->ingress->loop);
     if (home != http1->home) http1->answers_away = 0;
     http1->home = home;
@@ -257,9 +259,9 @@ static bool advance_exchange(struct ingress_http1 *http1)
         strbuf_drop_front(in, used);
     }
     // Half-close, once what has come before is passed on.
-    if (in->len == 0 && http1->connection->eof && http1->raw) ingress_exchange_feed_end(http1->exchange, NULL, 0);
-    if (!ingress_exchange_is_over(http1->exchange)) return false;
-    if (http1->last || !ingress_exchange_is_received(http1->exchange)) {
+    if (in->len == 0 && http1->connection->eof && http1->raw) call_exchange_feed_end(http1->exchange, NULL, 0);
+    if (!call_exchange_is_over(http1->exchange)) return false;
+    if (http1->last || !call_exchange_is_received(http1->exchange)) {
         ingress_connection_linger(http1->connection);
         return false;
     }
@@ -339,7 +341,7 @@ static void on_drain(void *front)
 {
     struct ingress_http1 *http1 = front;
     http1->client_blocked = false;
-    if (http1->exchange) ingress_exchange_took(http1->exchange, SIZE_MAX);
+    if (http1->exchange) call_exchange_took(http1->exchange, SIZE_MAX);
 }
 
 static void on_turn(void *front)
@@ -365,14 +367,14 @@ static bool is_busy(const void *front)
 static void destroy(void *front)
 {
     struct ingress_http1 *http1 = front;
-    ingress_exchange_destroy(http1->exchange);
+    call_exchange_destroy(http1->exchange);
     strbuf_finish(&http1->in);
     strbuf_finish(&http1->head_text);
     strbuf_finish(&http1->trailer_text);
     mem_free(http1);
 }
 
-struct ingress_http1 *ingress_http1_create(struct ingress_connection *connection)
+static void *create(struct ingress_connection *connection)
 {
     struct ingress_http1 *http1 = mem_zalloc(sizeof *http1);
     // Reading pauses at INGRESS_INPUT_BYTES, or when a head could be too large; one read may come on top of either.
@@ -386,9 +388,10 @@ struct ingress_http1 *ingress_http1_create(struct ingress_connection *connection
     return http1;
 }
 
-struct ingress_http1 *ingress_http1_resume(struct ingress_connection *connection)
+// Between two requests, the first of which were another front's.
+static void *resume(struct ingress_connection *connection)
 {
-    struct ingress_http1 *http1 = ingress_http1_create(connection);
+    struct ingress_http1 *http1 = create(connection);
     http1->requests = 1;
     enter(http1, INGRESS_HTTP1_IDLE);
     return http1;
@@ -396,6 +399,8 @@ struct ingress_http1 *ingress_http1_resume(struct ingress_connection *connection
 
 const struct ingress_protocol ingress_http1_protocol = {
     .name = "http/1.1",
+    .create = create,
+    .resume = resume,
     .on_data = on_data,
     .on_eof = on_eof,
     .on_drain = on_drain,

@@ -6,12 +6,6 @@
 
 #include "server/ingress/ingress_connection.h"
 
-struct ingress_http1;
-
 extern const struct ingress_protocol ingress_http1_protocol;
-
-struct ingress_http1 *ingress_http1_create(struct ingress_connection *connection);
-// Between two requests, the first of which were another front's.
-struct ingress_http1 *ingress_http1_resume(struct ingress_connection *connection);
 
 #endif

@@ -1,9 +1,10 @@
 #include <stdio.h>
 
+#include "base/http1/http_problem.h"
 #include "base/log/log.h"
 #include "server/ingress/ingress_answer.h"
 #include "server/ingress/ingress_http1_state.h"
-#include "server/ingress/ingress_problem.h"
+#include "server/proxy/call_headers.h"
 #include "tunnel/wire/ws_handshake.h"
 
 enum {
@@ -36,22 +37,25 @@ void ingress_http1_refuse(struct ingress_http1 *http1, int status, const char *c
 {
     struct ingress_connection *connection = http1->connection;
     struct strbuf body;
-    struct http_header headers[INGRESS_PROBLEM_HEADERS_MAX];
-    char request_id[INGRESS_REQUEST_ID_BYTES], retry_after[16];
-    ingress_request_id_make(connection->ingress->request_id_seed, request_id);
+    struct http_header headers[HTTP_PROBLEM_HEADERS_MAX + 1];
+    char request_id[REQUEST_ID_BYTES], retry_after[HTTP_PROBLEM_RETRY_BYTES];
+    request_id_make(connection->ingress->calls.request_id_seed, request_id);
+    const struct http_problem problem = {
+        .status = status, .code = code, .detail = str_c(detail), .request_id = str_c(request_id)};
     ingress_count_answer(connection->ingress, status);
     log_debug("ingress", "refused", log_c("request_id", request_id), log_int("status", status),
               log_c("peer", connection->peer), log_c("detail", detail));
-    strbuf_init(&body, INGRESS_PROBLEM_BYTES_MAX);
-    ingress_problem_write(&body, status, code, str_c(detail), str_c(request_id));
-    write_head(http1,
-               &(struct ingress_answer){.status = status,
-                                        .headers = headers,
-                                        .header_count = ingress_problem_headers(status, code, retry_after, headers),
-                                        .request_id = str_c(request_id),
-                                        .body = HTTP1_BODY_LENGTH,
-                                        .length = body.len,
-                                        .close = true});
+    strbuf_init(&body, HTTP_PROBLEM_BYTES_MAX);
+    http_problem_write(&problem, &body);
+    size_t count = http_problem_headers(&problem, retry_after, headers);
+    headers[count++] = (struct http_header){STR("culvert-cause"), str_c(code)};
+    write_head(http1, &(struct ingress_answer){.status = status,
+                                               .headers = headers,
+                                               .header_count = count,
+                                               .request_id = str_c(request_id),
+                                               .body = HTTP1_BODY_LENGTH,
+                                               .length = body.len,
+                                               .close = true});
     write_text(http1, &body);
     strbuf_finish(&body);
     ingress_connection_linger(connection);
@@ -65,13 +69,13 @@ static void on_info(void *front, int status)
     // They have no credit: who takes nothing gets none, but the one that a client may wait for.
     if (status != 100 && tls_stream_queued(http1->connection->stream) >= TLS_STREAM_QUEUE_HIGH) return;
     strbuf_init(&text, 64);
-    strbuf_addf(&text, "HTTP/1.1 %d %s\r\n\r\n", status, ingress_problem_reason(status));
+    strbuf_addf(&text, "HTTP/1.1 %d %s\r\n\r\n", status, http_reason(status));
     write_text(http1, &text);
     strbuf_finish(&text);
 }
 
 // 101 for an extended CONNECT that was answered with success (RFC 8441 section 5).
-static void switch_protocols(struct ingress_http1 *http1, const struct ingress_answer_head *head)
+static void switch_protocols(struct ingress_http1 *http1, const struct call_answer_head *head)
 {
     char accept[WS_HANDSHAKE_ACCEPT_BYTES];
     bool websocket = str_eq_nocase(http1->head.upgrade, STR("websocket"));
@@ -92,10 +96,10 @@ static void switch_protocols(struct ingress_http1 *http1, const struct ingress_a
             .status = 101, .headers = kept, .header_count = n, .request_id = head->request_id, .length = UINT64_MAX});
 }
 
-static void on_head(void *front, const struct ingress_answer_head *head)
+static void on_head(void *front, const struct call_answer_head *head)
 {
     struct ingress_http1 *http1 = front;
-    if (ingress_exchange_is_raw(http1->exchange)) {
+    if (call_exchange_is_raw(http1->exchange)) {
         switch_protocols(http1, head);
         return;
     }
@@ -163,7 +167,8 @@ static void on_end(void *front, const struct http_header *trailers, size_t count
     struct ingress_http1 *http1 = front;
     // RFC 9110 section 6.5.1: trailers are for those who said that they take them; others may not look for them.
     if (http1->answer_body == HTTP1_BODY_CHUNKED && !http1->raw)
-        write_last_chunk(http1, trailers, http1_has_token(&http1->head, STR("te"), STR("trailers")) ? count : 0);
+        write_last_chunk(http1, trailers,
+                         call_headers_take_trailers(http1->head.headers, http1->head.header_count) ? count : 0);
     ingress_connection_wake(http1->connection);
 }
 
@@ -188,7 +193,25 @@ static void on_ready(void *front)
     ingress_connection_wake(http1->connection);
 }
 
-const struct ingress_front ingress_http1_front = {
+static bool take_account(void *front, struct str account_id)
+{
+    struct ingress_http1 *http1 = front;
+    return ingress_connection_take_account(http1->connection, account_id);
+}
+
+static void be_patient(void *front)
+{
+    struct ingress_http1 *http1 = front;
+    ingress_connection_be_patient(http1->connection);
+}
+
+static void arm(void *front, uint64_t due_ms)
+{
+    struct ingress_http1 *http1 = front;
+    ingress_connection_arm(http1->connection, due_ms);
+}
+
+const struct call_front ingress_http1_front = {
     .on_info = on_info,
     .on_head = on_head,
     .on_data = on_data,
@@ -196,4 +219,7 @@ const struct ingress_front ingress_http1_front = {
     .on_end = on_end,
     .on_cut = on_cut,
     .on_ready = on_ready,
+    .take_account = take_account,
+    .be_patient = be_patient,
+    .arm = arm,
 };

@@ -5,9 +5,9 @@
 
 #include "base/http1/http1.h"
 #include "base/strbuf.h"
-#include "server/ingress/ingress_exchange.h"
-#include "server/ingress/ingress_http1.h"
-#include "server/ingress/ingress_request_id.h"
+#include "server/ingress/ingress_connection.h"
+#include "server/proxy/call_exchange.h"
+#include "server/proxy/request_id.h"
 
 enum {
     INGRESS_INPUT_BYTES = 64 * 1024, // read ahead of what can be used; then reading pauses
@@ -30,7 +30,7 @@ struct ingress_http1 {
     struct strbuf in;        // arrived, not used
     struct strbuf head_text; // what the head's views point into
     struct http1_head head;
-    struct ingress_exchange *exchange;
+    struct call_exchange *exchange;
     bool last;                   // no request follows
     unsigned home, answers_away; // the loop that answered last, and how often in a row, if that is another one
 
@@ -46,7 +46,7 @@ struct ingress_http1 {
 };
 
 // How answers leave; the argument is the front.
-extern const struct ingress_front ingress_http1_front;
+extern const struct call_front ingress_http1_front;
 
 // Writes a whole problem answer for a request that has no exchange (a head that could not be read), and ends.
 void ingress_http1_refuse(struct ingress_http1 *http1, int status, const char *code, const char *detail);

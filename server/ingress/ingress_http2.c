@@ -41,7 +41,7 @@ static void restart_paces(const struct ingress_http2 *http2)
     for (struct ingress_http2_stream *stream = http2->first; stream; stream = stream->next) {
         if (!stream->exchange) continue;
         stream->read_at_ms = now_ms(http2);
-        ingress_exchange_restart_pace(stream->exchange);
+        call_exchange_restart_pace(stream->exchange);
     }
 }
 
@@ -104,7 +104,7 @@ static void forget_those_that_left(struct ingress_http2 *http2)
     struct ingress_http2_stream *next;
     for (struct ingress_http2_stream *stream = http2->first; stream && http2->leaving > 0; stream = next) {
         next = stream->next;
-        if (stream->leaving && ingress_exchange_is_over(stream->exchange)) ingress_http2_forget(http2, stream);
+        if (stream->leaving && call_exchange_is_over(stream->exchange)) ingress_http2_forget(http2, stream);
     }
 }
 
@@ -183,7 +183,7 @@ static void say_end(struct ingress_http2 *http2)
 static bool has_patient_stream(const struct ingress_http2 *http2)
 {
     for (const struct ingress_http2_stream *stream = http2->first; stream; stream = stream->next)
-        if (stream->exchange && ingress_exchange_is_patient(stream->exchange)) return true;
+        if (stream->exchange && call_exchange_is_patient(stream->exchange)) return true;
     return false;
 }
 
@@ -257,7 +257,7 @@ static void submit_settings(struct ingress_http2 *http2)
     (void)nghttp2_session_set_local_window_size(http2->session, NGHTTP2_FLAG_NONE, 0, INGRESS_HTTP2_WINDOW);
 }
 
-struct ingress_http2 *ingress_http2_create(struct ingress_connection *connection)
+static void *create(struct ingress_connection *connection)
 {
     struct ingress_http2 *http2 = mem_zalloc(sizeof *http2);
     http2->connection = connection;
@@ -271,6 +271,7 @@ struct ingress_http2 *ingress_http2_create(struct ingress_connection *connection
 
 const struct ingress_protocol ingress_http2_protocol = {
     .name = "h2",
+    .create = create,
     .on_data = on_data,
     .on_eof = on_eof,
     .on_drain = on_drain,

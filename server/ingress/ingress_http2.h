@@ -6,10 +6,6 @@
 
 #include "server/ingress/ingress_connection.h"
 
-struct ingress_http2;
-
 extern const struct ingress_protocol ingress_http2_protocol;
-
-struct ingress_http2 *ingress_http2_create(struct ingress_connection *connection);
 
 #endif

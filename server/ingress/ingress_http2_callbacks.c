@@ -128,7 +128,7 @@ static int on_invalid_frame_recv(nghttp2_session *session, const nghttp2_frame *
 // Two halves that end each on its own, and have not both done so at the service.
 static bool is_upgraded(const struct ingress_http2_stream *stream)
 {
-    return stream->exchange && ingress_exchange_is_raw(stream->exchange) && !ingress_exchange_is_over(stream->exchange);
+    return stream->exchange && call_exchange_is_raw(stream->exchange) && !call_exchange_is_over(stream->exchange);
 }
 
 static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, void *arg)

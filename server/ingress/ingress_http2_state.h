@@ -6,8 +6,8 @@
 #include <nghttp2/nghttp2.h>
 
 #include "base/loop/byte_queue.h"
-#include "server/ingress/ingress_exchange.h"
-#include "server/ingress/ingress_http2.h"
+#include "server/ingress/ingress_connection.h"
+#include "server/proxy/call_exchange.h"
 
 enum {
     INGRESS_HTTP2_STREAM_WINDOW = 64 * 1024,       // at first
@@ -42,7 +42,7 @@ struct ingress_http2_stream {
     struct ingress_http2_stream *next, **link;
     int32_t id;
     struct arena *arena;
-    struct ingress_exchange *exchange; // NULL until the head is whole
+    struct call_exchange *exchange; // NULL until the head is whole
 
     // The request. Its head is collected field by field.
     struct http_header *headers;
@@ -72,7 +72,7 @@ struct ingress_http2_stream {
 
 // ---- streams -------------------------------------------------------------------------------------------------
 
-extern const struct ingress_front ingress_http2_stream_front;
+extern const struct call_front ingress_http2_stream_front;
 
 struct ingress_http2_stream *ingress_http2_stream_create(struct ingress_http2 *http2, int32_t id);
 void ingress_http2_stream_destroy(struct ingress_http2_stream *stream); // cancels what runs

@@ -1,3 +1,4 @@
+#include "base/http1/http1.h"
 #include "base/log/log.h"
 #include "server/ingress/ingress_http2_state.h"
 
@@ -16,7 +17,7 @@ static uint64_t now_ms(const struct ingress_http2_stream *stream)
 
 struct ingress_http2_stream *ingress_http2_stream_create(struct ingress_http2 *http2, int32_t id)
 {
-    struct arena *arena = ingress_take_arena(http2->connection->ingress);
+    struct arena *arena = call_proxy_take_arena(&http2->connection->ingress->calls);
     struct ingress_http2_stream *stream = arena_alloc(arena, sizeof *stream);
     stream->http2 = http2;
     stream->id = id;
@@ -35,7 +36,7 @@ struct ingress_http2_stream *ingress_http2_stream_create(struct ingress_http2 *h
 void ingress_http2_stream_destroy(struct ingress_http2_stream *stream)
 {
     struct ingress *ingress = stream->http2->connection->ingress;
-    ingress_exchange_destroy(stream->exchange);
+    call_exchange_destroy(stream->exchange);
     *stream->link = stream->next;
     if (stream->next) stream->next->link = stream->link;
     stream->http2->streams--;
@@ -43,7 +44,7 @@ void ingress_http2_stream_destroy(struct ingress_http2_stream *stream)
     ingress->buffered_bytes -= byte_queue_len(&stream->in);
     byte_queue_finish(&stream->in);
     byte_queue_finish(&stream->out);
-    ingress_give_arena(ingress, stream->arena);
+    call_proxy_give_arena(&ingress->calls, stream->arena);
 }
 
 void ingress_http2_stream_reset(struct ingress_http2_stream *stream, uint32_t code, const char *reason)
@@ -133,23 +134,25 @@ static bool has_one_authority(struct ingress_http2_stream *stream)
 void ingress_http2_stream_start(struct ingress_http2_stream *stream)
 {
     bool sound = has_one_authority(stream);
-    const struct ingress_request request = {
+    const struct call_head request = {
         .method = stream->method,
         .target = stream->path,
         .host = sound ? stream->authority : STR_EMPTY,
+        .peer = str_c(stream->http2->connection->peer),
+        .tls = stream->http2->connection->ingress->tls != NULL,
         .protocol = stream->protocol,
         .expect = find_header(stream, STR("expect")),
         .headers = stream->headers,
         .header_count = stream->header_count,
         .complete = stream->ended,
         .has_length = find_header(stream, STR("content-length")).len > 0,
-        .refused = stream->too_large ? INGRESS_REFUSED_TOO_LARGE
-                   : sound           ? INGRESS_REFUSED_NOT
-                                     : INGRESS_REFUSED_BAD,
+        .refused = stream->too_large ? CALL_REFUSED_TOO_LARGE
+                   : sound           ? CALL_REFUSED_NOT
+                                     : CALL_REFUSED_BAD,
     };
     stream->exchange =
-        ingress_exchange_create(stream->http2->connection, &request, &ingress_http2_stream_front, stream);
-    ingress_exchange_start(stream->exchange);
+        call_exchange_create(&stream->http2->connection->ingress->calls, &request, &ingress_http2_stream_front, stream);
+    call_exchange_start(stream->exchange);
 }
 
 // ---- the request's body --------------------------------------------------------------------------------------
@@ -172,7 +175,7 @@ static void grow_window(struct ingress_http2_stream *stream, size_t len)
 
 static void feed(struct ingress_http2_stream *stream, const uint8_t *at, size_t len)
 {
-    ingress_exchange_feed(stream->exchange, (const char *)at, len);
+    call_exchange_feed(stream->exchange, (const char *)at, len);
     if (stream->ended) return; // credit is of no use any more
     (void)nghttp2_session_consume_stream(stream->http2->session, stream->id, len);
     grow_window(stream, len);
@@ -182,11 +185,11 @@ void ingress_http2_stream_take_data(struct ingress_http2_stream *stream, const u
 {
     struct ingress *ingress = stream->http2->connection->ingress;
     stream->read_at_ms = now_ms(stream);
-    if (!stream->exchange || ingress_exchange_is_over(stream->exchange)) {
+    if (!stream->exchange || call_exchange_is_over(stream->exchange)) {
         (void)nghttp2_session_consume_stream(stream->http2->session, stream->id, len); // it is answered: dropped
         return;
     }
-    if (byte_queue_len(&stream->in) == 0 && ingress_exchange_wants(stream->exchange)) {
+    if (byte_queue_len(&stream->in) == 0 && call_exchange_wants(stream->exchange)) {
         feed(stream, at, len);
         return;
     }
@@ -203,11 +206,11 @@ static void end_request(struct ingress_http2_stream *stream)
 {
     if (byte_queue_len(&stream->in) > 0 || !stream->exchange) return;
     // Before an upgraded connection has begun, its end waits as its bytes do.
-    if (stream->protocol.len > 0 && !ingress_exchange_is_raw(stream->exchange)) return;
+    if (stream->protocol.len > 0 && !call_exchange_is_raw(stream->exchange)) return;
     if (stream->too_large)
-        ingress_exchange_feed_broken(stream->exchange, "the trailers are too large");
+        call_exchange_feed_broken(stream->exchange, "the trailers are too large");
     else
-        ingress_exchange_feed_end(stream->exchange, stream->trailers, stream->trailer_count);
+        call_exchange_feed_end(stream->exchange, stream->trailers, stream->trailer_count);
 }
 
 void ingress_http2_stream_take_end(struct ingress_http2_stream *stream)
@@ -222,7 +225,7 @@ void ingress_http2_stream_pump(struct ingress_http2_stream *stream)
     size_t len = byte_queue_len(&stream->in);
     stream->pump = false;
     if (!stream->exchange) return;
-    if (len > 0 && ingress_exchange_wants(stream->exchange)) {
+    if (len > 0 && call_exchange_wants(stream->exchange)) {
         feed(stream, byte_queue_front(&stream->in), len);
         byte_queue_drop(&stream->in, len);
         ingress->buffered_bytes -= len;
@@ -268,7 +271,7 @@ void ingress_http2_stream_send(struct ingress_http2_stream *stream, const uint8_
     (void)tls_stream_write(tls, byte_queue_front(&stream->out), len);
     byte_queue_drop(&stream->out, len);
     stream->sent_at_ms = now_ms(stream);
-    ingress_exchange_took(stream->exchange, len);
+    call_exchange_took(stream->exchange, len);
 }
 
 // Has the rest of the answer sent when the turn ends.
@@ -329,7 +332,7 @@ static struct str number_text(uint64_t number, char digits[20])
 
 // The frame is made when the first byte or the end comes, or at the turn's end: an answer without a body is then one
 // frame. gRPC's answer without a message must be (status in the head, END_STREAM on it), so such a head waits.
-static void on_head(void *front, const struct ingress_answer_head *head)
+static void on_head(void *front, const struct call_answer_head *head)
 {
     enum { OWN_FIELDS = 4 };
     struct ingress_http2_stream *stream = front;
@@ -409,7 +412,25 @@ static void on_ready(void *front)
     ingress_connection_wake(stream->http2->connection);
 }
 
-const struct ingress_front ingress_http2_stream_front = {
+static bool take_account(void *front, struct str account_id)
+{
+    struct ingress_http2_stream *stream = front;
+    return ingress_connection_take_account(stream->http2->connection, account_id);
+}
+
+static void be_patient(void *front)
+{
+    struct ingress_http2_stream *stream = front;
+    ingress_connection_be_patient(stream->http2->connection);
+}
+
+static void arm(void *front, uint64_t due_ms)
+{
+    struct ingress_http2_stream *stream = front;
+    ingress_connection_arm(stream->http2->connection, due_ms);
+}
+
+const struct call_front ingress_http2_stream_front = {
     .on_info = on_info,
     .on_head = on_head,
     .on_data = on_data,
@@ -417,6 +438,9 @@ const struct ingress_front ingress_http2_stream_front = {
     .on_end = on_end,
     .on_cut = on_cut,
     .on_ready = on_ready,
+    .take_account = take_account,
+    .be_patient = be_patient,
+    .arm = arm,
 };
 
 // ---- time ----------------------------------------------------------------------------------------------------
@@ -426,12 +450,12 @@ uint64_t ingress_http2_stream_on_time(struct ingress_http2_stream *stream, uint6
     uint64_t limit = stream->http2->connection->ingress->options.stall_timeout_ms;
     if (!stream->exchange) return 0;
     // The other half is waited for once the client could see the end of ours.
-    bool is_saying = ingress_exchange_is_raw(stream->exchange) && !stream->end_sent;
-    if (is_saying || !ingress_exchange_awaits_body(stream->exchange)) stream->read_at_ms = now;
+    bool is_saying = call_exchange_is_raw(stream->exchange) && !stream->end_sent;
+    if (is_saying || !call_exchange_awaits_body(stream->exchange)) stream->read_at_ms = now;
     if (byte_queue_len(&stream->out) > 0 && now - stream->sent_at_ms >= limit &&
-        !ingress_exchange_is_patient(stream->exchange))
+        !call_exchange_is_patient(stream->exchange))
         ingress_http2_stream_reset(stream, NGHTTP2_CANCEL, "client-stalled");
-    else if (ingress_exchange_awaits_body(stream->exchange) && now - stream->read_at_ms >= limit)
+    else if (call_exchange_awaits_body(stream->exchange) && now - stream->read_at_ms >= limit)
         ingress_http2_stream_reset(stream, NGHTTP2_CANCEL, "body-stalled");
-    return ingress_exchange_on_time(stream->exchange, now);
+    return call_exchange_on_time(stream->exchange, now);
 }

@@ -16,6 +16,7 @@
 
 #include "base/log/log.h"
 #include "base/mem.h"
+#include "server/ingress/ingress.h"
 #include "server/ingress/ingress_connection.h"
 #include "server/ingress/ingress_http2_state.h"
 #include "tests/unit/server/fake_broker.h"
@@ -166,8 +167,8 @@ void tls_stream_peer(const struct tls_stream *s, char *out)
 static struct loop *loop;
 static struct ingress *ingress;
 
-static void authenticate(void *ctx, unsigned loop_index, struct str token, struct str remote,
-                         ingress_authenticated done, void *arg)
+static void authenticate(void *ctx, unsigned loop_index, struct str token, struct str remote, call_authenticated done,
+                         void *arg)
 {
     (void)remote;
     (void)ctx;
@@ -175,7 +176,7 @@ static void authenticate(void *ctx, unsigned loop_index, struct str token, struc
     struct error err;
     if (str_eq(token, STR("good"))) {
         done(arg, NULL,
-             &(struct ingress_principal){
+             &(struct call_principal){
                  .account_id = STR("0123456789abcdef01234567"), .user_id = STR("u"), .user_name = STR("user")});
     } else {
         (void)error_set(&err, ERROR_UNAUTHENTICATED, "no");
@@ -191,10 +192,10 @@ static void open_door(void)
     ingress = ingress_create(loop,
                              &(struct ingress_options){
                                  .listen = "127.0.0.1:0",
-                                 .tunnel_domain = "tunnels.test",
+                                 .calls.tunnel_domain = "tunnels.test",
                                  .http2_streams_max = STREAMS_MAX,
                                  .buffered_bytes_max = BUFFERED_MAX,
-                                 .authenticate = authenticate,
+                                 .calls.authenticate = authenticate,
                              },
                              &err);
     assert(ingress);
@@ -304,7 +305,7 @@ static void leave(void)
     if (ingress->first) ingress_connection_close(ingress->first);
     for (int i = 0; i < TURNS_MAX && ingress->connections > 0; i++)
         turn_over();
-    assert(ingress->connections == 0 && ingress->exchanges == 0 && ingress->buffered_bytes == 0 && !stream);
+    assert(ingress->connections == 0 && ingress->calls.exchanges == 0 && ingress->buffered_bytes == 0 && !stream);
     fake_broker_stop(); // fails when a call is left open
 }
 

@@ -19,6 +19,7 @@
 #include "client.h"
 #include "fake_broker.h"
 #include "server/ingress/ingress.h"
+#include "server/ingress/ingress_transfer.h"
 #include "server/tls/tls_context.h"
 
 #define ACCOUNT "0123456789abcdef01234567"
@@ -40,18 +41,18 @@ struct door {
     struct door *other;
     atomic_bool may_leave;
     // A question that is answered when the test says so.
-    ingress_authenticated late;
+    call_authenticated late;
     void *late_arg;
     sem_t asked;
 };
 
-static const struct ingress_principal ada = {.account_id = {ACCOUNT, sizeof ACCOUNT - 1},
-                                             .user_id = {"user-1", 6},
-                                             .user_name = {"Ada", 3},
-                                             .token_id = {"key-1", 5}};
+static const struct call_principal ada = {.account_id = {ACCOUNT, sizeof ACCOUNT - 1},
+                                          .user_id = {"user-1", 6},
+                                          .user_name = {"Ada", 3},
+                                          .token_id = {"key-1", 5}};
 
-static void authenticate(void *ctx, unsigned loop_index, struct str token, struct str remote,
-                         ingress_authenticated done, void *arg)
+static void authenticate(void *ctx, unsigned loop_index, struct str token, struct str remote, call_authenticated done,
+                         void *arg)
 {
     struct door *door = ctx;
     struct error err;
@@ -122,10 +123,10 @@ static struct door *open_door(const struct ingress_options *options)
     sem_init(&door->released, 0, 0);
     door->options = *options;
     door->options.listen = "127.0.0.1:0";
-    door->options.tunnel_domain = "tunnels.test";
-    door->options.platform_host = "platform.test";
-    door->options.authenticate = authenticate;
-    door->options.ctx = door;
+    door->options.calls.tunnel_domain = "tunnels.test";
+    door->options.calls.platform_host = "platform.test";
+    door->options.calls.authenticate = authenticate;
+    door->options.ctx = door->options.calls.ctx = door;
     door->loop = loop_create("ingress-test", 0);
     fake_broker_start(door->loop);
     assert_int_equal(loop_start(door->loop, &door->err), ERROR_NONE);
@@ -168,7 +169,7 @@ static void open_other_door(struct door *door)
     struct door *other = mem_zalloc(sizeof *other);
     sem_init(&other->done, 0, 0);
     other->options = door->options;
-    other->options.ctx = other;
+    other->options.ctx = other->options.calls.ctx = other;
     other->other = door;
     door->other = other;
     other->loop = loop_create("other-test", 1);
@@ -179,7 +180,8 @@ static void open_other_door(struct door *door)
 
 static int set_up(void **state)
 {
-    struct ingress_options options = {.head_timeout_ms = 2000, .stall_timeout_ms = 2000, .webhooks_per_second = 2};
+    struct ingress_options options = {
+        .head_timeout_ms = 2000, .stall_timeout_ms = 2000, .calls.webhooks_per_second = 2};
     *state = open_door(&options);
     return 0;
 }
@@ -195,8 +197,8 @@ static int set_up_paced(void **state)
 {
     struct ingress_options options = {.head_timeout_ms = 5000,
                                       .stall_timeout_ms = 20000,
-                                      .body_bytes_per_second_min = 1000,
-                                      .body_rate_window_ms = 150};
+                                      .calls.body_bytes_per_second_min = 1000,
+                                      .calls.body_rate_window_ms = 150};
     *state = open_door(&options);
     return 0;
 }
@@ -214,7 +216,7 @@ static int set_up_behind_proxy(void **state)
     struct ingress_options options = {.head_timeout_ms = 2000,
                                       .stall_timeout_ms = 2000,
                                       .addresses = census_create(1),
-                                      .trusted_proxies = "127.0.0.0/8"};
+                                      .calls.trusted_proxies = "127.0.0.0/8"};
     *state = open_door(&options);
     return 0;
 }
@@ -241,7 +243,7 @@ static int set_up_tls(void **state)
 {
     struct tls_context *tls = make_tls();
     struct ingress_options options = {
-        .tls = tls_context_ssl(tls), .head_timeout_ms = 300, .stall_timeout_ms = 2000, .webhooks_per_second = 2};
+        .tls = tls_context_ssl(tls), .head_timeout_ms = 300, .stall_timeout_ms = 2000, .calls.webhooks_per_second = 2};
     struct door *door = open_door(&options);
     door->tls = tls;
     *state = door;
@@ -254,7 +256,7 @@ static struct door *open_pair(struct tls_context *tls)
     struct ingress_options options = {.tls = tls ? tls_context_ssl(tls) : NULL,
                                       .head_timeout_ms = 2000,
                                       .stall_timeout_ms = 2000,
-                                      .webhooks_per_second = 100000,
+                                      .calls.webhooks_per_second = 100000,
                                       .addresses = census_create(6),
                                       .accounts = census_create(6),
                                       .may_transfer = may_transfer,

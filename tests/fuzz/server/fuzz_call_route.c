@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "server/ingress/ingress_route.h"
+#include "server/proxy/call_route.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len);
 
@@ -42,14 +42,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len)
 {
     struct str target = str_of((const char *)at, len);
     struct str host;
-    struct ingress_route route;
+    struct call_route route;
     if (!str_cut(&target, '\n', &host)) return 0;
     enum error_code code =
-        ingress_route_parse(host, target, STR("tunnels.example"), STR("platform.example"), &route, NULL);
+        call_route_parse(host, target, STR("tunnels.example"), STR("platform.example"), &route, NULL);
     assert(code == ERROR_NONE || code == ERROR_INVALID || code == ERROR_NOT_FOUND);
     if (code != ERROR_NONE) return 0;
     struct str runtime = str_c(route.runtime);
-    assert(runtime.len > 0 && runtime.len < INGRESS_RUNTIME_BYTES);
+    assert(runtime.len > 0 && runtime.len < CALL_RUNTIME_BYTES);
     check_path(route.path);
     if (route.platform_host) {
         assert(route.account_id[0] == '\0' && !route.webhook);

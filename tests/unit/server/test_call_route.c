@@ -8,14 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "server/ingress/ingress_route.h"
+#include "server/proxy/call_route.h"
 
 #define ACCOUNT "0123456789abcdef01234567"
 #define DOMAIN  "tunnels.example.com"
 
-static enum error_code route(const char *host, const char *target, struct ingress_route *out)
+static enum error_code route(const char *host, const char *target, struct call_route *out)
 {
-    return ingress_route_parse(str_c(host), str_c(target), STR(DOMAIN), STR("platform.example.com"), out, NULL);
+    return call_route_parse(str_c(host), str_c(target), STR(DOMAIN), STR("platform.example.com"), out, NULL);
 }
 
 static void test_hosts(void **state)
@@ -60,7 +60,7 @@ static void test_hosts(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct ingress_route out;
+        struct call_route out;
         enum error_code code = route(cases[i].host, "/x?y", &out);
         if (code != (cases[i].runtime ? ERROR_NONE : ERROR_NOT_FOUND)) print_error("%s\n", cases[i].host);
         assert_int_equal(code, cases[i].runtime ? ERROR_NONE : ERROR_NOT_FOUND);
@@ -85,7 +85,7 @@ static void test_targets_with_two_meanings(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof refused_targets / sizeof *refused_targets; i++) {
-        struct ingress_route out;
+        struct call_route out;
         enum error_code code = route(ACCOUNT "-prod." DOMAIN, refused_targets[i], &out);
         if (code != ERROR_INVALID) print_error("%s\n", refused_targets[i]);
         assert_int_equal(code, ERROR_INVALID);
@@ -101,7 +101,7 @@ static void test_targets_with_two_meanings(void **state)
         "/",    "/a?b=../..//%2f%00\\", "/a/", "/a/b.c/...", "/...", "/a..b/..c/d..", "/a;b=c/d", "/a%20b", "/?",
         "/%41", "/~a/-_.!$&'()*+,;=:@"};
     for (size_t i = 0; i < sizeof fine / sizeof *fine; i++) {
-        struct ingress_route out;
+        struct call_route out;
         enum error_code code = route(ACCOUNT "-prod." DOMAIN, fine[i], &out);
         if (code != ERROR_NONE) print_error("%s\n", fine[i]);
         assert_int_equal(code, ERROR_NONE);
@@ -137,7 +137,7 @@ static void test_platform_paths(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct ingress_route out;
+        struct call_route out;
         enum error_code code = route("PLATFORM.example.com.:443", cases[i].target, &out);
         if (code != cases[i].code) print_error("%s\n", cases[i].target);
         assert_int_equal(code, cases[i].code);
@@ -150,16 +150,16 @@ static void test_platform_paths(void **state)
         assert_int_equal(out.prefix.len + out.path.len, strlen(cases[i].target));
     }
     char target[300];
-    struct ingress_route out;
+    struct call_route out;
     memset(target, 'a', sizeof target);
     memcpy(target, "/runtimes/", 10);
-    memcpy(target + 10 + INGRESS_RUNTIME_BYTES - 1, "/proxy/", 8);
+    memcpy(target + 10 + CALL_RUNTIME_BYTES - 1, "/proxy/", 8);
     assert_int_equal(route("platform.example.com", target, &out), ERROR_NONE);
-    target[10 + INGRESS_RUNTIME_BYTES - 1] = 'a';
-    memcpy(target + 10 + INGRESS_RUNTIME_BYTES, "/proxy/", 8);
+    target[10 + CALL_RUNTIME_BYTES - 1] = 'a';
+    memcpy(target + 10 + CALL_RUNTIME_BYTES, "/proxy/", 8);
     assert_int_equal(route("platform.example.com", target, &out), ERROR_NOT_FOUND);
     // Without a platform host nothing but runtimes is served.
-    assert_int_equal(ingress_route_parse(STR(""), STR("/runtimes/a/proxy/"), STR(DOMAIN), STR_EMPTY, &out, NULL),
+    assert_int_equal(call_route_parse(STR(""), STR("/runtimes/a/proxy/"), STR(DOMAIN), STR_EMPTY, &out, NULL),
                      ERROR_NOT_FOUND);
 }
 
@@ -175,11 +175,11 @@ static void test_webhooks(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct ingress_route out;
+        struct call_route out;
         assert_int_equal(route(ACCOUNT "-prod." DOMAIN, cases[i].target, &out), ERROR_NONE);
         assert_int_equal(out.webhook, cases[i].webhook);
     }
-    struct ingress_route out;
+    struct call_route out;
     assert_int_equal(route(ACCOUNT "-prod." DOMAIN, "/webhooks/../x", &out), ERROR_INVALID);
     assert_int_equal(route(ACCOUNT "-prod." DOMAIN, "/%77ebhooks/x", &out), ERROR_NONE);
     assert_false(out.webhook);
@@ -213,7 +213,7 @@ static void test_random_tuples(void **state)
     (void)state;
     for (int i = 0; i < 20000; i++) {
         char host[256] = "", target[256] = "/", whole[256];
-        struct ingress_route out;
+        struct call_route out;
         if (rand_r(&seed) % 2) snprintf(host, sizeof host, "%s-prod.%s", ACCOUNT, DOMAIN);
         for (int n = rand_r(&seed) % 5; n > 0; n--)
             strcat(host, pieces[(unsigned)rand_r(&seed) % (sizeof pieces / sizeof *pieces)]);

@@ -1,4 +1,4 @@
-#include "server/ingress/ingress_request_id.h"
+#include "server/proxy/request_id.h"
 
 #include "base/clock.h"
 #include "base/hash.h"
@@ -16,7 +16,7 @@ static char *add_hex(char *out, uint64_t value, unsigned digits)
     return out;
 }
 
-void ingress_request_id_make(uint64_t seed[2], char *out)
+void request_id_make(uint64_t seed[2], char *out)
 {
     uint64_t ms = (uint64_t)clock_wall_ms();
     uint64_t high = next(&seed[0]), low = next(&seed[1]);
@@ -30,4 +30,16 @@ void ingress_request_id_make(uint64_t seed[2], char *out)
     *out++ = '-';
     out = add_hex(out, low, 12);
     *out = '\0';
+}
+
+bool request_id_is_sound(struct str id)
+{
+    if (id.len == 0 || id.len >= REQUEST_ID_BYTES) return false;
+    for (size_t i = 0; i < id.len; i++) {
+        char c = id.at[i];
+        bool ok = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
+                  c == '.';
+        if (!ok) return false;
+    }
+    return true;
 }

@@ -1,13 +1,14 @@
-#include "server/worker_ingress.h"
+#include "server/worker_endpoints.h"
 
 #include <stdio.h>
 
 #include "api/access/auth.h"
 #include "base/mem.h"
+#include "server/ingress/ingress_transfer.h"
 #include "server/tls/tls_context.h"
 
 struct question {
-    ingress_authenticated done;
+    call_authenticated done;
     void *arg;
 };
 
@@ -23,15 +24,15 @@ static void on_checked(void *arg, const struct error *err, const struct api_prin
         question->done(question->arg, err, NULL);
     else
         question->done(question->arg, NULL,
-                       &(struct ingress_principal){.account_id = str_c(principal->account_id),
-                                                   .user_id = str_c(principal->user_id),
-                                                   .user_name = str_c(principal->user_name),
-                                                   .token_id = str_c(principal->token_id)});
+                       &(struct call_principal){.account_id = str_c(principal->account_id),
+                                                .user_id = str_c(principal->user_id),
+                                                .user_name = str_c(principal->user_name),
+                                                .token_id = str_c(principal->token_id)});
     mem_free(question);
 }
 
-static void authenticate(void *ctx, unsigned loop_index, struct str token, struct str remote,
-                         ingress_authenticated done, void *arg)
+static void authenticate(void *ctx, unsigned loop_index, struct str token, struct str remote, call_authenticated done,
+                         void *arg)
 {
     (void)loop_index;
     struct worker *worker = ctx;
@@ -40,10 +41,10 @@ static void authenticate(void *ctx, unsigned loop_index, struct str token, struc
     api_auth_check(worker->auth, token, STR_EMPTY, remote, on_checked, question);
 }
 
-// ---- connections that go to another loop ---------------------------------------------------------------------------
+// ---- connections that go to another loop --------------------------------------------------------
 
-// A loop that has more to do serves what it has; the others keep their connections and do that part of the work. What
-// is quiet now may be busy soon, so no loop gets nearly all connections either.
+// A loop that has more to do serves what it has; the others keep their connections and do that part
+// of the work. What is quiet now may be busy soon, so no loop gets nearly all connections either.
 enum { BUSY_PERCENT = 60, TIMES_MORE_MAX = 4, MORE_MAX = 16 };
 
 struct arrival {
@@ -77,7 +78,7 @@ static void transfer(void *ctx, unsigned loop_index, struct ingress_transfer *tr
     loop_post(arrival->worker->loop, on_arrival, arrival);
 }
 
-// ---- the door ------------------------------------------------------------------------------------------------------
+// ---- the door -----------------------------------------------------------------------------------
 
 // The host of "https://host[:port][/...]", which the settings have checked.
 static void host_of(const char *url, char *out, size_t size)
@@ -88,6 +89,46 @@ static void host_of(const char *url, char *out, size_t size)
     snprintf(out, size, "%.*s", STR_ARG(name));
 }
 
+static struct call_proxy_options call_options(struct worker *worker, const char *platform_host)
+{
+    const struct server_config *config = worker->server->config;
+    return (struct call_proxy_options){
+        .node = worker->node,
+        .tunnel_domain = config->tunnel_domain,
+        .platform_host = platform_host,
+        .trusted_proxies = config->ingress_trusted_proxies,
+        .body_bytes_per_second_min = (uint64_t)config->ingress_body_bytes_per_second_min,
+        .body_rate_window_ms = (uint64_t)config->ingress_body_rate_window_ms,
+        .webhooks_per_second = (unsigned)config->webhooks_per_second,
+        .authenticate = authenticate,
+        .grants = worker->grants,
+        .ctx = worker,
+    };
+}
+
+struct api_door *worker_api_create(struct worker *worker, struct error *err)
+{
+    struct server *server = worker->server;
+    const struct server_config *config = server->config;
+    return api_door_create(worker->loop,
+                           &(struct api_door_options){
+                               .http = {.name = "api",
+                                        .listen = config->api_listen,
+                                        .tls = tls_context_ssl(server->api_tls),
+                                        .hsts_max_age_ms = (uint64_t)config->tls_hsts_max_age_ms,
+                                        .request_timeout_ms = (uint64_t)config->api_request_timeout_ms,
+                                        .body_bytes_max = (size_t)config->api_events_bytes_max,
+                                        .head_bytes_max = (size_t)config->head_bytes_max,
+                                        .connections = &server->api_connections,
+                                        .addresses = server->api_addresses,
+                                        .trusted_proxies = config->ingress_trusted_proxies},
+                               .api = worker->api_core,
+                               .calls = call_options(worker, NULL),
+                               .accounts = server->ingress_accounts,
+                           },
+                           err);
+}
+
 struct ingress *worker_ingress_create(struct worker *worker, struct error *err)
 {
     const struct server_config *config = worker->server->config;
@@ -96,15 +137,11 @@ struct ingress *worker_ingress_create(struct worker *worker, struct error *err)
     return ingress_create(worker->loop,
                           &(struct ingress_options){
                               .listen = config->ingress_listen,
-                              .tunnel_domain = config->tunnel_domain,
-                              .platform_host = platform_host,
                               .tls = tls_context_ssl(worker->server->ingress_tls),
-                              .node = worker->node,
                               .connections = &worker->server->ingress_connections,
                               .open = &worker->ingress_open,
                               .addresses = worker->server->ingress_addresses,
                               .accounts = worker->server->ingress_accounts,
-                              .trusted_proxies = config->ingress_trusted_proxies,
                               .http2_streams_max = (unsigned)config->ingress_http2_streams_max,
                               .buffered_bytes_max = (size_t)config->ingress_buffered_bytes_max,
                               .head_bytes_max = (size_t)config->head_bytes_max,
@@ -112,14 +149,10 @@ struct ingress *worker_ingress_create(struct worker *worker, struct error *err)
                               .head_timeout_ms = (uint64_t)config->ingress_head_timeout_ms,
                               .idle_timeout_ms = (uint64_t)config->ingress_idle_timeout_ms,
                               .stall_timeout_ms = (uint64_t)config->ingress_stall_timeout_ms,
-                              .body_bytes_per_second_min = (uint64_t)config->ingress_body_bytes_per_second_min,
-                              .body_rate_window_ms = (uint64_t)config->ingress_body_rate_window_ms,
-                              .webhooks_per_second = (unsigned)config->webhooks_per_second,
-                              .authenticate = authenticate,
                               .may_transfer = may_transfer,
                               .transfer = transfer,
-                              .grants = worker->grants,
                               .ctx = worker,
+                              .calls = call_options(worker, platform_host),
                           },
                           err);
 }

@@ -10,9 +10,9 @@
 #include <strings.h>
 
 #include "base/token.h"
-#include "server/ingress/ingress_headers.h"
+#include "server/proxy/call_headers.h"
 
-static const struct ingress_caller plain_caller = {
+static const struct call_caller plain_caller = {
     .peer = {"2001:db8::1", 11}, .host = {"a.example:1", 11}, .request_id = {"id-1", 4}, .tls = true};
 
 static bool has(const struct http_header *headers, size_t count, const char *name)
@@ -30,12 +30,12 @@ static struct str value_of(const struct http_header *headers, size_t count, cons
 }
 
 // Does a header with this name and a canary for a value reach the cluster?
-static bool enters(const char *name, const char *connection, const struct ingress_caller *caller)
+static bool enters(const char *name, const char *connection, const struct call_caller *caller)
 {
     struct arena *arena = arena_create(0);
-    struct http_header out[2 + INGRESS_REQUEST_ADDED_MAX];
+    struct http_header out[2 + CALL_REQUEST_ADDED_MAX];
     struct http_header in[2] = {{STR("Connection"), str_c(connection)}, {str_c(name), STR("canary")}};
-    size_t count = ingress_headers_request(in, 2, caller, arena, out);
+    size_t count = call_headers_request(in, 2, caller, arena, out);
     bool found = false;
     for (size_t i = 0; i < count; i++)
         if (memmem(out[i].value.at, out[i].value.len, "canary", 6)) found = true;
@@ -144,11 +144,11 @@ static void test_what_enters(void **state)
         "Accept",  "Accept-Encoding", "Content-Type", "User-Agent", "Range",   "If-None-Match",  "Origin",
         "Referer", "X-Custom",        "Traceparent",  "Tracestate", "Baggage", "X-Gitlab-Token", "Grpc-Timeout"};
     struct arena *arena = arena_create(0);
-    struct http_header out[4 + INGRESS_REQUEST_ADDED_MAX];
+    struct http_header out[4 + CALL_REQUEST_ADDED_MAX];
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         assert_true(enters(names[i], "keep-alive", &plain_caller));
-    struct ingress_caller caller = plain_caller;
+    struct call_caller caller = plain_caller;
     caller.websocket = true;
     assert_true(enters("Sec-WebSocket-Protocol", "upgrade", &caller));
     assert_false(enters("Sec-WebSocket-Key", "upgrade", &caller));
@@ -156,7 +156,7 @@ static void test_what_enters(void **state)
     caller = plain_caller;
     caller.body = true;
     caller.prefix = STR("/runtimes/a/proxy");
-    size_t count = ingress_headers_request(in, 2, &caller, arena, out);
+    size_t count = call_headers_request(in, 2, &caller, arena, out);
     assert_true(str_eq(value_of(out, count, "content-length"), STR("12")));
     assert_true(str_eq(value_of(out, count, "te"), STR("trailers")));
     assert_true(str_eq(value_of(out, count, "x-forwarded-for"), STR("2001:db8::1")));
@@ -170,20 +170,20 @@ static void test_what_enters(void **state)
 static void test_only_trusted_proxies_are_believed(void **state)
 {
     struct arena *arena = arena_create(0);
-    struct http_header out[8 + INGRESS_REQUEST_ADDED_MAX];
+    struct http_header out[8 + CALL_REQUEST_ADDED_MAX];
     const struct http_header in[] = {{STR("X-Forwarded-For"), STR("1.2.3.4")}, {STR("X-Forwarded-For"), STR("5.6.7.8")},
                                      {STR("X-Forwarded-Proto"), STR("https")}, {STR("Forwarded"), STR("for=1.2.3.4")},
                                      {STR("X-Forwarded-Host"), STR("evil")},   {STR("X-Forwarded-User"), STR("root")}};
-    struct ingress_caller caller = plain_caller;
+    struct call_caller caller = plain_caller;
     (void)state;
     caller.peer = STR("10.0.0.1");
     caller.tls = false;
-    size_t count = ingress_headers_request(in, 6, &caller, arena, out);
+    size_t count = call_headers_request(in, 6, &caller, arena, out);
     assert_true(str_eq(value_of(out, count, "x-forwarded-for"), STR("10.0.0.1")));
     assert_true(str_eq(value_of(out, count, "x-forwarded-proto"), STR("http")));
     assert_false(str_starts(value_of(out, count, "forwarded"), STR("for=1.2.3.4")));
     caller.is_trusted_proxy = true;
-    count = ingress_headers_request(in, 6, &caller, arena, out);
+    count = call_headers_request(in, 6, &caller, arena, out);
     assert_true(str_eq(value_of(out, count, "x-forwarded-for"), STR("1.2.3.4, 5.6.7.8, 10.0.0.1")));
     assert_true(str_eq(value_of(out, count, "x-forwarded-proto"), STR("https")));
     assert_true(str_starts(value_of(out, count, "forwarded"), STR("for=1.2.3.4, for=\"10.0.0.1\"")));
@@ -204,18 +204,18 @@ static void test_request_trailers(void **state)
                                      {STR("Repr-Digest"), STR("e")},
                                      {STR("Host"), STR("f")}};
     (void)state;
-    assert_int_equal(ingress_headers_request_trailers(in, 7, arena, out, 4), 3);
+    assert_int_equal(call_headers_request_trailers(in, 7, arena, out, 4), 3);
     assert_true(str_eq(out[0].name, STR("digest")) && str_eq(out[1].name, STR("x-checksum-sha256")) &&
                 str_eq(out[2].name, STR("repr-digest")));
-    assert_int_equal(ingress_headers_request_trailers(in, 7, arena, out, 1), 1);
+    assert_int_equal(call_headers_request_trailers(in, 7, arena, out, 1), 1);
     arena_destroy(arena);
 }
 
 static void test_authorization_of_webhooks(void **state)
 {
-    struct ingress_caller caller = plain_caller;
+    struct call_caller caller = plain_caller;
     struct arena *arena = arena_create(0);
-    struct http_header out[1 + INGRESS_REQUEST_ADDED_MAX];
+    struct http_header out[1 + CALL_REQUEST_ADDED_MAX];
     struct token token;
     char text[TOKEN_TEXT_BYTES];
     char bearer[TOKEN_TEXT_BYTES + 8];
@@ -225,9 +225,9 @@ static void test_authorization_of_webhooks(void **state)
     token_generate(&token, text);
     snprintf(bearer, sizeof bearer, "Bearer %s", text);
     struct http_header in = {STR("Authorization"), str_c(text)};
-    assert_false(has(out, ingress_headers_request(&in, 1, &caller, arena, out), "authorization"));
+    assert_false(has(out, call_headers_request(&in, 1, &caller, arena, out), "authorization"));
     in.value = str_c(bearer);
-    assert_false(has(out, ingress_headers_request(&in, 1, &caller, arena, out), "authorization"));
+    assert_false(has(out, call_headers_request(&in, 1, &caller, arena, out), "authorization"));
     arena_destroy(arena);
 }
 
@@ -235,27 +235,27 @@ static void test_credential(void **state)
 {
     struct http_header in[] = {{STR("x-access-token"), STR("two")}, {STR("authorization"), STR("Bearer one")}};
     (void)state;
-    assert_true(str_eq(ingress_headers_credential(in, 2), STR("one")));
-    assert_true(str_eq(ingress_headers_credential(in, 1), STR("two")));
-    assert_int_equal(ingress_headers_credential(in, 0).len, 0);
+    assert_true(str_eq(call_headers_credential(in, 2), STR("one")));
+    assert_true(str_eq(call_headers_credential(in, 1), STR("two")));
+    assert_int_equal(call_headers_credential(in, 0).len, 0);
     in[0].name = STR("Authorization"); // two of them: neither
-    assert_int_equal(ingress_headers_credential(in, 2).len, 0);
+    assert_int_equal(call_headers_credential(in, 2).len, 0);
 }
 
 // ---- out of the cluster --------------------------------------------------------------------------------------
 
-static const struct ingress_origin runtime_origin = {.host = {"a.example:1", 11}};
-static const struct ingress_origin platform_origin = {
+static const struct call_origin runtime_origin = {.host = {"a.example:1", 11}};
+static const struct call_origin platform_origin = {
     .host = {"p.example", 9}, .prefix = {"/runtimes/r/proxy", 17}, .platform = true};
 
-static bool leaves(const char *name, const char *value, const struct ingress_origin *origin)
+static bool leaves(const char *name, const char *value, const struct call_origin *origin)
 {
     struct arena *arena = arena_create(0);
-    struct http_header out[INGRESS_RESPONSE_HEADERS_MAX];
+    struct http_header out[CALL_RESPONSE_HEADERS_MAX];
     struct http_header in = {str_c(name), str_c(value)};
     size_t count = 0;
     uint64_t length;
-    assert_true(ingress_headers_response(&in, 1, origin, arena, out, &count, &length));
+    assert_true(call_headers_response(&in, 1, origin, arena, out, &count, &length));
     bool found = count > (origin->platform ? 2u : 1u);
     arena_destroy(arena);
     return found;
@@ -334,9 +334,9 @@ static void test_what_must_not_leave(void **state)
     assert_false(leaves("content-type ", "text/html", &runtime_origin));
     assert_false(leaves("culvert-cause", "a b", &runtime_origin));
     assert_true(leaves("culvert-cause", "no-route", &runtime_origin));
-    char *large = test_malloc(INGRESS_HEADER_BYTES_MAX + 2);
-    memset(large, 'x', INGRESS_HEADER_BYTES_MAX + 1);
-    large[INGRESS_HEADER_BYTES_MAX + 1] = '\0';
+    char *large = test_malloc(CALL_HEADER_BYTES_MAX + 2);
+    memset(large, 'x', CALL_HEADER_BYTES_MAX + 1);
+    large[CALL_HEADER_BYTES_MAX + 1] = '\0';
     assert_false(leaves("etag", large, &runtime_origin));
     test_free(large);
 }
@@ -400,12 +400,12 @@ static void test_locations(void **state)
         bool platform = i % 2;
         const char *want = platform ? cases[i / 2].platform : cases[i / 2].runtime;
         struct arena *arena = arena_create(0);
-        struct http_header out[INGRESS_RESPONSE_HEADERS_MAX];
+        struct http_header out[CALL_RESPONSE_HEADERS_MAX];
         struct http_header in = {STR("location"), str_c(cases[i / 2].value)};
         size_t count = 0;
         uint64_t length;
-        assert_true(ingress_headers_response(&in, 1, platform ? &platform_origin : &runtime_origin, arena, out, &count,
-                                             &length));
+        assert_true(
+            call_headers_response(&in, 1, platform ? &platform_origin : &runtime_origin, arena, out, &count, &length));
         struct str got = value_of(out, count, "location");
         if (!str_eq(got, str_c(want))) print_error("%s: %.*s\n", cases[i / 2].value, STR_ARG(got));
         assert_true(str_eq(got, str_c(want)));
@@ -416,22 +416,22 @@ static void test_locations(void **state)
 static void test_lengths_and_repeats(void **state)
 {
     struct arena *arena = arena_create(0);
-    struct http_header out[INGRESS_RESPONSE_HEADERS_MAX];
+    struct http_header out[CALL_RESPONSE_HEADERS_MAX];
     size_t count;
     uint64_t length;
     static const char *const bad[] = {"", "x", "-1", "+1", "1,1", "1 ", "0x1", "9999999999999999999"};
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct http_header in = {STR("content-length"), str_c(bad[i])};
-        assert_false(ingress_headers_response(&in, 1, &runtime_origin, arena, out, &count, &length));
+        assert_false(call_headers_response(&in, 1, &runtime_origin, arena, out, &count, &length));
     }
     struct http_header two[] = {{STR("content-length"), STR("5")}, {STR("content-length"), STR("6")}};
-    assert_false(ingress_headers_response(two, 2, &runtime_origin, arena, out, &count, &length));
+    assert_false(call_headers_response(two, 2, &runtime_origin, arena, out, &count, &length));
     two[1].value = STR("5");
-    assert_true(ingress_headers_response(two, 2, &runtime_origin, arena, out, &count, &length));
+    assert_true(call_headers_response(two, 2, &runtime_origin, arena, out, &count, &length));
     assert_int_equal(length, 5);
     struct http_header types[] = {{STR("content-type"), STR("text/plain")}, {STR("content-type"), STR("text/html")}};
-    assert_true(ingress_headers_response(types, 2, &runtime_origin, arena, out, &count, &length));
+    assert_true(call_headers_response(types, 2, &runtime_origin, arena, out, &count, &length));
     assert_int_equal(count, 2);
     assert_true(str_eq(value_of(out, count, "content-type"), STR("text/plain")));
     assert_true(str_eq(value_of(out, count, "x-content-type-options"), STR("nosniff")));
@@ -439,8 +439,8 @@ static void test_lengths_and_repeats(void **state)
     struct http_header many[200];
     for (size_t i = 0; i < 200; i++)
         many[i] = (struct http_header){STR("vary"), STR("x")};
-    assert_true(ingress_headers_response(many, 200, &platform_origin, arena, out, &count, &length));
-    assert_int_equal(count, INGRESS_RESPONSE_HEADERS_MAX);
+    assert_true(call_headers_response(many, 200, &platform_origin, arena, out, &count, &length));
+    assert_int_equal(count, CALL_RESPONSE_HEADERS_MAX);
     assert_true(has(out, count, "content-security-policy"));
     arena_destroy(arena);
 }
@@ -452,7 +452,7 @@ static void test_trailers(void **state)
                                             {STR("content-length"), STR("5")}, {STR("grpc-message"), STR("a\r\nb")},
                                             {STR("digest"), STR("x")},         {STR("grpc-message"), STR("too many")}};
     (void)state;
-    assert_int_equal(ingress_headers_trailers(in, 6, out, 2), 2);
+    assert_int_equal(call_headers_trailers(in, 6, out, 2), 2);
     assert_true(str_eq(out[1].name, STR("digest")));
 }
 

@@ -1,4 +1,4 @@
-#include "server/ingress/ingress_limiter.h"
+#include "server/proxy/webhook_limiter.h"
 
 #include "base/hash.h"
 #include "base/id.h"
@@ -6,25 +6,25 @@
 
 enum { CALL = 1000, BURST_SECONDS = 2 };
 
-void ingress_limiter_init(struct ingress_limiter *limiter, unsigned per_second)
+void webhook_limiter_init(struct webhook_limiter *limiter, unsigned per_second)
 {
     limiter->per_second = per_second;
     limiter->seed = id_random_u64();
-    limiter->buckets = mem_array(INGRESS_LIMITER_BUCKETS, sizeof *limiter->buckets);
-    for (size_t i = 0; i < INGRESS_LIMITER_BUCKETS; i++)
+    limiter->buckets = mem_array(WEBHOOK_LIMITER_BUCKETS, sizeof *limiter->buckets);
+    for (size_t i = 0; i < WEBHOOK_LIMITER_BUCKETS; i++)
         limiter->buckets[i].tokens = (uint64_t)per_second * BURST_SECONDS * CALL;
 }
 
-void ingress_limiter_finish(struct ingress_limiter *limiter)
+void webhook_limiter_finish(struct webhook_limiter *limiter)
 {
     mem_free(limiter->buckets);
     limiter->buckets = NULL;
 }
 
-bool ingress_limiter_take(struct ingress_limiter *limiter, struct str account_id, struct str runtime, uint64_t now_ms)
+bool webhook_limiter_take(struct webhook_limiter *limiter, struct str account_id, struct str runtime, uint64_t now_ms)
 {
     uint64_t hash = hash_end(hash_part(hash_part(limiter->seed, account_id), runtime));
-    struct ingress_bucket *bucket = &limiter->buckets[hash % INGRESS_LIMITER_BUCKETS];
+    struct webhook_bucket *bucket = &limiter->buckets[hash % WEBHOOK_LIMITER_BUCKETS];
     uint64_t full = (uint64_t)limiter->per_second * BURST_SECONDS * CALL;
     uint64_t passed = now_ms > bucket->at_ms ? now_ms - bucket->at_ms : 0;
     if (passed > BURST_SECONDS * 1000) passed = BURST_SECONDS * 1000;

@@ -1,8 +1,10 @@
-#include "server/ingress/ingress_problem.h"
+#include "base/http1/http_problem.h"
 
 #include <stdio.h>
 
-const char *ingress_problem_reason(int status)
+#include "base/error.h"
+
+const char *http_reason(int status)
 {
     static const struct {
         int status;
@@ -54,40 +56,43 @@ const char *ingress_problem_reason(int status)
     return status < 400 ? "" : "Error";
 }
 
-unsigned ingress_problem_retry_after(int status)
+unsigned http_problem_retry_after(const struct http_problem *problem)
 {
-    return status == 503 ? 5 : status == 429 ? 1 : 0;
+    if (problem->status != 503 && problem->status != 429) return 0;
+    if (problem->retry_after_s) return problem->retry_after_s;
+    return problem->status == 503 ? 5 : 1;
 }
 
-void ingress_problem_write(struct strbuf *out, int status, const char *code, struct str detail, struct str request_id)
+static void add_member(struct strbuf *out, const char *name, struct str value)
 {
-    strbuf_addf(out,
-                "{\"type\":\"about:blank\",\"title\":\"%s\",\"status\":%d,\"code\":", ingress_problem_reason(status),
-                status);
-    strbuf_add_json(out, str_c(code));
-    if (detail.len) {
-        strbuf_add_c(out, ",\"detail\":");
-        strbuf_add_json(out, str_first(detail, ERROR_TEXT_BYTES));
-    }
-    if (request_id.len) {
-        strbuf_add_c(out, ",\"traceId\":");
-        strbuf_add_json(out, request_id);
-    }
+    if (value.len == 0) return;
+    strbuf_addf(out, ",\"%s\":", name);
+    strbuf_add_json(out, value);
+}
+
+void http_problem_write(const struct http_problem *problem, struct strbuf *out)
+{
+    strbuf_addf(out, "{\"type\":\"about:blank\",\"title\":\"%s\",\"status\":%d", http_reason(problem->status),
+                problem->status);
+    add_member(out, "code", str_c(problem->code));
+    add_member(out, "detail", str_first(problem->detail, ERROR_TEXT_BYTES));
+    add_member(out, "field", problem->field);
+    add_member(out, "traceId", problem->request_id);
     strbuf_add_c(out, "}\n");
 }
 
-size_t ingress_problem_headers(int status, const char *code, char *retry_after, struct http_header *out)
+size_t http_problem_headers(const struct http_problem *problem, char *retry_after, struct http_header *out)
 {
     size_t n = 0;
-    out[n++] = (struct http_header){STR("content-type"), STR("application/problem+json")};
+    out[n++] = (struct http_header){STR("content-type"), STR(HTTP_PROBLEM_TYPE)};
     out[n++] = (struct http_header){STR("cache-control"), STR("no-store")};
     out[n++] = (struct http_header){STR("x-content-type-options"), STR("nosniff")};
-    out[n++] = (struct http_header){STR("culvert-cause"), str_c(code)};
-    if (status == 401) out[n++] = (struct http_header){STR("www-authenticate"), STR("Bearer realm=\"culvert\"")};
-    if (status == 426) out[n++] = (struct http_header){STR("sec-websocket-version"), STR("13")};
-    unsigned seconds = ingress_problem_retry_after(status);
+    if (problem->status == 401)
+        out[n++] = (struct http_header){STR("www-authenticate"), STR("Bearer realm=\"culvert\"")};
+    if (problem->status == 426) out[n++] = (struct http_header){STR("sec-websocket-version"), STR("13")};
+    unsigned seconds = http_problem_retry_after(problem);
     if (seconds) {
-        int len = snprintf(retry_after, 16, "%u", seconds);
+        int len = snprintf(retry_after, HTTP_PROBLEM_RETRY_BYTES, "%u", seconds);
         out[n++] = (struct http_header){STR("retry-after"), str_of(retry_after, (size_t)len)};
     }
     return n;

@@ -1,6 +1,7 @@
-#include "server/ingress/ingress_headers.h"
+#include "server/proxy/call_headers.h"
 
 #include "base/token.h"
+#include "server/proxy/request_id.h"
 
 // A field name in a table, with its length: tables are walked for each field of each request.
 #define FIELD(name)                                                                                                    \
@@ -8,10 +9,10 @@
         name, sizeof(name) - 1                                                                                         \
     }
 
-// ---- into the cluster ----------------------------------------------------------------------------------------
+// ---- into the cluster ---------------------------------------------------------------------------
 
-// Hop-by-hop (RFC 9110 section 7.6.1), framing that is made anew, credentials, and what others would believe about
-// where the request comes from or what it means.
+// Hop-by-hop (RFC 9110 section 7.6.1), framing that is made anew, credentials, and what others
+// would believe about where the request comes from or what it means.
 static const struct str request_denied[] = {
     FIELD("connection"),
     FIELD("keep-alive"),
@@ -105,7 +106,7 @@ static bool is_platform_token(struct str value)
     return is;
 }
 
-static bool may_enter(const struct http_header *header, const struct ingress_caller *caller)
+static bool may_enter(const struct http_header *header, const struct call_caller *caller)
 {
     struct str name = header->name;
     if (str_has_byte(name, '_') || !http1_is_token(name) || !http1_is_field_value(header->value)) return false;
@@ -138,13 +139,13 @@ static struct str join(struct arena *arena, const struct str *parts, size_t coun
 
 // What a trusted proxy said in all fields of that name, and then `own`.
 static struct str append_to(struct str own, struct str name, const struct http_header *headers, size_t count,
-                            const struct ingress_caller *caller, struct arena *arena)
+                            const struct call_caller *caller, struct arena *arena)
 {
     struct str value = STR_EMPTY;
     if (!caller->is_trusted_proxy) return own;
     for (size_t i = 0; i < count; i++) {
         if (!str_eq_nocase(headers[i].name, name) || headers[i].value.len == 0) continue;
-        if (value.len + headers[i].value.len > INGRESS_FORWARDED_BYTES_MAX || !http1_is_field_value(headers[i].value))
+        if (value.len + headers[i].value.len > CALL_FORWARDED_BYTES_MAX || !http1_is_field_value(headers[i].value))
             return own;
         value = value.len ? join(arena, (struct str[]){value, STR(", "), headers[i].value}, 3) : headers[i].value;
     }
@@ -152,7 +153,7 @@ static struct str append_to(struct str own, struct str name, const struct http_h
 }
 
 // RFC 7239: for= and host= are quoted because of colons and brackets.
-static struct str forwarded_value(const struct ingress_caller *caller, struct str proto, struct arena *arena)
+static struct str forwarded_value(const struct call_caller *caller, struct str proto, struct arena *arena)
 {
     bool v6 = str_has_byte(caller->peer, ':');
     const struct str parts[] = {v6 ? STR("for=\"[") : STR("for=\""),
@@ -164,7 +165,7 @@ static struct str forwarded_value(const struct ingress_caller *caller, struct st
     return join(arena, parts, COUNT(parts));
 }
 
-static struct str proto_of(const struct http_header *headers, size_t count, const struct ingress_caller *caller)
+static struct str proto_of(const struct http_header *headers, size_t count, const struct call_caller *caller)
 {
     for (size_t i = 0; caller->is_trusted_proxy && i < count; i++) {
         if (!str_eq_nocase(headers[i].name, STR("x-forwarded-proto"))) continue;
@@ -174,20 +175,25 @@ static struct str proto_of(const struct http_header *headers, size_t count, cons
     return caller->tls ? STR("https") : STR("http");
 }
 
-size_t ingress_headers_request(const struct http_header *headers, size_t count, const struct ingress_caller *caller,
-                               struct arena *arena, struct http_header *out)
+bool call_headers_take_trailers(const struct http_header *headers, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (str_eq_nocase(headers[i].name, STR("te")) && list_has(headers[i].value, STR("trailers"))) return true;
+    return false;
+}
+
+size_t call_headers_request(const struct http_header *headers, size_t count, const struct call_caller *caller,
+                            struct arena *arena, struct http_header *out)
 {
     size_t n = 0;
-    bool te_trailers = false;
     for (size_t i = 0; i < count; i++) {
         const struct http_header *header = &headers[i];
         if (caller->body && str_eq_nocase(header->name, STR("content-length")))
             out[n++] = (struct http_header){STR("content-length"), header->value};
-        if (str_eq_nocase(header->name, STR("te")) && list_has(header->value, STR("trailers"))) te_trailers = true;
         if (!may_enter(header, caller) || is_named_by_connection(headers, count, header->name)) continue;
         out[n++] = (struct http_header){lower_copy(arena, header->name), header->value};
     }
-    if (te_trailers) out[n++] = (struct http_header){STR("te"), STR("trailers")};
+    if (call_headers_take_trailers(headers, count)) out[n++] = (struct http_header){STR("te"), STR("trailers")};
     struct str proto = proto_of(headers, count, caller), forwarded = forwarded_value(caller, proto, arena);
     if (caller->expect_continue) out[n++] = (struct http_header){STR("expect"), STR("100-continue")};
     out[n++] = (struct http_header){STR("x-forwarded-for"),
@@ -214,28 +220,22 @@ static struct str find_single(const struct http_header *headers, size_t count, s
     return times == 1 ? found : STR_EMPTY;
 }
 
-struct str ingress_headers_credential(const struct http_header *headers, size_t count)
+struct str call_headers_credential(const struct http_header *headers, size_t count)
 {
     struct str value = token_from_authorization(find_single(headers, count, STR("authorization")));
     return value.len ? value : find_single(headers, count, STR("x-access-token"));
 }
 
-struct str ingress_headers_request_id(const struct http_header *headers, size_t count)
+struct str call_headers_request_id(const struct http_header *headers, size_t count)
 {
     struct str id = find_single(headers, count, STR("x-request-id"));
-    if (id.len > 64) return STR_EMPTY;
-    for (size_t i = 0; i < id.len; i++) {
-        char c = id.at[i];
-        bool ok = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
-                  c == '.';
-        if (!ok) return STR_EMPTY;
-    }
-    return id;
+    return request_id_is_sound(id) ? id : STR_EMPTY;
 }
 
-// Nothing about framing, routing, credentials or identity may stand behind a body (RFC 9110 section 6.5.1).
-size_t ingress_headers_request_trailers(const struct http_header *trailers, size_t count, struct arena *arena,
-                                        struct http_header *out, size_t out_max)
+// Nothing about framing, routing, credentials or identity may stand behind a body (RFC 9110 section
+// 6.5.1).
+size_t call_headers_request_trailers(const struct http_header *trailers, size_t count, struct arena *arena,
+                                     struct http_header *out, size_t out_max)
 {
     size_t n = 0;
     for (size_t i = 0; i < count && n < out_max; i++) {
@@ -243,13 +243,13 @@ size_t ingress_headers_request_trailers(const struct http_header *trailers, size
         bool allowed = is_one_of(name, request_trailers_allowed, COUNT(request_trailers_allowed)) ||
                        starts_with_one_of(name, request_trailer_prefixes, COUNT(request_trailer_prefixes));
         if (allowed && http1_is_token(name) && !str_has_byte(name, '_') &&
-            trailers[i].value.len <= INGRESS_HEADER_BYTES_MAX && http1_is_field_value(trailers[i].value))
+            trailers[i].value.len <= CALL_HEADER_BYTES_MAX && http1_is_field_value(trailers[i].value))
             out[n++] = (struct http_header){lower_copy(arena, name), trailers[i].value};
     }
     return n;
 }
 
-// ---- out of the cluster --------------------------------------------------------------------------------------
+// ---- out of the cluster -------------------------------------------------------------------------
 
 // What describes the answer itself. Nothing here sets state or policy in a browser for the origin.
 static const struct {
@@ -286,7 +286,8 @@ static const struct {
     {FIELD("sec-websocket-protocol"), false},
     {FIELD("sec-websocket-extensions"), true},
 };
-// A runtime's own origin may be opened to scripts of others: it knows no cookies, so there is nothing to ride on.
+// A runtime's own origin may be opened to scripts of others: it knows no cookies, so there is
+// nothing to ride on.
 static const struct str cors_allowed[] = {FIELD("access-control-allow-origin"), FIELD("access-control-allow-methods"),
                                           FIELD("access-control-allow-headers"), FIELD("access-control-expose-headers"),
                                           FIELD("access-control-max-age")};
@@ -297,7 +298,7 @@ static const struct str trailers_allowed[] = {
 
 static bool is_sound(const struct http_header *header)
 {
-    return header->value.len <= INGRESS_HEADER_BYTES_MAX && http1_is_token(header->name) &&
+    return header->value.len <= CALL_HEADER_BYTES_MAX && http1_is_token(header->name) &&
            http1_is_field_value(header->value);
 }
 
@@ -308,7 +309,8 @@ static bool has_name(const struct http_header *headers, size_t count, struct str
     return false;
 }
 
-// A path on our own host, or empty when the target is elsewhere: "//x", "/\x", other schemes and other hosts are.
+// A path on our own host, or empty when the target is elsewhere: "//x", "/\x", other schemes and
+// other hosts are.
 static struct str local_location(struct str value, struct str host)
 {
     static const struct str schemes[] = {FIELD("https://"), FIELD("http://")};
@@ -332,7 +334,7 @@ static struct str local_location(struct str value, struct str host)
     return value;
 }
 
-static struct str rewrite_location(struct str value, const struct ingress_origin *origin, struct arena *arena)
+static struct str rewrite_location(struct str value, const struct call_origin *origin, struct arena *arena)
 {
     struct str local = local_location(str_trim(value), origin->host);
     if (local.len == 0 || local.at[0] != '/' || origin->prefix.len == 0) return local;
@@ -360,7 +362,8 @@ static bool take_element(struct str *rest, struct str *out)
     return false;
 }
 
-// RFC 6750 section 3: one challenge. Its parameters are name=value each; a list could hide another scheme.
+// RFC 6750 section 3: one challenge. Its parameters are name=value each; a list could hide another
+// scheme.
 static bool is_bearer_challenge(struct str value)
 {
     struct str rest = str_from(value, STR("Bearer").len), element, name;
@@ -376,7 +379,7 @@ static bool is_bearer_challenge(struct str value)
     return true;
 }
 
-static bool may_leave(const struct http_header *header, const struct ingress_origin *origin,
+static bool may_leave(const struct http_header *header, const struct call_origin *origin,
                       const struct http_header *taken, size_t taken_count)
 {
     for (size_t i = 0; i < COUNT(response_allowed); i++)
@@ -406,8 +409,8 @@ static bool take_length(struct str value, uint64_t *length)
     return true;
 }
 
-bool ingress_headers_response(const struct http_header *headers, size_t count, const struct ingress_origin *origin,
-                              struct arena *arena, struct http_header *out, size_t *out_count, uint64_t *out_length)
+bool call_headers_response(const struct http_header *headers, size_t count, const struct call_origin *origin,
+                           struct arena *arena, struct http_header *out, size_t *out_count, uint64_t *out_length)
 {
     enum { OWN_MAX = 2 };
     size_t n = 0;
@@ -419,7 +422,7 @@ bool ingress_headers_response(const struct http_header *headers, size_t count, c
             if (!take_length(header->value, &length)) return false;
             continue;
         }
-        if (n == INGRESS_RESPONSE_HEADERS_MAX - OWN_MAX) continue;
+        if (n == CALL_RESPONSE_HEADERS_MAX - OWN_MAX) continue;
         if (str_eq_nocase(header->name, STR("location"))) {
             struct str location = rewrite_location(header->value, origin, arena);
             if (location.len && !has_name(out, n, header->name))
@@ -436,8 +439,7 @@ bool ingress_headers_response(const struct http_header *headers, size_t count, c
     return true;
 }
 
-size_t ingress_headers_trailers(const struct http_header *headers, size_t count, struct http_header *out,
-                                size_t out_max)
+size_t call_headers_trailers(const struct http_header *headers, size_t count, struct http_header *out, size_t out_max)
 {
     size_t n = 0;
     for (size_t i = 0; i < count && n < out_max; i++)

@@ -1,4 +1,4 @@
-#include "server/ingress/ingress_route.h"
+#include "server/proxy/call_route.h"
 
 enum { HOST_LABEL_BYTES_MAX = 63, ACCOUNT_DIGITS = 24 };
 
@@ -14,9 +14,10 @@ static int hex_value(char c)
     return -1;
 }
 
-// ---- target --------------------------------------------------------------------------------------------------
+// ---- target -------------------------------------------------------------------------------------
 
-// Is the segment "." or ".." once escapes are decoded and parameters (";...") cut off, as some servers do?
+// Is the segment "." or ".." once escapes are decoded and parameters (";...") cut off, as some
+// servers do?
 static bool is_dot_segment(struct str segment)
 {
     size_t dots = 0;
@@ -55,12 +56,12 @@ static struct str path_of(struct str target)
     return path;
 }
 
-enum error_code ingress_route_check_target(struct str target, struct error *err)
+enum error_code call_route_check_target(struct str target, struct error *err)
 {
     struct str path = path_of(target);
     struct str segment;
     bool more = true;
-    if (target.len > INGRESS_TARGET_BYTES_MAX) return error_set(err, ERROR_INVALID, "target is too long");
+    if (target.len > CALL_TARGET_BYTES_MAX) return error_set(err, ERROR_INVALID, "target is too long");
     if (path.len == 0 || path.at[0] != '/') return error_set(err, ERROR_INVALID, "target is not in origin form");
     for (size_t i = 0; i < target.len; i++)
         if ((unsigned char)target.at[i] <= 0x20 || (unsigned char)target.at[i] >= 0x7f || target.at[i] == '#')
@@ -85,7 +86,7 @@ static bool is_webhook(struct str path)
 // A runtime's name in a path: as it is, so that nothing has to be decoded.
 static bool is_runtime_segment(struct str s)
 {
-    if (s.len == 0 || s.len >= INGRESS_RUNTIME_BYTES) return false;
+    if (s.len == 0 || s.len >= CALL_RUNTIME_BYTES) return false;
     for (size_t i = 0; i < s.len; i++) {
         char c = lower(s.at[i]);
         if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.')) return false;
@@ -93,11 +94,11 @@ static bool is_runtime_segment(struct str s)
     return true;
 }
 
-enum error_code ingress_route_parse_proxy(struct str target, struct ingress_route *out, struct error *err)
+enum error_code call_route_parse_proxy(struct str target, struct call_route *out, struct error *err)
 {
     struct str runtime, rest = target;
-    struct ingress_route route = {.platform_host = true};
-    enum error_code code = ingress_route_check_target(target, err);
+    struct call_route route = {.platform_host = true};
+    enum error_code code = call_route_check_target(target, err);
     if (code != ERROR_NONE) return code;
     if (!str_starts(rest, STR("/runtimes/"))) return error_set(err, ERROR_NOT_FOUND, "not below /runtimes/");
     rest = str_from(rest, STR("/runtimes/").len);
@@ -114,7 +115,7 @@ enum error_code ingress_route_parse_proxy(struct str target, struct ingress_rout
     return ERROR_NONE;
 }
 
-bool ingress_route_is_tcp(struct str path)
+bool call_route_is_tcp(struct str path)
 {
     struct str name = str_from(path, STR("/tcp/").len);
     if (!str_starts(path, STR("/tcp/")) || name.len == 0 || name.len > HOST_LABEL_BYTES_MAX) return false;
@@ -125,7 +126,7 @@ bool ingress_route_is_tcp(struct str path)
     return true;
 }
 
-// ---- host ----------------------------------------------------------------------------------------------------
+// ---- host ---------------------------------------------------------------------------------------
 
 // Without port and one trailing dot; an IPv6 literal is left whole and matches nothing.
 static struct str host_name(struct str host)
@@ -138,7 +139,7 @@ static struct str host_name(struct str host)
 }
 
 // "<24 hex digits>-<runtime>": the runtime is a DNS label of its own.
-static bool split_label(struct str label, struct ingress_route *route)
+static bool split_label(struct str label, struct call_route *route)
 {
     if (label.len > HOST_LABEL_BYTES_MAX || label.len < ACCOUNT_DIGITS + 2 || label.at[ACCOUNT_DIGITS] != '-')
         return false;
@@ -156,13 +157,13 @@ static bool split_label(struct str label, struct ingress_route *route)
     return true;
 }
 
-enum error_code ingress_route_parse(struct str host, struct str target, struct str tunnel_domain,
-                                    struct str platform_host, struct ingress_route *out, struct error *err)
+enum error_code call_route_parse(struct str host, struct str target, struct str tunnel_domain, struct str platform_host,
+                                 struct call_route *out, struct error *err)
 {
     struct str name = host_name(host);
-    struct ingress_route route = {0};
-    if (platform_host.len > 0 && str_eq_nocase(name, platform_host)) return ingress_route_parse_proxy(target, out, err);
-    enum error_code code = ingress_route_check_target(target, err);
+    struct call_route route = {0};
+    if (platform_host.len > 0 && str_eq_nocase(name, platform_host)) return call_route_parse_proxy(target, out, err);
+    enum error_code code = call_route_check_target(target, err);
     if (code != ERROR_NONE) return code;
     if (name.len <= tunnel_domain.len + 1) return error_set(err, ERROR_NOT_FOUND, "no runtime has this host name");
     struct str label = str_first(name, name.len - tunnel_domain.len - 1);

@@ -1,4 +1,4 @@
-#include "server/ingress/ingress_proxies.h"
+#include "server/proxy/trusted_proxies.h"
 
 #include <arpa/inet.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static bool parse_bits(struct str text, unsigned max, unsigned *out)
     return true;
 }
 
-static enum error_code parse_network(struct str text, struct ingress_network *out, struct error *err)
+static enum error_code parse_network(struct str text, struct trusted_network *out, struct error *err)
 {
     struct str rest = text, address;
     bool has_bits = str_cut(&rest, '/', &address), v4 = false;
@@ -57,15 +57,15 @@ static enum error_code parse_network(struct str text, struct ingress_network *ou
     return ERROR_NONE;
 }
 
-enum error_code ingress_proxies_parse(struct str list, struct ingress_proxies *out, struct error *err)
+enum error_code trusted_proxies_parse(struct str list, struct trusted_proxies *out, struct error *err)
 {
-    struct ingress_proxies proxies = {0};
+    struct trusted_proxies proxies = {0};
     struct str element;
     bool more = str_trim(list).len > 0;
     while (more) {
         more = str_cut(&list, ',', &element);
-        if (proxies.count == INGRESS_PROXIES_MAX)
-            return error_set(err, ERROR_TOO_LARGE, "more than %d networks", INGRESS_PROXIES_MAX);
+        if (proxies.count == TRUSTED_PROXIES_MAX)
+            return error_set(err, ERROR_TOO_LARGE, "more than %d networks", TRUSTED_PROXIES_MAX);
         enum error_code code = parse_network(str_trim(element), &proxies.networks[proxies.count], err);
         if (code != ERROR_NONE) return code;
         proxies.count++;
@@ -74,7 +74,7 @@ enum error_code ingress_proxies_parse(struct str list, struct ingress_proxies *o
     return ERROR_NONE;
 }
 
-static bool is_inside(const struct ingress_network *network, const uint8_t address[16])
+static bool is_inside(const struct trusted_network *network, const uint8_t address[16])
 {
     unsigned whole = network->bits / 8, left = network->bits % 8;
     if (memcmp(network->address, address, whole) != 0) return false;
@@ -83,7 +83,7 @@ static bool is_inside(const struct ingress_network *network, const uint8_t addre
     return (address[whole] & mask) == network->address[whole];
 }
 
-bool ingress_proxies_have(const struct ingress_proxies *proxies, struct str address)
+bool trusted_proxies_have(const struct trusted_proxies *proxies, struct str address)
 {
     uint8_t bytes[16];
     bool v4;
