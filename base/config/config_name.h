@@ -3,7 +3,7 @@
 #ifndef CULVERT_BASE_CONFIG_CONFIG_NAME_H
 #define CULVERT_BASE_CONFIG_CONFIG_NAME_H
 
-#include "base/config/config.h"
+#include "base/config/config_table.h"
 #include "base/str.h"
 
 enum { CONFIG_NAME_BYTES_MAX = 128 };

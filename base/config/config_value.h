@@ -3,7 +3,8 @@
 #ifndef CULVERT_BASE_CONFIG_CONFIG_VALUE_H
 #define CULVERT_BASE_CONFIG_CONFIG_VALUE_H
 
-#include "base/config/config.h"
+#include "base/config/config_table.h"
+#include "base/error.h"
 #include "base/str.h"
 
 enum { CONFIG_NUMBER_BYTES = 32 }; // a number with its unit and the NUL

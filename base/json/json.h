@@ -7,16 +7,8 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/json/json_limits.h"
 #include "base/str.h"
-
-struct json_limits {
-    size_t bytes_max;  // 0: 1 MiB
-    size_t depth_max;  // 0: 64
-    size_t tokens_max; // 0: 100,000 (values and keys)
-    // Keys whose objects and arrays nobody will look at, wherever they stand: they are checked, and null may be there.
-    const struct str *skip;
-    size_t skip_count;
-};
 
 // Object or array at the top; duplicates refused. The caller owns *out (json_decref). Errors name line and column.
 MUST_CHECK enum error_code json_decode(struct str text, const struct json_limits *limits, json_t **out,

@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-#include "base/json/json.h"
+#include "base/json/json_limits.h"
 
 // An object or array (new reference), or NULL: ask jansson. Limits as in json.h, but none of them 0.
 json_t *json_reader_read(struct str text, const struct json_limits *limits);
