@@ -39,7 +39,7 @@ struct intake {
     struct metric *lag;
     struct resyncs *resyncs;
     struct source_table *sources;
-    struct hook untold, paused; // heads; the paused ones in the order of their pausing
+    struct list untold, paused; // heads; the paused ones in the order of their pausing
     struct snapshot_ends *ends; // NULL: the bus is local
 };
 
@@ -103,7 +103,7 @@ static void on_tunnel_done(void *arg, const struct error *err, const struct repo
     if (!source || err || !has_sessions(intake)) return;
     if (outcome->result == REPORT_RESYNC) source->resync = true;
     if (is_awaited) snapshot_ends_await(intake->ends, source);
-    hook_add(&intake->untold, &source->untold);
+    list_add_last(&intake->untold, &source->untold);
     if (outcome->result == REPORT_REFUSED || outcome->result == REPORT_OVER_QUOTA)
         reject(intake, source->ref, report, outcome->detail ? outcome->detail : "");
 }
@@ -145,7 +145,7 @@ static bool resume(struct intake *intake, struct source *source)
     if (room)
         intake->sessions.resume(intake->sessions.ctx, source->ref);
     else
-        hook_add(&intake->paused, &source->paused);
+        list_add_last(&intake->paused, &source->paused);
     return room;
 }
 
@@ -154,11 +154,11 @@ static bool resume(struct intake *intake, struct source *source)
 static void resume_paused(struct intake *intake)
 {
     bool all_went = true;
-    if (intake->paused.next != &intake->paused) unpack_budget_wait(intake->budget);
-    for (unsigned looks = 0; has_sessions(intake) && intake->paused.next != &intake->paused; looks++) {
+    if (!list_is_empty(&intake->paused)) unpack_budget_wait(intake->budget);
+    for (unsigned looks = 0; has_sessions(intake) && !list_is_empty(&intake->paused); looks++) {
         if (looks >= RESUMES_MAX && !(all_went && bus_is_idle(intake->bus))) return;
-        struct source *source = intake->paused.next->source;
-        hook_remove(&source->paused);
+        struct source *source = LIST_OWNER(intake->paused.next, struct source, paused);
+        list_remove(&source->paused);
         if (!resume(intake, source)) all_went = false;
     }
 }
@@ -166,10 +166,10 @@ static void resume_paused(struct intake *intake)
 static void on_progress(void *ctx)
 {
     struct intake *intake = ctx;
-    while (has_sessions(intake) && intake->untold.next != &intake->untold) {
-        struct source *source = intake->untold.next->source;
+    while (has_sessions(intake) && !list_is_empty(&intake->untold)) {
+        struct source *source = LIST_OWNER(intake->untold.next, struct source, untold);
         struct tunnel_session_ref ref = source->ref;
-        hook_remove(&source->untold);
+        list_remove(&source->untold);
         tell(intake, source);
         source = source_table_find(intake->sources, ref);
         if (!source || source->end.state != SOURCE_END_HELD || source->first) continue;
@@ -195,7 +195,7 @@ static void on_resync(void *ctx, struct source *source)
 {
     struct intake *intake = ctx;
     source->resync = true;
-    hook_add(&intake->untold, &source->untold);
+    list_add_last(&intake->untold, &source->untold);
     on_progress(intake);
 }
 
@@ -253,8 +253,8 @@ struct intake *intake_create(struct loop *loop, const struct intake_options *opt
     intake->frames_refused =
         metrics_counter("culvert_reports_frames_refused_total",
                         "Compressed manifests that tunnels sent and that were refused.", "reason", NULL);
-    hook_init(&intake->untold, NULL);
-    hook_init(&intake->paused, NULL);
+    list_init(&intake->untold);
+    list_init(&intake->paused);
     intake->sources = source_table_create();
     intake->handler =
         event_handler_create(loop, &(struct event_handler_options){
@@ -411,7 +411,7 @@ bool intake_take_tunnel(struct intake *intake, const struct tunnel_session_info 
     // Looked up again: what was submitted may have been answered at once.
     source = source_table_find(intake->sources, session->ref);
     if (source ? has_room(intake, source) : bus_has_room(intake->bus, report.account_id, report.runtime)) return true;
-    if (source) hook_add(&intake->paused, &source->paused);
+    if (source) list_add_last(&intake->paused, &source->paused);
     unpack_budget_wait(intake->budget);
     return false;
 }

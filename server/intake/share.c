@@ -5,86 +5,84 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
-
-enum { BUCKETS = 1024 };
+#include "base/table.h"
 
 // An account (runtime empty) or a runtime that holds something.
 struct holder {
-    struct holder *next;
-    uint64_t hash, bytes;
+    struct table_node node;
+    uint64_t bytes;
     size_t account_len, runtime_len;
     char text[]; // the account's id, then the runtime's name
 };
 
 struct share {
     struct share_options options;
-    struct holder *buckets[BUCKETS];
+    struct table holders;
 };
 
 struct share *share_create(const struct share_options *options)
 {
     struct share *share = mem_zalloc(sizeof *share);
     share->options = *options;
+    table_init(&share->holders);
     return share;
 }
 
 void share_destroy(struct share *share)
 {
     if (!share) return;
-    for (size_t i = 0; i < BUCKETS; i++) {
-        for (struct holder *holder = share->buckets[i], *next; holder; holder = next) {
-            next = holder->next;
-            mem_free(holder);
-        }
+    for (struct table_node *node; (node = table_next(&share->holders, NULL));) {
+        table_remove(&share->holders, node);
+        mem_free(TABLE_OWNER(node, struct holder, node));
     }
+    table_finish(&share->holders);
     mem_free(share);
 }
 
-// Names of runtimes are chosen by their owners, but whoever makes many that collide slows down himself: each
-// has to hold something at the same time, and there is a limit to that.
-static uint64_t hash_of(struct str account_id, struct str runtime)
+struct key {
+    struct str account_id, runtime;
+};
+
+static uint64_t hash_of(const struct share *share, const struct key *key)
 {
-    return hash_end(hash_part(hash_part(HASH_BEGIN, account_id), runtime));
+    return hash_end(hash_part(hash_part(share->holders.seed, key->account_id), key->runtime));
 }
 
-// The link that points to it, or the one at the end of its bucket.
-static struct holder *const *find(const struct share *share, struct str account_id, struct str runtime, uint64_t hash)
+static bool is_holder(const struct table_node *node, const void *arg)
 {
-    struct holder *const *link = &share->buckets[hash % BUCKETS];
-    for (; *link; link = &(*link)->next) {
-        const struct holder *holder = *link;
-        if (holder->hash == hash && str_eq(str_of(holder->text, holder->account_len), account_id) &&
-            str_eq(str_of(holder->text + holder->account_len, holder->runtime_len), runtime))
-            break;
-    }
-    return link;
+    const struct key *key = arg;
+    const struct holder *holder = TABLE_OWNER(node, struct holder, node);
+    return str_eq(str_of(holder->text, holder->account_len), key->account_id) &&
+           str_eq(str_of(holder->text + holder->account_len, holder->runtime_len), key->runtime);
+}
+
+static struct holder *find(const struct share *share, struct str account_id, struct str runtime)
+{
+    struct key key = {account_id, runtime};
+    struct table_node *node = table_find(&share->holders, hash_of(share, &key), is_holder, &key);
+    return node ? TABLE_OWNER(node, struct holder, node) : NULL;
 }
 
 static void take(struct share *share, struct str account_id, struct str runtime, size_t bytes)
 {
-    uint64_t hash = hash_of(account_id, runtime);
-    struct holder *holder = *find(share, account_id, runtime, hash);
+    struct holder *holder = find(share, account_id, runtime);
     if (!holder) {
         holder = mem_alloc(sizeof *holder + account_id.len + runtime.len);
-        *holder = (struct holder){.next = share->buckets[hash % BUCKETS],
-                                  .hash = hash,
-                                  .account_len = account_id.len,
-                                  .runtime_len = runtime.len};
+        *holder = (struct holder){.account_len = account_id.len, .runtime_len = runtime.len};
         if (account_id.len) memcpy(holder->text, account_id.at, account_id.len);
         if (runtime.len) memcpy(holder->text + account_id.len, runtime.at, runtime.len);
-        share->buckets[hash % BUCKETS] = holder;
+        table_add(&share->holders, &holder->node, hash_of(share, &(struct key){account_id, runtime}));
     }
     holder->bytes += bytes;
 }
 
 static void give_back(struct share *share, struct str account_id, struct str runtime, size_t bytes)
 {
-    uint64_t hash = hash_of(account_id, runtime);
-    struct holder **link = (struct holder **)(uintptr_t)find(share, account_id, runtime, hash), *holder = *link;
+    struct holder *holder = find(share, account_id, runtime);
     assert(holder && holder->bytes >= bytes);
     holder->bytes -= bytes;
     if (holder->bytes) return;
-    *link = holder->next;
+    table_remove(&share->holders, &holder->node);
     mem_free(holder);
 }
 
@@ -102,7 +100,7 @@ void share_give_back(struct share *share, struct str account_id, struct str runt
 
 static uint64_t held(const struct share *share, struct str account_id, struct str runtime)
 {
-    const struct holder *holder = *find(share, account_id, runtime, hash_of(account_id, runtime));
+    const struct holder *holder = find(share, account_id, runtime);
     return holder ? holder->bytes : 0;
 }
 

@@ -9,7 +9,7 @@ enum { VERDICTS_MS = 1000, VERDICTS_AT_ONCE = 64, END_AGAIN_MS = 60000 };
 
 struct snapshot_ends {
     struct snapshot_ends_options options;
-    struct hook awaited; // head
+    struct list awaited; // head
     struct timer timer;
 };
 
@@ -26,7 +26,7 @@ struct snapshot_ends *snapshot_ends_create(struct loop *loop, const struct snaps
 {
     struct snapshot_ends *ends = mem_zalloc(sizeof *ends);
     ends->options = *options;
-    hook_init(&ends->awaited, NULL);
+    list_init(&ends->awaited);
     timer_init(&ends->timer, loop_uv(loop), on_timer, ends);
     timer_start(&ends->timer, VERDICTS_MS, VERDICTS_MS);
     return ends;
@@ -40,7 +40,7 @@ void snapshot_ends_stop(struct snapshot_ends *ends)
 void snapshot_ends_destroy(struct snapshot_ends *ends)
 {
     if (!ends) return;
-    hook_remove(&ends->awaited);
+    list_remove(&ends->awaited);
     timer_finish(&ends->timer);
     mem_free(ends);
 }
@@ -50,7 +50,7 @@ bool snapshot_ends_take(struct snapshot_ends *ends, struct source *source, const
     bool is_end = report->type == REPORT_SNAPSHOT_END;
     (void)ends;
     if (!is_end && report->type != REPORT_SNAPSHOT_BEGIN) return true;
-    hook_remove(&source->awaited); // an older one's verdict is of no interest any more
+    list_remove(&source->awaited); // an older one's verdict is of no interest any more
     mem_free(source->end.unread);
     source->end =
         (struct source_end){.state = SOURCE_END_NONE,
@@ -67,7 +67,7 @@ void snapshot_ends_await(struct snapshot_ends *ends, struct source *source)
 {
     source->end.state = SOURCE_END_AWAITED;
     source->end.since_ms = clock_mono_ms();
-    hook_add(&ends->awaited, &source->awaited);
+    list_add_last(&ends->awaited, &source->awaited);
 }
 
 void snapshot_ends_release(struct snapshot_ends *ends, struct source *source)
@@ -102,11 +102,11 @@ static void on_verdict(void *arg, const struct error *err, enum snapshot_verdict
     if (verdict == SNAPSHOT_UNDECIDED) {
         // It may have been lost with whoever applied it, or lie behind much else. Applying it twice changes nothing.
         if (clock_mono_ms() - source->end.since_ms < END_AGAIN_MS) return;
-        hook_remove(&source->awaited);
+        list_remove(&source->awaited);
         snapshot_ends_release(ends, source);
         return;
     }
-    hook_remove(&source->awaited);
+    list_remove(&source->awaited);
     source->end.state = SOURCE_END_NONE;
     if (verdict == SNAPSHOT_NEEDS_RESYNC) ends->options.on_resync(ends->options.ctx, source);
 }
@@ -115,10 +115,10 @@ static void on_verdict(void *arg, const struct error *err, enum snapshot_verdict
 static void on_timer(void *arg)
 {
     struct snapshot_ends *ends = arg;
-    for (unsigned i = 0; i < VERDICTS_AT_ONCE && ends->awaited.next != &ends->awaited; i++) {
-        struct source *source = ends->awaited.next->source;
-        hook_remove(&source->awaited);
-        hook_add(&ends->awaited, &source->awaited);
+    for (unsigned i = 0; i < VERDICTS_AT_ONCE && !list_is_empty(&ends->awaited); i++) {
+        struct source *source = LIST_OWNER(ends->awaited.next, struct source, awaited);
+        list_remove(&source->awaited);
+        list_add_last(&ends->awaited, &source->awaited);
         if (source->end.is_asking) break; // all others are, too
         source->end.is_asking = true;
         struct question *question = mem_alloc(sizeof *question);

@@ -2,35 +2,12 @@
 
 #include <stdio.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
 
-enum { BUCKETS = 4096 };
-
 struct source_table {
-    struct source *buckets[BUCKETS]; // by the session's id, which counts up
+    struct table table;
 };
-
-void hook_init(struct hook *hook, struct source *source)
-{
-    hook->next = hook->prev = hook;
-    hook->source = source;
-}
-
-void hook_remove(struct hook *hook)
-{
-    hook->prev->next = hook->next;
-    hook->next->prev = hook->prev;
-    hook->next = hook->prev = hook;
-}
-
-void hook_add(struct hook *head, struct hook *hook)
-{
-    if (hook->next != hook) return;
-    hook->prev = head->prev;
-    hook->next = head;
-    head->prev->next = hook;
-    head->prev = hook;
-}
 
 struct source *source_create(const struct tunnel_session_info *session)
 {
@@ -40,17 +17,17 @@ struct source *source_create(const struct tunnel_session_info *session)
     source->last = &source->first;
     snprintf(source->account_id, sizeof source->account_id, "%s", session->identity.account_id);
     snprintf(source->runtime, sizeof source->runtime, "%s", session->identity.runtime);
-    hook_init(&source->untold, source);
-    hook_init(&source->paused, source);
-    hook_init(&source->awaited, source);
+    list_init(&source->untold);
+    list_init(&source->paused);
+    list_init(&source->awaited);
     return source;
 }
 
 void source_destroy(struct source *source)
 {
-    hook_remove(&source->untold);
-    hook_remove(&source->paused);
-    hook_remove(&source->awaited);
+    list_remove(&source->untold);
+    list_remove(&source->paused);
+    list_remove(&source->awaited);
     for (struct passage *passage = source->first, *next; passage; passage = next) {
         next = passage->next;
         passage->source = NULL;
@@ -101,53 +78,52 @@ void passage_withdraw(struct passage *passage)
 
 struct source_table *source_table_create(void)
 {
-    return mem_zalloc(sizeof(struct source_table));
+    struct source_table *table = mem_zalloc(sizeof *table);
+    table_init(&table->table);
+    return table;
 }
 
 void source_table_destroy(struct source_table *table)
 {
-    for (size_t i = 0; i < BUCKETS; i++) {
-        for (struct source *source = table->buckets[i], *next; source; source = next) {
-            next = source->next;
-            source_destroy(source);
-        }
+    for (struct table_node *node; (node = table_next(&table->table, NULL));) {
+        table_remove(&table->table, node);
+        source_destroy(TABLE_OWNER(node, struct source, node));
     }
+    table_finish(&table->table);
     mem_free(table);
 }
 
-static bool same_ref(struct tunnel_session_ref a, struct tunnel_session_ref b)
+static uint64_t hash_of(const struct source_table *table, struct tunnel_session_ref ref)
 {
-    return a.node == b.node && a.id == b.id;
+    return hash_end(table->table.seed ^ (uint64_t)ref.node << 56 ^ ref.id);
 }
 
-// The link that points to it, or the one at the end of its bucket.
-static struct source **find_link(struct source_table *table, struct tunnel_session_ref ref)
+static bool is_source(const struct table_node *node, const void *key)
 {
-    struct source **link = &table->buckets[ref.id % BUCKETS];
-    while (*link && !same_ref((*link)->ref, ref))
-        link = &(*link)->next;
-    return link;
+    const struct tunnel_session_ref *ref = key;
+    const struct source *source = TABLE_OWNER(node, struct source, node);
+    return source->ref.node == ref->node && source->ref.id == ref->id;
 }
 
 struct source *source_table_find(const struct source_table *table, struct tunnel_session_ref ref)
 {
-    struct source *source = table->buckets[ref.id % BUCKETS];
-    while (source && !same_ref(source->ref, ref))
-        source = source->next;
-    return source;
+    struct table_node *node = table_find(&table->table, hash_of(table, ref), is_source, &ref);
+    return node ? TABLE_OWNER(node, struct source, node) : NULL;
 }
 
 struct source *source_table_get(struct source_table *table, const struct tunnel_session_info *session)
 {
-    struct source **link = find_link(table, session->ref);
-    if (!*link) *link = source_create(session);
-    return *link;
+    struct source *source = source_table_find(table, session->ref);
+    if (source) return source;
+    source = source_create(session);
+    table_add(&table->table, &source->node, hash_of(table, session->ref));
+    return source;
 }
 
 void source_table_remove(struct source_table *table, struct tunnel_session_ref ref)
 {
-    struct source **link = find_link(table, ref), *source = *link;
+    struct source *source = source_table_find(table, ref);
     if (!source) return;
-    *link = source->next;
+    table_remove(&table->table, &source->node);
     source_destroy(source);
 }

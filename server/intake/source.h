@@ -7,19 +7,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/list.h"
+#include "base/table.h"
 #include "tunnel/broker.h"
 
 struct source;
-
-// A place in one of the lists of sources; linked to itself: in none.
-struct hook {
-    struct hook *next, *prev;
-    struct source *source;
-};
-
-void hook_init(struct hook *hook, struct source *source);
-void hook_remove(struct hook *hook);
-void hook_add(struct hook *head, struct hook *hook); // at the end, unless it is in the list already
 
 // One report on its way. It outlives its source when the session ends meanwhile.
 struct passage {
@@ -46,7 +38,7 @@ struct source_end {
 };
 
 struct source {
-    struct source *next; // in its bucket
+    struct table_node node; // of the source_table
     struct tunnel_session_ref ref;
     char account_id[64], runtime[128];
     uint64_t epoch;
@@ -56,7 +48,7 @@ struct source {
     bool resync;
     uint64_t bad, bad_at_ms; // compressed manifests that were refused, see intake.c
     struct source_end end;
-    struct hook untold, paused, awaited;
+    struct list untold, paused, awaited; // entries
 };
 
 struct source *source_create(const struct tunnel_session_info *session);

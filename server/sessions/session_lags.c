@@ -5,18 +5,20 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log/log.h"
 #include "base/loop/timer.h"
 #include "base/mem.h"
 #include "base/metrics/metrics.h"
+#include "base/table.h"
 #include "storage/sessions/session_batch.h"
 
 // An agent says how old its oldest change is, and there is nearly always one on its way: below this it is not behind.
-enum { NOT_BEHIND_MS = 1000, RETRY_MS = 1000, BUCKETS = 256 };
+enum { NOT_BEHIND_MS = 1000, RETRY_MS = 1000 };
 
 // A session whose agent is behind, or was when PostgreSQL heard of it last.
 struct lag {
-    struct lag *next; // in its bucket
+    struct table_node node;
     struct tunnel_session_ref ref;
     uint64_t epoch;
     uint64_t behind_since_ms, blind_since_ms; // monotonic, 0: not
@@ -28,8 +30,8 @@ struct lag {
 struct session_lags {
     struct pg *pg;
     struct timer timer; // before what could not be written is tried again
-    struct lag *buckets[BUCKETS];
-    size_t count, dirty_count;
+    struct table table; // by session
+    size_t dirty_count;
     struct tunnel_session_ref writing[SESSION_BATCH_MAX];
     size_t writing_count; // 0: nothing is under way
     bool stopped;
@@ -47,6 +49,7 @@ struct session_lags *session_lags_create(struct loop *loop, struct pg *pg)
 {
     struct session_lags *lags = mem_zalloc(sizeof *lags);
     lags->pg = pg;
+    table_init(&lags->table);
     timer_init(&lags->timer, loop_uv(loop), on_timer, lags);
     lags->ages =
         metrics_ages("culvert_runtime_lag_seconds", "How far the agents that are most behind their clusters are.",
@@ -61,13 +64,22 @@ void session_lags_stop(struct session_lags *lags)
     timer_stop(&lags->timer);
 }
 
-// The link that points to it, or the one at the end of its bucket.
-static struct lag **lag_link(struct session_lags *lags, struct tunnel_session_ref ref)
+static uint64_t hash_of(const struct session_lags *lags, struct tunnel_session_ref ref)
 {
-    struct lag **link = &lags->buckets[ref.id % BUCKETS];
-    while (*link && ((*link)->ref.node != ref.node || (*link)->ref.id != ref.id))
-        link = &(*link)->next;
-    return link;
+    return hash_end(lags->table.seed ^ (uint64_t)ref.node << 56 ^ ref.id);
+}
+
+static bool is_lag(const struct table_node *node, const void *key)
+{
+    const struct tunnel_session_ref *ref = key;
+    const struct lag *lag = TABLE_OWNER(node, struct lag, node);
+    return lag->ref.node == ref->node && lag->ref.id == ref->id;
+}
+
+static struct lag *lag_find(const struct session_lags *lags, struct tunnel_session_ref ref)
+{
+    struct table_node *node = table_find(&lags->table, hash_of(lags, ref), is_lag, &ref);
+    return node ? TABLE_OWNER(node, struct lag, node) : NULL;
 }
 
 // Sessions of all loops meet in the metric.
@@ -76,11 +88,9 @@ static uint64_t metric_key(const struct lag *lag)
     return (uint64_t)lag->ref.node << 56 ^ lag->ref.id;
 }
 
-static void lag_drop(struct session_lags *lags, struct lag **link)
+static void lag_drop(struct session_lags *lags, struct lag *lag)
 {
-    struct lag *lag = *link;
-    *link = lag->next;
-    lags->count--;
+    table_remove(&lags->table, &lag->node);
     lags->dirty_count -= lag->dirty;
     metric_age_set(lags->ages, metric_key(lag), 0);
     mem_free(lag);
@@ -89,9 +99,9 @@ static void lag_drop(struct session_lags *lags, struct lag **link)
 void session_lags_destroy(struct session_lags *lags)
 {
     if (!lags) return;
-    for (size_t i = 0; i < BUCKETS; i++)
-        while (lags->buckets[i])
-            lag_drop(lags, &lags->buckets[i]);
+    for (struct table_node *node; (node = table_next(&lags->table, NULL));)
+        lag_drop(lags, TABLE_OWNER(node, struct lag, node));
+    table_finish(&lags->table);
     timer_finish(&lags->timer);
     mem_free(lags);
 }
@@ -118,12 +128,12 @@ static void on_written(void *arg, const struct error *err, uint64_t ignored)
     size_t count = lags->writing_count;
     lags->writing_count = 0;
     for (size_t i = 0; i < count; i++) {
-        struct lag **link = lag_link(lags, lags->writing[i]), *lag = *link;
+        struct lag *lag = lag_find(lags, lags->writing[i]);
         if (!lag) continue; // ended meanwhile
         if (err)
             set_dirty(lags, lag, true);
         else if (!lag->dirty && !lag->behind_since_ms && !lag->blind_since_ms)
-            lag_drop(lags, link);
+            lag_drop(lags, lag);
     }
     if (err && err->code != ERROR_CANCELLED) log_debug("sessions", "lags_not_written", log_err(err));
     if (lags->stopped) return;
@@ -143,9 +153,11 @@ static void write_dirty(struct session_lags *lags)
     if (lags->writing_count || !lags->dirty_count || lags->stopped || timer_is_active(&lags->timer)) return;
     struct lag *now[SESSION_BATCH_MAX];
     size_t count = 0;
-    for (size_t i = 0; i < BUCKETS; i++)
-        for (struct lag *lag = lags->buckets[i]; lag && count < SESSION_BATCH_MAX; lag = lag->next)
-            if (lag->dirty) now[count++] = lag;
+    struct table_node *node = NULL;
+    while (count < SESSION_BATCH_MAX && (node = table_next(&lags->table, node))) {
+        struct lag *lag = TABLE_OWNER(node, struct lag, node);
+        if (lag->dirty) now[count++] = lag;
+    }
     qsort(now, count, sizeof *now, compare);
     struct session_lag rows[SESSION_BATCH_MAX];
     uint64_t now_ms = clock_mono_ms();
@@ -175,12 +187,12 @@ void session_lags_take(struct session_lags *lags, const struct tunnel_session_in
 {
     uint64_t now_ms = clock_mono_ms();
     uint64_t behind = since(behind_ms, now_ms), blind = since(blind_ms, now_ms);
-    struct lag **link = lag_link(lags, session->ref), *lag = *link;
+    struct lag *lag = lag_find(lags, session->ref);
     if (lags->stopped || (!lag && !behind && !blind)) return;
     if (!lag) {
-        lag = *link = mem_zalloc(sizeof *lag);
-        lags->count++;
+        lag = mem_zalloc(sizeof *lag);
         lag->ref = session->ref;
+        table_add(&lags->table, &lag->node, hash_of(lags, lag->ref));
         lag->epoch = session->epoch;
         snprintf(lag->account_id, sizeof lag->account_id, "%s", session->identity.account_id);
         snprintf(lag->runtime, sizeof lag->runtime, "%s", session->identity.runtime);
@@ -195,6 +207,6 @@ void session_lags_take(struct session_lags *lags, const struct tunnel_session_in
 
 void session_lags_forget(struct session_lags *lags, struct tunnel_session_ref ref)
 {
-    struct lag **link = lag_link(lags, ref);
-    if (*link) lag_drop(lags, link);
+    struct lag *lag = lag_find(lags, ref);
+    if (lag) lag_drop(lags, lag);
 }
