@@ -1,7 +1,6 @@
 // list: a doubly linked list of members of their owners' structs, for what is taken out of the
-// middle:
-// a head and its entries are the same type, and an entry that is in no list points to itself.
-// One thread, or its owner's mutex.
+// middle: a head and its entries are the same type, and an entry that is in no list points to
+// itself. One thread, or its owner's mutex.
 #ifndef CULVERT_BASE_LIST_H
 #define CULVERT_BASE_LIST_H
 

@@ -1,6 +1,5 @@
 // config_table: what settings a program has: their names, types, bounds and help, by section.
-// Constant
-// data of the program; base/config/config.h loads and prints what it says.
+// Constant data of the program; base/config/config.h loads and prints what it says.
 #ifndef CULVERT_BASE_CONFIG_CONFIG_TABLE_H
 #define CULVERT_BASE_CONFIG_CONFIG_TABLE_H
 
@@ -39,8 +38,7 @@ struct config_section {
     const struct config_entry *entries;
     size_t count;
     // What several settings must be together: adds a line a complaint. Called once each value by
-    // itself is right, so
-    // that no text is NULL. May be NULL.
+    // itself is right, so that no text is NULL. May be NULL.
     void (*check)(const void *values, struct strbuf *problems);
 };
 
