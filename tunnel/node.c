@@ -25,7 +25,7 @@ enum {
     UNSENT_BYTES = 64 * 1024,       // what the kernel may hold unsent, so that a small answer never waits for more
 };
 
-// -------------------------------------------------------------------------------------------------
+// ---- messages -----------------------------------------------------------------------------------
 
 struct node_letter {
     struct tunnel_node *node;
@@ -72,7 +72,7 @@ bool tunnel_node_post(struct tunnel_broker *broker, unsigned index, tunnel_node_
     return node != NULL;
 }
 
-// -------------------------------------------------------------------------------------------------
+// ---- the listener -------------------------------------------------------------------------------
 
 static bool node_take_handshake_token(struct tunnel_node *node)
 {

@@ -73,7 +73,7 @@ void deployment_store_list(struct pg *pg, const char *account_id, struct str fil
     store_filter_close(&filter);
 }
 
-// -------------------------------------------------------------------------------------------------
+// ---- housekeeping -------------------------------------------------------------------------------
 
 static struct pg_param number_text(char memory[16], unsigned number)
 {

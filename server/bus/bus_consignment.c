@@ -57,7 +57,7 @@ static void part_ends(struct consignment *consignment)
     bus_consignee_pump(consignee);
 }
 
-// -------------------------------------------------------------------------------------------------
+// ---- dead messages ------------------------------------------------------------------------------
 
 static void dead_letter_end(struct dead_letter *letter, bool is_kept)
 {

@@ -40,7 +40,7 @@ static struct bus_rabbitmq *rabbitmq_of(struct bus *bus)
     return (struct bus_rabbitmq *)bus; // its first member
 }
 
-// -------------------------------------------------------------------------------------------------
+// ---- messages -----------------------------------------------------------------------------------
 
 static void sent_add(struct bus_rabbitmq *bus, struct bus_parcel *parcel)
 {

@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "base/log/log.h"
+#include "base/loop/timer.h"
 #include "base/mem.h"
 #include "base/metrics/metrics.h"
 
@@ -10,7 +11,7 @@ enum { NEXT_STEP_MS = 200, OFTEN_MS = 15000, FAILURES_MAX = 16, SWEEP_COUNTERS =
 
 struct sweeper {
     struct sweeper_options options;
-    uv_timer_t *timer;
+    struct timer timer;
     bool busy;
     enum sweep_when phase;
     size_t at;                // the sweep whose turn it is
@@ -20,12 +21,10 @@ struct sweeper {
     struct metric_family *counters[SWEEP_COUNTERS], *failed;
 };
 
-static void on_timer(uv_timer_t *timer);
-
 static void step_later(struct sweeper *sweeper)
 {
     sweeper->busy = false;
-    uv_timer_start(sweeper->timer, on_timer, NEXT_STEP_MS, 0);
+    timer_start(&sweeper->timer, NEXT_STEP_MS, 0);
 }
 
 static void wait_for(struct sweeper *sweeper)
@@ -35,10 +34,10 @@ static void wait_for(struct sweeper *sweeper)
     sweeper->at = 0;
     uint64_t ms = sweeper->due_in_ms < OFTEN_MS ? sweeper->due_in_ms : OFTEN_MS;
     sweeper->due_in_ms -= ms;
-    uv_timer_start(sweeper->timer, on_timer, ms, 0);
+    timer_start(&sweeper->timer, ms, 0);
 }
 
-// -------------------------------------------------------------------------------------------------
+// ---- a step --------------------------------------------------------------------------------------------------------
 
 // The sweep whose turn it is in this phase; NULL: the phase is over.
 static const struct sweep *current(struct sweeper *sweeper)
@@ -135,9 +134,9 @@ static void run(struct sweeper *sweeper)
         sweep->walk(sweeper->options.pg, sweep->rows, &sweeper->place, on_walked, sweeper);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_timer(void *arg)
 {
-    struct sweeper *sweeper = timer->data;
+    struct sweeper *sweeper = arg;
     if (sweeper->busy) return;
     sweeper->busy = true;
     run(sweeper);
@@ -161,22 +160,15 @@ struct sweeper *sweeper_create(struct loop *loop, const struct sweeper_options *
         if (sweeper->counters[i] && i != SWEEP_COUNTS_HISTORY) metric_with(sweeper->counters[i]);
     sweeper->failed =
         metrics_counter("culvert_sweep_failures_total", "Steps of housekeeping that failed.", "step", NULL);
-    sweeper->timer = mem_zalloc(sizeof *sweeper->timer);
-    sweeper->timer->data = sweeper;
-    uv_timer_init(loop_uv(loop), sweeper->timer);
+    timer_init(&sweeper->timer, loop_uv(loop), on_timer, sweeper);
     // At once: a platform that stood still for weeks lacks the partitions of today.
-    uv_timer_start(sweeper->timer, on_timer, 0, 0);
+    timer_start(&sweeper->timer, 0, 0);
     return sweeper;
-}
-
-static void free_timer(uv_handle_t *timer)
-{
-    mem_free(timer);
 }
 
 void sweeper_destroy(struct sweeper *sweeper)
 {
     if (!sweeper) return;
-    uv_close((uv_handle_t *)sweeper->timer, free_timer);
+    timer_finish(&sweeper->timer);
     mem_free(sweeper);
 }

@@ -24,10 +24,11 @@ enum error_code call_proxy_init(struct call_proxy *proxy, struct loop *loop, con
     if (own->webhooks_per_second == 0) own->webhooks_per_second = WEBHOOKS_PER_SECOND;
     id_random(proxy->request_id_seed, sizeof proxy->request_id_seed);
     webhook_limiter_init(&proxy->limiter, own->webhooks_per_second);
-    proxy->cuts = metrics_counter("culvert_ingress_cuts_total",
-                                  "Connections of the ingress door cut in the middle of a request.", "reason", NULL);
+    proxy->cuts =
+        metrics_counter("culvert_ingress_cuts_total",
+                        "Connections of the ingress listener that were closed during a request.", "reason", NULL);
     proxy->refused = metrics_counter("culvert_ingress_refused_total",
-                                     "Connections of the ingress door refused for being too many.", "cap", NULL);
+                                     "Connections of the ingress listener refused by a limit.", "cap", NULL);
     return ERROR_NONE;
 }
 

@@ -202,7 +202,7 @@ void registry_doubt(struct registry *registry, struct str account_id, struct str
     registry_table_doubt(registry->table, account_id, runtime, epoch);
 }
 
-// -------------------------------------------------------------------------------------------------
+// ---- messages between replicas ------------------------------------------------------------------
 
 // News may be old: before a session of ours ends for it, PostgreSQL is asked.
 struct news {

@@ -147,7 +147,7 @@ static void set_known(struct registry_table *table, struct entry *entry, enum re
     link_newest(table, entry);
 }
 
-// -------------------------------------------------------------------------------------------------
+// ---- updates ------------------------------------------------------------------------------------
 
 enum registry_known registry_table_find(struct registry_table *table, struct str account_id, struct str runtime,
                                         uint64_t now_ms, struct registry_place *out)

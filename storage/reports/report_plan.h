@@ -147,7 +147,7 @@ enum { REPORT_SOURCE_BYTES_MAX = 4096 };
 MUST_CHECK enum error_code report_check_identity(const struct report *report, struct error *err);
 MUST_CHECK enum error_code report_check_contents(const struct report *report, struct error *err);
 
-// -------------------------------------------------------------------------------------------------
+// ---- for the plans of kinds (report_kind.h) -----------------------------------------------------
 
 // The manifest as JSON, without what no plan looks at; NULL without one. The caller decrefs.
 MUST_CHECK enum error_code report_decode(const struct report *report, json_t **out, struct error *err);

@@ -200,7 +200,7 @@ void tunnel_session_tick(struct tunnel_session *session, uint64_t now_ms)
         timetable_set(&session->node->timetable, session, session_due_ms(session));
 }
 
-// -------------------------------------------------------------------------------------------------
+// ---- messages of the agent ----------------------------------------------------------------------
 
 void tunnel_session_take_control(struct tunnel_session *session, const struct wire_control *control)
 {

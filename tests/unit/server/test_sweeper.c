@@ -1,4 +1,4 @@
-// sweeper: which steps run in which order, which again, and what a failure does to the others.
+// sweeper: which steps run when and in which order, which again, and what a failure does to the others.
 #include "server/chores/sweeper.h"
 
 #include <setjmp.h>
@@ -10,22 +10,23 @@
 
 #include <cmocka.h>
 
-enum { ROUND_MS = 1000 };
+#include "base/clock.h"
+#include "base/loop/timer.h"
+
+enum { ROUND_MS = 40000, BEGIN_MS = 1000 };
 
 static struct {
-    struct loop *loop;
-    struct sweeper *sweeper;
-    char trace[512];
-    const char *until; // the trace that ends the test
-    unsigned many_left, failing_left;
+    char trace[512]; // "name@milliseconds "
+    unsigned many_left;
+    enum error_code failure;
 } bench;
 
 static void trace(const char *name)
 {
     size_t len = strlen(bench.trace);
-    snprintf(bench.trace + len, sizeof bench.trace - len, "%s ", name);
-    if (strcmp(bench.trace, bench.until) == 0) loop_stop(bench.loop);
-    if (strlen(bench.trace) > strlen(bench.until)) fail_msg("%s\nnot %s", bench.trace, bench.until);
+    snprintf(bench.trace + len, sizeof bench.trace - len, "%s@%llu ", name,
+             (unsigned long long)clock_mono_ms() - BEGIN_MS);
+    assert_true(strlen(bench.trace) < sizeof bench.trace - 1);
 }
 
 static void step_once(struct pg *pg, const struct sweep *sweep, const struct sweep_keep *keep, store_count_done on_done,
@@ -54,8 +55,7 @@ static void step_failing(struct pg *pg, const struct sweep *sweep, const struct 
     (void)pg, (void)keep;
     struct error err;
     trace(sweep->name);
-    error_set(&err, bench.failing_left ? ERROR_UNAVAILABLE : ERROR_CANCELLED, "fails");
-    if (bench.failing_left) bench.failing_left--;
+    error_set(&err, bench.failure, "fails");
     on_done(arg, &err, 0);
 }
 
@@ -81,38 +81,41 @@ static const struct sweep sweeps[] = {
 };
 // clang-format on
 
-static void run_until(const char *until)
+static void run_for(uint64_t ms, const char *expected)
 {
     memset(bench.trace, 0, sizeof bench.trace);
-    bench.until = until;
-    bench.loop = loop_create("test", 0);
-    bench.sweeper = sweeper_create(bench.loop, &(struct sweeper_options){
-                                                   .interval_ms = ROUND_MS,
-                                                   .sweeps = sweeps,
-                                                   .sweep_count = sizeof sweeps / sizeof *sweeps,
-                                                   .keep = {.events_days = 7, .history_days = 8},
-                                               });
-    loop_run(bench.loop);
-    assert_string_equal(bench.trace, until);
-    sweeper_destroy(bench.sweeper);
-    loop_stop(bench.loop);
-    loop_run(bench.loop);
-    loop_destroy(bench.loop);
+    clock_simulate(BEGIN_MS * 1000, 1767225600000);
+    struct loop *loop = loop_create("test", 0);
+    struct sweeper *sweeper = sweeper_create(loop, &(struct sweeper_options){
+                                                       .interval_ms = ROUND_MS,
+                                                       .sweeps = sweeps,
+                                                       .sweep_count = sizeof sweeps / sizeof *sweeps,
+                                                       .keep = {.events_days = 7, .history_days = 8},
+                                                   });
+    while (timer_simulate(BEGIN_MS + ms))
+        continue;
+    assert_string_equal(bench.trace, expected);
+    sweeper_destroy(sweeper);
+    loop_destroy(loop);
+    clock_simulate_end();
 }
 
 static void test_order(void **state)
 {
     (void)state;
     bench.many_left = 2;
-    bench.failing_left = 1;
-    run_until("often first many many many failing walk0 walk1 often ");
+    bench.failure = ERROR_UNAVAILABLE;
+    run_for(41250, "often@0 first@0 many@0 many@200 many@400 failing@600 walk0@800 walk1@1000 "
+                   "often@16000 often@31000 "
+                   "often@41000 first@41000 many@41000 failing@41200 ");
 }
 
 static void test_a_cancelled_step_ends_it(void **state)
 {
     (void)state;
-    bench.many_left = bench.failing_left = 0;
-    run_until("often first many failing ");
+    bench.many_left = 0;
+    bench.failure = ERROR_CANCELLED;
+    run_for(100000, "often@0 first@0 many@0 failing@200 ");
 }
 
 int main(void)
