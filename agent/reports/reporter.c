@@ -72,6 +72,7 @@ struct reporter {
     size_t fetched;   // of what the platform wanted
     bool held_back;   // the outbox was full: watches wait
     uint64_t refused; // objects that found no room in the outbox, ever
+    char *unread;     // kinds that the last comparison left out, a line each; NULL: none
     struct shortage shortage;
     struct timer tick, turn, probe_tick;
     struct reporter_metrics metrics;
@@ -233,9 +234,13 @@ static bool is_there(void *arg, const struct outbox_object *object)
     return collector_reports(reporter->collector, object->group, object->kind, object->ns, object->name);
 }
 
+// The platform keeps what it has of these kinds: it is compared once they can be read.
 static void unread(void *arg, struct strbuf *out)
 {
-    collector_unread(((const struct reporter *)arg)->collector, out);
+    struct reporter *reporter = arg;
+    collector_unread(reporter->collector, out);
+    mem_free(reporter->unread);
+    reporter->unread = out->len ? mem_strndup(out->at, out->len) : NULL;
 }
 
 static void on_cluster(void *arg, struct str manifest)
@@ -344,6 +349,7 @@ static void begin_snapshot(struct reporter *reporter)
 }
 
 static void let_go(struct reporter *reporter);
+static void schedule_snapshot(struct reporter *reporter);
 
 // The lists are complete, and what happened before this moment has been told and taken, if that ever comes to an end.
 static bool may_compare(const struct reporter *reporter, uint64_t now_ms)
@@ -382,6 +388,41 @@ static void offer_again(struct reporter *reporter, uint64_t now_ms)
              log_c("reason", reporter->refusal));
 }
 
+// Whether a kind that could not be read when all was compared can be now.
+static bool has_new_kinds(const struct reporter *reporter)
+{
+    struct strbuf now;
+    struct str then = str_c(reporter->unread), line;
+    bool any = false;
+    strbuf_init(&now, WIRE_REPORT_UNREAD_BYTES_MAX);
+    collector_unread(reporter->collector, &now);
+    while (!any && str_cut(&then, '\n', &line)) {
+        struct str rest = strbuf_str(&now), other;
+        any = true;
+        while (any && str_cut(&rest, '\n', &other))
+            any = !str_eq(line, other);
+    }
+    strbuf_finish(&now);
+    return any;
+}
+
+// What went while its kind could not be read is not missed when it can be read again by an agent
+// that never saw it: the next comparison finds it.
+static void compare_new_kinds(struct reporter *reporter, uint64_t now_ms)
+{
+    bool is_busy = reporter->to_compare || reporter->resync_at_ms || report_stream_in_snapshot(reporter->stream) ||
+                   (reporter->digests && resync_is_asking(reporter->digests));
+    if (!reporter->unread || is_busy || !is_whole(reporter) || !has_new_kinds(reporter)) return;
+    log_info("reporter", "kinds_readable");
+    mem_free(reporter->unread);
+    reporter->unread = NULL;
+    if (!reporter->gap_since_ms) reporter->gap_since_ms = now_ms;
+    if (reporter->digests)
+        reporter->to_compare = true;
+    else
+        schedule_snapshot(reporter);
+}
+
 static void on_tick(void *arg)
 {
     struct reporter *reporter = arg;
@@ -400,6 +441,7 @@ static void on_tick(void *arg)
     follow_shortage(reporter, now_ms);
     if (reporter->clusters) cluster_report_tick(reporter->clusters, now_ms);
     if (reporter->digests && !in_snapshot) offer_again(reporter, now_ms);
+    if (reporter->stream) compare_new_kinds(reporter, now_ms);
     if (reporter->digests) compare(reporter, now_ms);
     show_metrics(reporter);
     request_turn(reporter);
@@ -530,6 +572,8 @@ void reporter_stream_closed(struct reporter *reporter)
     reporter->tunnel_stream = NULL;
     reporter->to_compare = reporter->compares_again = reporter->lacks_room = false;
     reporter->refusal[0] = '\0';
+    mem_free(reporter->unread);
+    reporter->unread = NULL;
     reporter->resync_at_ms = 0;
     reporter->closed_at_ms = clock_mono_ms();
     if (!keep) {
