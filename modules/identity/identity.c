@@ -12,7 +12,7 @@ static void resolve_me(void *ctx, const json_t *arguments, gql_resolved on_resol
                       api_resolved_node, api_pending_create(request, on_resolved, arg));
 }
 
-// ---- GraphQL -------------------------------------------------------------------------------------
+// ---- REST: GET /api/user -------------------------------------------------------------------------
 
 // The classic shape of a user, made from that of GraphQL.
 static json_t *classic_user(const json_t *me)
