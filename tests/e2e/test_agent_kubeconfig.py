@@ -64,7 +64,7 @@ def test_a_kubeconfig_that_cannot_be_used_is_waited_for(agent):
         code, body = ready(agent)
         return code == 503 and text in body and "A kubeconfig for the agent" in body
 
-    wait_until(lambda: says("current-context names no context"), 20, "/readyz has the reason")
+    wait_until(lambda: says("current-context names a context that is not in the file"), 20, "/readyz has the reason")
     (agent.folder / "kubeconfig").write_text("{}")
     wait_until(lambda: says("current-context is not set"), 20, "it was read again")
     # Each reason once, however often the file was read.

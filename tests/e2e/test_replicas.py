@@ -371,7 +371,7 @@ def test_admin_tunnels(replicas):
 
 def test_second_process_on_the_same_ports_is_refused(replicas):
     done = subprocess.run([replicas.build / "server/culvertd", "--config", replicas.home / "culvertd-0.conf"], capture_output=True, text=True, timeout=60)
-    assert done.returncode != 0 and "serves" in done.stderr, done.stderr[-500:]
+    assert done.returncode != 0 and "already listens" in done.stderr, done.stderr[-500:]
     assert is_ready(replicas, 0)
 
 
