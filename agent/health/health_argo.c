@@ -115,7 +115,7 @@ struct phase {
     const char *phase, *status, *message;
 };
 
-// False: the phase is none of these.
+// False: the phase is not in the table.
 static bool assess_phase(struct health *health, const json_t *object, const struct phase *phases)
 {
     const json_t *status = json_get_object(object, "status");

@@ -1,6 +1,5 @@
 #include "agent/kube/kube_config.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -106,19 +105,6 @@ static const json_t *find_named(const json_t *config, const char *list, const ch
     return NULL;
 }
 
-// Addresses, no names but localhost: "127.example.com" may be anywhere.
-static bool is_loopback(struct str host)
-{
-    char text[INET6_ADDRSTRLEN];
-    struct in_addr v4;
-    struct in6_addr v6;
-    if (str_eq(host, STR("localhost"))) return true;
-    if (host.len >= sizeof text) return false;
-    snprintf(text, sizeof text, "%.*s", STR_ARG(host));
-    if (inet_pton(AF_INET, text, &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
-    return inet_pton(AF_INET6, text, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
-}
-
 static enum error_code check_server(struct str server, struct error *err)
 {
     bool plain = str_starts(server, STR("http://"));
@@ -132,7 +118,8 @@ static enum error_code check_server(struct str server, struct error *err)
     uint16_t port;
     str_cut(&rest, '/', &authority);
     if (parse_address(authority, &host, &port, NULL) != ERROR_NONE) host = authority;
-    if (!is_loopback(host)) return error_set(err, ERROR_INVALID, "server: http:// is accepted for the loopback only");
+    if (!parse_is_loopback(host))
+        return error_set(err, ERROR_INVALID, "server: http:// is accepted for the loopback only");
     return ERROR_NONE;
 }
 

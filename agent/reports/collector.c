@@ -546,7 +546,7 @@ uint64_t collector_restarts(const struct collector *collector)
     return restarts;
 }
 
-// Kinds that nobody names are none of the agent's business.
+// Kinds that no Application names are not watched.
 static bool is_wanted(const struct kind_watch *kind_watch)
 {
     return kind_watch->kind->always || kind_watch->kind->claims || kind_watch->fixed;

@@ -46,7 +46,7 @@ struct watch {
     struct backoff backoff;
     char *resource_version; // where to watch from
     char *page;             // continue token, NULL: the first page
-    bool listed;            // the last list has completed, or there is none to be had
+    bool listed;            // the last list has completed, or the kind cannot be listed
     bool was_followed;      // a list has completed, and no 404 came since
     unsigned refusals;      // 403 and 404 in a row, since the last outage
     bool partial;           // of the last list some was skipped

@@ -82,7 +82,7 @@ void watch_relist(struct watch *watch);
 void watch_renew(struct watch *watch, uint64_t since_ms);
 void watch_resume(struct watch *watch);
 
-bool watch_is_listed(const struct watch *watch); // the last list has completed, or there is none to be had
+bool watch_is_listed(const struct watch *watch); // the last list has completed, or the kind cannot be listed
 enum watch_state watch_state(const struct watch *watch);
 bool watch_is_absent(const struct watch *watch);    // WATCH_NOT_SERVED
 bool watch_is_forbidden(const struct watch *watch); // WATCH_FORBIDDEN, WATCH_DENIED
