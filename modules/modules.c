@@ -1,8 +1,10 @@
 #include "modules/modules.h"
 
+#include "culvert_reads.h"
+
 // The only list: a line here makes a folder of modules/ part of the platform. Housekeeping runs in
 // this order. C(noun): the folder defines struct module module_<noun>. TEXT(noun): it has text
-// files alone.
+// files alone, <noun>.graphql and <noun>.sql (storage/sql/reads.awk).
 // clang-format off
 #define MODULES(C, TEXT) \
     C(identity) \
@@ -19,9 +21,10 @@
 // clang-format on
 
 #define NOTHING(noun)
-#define DECLARE(noun)    extern const struct module module_##noun;
-#define ENTRY(noun)      &module_##noun,
-#define TEXT_ENTRY(noun) &(const struct module){.name = #noun},
+#define DECLARE(noun) extern const struct module module_##noun;
+#define ENTRY(noun)   &module_##noun,
+#define TEXT_ENTRY(noun)                                                                                               \
+    &(const struct module){.name = #noun, .resolvers = declared_##noun, .resolvers_count = declared_##noun##_count},
 
 MODULES(DECLARE, NOTHING)
 

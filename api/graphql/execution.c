@@ -195,7 +195,10 @@ static void start_field(struct root_field *field)
             on_resolved(field, &err, NULL);
             return;
         }
-        resolver->resolve(x->request.ctx, field->arguments, on_resolved, field);
+        if (resolver->resolve_with)
+            resolver->resolve_with(x->request.ctx, resolver->with, field->arguments, on_resolved, field);
+        else
+            resolver->resolve(x->request.ctx, field->arguments, on_resolved, field);
         return;
     }
     error_set(&err, ERROR_INVALID, "\"%.*s\" is not offered by this platform", STR_ARG(name));

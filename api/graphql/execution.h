@@ -11,6 +11,9 @@ typedef void (*gql_resolved)(void *arg, const struct error *err, json_t *value);
 
 // arguments are borrowed until resolved. ctx is the request's.
 typedef void (*gql_resolve)(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+// One that serves several fields; with is the resolver's.
+typedef void (*gql_resolve_with)(void *ctx, const void *with, const json_t *arguments, gql_resolved on_resolved,
+                                 void *arg);
 
 struct gql_resolver {
     enum gql_operation_kind kind;
@@ -18,6 +21,9 @@ struct gql_resolver {
     gql_resolve resolve;
     unsigned access;   // what gql_request.admit decides by; not 0
     bool is_versioned; // of entities alone whose version is known; see gql_request.repeatable
+    // In place of resolve.
+    gql_resolve_with resolve_with;
+    const void *with;
 };
 
 struct gql_request {

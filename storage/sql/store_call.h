@@ -7,7 +7,7 @@
 
 // How long callers wait, queueing included. A change may wait behind locks, a list may be long.
 enum { STORE_READ_MS = 10000, STORE_CHANGE_MS = 15000 };
-enum { STORE_KEYS_MAX = 4, STORE_CURSOR_BYTES_MAX = 2048 };
+enum { STORE_KEYS_MAX = 8, STORE_CURSOR_BYTES_MAX = 2048 };
 
 // node: column 0 of the first row. none: what having no row means (ERROR_NONE: the empty view).
 void store_submit_node(struct pg_batch *batch, size_t answer, enum error_code none, const char *none_text,

@@ -1,0 +1,24 @@
+-- type: Widget
+-- from: culvert.widgets w
+-- key: w.name, w.runtime
+-- scope: w.account_id = :account_id AND NOT w.is_deleted
+-- access: widget
+-- join: r = :{runtime_states} AND r.runtime IN (SELECT runtime FROM page) ON r.runtime = w.runtime
+-- query: widgets
+-- query: widget(name = w.name, runtime = w.runtime)
+-- field: name = w.name
+-- field: runtime = w.runtime
+-- field: size = w.size
+-- field: madeAt = time(w.made_at)
+-- field: metadata.labels = pairs(w.labels)
+-- field: metadata.isLarge = w.size >= 100
+-- field: freshness = r.freshness
+-- filter: runtimes text[] = w.runtime = ANY (:value)
+-- filter: names text[] = w.name = ANY (:value)
+-- filter: namePart text = strpos(w.name, :value) > 0
+-- filter: minSize bigint = w.size >= :value
+-- filter: isLarge boolean = (w.size >= 100) = :value
+-- filter: madeAfter timestamptz = w.made_at > :value
+-- order: KEY = key
+-- order: SIZE = w.size DESC, key
+-- order: NEWEST = w.made_at DESC, w.name DESC, w.runtime DESC
