@@ -2,15 +2,15 @@
 
 #include <assert.h>
 #include <nghttp2/nghttp2.h>
-#include <stdlib.h>
 
 #include "agent/calls/upstream_http2_call.h"
 #include "base/clock.h"
+#include "base/http2/http2_session.h"
 #include "base/mem.h"
 
 // Connections: which one serves a call, and how bytes come and go on it. The calls are upstream_http2_call.c's.
 
-enum { CONNECTION_WINDOW = 0x7fffffff, SWEEP_MS = 5000 };
+enum { CONNECTION_WINDOW = 0x7fffffff, SETTINGS_MAX = 16, SWEEP_MS = 5000 };
 
 // ---- end -------------------------------------------------------------------------------------------------------
 
@@ -126,24 +126,19 @@ static void on_drained(void *arg)
 
 static nghttp2_session *create_session(struct http2_connection *c)
 {
-    nghttp2_session_callbacks *callbacks = NULL;
-    nghttp2_option *option = NULL;
-    nghttp2_session *h2 = NULL;
     const nghttp2_settings_entry entries[] = {
         {NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
         {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, UPSTREAM_HTTP2_WINDOW_BYTES},
         {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HTTP2_HEAD_BYTES_MAX},
     };
-    if (nghttp2_session_callbacks_new(&callbacks) || nghttp2_option_new(&option)) abort(); // out of memory
-    http2_call_set_callbacks(callbacks);
-    nghttp2_option_set_no_auto_window_update(option, 1);
-    nghttp2_option_set_max_settings(option, 16);
-    if (nghttp2_session_client_new2(&h2, callbacks, c, option)) abort();
-    nghttp2_option_del(option);
-    nghttp2_session_callbacks_del(callbacks);
-    nghttp2_submit_settings(h2, NGHTTP2_FLAG_NONE, entries, sizeof(entries) / sizeof(entries[0]));
-    nghttp2_session_set_local_window_size(h2, NGHTTP2_FLAG_NONE, 0, CONNECTION_WINDOW);
-    return h2;
+    return http2_session_create(&(struct http2_session_options){
+        .set_callbacks = http2_call_set_callbacks,
+        .arg = c,
+        .settings_max = SETTINGS_MAX,
+        .settings = entries,
+        .setting_count = sizeof entries / sizeof *entries,
+        .window_bytes = CONNECTION_WINDOW,
+    });
 }
 
 static struct http2_connection *open_connection(struct upstream_http2 *http2, struct str host, uint16_t port)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/http2/http2_session.h"
 #include "base/mem.h"
 #include "base/parse.h"
 
@@ -201,12 +202,6 @@ void http2_call_set_callbacks(nghttp2_session_callbacks *callbacks)
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
 }
 
-static nghttp2_nv name_value(struct str name, struct str value)
-{
-    return (nghttp2_nv){(uint8_t *)(uintptr_t)name.at, (uint8_t *)(uintptr_t)value.at, name.len, value.len,
-                        NGHTTP2_NV_FLAG_NONE};
-}
-
 static enum error_code submit(struct upstream_http2_call *call, const struct upstream_request *request,
                               struct error *err)
 {
@@ -216,20 +211,20 @@ static enum error_code submit(struct upstream_http2_call *call, const struct ups
     size_t n = 0;
     snprintf(authority, sizeof(authority), str_has_byte(request->host, ':') ? "[%.*s]:%u" : "%.*s:%u",
              STR_ARG(request->host), (unsigned)request->port);
-    nv[n++] = name_value(STR(":method"), request->method);
-    nv[n++] = name_value(STR(":scheme"), STR("http"));
-    nv[n++] = name_value(STR(":authority"), str_c(authority));
-    nv[n++] = name_value(STR(":path"), request->path);
+    nv[n++] = http2_field(STR(":method"), request->method);
+    nv[n++] = http2_field(STR(":scheme"), STR("http"));
+    nv[n++] = http2_field(STR(":authority"), str_c(authority));
+    nv[n++] = http2_field(STR(":path"), request->path);
     for (size_t i = 0; i < request->header_count; i++) {
         const struct http_header *h = &request->headers[i];
         if (!http1_is_token(h->name) || !http1_is_field_value(h->value))
             return error_set(err, ERROR_INVALID, "a header cannot be written");
-        nv[n++] = name_value(h->name, h->value);
+        nv[n++] = http2_field(h->name, h->value);
     }
-    nv[n++] = name_value(STR("te"), STR("trailers")); // RFC 9113 section 8.2.2; gRPC servers ask for it
+    nv[n++] = http2_field(STR("te"), STR("trailers")); // RFC 9113 section 8.2.2; gRPC servers ask for it
     if (request->has_body && request->content_length >= 0) {
         int digits = snprintf(length, sizeof(length), "%lld", (long long)request->content_length);
-        nv[n++] = name_value(STR("content-length"), str_of(length, (size_t)digits));
+        nv[n++] = http2_field(STR("content-length"), str_of(length, (size_t)digits));
     }
     call->id = nghttp2_submit_request(call->connection->h2, NULL, nv, n, request->has_body ? &body : NULL, call);
     return call->id > 0 ? ERROR_NONE : error_set(err, ERROR_INVALID, "%s", nghttp2_strerror(call->id));
@@ -293,7 +288,7 @@ void upstream_http2_end(struct upstream_http2_call *call, const struct http_head
     if (count) call->trailers = arena_array(call->arena, count, sizeof(*call->trailers));
     for (size_t i = 0; i < count; i++)
         call->trailers[call->trailer_count++] =
-            name_value(arena_str(call->arena, trailers[i].name), arena_str(call->arena, trailers[i].value));
+            http2_field(arena_str(call->arena, trailers[i].name), arena_str(call->arena, trailers[i].value));
     call->depth++;
     wake(call);
     call->depth--;

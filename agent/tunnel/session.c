@@ -3,16 +3,17 @@
 #include <assert.h>
 #include <nghttp2/nghttp2.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "agent/tunnel/stream.h"
 #include "base/clock.h"
+#include "base/http2/http2_session.h"
 #include "base/mem.h"
 #include "tunnel/wire/control.h"
 
 enum {
     CONNECTION_WINDOW = 0x7fffffff,
+    SETTINGS_MAX = 16, // entries in one SETTINGS frame
     SETTINGS_HEADER_LIST_BYTES = 64 * 1024,
     FRAME_BYTES_MAX = 16384 + 9, // nghttp2 hands out one frame at a time
     QUIET_BYTES = 64 * 1024,     // reports alone do not fill the path
@@ -237,7 +238,7 @@ static void set_callbacks(nghttp2_session_callbacks *callbacks)
     nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_send);
 }
 
-static void submit_settings(struct agent_session *session)
+static nghttp2_session *create_h2(struct agent_session *session)
 {
     const nghttp2_settings_entry entries[] = {
         {NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, 0}, // stateless HPACK: no memory a stream, sessions can be parked
@@ -247,8 +248,17 @@ static void submit_settings(struct agent_session *session)
         {NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1},
         {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1}, // RFC 9218 in its place
     };
-    nghttp2_submit_settings(session->h2, NGHTTP2_FLAG_NONE, entries, sizeof(entries) / sizeof(entries[0]));
-    nghttp2_session_set_local_window_size(session->h2, NGHTTP2_FLAG_NONE, 0, CONNECTION_WINDOW);
+    return http2_session_create(&(struct http2_session_options){
+        .is_server = true,
+        .set_callbacks = set_callbacks,
+        .arg = session,
+        .settings_max = SETTINGS_MAX,
+        .stateless_hpack = true,
+        .extension = WIRE_CONTROL_FRAME,
+        .settings = entries,
+        .setting_count = sizeof entries / sizeof *entries,
+        .window_bytes = CONNECTION_WINDOW,
+    });
 }
 
 struct agent_session *agent_session_create(const struct agent_session_options *options,
@@ -259,20 +269,7 @@ struct agent_session *agent_session_create(const struct agent_session_options *o
     session->events = *events;
     session->arg = arg;
     wire_scheduler_init(&session->scheduler);
-
-    nghttp2_session_callbacks *callbacks = NULL;
-    nghttp2_option *option = NULL;
-    int failed = nghttp2_session_callbacks_new(&callbacks) || nghttp2_option_new(&option);
-    if (failed) abort(); // out of memory, as everywhere
-    set_callbacks(callbacks);
-    nghttp2_option_set_no_auto_window_update(option, 1);
-    nghttp2_option_set_user_recv_extension_type(option, WIRE_CONTROL_FRAME);
-    nghttp2_option_set_max_deflate_dynamic_table_size(option, 0);
-    nghttp2_option_set_max_settings(option, 16);
-    if (nghttp2_session_server_new2(&session->h2, callbacks, session, option)) abort();
-    nghttp2_option_del(option);
-    nghttp2_session_callbacks_del(callbacks);
-    submit_settings(session);
+    session->h2 = create_h2(session);
     return session;
 }
 

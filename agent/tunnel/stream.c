@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/http2/http2_session.h"
 #include "base/mem.h"
 #include "base/parse.h"
 
@@ -138,12 +139,6 @@ size_t agent_stream_queued(const struct agent_stream *stream)
     return byte_queue_len(&stream->queue);
 }
 
-static nghttp2_nv name_value(struct str name, struct str value)
-{
-    return (nghttp2_nv){(uint8_t *)(uintptr_t)name.at, (uint8_t *)(uintptr_t)value.at, name.len, value.len,
-                        NGHTTP2_NV_FLAG_NONE};
-}
-
 // nghttp2 copies names (in lower case) and values when the block is submitted.
 static size_t build_head(nghttp2_nv *nv, char status_text[3], int status, const struct http_header *headers,
                          size_t count)
@@ -152,9 +147,9 @@ static size_t build_head(nghttp2_nv *nv, char status_text[3], int status, const 
     assert(status >= 100 && status <= 999 && count <= HTTP1_HEADERS_MAX);
     for (int i = 2, rest = status; i >= 0; i--, rest /= 10)
         status_text[i] = (char)('0' + rest % 10);
-    nv[n++] = name_value(STR(":status"), str_of(status_text, 3));
+    nv[n++] = http2_field(STR(":status"), str_of(status_text, 3));
     for (size_t i = 0; i < count; i++)
-        nv[n++] = name_value(headers[i].name, headers[i].value);
+        nv[n++] = http2_field(headers[i].name, headers[i].value);
     return n;
 }
 
@@ -278,7 +273,7 @@ void agent_stream_end(struct agent_stream *stream, const struct http_header *tra
         stream->trailers = arena_array(stream->arena, count, sizeof(*stream->trailers));
         for (size_t i = 0; i < count; i++)
             stream->trailers[i] =
-                name_value(arena_str(stream->arena, trailers[i].name), arena_str(stream->arena, trailers[i].value));
+                http2_field(arena_str(stream->arena, trailers[i].name), arena_str(stream->arena, trailers[i].value));
         stream->trailer_count = count;
     }
     resume(stream);

@@ -243,27 +243,12 @@ static void destroy(void *front)
     mem_free(http2);
 }
 
-static void submit_settings(struct ingress_http2 *http2)
-{
-    const struct ingress_options *options = &http2->connection->ingress->options;
-    const nghttp2_settings_entry settings[] = {
-        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, options->http2_streams_max},
-        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, INGRESS_HTTP2_STREAM_WINDOW},
-        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, (uint32_t)options->head_bytes_max},
-        {NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1},
-        {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
-    };
-    (void)nghttp2_submit_settings(http2->session, NGHTTP2_FLAG_NONE, settings, sizeof settings / sizeof *settings);
-    (void)nghttp2_session_set_local_window_size(http2->session, NGHTTP2_FLAG_NONE, 0, INGRESS_HTTP2_WINDOW);
-}
-
 static void *create(struct ingress_connection *connection)
 {
     struct ingress_http2 *http2 = mem_zalloc(sizeof *http2);
     http2->connection = connection;
     http2->idle_since_ms = http2->abuse_at_ms = now_ms(http2);
     http2->session = ingress_http2_session_create(http2);
-    submit_settings(http2);
     ingress_connection_forget_progress(connection);
     ingress_connection_arm(connection, on_time(http2, http2->idle_since_ms));
     return http2;

@@ -1,5 +1,4 @@
-#include <stdlib.h>
-
+#include "base/http2/http2_session.h"
 #include "server/ingress/ingress_http2_state.h"
 
 enum {
@@ -9,7 +8,6 @@ enum {
     RESET_ABUSE = 4,     // what a stream that the client resets counts as: a burst of 500, then 50 a second
     RESETS_BURST = 1000, // what nghttp2 itself accepts, which ends the connection with INTERNAL_ERROR
     RESETS_PER_SECOND = 100,
-    FRAME_TYPES_KNOWN = 10, // RFC 9113 section 6: 0x00 to 0x09
 };
 
 static struct ingress_http2_stream *find(nghttp2_session *session, int32_t id)
@@ -190,29 +188,29 @@ static void set_callbacks(nghttp2_session_callbacks *callbacks)
     nghttp2_session_callbacks_set_send_data_callback(callbacks, on_send_data);
 }
 
-static void set_options(nghttp2_option *option)
-{
-    nghttp2_option_set_no_auto_window_update(option, 1);
-    nghttp2_option_set_no_closed_streams(option, 1);
-    nghttp2_option_set_max_outbound_ack(option, ACKS_QUEUED_MAX);
-    nghttp2_option_set_max_settings(option, SETTINGS_MAX);
-    nghttp2_option_set_max_continuations(option, CONTINUATIONS_MAX);
-    // Left alone, nghttp2 skips what it does not know without telling anybody, and there would be no end to it.
-    for (unsigned type = FRAME_TYPES_KNOWN; type <= UINT8_MAX; type++)
-        nghttp2_option_set_user_recv_extension_type(option, (uint8_t)type);
-    nghttp2_option_set_stream_reset_rate_limit(option, RESETS_BURST, RESETS_PER_SECOND);
-}
-
 nghttp2_session *ingress_http2_session_create(struct ingress_http2 *http2)
 {
-    nghttp2_session_callbacks *callbacks;
-    nghttp2_option *option;
-    nghttp2_session *session;
-    if (nghttp2_session_callbacks_new(&callbacks) != 0 || nghttp2_option_new(&option) != 0) abort(); // out of memory
-    set_callbacks(callbacks);
-    set_options(option);
-    if (nghttp2_session_server_new2(&session, callbacks, http2, option) != 0) abort();
-    nghttp2_session_callbacks_del(callbacks);
-    nghttp2_option_del(option);
-    return session;
+    const struct ingress_options *options = &http2->connection->ingress->options;
+    const nghttp2_settings_entry settings[] = {
+        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, options->http2_streams_max},
+        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, INGRESS_HTTP2_STREAM_WINDOW},
+        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, (uint32_t)options->head_bytes_max},
+        {NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1},
+        {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
+    };
+    return http2_session_create(&(struct http2_session_options){
+        .is_server = true,
+        .set_callbacks = set_callbacks,
+        .arg = http2,
+        .settings_max = SETTINGS_MAX,
+        .acks_max = ACKS_QUEUED_MAX,
+        .continuations_max = CONTINUATIONS_MAX,
+        .resets_burst = RESETS_BURST,
+        .resets_per_second = RESETS_PER_SECOND,
+        .forgets_closed = true,
+        .extension = HTTP2_EXTENSIONS_ALL,
+        .settings = settings,
+        .setting_count = sizeof settings / sizeof *settings,
+        .window_bytes = INGRESS_HTTP2_WINDOW,
+    });
 }

@@ -1,4 +1,5 @@
 #include "base/http1/http1.h"
+#include "base/http2/http2_session.h"
 #include "base/log/log.h"
 #include "server/ingress/ingress_http2_state.h"
 
@@ -251,13 +252,8 @@ static ssize_t read_out(nghttp2_session *session, int32_t id, uint8_t *buffer, s
     *flags |= NGHTTP2_DATA_FLAG_EOF;
     if (stream->answer_trailer_count == 0) return (ssize_t)take;
     nghttp2_nv *fields = arena_array(stream->arena, stream->answer_trailer_count, sizeof *fields);
-    for (size_t i = 0; i < stream->answer_trailer_count; i++) {
-        const struct http_header *trailer = &stream->answer_trailers[i];
-        fields[i] = (nghttp2_nv){.name = (uint8_t *)(uintptr_t)trailer->name.at,
-                                 .namelen = trailer->name.len,
-                                 .value = (uint8_t *)(uintptr_t)(trailer->value.at ? trailer->value.at : ""),
-                                 .valuelen = trailer->value.len};
-    }
+    for (size_t i = 0; i < stream->answer_trailer_count; i++)
+        fields[i] = http2_field(stream->answer_trailers[i].name, stream->answer_trailers[i].value);
     if (nghttp2_submit_trailer(session, id, fields, stream->answer_trailer_count) == 0)
         *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
     return (ssize_t)take;
@@ -302,8 +298,7 @@ static void on_info(void *front, int status)
     // They have no credit: who takes nothing gets none, but the one that a client may wait for.
     if (status != 100 && tls_stream_queued(stream->http2->connection->stream) >= TLS_STREAM_QUEUE_HIGH) return;
     char text[3] = {(char)('0' + status / 100), (char)('0' + status / 10 % 10), (char)('0' + status % 10)};
-    const nghttp2_nv field = {
-        .name = (uint8_t *)(uintptr_t) ":status", .namelen = 7, .value = (uint8_t *)text, .valuelen = 3};
+    const nghttp2_nv field = http2_field(STR(":status"), str_of(text, sizeof text));
     (void)nghttp2_submit_headers(stream->http2->session, NGHTTP2_FLAG_NONE, stream->id, NULL, &field, 1, NULL);
     ingress_connection_wake(stream->http2->connection);
 }

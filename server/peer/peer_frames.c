@@ -1,8 +1,8 @@
 // The frames of the hop's connection: nghttp2's callbacks and settings. A callback never ends the pipe: it says why in
 // `broken`, or wakes it, and the pipe's turn does the rest.
 #include <stdio.h>
-#include <stdlib.h>
 
+#include "base/http2/http2_session.h"
 #include "server/peer/peer_pipe_state.h"
 #include "server/peer/peer_wire.h"
 
@@ -160,31 +160,8 @@ static void set_callbacks(nghttp2_session_callbacks *callbacks)
     nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_send);
 }
 
-static void set_options(nghttp2_option *option)
-{
-    nghttp2_option_set_no_auto_window_update(option, 1); // credit is the consumer's to give
-    nghttp2_option_set_max_deflate_dynamic_table_size(option, 0);
-    nghttp2_option_set_max_settings(option, SETTINGS_MAX);
-    nghttp2_option_set_max_outbound_ack(option, OUTBOUND_ACK_MAX);
-    nghttp2_option_set_max_reserved_remote_streams(option, 0);
-    nghttp2_option_set_no_closed_streams(option, 1);
-    nghttp2_option_set_max_send_header_block_length(option, 2 * PEER_WIRE_HEAD_BYTES_MAX);
-}
-
 nghttp2_session *peer_frames_create(struct peer_pipe *pipe, unsigned streams_max)
 {
-    nghttp2_session_callbacks *callbacks = NULL;
-    nghttp2_option *option = NULL;
-    nghttp2_session *h2 = NULL;
-    // These fail when memory has run out, and that ends the process.
-    if (nghttp2_session_callbacks_new(&callbacks) || nghttp2_option_new(&option)) abort();
-    set_callbacks(callbacks);
-    set_options(option);
-    if (pipe->is_door ? nghttp2_session_server_new2(&h2, callbacks, pipe, option)
-                      : nghttp2_session_client_new2(&h2, callbacks, pipe, option))
-        abort();
-    nghttp2_option_del(option);
-    nghttp2_session_callbacks_del(callbacks);
     const nghttp2_settings_entry settings[] = {
         {NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, 0},
         {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, PEER_WINDOW_BYTES},
@@ -195,8 +172,18 @@ nghttp2_session *peer_frames_create(struct peer_pipe *pipe, unsigned streams_max
         {NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1},
     };
     size_t count = sizeof settings / sizeof *settings - (pipe->is_door ? 0 : 1);
-    if (nghttp2_submit_settings(h2, NGHTTP2_FLAG_NONE, settings, count) ||
-        nghttp2_session_set_local_window_size(h2, NGHTTP2_FLAG_NONE, 0, CONNECTION_WINDOW))
-        abort();
-    return h2;
+    return http2_session_create(&(struct http2_session_options){
+        .is_server = pipe->is_door,
+        .set_callbacks = set_callbacks,
+        .arg = pipe,
+        .settings_max = SETTINGS_MAX,
+        .acks_max = OUTBOUND_ACK_MAX,
+        .header_block_bytes_max = 2 * PEER_WIRE_HEAD_BYTES_MAX,
+        .stateless_hpack = true,
+        .no_pushes = true,
+        .forgets_closed = true,
+        .settings = settings,
+        .setting_count = count,
+        .window_bytes = CONNECTION_WINDOW,
+    });
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/http2/http2_session.h"
 #include "base/mem.h"
 #include "server/peer/peer_pipe_state.h"
 
@@ -68,15 +69,10 @@ static nghttp2_nv *make_fields(const struct http_header *fields, size_t count, i
     size_t used = 0;
     if (status) {
         snprintf(text, STATUS_BYTES, "%d", status);
-        all[used++] = (nghttp2_nv){(uint8_t *)(uintptr_t) ":status", (uint8_t *)text, 7, strlen(text), 0};
+        all[used++] = http2_field(STR(":status"), str_c(text));
     }
-    for (size_t i = 0; i < count; i++) {
-        // nghttp2's type is not const; it copies and does not write.
-        all[used++] = (nghttp2_nv){.name = (uint8_t *)(uintptr_t)fields[i].name.at,
-                                   .namelen = fields[i].name.len,
-                                   .value = (uint8_t *)(uintptr_t)(fields[i].value.at ? fields[i].value.at : ""),
-                                   .valuelen = fields[i].value.len};
-    }
+    for (size_t i = 0; i < count; i++)
+        all[used++] = http2_field(fields[i].name, fields[i].value);
     *out = used;
     return all;
 }

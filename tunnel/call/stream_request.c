@@ -3,20 +3,12 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/http2/http2_session.h"
 #include "tunnel/wire/identity.h"
-
-static nghttp2_nv request_field(struct str name, struct str value)
-{
-    // nghttp2's type is not const; it copies and does not write.
-    return (nghttp2_nv){.name = (uint8_t *)(uintptr_t)name.at,
-                        .namelen = name.len,
-                        .value = (uint8_t *)(uintptr_t)(value.at ? value.at : ""),
-                        .valuelen = value.len};
-}
 
 static void request_add(struct stream_request *fields, struct str name, struct str value)
 {
-    fields->fields[fields->count++] = request_field(name, value);
+    fields->fields[fields->count++] = http2_field(name, value);
     fields->bytes += name.len + value.len;
 }
 
@@ -180,6 +172,6 @@ size_t stream_request_trailers(const struct http_header *headers, size_t count, 
     for (size_t i = 0; i < count && used < TUNNEL_HEADERS_MAX; i++)
         if (!request_is_dropped(&headers[i]) && !request_is_no_trailer(headers[i].name) &&
             request_is_sendable(&headers[i]))
-            out[used++] = request_field(headers[i].name, headers[i].value);
+            out[used++] = http2_field(headers[i].name, headers[i].value);
     return used;
 }

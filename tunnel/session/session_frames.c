@@ -1,9 +1,9 @@
 // The session's frames: nghttp2's callbacks and settings. A callback never ends the session: it
 // stores the reason in `broken` and fails, and the caller that fed the bytes ends it.
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/http2/http2_session.h"
 #include "base/mem.h"
 #include "tunnel/call/stream.h"
 #include "tunnel/session/header_intake.h"
@@ -310,31 +310,8 @@ static void frames_set_callbacks(nghttp2_session_callbacks *callbacks)
     nghttp2_session_callbacks_set_send_data_callback(callbacks, send_data);
 }
 
-static void frames_set_options(nghttp2_option *option)
-{
-    nghttp2_option_set_no_auto_window_update(option, 1); // credit is the consumer's to give
-    nghttp2_option_set_user_recv_extension_type(option, WIRE_CONTROL_FRAME);
-    nghttp2_option_set_max_deflate_dynamic_table_size(option, 0); // stateless HPACK, see SETTINGS below
-    nghttp2_option_set_max_settings(option, SETTINGS_MAX);
-    nghttp2_option_set_max_outbound_ack(option, OUTBOUND_ACK_MAX);
-    nghttp2_option_set_max_reserved_remote_streams(option, 0);
-    nghttp2_option_set_no_closed_streams(option, 1);
-}
-
 nghttp2_session *tunnel_session_frames_create(struct tunnel_session *session)
 {
-    nghttp2_session_callbacks *callbacks = NULL;
-    nghttp2_option *option = NULL;
-    nghttp2_session *h2 = NULL;
-    // These fail when memory has run out, and that ends the process.
-    if (nghttp2_session_callbacks_new(&callbacks) || nghttp2_option_new(&option)) abort();
-    frames_set_callbacks(callbacks);
-    frames_set_options(option);
-    session->memory = session_memory_create(&session->node->memory);
-    nghttp2_mem *memory = session_memory_callbacks(session->memory);
-    if (nghttp2_session_client_new3(&h2, callbacks, session, option, memory)) abort();
-    nghttp2_option_del(option);
-    nghttp2_session_callbacks_del(callbacks);
     const nghttp2_settings_entry settings[] = {
         {NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, 0}, // no memory of headers a session, and none to attack
         {NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
@@ -342,10 +319,21 @@ nghttp2_session *tunnel_session_frames_create(struct tunnel_session *session)
         {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, TUNNEL_HEADER_BYTES_MAX},
         {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1}, // the agent orders answers by RFC 9218
     };
-    if (nghttp2_submit_settings(h2, NGHTTP2_FLAG_NONE, settings, sizeof(settings) / sizeof(settings[0])) ||
-        nghttp2_session_set_local_window_size(h2, NGHTTP2_FLAG_NONE, 0, CONNECTION_WINDOW))
-        abort();
-    return h2;
+    session->memory = session_memory_create(&session->node->memory);
+    return http2_session_create(&(struct http2_session_options){
+        .set_callbacks = frames_set_callbacks,
+        .arg = session,
+        .settings_max = SETTINGS_MAX,
+        .acks_max = OUTBOUND_ACK_MAX,
+        .stateless_hpack = true, // see SETTINGS above
+        .no_pushes = true,
+        .forgets_closed = true,
+        .extension = WIRE_CONTROL_FRAME,
+        .memory = session_memory_callbacks(session->memory),
+        .settings = settings,
+        .setting_count = sizeof settings / sizeof *settings,
+        .window_bytes = CONNECTION_WINDOW,
+    });
 }
 
 void tunnel_session_frames_finish(struct tunnel_session *session)
