@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/http1/http1.h"
+#include "base/loop/timer.h"
 #include "base/mem.h"
 #include "base/metrics/metrics.h"
 #include "base/parse.h"
@@ -21,10 +22,9 @@ struct admin_connection {
     struct agent_admin *admin;
     struct admin_connection *next, *prev;
     uv_tcp_t tcp;
-    uv_timer_t timer;
+    struct timer timer;
     uv_write_t write;
     struct strbuf in, out;
-    unsigned handles;
     bool closing, answered;
     char buffer[2048];
 };
@@ -120,7 +120,6 @@ static void on_head(struct admin_connection *c, const struct http1_head *head)
 static void on_closed(uv_handle_t *handle)
 {
     struct admin_connection *c = handle->data;
-    if (--c->handles) return;
     unref(c->admin);
     strbuf_finish(&c->in);
     strbuf_finish(&c->out);
@@ -136,12 +135,12 @@ static void close_connection(struct admin_connection *c)
     if (c->next) c->next->prev = c->prev;
     c->admin->count--;
     uv_close((uv_handle_t *)&c->tcp, on_closed);
-    uv_close((uv_handle_t *)&c->timer, on_closed);
+    timer_finish(&c->timer);
 }
 
-static void on_timeout(uv_timer_t *timer)
+static void on_timeout(void *arg)
 {
-    close_connection(timer->data);
+    close_connection(arg);
 }
 
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
@@ -187,15 +186,14 @@ static void on_connection(uv_stream_t *listener, int status)
     strbuf_init(&c->in, HEAD_BYTES_MAX + 1);
     strbuf_init(&c->out, ANSWER_BYTES_MAX + 1024);
     uv_tcp_init(listener->loop, &c->tcp);
-    uv_timer_init(listener->loop, &c->timer);
-    c->tcp.data = c->timer.data = c;
-    c->handles = 2;
+    timer_init(&c->timer, listener->loop, on_timeout, c);
+    c->tcp.data = c;
     if (uv_accept(listener, (uv_stream_t *)&c->tcp) < 0 || admin->count > CONNECTIONS_MAX ||
         uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read) < 0) {
         close_connection(c);
         return;
     }
-    uv_timer_start(&c->timer, on_timeout, LIFE_MS, 0);
+    timer_start(&c->timer, LIFE_MS, 0);
 }
 
 // ---- listener --------------------------------------------------------------------------------------------------

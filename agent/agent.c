@@ -12,6 +12,7 @@
 #include "agent/tunnel/tls.h"
 #include "agent/tunnel/tunnel_client.h"
 #include "base/log/log.h"
+#include "base/loop/timer.h"
 #include "base/mem.h"
 #include "base/metrics/metrics.h"
 
@@ -22,7 +23,7 @@ static const char kubeconfig_cure[] = "it is read again every kubeconfig.retry_i
 struct agent {
     const struct agent_config *config;
     struct loop *loop;
-    uv_timer_t *retry;                 // reads the kubeconfig again; NULL: it could be used
+    struct timer retry;                // reads the kubeconfig again; closed: it could be used
     char unreadable[ERROR_TEXT_BYTES]; // why it cannot be used
     struct agent_router *router;
     struct agent_tls *tls; // for services; NULL: none of them wants it
@@ -63,8 +64,8 @@ static bool is_ready(void *arg, struct strbuf *why)
         strbuf_add_c(why, "stopping\n");
     else if (!info.online && !info.standby)
         strbuf_addf(why, "tunnel: %s\n", info.reason);
-    if (agent->retry) strbuf_addf(why, "cluster: %s; %s\n", agent->unreadable, kubeconfig_cure);
-    bool reads = !agent->retry && (!agent->reporter || reporter_is_ready(agent->reporter, why));
+    if (timer_is_open(&agent->retry)) strbuf_addf(why, "cluster: %s; %s\n", agent->unreadable, kubeconfig_cure);
+    bool reads = !timer_is_open(&agent->retry) && (!agent->reporter || reporter_is_ready(agent->reporter, why));
     return (info.online || info.standby) && !agent->draining && reads; // a standby is as ready as it can be
 }
 
@@ -108,17 +109,11 @@ static void create_calls(struct agent *agent)
     });
 }
 
-static void on_retry(uv_timer_t *timer);
-
-static void on_retry_closed(uv_handle_t *handle)
-{
-    mem_free(handle);
-}
+static void on_retry(void *arg);
 
 static void end_retries(struct agent *agent)
 {
-    if (agent->retry) uv_close((uv_handle_t *)agent->retry, on_retry_closed);
-    agent->retry = NULL;
+    timer_finish(&agent->retry);
 }
 
 // Reads the kubeconfig. One that cannot be used is reported once, and read again from time to time: a process that
@@ -134,19 +129,17 @@ static void take_cluster(struct agent *agent)
     if (strcmp(agent->unreadable, err.text) != 0)
         log_error("agent", "kubeconfig_unusable", log_err(&err), log_c("cure", kubeconfig_cure));
     snprintf(agent->unreadable, sizeof agent->unreadable, "%s", err.text);
-    if (agent->retry) return;
+    if (timer_is_open(&agent->retry)) return;
     uint64_t interval_ms = (uint64_t)agent->config->kubeconfig_retry_interval_ms;
-    agent->retry = mem_zalloc(sizeof *agent->retry);
-    uv_timer_init(loop_uv(agent->loop), agent->retry);
-    agent->retry->data = agent;
-    uv_timer_start(agent->retry, on_retry, interval_ms, interval_ms);
+    timer_init(&agent->retry, loop_uv(agent->loop), on_retry, agent);
+    timer_start(&agent->retry, interval_ms, interval_ms);
 }
 
-static void on_retry(uv_timer_t *timer)
+static void on_retry(void *arg)
 {
-    struct agent *agent = timer->data;
+    struct agent *agent = arg;
     take_cluster(agent);
-    if (agent->retry || agent->draining) return;
+    if (timer_is_open(&agent->retry) || agent->draining) return;
     log_info("agent", "kubeconfig_usable");
     agent_start(agent);
 }
@@ -187,7 +180,7 @@ struct agent *agent_create(struct loop *loop, const struct agent_config *config,
 
 void agent_start(struct agent *agent)
 {
-    if (!agent->retry) tunnel_client_start(agent->tunnel);
+    if (!timer_is_open(&agent->retry)) tunnel_client_start(agent->tunnel);
 }
 
 void agent_reload(struct agent *agent)

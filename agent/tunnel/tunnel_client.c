@@ -13,6 +13,7 @@
 #include "agent/tunnel/tunnel.h"
 #include "base/clock.h"
 #include "base/log/log.h"
+#include "base/loop/timer.h"
 #include "base/mem.h"
 #include "base/metrics/metrics.h"
 #include "base/token.h"
@@ -44,12 +45,11 @@ struct tunnel_client {
     char instance_id[128];
     char boot_id[ID_UUID_BYTES];
     struct agent_tunnel *tunnels[TUNNELS_MAX];
-    uv_timer_t timer; // the next dial
-    uv_timer_t drain_timer;
-    uv_timer_t stats_timer;
-    uint64_t stats_at_ms; // the last that were sent
-    bool lag_told;        // they said that what was reported is old
-    unsigned handles;
+    struct timer timer; // the next dial
+    struct timer drain_timer;
+    struct timer stats_timer;
+    uint64_t stats_at_ms;              // the last that were sent
+    bool lag_told;                     // they said that what was reported is old
     bool is_spare;                     // another agent of this runtime serves: the tunnel that opens is a spare
     bool destroyed, draining, replace; // replace: dial although one is serving
     struct redial redial;
@@ -111,15 +111,17 @@ static struct agent_tunnel **find_free(struct tunnel_client *client)
 
 static void dial(struct tunnel_client *client);
 
-static void on_dial_timer(uv_timer_t *timer)
+static void on_drain_deadline(void *arg);
+
+static void on_dial_timer(void *arg)
 {
-    dial(timer->data);
+    dial(arg);
 }
 
 static void dial_after(struct tunnel_client *client, uint64_t wait_ms)
 {
     if (client->draining || client->destroyed) return;
-    uv_timer_start(&client->timer, on_dial_timer, wait_ms, 0);
+    timer_start(&client->timer, wait_ms, 0);
 }
 
 static void set_spare(struct tunnel_client *client, bool is_spare)
@@ -162,7 +164,7 @@ static void finish_drain(struct tunnel_client *client)
         if (client->tunnels[i]) return;
     loop_fn on_drained = client->on_drained;
     client->on_drained = NULL;
-    uv_timer_stop(&client->drain_timer);
+    timer_stop(&client->drain_timer);
     if (on_drained) on_drained(client->on_drained_arg);
 }
 
@@ -315,9 +317,9 @@ static bool stats_are_due(struct tunnel_client *client, const struct wire_contro
     return true;
 }
 
-static void on_stats(uv_timer_t *timer)
+static void on_stats(void *arg)
 {
-    struct tunnel_client *client = timer->data;
+    struct tunnel_client *client = arg;
     struct agent_tunnel **serving = find_state(client, AGENT_TUNNEL_SERVING);
     if (!serving) {
         client->lag_told = false; // what an earlier session was told is over with it
@@ -405,11 +407,9 @@ struct tunnel_client *tunnel_client_create(struct loop *loop, const struct agent
         metrics_counter("culvert_agent_tunnel_takeovers_total", "Tunnels lost to another agent of the runtime.", NULL));
     client->online =
         metric_with(metrics_gauge("culvert_agent_tunnel_online", "1 while a tunnel is acknowledged and alive.", NULL));
-    uv_timer_init(client->loop, &client->timer);
-    uv_timer_init(client->loop, &client->drain_timer);
-    uv_timer_init(client->loop, &client->stats_timer);
-    client->timer.data = client->drain_timer.data = client->stats_timer.data = client;
-    client->handles = 3;
+    timer_init(&client->timer, client->loop, on_dial_timer, client);
+    timer_init(&client->drain_timer, client->loop, on_drain_deadline, client);
+    timer_init(&client->stats_timer, client->loop, on_stats, client);
     return client;
 }
 
@@ -417,7 +417,7 @@ void tunnel_client_start(struct tunnel_client *client)
 {
     dial_after(client, 0);
     client->stats_at_ms = clock_mono_ms();
-    uv_timer_start(&client->stats_timer, on_stats, LAG_LOOK_MS, LAG_LOOK_MS);
+    timer_start(&client->stats_timer, LAG_LOOK_MS, LAG_LOOK_MS);
 }
 
 // It was opened with the token from before.
@@ -450,9 +450,9 @@ enum error_code tunnel_client_reload(struct tunnel_client *client, struct error 
     return ERROR_NONE;
 }
 
-static void on_drain_deadline(uv_timer_t *timer)
+static void on_drain_deadline(void *arg)
 {
-    struct tunnel_client *client = timer->data;
+    struct tunnel_client *client = arg;
     for (unsigned i = 0; i < TUNNELS_MAX; i++) {
         if (client->tunnels[i]) agent_tunnel_destroy(client->tunnels[i], STR("agent stops"));
         client->tunnels[i] = NULL;
@@ -465,20 +465,14 @@ void tunnel_client_drain(struct tunnel_client *client, uint64_t deadline_ms, loo
     client->draining = true;
     client->on_drained = on_done;
     client->on_drained_arg = arg;
-    uv_timer_stop(&client->timer);
+    timer_stop(&client->timer);
     bool any = false;
     for (unsigned i = 0; i < TUNNELS_MAX; i++) {
         if (!client->tunnels[i]) continue;
         any = true;
         agent_tunnel_retire(client->tunnels[i], deadline_ms);
     }
-    uv_timer_start(&client->drain_timer, on_drain_deadline, any ? deadline_ms + 1000 : 0, 0);
-}
-
-static void on_closed(uv_handle_t *handle)
-{
-    struct tunnel_client *client = handle->data;
-    if (--client->handles == 0) mem_free_secret(client, sizeof(*client));
+    timer_start(&client->drain_timer, any ? deadline_ms + 1000 : 0, 0);
 }
 
 void tunnel_client_destroy(struct tunnel_client *client)
@@ -490,9 +484,10 @@ void tunnel_client_destroy(struct tunnel_client *client)
         client->tunnels[i] = NULL;
     }
     agent_tls_destroy(client->tls);
-    uv_close((uv_handle_t *)&client->timer, on_closed);
-    uv_close((uv_handle_t *)&client->drain_timer, on_closed);
-    uv_close((uv_handle_t *)&client->stats_timer, on_closed);
+    timer_finish(&client->timer);
+    timer_finish(&client->drain_timer);
+    timer_finish(&client->stats_timer);
+    mem_free_secret(client, sizeof(*client));
 }
 
 void tunnel_client_get_info(const struct tunnel_client *client, struct tunnel_client_info *out)

@@ -11,6 +11,7 @@
 
 #include "base/census.h"
 #include "base/log/log.h"
+#include "base/loop/timer.h"
 #include "base/mem.h"
 #include "base/parse.h"
 
@@ -26,10 +27,10 @@ enum {
 struct listener {
     struct listener_options options;
     uv_poll_t poll;
-    uv_timer_t retry;
+    struct timer retry;
     int fd; // -1 once stopped
     uint16_t port;
-    unsigned handles_open;
+    bool is_poll_open;
     bool polling, destroyed;
     bool starved;   // of descriptors: only time helps
     bool exhausted; // said so in the log; said again only after it was over
@@ -82,13 +83,13 @@ void listener_network(const char *remote, char out[INET6_ADDRSTRLEN])
 
 // ---- accepting -----------------------------------------------------------------------------------------------
 
-static void on_retry(uv_timer_t *timer);
+static void on_retry(void *arg);
 
 static void pause_accepting(struct listener *listener)
 {
     if (listener->polling) uv_poll_stop(&listener->poll);
     listener->polling = false;
-    uv_timer_start(&listener->retry, on_retry, RETRY_MS, 0);
+    timer_start(&listener->retry, RETRY_MS, 0);
 }
 
 static void on_readable(uv_poll_t *poll, int status, int events);
@@ -98,16 +99,16 @@ void listener_resume(struct listener *listener)
     if (listener->polling || listener->fd < 0 || listener->starved ||
         !listener->options.has_room(listener->options.ctx))
         return;
-    uv_timer_stop(&listener->retry);
+    timer_stop(&listener->retry);
     listener->polling = uv_poll_start(&listener->poll, UV_READABLE, on_readable) == 0;
 }
 
-static void on_retry(uv_timer_t *timer)
+static void on_retry(void *arg)
 {
-    struct listener *listener = timer->data;
+    struct listener *listener = arg;
     listener->starved = false;
     listener_resume(listener);
-    if (!listener->polling && listener->fd >= 0) uv_timer_start(timer, on_retry, RETRY_MS, 0);
+    if (!listener->polling && listener->fd >= 0) timer_start(&listener->retry, RETRY_MS, 0);
 }
 
 static void on_exhausted(struct listener *listener, int reason)
@@ -253,12 +254,12 @@ enum error_code listener_create(struct loop *loop, const struct listener_options
         mem_free(listener);
         return error_set(err, ERROR_IO, "cannot watch the socket of %.*s", STR_ARG(options->address));
     }
-    uv_timer_init(loop_uv(loop), &listener->retry);
-    listener->poll.data = listener->retry.data = listener;
-    listener->handles_open = 2;
+    timer_init(&listener->retry, loop_uv(loop), on_retry, listener);
+    listener->poll.data = listener;
+    listener->is_poll_open = true;
     listener->fd = fd;
     listener->port = bound_port(fd);
-    on_retry(&listener->retry);
+    on_retry(listener);
     *out = listener;
     return ERROR_NONE;
 }
@@ -271,8 +272,8 @@ uint16_t listener_port(const struct listener *listener)
 static void on_handle_closed(uv_handle_t *handle)
 {
     struct listener *listener = handle->data;
-    listener->handles_open--;
-    if (listener->handles_open == 0 && listener->destroyed) mem_free(listener);
+    listener->is_poll_open = false;
+    if (listener->destroyed) mem_free(listener);
 }
 
 void listener_stop(struct listener *listener)
@@ -280,7 +281,7 @@ void listener_stop(struct listener *listener)
     if (listener->fd < 0) return;
     pause_accepting(listener);
     uv_close((uv_handle_t *)&listener->poll, on_handle_closed);
-    uv_close((uv_handle_t *)&listener->retry, on_handle_closed);
+    timer_finish(&listener->retry);
     close(listener->fd);
     listener->fd = -1;
 }
@@ -290,5 +291,5 @@ void listener_destroy(struct listener *listener)
     if (!listener) return;
     listener_stop(listener);
     listener->destroyed = true;
-    if (listener->handles_open == 0) mem_free(listener);
+    if (!listener->is_poll_open) mem_free(listener);
 }

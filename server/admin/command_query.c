@@ -15,7 +15,7 @@ static void on_closed(void *arg)
 
 static void end(struct command_query *query)
 {
-    if (!uv_is_closing((uv_handle_t *)&query->timer)) uv_close((uv_handle_t *)&query->timer, NULL);
+    timer_finish(&query->timer);
     pg_close(query->pg, on_closed, query);
 }
 
@@ -44,9 +44,9 @@ void command_query_on_count(void *arg, const struct error *err, uint64_t count)
 
 // The pool waits for its database while it reconnects; a command gives up after a while and says
 // so.
-static void on_deadline(uv_timer_t *timer)
+static void on_deadline(void *arg)
 {
-    struct command_query *query = timer->data;
+    struct command_query *query = arg;
     error_set(&query->err, ERROR_UNAVAILABLE, "the database does not answer");
     end(query);
 }
@@ -77,9 +77,8 @@ enum error_code command_query_run(const struct server_config *config, struct com
                                            .settings = settings,
                                        });
     purpose_key_finish(&column_key);
-    uv_timer_init(loop_uv(query->loop), &query->timer);
-    query->timer.data = query;
-    uv_timer_start(&query->timer, on_deadline, query->deadline_ms + 1000, 0);
+    timer_init(&query->timer, loop_uv(query->loop), on_deadline, query);
+    timer_start(&query->timer, query->deadline_ms + 1000, 0);
     fn(query, arg);
     loop_run(query->loop);
     loop_destroy(query->loop);

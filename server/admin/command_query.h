@@ -3,9 +3,8 @@
 #ifndef CULVERT_SERVER_ADMIN_COMMAND_QUERY_H
 #define CULVERT_SERVER_ADMIN_COMMAND_QUERY_H
 
-#include <uv.h>
-
 #include "base/loop/loop.h"
+#include "base/loop/timer.h"
 #include "server/config/config.h"
 #include "storage/pg/pg.h"
 
@@ -16,7 +15,7 @@ struct command_query {
     char *node; // JSON of the entity; the caller frees it (mem_free)
     uint64_t count;
     uint64_t deadline_ms;
-    uv_timer_t timer;
+    struct timer timer;
 };
 
 // Asks a store, with one of the two functions below for the answer and the query for its arg.

@@ -4,6 +4,7 @@
 // applied twice, which changes nothing.
 #include "base/clock.h"
 #include "base/log/log.h"
+#include "base/loop/timer.h"
 #include "base/mem.h"
 #include "base/metrics/metrics.h"
 #include "server/bus/bus_consignment.h"
@@ -28,7 +29,7 @@ struct bus_rabbitmq {
     struct manifest_known *known;
     struct bus_parcel *open;                   // being filled, singly linked
     struct bus_parcel *sent_first, *sent_last; // in the order of their deadlines
-    uv_timer_t *timer;
+    struct timer timer;
     uint64_t database_seen_ms;
     bool has_database, stopped, will_seal;
     struct metric_family *diverted;
@@ -252,9 +253,9 @@ static void note_database(struct bus_rabbitmq *bus, uint64_t now)
     rabbitmq_note_database(bus->rabbitmq, is_there);
 }
 
-static void on_tick(uv_timer_t *timer)
+static void on_tick(void *arg)
 {
-    struct bus_rabbitmq *bus = timer->data;
+    struct bus_rabbitmq *bus = arg;
     uint64_t now = clock_mono_ms();
     bool late = false;
     note_database(bus, now);
@@ -271,18 +272,13 @@ static void on_tick(uv_timer_t *timer)
 
 // ---- life ----------------------------------------------------------------------------------------------------------
 
-static void free_timer(uv_handle_t *timer)
-{
-    mem_free(timer);
-}
-
 static void stop(struct bus *of)
 {
     struct bus_rabbitmq *bus = rabbitmq_of(of);
     if (bus->stopped) return;
     bus->stopped = true;
     note_database(bus, clock_mono_ms());
-    uv_timer_stop(bus->timer);
+    timer_stop(&bus->timer);
     bus_consignee_stop(&bus->consignee);
 }
 
@@ -302,7 +298,7 @@ static void destroy(struct bus *of)
         bus_parcel_tell(parcel, &err, NULL);
     bus_port_close(bus->port);
     bus_port_unref(bus->port);
-    uv_close((uv_handle_t *)bus->timer, free_timer);
+    timer_finish(&bus->timer);
     mem_free(bus);
 }
 
@@ -340,10 +336,8 @@ struct bus *bus_rabbitmq_create(struct loop *loop, struct event_handler *handler
         .handler = handler, .pg = of->pg, .publisher = bus->publisher, .port = bus->port, .rabbitmq = bus->rabbitmq};
     bus_consignee_init(&bus->consignee);
     make_metrics(bus);
-    bus->timer = mem_zalloc(sizeof *bus->timer);
-    uv_timer_init(loop_uv(loop), bus->timer);
-    bus->timer->data = bus;
-    uv_timer_start(bus->timer, on_tick, 0, TICK_MS);
+    timer_init(&bus->timer, loop_uv(loop), on_tick, bus);
+    timer_start(&bus->timer, 0, TICK_MS);
     rabbitmq_attach(of->rabbitmq, bus->port);
     return &bus->bus;
 }
