@@ -40,6 +40,7 @@ struct cluster {
     struct change log[LOG_MAX];
     size_t changes, compacted; // the first that can still be watched
     struct flow *flows;
+    unsigned denied; // kinds, a bit each
     bool faults;
 };
 
@@ -225,6 +226,10 @@ static void answer_collection(struct flow *flow, const char *plural)
         if (strlen(cluster_kinds[i].plural) != len || strncmp(plural, cluster_kinds[i].plural, len) != 0) continue;
         const char *version = strstr(plural, "resourceVersion=");
         flow->kind = i;
+        if (flow->cluster->denied >> i & 1) {
+            flow->status = 403;
+            return;
+        }
         flow->has_ended = false;
         if (strstr(plural, "watch=true"))
             answer_watch(flow, version ? strtoull(version + strlen("resourceVersion="), NULL, 10) : 0);
@@ -242,7 +247,7 @@ static void answer_object(struct flow *flow, const char *path)
         snprintf(wanted, sizeof wanted, "namespaces/%s/%s/%s", object->ns, cluster_kinds[object->kind].plural,
                  object->name);
         if (!object->exists || strcmp(path, wanted) != 0) continue;
-        flow->status = 200;
+        flow->status = flow->cluster->denied >> object->kind & 1 ? 403 : 200;
         put_object(&flow->out, object);
     }
 }
@@ -321,6 +326,11 @@ void cluster_break_watches(struct cluster *cluster)
         flow->has_ended = flow->fails = true;
         schedule_step(flow);
     }
+}
+
+void cluster_deny(struct cluster *cluster, unsigned kinds)
+{
+    cluster->denied = kinds;
 }
 
 void cluster_compact(struct cluster *cluster)

@@ -36,8 +36,9 @@ const struct kube_transport *cluster_transport(struct cluster *cluster);
 void cluster_change(struct cluster *cluster);
 // Whether requests may be answered with errors, broken off and so on.
 void cluster_set_faults(struct cluster *cluster, bool faults);
-void cluster_break_watches(struct cluster *cluster); // all, without an answer
-void cluster_compact(struct cluster *cluster);       // changes so far can be watched no more
+void cluster_break_watches(struct cluster *cluster);        // all, without an answer
+void cluster_deny(struct cluster *cluster, unsigned kinds); // a bit each: may not be read
+void cluster_compact(struct cluster *cluster);              // changes so far can be watched no more
 
 const struct cluster_object *cluster_objects(const struct cluster *cluster, size_t *out_count);
 const struct cluster_object *cluster_find(const struct cluster *cluster, struct str kind, struct str ns,

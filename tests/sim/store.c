@@ -131,6 +131,20 @@ static enum report_result apply_object(struct store *store, const struct report 
     return REPORT_APPLIED;
 }
 
+// Whether the row's kind is among those that the agent may not read, a line "<group>/<kind>" each.
+static bool is_unread(const struct row *row, struct str unread)
+{
+    for (struct str line; unread.len;) {
+        if (!str_cut(&unread, '\n', &line)) {
+            line = unread;
+            unread = STR_EMPTY;
+        }
+        struct str group;
+        if (str_cut(&line, '/', &group) && str_eq(line, str_c(row->kind))) return true;
+    }
+    return false;
+}
+
 // ---- snapshots --------------------------------------------------------------------------------
 
 static enum report_result begin_snapshot(struct store *store, struct place place)
@@ -152,7 +166,8 @@ static enum report_result end_snapshot(struct store *store, const struct report 
     if (!(is_open && found == report->count) && !store->mutations.incomplete_ends) return REPORT_RESYNC;
     store->snapshot_end = place;
     for (size_t i = 0; i < store->row_count; i++)
-        if (!store->rows[i].is_deleted && is_newer(store->snapshot, store->rows[i].place))
+        if (!store->rows[i].is_deleted && is_newer(store->snapshot, store->rows[i].place) &&
+            !is_unread(&store->rows[i], report->unread))
             delete_row(store, &store->rows[i], place, "the end of a snapshot");
     return REPORT_UNCHANGED;
 }
@@ -309,6 +324,7 @@ struct question {
     enum question_kind kind;
     struct place place;
     uint8_t leaves[DIGEST_LEAVES / 8];
+    char unread[256];
     digest_store_read on_read;
     digest_store_confirmed on_confirmed;
     digest_store_asked on_asked;
@@ -358,7 +374,8 @@ static void answer_rows(const struct question *question, const struct error *err
                                                 .ns = str_c(row->ns),
                                                 .name = str_c(row->name),
                                                 .version = str_c(row->version),
-                                                .uid = str_c(row->uid)};
+                                                .uid = str_c(row->uid),
+                                                .is_unread = is_unread(row, str_c(question->unread))};
         memcpy(rows[count++].entry, row->entry, sizeof row->entry);
     }
     question->on_listed(question->arg, err, rows, err ? 0 : count);
@@ -445,9 +462,9 @@ static void read_rows(struct pg *pg, const char *account_id, struct str runtime,
 {
     (void)account_id;
     (void)runtime;
-    (void)unread; // every kind may be read
     struct question question = {.kind = QUESTION_ROWS, .on_listed = on_done, .arg = arg};
     memcpy(question.leaves, leaves, sizeof question.leaves);
+    snprintf(question.unread, sizeof question.unread, "%.*s", STR_ARG(unread));
     put_question(pg, question);
 }
 

@@ -156,6 +156,9 @@ static void act(struct world *world)
     } else if (what < 96) {
         cluster_compact(world->cluster);
         cluster_break_watches(world->cluster);
+    } else if (what < 98) {
+        cluster_deny(world->cluster, (unsigned)schedule_below(1u << CLUSTER_KINDS));
+        cluster_break_watches(world->cluster);
     } else {
         bool faults = schedule_percent(60);
         platform_set_faults(world->platform, faults);
@@ -172,6 +175,7 @@ static void mend(struct world *world)
     store_set_faults(world->store, false);
     store_set_away(world->store, false);
     cluster_set_faults(world->cluster, false);
+    cluster_deny(world->cluster, 0);
     for (unsigned i = 0; i < PLATFORM_REPLICAS; i++)
         if (!platform_is_up(world->platform, i)) platform_start(world->platform, i);
 }
