@@ -14,7 +14,7 @@ struct bus;
 struct bus_form {
     enum error_code (*submit)(struct bus *bus, const struct report *report, bool patient, event_item_done on_done,
                               void *arg, struct error *err);
-    bool (*has_room)(const struct bus *bus, struct str account_id, struct str runtime);
+    bool (*has_room)(const struct bus *bus, const struct runtime_key *key);
     bool (*is_idle)(const struct bus *bus);
     void (*stop)(struct bus *bus);
     void (*destroy)(struct bus *bus);
@@ -38,9 +38,9 @@ MUST_CHECK static inline enum error_code bus_submit(struct bus *bus, const struc
     return bus->form->submit(bus, report, patient, on_done, arg, err);
 }
 // False: a source of this runtime should pause.
-static inline bool bus_has_room(const struct bus *bus, struct str account_id, struct str runtime)
+static inline bool bus_has_room(const struct bus *bus, const struct runtime_key *key)
 {
-    return bus->form->has_room(bus, account_id, runtime);
+    return bus->form->has_room(bus, key);
 }
 // Nothing that was submitted here, or is being applied here, is under way.
 static inline bool bus_is_idle(const struct bus *bus)

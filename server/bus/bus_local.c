@@ -13,9 +13,9 @@ static enum error_code submit(struct bus *bus, const struct report *report, bool
     return event_handler_submit(((struct bus_local *)bus)->handler, report, patient, on_done, arg, err);
 }
 
-static bool has_room(const struct bus *bus, struct str account_id, struct str runtime)
+static bool has_room(const struct bus *bus, const struct runtime_key *key)
 {
-    return event_handler_has_room(((const struct bus_local *)bus)->handler, account_id, runtime);
+    return event_handler_has_room(((const struct bus_local *)bus)->handler, key);
 }
 
 static bool is_idle(const struct bus *bus)

@@ -221,10 +221,10 @@ static enum error_code submit(struct bus *of, const struct report *report, bool 
     return event_handler_submit(bus->handler, report, patient, on_done, arg, err);
 }
 
-static bool has_room(const struct bus *of, struct str account_id, struct str runtime)
+static bool has_room(const struct bus *of, const struct runtime_key *key)
 {
     const struct bus_rabbitmq *bus = (const struct bus_rabbitmq *)of;
-    return !amqp_publisher_refusal(bus->publisher) || event_handler_has_room(bus->handler, account_id, runtime);
+    return !amqp_publisher_refusal(bus->publisher) || event_handler_has_room(bus->handler, key);
 }
 
 static bool is_idle(const struct bus *of)

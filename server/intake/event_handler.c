@@ -119,9 +119,9 @@ bool event_handler_is_full(const struct event_handler *handler)
     return handler->bytes >= handler->options.queue_bytes_max;
 }
 
-bool event_handler_has_room(const struct event_handler *handler, struct str account_id, struct str runtime)
+bool event_handler_has_room(const struct event_handler *handler, const struct runtime_key *key)
 {
-    return !event_handler_is_full(handler) && share_over(handler->share, account_id, runtime) == SHARE_FREE;
+    return !event_handler_is_full(handler) && share_over(handler->share, key) == SHARE_FREE;
 }
 
 bool event_handler_is_idle(const struct event_handler *handler)
@@ -132,7 +132,7 @@ bool event_handler_is_idle(const struct event_handler *handler)
 // What somebody who cannot wait is told before anything is taken.
 static enum error_code check_share(struct event_handler *handler, const struct report *report, struct error *err)
 {
-    enum share_scope over = share_over(handler->share, report->account_id, report->runtime);
+    enum share_scope over = share_over(handler->share, &(struct runtime_key){report->account_id, report->runtime});
     if (over == SHARE_FREE) return ERROR_NONE;
     metric_add(handler->limited[over], 1);
     return error_set(err, ERROR_LIMITED, "more reports of this %s are waiting than its share of the queue",
@@ -157,7 +157,7 @@ enum error_code event_handler_submit(struct event_handler *handler, const struct
     struct event_item *item = event_item_create(report, patient, on_done, arg);
     lane_add(lane, item);
     handler->bytes += item->bytes;
-    share_take(handler->share, report->account_id, report->runtime, item->bytes);
+    share_take(handler->share, &(struct runtime_key){report->account_id, report->runtime}, item->bytes);
     metric_move(handler->queued_bytes, (int64_t)item->bytes);
     pump(handler);
     return ERROR_NONE;
@@ -180,7 +180,7 @@ static void end_item(void *ctx, struct event_item *item, const struct error *err
 {
     struct event_handler *handler = ctx;
     handler->bytes -= item->bytes;
-    share_give_back(handler->share, item->report.account_id, item->report.runtime, item->bytes);
+    share_give_back(handler->share, &(struct runtime_key){item->report.account_id, item->report.runtime}, item->bytes);
     metric_move(handler->queued_bytes, -(int64_t)item->bytes);
     if (outcome) count_outcome(handler, outcome);
     item->on_done(item->arg, err, &item->report, outcome);

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/loop/loop.h"
+#include "base/runtime_key.h"
 #include "storage/reports/report_store.h"
 
 struct event_handler;
@@ -59,7 +60,7 @@ MUST_CHECK enum error_code event_handler_submit(struct event_handler *handler, c
                                                 bool patient, event_item_done on_done, void *arg, struct error *err);
 bool event_handler_is_full(const struct event_handler *handler);
 // Whether a source of this runtime is to pause: the queue is full, or its share of it.
-bool event_handler_has_room(const struct event_handler *handler, struct str account_id, struct str runtime);
+bool event_handler_has_room(const struct event_handler *handler, const struct runtime_key *key);
 bool event_handler_is_idle(const struct event_handler *handler);
 
 #endif

@@ -134,7 +134,7 @@ static void tell(struct intake *intake, struct source *source)
 
 static bool has_room(const struct intake *intake, const struct source *source)
 {
-    return bus_has_room(intake->bus, str_c(source->account_id), str_c(source->runtime)) &&
+    return bus_has_room(intake->bus, &(struct runtime_key){str_c(source->account_id), str_c(source->runtime)}) &&
            unpack_budget_has_room(intake->budget, str_c(source->account_id), clock_mono_ms());
 }
 
@@ -411,7 +411,8 @@ bool intake_take_tunnel(struct intake *intake, const struct tunnel_session_info 
     mem_free(owned);
     // Looked up again: what was submitted may have been answered at once.
     source = source_table_find(intake->sources, session->ref);
-    if (source ? has_room(intake, source) : bus_has_room(intake->bus, report.account_id, report.runtime)) return true;
+    struct runtime_key key = {report.account_id, report.runtime};
+    if (source ? has_room(intake, source) : bus_has_room(intake->bus, &key)) return true;
     if (source) list_add_last(&intake->paused, &source->paused);
     unpack_budget_wait(intake->budget);
     return false;

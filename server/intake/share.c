@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "base/mem.h"
 #include "base/table.h"
 
@@ -39,46 +38,44 @@ void share_destroy(struct share *share)
     mem_free(share);
 }
 
-struct key {
-    struct str account_id, runtime;
-};
-
-static uint64_t hash_of(const struct share *share, const struct key *key)
+static bool is_holder(const struct table_node *node, const void *key)
 {
-    return hash_end(hash_part(hash_part(share->holders.seed, key->account_id), key->runtime));
-}
-
-static bool is_holder(const struct table_node *node, const void *arg)
-{
-    const struct key *key = arg;
     const struct holder *holder = TABLE_OWNER(node, struct holder, node);
-    return str_eq(str_of(holder->text, holder->account_len), key->account_id) &&
-           str_eq(str_of(holder->text + holder->account_len, holder->runtime_len), key->runtime);
+    struct runtime_key held = {str_of(holder->text, holder->account_len),
+                               str_of(holder->text + holder->account_len, holder->runtime_len)};
+    return runtime_key_eq(&held, key);
 }
 
-static struct holder *find(const struct share *share, struct str account_id, struct str runtime)
+static struct holder *find(const struct share *share, const struct runtime_key *key)
 {
-    struct key key = {account_id, runtime};
-    struct table_node *node = table_find(&share->holders, hash_of(share, &key), is_holder, &key);
+    uint64_t hash = runtime_key_hash(share->holders.seed, key);
+    struct table_node *node = table_find(&share->holders, hash, is_holder, key);
     return node ? TABLE_OWNER(node, struct holder, node) : NULL;
 }
 
-static void take(struct share *share, struct str account_id, struct str runtime, size_t bytes)
+// The account of the runtime, which holds what all of its runtimes do.
+static struct runtime_key account_of(const struct runtime_key *key)
 {
-    struct holder *holder = find(share, account_id, runtime);
+    return (struct runtime_key){.account_id = key->account_id};
+}
+
+static void take(struct share *share, const struct runtime_key *key, size_t bytes)
+{
+    struct holder *holder = find(share, key);
     if (!holder) {
+        struct str account_id = key->account_id, runtime = key->runtime;
         holder = mem_alloc(sizeof *holder + account_id.len + runtime.len);
         *holder = (struct holder){.account_len = account_id.len, .runtime_len = runtime.len};
         if (account_id.len) memcpy(holder->text, account_id.at, account_id.len);
         if (runtime.len) memcpy(holder->text + account_id.len, runtime.at, runtime.len);
-        table_add(&share->holders, &holder->node, hash_of(share, &(struct key){account_id, runtime}));
+        table_add(&share->holders, &holder->node, runtime_key_hash(share->holders.seed, key));
     }
     holder->bytes += bytes;
 }
 
-static void give_back(struct share *share, struct str account_id, struct str runtime, size_t bytes)
+static void give_back(struct share *share, const struct runtime_key *key, size_t bytes)
 {
-    struct holder *holder = find(share, account_id, runtime);
+    struct holder *holder = find(share, key);
     assert(holder && holder->bytes >= bytes);
     holder->bytes -= bytes;
     if (holder->bytes) return;
@@ -86,30 +83,31 @@ static void give_back(struct share *share, struct str account_id, struct str run
     mem_free(holder);
 }
 
-void share_take(struct share *share, struct str account_id, struct str runtime, size_t bytes)
+void share_take(struct share *share, const struct runtime_key *key, size_t bytes)
 {
-    take(share, account_id, STR_EMPTY, bytes);
-    take(share, account_id, runtime, bytes);
+    struct runtime_key account = account_of(key);
+    take(share, &account, bytes);
+    take(share, key, bytes);
 }
 
-void share_give_back(struct share *share, struct str account_id, struct str runtime, size_t bytes)
+void share_give_back(struct share *share, const struct runtime_key *key, size_t bytes)
 {
-    give_back(share, account_id, STR_EMPTY, bytes);
-    give_back(share, account_id, runtime, bytes);
+    struct runtime_key account = account_of(key);
+    give_back(share, &account, bytes);
+    give_back(share, key, bytes);
 }
 
-static uint64_t held(const struct share *share, struct str account_id, struct str runtime)
+static uint64_t held(const struct share *share, const struct runtime_key *key)
 {
-    const struct holder *holder = find(share, account_id, runtime);
+    const struct holder *holder = find(share, key);
     return holder ? holder->bytes : 0;
 }
 
-enum share_scope share_over(const struct share *share, struct str account_id, struct str runtime)
+enum share_scope share_over(const struct share *share, const struct runtime_key *key)
 {
     const struct share_options *options = &share->options;
-    if (options->runtime_bytes_max && held(share, account_id, runtime) >= options->runtime_bytes_max)
-        return SHARE_RUNTIME;
-    if (options->account_bytes_max && held(share, account_id, STR_EMPTY) >= options->account_bytes_max)
-        return SHARE_ACCOUNT;
+    struct runtime_key account = account_of(key);
+    if (options->runtime_bytes_max && held(share, key) >= options->runtime_bytes_max) return SHARE_RUNTIME;
+    if (options->account_bytes_max && held(share, &account) >= options->account_bytes_max) return SHARE_ACCOUNT;
     return SHARE_FREE;
 }

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/str.h"
+#include "base/runtime_key.h"
 
 struct share;
 
@@ -19,9 +19,9 @@ struct share_options {
 
 struct share *share_create(const struct share_options *options);
 void share_destroy(struct share *share);
-void share_take(struct share *share, struct str account_id, struct str runtime, size_t bytes);
-void share_give_back(struct share *share, struct str account_id, struct str runtime, size_t bytes);
+void share_take(struct share *share, const struct runtime_key *key, size_t bytes);
+void share_give_back(struct share *share, const struct runtime_key *key, size_t bytes);
 // Which of the two limits is reached. One more is taken by whoever is below them, however large.
-enum share_scope share_over(const struct share *share, struct str account_id, struct str runtime);
+enum share_scope share_over(const struct share *share, const struct runtime_key *key);
 
 #endif

@@ -692,16 +692,16 @@ static void shares_of_the_queue(void **state)
     set_up(0);
     account_bytes = runtime_bytes = 0;
     submit("a", "1", 9 * 1024, true, ERROR_NONE);
-    assert_false(event_handler_has_room(bench->handler, STR("a"), STR("r")));
-    assert_true(event_handler_has_room(bench->handler, STR("a"), STR("other")));
+    assert_false(event_handler_has_room(bench->handler, &(struct runtime_key){STR("a"), STR("r")}));
+    assert_true(event_handler_has_room(bench->handler, &(struct runtime_key){STR("a"), STR("other")}));
     submit("a", "h", 0, false, ERROR_LIMITED);
     submit("b", "h", 0, false, ERROR_NONE); // nobody else is the worse for it
     submit("a", "2", 9 * 1024, true, ERROR_NONE);
-    assert_false(event_handler_has_room(bench->handler, STR("a"), STR("other")));
+    assert_false(event_handler_has_room(bench->handler, &(struct runtime_key){STR("a"), STR("other")}));
     assert_false(event_handler_is_full(bench->handler));
     answer(0, ERROR_NONE);
-    assert_true(event_handler_has_room(bench->handler, STR("a"), STR("other")));
-    assert_false(event_handler_has_room(bench->handler, STR("a"), STR("r")));
+    assert_true(event_handler_has_room(bench->handler, &(struct runtime_key){STR("a"), STR("other")}));
+    assert_false(event_handler_has_room(bench->handler, &(struct runtime_key){STR("a"), STR("r")}));
     answer(1, ERROR_NONE);
     answer(2, ERROR_NONE);
     check_told("1 h 2", ERROR_NONE);

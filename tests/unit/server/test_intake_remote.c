@@ -58,11 +58,10 @@ static enum error_code submit(struct bus *bus, const struct report *report, bool
     return ERROR_NONE;
 }
 
-static bool has_room(const struct bus *bus, struct str account_id, struct str runtime)
+static bool has_room(const struct bus *bus, const struct runtime_key *key)
 {
     (void)bus;
-    (void)account_id;
-    (void)runtime;
+    (void)key;
     return true;
 }
 
