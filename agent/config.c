@@ -65,8 +65,9 @@ static const struct config_entry runtime_entries[] = {
 };
 
 static const struct config_entry reporter_entries[] = {
+    // A string: a file that is missing is waited for, like one that is invalid (agent/agent.c).
     {.name = "kubeconfig",
-     .type = CONFIG_PATH,
+     .type = CONFIG_STRING,
      .offset = FIELD(kubeconfig),
      .def = "",
      .help = "kubeconfig file of the cluster to report; empty: the pod's service account."},
@@ -90,7 +91,8 @@ static const struct config_entry reporter_entries[] = {
      .def = "30s",
      .min = 100,
      .max = 60 * 60 * 1000,
-     .help = "How often an invalid kubeconfig is read again. The agent does not connect before it can be used; its log "
+     .help = "How often a missing or invalid kubeconfig is read again. The agent does not connect before it can be "
+             "used; its log "
              "and /readyz have the reason."},
     {.name = "reporter.enabled",
      .type = CONFIG_BOOL,

@@ -24,12 +24,13 @@ GOOD = {
 }
 
 
-@pytest.fixture
-def agent(tmp_path):
+@pytest.fixture(params=[json.dumps({**GOOD, "contexts": []})])
+def agent(request, tmp_path):
     port = free_port()
     (tmp_path / "token").write_text("0123456789abcdef01234567." + "ab" * 32)
     (tmp_path / "token").chmod(0o600)
-    (tmp_path / "kubeconfig").write_text(json.dumps({**GOOD, "contexts": []}))
+    if request.param:
+        (tmp_path / "kubeconfig").write_text(request.param)
     words = [build_folder("asan") / "agent/culvert-agent", "--platform.url=wss://localhost:1", "--runtime.name=r", f"--runtime.token_file={tmp_path}/token"]
     words += [f"--kubeconfig={tmp_path}/kubeconfig", "--kubeconfig.retry_interval=100ms", f"--admin.listen=127.0.0.1:{port}"]
     with open(tmp_path / "log", "wb") as log:
@@ -74,6 +75,19 @@ def test_a_kubeconfig_that_cannot_be_used_is_waited_for(agent):
     wait_until(lambda: "current-context" not in ready(agent)[1] and "tunnel: " in ready(agent)[1], 20, "the agent dials")
     agent.send_signal(signal.SIGTERM)
     assert agent.wait(30) == 0
+
+
+@pytest.mark.parametrize("agent", [None], indirect=True, ids=["missing"])
+def test_a_missing_kubeconfig_is_waited_for(agent):
+    def says(text):
+        assert agent.poll() is None, (agent.folder / "log").read_text()
+        code, body = ready(agent)
+        return code == 503 and text in body and "A kubeconfig for the agent" in body
+
+    wait_until(lambda: says("kubeconfig: No such file or directory"), 20, "/readyz has the reason")
+    assert "kubeconfig: No such file or directory" in lines(agent, "kubeconfig_unusable")[-1]["error"]
+    (agent.folder / "kubeconfig").write_text(json.dumps(GOOD))
+    wait_until(lambda: lines(agent, "kubeconfig_usable"), 20, "it can be used")
 
 
 def test_it_ends_while_it_waits(agent):
