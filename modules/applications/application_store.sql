@@ -112,12 +112,27 @@ SELECT :{application_node} || '{"desiredManifest": null, "actualManifest": null}
   JOIN r ON r.runtime = a.runtime
  ORDER BY :{order}
 
+-- What the pods of an application (p) run.
+-- fragment: application_running_images
+SELECT coalesce(jsonb_agg(:{running_image_node} ORDER BY c.image, c.image_id), '[]')
+  FROM (SELECT n ->> 'image' AS image, nullif(n ->> 'imageID', '') AS image_id, count(DISTINCT a.uid) AS pods
+          FROM (SELECT *
+                  FROM resources a
+                 WHERE a.account_id = p.account_id AND a.runtime = p.runtime
+                   AND a.application_namespace = p.namespace AND a.application_name = p.name
+                   AND a.application_name <> '' AND NOT a.is_deleted AND a.api_group = '' AND a.kind = 'Pod'
+                 ORDER BY a.cluster, a.namespace, a.name
+                 LIMIT 10000) a
+         CROSS JOIN LATERAL jsonb_array_elements(:{pod_running_images}) n
+         GROUP BY 1, 2) c
+
 -- The node, then two manifests as (encoding, bytes, content in hex): live, desired.
 -- name: application_get
 WITH r AS MATERIALIZED (:{runtime_states} AND r.runtime = :runtime)
 SELECT CASE WHEN a.operation_started_at IS NULL OR a.operation_phase IS NULL THEN :{application_node}
             ELSE jsonb_set(:{application_node}, '{operationState,syncResult,resources}',
-                           coalesce(a.operation_resources, '[]')) END,
+                           coalesce(a.operation_resources, '[]')) END
+           || jsonb_build_object('runningImages', images.running),
        live.encoding, live.plain_bytes, encode(live.content, 'hex'),
        desired.encoding, desired.plain_bytes, encode(desired.content, 'hex')
   FROM (SELECT * FROM applications a
@@ -127,5 +142,6 @@ SELECT CASE WHEN a.operation_started_at IS NULL OR a.operation_phase IS NULL THE
          ORDER BY a.namespace
          LIMIT 1) a
   JOIN r ON r.runtime = a.runtime
+ CROSS JOIN LATERAL (SELECT (:{application_running_images}) AS running FROM (SELECT a.*) p) images
   LEFT JOIN manifests live ON live.account_id = :account_id AND live.sha256 = a.manifest_sha256
   LEFT JOIN manifests desired ON desired.account_id = :account_id AND desired.sha256 = a.desired_sha256

@@ -73,6 +73,39 @@ static json_t *images_of(const json_t *manifest)
     return list;
 }
 
+static void append_running(json_t *list, const json_t *statuses)
+{
+    size_t i;
+    json_t *each;
+    json_array_foreach((json_t *)(uintptr_t)statuses, i, each)
+    {
+        json_t *image = json_object_get(each, "image"), *id = json_object_get(each, "imageID");
+        bool is_text = json_is_string(image) && json_is_string(id);
+        if (!is_text || json_string_length(image) > VALUE_MAX || json_string_length(id) > VALUE_MAX) continue;
+        if (!json_get_object(json_get_object(each, "state"), "running")) continue;
+        json_t *running = json_pack("{s:O, s:O}", "image", image, "imageID", id);
+        size_t k = 0;
+        while (k < json_array_size(list) && !json_equal(json_array_get(list, k), running))
+            k++;
+        if (k == json_array_size(list) && k < IMAGES_MAX) json_array_append(list, running);
+        json_decref(running);
+    }
+}
+
+// Of a Pod: the images of its containers that run, each with the imageID that its kubelet resolved
+// it to. An init container that runs is a sidecar, or the Pod is starting.
+static struct pg_param running_of(struct report_plan *plan, const struct report *report, const json_t *manifest)
+{
+    if (!str_eq(report->kind, STR("Pod")) || report->group.len) return pg_null();
+    json_t *list = json_array();
+    const json_t *status = json_get_object(manifest, "status");
+    append_running(list, json_get_array(status, "initContainerStatuses"));
+    append_running(list, json_get_array(status, "containerStatuses"));
+    struct pg_param value = value_json(plan, list, JSON_MAX * 4, "[]");
+    json_decref(list);
+    return value;
+}
+
 static void plan_contents(struct report_plan *plan, struct sql_resource_upsert *row, const json_t *manifest)
 {
     const json_t *metadata = json_get_object(manifest, "metadata");
@@ -138,6 +171,7 @@ static int plan_row(struct report_plan *plan, const struct report *report, const
         .presence = value_text_or_null(plan, word_among(report->presence, presences)),
         .api_resource = value_cut(plan, report->api_resource, NAME_MAX_BYTES),
         .marks = value_cut(plan, report->marks, NAME_MAX_BYTES),
+        .running_images = running_of(plan, report, manifest),
     };
     plan_contents(plan, &row, manifest);
     int deciding = report_plan_add(plan, resource_upsert, &row);

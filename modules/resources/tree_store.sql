@@ -17,11 +17,20 @@ json_build_object('status', a.health_status, 'message', a.health_message, 'sourc
 'hook', coalesce(strpos(a.marks, 'HOOK') > 0, false)
 
 -- fragment: tree_application
-'presence', 'PRESENT', 'missingRight', NULL, 'requiresPruning', false, 'hook', false
+'presence', 'PRESENT', 'missingRight', NULL, 'requiresPruning', false, 'hook', false, 'templateImages', '[]'::json
 
--- The images of a node: those that its pods run, if it has any, else those of its own template.
+-- The images of a node. i: what its pods name and run. A Pod has no template; it is one of its
+-- own pods.
 -- fragment: tree_images
-coalesce((SELECT jsonb_agg(DISTINCT i.image ORDER BY i.image) FROM running i WHERE i.uid = a.uid AND a.uid <> ''), a.images)
+'images', coalesce(i.images, a.images), 'runningImages', coalesce(i.running, '[]'),
+'templateImages', CASE WHEN a.api_group = '' AND a.kind = 'Pod' THEN '[]' ELSE a.images END
+
+-- What runs in a pod: [{"image", "imageID"}]. A row from before that was kept has the names alone.
+-- fragment: pod_running_images
+coalesce(a.running_images, (SELECT jsonb_agg(jsonb_build_object('image', n)) FROM jsonb_array_elements(a.images) n), '[]')
+
+-- fragment: running_image_node
+jsonb_build_object('image', c.image, 'imageID', c.image_id, 'pods', c.pods)
 
 -- Everything that an application's reports name as its own (what its resources made is told with its name, too), and the
 -- applications whose parent it is. Edges by the owners' uids, where there is such an object; what nobody here owns hangs
@@ -65,26 +74,41 @@ edges AS (
       JOIN below p ON p.uid = o ->> 'uid' AND p.cluster = a.cluster AND p.uid <> ''
      GROUP BY a.id),
 above AS (
-    SELECT a.id AS pod, o ->> 'uid' AS uid, 1 AS height
-      FROM below a, jsonb_array_elements(a.owners) o
-     WHERE a.api_group = '' AND a.kind = 'Pod' AND a.images <> '[]'
+    SELECT a.id AS pod, a.uid, 0 AS height
+      FROM below a
+     WHERE a.api_group = '' AND a.kind = 'Pod' AND a.images <> '[]' AND a.uid <> ''
      UNION
     SELECT u.pod, o ->> 'uid', u.height + 1
       FROM above u
       JOIN below a ON a.uid = u.uid AND a.uid <> ''
      CROSS JOIN LATERAL jsonb_array_elements(a.owners) o
-     WHERE u.height < 8),
-running AS (
-    SELECT DISTINCT u.uid, i #>> '{}' AS image
+     WHERE u.height < 9),
+pods AS (
+    SELECT DISTINCT u.uid, a.id, a.images, :{pod_running_images} AS running
       FROM above u
-      JOIN below a ON a.id = u.pod
-     CROSS JOIN LATERAL jsonb_array_elements(a.images) i),
+      JOIN below a ON a.id = u.pod),
+named AS (
+    SELECT p.uid, jsonb_agg(DISTINCT n #>> '{}' ORDER BY n #>> '{}') AS images
+      FROM pods p, jsonb_array_elements(p.images) n
+     GROUP BY p.uid),
+counted AS (
+    SELECT p.uid, n ->> 'image' AS image, nullif(n ->> 'imageID', '') AS image_id, count(DISTINCT p.id) AS pods
+      FROM (SELECT * FROM pods
+             UNION ALL
+            SELECT '', a.id, a.images, :{pod_running_images} FROM below a WHERE a.api_group = '' AND a.kind = 'Pod') p,
+           jsonb_array_elements(p.running) n
+     GROUP BY 1, 2, 3),
+ran AS (
+    SELECT c.uid, jsonb_agg(:{running_image_node} ORDER BY c.image, c.image_id) AS running FROM counted c GROUP BY c.uid),
+images AS MATERIALIZED (
+    SELECT uid, n.images, r.running FROM named n FULL JOIN ran r USING (uid)),
 nodes AS (
     SELECT 0 AS place, '' AS sort, json_build_object(
                'group', 'argoproj.io', 'version', a.version, 'kind', 'Application', 'namespace', a.namespace,
                'name', a.name, 'uid', a.uid, 'cluster', a.cluster, 'parentRefs', '[]'::json,
                'createdAt', to_char(a.application_created_at, :{rfc3339}), 'images', '[]'::json,
-               :{tree_application}, 'health', :{tree_application_health}, 'status', a.sync_status,
+               :{tree_application}, 'runningImages', coalesce((SELECT i.running FROM images i WHERE i.uid = ''), '[]'),
+               'health', :{tree_application_health}, 'status', a.sync_status,
                'freshness', :{entity_freshness}, 'observedAt', to_char(a.observed_at, :{rfc3339})) AS node
       FROM top a, r
     UNION ALL
@@ -100,7 +124,8 @@ nodes AS (
                    json_build_array(json_build_object('kind', 'Application', 'namespace', t.namespace, 'name', t.name,
                                                       'uid', t.uid))),
                'createdAt', to_char(a.application_created_at, :{rfc3339}), 'images', '[]'::json,
-               :{tree_application}, 'health', :{tree_application_health}, 'status', a.sync_status,
+               :{tree_application}, 'runningImages', '[]'::json,
+               'health', :{tree_application_health}, 'status', a.sync_status,
                'freshness', :{entity_freshness}, 'observedAt', to_char(a.observed_at, :{rfc3339}))
       FROM children a, top t, r
     UNION ALL
@@ -111,11 +136,12 @@ nodes AS (
                    e.parents,
                    json_build_array(json_build_object('kind', 'Application', 'namespace', t.namespace, 'name', t.name,
                                                       'uid', t.uid))),
-               'createdAt', to_char(a.resource_created_at, :{rfc3339}), 'images', :{tree_images},
+               'createdAt', to_char(a.resource_created_at, :{rfc3339}), :{tree_images},
                :{tree_presence}, 'health', :{tree_resource_health}, 'status', a.sync_status,
                'freshness', :{entity_freshness}, 'observedAt', to_char(a.observed_at, :{rfc3339}))
       FROM below a
       LEFT JOIN edges e ON e.id = a.id
+      LEFT JOIN images i ON i.uid = a.uid AND a.uid <> ''
      CROSS JOIN top t
      CROSS JOIN r)
 SELECT json_build_object('nodes', (SELECT coalesce(json_agg(n.node ORDER BY n.place, n.sort), '[]'::json) FROM nodes n))

@@ -208,13 +208,13 @@ INSERT INTO resources AS t (
     account_id, runtime, cluster, api_group, kind, namespace, name, version, uid, is_deleted,
     application_namespace, application_name, sync_status, health_status, health_message, owners, labels, images,
     resource_created_at, manifest_sha256, content_hash, epoch, sequence, observed_at, resource_version, health_source,
-    presence, api_resource, marks, stored_bytes, added)
+    presence, api_resource, marks, running_images, stored_bytes, added)
 SELECT :account_id, :runtime, :cluster, :api_group, :kind, :namespace, :name, :version, :uid, false,
        :application_namespace, :application_name, :sync_status, :health_status, :health_message, :owners::jsonb,
        :labels::jsonb, :images::jsonb,
        :resource_created_at::timestamptz, :manifest_sha256::bytea, :content_hash::bytea, :epoch::bigint,
        :sequence::bigint, :observed_at::timestamptz, :resource_version::numeric, :health_source, :presence,
-       :api_resource, :marks, :stored_bytes::integer, :stored_bytes::bigint + :{one_row}
+       :api_resource, :marks, :running_images::jsonb, :stored_bytes::integer, :stored_bytes::bigint + :{one_row}
   FROM :{runtime_row} AND (:epoch::bigint = 0 OR :epoch::bigint >= p.fence_epoch)
 ON CONFLICT (account_id, runtime, cluster, api_group, kind, namespace, name) DO UPDATE
    SET version = excluded.version, is_deleted = false,
@@ -223,6 +223,7 @@ ON CONFLICT (account_id, runtime, cluster, api_group, kind, namespace, name) DO 
        uid = CASE WHEN :{is_kept} THEN t.uid ELSE excluded.uid END, health_status = CASE WHEN :{is_kept} THEN t.health_status ELSE excluded.health_status END,
        health_message = CASE WHEN :{is_kept} THEN t.health_message ELSE excluded.health_message END, health_source = CASE WHEN :{is_kept} THEN t.health_source ELSE excluded.health_source END,
        owners = CASE WHEN :{is_kept} THEN t.owners ELSE excluded.owners END, labels = CASE WHEN :{is_kept} THEN t.labels ELSE excluded.labels END, images = CASE WHEN :{is_kept} THEN t.images ELSE excluded.images END,
+       running_images = CASE WHEN :{is_kept} THEN t.running_images ELSE excluded.running_images END,
        resource_created_at = CASE WHEN :{is_kept} THEN t.resource_created_at ELSE excluded.resource_created_at END, manifest_sha256 = CASE WHEN :{is_kept} THEN t.manifest_sha256 ELSE excluded.manifest_sha256 END,
        content_hash = excluded.content_hash, epoch = excluded.epoch,
        sequence = excluded.sequence, observed_at = excluded.observed_at, received_at = now(),

@@ -17,6 +17,9 @@ WORKFLOWS = """query($f: WorkflowsFilterArgs, $p: SlicePaginationArgs) { workflo
     status { phase progress startedAt finishedAt nodes { type name phase } failedNodes { name } } pipeline { metadata { name namespace } } } } pageInfo { hasNextPage endCursor } } }"""
 
 
+RUNNING = "query($r: String!, $n: String!, $ns: String) { application(runtime: $r, name: $n, namespace: $ns) { runningImages { image imageID pods } } }"
+
+
 def nodes(platform, query, field, **filters):
     """Every entity of a list, page by page."""
     found, page = [], {"first": 3}
@@ -179,20 +182,45 @@ def test_images_run_where_the_cluster_runs_them(platform):
         platform.cluster("POST", "/demo/resume")
 
 
+def running(pods):
+    """[(image, imageID, pods)] of the containers that run in these Pods, as their kubelet reports them."""
+    found = {}
+    for pod in pods:
+        for each in pod.get("status", {}).get("containerStatuses", ()):
+            if "running" in each.get("state", {}):
+                found.setdefault((each["image"], each["imageID"]), set()).add(pod["metadata"]["uid"])
+    return sorted((*key, len(uids)) for key, uids in found.items())
+
+
+def told(node):
+    return sorted((each["image"], each["imageID"], each["pods"]) for each in node["runningImages"])
+
+
 def test_tree_of_an_application(platform):
     query = """query($r: String!, $n: String!, $ns: String) { resourceTree(runtime: $r, name: $n, namespace: $ns) { nodes {
-        kind name uid namespace presence missingRight { resource } requiresPruning hook images
+        kind name uid namespace presence missingRight { resource } requiresPruning hook images templateImages runningImages { image imageID pods }
         health { status source message } status freshness parentRefs { kind name uid } } } }"""
 
     def same():
         objects = {o["metadata"]["uid"]: o for kinds in ("replicasets",) for o in items(platform, kinds)}
-        seen = 0
+        pods = {o["metadata"]["uid"]: o for o in platform.cluster("GET", "/api/v1/pods")["items"]}
+        seen = run = 0
         for application in items(platform, "applications"):
             meta, status = application["metadata"], application.get("status", {})
             tree = platform.graphql(query, {"r": platform.env["CULVERT_RUNTIME"], "n": meta["name"], "ns": meta["namespace"]})["resourceTree"]["nodes"]
             assert tree[0]["uid"] == meta["uid"] and tree[0]["parentRefs"] == []
             uids = {node["uid"] for node in tree}
+            mine = [node["uid"] for node in tree if node["kind"] == "Pod"]
+            assert told(tree[0]) == running(pods[uid] for uid in mine), meta["name"]
+            one = platform.graphql(RUNNING, {"r": platform.env["CULVERT_RUNTIME"], "n": meta["name"], "ns": meta["namespace"]})["application"]
+            assert told(one) == told(tree[0]), meta["name"]
+            run += len(told(one))
             for node in tree[1:]:
+                if node["kind"] in ("Pod", "ReplicaSet"):
+                    of = {node["uid"]} if node["kind"] == "Pod" else {p["metadata"]["uid"] for p in owned(pods.values(), objects[node["uid"]])}
+                    assert told(node) == running(pods[uid] for uid in of), node
+                    template = [] if node["kind"] == "Pod" else objects[node["uid"]]["spec"]["template"]["spec"]["containers"]
+                    assert node["templateImages"] == [each["image"] for each in template], node
                 assert node["parentRefs"] and all(ref["uid"] in uids for ref in node["parentRefs"])
                 owners = [o["uid"] for o in objects.get(node["uid"], {}).get("metadata", {}).get("ownerReferences", ())]
                 if owners:
@@ -211,7 +239,7 @@ def test_tree_of_an_application(platform):
                 # Of these Argo CD writes down nothing: the agent knows.
                 if node["kind"] in ("Pod", "ReplicaSet"):
                     assert health["status"] and health["source"] == "AGENT", node
-        assert seen > 0
+        assert seen > 0 and run > 0
         return True
 
     platform.cluster("POST", "/demo/pause")

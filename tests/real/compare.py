@@ -23,7 +23,7 @@ APPLICATION_QUERY = """query($r: String!, $n: String!) { application(runtime: $r
 } }"""
 TREE_QUERY = """query($r: String!, $n: String!) { resourceTree(runtime: $r, name: $n, namespace: "argocd") { nodes {
   group version kind namespace name uid parentRefs { kind namespace name uid } createdAt images presence health { status %s } status
-} } }"""
+  templateImages runningImages { image imageID pods } } } }"""
 RELEASES_QUERY = """query($f: GitopsReleaseFilterArgs) { gitopsReleases(filters: $f, pagination: {first: 50}) { edges { node {
   argoHistoryId syncOperationRevision deployedAt initiator automated result } } } }"""
 SETS_QUERY = """query($r: String!) { applicationSets(runtime: $r, pagination: {first: 50}) { edges { node {
@@ -87,9 +87,40 @@ class Comparison:
                 "createdAt": seconds(node.get("createdAt")),
                 "presence": "PRESENT" if node.get("uid") else "MISSING",
             }
+        self.add_images(found)
         for key, state in sync.items():  # what the Application names and its tree does not
             found.setdefault(key, {"sync": SYNC.get(state)})
         return found
+
+    def listed(self, path):
+        code, answer = self.cluster.api.request("GET", path)
+        assert code == 200, answer
+        return {item["metadata"]["uid"]: item for item in answer["items"]}
+
+    def add_images(self, found):
+        """What pods run and templates ask for, by the objects of the cluster: Argo CD's tree has neither."""
+        pods, by_uid = self.listed("/api/v1/pods"), {fields["uid"]: fields for fields in found.values() if fields["uid"]}
+        workloads = {}
+        for path in ("apps/v1/deployments", "apps/v1/replicasets", "apps/v1/statefulsets", "apps/v1/daemonsets", "argoproj.io/v1alpha1/rollouts"):
+            workloads.update(self.listed(f"/apis/{path}"))
+        for uid in by_uid.keys() & workloads.keys():
+            by_uid[uid]["runningImages"] = {}
+            containers = workloads[uid]["spec"]["template"]["spec"]["containers"]
+            by_uid[uid]["templateImages"] = sorted({each["image"] for each in containers})
+        for uid in by_uid.keys() & pods.keys():
+            by_uid[uid].update(runningImages={}, templateImages=[])
+            statuses = pods[uid].get("status", {}).get("containerStatuses", [])
+            run = {(each["image"], each["imageID"] or None) for each in statuses if "running" in each.get("state", {})}
+            above = [uid]
+            while above:
+                fields = by_uid.get(above.pop(), {})
+                for each in run:
+                    if "runningImages" in fields:
+                        fields["runningImages"][each] = fields["runningImages"].get(each, 0) + 1
+                above += fields.get("parents", [])
+        for fields in found.values():
+            if "runningImages" in fields:
+                fields["runningImages"] = sorted((*each, count) for each, count in fields["runningImages"].items())
 
     # ---- ours ----------------------------------------------------------------------------------------------------------
 
@@ -114,6 +145,8 @@ class Comparison:
                 "message": health.get("message") or None,
                 "sync": node["status"],
                 "images": sorted(node["images"] or []),
+                "templateImages": sorted(node["templateImages"]),
+                "runningImages": sorted((each["image"], each["imageID"], each["pods"]) for each in node["runningImages"]),
                 "createdAt": seconds(node["createdAt"]),
                 "presence": "MISSING" if node["presence"] == "UNKNOWN_KIND" else node["presence"],
             }

@@ -11,6 +11,7 @@
 #include "base/json/json.h"
 #include "base/strbuf.h"
 #include "database.h"
+#include "modules/applications/application_store.h"
 #include "modules/images/image_store.h"
 #include "modules/images/image_use_store.h"
 #include "modules/resources/tree_store.h"
@@ -454,7 +455,73 @@ static struct report resource_of(const struct database *database, const char *gr
 #define OWNED(kind, uid, rest)                                                                                         \
     "{\"metadata\":{\"ownerReferences\":[{\"kind\":\"" kind "\",\"name\":\"n\",\"uid\":\"" uid "\"}]}" rest "}"
 #define TEMPLATE(image) ",\"spec\":{\"template\":{\"spec\":{\"containers\":[{\"image\":\"" image "\"}]}}}"
-#define RUNS(image)     ",\"status\":{\"containerStatuses\":[{\"image\":\"" image "\"}]}"
+#define STATUS(image, id, state)                                                                                       \
+    ",\"status\":{\"containerStatuses\":[{\"image\":\"" image "\",\"imageID\":\"" id "\",\"state\":{\"" state          \
+    "\":{}}}]}"
+#define RUNS(image)  STATUS(image, image "@sha256:0", "running")
+#define WAITS(image) STATUS(image, "", "waiting")
+
+// templateImages, then what runs: image, imageID, pods.
+static void assert_images(const json_t *tree, const char *name, const char *expected)
+{
+    const json_t *nodes = json_get_array(tree, "nodes");
+    for (size_t i = 0; i < json_array_size(nodes); i++) {
+        const json_t *node = json_array_get(nodes, i);
+        if (!str_eq(json_get_str(node, "name"), str_c(name))) continue;
+        json_t *both =
+            json_pack("[O, O]", json_object_get(node, "templateImages"), json_object_get(node, "runningImages"));
+        char *text = json_dumps(both, JSON_COMPACT | JSON_SORT_KEYS);
+        assert_string_equal(text, expected);
+        free(text);
+        json_decref(both);
+        return;
+    }
+    fail_msg("no node %s", name);
+}
+
+// A canary whose new version cannot be pulled in one of its pods: what runs is not what the
+// template asks for, nor what the pods name.
+static void a_tree_tells_images_that_run_from_those_asked_for(void **state)
+{
+    struct database *database = database_of(state);
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+    struct report reports[] = {
+        application_of(database, "shop", 1, "{}"),
+        resource_of(database, "argoproj.io", "Rollout", "web", 2, "{\"metadata\":{}" TEMPLATE("web:2") "}"),
+        resource_of(database, "apps", "ReplicaSet", "old", 3, OWNED("Rollout", "web", TEMPLATE("web:1"))),
+        resource_of(database, "apps", "ReplicaSet", "new", 4, OWNED("Rollout", "web", TEMPLATE("web:2"))),
+        resource_of(database, "", "Pod", "old-a", 5, OWNED("ReplicaSet", "old", RUNS("web:1"))),
+        resource_of(database, "", "Pod", "old-b", 6, OWNED("ReplicaSet", "old", RUNS("web:1"))),
+        resource_of(database, "", "Pod", "new-a", 7, OWNED("ReplicaSet", "new", WAITS("web:2"))),
+        resource_of(database, "", "Pod", "new-b", 8, OWNED("ReplicaSet", "new", RUNS("web:2"))),
+    };
+    apply(database, reports, sizeof reports / sizeof *reports);
+    // As it was before the column was there.
+    query(database, "UPDATE resources SET running_images = NULL WHERE name = 'new-b' RETURNING 'x'");
+    static const char one[] = "{\"image\":\"web:1\",\"imageID\":\"web:1@sha256:0\",\"pods\":2}";
+    static const char two[] = "{\"image\":\"web:2\",\"imageID\":null,\"pods\":1}";
+    char text[256];
+    json_t *tree = tree_of(database, "shop");
+    snprintf(text, sizeof text, "[[],[%s,%s]]", one, two);
+    assert_images(tree, "shop", text);
+    snprintf(text, sizeof text, "[[\"web:2\"],[%s,%s]]", one, two);
+    assert_images(tree, "web", text);
+    snprintf(text, sizeof text, "[[\"web:1\"],[%s]]", one);
+    assert_images(tree, "old", text);
+    snprintf(text, sizeof text, "[[\"web:2\"],[%s]]", two);
+    assert_images(tree, "new", text);
+    assert_images(tree, "new-a", "[[],[]]");
+    json_decref(tree);
+    struct answer answer;
+    answer_init(&answer, database);
+    application_store_get(database->pg, database->account, STR("prod"), STR_EMPTY, STR("shop"), answer_on_node,
+                          &answer);
+    answer_wait(&answer);
+    snprintf(text, sizeof text, "\"runningImages\": [");
+    assert_non_null(strstr(answer.node, text));
+    answer_finish(&answer);
+}
 
 // What an application names and the agent does not have at hand is in its tree all the same, and says why; the images
 // of a workload are those that its pods run, both of a canary.
@@ -633,6 +700,7 @@ int main(void)
         cmocka_unit_test(rollouts_are_read_with_what_belongs_to_them),
         cmocka_unit_test(workflows_are_listed_newest_first),
         cmocka_unit_test(images_run_somewhere_since_some_time),
+        cmocka_unit_test(a_tree_tells_images_that_run_from_those_asked_for),
         cmocka_unit_test(an_application_has_a_tree),
         cmocka_unit_test(a_tree_shows_what_is_not_at_hand),
         cmocka_unit_test(clusters_that_are_managed_no_more_go),
