@@ -1,8 +1,10 @@
 """For tests that say exactly what they mean: a client of the ingress door, over TLS, and reading to the end."""
 
 import contextlib
+import select
 import socket
 import ssl
+import time
 
 
 class RawClient:
@@ -46,6 +48,33 @@ class RawClient:
             self.have += data
         data, self.have = self.have[:size], self.have[size:]
         return data
+
+    def echoed(self, data, seconds=60):
+        """What comes back while data is sent. In one thread: an SSLSocket must not be used by two at once before Python 3.13."""
+        sent, deadline = memoryview(data), time.monotonic() + seconds
+        self.sock.setblocking(False)
+        try:
+            while len(self.have) < len(data):
+                assert time.monotonic() < deadline, f"{len(self.have)} of {len(data)} bytes came in {seconds} s"
+                wanted, progress = set(), False
+                if sent:
+                    try:
+                        sent, progress = sent[self.sock.send(sent[:16384]) :], True
+                    except ssl.SSLWantWriteError:
+                        wanted.add("w")
+                    except ssl.SSLWantReadError:
+                        wanted.add("r")
+                try:
+                    piece = self.sock.recv(1 << 16)
+                    assert piece, "ended early"
+                    self.have, progress = self.have + piece, True
+                except ssl.SSLWantReadError:
+                    wanted.add("r")
+                if not progress:
+                    select.select([self.sock] if "r" in wanted else [], [self.sock] if "w" in wanted else [], [], 1)
+        finally:
+            self.sock.settimeout(30)
+        return self.exactly(len(data))
 
     def to_the_end(self):
         with contextlib.suppress(ssl.SSLError, ConnectionError):

@@ -2,7 +2,6 @@
 
 import random
 import socket
-import threading
 
 import h2.exceptions
 
@@ -18,10 +17,7 @@ def test_tcp_by_upgrade(ingress):
         head = client.head()
         assert head.startswith(b"HTTP/1.1 101") and b"upgrade: connect-tcp\r\n" in head
         data = random.Random(5).randbytes(3_000_001)
-        sender = threading.Thread(target=client.sock.sendall, args=(data,))
-        sender.start()
-        assert client.exactly(len(data)) == data
-        sender.join()
+        assert client.echoed(data) == data
         ended = len(ingress.echo.ended)
     wait_until(lambda: len(ingress.echo.ended) > ended, 20, "the service sees the end")
     for head, more, status in (
