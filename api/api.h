@@ -37,6 +37,8 @@ struct api_options {
     size_t route_count;
     struct gql_limits limits;
     size_t body_bytes_max, events_bytes_max, answer_bytes_max;
+    uint64_t query_cost_max; // rows times their cost that one query may ask for; 0: any number
+    size_t plans_max;        // compiled selections that are kept
     // Of answers that are kept, see api/cache/answer_cache.h.
     struct purpose_key cache_key;
     size_t cache_answer_bytes_max;

@@ -100,7 +100,7 @@ void api_resolved_slice(void *arg, const struct error *err, const struct store_s
     pending->on_resolved(pending->arg, err, value);
 }
 
-static enum error_code page_of(const json_t *arguments, struct store_page *out, struct error *err)
+enum error_code api_page_of(const json_t *arguments, struct store_page *out, struct error *err)
 {
     const json_t *page = json_get_object(arguments, "pagination");
     *out = (struct store_page){.after = json_get_str(page, "after"), .before = json_get_str(page, "before")};
@@ -120,7 +120,7 @@ static enum error_code page_of(const json_t *arguments, struct store_page *out, 
 bool api_page_or_answer(const json_t *arguments, struct store_page *out, gql_resolved on_resolved, void *arg)
 {
     struct error err;
-    if (page_of(arguments, out, &err) == ERROR_NONE) return true;
+    if (api_page_of(arguments, out, &err) == ERROR_NONE) return true;
     on_resolved(arg, &err, NULL);
     return false;
 }

@@ -39,7 +39,9 @@ MUST_CHECK enum error_code api_check_admin(const struct api_request *request, co
 void api_resolved_node(void *arg, const struct error *err, struct str node);
 void api_resolved_slice(void *arg, const struct error *err, const struct store_slice *slice);
 
-// SlicePaginationArgs of a resolver. False when first or last is out of bounds, or both are there: that was answered.
+// SlicePaginationArgs of a resolver. ERROR_INVALID: first or last is out of bounds, or both are there.
+MUST_CHECK enum error_code api_page_of(const json_t *arguments, struct store_page *out, struct error *err);
+// The same. False when first or last is out of bounds, or both are there: that was answered.
 bool api_page_or_answer(const json_t *arguments, struct store_page *out, gql_resolved on_resolved, void *arg);
 
 // A list of a store with `filters` and `pagination`.

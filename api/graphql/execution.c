@@ -15,6 +15,9 @@ struct root_field {
     struct execution *execution;
     struct gql_collected *collected;
     json_t *arguments, *value;
+    struct gql_selected selected; // of a resolver that writes
+    struct strbuf text;
+    bool is_written;
     bool failed;
 };
 
@@ -42,6 +45,7 @@ static void finish(struct execution *x, int status, struct str body)
     for (size_t i = 0; i < x->field_count; i++) {
         json_decref(x->fields[i].arguments);
         json_decref(x->fields[i].value);
+        strbuf_finish(&x->fields[i].text);
     }
     json_decref(x->variables);
     arena_destroy(x->arena);
@@ -60,6 +64,20 @@ static void refuse(struct execution *x)
     strbuf_finish(&body);
 }
 
+// One that its resolver has written. Empty: null.
+static bool write_text(const struct root_field *field, const struct gql_field_def *def, struct strbuf *body)
+{
+    if (field->text.overflow) body->overflow = true;
+    if (field->text.len == 0 && def->type.non_null && !field->text.overflow) return false;
+    strbuf_add_json(body, field->collected->key);
+    strbuf_add_byte(body, ':');
+    if (field->text.len)
+        strbuf_add_str(body, strbuf_str(&field->text));
+    else
+        strbuf_add_c(body, "null");
+    return true;
+}
+
 // False: `data` is null as a whole.
 static bool write_data(struct execution *x, struct strbuf *body)
 {
@@ -70,6 +88,10 @@ static bool write_data(struct execution *x, struct strbuf *body)
         const struct gql_field_def *def = gql_type_field(x->root, collected->field->name);
         // Its error was noted; a second one for the null would say nothing new.
         if (x->fields[i].failed && def->type.non_null) return false;
+        if (x->fields[i].is_written) {
+            if (!write_text(&x->fields[i], def, body)) return false;
+            continue;
+        }
         if (!gql_project_root(&x->projection, x->root, collected, x->fields[i].value, body)) return false;
     }
     strbuf_add_byte(body, '}');
@@ -171,6 +193,32 @@ static void on_resolved(void *arg, const struct error *err, json_t *value)
     if (!x->starting) start_fields(x);
 }
 
+static void on_written(void *arg, const struct error *err, struct strbuf *text)
+{
+    struct root_field *field = arg;
+    if (!err) {
+        field->text = *text;
+        strbuf_init(text, text->max);
+        field->is_written = true;
+    }
+    on_resolved(field, err, NULL);
+}
+
+static void resolve(struct root_field *field, const struct gql_field_def *def, const struct gql_resolver *resolver)
+{
+    struct execution *x = field->execution;
+    if (!resolver->resolve_selected) {
+        resolver->resolve(x->request.ctx, field->arguments, on_resolved, field);
+        return;
+    }
+    field->selected = (struct gql_selected){.projection = &x->projection,
+                                            .def = def,
+                                            .field = field->collected,
+                                            .arguments = field->arguments,
+                                            .answer_bytes_max = x->request.answer_bytes_max};
+    resolver->resolve_selected(x->request.ctx, resolver->with, &field->selected, on_written, field);
+}
+
 static void start_field(struct root_field *field)
 {
     struct execution *x = field->execution;
@@ -195,10 +243,7 @@ static void start_field(struct root_field *field)
             on_resolved(field, &err, NULL);
             return;
         }
-        if (resolver->resolve_with)
-            resolver->resolve_with(x->request.ctx, resolver->with, field->arguments, on_resolved, field);
-        else
-            resolver->resolve(x->request.ctx, field->arguments, on_resolved, field);
+        resolve(field, def, resolver);
         return;
     }
     error_set(&err, ERROR_INVALID, "\"%.*s\" is not offered by this platform", STR_ARG(name));

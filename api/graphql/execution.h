@@ -11,9 +11,21 @@ typedef void (*gql_resolved)(void *arg, const struct error *err, json_t *value);
 
 // arguments are borrowed until resolved. ctx is the request's.
 typedef void (*gql_resolve)(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
-// One that serves several fields; with is the resolver's.
-typedef void (*gql_resolve_with)(void *ctx, const void *with, const json_t *arguments, gql_resolved on_resolved,
-                                 void *arg);
+// A field with what is selected of it, for resolvers that write the answer themselves. Valid until
+// written.
+struct gql_selected {
+    struct gql_projection *projection;
+    const struct gql_field_def *def;
+    struct gql_collected *field;
+    const json_t *arguments;
+    size_t answer_bytes_max;
+};
+// Its answer: err, or the text of the field's value, whose memory is taken. Empty: null, because of
+// a null inside that was noted. Exactly once, at once or later.
+typedef void (*gql_written)(void *arg, const struct error *err, struct strbuf *text);
+// with is the resolver's.
+typedef void (*gql_resolve_selected)(void *ctx, const void *with, const struct gql_selected *selected,
+                                     gql_written on_written, void *arg);
 
 struct gql_resolver {
     enum gql_operation_kind kind;
@@ -22,7 +34,7 @@ struct gql_resolver {
     unsigned access;   // what gql_request.admit decides by; not 0
     bool is_versioned; // of entities alone whose version is known; see gql_request.repeatable
     // In place of resolve.
-    gql_resolve_with resolve_with;
+    gql_resolve_selected resolve_selected;
     const void *with;
 };
 

@@ -7,13 +7,6 @@
 
 enum { PATH_BYTES_MAX = 4096 };
 
-// Where a value stands, for the path of an error; made text only when there is one.
-struct place {
-    const struct place *outer;
-    struct str key; // of an object
-    size_t index;   // of a list, when key is empty
-};
-
 // A collection while it is made.
 struct collector {
     struct gql_projection *projection;
@@ -109,8 +102,8 @@ struct gql_collection *gql_collect(struct gql_projection *p, const struct gql_ty
 }
 
 // Every object of a type in a place has the same fields, so that a list of many collects them once.
-static struct gql_collection *collection_of(struct gql_projection *p, struct gql_collected *field,
-                                            const struct gql_type *type)
+struct gql_collection *gql_collect_inner(struct gql_projection *p, struct gql_collected *field,
+                                         const struct gql_type *type)
 {
     for (struct gql_collection *known = field->inner; known; known = known->next)
         if (known->type == type) return known;
@@ -123,7 +116,7 @@ static struct gql_collection *collection_of(struct gql_projection *p, struct gql
     return c.collection;
 }
 
-static void write_path(const struct place *place, struct strbuf *out)
+static void write_path(const struct gql_place *place, struct strbuf *out)
 {
     if (!place) return;
     write_path(place->outer, out);
@@ -134,8 +127,8 @@ static void write_path(const struct place *place, struct strbuf *out)
         strbuf_addf(out, "%zu", place->index);
 }
 
-static bool must_not_be_null(struct gql_projection *p, const struct gql_type_ref *type, const struct place *place,
-                             struct gql_location at, const char *why)
+bool gql_refuse_value(struct gql_projection *p, const struct gql_type_ref *type, const struct gql_place *place,
+                      struct gql_location at, const char *why)
 {
     if (gql_problems_full(p->problems)) return false;
     struct strbuf path;
@@ -151,11 +144,11 @@ static bool must_not_be_null(struct gql_projection *p, const struct gql_type_ref
 }
 
 static bool write_value(struct gql_projection *p, const struct gql_type_ref *type, struct gql_collected *field,
-                        const json_t *value, const struct place *place, struct strbuf *out);
+                        const json_t *value, const struct gql_place *place, struct strbuf *out);
 
 // A nullable place takes the null that its inside could not be.
 static bool write_or_null(struct gql_projection *p, const struct gql_type_ref *type, struct gql_collected *field,
-                          const json_t *value, const struct place *place, struct strbuf *out)
+                          const json_t *value, const struct gql_place *place, struct strbuf *out)
 {
     size_t before = out->len;
     if (write_value(p, type, field, value, place, out)) return true;
@@ -197,9 +190,9 @@ static const struct gql_type *concrete_type(struct gql_projection *p, const stru
 }
 
 static bool write_field(struct gql_projection *p, const struct gql_type *type, struct gql_collected *field,
-                        const json_t *object, const struct place *outer, struct strbuf *out)
+                        const json_t *object, const struct gql_place *outer, struct strbuf *out)
 {
-    struct place place = {.outer = outer, .key = field->key};
+    struct gql_place place = {.outer = outer, .key = field->key};
     strbuf_add_json(out, field->key);
     strbuf_add_byte(out, ':');
     if (str_eq(field->field->name, STR("__typename"))) {
@@ -212,9 +205,9 @@ static bool write_field(struct gql_projection *p, const struct gql_type *type, s
 }
 
 static bool write_object(struct gql_projection *p, const struct gql_type *type, struct gql_collected *field,
-                         const json_t *value, const struct place *place, struct strbuf *out)
+                         const json_t *value, const struct gql_place *place, struct strbuf *out)
 {
-    struct gql_collection *collection = collection_of(p, field, type);
+    struct gql_collection *collection = gql_collect_inner(p, field, type);
     if (!collection) return false;
     strbuf_add_byte(out, '{');
     for (size_t i = 0; i < collection->count; i++) {
@@ -226,14 +219,14 @@ static bool write_object(struct gql_projection *p, const struct gql_type *type, 
 }
 
 static bool write_list(struct gql_projection *p, const struct gql_type_ref *type, struct gql_collected *field,
-                       const json_t *value, const struct place *outer, struct strbuf *out)
+                       const json_t *value, const struct gql_place *outer, struct strbuf *out)
 {
     size_t i;
     json_t *item;
     strbuf_add_byte(out, '[');
     json_array_foreach(value, i, item)
     {
-        struct place place = {.outer = outer, .index = i};
+        struct gql_place place = {.outer = outer, .index = i};
         if (i) strbuf_add_byte(out, ',');
         if (!write_or_null(p, type->item, field, item, &place, out)) return false;
     }
@@ -242,35 +235,35 @@ static bool write_list(struct gql_projection *p, const struct gql_type_ref *type
 }
 
 static bool write_value(struct gql_projection *p, const struct gql_type_ref *type, struct gql_collected *field,
-                        const json_t *value, const struct place *place, struct strbuf *out)
+                        const json_t *value, const struct gql_place *place, struct strbuf *out)
 {
     struct gql_location at = field->field->at;
     if (out->overflow) return true; // too large already: nothing more is needed
     if (!value || json_is_null(value)) {
-        if (type->non_null) return must_not_be_null(p, type, place, at, "Cannot return null for non-nullable type");
+        if (type->non_null) return gql_refuse_value(p, type, place, at, "Cannot return null for non-nullable type");
         strbuf_add_c(out, "null");
         return true;
     }
     if (type->item) {
-        if (!json_is_array(value)) return must_not_be_null(p, type, place, at, "The value is not a list of type");
+        if (!json_is_array(value)) return gql_refuse_value(p, type, place, at, "The value is not a list of type");
         return write_list(p, type, field, value, place, out);
     }
     const struct gql_type *named = gql_schema_type(p->schema, type->name);
     if (gql_type_is_leaf(named)) {
         if (str_eq(named->name, STR("Void"))) return strbuf_add_c(out, "null"), true;
         if (write_leaf(named, value, out)) return true;
-        return must_not_be_null(p, type, place, at, "The value does not fit type");
+        return gql_refuse_value(p, type, place, at, "The value does not fit type");
     }
     const struct gql_type *concrete = concrete_type(p, named, value);
     if (!concrete || !json_is_object(value))
-        return must_not_be_null(p, type, place, at, "The value is not an object of type");
+        return gql_refuse_value(p, type, place, at, "The value is not an object of type");
     return write_object(p, concrete, field, value, place, out);
 }
 
 bool gql_project_root(struct gql_projection *p, const struct gql_type *root, struct gql_collected *field,
                       const json_t *value, struct strbuf *out)
 {
-    struct place place = {.key = field->key};
+    struct gql_place place = {.key = field->key};
     strbuf_add_json(out, field->key);
     strbuf_add_byte(out, ':');
     if (str_eq(field->field->name, STR("__typename"))) {
@@ -279,4 +272,10 @@ bool gql_project_root(struct gql_projection *p, const struct gql_type *root, str
     }
     const struct gql_field_def *def = gql_type_field(root, field->field->name);
     return write_or_null(p, &def->type, field, value, &place, out);
+}
+
+bool gql_project_value(struct gql_projection *p, const struct gql_type_ref *type, struct gql_collected *field,
+                       const json_t *value, const struct gql_place *place, struct strbuf *out)
+{
+    return write_value(p, type, field, value, place, out);
 }

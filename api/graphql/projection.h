@@ -34,6 +34,13 @@ struct gql_projection {
     size_t selections_left; // to look at while merging: spreading fragments in fragments multiplies them
 };
 
+// Where a value stands, for the path of an error; made text only when there is one.
+struct gql_place {
+    const struct gql_place *outer;
+    struct str key; // of an object
+    size_t index;   // of a list, when key is empty
+};
+
 // The fields of an operation's root, in order of first appearance. Specification section 6.3.2,
 // CollectFields(). The document was validated. NULL: selections_left is used up; problems says so.
 struct gql_collection *gql_collect(struct gql_projection *projection, const struct gql_type *type,
@@ -42,5 +49,14 @@ struct gql_collection *gql_collect(struct gql_projection *projection, const stru
 // is null.
 bool gql_project_root(struct gql_projection *projection, const struct gql_type *root, struct gql_collected *field,
                       const json_t *value, struct strbuf *out);
+// The fields inside of a field whose object is of this type. NULL as above.
+struct gql_collection *gql_collect_inner(struct gql_projection *p, struct gql_collected *field,
+                                         const struct gql_type *type);
+// Appends a value inside of the answer. False: it is a null that may not be, noted already.
+bool gql_project_value(struct gql_projection *p, const struct gql_type_ref *type, struct gql_collected *field,
+                       const json_t *value, const struct gql_place *place, struct strbuf *out);
+// Notes that a value does not fit its type; why ends in front of the type's name. Always false.
+bool gql_refuse_value(struct gql_projection *p, const struct gql_type_ref *type, const struct gql_place *place,
+                      struct gql_location at, const char *why);
 
 #endif

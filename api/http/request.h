@@ -7,12 +7,14 @@
 #include "api/access/principal.h"
 #include "api/api.h"
 #include "api/cache/answer_cache.h"
+#include "api/compile/plan_cache.h"
 #include "base/arena.h"
 #include "base/json/json.h"
 
 struct api {
     struct api_options options;
     struct answer_cache *answers;
+    struct plan_cache *plans;
 };
 
 struct api_request {
@@ -23,6 +25,7 @@ struct api_request {
     struct str method, path, query, content_type, content_encoding, request_id; // in the arena
     struct str body;                                                            // in the arena
     const struct api_route *route;
+    uint64_t query_cost;    // of the fields that were planned so far
     unsigned retry_after_s; // with 429 and 503; 0: 1
     api_responded on_responded;
     void *arg;

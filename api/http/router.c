@@ -80,6 +80,7 @@ struct api *api_create(const struct api_options *options)
         .ttl_ms = options->cache_ttl_ms,
         .patience_ms = options->cache_patience_ms,
     });
+    api->plans = plan_cache_create(options->plans_max);
     return api;
 }
 
@@ -87,6 +88,7 @@ void api_destroy(struct api *api)
 {
     if (!api) return;
     answer_cache_destroy(api->answers);
+    plan_cache_destroy(api->plans);
     purpose_key_finish(&api->options.cache_key);
     mem_free(api);
 }

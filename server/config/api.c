@@ -57,6 +57,21 @@ static const struct config_entry entries[] = {
      .min = 3,
      .max = 64,
      .help = "Maximum nesting of a GraphQL selection."},
+    {.name = "graphql.cost_max",
+     .type = CONFIG_INT,
+     .offset = AT(graphql_cost_max),
+     .def = "20000",
+     .min = 100,
+     .max = 10000000,
+     .help = "Maximum cost of a GraphQL query: the rows that its lists may have, each times 1 and 1 more for every "
+             "field that is a list or an object of its own. Checked before PostgreSQL is asked."},
+    {.name = "graphql.plans_max",
+     .type = CONFIG_INT,
+     .offset = AT(graphql_plans_max),
+     .def = "1024",
+     .min = 16,
+     .max = 65536,
+     .help = "Compiled selections of GraphQL that each loop keeps; the least recently used one is dropped."},
 };
 
 static void check(const void *values, struct strbuf *problems)

@@ -32,6 +32,7 @@ struct server_config {
     char *database_url;
     int64_t database_connections, database_queue_max, database_statement_timeout_ms, database_deadline_ms;
     int64_t database_slow_statement_timeout_ms;
+    int64_t database_statements_max;
     char *bus;
     char *rabbitmq_url, *rabbitmq_password_file, *rabbitmq_prefix;
     bool rabbitmq_allow_plaintext, rabbitmq_accept_unsigned;
@@ -76,7 +77,7 @@ struct server_config {
     int64_t storage_account_bytes, storage_account_rows, storage_runtime_bytes, storage_runtime_rows;
     int64_t sweep_interval_ms, events_keep_ms, history_keep_ms;
 
-    int64_t graphql_tokens_max, graphql_depth_max;
+    int64_t graphql_tokens_max, graphql_depth_max, graphql_cost_max, graphql_plans_max;
 
     int64_t drain_lame_duck_ms, drain_spread_ms, drain_deadline_ms;
 };

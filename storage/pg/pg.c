@@ -281,6 +281,8 @@ struct pg *pg_create(struct loop *loop, const struct pg_options *options)
                                          .conninfo = pg->conninfo,
                                          .settings = pg->settings,
                                          .statement_timeout_ms = options->statement_timeout_ms,
+                                         .statements_max =
+                                             options->statements_max ? options->statements_max : PG_STATEMENTS_DEFAULT,
                                          .checks_login = options->checks_login,
                                          .ctx = pg,
                                          .on_ready = on_ready,

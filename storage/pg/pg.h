@@ -1,7 +1,8 @@
-// pg: PostgreSQL on one loop: a small pool of pipelined libpq connections (libpq 15, chapter 34.5), every statement
-// prepared at connect. The unit of work is a batch = one pipeline with one Sync = one transaction: all of it is
-// committed when on_done gets no error, none of it otherwise. Reconnects with full jitter; while away, batches wait
-// until their deadline and then fail with ERROR_UNAVAILABLE. Bounded queue. One loop; every call on it.
+// pg: PostgreSQL on one loop: a small pool of pipelined libpq connections (libpq 15, chapter 34.5),
+// every statement prepared at connect. The unit of work is a batch = one pipeline with one Sync =
+// one transaction: all of it is committed when on_done gets no error, none of it otherwise.
+// Reconnects with full jitter; while away, batches wait until their deadline and then fail with
+// ERROR_UNAVAILABLE. Bounded queue. One loop; every call on it.
 #ifndef CULVERT_STORAGE_PG_PG_H
 #define CULVERT_STORAGE_PG_PG_H
 
@@ -23,7 +24,10 @@ struct pg_statement {
     const char *sql;
     unsigned parameters;
     const char *const *names; // of the parameters, in their order; NULL: they have none
+    bool is_dynamic;          // prepared when first used; must live until on_done. Its name is of its text alone
 };
+
+enum { PG_STATEMENTS_DEFAULT = 256 };
 
 struct pg_options {
     const char *conninfo; // libpq keyword/value or URI (never a bare name); password from PGPASSFILE or passfile=
@@ -31,8 +35,10 @@ struct pg_options {
     size_t queue_max;     // batches waiting, then ERROR_UNAVAILABLE at once
     uint64_t statement_timeout_ms;
     uint64_t slow_statement_timeout_ms; // of pg_batch_slow(); 0: the same
+    size_t statements_max;              // dynamic ones kept prepared on each connection; 0: PG_STATEMENTS_DEFAULT
     bool checks_login;                  // refuse a login that has more than culvert_app needs, see pg_server_check()
-    // Encrypts columns that must not be readable in a dump; copied. NULL: they are stored as they are.
+    // Encrypts columns that must not be readable in a dump; copied. NULL: they are stored as they
+    // are.
     const struct purpose_key *column_key;
     // Session settings of each connection, "app.NAME=VALUE app.NAME=VALUE", copied; NULL: none.
     const char *settings;
@@ -77,36 +83,37 @@ uint64_t pg_rows_affected(const struct pg_rows *rows);
 struct str pg_rows_get(const struct pg_rows *rows, int row, int column); // text format; NULL gives the empty view
 bool pg_rows_is_null(const struct pg_rows *rows, int row, int column);
 
-// results[i] belongs to the i-th statement added. With err, count is 0; err->code: ERROR_UNAVAILABLE (away, queue
-// full), ERROR_TIMEOUT, ERROR_CONFLICT (unique violation, serialization), ERROR_INVALID (data), ERROR_TOO_LARGE,
-// ERROR_INTERNAL.
+// results[i] belongs to the i-th statement added. With err, count is 0; err->code:
+// ERROR_UNAVAILABLE (away, queue full), ERROR_TIMEOUT, ERROR_CONFLICT (unique violation,
+// serialization), ERROR_INVALID (data), ERROR_TOO_LARGE, ERROR_INTERNAL.
 typedef void (*pg_done)(void *arg, const struct error *err, const struct pg_rows *results, size_t count);
 
-// Blocking, for the start of the process: refuses (ERROR_FORBIDDEN) a server that may lose what it acknowledged: fsync,
-// full_page_writes or synchronous_commit off, or a standby; and with checks_login a login that is, or may become by SET
-// ROLE, a superuser, or has BYPASSRLS, CREATEROLE, CREATEDB or REPLICATION, owns the database, the schema or its
-// tables, or is a member of culvert_lookup or of a predefined role that reaches files, programs or all data.
-// Connections made later are checked again by themselves.
+// Blocking, for the start of the process: refuses (ERROR_FORBIDDEN) a server that may lose what it
+// acknowledged: fsync, full_page_writes or synchronous_commit off, or a standby; and with
+// checks_login a login that is, or may become by SET ROLE, a superuser, or has BYPASSRLS,
+// CREATEROLE, CREATEDB or REPLICATION, owns the database, the schema or its tables, or is a member
+// of culvert_lookup or of a predefined role that reaches files, programs or all data. Connections
+// made later are checked again by themselves.
 MUST_CHECK enum error_code pg_server_check(const char *conninfo, bool checks_login, struct error *err);
 
 // Copies the options. Connects by itself, again and again.
 struct pg *pg_create(struct loop *loop, const struct pg_options *options);
 // Fails what waits (ERROR_CANCELLED), closes; on_closed once all handles are closed.
 void pg_close(struct pg *pg, loop_fn on_closed, void *arg);
-// For work on other threads that ends in a submit: until pg_release, on_closed waits, and what is submitted after
-// pg_close ends with ERROR_CANCELLED.
+// For work on other threads that ends in a submit: until pg_release, on_closed waits, and what is
+// submitted after pg_close ends with ERROR_CANCELLED.
 void pg_hold(struct pg *pg);
 void pg_release(struct pg *pg);
 struct loop *pg_loop(const struct pg *pg);
 const struct purpose_key *pg_column_key(const struct pg *pg); // NULL: there is none
 bool pg_is_ready(const struct pg *pg); // at least one connection is up and its server passed the durability check
 
-// How many connections were lost while in use, here and wherever else options.losses counts: after a change another
-// server may answer, or the same one with other data.
+// How many connections were lost while in use, here and wherever else options.losses counts: after
+// a change another server may answer, or the same one with other data.
 uint64_t pg_losses(const struct pg *pg);
 
-// account_id: sets app.account_id for the transaction (row-level security); NULL: none is visible but through the
-// security definer functions.
+// account_id: sets app.account_id for the transaction (row-level security); NULL: none is visible
+// but through the security definer functions.
 struct pg_batch *pg_batch_create(struct pg *pg, const char *account_id);
 // Values are copied; there are as many as the statement has parameters, and one that is missing
 // aborts with its name. At most 4,096 statements and 64 MiB a batch; over that the submit fails
@@ -120,15 +127,20 @@ void pg_batch_add(struct pg_batch *batch, const struct pg_statement *statement, 
 #define pg_add_list(batch, name, is_back, values)                                                                      \
     pg_batch_add((batch), (is_back) ? &statement_##name##_back : &statement_##name, sql_##name(values))
 size_t pg_batch_count(const struct pg_batch *batch);
-// What is added from here on is of this account: one transaction for several. Counts as a statement of its own.
+// What is added from here on is of this account: one transaction for several. Counts as a statement
+// of its own.
 void pg_batch_switch_account(struct pg_batch *batch, const char *account_id);
-// For what may have to look at very many rows: what is added from here on may take slow_statement_timeout_ms a
-// statement, the batch has as much longer, and as long as there is another connection nobody else waits behind it.
-// Counts as a statement of its own: the answers of what follows come behind that one.
+// For reads whose statements hold the conditions that are given and no others: the server plans
+// each once, whatever its values are. Before the batch is submitted.
+void pg_batch_generic(struct pg_batch *batch);
+// For what may have to look at very many rows: what is added from here on may take
+// slow_statement_timeout_ms a statement, the batch has as much longer, and as long as there is
+// another connection nobody else waits behind it. Counts as a statement of its own: the answers of
+// what follows come behind that one.
 enum { PG_BATCH_SLOW_ANSWERS = 1 };
 void pg_batch_slow(struct pg_batch *batch);
-// Takes the batch. on_done runs later, exactly once, on the loop. deadline_ms: how long from now; a batch that the
-// server has not answered by then takes its connection down with it.
+// Takes the batch. on_done runs later, exactly once, on the loop. deadline_ms: how long from now; a
+// batch that the server has not answered by then takes its connection down with it.
 void pg_batch_submit(struct pg_batch *batch, uint64_t deadline_ms, pg_done on_done, void *arg);
 void pg_batch_destroy(struct pg_batch *batch); // an unsubmitted one
 

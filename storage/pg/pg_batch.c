@@ -5,12 +5,30 @@
 
 #include "base/mem.h"
 #include "base/parse.h"
+#include "storage/pg/pg_prepared.h"
 
 const struct pg_statement pg_batch_set_account = {
     .name = "pg_set_account",
     .sql = "SELECT set_config('app.account_id', $1, true)",
     .parameters = 1,
 };
+
+const struct pg_statement pg_batch_set_reader = {
+    .name = "pg_set_reader",
+    .sql = "SELECT set_config('app.account_id', $1, true), set_config('plan_cache_mode', 'force_generic_plan', true)",
+    .parameters = 1,
+};
+
+void pg_batch_generic(struct pg_batch *batch)
+{
+    batch->is_generic = true;
+}
+
+// How many answers come before those of the entries.
+static size_t answers_before(const struct pg_batch *batch)
+{
+    return batch->prepared_count + (batch->account_id[0] ? 1 : 0);
+}
 
 struct pg_batch *pg_batch_create(struct pg *pg, const char *account_id)
 {
@@ -138,9 +156,11 @@ void pg_batch_fail_with(struct pg_batch *batch, const PGresult *result)
     batch->is_failed = true;
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
-    size_t first = batch->account_id[0] ? 1 : 0;
+    size_t first = answers_before(batch);
     const char *name = "commit";
-    if (batch->answered < first)
+    if (batch->answered < batch->prepared_count)
+        name = "prepare";
+    else if (batch->answered < first)
         name = pg_batch_set_account.name;
     else if (batch->answered - first < batch->count)
         name = batch->entries[batch->answered - first].statement->name;
@@ -149,11 +169,13 @@ void pg_batch_fail_with(struct pg_batch *batch, const PGresult *result)
               text ? text : "no answer", state ? state : "connection");
 }
 
-void pg_batch_take(struct pg_batch *batch, PGresult *result)
+void pg_batch_take(struct pg_batch *batch, struct pg_prepared *prepared, PGresult *result)
 {
     ExecStatusType status = PQresultStatus(result);
-    size_t first = batch->account_id[0] ? 1 : 0;
+    size_t first = answers_before(batch);
     bool good = status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
+    if (!good && batch->answered < batch->prepared_count)
+        pg_prepared_forget(prepared, batch->prepared[batch->answered]);
     if (!good && status != PGRES_PIPELINE_ABORTED) pg_batch_fail_with(batch, result);
     if (good && batch->answered >= first && batch->result_count < batch->count) {
         batch->results[batch->result_count++].result = result;
@@ -163,15 +185,35 @@ void pg_batch_take(struct pg_batch *batch, PGresult *result)
     PQclear(result);
 }
 
-bool pg_batch_send(struct pg_batch *batch, PGconn *conn)
+// Dynamic statements are prepared in front of all the rest, so that nothing else of the batch can
+// abort that. Sets the name of each on the server.
+static bool send_prepares(struct pg_batch *batch, struct pg_prepared *prepared, PGconn *conn)
+{
+    for (size_t i = 0; i < batch->count; i++) {
+        struct pg_batch_entry *entry = &batch->entries[i];
+        entry->name = entry->statement->name;
+        if (!entry->statement->is_dynamic) continue;
+        if (!batch->prepared)
+            batch->prepared = arena_array(batch->arena, batch->count * PG_PREPARED_ANSWERS_MAX, sizeof(unsigned));
+        unsigned number = pg_prepared_send(prepared, conn, entry->statement->name, entry->statement->sql,
+                                           batch->prepared, &batch->prepared_count);
+        if (!number) return false;
+        entry->name = arena_printf(batch->arena, PG_PREPARED_NAME, number);
+    }
+    return true;
+}
+
+bool pg_batch_send(struct pg_batch *batch, struct pg_prepared *prepared, PGconn *conn)
 {
     batch->results = mem_array(batch->count, sizeof *batch->results);
     const char *account = batch->account_id;
-    if (*account && !PQsendQueryPrepared(conn, pg_batch_set_account.name, 1, &account, NULL, NULL, 0)) return false;
+    const char *set = batch->is_generic ? pg_batch_set_reader.name : pg_batch_set_account.name;
+    if (!send_prepares(batch, prepared, conn)) return false;
+    if (*account && !PQsendQueryPrepared(conn, set, 1, &account, NULL, NULL, 0)) return false;
     for (size_t i = 0; i < batch->count; i++) {
         const struct pg_batch_entry *entry = &batch->entries[i];
-        if (!PQsendQueryPrepared(conn, entry->statement->name, (int)entry->statement->parameters, entry->values,
-                                 entry->lengths, entry->formats, 0))
+        if (!PQsendQueryPrepared(conn, entry->name, (int)entry->statement->parameters, entry->values, entry->lengths,
+                                 entry->formats, 0))
             return false;
     }
     return PQpipelineSync(conn) == 1;

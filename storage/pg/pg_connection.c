@@ -6,6 +6,7 @@
 
 #include "base/backoff.h"
 #include "base/mem.h"
+#include "storage/pg/pg_prepared.h"
 #include "storage/pg/pg_setup.h"
 
 enum { RETRY_BASE_MS = 100, RETRY_CAP_MS = 5000, CONNECT_TIMEOUT_MS = 15000, ADDRESS_BYTES = 64 };
@@ -29,6 +30,7 @@ struct pg_connection {
     struct backoff backoff;
     unsigned tries; // rotates through the addresses of a name
     struct pg_setup setup;
+    struct pg_prepared *prepared;
     struct pg_batch *first, *last; // in flight, in the order sent
     size_t in_flight;
     bool is_busy; // inside a callback of the owner: do not read answers again
@@ -61,6 +63,7 @@ static void hang_up(struct pg_connection *c, enum error_code code, const char *t
     drop_poll(c);
     PQfinish(c->conn);
     c->conn = NULL;
+    pg_prepared_clear(c->prepared);
     struct pg_batch *batch = c->first;
     c->first = c->last = NULL;
     c->in_flight = 0;
@@ -296,7 +299,7 @@ static void take(struct pg_connection *c, PGresult *result)
     } else if (is_sync) {
         end_first(c);
     } else {
-        pg_batch_take(c->first, result);
+        pg_batch_take(c->first, c->prepared, result);
     }
 }
 
@@ -340,7 +343,7 @@ void pg_connection_submit(struct pg_connection *c, struct pg_batch *batch)
         c->first = batch;
     c->last = batch;
     c->in_flight++;
-    bool good = pg_batch_send(batch, c->conn);
+    bool good = pg_batch_send(batch, c->prepared, c->conn);
     if (good && c->is_busy) return; // on_poll flushes when it has read everything
     if (good) good = flush(c);
     // Losing it here would run callbacks inside the caller's submit: the timer does it, in the loop's next turn.
@@ -377,6 +380,7 @@ struct pg_connection *pg_connection_create(const struct pg_connection_options *o
 {
     struct pg_connection *c = mem_zalloc(sizeof *c);
     c->options = *options;
+    c->prepared = pg_prepared_create(options->statements_max);
     backoff_init(&c->backoff, RETRY_BASE_MS, RETRY_CAP_MS);
     uv_timer_init(options->uv, &c->timer);
     c->timer.data = c;
@@ -388,6 +392,7 @@ static void on_timer_closed(uv_handle_t *timer)
 {
     struct pg_connection *c = timer->data;
     struct pg_connection_options options = c->options;
+    pg_prepared_destroy(c->prepared);
     mem_free(c);
     options.on_closed(options.ctx);
 }

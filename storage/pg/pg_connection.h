@@ -1,6 +1,7 @@
-// pg_connection: one pipelined connection: a state machine over uv_poll that connects, sets itself up, carries batches
-// and comes back with full jitter when it was lost. For pg.c, which owns it; one loop. Its callbacks run inside its
-// poll or timer callback: they may call pg_connection_submit, but closing comes from outside of them.
+// pg_connection: one pipelined connection: a state machine over uv_poll that connects, sets itself
+// up, carries batches and comes back with full jitter when it was lost. For pg.c, which owns it;
+// one loop. Its callbacks run inside its poll or timer callback: they may call
+// pg_connection_submit, but closing comes from outside of them.
 #ifndef CULVERT_STORAGE_PG_PG_CONNECTION_H
 #define CULVERT_STORAGE_PG_PG_CONNECTION_H
 
@@ -12,6 +13,7 @@ struct pg_connection_options {
     uv_loop_t *uv;
     const char *conninfo, *settings; // must outlive it
     uint64_t statement_timeout_ms;
+    size_t statements_max; // dynamic ones that are kept prepared
     bool checks_login;
     void *ctx;
     void (*on_ready)(void *ctx, struct pg_connection *connection, bool bypasses_row_security);

@@ -1,5 +1,5 @@
-// pg_setup: what every connection does before it carries batches: session settings, the checks of the server, and all
-// prepared statements, in one pipeline. For pg_connection.c.
+// pg_setup: what every connection does before it carries batches: session settings, the checks of
+// the server, and all prepared statements, in one pipeline. For pg_connection.c.
 #ifndef CULVERT_STORAGE_PG_PG_SETUP_H
 #define CULVERT_STORAGE_PG_PG_SETUP_H
 

@@ -1,17 +1,24 @@
-# Turns declared reads into statements and tables: awk -v part=sql|h|c -f reads.awk SCHEMA.graphql... FILE.sql...
-# A declaration binds a type of the schema to rows. Its lines stand in modules/<noun>/<noun>.sql, before statements:
+# Turns declared reads into tables for api/compile:
+#   awk -v part=h|c -f reads.awk SCHEMA.graphql... FILE.sql...
+# A declaration binds a type of the schema to rows. Its lines stand in modules/<noun>/<noun>.sql,
+# before statements:
 #   -- type: Widget                                   begins it
 #   -- from: culvert.widgets w                        the table and its alias
 #   -- key: w.name, w.runtime                         columns, not null, that identify a row
 #   -- scope: w.account_id = :account_id              what belongs to the caller's account
-#   -- access: widget                                 the entity type whose rules apply; users alone may read
-#   -- join: r = :{runtime_states} ON r.runtime = w.runtime      beside the rows of a page (also: page)
-#   -- field: name = w.name                           metadata.labels = pairs(w.labels); created = time(w.created_at)
+#   -- access: widget, runtime = w.runtime            the entity type whose rules apply, and columns of
+#                                                     its attributes
+#   -- join: r = :{runtime_states} ON r.runtime = w.runtime      made when a field needs it
+#   -- field: name = w.name                           also: labels = pairs(w.labels), made = time(w.at)
+#   -- object: part = w.size > 0                      an object inside: null where this does not hold
 #   -- query: widgets                                 a field of Query that gives slices
 #   -- query: widget(name = w.name)                   one that gives one row, by its arguments
-#   -- filter: runtimes text[] = w.runtime = ANY (:value)        text, text[], boolean, bigint, timestamptz
+#   -- filter: runtimes text[] = w.runtime = ANY (:value)        or text, boolean, bigint, timestamptz
+#   -- filter: hidden boolean DEFAULT f = w.is_hidden = :value   the value where none is given
 #   -- order: SIZE = w.size DESC, key                 the first is the default; without any: key
-# The other lines of the format (one, many, facet) are refused: nothing answers them yet.
+# A field's right side is SQL over the row; 'text', NULL, true, false and '[]' stand for themselves.
+# Fragments of the .sql files are included as :{name}. The other lines of the format (one, many,
+# facet) are refused: nothing answers them yet.
 function fail_at(place, message) {
     print place ": " message > "/dev/stderr"
     failed = 1
@@ -24,14 +31,15 @@ function trim(text) {
     gsub(/^[ \t]+|[ \t]+$/, "", text)
     return text
 }
-# ---- the schema: field[type, name] is the type of a field, argument[type, name, argument] of an argument ------------
+# ---- the schema: field[type, name] is the type of a field, argument[type, name, argument] of an a
 function tokenize(line) {
     while (match(line, /[_A-Za-z][_A-Za-z0-9]*|[][{}():!=|&@]|"[^"]*"|-?[0-9.]+/)) {
         token[++tokens] = substr(line, RSTART, RLENGTH)
         line = substr(line, RSTART + RLENGTH)
     }
 }
-# The type that begins at token `at`; leaves `at` behind it. Lists are "[Name", what may not be null ends with "!".
+# The type that begins at token `at`; leaves `at` behind it. Lists are "[Name", what may not be null
+# ends with "!".
 function read_type(name, prefix) {
     while (token[at] == "[") {
         prefix = "["
@@ -89,7 +97,7 @@ function bare(type) {
     gsub(/[][!]/, "", type)
     return type
 }
-# ---- declarations --------------------------------------------------------------------------------------------------
+# ---- declarations -------------------------------------------------------------------------------
 # "NAME REST = EXPRESSION": sets left and right.
 function split_binding(text, i) {
     i = index(text, " = ")
@@ -115,13 +123,19 @@ function declare(key, text, words) {
         attribute[type, key] = once(type, "-- " key ":", text)
         if (key == "from" && split(text, words, " ") != 2) fail("expected TABLE ALIAS, found \"" text "\"")
         if (key == "from") alias[type] = words[2]
-        if (key == "access" && text !~ /^[a-z_]+$/) fail("access \"" text "\": expected the name of an entity type")
+        if (key == "access" && text !~ /^[a-z_]+(, [a-z]+ = [a-z_.]+)*$/)
+            fail("access \"" text "\": expected the name of an entity type, and NAME = COLUMN of attributes")
     } else if (key == "field") {
         split_binding(text)
         bound[type, left] = once(type, "field " left, right)
         paths[type] = paths[type] " " left
         place_of[type, left] = FILENAME ":" FNR
         for (i = 1; (j = index(substr(left, i), ".")) > 0; i += j) above[type, substr(left, 1, i + j - 2)] = 1
+    } else if (key == "object") {
+        split_binding(text)
+        present[type, left] = once(type, "object " left, right)
+        objects[type] = objects[type] " " left
+        place_of[type, "object " left] = FILENAME ":" FNR
     } else if (key == "join") {
         split_binding(text)
         if (!match(right, / ON [^)]*$/)) fail("join " left ": expected NAME = QUERY ON CONDITION")
@@ -130,9 +144,11 @@ function declare(key, text, words) {
         join_on[type, left] = substr(right, RSTART + 4)
     } else if (key == "filter") {
         split_binding(text)
-        if (split(left, words, " ") != 2 || words[2] !~ /^(text|text\[\]|boolean|bigint|timestamptz)$/)
-            fail("filter \"" left "\": expected NAME TYPE, with text, text[], boolean, bigint or timestamptz")
-        if (right !~ /:value/) fail("filter " words[1] ": its condition has no :value")
+        n = split(left, words, " ")
+        if ((n != 2 && !(n == 4 && words[3] == "DEFAULT")) || words[2] !~ /^(text|text\[\]|boolean|bigint|timestamptz)$/)
+            fail("filter \"" left "\": expected NAME TYPE [DEFAULT VALUE], with text, text[], boolean, bigint or timestamptz")
+        if (n == 4) fallback[type, words[1]] = words[4]
+        if (right !~ /:value|:\{/) fail("filter " words[1] ": its condition has no :value")
         filters[type] = filters[type] " " once(type, "filter " words[1], words[1])
         filter_type[type, words[1]] = words[2]
         condition[type, words[1]] = right
@@ -156,10 +172,10 @@ function declare(key, text, words) {
         type = once("", "type " text, text)
         type_place[type] = FILENAME ":" FNR
     } else {
-        fail("unknown key \"-- " key ":\"; type, from, key, scope, access, join, field, query, filter or order")
+        fail("unknown key \"-- " key ":\"; type, from, key, scope, access, join, field, object, query, filter or order")
     }
 }
-# ---- checks against the schema -------------------------------------------------------------------------------------
+# ---- checks against the schema ------------------------------------------------------------------
 # Each field of the schema's type is bound, by itself or by the fields inside it.
 function check_bound(what, at_type, prefix, place, list, n, k, path) {
     n = split(trim(fields[at_type]), list, " ")
@@ -177,6 +193,7 @@ function check_path(what, path, parts, n, k, at_type) {
     for (k = 1; k <= n; k++) {
         if (!((at_type, parts[k]) in field))
             fail_at(place_of[what, path], "field " path ": type " at_type " of the schema has no field " parts[k])
+        type_at[what, path] = field[at_type, parts[k]]
         at_type = bare(field[at_type, parts[k]])
     }
     if ((what, path) in above) fail_at(place_of[what, path], "field " path " is bound whole and in parts")
@@ -185,9 +202,12 @@ function check_type(what, list, n, k) {
     if (kinds[what] != "type") fail_at(type_place[what], "the schema has no type " what " with fields")
     n = split(trim(paths[what]), list, " ")
     for (k = 1; k <= n; k++) check_path(what, list[k])
+    n = split(trim(objects[what]), list, " ")
+    for (k = 1; k <= n; k++)
+        if (!((what, list[k]) in above)) fail_at(place_of[what, "object " list[k]], "object " list[k] ": no field inside it is bound")
     check_bound(what, what, "", type_place[what])
 }
-# Filters stand in the input type of the argument `filters`, or are arguments themselves; orders in `orderBy`.
+# Filters stand in the input type of the argument `filters`, or are arguments; orders in `orderBy`.
 function check_list(i, name, what, inputs, list, n, k, order_type) {
     what = query_type[i]
     inputs = bare(argument["Query", name, "filters"])
@@ -205,50 +225,61 @@ function check_list(i, name, what, inputs, list, n, k, order_type) {
             fail_at(place_of[what, "order " list[k]], "order " list[k] ": Query." name "(orderBy) of the schema has no such field")
     if (!(("Query", name, "pagination") in argument)) fail_at(query_place[i], "Query." name " has no argument pagination")
 }
-# ---- text ----------------------------------------------------------------------------------------------------------
-function expression(text) {
-    if (text ~ /^pairs\(.*\)$/)
-        return "(SELECT coalesce(json_agg(json_build_object('key', l.key, 'value', l.value) ORDER BY l.key), '[]'::json)" \
-               " FROM jsonb_each_text" substr(text, 6) " l)"
-    if (text ~ /^time\(.*\)$/) return "to_char(" substr(text, 6, length(text) - 6) ", :{rfc3339})"
-    return text
-}
-# An object of at most 40 members a call: a function of PostgreSQL takes at most 100 arguments.
-function object(what, at_type, prefix, list, n, k, path, text, members) {
-    n = split(trim(fields[at_type]), list, " ")
-    for (k = 1; k <= n; k++) {
-        path = prefix list[k]
-        if (members == 40) {
-            text = text ") || jsonb_build_object("
-            members = 0
-        }
-        text = text (members++ ? ", " : "") "'" list[k] "', "
-        if ((what, path) in bound) text = text expression(bound[what, path])
-        else text = text object(what, bare(field[at_type, list[k]]), path ".")
+# ---- text ---------------------------------------------------------------------------------------
+function expand(place, text, start, name, before, after, rounds) {
+    while ((start = index(text, ":{")) > 0) {
+        if (++rounds > 1000) fail_at(place, "fragments that contain each other")
+        before = substr(text, 1, start - 1)
+        after = substr(text, start + 2)
+        name = substr(after, 1, index(after, "}") - 1)
+        if (!(name in fragments)) fail_at(place, "unknown fragment " name)
+        text = before fragments[name] substr(after, length(name) + 2)
     }
-    return "(jsonb_build_object(" text "))"
-}
-function common(what, list, n, k, text) {
-    n = split(trim(joins[what]), list, " ")
-    for (k = 1; k <= n; k++) text = text ",\n" list[k] " AS MATERIALIZED (" join_query[what, list[k]] ")"
     return text
 }
-function joined(what, list, n, k, text) {
-    n = split(trim(joins[what]), list, " ")
-    for (k = 1; k <= n; k++) text = text "\n  JOIN " list[k] " ON " join_on[what, list[k]]
-    return text
+# A C literal of SQL text on one line.
+function quoted(text) {
+    gsub(/[ \n]+/, " ", text)
+    sub(/ +$/, "", text)
+    gsub(/\\/, "\\\\", text)
+    gsub(/"/, "\\\"", text)
+    gsub(/\?/, "\\?", text)
+    return "\"" text "\""
 }
-# Rows behind the bound (sign ">") or before it, by keys of which some may go down.
-function beyond(n, bound_name, sign, k, text, close_all, is_last, one) {
-    for (k = 1; k <= n; k++) {
-        one = is_down[k] ? (sign == ">" ? "<" : ">") : sign
-        is_last = k == n
-        text = text column[k] " " one " :" bound_name "_" k
-        if (is_last) continue
-        text = text " OR (" column[k] " = :" bound_name "_" k " AND ("
-        close_all = close_all "))"
+# The joins whose columns stand in the text, as bits.
+function joins_of(what, text, list, n, k, bits) {
+    n = split(trim(joins[what]), list, " ")
+    for (k = 1; k <= n; k++) if (match(" " text, "[^A-Za-z0-9_.]" list[k] "[.]")) bits += 2 ^ (k - 1)
+    return bits + 0
+}
+# Sets kind and sql of a field.
+function field_sql(what, path, text, of) {
+    text = bound[what, path]
+    of = type_at[what, path]
+    kind = "BOUND_JSON"
+    sql = text
+    if (text ~ /^pairs\(.*\)$/) {
+        kind = "BOUND_PAIRS"
+        sql = substr(text, 7, length(text) - 7)
+    } else if (text ~ /^time\(.*\)$/) {
+        kind = "BOUND_TIME"
+        sql = substr(text, 6, length(text) - 6)
+    } else if (text ~ /^'[^'"\\]*'$/ && of !~ /^\[/ && kinds[bare(of)] !~ /^(type|interface)$/) {
+        kind = "BOUND_CONSTANT"
+        sql = "\"" substr(text, 2, length(text) - 2) "\""
+    } else if (text ~ /^(NULL|true|false|'\[\]')$/) {
+        kind = "BOUND_CONSTANT"
+        sql = tolower(text)
+        gsub(/'/, "", sql)
+    } else if (of !~ /^\[/) {
+        of = bare(of)
+        if (of == "Int") kind = "BOUND_INT"
+        else if (of == "Float") kind = "BOUND_FLOAT"
+        else if (of == "Boolean") kind = "BOUND_BOOLEAN"
+        else if (of == "String" || of == "ID") kind = "BOUND_TEXT"
+        else if (kinds[of] == "enum") kind = "BOUND_ENUM"
     }
-    return "(" text close_all ")"
+    sql = expand(place_of[what, path], sql)
 }
 # Sets column[] and is_down[]; returns how many. "key" at the end stands for the type's key.
 function split_order(text, keys, list, n, k) {
@@ -261,28 +292,6 @@ function split_order(text, keys, list, n, k) {
     }
     return n
 }
-function page_bounds(n, k, low, high, columns, same) {
-    same = 1
-    for (k = 2; k <= n; k++) if (is_down[k] != is_down[1]) same = 0
-    if (!same) return "(NOT :has_low::boolean OR " beyond(n, "low", ">") ")\n       AND (NOT :has_high::boolean OR " beyond(n, "high", "<") ")"
-    for (k = 1; k <= n; k++) {
-        columns = columns (k > 1 ? ", " : "") column[k]
-        low = low (k > 1 ? ", " : "") ":low_" k
-        high = high (k > 1 ? ", " : "") ":high_" k
-    }
-    return "(NOT :has_low::boolean OR (" columns ") " (is_down[1] ? "<" : ">") " (" low "))\n" \
-           "       AND (NOT :has_high::boolean OR (" columns ") " (is_down[1] ? ">" : "<") " (" high "))"
-}
-function filter_text(what, list, n, k, name, text, value) {
-    n = split(trim(filters[what]), list, " ")
-    for (k = 1; k <= n; k++) {
-        name = list[k]
-        value = ":filter_" tolower(name) "::" filter_type[what, name]
-        text = condition[what, name]
-        gsub(/:value/, value, text)
-        out = out "\n       AND (" value " IS NULL OR (" text "))"
-    }
-}
 # An order has the whole key, or two rows could share a place. A cursor takes at most seven keys.
 function check_key(what, order, n, list, m, k, j) {
     m = split(attribute[what, "key"], list, /, */)
@@ -292,24 +301,71 @@ function check_key(what, order, n, list, m, k, j) {
     }
     if (n > 7) fail_at(place_of[what, "order " order], "order " order " has " n " columns, the limit is 7")
 }
-function list_statement(i, name, what, order, k, n) {
-    what = query_type[i]
-    n = split_order(order == "KEY" ? "key" : order_keys[what, order], attribute[what, "key"])
-    out = "\n-- list: read_" tolower(name) "_" tolower(order) "\n-- order: "
-    for (k = 1; k <= n; k++) out = out (k > 1 ? ", " : "") column[k] (is_down[k] ? " DESC" : "")
-    check_key(what, order, n)
-    out = out "\nWITH page AS MATERIALIZED (\n    SELECT * FROM " attribute[what, "from"] "\n     WHERE " attribute[what, "scope"]
-    filter_text(what)
-    out = out "\n       AND " page_bounds(n) "\n     ORDER BY :{order}\n     LIMIT :limit::bigint)" common(what)
-    out = out "\nSELECT " object(what, what, "") ", '" order "'"
-    for (k = 1; k <= n; k++) out = out ", " column[k] "::text"
-    out = out "\n  FROM page " alias[what] joined(what) "\n ORDER BY :{order}"
-    if (part == "sql") print out
-    keys_of[i, order] = n
+# ---- output -------------------------------------------------------------------------------------
+function type_of(sql_type) {
+    return "BOUND_" (sql_type == "text[]" ? "VALUE_TEXTS" : sql_type == "timestamptz" ? "VALUE_TIME" : sql_type == "bigint" ? "VALUE_NUMBER" : "VALUE_" toupper(sql_type))
 }
-function one_statement(i, name, arguments, what, list, n, k, sdl, sql, text) {
+function binding_fields(what, list, n, k) {
+    n = split(trim(paths[what]), list, " ")
+    printf "\nstatic const struct bound_field fields_%s[] = {\n", what
+    for (k = 1; k <= n; k++) {
+        field_sql(what, list[k])
+        printf "    {\"%s\", %s, %s, %d},\n", list[k], quoted(sql), kind, kind == "BOUND_CONSTANT" ? 0 : joins_of(what, sql)
+    }
+    print "    {NULL, NULL, 0, 0},\n};"
+    n = split(trim(objects[what]), list, " ")
+    printf "static const struct bound_object objects_%s[] = {\n", what
+    for (k = 1; k <= n; k++) {
+        sql = expand(place_of[what, "object " list[k]], present[what, list[k]])
+        printf "    {\"%s\", %s, %d},\n", list[k], quoted(sql), joins_of(what, sql)
+    }
+    print "    {NULL, NULL, 0},\n};"
+    n = split(trim(joins[what]), list, " ")
+    printf "static const struct bound_join joins_%s[] = {\n", what
+    for (k = 1; k <= n; k++)
+        printf "    {\"%s\", %s, %s},\n", list[k], quoted(expand(type_place[what], join_query[what, list[k]])), quoted(join_on[what, list[k]])
+    print "    {NULL, NULL, NULL},\n};"
+}
+function binding_of(what, list, n, k, pair, words) {
+    binding_fields(what)
+    n = split(attribute[what, "access"], list, /, /)
+    printf "static const struct access_attribute attributes_%s[] = {", what
+    for (k = 2; k <= n; k++) {
+        split(list[k], pair, " = ")
+        printf "{\"%s\", \"%s\"}, ", pair[1], pair[2]
+    }
+    print "{NULL, NULL}};"
+    split(attribute[what, "from"], words, " ")
+    printf "static const struct binding binding_%s = {\n    .type = \"%s\",\n    .from = \"%s\",\n    .alias = \"%s\",\n", what, what, words[1], words[2]
+    printf "    .scope = %s,\n    .access = {\"%s\", attributes_%s},\n", quoted(expand(type_place[what], attribute[what, "scope"])), list[1], what
+    printf "    .fields = fields_%s,\n    .objects = objects_%s,\n    .joins = joins_%s,\n};\n", what, what, what
+}
+function list_table(i, name, what, list, n, k, j, m) {
+    what = query_type[i]
+    printf "\nstatic const struct bound_input inputs_%d[] = {\n", i
+    n = split(trim(filters[what]), list, " ")
+    for (k = 1; k <= n; k++)
+        printf "    {\"%s\", %s, %s, %s, false},\n", list[k], type_of(filter_type[what, list[k]]),
+            quoted(expand(place_of[what, "filter " list[k]], condition[what, list[k]])),
+            (((what, list[k]) in fallback) ? "\"" fallback[what, list[k]] "\"" : "NULL")
+    print "    {NULL, 0, NULL, NULL, false},\n};"
+    n = split(trim(orders[what] == "" ? "KEY" : orders[what]), list, " ")
+    for (k = 1; k <= n; k++) {
+        m = split_order(list[k] == "KEY" && !((what, "KEY") in order_keys) ? "key" : order_keys[what, list[k]], attribute[what, "key"])
+        check_key(what, list[k], m)
+        printf "static const struct bound_key keys_%d_%s[] = {", i, list[k]
+        for (j = 1; j <= m; j++) printf "%s{%s, %s}", (j > 1 ? ", " : ""), quoted(column[j]), is_down[j] ? "true" : "false"
+        print "};"
+        keys_of[i, list[k]] = m
+    }
+    printf "static const struct bound_order orders_%d[] = {", i
+    for (k = 1; k <= n; k++) printf "{\"%s\", keys_%d_%s, %d}, ", list[k], i, list[k], keys_of[i, list[k]]
+    print "{NULL, NULL, 0}};"
+}
+function one_table(i, name, arguments, what, list, n, k, sdl) {
     what = query_type[i]
     n = split(arguments, list, /, */)
+    printf "\nstatic const struct bound_input inputs_%d[] = {\n", i
     for (k = 1; k <= n; k++) {
         split_at = index(list[k], " = ")
         left = trim(substr(list[k], 1, split_at - 1))
@@ -317,43 +373,18 @@ function one_statement(i, name, arguments, what, list, n, k, sdl, sql, text) {
         if (split_at == 0) fail_at(query_place[i], "expected ARGUMENT = COLUMN, found \"" list[k] "\"")
         if (!(("Query", name, left) in argument)) fail_at(query_place[i], "Query." name " of the schema has no argument " left)
         sdl = argument["Query", name, left]
-        sql = ":argument_" tolower(left) "::" (bare(sdl) == "Int" ? "bigint" : bare(sdl) == "Boolean" ? "boolean" : "text")
-        text = text "\n       AND " (sdl ~ /!$/ ? right " = " sql : "(" sql " IS NULL OR " right " = " sql ")")
-        inputs_of[i] = inputs_of[i] " " left ":" (bare(sdl) == "Int" ? "bigint" : bare(sdl) == "Boolean" ? "boolean" : "text")
+        printf "    {\"%s\", BOUND_VALUE_%s, %s, NULL, %s},\n", left, (bare(sdl) == "Int" ? "NUMBER" : bare(sdl) == "Boolean" ? "BOOLEAN" : "TEXT"),
+            quoted(right " = :value"), (sdl ~ /!$/ ? "true" : "false")
     }
-    if (part != "sql") return
-    print "\n-- name: read_" tolower(name)
-    print "WITH page AS MATERIALIZED (\n    SELECT * FROM " attribute[what, "from"] "\n     WHERE " attribute[what, "scope"] text
-    print "     ORDER BY " attribute[what, "key"] "\n     LIMIT 1)" common(what)
-    print "SELECT " object(what, what, "") "\n  FROM page " alias[what] joined(what)
+    print "    {NULL, 0, NULL, NULL, false},\n};"
+    # One row, the first by the key.
+    n = split_order("key", attribute[what, "key"])
+    printf "static const struct bound_key keys_%d[] = {", i
+    for (k = 1; k <= n; k++) printf "%s{%s, false}", (k > 1 ? ", " : ""), quoted(column[k])
+    print "};"
+    print "static const struct bound_order orders_" i "[] = {{\"KEY\", keys_" i ", " n "}, {NULL, NULL, 0}};"
 }
-# ---- output --------------------------------------------------------------------------------------------------------
-function kind_of(sql_type) {
-    return "READ_" (sql_type == "text[]" ? "TEXTS" : sql_type == "timestamptz" ? "TIME" : sql_type == "bigint" ? "NUMBER" : toupper(sql_type))
-}
-function table_of(i, name, is_list, what, list, n, k, pair) {
-    what = query_type[i]
-    n = split(trim(is_list ? filters[what] : inputs_of[i]), list, " ")
-    printf "\nstatic const struct read_input inputs_%d[] = {", i
-    for (k = 1; k <= n; k++) {
-        if (is_list) printf "{\"%s\", %s}, ", list[k], kind_of(filter_type[what, list[k]])
-        else if (split(list[k], pair, ":")) printf "{\"%s\", %s}, ", pair[1], kind_of(pair[2])
-    }
-    print "{NULL, 0}};"
-    if (is_list) {
-        printf "static const struct read_order orders_%d[] = {", i
-        n = split(trim(orders[what] == "" ? "KEY" : orders[what]), list, " ")
-        for (k = 1; k <= n; k++)
-            printf "{\"%s\", %d, &statement_read_%s_%s, &statement_read_%s_%s_back}, ", list[k], keys_of[i, list[k]],
-                tolower(name), tolower(list[k]), tolower(name), tolower(list[k])
-        print "{NULL, 0, NULL, NULL}};"
-    }
-    printf "static const struct read read_%d = {\"%s\", \"%s\", inputs_%d, ", i, what, attribute[what, "access"], i
-    if (is_list) print "orders_" i ", NULL};"
-    else print "NULL, &statement_read_" tolower(name) "};"
-    table[query_module[i]] = table[query_module[i]] "    {GQL_QUERY, \"" name "\", .access = API_USERS, .resolve_with = api_resolve_read, .with = &read_" i "},\n"
-}
-function finish_one(i, text, name, arguments, is_list, list, n, k) {
+function finish_one(i, text, name, arguments, is_list) {
     text = query[i]
     name = text
     is_list = text !~ /\(/
@@ -363,21 +394,22 @@ function finish_one(i, text, name, arguments, is_list, list, n, k) {
         if (!sub(/\)$/, "", arguments)) fail_at(query_place[i], "query " name ": expected \")\" at the end")
     }
     if (!(("Query", name) in field)) fail_at(query_place[i], "query " name ": type Query of the schema has no such field")
-    if (is_list) {
-        check_list(i, name)
-        n = split(trim(orders[query_type[i]] == "" ? "KEY" : orders[query_type[i]]), list, " ")
-        for (k = 1; k <= n; k++) list_statement(i, name, query_type[i], list[k])
-    } else {
-        one_statement(i, name, arguments)
-    }
-    query_name[i] = name
-    query_is_list[i] = is_list
+    if (is_list) check_list(i, name)
+    if (part != "c") return
+    if (!(query_type[i] in is_written)) binding_of(query_type[i])
+    is_written[query_type[i]] = 1
+    if (is_list) list_table(i, name)
+    else one_table(i, name, arguments)
+    printf "static const struct bound_query query_%d = {\"%s\", &binding_%s, inputs_%d, orders_%d, %s};\n", i, name, query_type[i], i, i, is_list ? "true" : "false"
+    table[query_module[i]] = table[query_module[i]] "    {GQL_QUERY, \"" name "\", .access = " \
+        (attribute[query_type[i], "access"] ~ /, runtime = / ? "API_RUNTIMES_TOO" : "API_USERS") ", .resolve_selected = compiled_read_resolve, .with = &query_" i "},\n"
 }
 FNR == 1 {
     end_type()
     n = split(FILENAME, path_parts, "/")
     module = path_parts[n - 1]
     in_description = 0
+    fragment = ""
 }
 FILENAME ~ /\.graphql$/ {
     if ($0 ~ /^ *"""/) in_description = !in_description
@@ -390,7 +422,10 @@ FILENAME ~ /\.graphql$/ {
 /^-- (name|fragment|list): / {
     end_type()
     in_statements = FILENAME
+    fragment = $2 == "fragment:" ? $3 : ""
+    next
 }
+fragment != "" && !/^ *--/ && !/^ *$/ { fragments[fragment] = fragments[fragment] $0 "\n" }
 /^-- [a-z]+: / && in_statements != FILENAME && (type != "" || $2 == "type:") {
     declare(substr($2, 1, length($2) - 1), trim(substr($0, length($2) + 5)))
 }
@@ -399,13 +434,10 @@ END {
     end_type()
     read_schema()
     for (what in type_place) check_type(what)
-    if (part == "h") print "#ifndef CULVERT_READS_H\n#define CULVERT_READS_H\n\n#include \"api/reads/read_resolver.h\""
-    else if (part == "c") print "#include \"culvert_reads.h\"\n\n#include \"api/resolvers.h\"\n#include \"culvert_statements.h\""
-    else print "-- Made from the declared reads of modules/ by storage/sql/reads.awk."
-    for (i = 1; i <= queries; i++) finish_one(i)
-    if (part == "sql") exit
-    for (i = 1; part == "c" && i <= queries; i++) table_of(i, query_name[i], query_is_list[i])
+    if (part == "h") print "#ifndef CULVERT_READS_H\n#define CULVERT_READS_H\n\n#include \"api/graphql/execution.h\""
+    if (part == "c") print "#include \"culvert_reads.h\"\n\n#include \"api/compile/compiled_read.h\"\n#include \"api/resolvers.h\""
     for (i = 1; i <= queries; i++) {
+        finish_one(i)
         module = query_module[i]
         if (!(module in counted)) modules = modules " " module
         counted[module]++
@@ -413,7 +445,7 @@ END {
     n = split(trim(modules), list, " ")
     for (k = 1; k <= n; k++) {
         if (part == "h") printf "\nextern const struct gql_resolver declared_%s[];\nenum { declared_%s_count = %d };\n", list[k], list[k], counted[list[k]]
-        else printf "\nconst struct gql_resolver declared_%s[] = {\n%s};\n", list[k], table[list[k]]
+        if (part == "c") printf "\nconst struct gql_resolver declared_%s[] = {\n%s};\n", list[k], table[list[k]]
     }
     if (part == "h") print "\n#endif"
 }

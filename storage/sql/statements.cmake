@@ -1,5 +1,5 @@
 # culvert_make_statements(FOLDER SQL... SCHEMA...): the build rules for FOLDER/culvert_statements.{h,c}, the statements
-# of these .sql files and of the reads that they declare, and FOLDER/culvert_reads.{h,c}, the root fields of those.
+# of these .sql files, and FOLDER/culvert_reads.{h,c}, the tables of the reads that they declare.
 find_program(AWK NAMES awk mawk gawk REQUIRED)
 set(CULVERT_AWK_FOLDER ${CMAKE_CURRENT_LIST_DIR})
 function(culvert_make_statements folder)
@@ -8,17 +8,15 @@ function(culvert_make_statements folder)
   set(reads ${CULVERT_AWK_FOLDER}/reads.awk)
   file(MAKE_DIRECTORY ${folder})
   add_custom_command(
-    OUTPUT ${folder}/culvert_reads.sql ${folder}/culvert_reads.h ${folder}/culvert_reads.c
-    COMMAND ${AWK} -v part=sql -f ${reads} ${ARG_SCHEMA} ${ARG_SQL} > ${folder}/culvert_reads.sql
+    OUTPUT ${folder}/culvert_reads.h ${folder}/culvert_reads.c
     COMMAND ${AWK} -v part=h -f ${reads} ${ARG_SCHEMA} ${ARG_SQL} > ${folder}/culvert_reads.h
     COMMAND ${AWK} -v part=c -f ${reads} ${ARG_SCHEMA} ${ARG_SQL} > ${folder}/culvert_reads.c
     DEPENDS ${ARG_SQL} ${ARG_SCHEMA} ${reads}
     VERBATIM)
-  set(all ${ARG_SQL} ${folder}/culvert_reads.sql)
   add_custom_command(
     OUTPUT ${folder}/culvert_statements.h ${folder}/culvert_statements.c
-    COMMAND ${AWK} -v part=h -f ${statements} ${all} > ${folder}/culvert_statements.h
-    COMMAND ${AWK} -v part=c -f ${statements} ${all} > ${folder}/culvert_statements.c
-    DEPENDS ${all} ${statements}
+    COMMAND ${AWK} -v part=h -f ${statements} ${ARG_SQL} > ${folder}/culvert_statements.h
+    COMMAND ${AWK} -v part=c -f ${statements} ${ARG_SQL} > ${folder}/culvert_statements.c
+    DEPENDS ${ARG_SQL} ${statements}
     VERBATIM)
 endfunction()

@@ -19,6 +19,7 @@ static struct private_server server;
 static PGconn *owner;
 static struct loop *loop;
 static struct pg *pg;
+static struct plan_cache *plans;
 static struct gql_schema *schema;
 static struct module_tables tables;
 
@@ -74,6 +75,7 @@ static int setup(void **state)
     schema = schema_with_widgets();
     module_tables_init(&tables, modules);
     loop = loop_create("test", 0);
+    plans = plan_cache_create(64);
     pg = pg_create(loop,
                    &(struct pg_options){
                        .conninfo = server.app_url, .connections = 1, .queue_max = 100, .statement_timeout_ms = 10000});
@@ -93,6 +95,7 @@ static int teardown(void **state)
     pg_close(pg, set_true, &is_closed);
     while (!is_closed)
         uv_run(loop_uv(loop), UV_RUN_ONCE);
+    plan_cache_destroy(plans);
     loop_destroy(loop);
     gql_schema_destroy(schema);
     module_tables_finish(&tables);
@@ -117,7 +120,7 @@ static void on_answered(void *arg, int status, struct str body)
 // The answer's value (the caller's).
 static json_t *ask(const char *account_id, const char *query)
 {
-    struct api api = {.options.pg = pg};
+    struct api api = {.options.pg = pg, .plans = plans};
     struct api_request request = {.api = &api, .arena = arena_create(0), .principal.kind = PRINCIPAL_USER};
     snprintf(request.principal.account_id, sizeof request.principal.account_id, "%s", account_id);
     const struct gql_request gql = {.query = str_c(query),
@@ -311,8 +314,8 @@ static void expect_refusal(const char *from, const char *to, const char *reason)
     assert_int_equal(write(made, text, strlen(text)), (ssize_t)strlen(text));
     close(made);
     snprintf(command, sizeof command,
-             "cd %s && awk -v part=sql -f storage/sql/reads.awk api/common.graphql"
-             " tests/unit/modules/widgets/widgets.graphql %s 2>&1 >/dev/null",
+             "cd %s && awk -v part=c -f storage/sql/reads.awk api/common.graphql"
+             " tests/unit/modules/widgets/widgets.graphql modules/runtimes/runtime_store.sql %s 2>&1 >/dev/null",
              CULVERT_SOURCE_DIR, path);
     FILE *pipe = popen(command, "r");
     assert_non_null(pipe);
