@@ -51,6 +51,9 @@ struct api_options {
     // A runtime token was made, or a runtime deleted: whoever holds tokens in memory should look again.
     void (*on_tokens_changed)(void *ctx);
     void *ctx;
+    // Of browser sessions: without use, in any case, and how many one user has.
+    uint64_t session_idle_ms, session_life_ms;
+    unsigned sessions_per_user_max;
     unsigned runtime_tokens_valid_max; // of one runtime, at once
     uint64_t rotation_grace_ms;        // of a token that is replaced, where the request does not say
 };
@@ -63,6 +66,7 @@ struct api_http_request {
     struct str method, path, query; // path without the query
     struct str authorization, x_access_token, content_type, content_encoding;
     struct str request_id, remote; // remote: the client's address
+    struct str cookie, csrf_token, sec_fetch_site, user_agent;
     struct str body;
 };
 

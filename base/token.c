@@ -36,6 +36,13 @@ enum error_code token_parse(struct str text, struct token *out, struct error *er
     return ERROR_NONE;
 }
 
+void token_for(struct token *token, struct str purpose)
+{
+    uint8_t bound[ID_SHA256_BYTES];
+    id_hmac_sha256(purpose, token->secret_sha256, sizeof token->secret_sha256, bound);
+    memcpy(token->secret_sha256, bound, sizeof bound);
+}
+
 struct str token_from_authorization(struct str value)
 {
     value = str_trim(value);

@@ -21,6 +21,9 @@ struct token {
 void token_generate(struct token *out, char text[TOKEN_TEXT_BYTES]);
 // Splits and hashes. ERROR_INVALID says what is wrong without repeating the text.
 MUST_CHECK enum error_code token_parse(struct str text, struct token *out, struct error *err);
+// Makes the hash one of this purpose alone, so that the secret is no other kind of credential.
+// purpose: constant text.
+void token_for(struct token *token, struct str purpose);
 // The credential in an Authorization value: raw, or behind "Bearer " (any case). Empty when there is none.
 struct str token_from_authorization(struct str value);
 

@@ -122,6 +122,7 @@ static enum error_code find_runtime_token(void *ctx, const struct token *token, 
     if (code != ERROR_NONE) return code;
     const struct tunnel_identity *identity = &found.identity;
     code = api_principal_from(&(struct principal){.kind = PRINCIPAL_RUNTIME,
+                                                  .method = PRINCIPAL_BY_RUNTIME_TOKEN,
                                                   .account_id = str_c(identity->account_id),
                                                   .account_name = str_c(found.account_name),
                                                   .runtime = str_c(identity->runtime),
@@ -249,6 +250,9 @@ static void open_api(struct worker *worker)
         .submit_reports = submit_reports,
         .on_call = on_call,
         .on_tokens_changed = on_tokens_changed,
+        .session_idle_ms = (uint64_t)config->sessions_idle_max_ms,
+        .session_life_ms = (uint64_t)config->sessions_life_max_ms,
+        .sessions_per_user_max = (unsigned)config->sessions_per_user_max,
         .runtime_tokens_valid_max = (unsigned)config->runtime_tokens_valid_max,
         .rotation_grace_ms = (uint64_t)config->runtime_tokens_rotation_grace_ms,
         .ctx = worker,

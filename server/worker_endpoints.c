@@ -31,14 +31,23 @@ static void on_checked(void *arg, const struct error *err, const struct api_prin
     mem_free(question);
 }
 
-static void authenticate(void *ctx, unsigned loop_index, struct str token, struct str remote, call_authenticated done,
-                         void *arg)
+// With a cookie every call needs its CSRF token, whatever its method: a page of the cluster's that
+// a browser opens at the platform's origin gets nothing by the session.
+static void authenticate(void *ctx, unsigned loop_index, const struct call_credential *credential, struct str remote,
+                         call_authenticated done, void *arg)
 {
     (void)loop_index;
     struct worker *worker = ctx;
     struct question *question = mem_alloc(sizeof *question);
     *question = (struct question){.done = done, .arg = arg};
-    api_auth_check(worker->auth, token, STR_EMPTY, remote, on_checked, question);
+    const struct api_credentials credentials = {
+        .authorization = credential->token,
+        .cookie = credential->cookie,
+        .csrf_token = credential->csrf_token,
+        .sec_fetch_site = credential->sec_fetch_site,
+        .needs_csrf_token = true,
+    };
+    api_auth_check_credentials(worker->auth, &credentials, remote, on_checked, question);
 }
 
 // ---- connections that go to another loop --------------------------------------------------------

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/access/auth_cache.h"
+#include "api/access/session_cookie.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/token.h"
@@ -112,7 +113,7 @@ void api_auth_destroy(struct api_auth *auth)
 
 static void refuse(struct error *err)
 {
-    error_set(err, ERROR_UNAUTHENTICATED, "a valid API key or runtime token is required");
+    error_set(err, ERROR_UNAUTHENTICATED, "a valid API key, runtime token or session is required");
 }
 
 // What went wrong in the database is not the caller's business; its code tells the operator enough.
@@ -259,35 +260,75 @@ static bool answer_from_memory(const struct api_auth *auth, struct token *token,
     return true;
 }
 
+static void check_token(struct api_auth *auth, struct token *token, struct str remote, api_auth_done done, void *arg)
+{
+    struct error err = {0};
+    if (answer_from_memory(auth, token, remote, done, arg)) return;
+    uint64_t now_ms = auth->now_ms();
+    const struct api_principal *known = api_auth_cache_find(auth->cache, token, now_ms);
+    if (known) {
+        // By value: done may make a check of its own, which may overwrite the entry.
+        struct api_principal principal = *known;
+        done(arg, NULL, &principal);
+    } else if (was_refused(auth, token, now_ms)) {
+        refuse_failed(auth, remote, token, &err);
+        done(arg, &err, NULL);
+    } else if (is_limited(auth, remote, token, &err)) {
+        done(arg, &err, NULL);
+    } else {
+        look_up(auth, token, remote, now_ms, done, arg);
+    }
+}
+
+void api_auth_check_token(struct api_auth *auth, const struct token *token, struct str remote, api_auth_done done,
+                          void *arg)
+{
+    struct token copy = *token;
+    check_token(auth, &copy, remote, done, arg);
+    explicit_bzero(&copy, sizeof copy);
+}
+
+// Malformed, or not there at all, which is no failure.
+static void refuse_text(const struct api_auth *auth, bool is_there, struct str remote, api_auth_done done, void *arg)
+{
+    struct error err = {0};
+    if (is_there)
+        refuse_failed(auth, remote, NULL, &err);
+    else
+        refuse(&err);
+    done(arg, &err, NULL);
+}
+
 void api_auth_check(struct api_auth *auth, struct str authorization, struct str x_access_token, struct str remote,
                     api_auth_done done, void *arg)
 {
     struct str credential = token_from_authorization(authorization);
     if (credential.len == 0) credential = str_trim(x_access_token);
     struct token token;
-    struct error err = {0};
     if (token_parse(credential, &token, NULL) != ERROR_NONE) {
-        if (credential.len)
-            refuse_failed(auth, remote, NULL, &err);
-        else
-            refuse(&err);
-        done(arg, &err, NULL);
+        refuse_text(auth, credential.len > 0, remote, done, arg);
         return;
     }
-    if (answer_from_memory(auth, &token, remote, done, arg)) return;
-    uint64_t now_ms = auth->now_ms();
-    const struct api_principal *known = api_auth_cache_find(auth->cache, &token, now_ms);
-    if (known) {
-        // By value: done may make a check of its own, which may overwrite the entry.
-        struct api_principal principal = *known;
-        done(arg, NULL, &principal);
-    } else if (was_refused(auth, &token, now_ms)) {
-        refuse_failed(auth, remote, &token, &err);
-        done(arg, &err, NULL);
-    } else if (is_limited(auth, remote, &token, &err)) {
+    check_token(auth, &token, remote, done, arg);
+    explicit_bzero(&token, sizeof token);
+}
+
+void api_auth_check_credentials(struct api_auth *auth, const struct api_credentials *credentials, struct str remote,
+                                api_auth_done done, void *arg)
+{
+    struct session_cookie cookie;
+    struct error err;
+    struct str text = session_cookie_find(credentials->cookie);
+    if (token_from_authorization(credentials->authorization).len || str_trim(credentials->x_access_token).len ||
+        text.len == 0) {
+        api_auth_check(auth, credentials->authorization, credentials->x_access_token, remote, done, arg);
+    } else if (session_cookie_parse(text, &cookie, NULL) != ERROR_NONE) {
+        refuse_text(auth, true, remote, done, arg);
+    } else if (session_cookie_admit(&cookie, credentials->needs_csrf_token, credentials->csrf_token,
+                                    credentials->sec_fetch_site, &err) != ERROR_NONE) {
         done(arg, &err, NULL);
     } else {
-        look_up(auth, &token, remote, now_ms, done, arg);
+        check_token(auth, &cookie.token, remote, done, arg);
     }
-    explicit_bzero(&token, sizeof token);
+    explicit_bzero(&cookie, sizeof cookie);
 }

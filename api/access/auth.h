@@ -1,18 +1,18 @@
 // auth: who a request comes from. The credential is an API key or a runtime token in
 // `Authorization`, raw (as Codefresh's clients send it) or behind "Bearer ", else in
-// `x-access-token` (as browsers do). Owned by the API listener, one a loop; every call on it. A
-// revoked credential stops within API_AUTH_TTL_MS: that long an answer is kept, and a question
-// under way shared. (What it opened before is ended by server/chores/grants.h.)
+// `x-access-token` (as browsers do), else a session's cookie (session_cookie.h). Owned by the API
+// listener, one a loop; every call on it. A revoked credential stops within API_AUTH_TTL_MS: that
+// long an answer is kept, and a question under way shared. (What it opened before is ended by
+// server/chores/grants.h.)
 #ifndef CULVERT_API_ACCESS_AUTH_H
 #define CULVERT_API_ACCESS_AUTH_H
 
 #include "api/access/principal.h"
+#include "base/token.h"
 
 enum { API_AUTH_TTL_MS = 1000 };
 
 struct api_auth;
-
-struct token;
 
 struct api_auth_options {
     // Runtime tokens that are in memory, so that they need no query and are known while the
@@ -51,5 +51,19 @@ void api_auth_destroy(struct api_auth *auth);
 // address, or empty. A credential that is good in memory passes whatever failed beside it.
 void api_auth_check(struct api_auth *auth, struct str authorization, struct str x_access_token, struct str remote,
                     api_auth_done done, void *arg);
+// The same for a token that the caller has parsed.
+void api_auth_check_token(struct api_auth *auth, const struct token *token, struct str remote, api_auth_done done,
+                          void *arg);
+
+// What a request presents; views, all may be empty.
+struct api_credentials {
+    struct str authorization, x_access_token;
+    struct str cookie;                     // the whole field, for when the others are empty
+    struct str csrf_token, sec_fetch_site; // X-CSRF-Token and Sec-Fetch-Site
+    bool needs_csrf_token;                 // with a cookie: the request may change something
+};
+// ERROR_FORBIDDEN besides: the cookie came without its CSRF token, or from another site.
+void api_auth_check_credentials(struct api_auth *auth, const struct api_credentials *credentials, struct str remote,
+                                api_auth_done done, void *arg);
 
 #endif

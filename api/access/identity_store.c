@@ -32,6 +32,7 @@ enum lookup_column {
     LOOKUP_IS_VALID,
     LOOKUP_NOTE_USE,
     LOOKUP_TOKEN_ID,
+    LOOKUP_METHOD,
 };
 
 static bool is_true(struct str text)
@@ -48,10 +49,18 @@ static void note_use(struct pg *pg, struct str account_id, struct str token_id)
     pg_batch_submit(batch, STORE_CHANGE_MS, NULL, NULL);
 }
 
+static enum principal_method method_of(struct str name)
+{
+    if (str_eq(name, STR("session"))) return PRINCIPAL_BY_SESSION;
+    if (str_eq(name, STR("link"))) return PRINCIPAL_BY_LINK;
+    return str_eq(name, STR("runtime_token")) ? PRINCIPAL_BY_RUNTIME_TOKEN : PRINCIPAL_BY_KEY;
+}
+
 static void fill_principal(struct principal *out, const struct pg_rows *rows)
 {
     *out = (struct principal){
         .kind = str_eq(pg_rows_get(rows, 0, LOOKUP_KIND), STR("runtime")) ? PRINCIPAL_RUNTIME : PRINCIPAL_USER,
+        .method = method_of(pg_rows_get(rows, 0, LOOKUP_METHOD)),
         .account_id = pg_rows_get(rows, 0, LOOKUP_ACCOUNT_ID),
         .account_name = pg_rows_get(rows, 0, LOOKUP_ACCOUNT_NAME),
         .user_id = pg_rows_get(rows, 0, LOOKUP_USER_ID),

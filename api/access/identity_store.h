@@ -7,18 +7,22 @@
 
 enum principal_kind { PRINCIPAL_USER, PRINCIPAL_RUNTIME };
 
+// What the credential is.
+enum principal_method { PRINCIPAL_BY_KEY, PRINCIPAL_BY_SESSION, PRINCIPAL_BY_LINK, PRINCIPAL_BY_RUNTIME_TOKEN };
+
 // Who a credential turned out to be; views valid during the callback.
 struct principal {
     enum principal_kind kind;
+    enum principal_method method;
     struct str account_id, account_name;
     struct str user_id, user_name, email; // users
     bool is_admin;
     struct str runtime, runtime_id; // runtimes
-    struct str token_id;
+    struct str token_id;            // of the key, session, link or runtime token
 };
-// Finds the key or runtime token by its id and compares the hash in constant time; an unknown id costs the same.
-// ERROR_UNAUTHENTICATED: unknown, wrong, expired or revoked (one answer for all four). Also notes last use (at most
-// once a minute).
+// Finds the credential by its id and compares the hash in constant time; an unknown id costs the
+// same. ERROR_UNAUTHENTICATED: unknown, wrong, expired or revoked (one answer for all four). Also
+// notes last use (at most once a minute).
 typedef void (*principal_done)(void *arg, const struct error *err, const struct principal *principal);
 void identity_store_authenticate(struct pg *pg, const char *token_id, const uint8_t sha256[ID_SHA256_BYTES],
                                  principal_done on_done, void *arg);

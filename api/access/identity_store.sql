@@ -1,21 +1,24 @@
 -- name: token_lookup
-SELECT kind, account_id, account_name, user_id, user_name, email, is_admin, runtime, runtime_id,
-       encode(secret_sha256, 'hex'), is_valid, note_use, :token_id
-  FROM token_lookup(:token_id)
+SELECT kind, account_id, account_name, user_id, user_name, email, role = 'admin', runtime, runtime_id,
+       encode(secret_sha256, 'hex'), is_valid, note_use, :token_id, method
+  FROM credential_lookup(:token_id)
 
 -- A definer's function for each: row-level security shows nobody the keys of several accounts.
 -- name: tokens_valid
 SELECT wanted.id
   FROM unnest(string_to_array(:token_ids, ' ')) AS wanted (id)
- CROSS JOIN LATERAL token_lookup(wanted.id) AS found
+ CROSS JOIN LATERAL credential_lookup(wanted.id) AS found
  WHERE found.is_valid
 
--- Which of the two tables the token is in does not matter: ids are random.
+-- Which of the tables the token is in does not matter: ids are random.
 -- name: token_used
 WITH key AS (
     UPDATE api_keys SET last_used_at = now()
      WHERE account_id = :account_id AND token_id = :token_id
-       AND (last_used_at IS NULL OR last_used_at < now() - interval '1 minute'))
+       AND (last_used_at IS NULL OR last_used_at < now() - interval '1 minute')),
+session AS (
+    UPDATE browser_sessions SET last_used_at = now()
+     WHERE account_id = :account_id AND session_id = :token_id AND last_used_at < now() - interval '1 minute')
 UPDATE runtime_tokens SET last_used_at = now()
  WHERE account_id = :account_id AND token_id = :token_id
    AND (last_used_at IS NULL OR last_used_at < now() - interval '1 minute')

@@ -22,7 +22,7 @@ static void copy_name(struct str from, char *to, size_t cap)
 
 enum error_code api_principal_from(const struct principal *principal, struct api_principal *out, struct error *err)
 {
-    struct api_principal copy = {.kind = principal->kind, .is_admin = principal->is_admin};
+    struct api_principal copy = {.kind = principal->kind, .method = principal->method, .is_admin = principal->is_admin};
     bool fits = copy_id(principal->account_id, copy.account_id, sizeof copy.account_id) &&
                 copy_id(principal->user_id, copy.user_id, sizeof copy.user_id) &&
                 copy_id(principal->runtime, copy.runtime, sizeof copy.runtime) &&

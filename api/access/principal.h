@@ -10,6 +10,7 @@
 // Texts are NUL-terminated; what does not apply is empty.
 struct api_principal {
     enum principal_kind kind;
+    enum principal_method method;
     bool is_admin;
     char account_id[64];
     char account_name[128];

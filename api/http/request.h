@@ -17,13 +17,19 @@ struct api {
     struct plan_cache *plans;
 };
 
+enum { API_PATH_VALUES_MAX = 3 };
+
 struct api_request {
     struct api *api;
     struct arena *arena; // dies with the request
     struct api_principal principal;
     bool authenticated;
     struct str method, path, query, content_type, content_encoding, request_id; // in the arena
-    struct str body;                                                            // in the arena
+    struct str remote, cookie, sec_fetch_site, user_agent;                      // in the arena
+    struct str path_values[API_PATH_VALUES_MAX];                                // of {} in the route's path
+    struct http_header headers[API_RESPONSE_HEADERS_MAX - 1];                   // of the answer, in the arena
+    size_t header_count;
+    struct str body; // in the arena
     const struct api_route *route;
     uint64_t query_cost;    // of the fields that were planned so far
     unsigned retry_after_s; // with 429 and 503; 0: 1
@@ -31,6 +37,8 @@ struct api_request {
     void *arg;
 };
 
+// Of the answer to come; copied.
+void api_add_header(struct api_request *request, struct str name, struct str value);
 // Every one of these answers and frees the request.
 void api_respond(struct api_request *request, int status, const char *content_type, struct str body);
 void api_respond_json(struct api_request *request, int status, json_t *value); // takes the reference

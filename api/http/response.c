@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -7,9 +8,19 @@
 
 static const char json_content_type[] = "application/json; charset=utf-8";
 
+void api_add_header(struct api_request *request, struct str name, struct str value)
+{
+    assert(request->header_count < sizeof request->headers / sizeof *request->headers);
+    request->headers[request->header_count++] =
+        (struct http_header){arena_str(request->arena, name), arena_str(request->arena, value)};
+}
+
 static void respond(struct api_request *request, const struct api_http_response *response)
 {
-    request->on_responded(request->arg, response);
+    struct api_http_response whole = *response;
+    for (size_t i = 0; i < request->header_count; i++)
+        whole.headers[whole.header_count++] = request->headers[i];
+    request->on_responded(request->arg, &whole);
     arena_destroy(request->arena);
     mem_free(request);
 }

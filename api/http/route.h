@@ -9,8 +9,9 @@ enum api_body { API_NO_BODY, API_JSON_BODY, API_EVENTS_BODY };
 
 enum api_caller { API_ANYBODY = 1 /* needs no credential */, API_USER, API_RUNTIME, API_USER_OR_RUNTIME };
 
+// Several may have one path with different methods.
 struct api_route {
-    const char *path;
+    const char *path;    // {name} is any segment, see api_request.path_values
     const char *methods; // "GET, POST": also the Allow header
     enum api_caller caller;
     enum api_body body;

@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <string.h>
 
 #include "api/http/request.h"
@@ -23,15 +24,37 @@ static const struct api_route own_routes[] = {
     {"/api/ping", "GET", API_ANYBODY, API_NO_BODY, ping},
 };
 
-// The Argo CD fork joins its URL so that a trailing slash may stand behind the path.
-static const struct api_route *route_of(const struct api *api, struct str path)
+static size_t count_routes(const struct api *api)
 {
-    if (path.len > 1 && path.at[path.len - 1] == '/') path.len--;
-    for (size_t i = 0; i < sizeof own_routes / sizeof *own_routes; i++)
-        if (str_eq(path, str_c(own_routes[i].path))) return &own_routes[i];
-    for (size_t i = 0; i < api->options.route_count; i++)
-        if (str_eq(path, str_c(api->options.routes[i].path))) return &api->options.routes[i];
-    return NULL;
+    return sizeof own_routes / sizeof *own_routes + api->options.route_count;
+}
+
+static const struct api_route *route_at(const struct api *api, size_t i)
+{
+    size_t own = sizeof own_routes / sizeof *own_routes;
+    return i < own ? &own_routes[i] : &api->options.routes[i - own];
+}
+
+// values may be NULL.
+static bool fits(const struct api_route *route, struct str path, struct str values[API_PATH_VALUES_MAX])
+{
+    struct str pattern = str_c(route->path), wanted, segment;
+    if (!str_has_byte(pattern, '{')) return str_eq(path, pattern);
+    size_t count = 0;
+    bool more_wanted, more;
+    do {
+        more_wanted = str_cut(&pattern, '/', &wanted);
+        more = str_cut(&path, '/', &segment);
+        if (!str_starts(wanted, STR("{"))) {
+            if (!str_eq(segment, wanted)) return false;
+            continue;
+        }
+        assert(count < API_PATH_VALUES_MAX);
+        if (segment.len == 0) return false;
+        if (values) values[count] = segment;
+        count++;
+    } while (more_wanted && more);
+    return more_wanted == more;
 }
 
 static bool allows(const struct api_route *route, struct str method)
@@ -43,6 +66,37 @@ static bool allows(const struct api_route *route, struct str method)
         if (str_eq(str_trim(one), method)) return true;
     }
     return false;
+}
+
+// The one that takes this method where there is one, else any of the path. The Argo CD fork joins
+// its URL so that a trailing slash may stand behind the path.
+static const struct api_route *route_of(const struct api *api, struct str method, struct str path,
+                                        struct str values[API_PATH_VALUES_MAX])
+{
+    const struct api_route *found = NULL;
+    if (path.len > 1 && path.at[path.len - 1] == '/') path.len--;
+    for (size_t i = 0; i < count_routes(api); i++) {
+        const struct api_route *route = route_at(api, i);
+        if (!fits(route, path, values)) continue;
+        found = route;
+        if (allows(route, method)) break;
+    }
+    return found;
+}
+
+// All methods that a path takes.
+static void respond_not_allowed(struct api_request *request)
+{
+    struct strbuf methods;
+    struct str path = request->path;
+    if (path.len > 1 && path.at[path.len - 1] == '/') path.len--;
+    strbuf_init(&methods, 256);
+    for (size_t i = 0; i < count_routes(request->api); i++)
+        if (fits(route_at(request->api, i), path, NULL))
+            strbuf_addf(&methods, "%s%s", methods.len ? ", " : "", route_at(request->api, i)->methods);
+    struct str text = arena_str(request->arena, strbuf_str(&methods));
+    strbuf_finish(&methods);
+    api_respond_not_allowed(request, text);
 }
 
 // Event sources call an event by its own media type (CloudEvents 1.0, JSON format, section 3).
@@ -62,7 +116,7 @@ bool api_has_path(struct str path)
 
 size_t api_body_bytes_max(const struct api *api, struct str path)
 {
-    const struct api_route *route = route_of(api, path);
+    const struct api_route *route = route_of(api, STR("POST"), path, NULL);
     return route && route->body == API_EVENTS_BODY ? api->options.events_bytes_max : api->options.body_bytes_max;
 }
 
@@ -129,7 +183,7 @@ static bool check(struct api_request *request)
         return false;
     }
     if (!allows(route, request->method)) {
-        api_respond_not_allowed(request, str_c(route->methods));
+        respond_not_allowed(request);
         return false;
     }
     bool posts = str_eq(request->method, STR("POST"));
@@ -163,15 +217,28 @@ void api_handle(struct api *api, const struct api_http_request *http, api_respon
     request->content_type = arena_str(request->arena, http->content_type);
     request->content_encoding = arena_str(request->arena, http->content_encoding);
     request->request_id = arena_str(request->arena, http->request_id);
+    request->remote = arena_str(request->arena, http->remote);
+    request->cookie = arena_str(request->arena, http->cookie);
+    request->sec_fetch_site = arena_str(request->arena, http->sec_fetch_site);
+    request->user_agent = arena_str(request->arena, http->user_agent);
     request->body = http->body;
-    request->route = route_of(api, request->path);
+    request->route = route_of(api, request->method, request->path, request->path_values);
     request->on_responded = on_responded;
     request->arg = arg;
     if (!check(request)) return;
     request->body = arena_str(request->arena, http->body);
-    if (request->route->caller == API_ANYBODY)
+    if (request->route->caller == API_ANYBODY) {
         request->route->handle(request);
-    else
-        api_auth_check(api->options.auth, http->authorization, http->x_access_token, http->remote, on_authenticated,
-                       request);
+        return;
+    }
+    bool reads = str_eq(http->method, STR("GET")) || str_eq(http->method, STR("HEAD"));
+    const struct api_credentials credentials = {
+        .authorization = http->authorization,
+        .x_access_token = http->x_access_token,
+        .cookie = http->cookie,
+        .csrf_token = http->csrf_token,
+        .sec_fetch_site = http->sec_fetch_site,
+        .needs_csrf_token = !reads,
+    };
+    api_auth_check_credentials(api->options.auth, &credentials, http->remote, on_authenticated, request);
 }

@@ -1,6 +1,7 @@
 #include "api/access/identity_store.h"
 #include "api/resolvers.h"
 #include "base/mem.h"
+#include "modules/identity/sign_in.h"
 #include "modules/module.h"
 
 static void resolve_me(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
@@ -65,6 +66,10 @@ static const struct gql_resolver resolvers[] = {
 
 static const struct api_route routes[] = {
     {"/api/user", "GET", API_USER, API_NO_BODY, get_user},
+    {"/api/auth/session", "POST", API_ANYBODY, API_JSON_BODY, sign_in_session},
+    {"/api/auth/session", "GET, DELETE", API_USER, API_NO_BODY, sign_in_session},
+    {"/api/auth/sessions", "GET, DELETE", API_USER, API_NO_BODY, sign_in_sessions},
+    {"/api/auth/sessions/{id}", "DELETE", API_USER, API_NO_BODY, sign_in_session_by_id},
 };
 
 const struct module module_identity = {

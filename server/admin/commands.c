@@ -3,8 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/access/browser_session_store.h"
 #include "api/access/identity_store.h"
 #include "api/access/runtime_token_store.h"
+#include "api/access/session_cookie.h"
 #include "base/clock.h"
 #include "base/deployment_key.h"
 #include "base/json/json.h"
@@ -30,6 +32,10 @@ void commands_print_usage(void)
          "culvertd [SETTINGS] admin create-user --account ACCOUNT NAME EMAIL [--admin] [--if-absent]\n"
          "culvertd [SETTINGS] admin create-key --account ACCOUNT --user USER NAME [--expires 90d]\n"
          "culvertd [SETTINGS] admin revoke-key --account ACCOUNT ID\n"
+         "culvertd [SETTINGS] admin sign-in-link --account ACCOUNT --user USER\n"
+         "                                                      a link that opens one browser session\n"
+         "culvertd [SETTINGS] admin end-sessions --account ACCOUNT --user USER\n"
+         "                                                      end all browser sessions of the user\n"
          "culvertd [SETTINGS] admin create-runtime-token --account ACCOUNT --runtime RUNTIME [--expires 90d]\n"
          "                                                      [--replace-after 24h] [NAME]\n"
          "culvertd [SETTINGS] admin list-runtime-tokens --account ACCOUNT --runtime RUNTIME\n"
@@ -73,6 +79,7 @@ struct subject {
     struct token token;
     int64_t expires_at_ms;
     unsigned keep_days;
+    uint64_t life_ms;
     struct runtime_token_new runtime_token;
     struct storage_quota quota;
 };
@@ -211,6 +218,70 @@ static int revoke_key(const struct server_config *config, const struct command_w
         return EXIT_STATE;
     }
     puts("{\"revoked\":true}");
+    return EXIT_DONE;
+}
+
+// ---- browser sessions ---------------------------------------------------------------------------
+
+static void ask_sign_in_link(struct command_query *query, void *arg)
+{
+    struct subject *subject = arg;
+    sign_in_link_store_create(query->pg, subject->account_id, subject->user, &subject->token, subject->life_ms,
+                              command_query_on_node, query);
+}
+
+// The token stands behind "#": browsers keep that part to themselves, so it is in no log.
+static void print_link(const char *platform_url, const char *text, const char *node)
+{
+    json_t *link = NULL;
+    size_t len = strlen(platform_url);
+    bool has_slash = len && platform_url[len - 1] == '/';
+    if (json_decode(str_c(node), NULL, &link, NULL) != ERROR_NONE) return;
+    printf("{\"url\":\"%s%sui/sign-in#token=%s\",\"token\":\"%s\",\"expiresAt\":\"%.*s\"}\n", platform_url,
+           has_slash ? "" : "/", text, text, STR_ARG(json_get_str(link, "expiresAt")));
+    json_decref(link);
+}
+
+static int sign_in_link(const struct server_config *config, const struct command_words *words)
+{
+    const char *account = command_words_option(words, "account"), *user = command_words_option(words, "user");
+    if (words->plain_count != 0 || !account || !user || !command_words_only(words, "|account|user|"))
+        return usage("admin sign-in-link --account ACCOUNT --user USER");
+    struct subject subject = {
+        .account = str_c(account), .user = str_c(user), .life_ms = (uint64_t)config->sessions_link_life_ms};
+    int status = resolve_account(config, &subject);
+    if (status != EXIT_DONE) return status;
+    char text[TOKEN_TEXT_BYTES];
+    sign_in_link_generate(&subject.token, text);
+    struct command_query query;
+    if (command_query_run(config, &query, ask_sign_in_link, &subject) != ERROR_NONE) {
+        status = failed(&query.err);
+    } else {
+        // The only time that the token is seen.
+        print_link(config->platform_url, text, query.node);
+        mem_free(query.node);
+    }
+    explicit_bzero(text, sizeof text);
+    return status;
+}
+
+static void ask_end_sessions(struct command_query *query, void *arg)
+{
+    struct subject *subject = arg;
+    browser_session_store_end_by_name(query->pg, subject->account_id, subject->user, command_query_on_count, query);
+}
+
+static int end_sessions(const struct server_config *config, const struct command_words *words)
+{
+    const char *account = command_words_option(words, "account"), *user = command_words_option(words, "user");
+    if (words->plain_count != 0 || !account || !user || !command_words_only(words, "|account|user|"))
+        return usage("admin end-sessions --account ACCOUNT --user USER");
+    struct subject subject = {.account = str_c(account), .user = str_c(user)};
+    int status = resolve_account(config, &subject);
+    if (status != EXIT_DONE) return status;
+    struct command_query query;
+    if (command_query_run(config, &query, ask_end_sessions, &subject) != ERROR_NONE) return failed(&query.err);
+    printf("{\"ended\":%llu}\n", (unsigned long long)query.count);
     return EXIT_DONE;
 }
 
@@ -551,6 +622,8 @@ int commands_run(const struct server_config *config, int argc, const char **argv
         {"create-user", create_user},
         {"create-key", create_key},
         {"revoke-key", revoke_key},
+        {"sign-in-link", sign_in_link},
+        {"end-sessions", end_sessions},
         {"create-runtime-token", create_runtime_token},
         {"list-runtime-tokens", list_runtime_tokens},
         {"revoke-runtime-token", revoke_runtime_token},

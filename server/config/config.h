@@ -27,6 +27,7 @@ struct server_config {
     char *ingress_tls_certificate_file, *ingress_tls_key_file;
     char *peer_tls_certificate_file, *peer_tls_key_file, *peer_tls_ca_file;
 
+    int64_t sessions_idle_max_ms, sessions_life_max_ms, sessions_per_user_max, sessions_link_life_ms;
     char *security_deployment_key_file, *security_deployment_key_previous_file;
 
     char *database_url;

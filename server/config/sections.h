@@ -26,6 +26,7 @@ extern const struct config_section server_config_api;
 extern const struct config_section server_config_ingress;
 extern const struct config_section server_config_tunnel;
 extern const struct config_section server_config_authentication;
+extern const struct config_section server_config_sessions;
 extern const struct config_section server_config_runtime_tokens;
 extern const struct config_section server_config_peer;
 extern const struct config_section server_config_reports;

@@ -494,8 +494,10 @@ static void on_authenticated(void *arg, const struct error *err, const struct ca
 static void authenticate(struct call_exchange *exchange)
 {
     struct call_proxy *proxy = exchange->proxy;
-    struct str token = call_headers_credential(exchange->head.headers, exchange->head.header_count);
-    if (token.len == 0) {
+    struct call_credential credential = {0};
+    call_headers_take_credential(exchange->head.headers, exchange->head.header_count, exchange->head.on_platform,
+                                 &credential);
+    if (credential.token.len == 0 && credential.cookie.len == 0) {
         answer_problem(exchange, 401, "unauthenticated", "a credential is needed: Authorization or x-access-token");
         return;
     }
@@ -503,7 +505,7 @@ static void authenticate(struct call_exchange *exchange)
     *authentication = (struct call_authentication){.proxy = proxy, .exchange = exchange};
     exchange->authentication = authentication;
     proxy->authentications++;
-    proxy->options.authenticate(proxy->options.ctx, loop_index(proxy->loop), token, exchange->head.peer,
+    proxy->options.authenticate(proxy->options.ctx, loop_index(proxy->loop), &credential, exchange->head.peer,
                                 on_authenticated, authentication);
 }
 

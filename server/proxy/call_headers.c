@@ -1,6 +1,7 @@
 #include "server/proxy/call_headers.h"
 
 #include "base/token.h"
+#include "server/proxy/call_proxy.h"
 #include "server/proxy/request_id.h"
 
 // A field name in a table, with its length: tables are walked for each field of each request.
@@ -28,6 +29,7 @@ static const struct str request_denied[] = {
     FIELD("cookie"),
     FIELD("cookie2"),
     FIELD("x-access-token"),
+    FIELD("x-csrf-token"),
     FIELD("forwarded"),
     FIELD("via"),
     FIELD("x-real-ip"),
@@ -224,6 +226,16 @@ struct str call_headers_credential(const struct http_header *headers, size_t cou
 {
     struct str value = token_from_authorization(find_single(headers, count, STR("authorization")));
     return value.len ? value : find_single(headers, count, STR("x-access-token"));
+}
+
+void call_headers_take_credential(const struct http_header *headers, size_t count, bool takes_cookie,
+                                  struct call_credential *out)
+{
+    *out = (struct call_credential){.token = call_headers_credential(headers, count)};
+    if (out->token.len || !takes_cookie) return;
+    out->cookie = find_single(headers, count, STR("cookie"));
+    out->csrf_token = find_single(headers, count, STR("x-csrf-token"));
+    out->sec_fetch_site = find_single(headers, count, STR("sec-fetch-site"));
 }
 
 struct str call_headers_request_id(const struct http_header *headers, size_t count)

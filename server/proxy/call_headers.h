@@ -45,6 +45,10 @@ size_t call_headers_request(const struct http_header *headers, size_t count, con
                             struct arena *arena, struct http_header *out);
 // The credential for the platform: Authorization (raw or Bearer) or x-access-token; empty: none.
 struct str call_headers_credential(const struct http_header *headers, size_t count);
+// The same, or else the cookie where takes_cookie.
+struct call_credential;
+void call_headers_take_credential(const struct http_header *headers, size_t count, bool takes_cookie,
+                                  struct call_credential *out);
 // The client's x-request-id when it is one (1-64 of [A-Za-z0-9._-]), else the empty view.
 struct str call_headers_request_id(const struct http_header *headers, size_t count);
 

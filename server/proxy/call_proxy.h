@@ -25,6 +25,13 @@ struct call_principal {
     struct str token_id; // of the key, as struct grants knows it
 };
 
+// What a call presents; views. cookie: of calls at the platform's own origin, where there is no
+// token: the whole field, with what belongs to it (api/access/session_cookie.h).
+struct call_credential {
+    struct str token; // without scheme
+    struct str cookie, csrf_token, sec_fetch_site;
+};
+
 // The answer to authenticate(), once, on the same loop, now or later. err NULL: the credential is
 // good. Else principal is NULL, and ERROR_UNAUTHENTICATED -> 401, ERROR_FORBIDDEN -> 403,
 // ERROR_LIMITED -> 429, ERROR_UNAVAILABLE -> 503, others -> 500. Views are valid during the call.
@@ -41,10 +48,9 @@ struct call_proxy_options {
     unsigned webhooks_per_second; // per runtime; 0: 20
     // What ends when its credential is not valid any more: of the same loop. NULL: nothing does.
     struct grants *grants;
-    // Whose credential is this? token: text without scheme, and the client's address; valid during
-    // the call.
-    void (*authenticate)(void *ctx, unsigned loop_index, struct str token, struct str remote, call_authenticated done,
-                         void *arg);
+    // Whose credential is this? With the client's address; valid during the call.
+    void (*authenticate)(void *ctx, unsigned loop_index, const struct call_credential *credential, struct str remote,
+                         call_authenticated done, void *arg);
     void *ctx;
     struct metric *in_flight; // gauge of open exchanges; NULL: they are counted elsewhere
     // The endpoint's own, both may be NULL: an exchange was answered; a question to authenticate()

@@ -167,14 +167,14 @@ void tls_stream_peer(const struct tls_stream *s, char *out)
 static struct loop *loop;
 static struct ingress *ingress;
 
-static void authenticate(void *ctx, unsigned loop_index, struct str token, struct str remote, call_authenticated done,
-                         void *arg)
+static void authenticate(void *ctx, unsigned loop_index, const struct call_credential *credential, struct str remote,
+                         call_authenticated done, void *arg)
 {
     (void)remote;
     (void)ctx;
     (void)loop_index;
     struct error err;
-    if (str_eq(token, STR("good"))) {
+    if (str_eq(credential->token, STR("good"))) {
         done(arg, NULL,
              &(struct call_principal){
                  .account_id = STR("0123456789abcdef01234567"), .user_id = STR("u"), .user_name = STR("user")});

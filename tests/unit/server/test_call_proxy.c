@@ -47,8 +47,8 @@ static struct platform {
 
 // ---- the platform -------------------------------------------------------------------------------
 
-static void authenticate(void *ctx, unsigned loop_index, struct str token, struct str remote, call_authenticated done,
-                         void *arg)
+static void authenticate(void *ctx, unsigned loop_index, const struct call_credential *credential, struct str remote,
+                         call_authenticated done, void *arg)
 {
     static const struct {
         const char *token;
@@ -60,6 +60,7 @@ static void authenticate(void *ctx, unsigned loop_index, struct str token, struc
                                               .user_name = {"Ada", 3},
                                               .token_id = {"key-1", 5}};
     struct error err;
+    struct str token = credential->token;
     (void)ctx, (void)loop_index, (void)remote;
     if (str_eq(token, STR("good"))) {
         done(arg, NULL, &ada);

@@ -51,9 +51,10 @@ static const struct call_principal ada = {.account_id = {ACCOUNT, sizeof ACCOUNT
                                           .user_name = {"Ada", 3},
                                           .token_id = {"key-1", 5}};
 
-static void authenticate(void *ctx, unsigned loop_index, struct str token, struct str remote, call_authenticated done,
-                         void *arg)
+static void authenticate(void *ctx, unsigned loop_index, const struct call_credential *credential, struct str remote,
+                         call_authenticated done, void *arg)
 {
+    struct str token = credential->token;
     struct door *door = ctx;
     struct error err;
     (void)loop_index, (void)remote;

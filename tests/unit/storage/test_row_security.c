@@ -13,6 +13,8 @@
 static const char *const tables[] = {"accounts",
                                      "users",
                                      "api_keys",
+                                     "browser_sessions",
+                                     "sign_in_links",
                                      "runtimes",
                                      "clusters",
                                      "runtime_tokens",
