@@ -21,6 +21,9 @@ struct agent_config {
     char *kubeconfig;  // empty: the pod's service account
     bool kubeconfig_exec;
     int64_t kubeconfig_exec_timeout_ms;
+    char *argocd_url, *argocd_token_file, *argocd_ca_file; // empty url: Argo CD's API is not read
+    int64_t argocd_timeout_ms, argocd_interval_ms, argocd_refresh_interval_ms, argocd_requests_max;
+    int64_t argocd_bytes_max, argocd_nodes_max, argocd_commits_max;
     char *router_services;
     char *router_webhooks;
     char *router_workflows;

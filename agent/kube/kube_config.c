@@ -224,6 +224,22 @@ enum error_code kube_config_in_cluster(const char *folder, const char *host, con
     return code;
 }
 
+enum error_code kube_config_of_server(struct str url, const char *ca_file, const char *token_file,
+                                      struct kube_config *out, struct error *err)
+{
+    struct kube_config config = {0};
+    while (str_ends(url, STR("/")))
+        url.len--;
+    enum error_code code = check_server(url, err);
+    if (code == ERROR_NONE && ca_file && *ca_file)
+        code = read_file(ca_file, KUBE_CONFIG_BYTES_MAX, &config.ca_pem, err);
+    if (code != ERROR_NONE) return code;
+    config.server = mem_strndup(url.at, url.len);
+    config.token_file = mem_strdup(token_file);
+    *out = config;
+    return ERROR_NONE;
+}
+
 enum error_code kube_config_load(const char *path, struct kube_config *out, struct error *err)
 {
     if (!path || !*path)

@@ -38,6 +38,11 @@ MUST_CHECK enum error_code kube_config_parse(struct str text, const char *folder
 // A service account's folder (token, ca.crt, namespace) and the API's address as the kubelet gives it.
 MUST_CHECK enum error_code kube_config_in_cluster(const char *folder, const char *host, const char *port,
                                                   struct kube_config *out, struct error *err);
+// A server that is asked the same way and is no Kubernetes API: its URL (https, or http to the
+// loopback), a file with its CAs ("": those of the system), and a file with a bearer token, which
+// need not be there yet.
+MUST_CHECK enum error_code kube_config_of_server(struct str url, const char *ca_file, const char *token_file,
+                                                 struct kube_config *out, struct error *err);
 // Overwrites what is secret.
 void kube_config_finish(struct kube_config *config);
 

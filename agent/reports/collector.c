@@ -333,6 +333,8 @@ static void tell_absent(struct kind_watch *kind_watch)
         const char *plural, *presence = presence_of(kind_watch, one->ns, &plural);
         if (!presence || (!is_held && (one->uid || !one->claims))) continue;
         if (is_held && !plural) continue;
+        // Argo CD's tree may be older than what was seen here: it makes nothing missing.
+        if (one->claims == one->tree_claims && strcmp(presence, WIRE_PRESENCE_UNREADABLE) != 0) continue;
         one->absent = true;
         collector->options.events->on_absent(collector->options.arg, one, presence, plural);
     }
@@ -479,6 +481,43 @@ void collector_fetch(struct collector *collector, struct str group, struct str k
         inventory_doubt(resource->kind);
     else if (resource && resource->uid && resource->reported)
         on_stale(collector, resource);
+}
+
+// Kinds that are always watched bring their objects themselves, unless they may not be read.
+static bool is_child(const struct collector *collector, const json_t *node)
+{
+    struct str group = json_get_str(node, "group"), kind = json_get_str(node, "kind");
+    if (str_eq(group, STR("argoproj.io")) && str_eq(kind, STR("Application"))) return false;
+    const struct inventory_resource *resource =
+        inventory_find(collector->inventory, group, kind, json_get_str(node, "namespace"), json_get_str(node, "name"));
+    if (!resource) return json_get_str(node, "uid").len > 0;
+    if (resource->claims > resource->tree_claims) return false;
+    const struct kind_watch *kind_watch = resource->kind->user;
+    return !(kind_watch && kind_watch->fixed && resource->uid);
+}
+
+void collector_tree(struct collector *collector, struct str ns, struct str name, const json_t *nodes)
+{
+    json_t *entries = json_array(), *node;
+    size_t i;
+    json_array_foreach((json_t *)(uintptr_t)nodes, i, node)
+    {
+        static const char *const members[] = {"group", "version", "kind", "namespace", "name"};
+        if (!is_child(collector, node)) continue;
+        json_t *entry = json_object();
+        for (size_t k = 0; k < sizeof members / sizeof *members; k++)
+            if (json_object_get(node, members[k]))
+                json_object_set(entry, members[k], json_object_get(node, members[k]));
+        json_array_append_new(entries, entry);
+    }
+    inventory_tree(collector->inventory, ns, name, entries);
+    json_decref(entries);
+}
+
+const struct inventory_resource *collector_find(const struct collector *collector, struct str group, struct str kind,
+                                                struct str ns, struct str name)
+{
+    return inventory_find(collector->inventory, group, kind, ns, name);
 }
 
 void collector_resume(struct collector *collector)

@@ -17,11 +17,11 @@ struct collector;
 
 struct collector_events {
     // Content as it is now; object is the callee's to change.
-    void (*on_report)(void *arg, const struct inventory_resource *resource, json_t *object);
+    void (*on_report)(void *arg, struct inventory_resource *resource, json_t *object);
     // An application names it, or it was reported, and its content is not at hand: presence is one of WIRE_PRESENCE_*
     // (tunnel/wire/report.h), plural under what the API serves its kind, or NULL where that is not known, or would not
     // help.
-    void (*on_absent)(void *arg, const struct inventory_resource *resource, const char *presence, const char *plural);
+    void (*on_absent)(void *arg, struct inventory_resource *resource, const char *presence, const char *plural);
     void (*on_gone)(void *arg, const struct inventory_resource *resource);
     bool (*may_read)(void *arg); // back-pressure; collector_resume() when it turns true again
 };
@@ -47,6 +47,12 @@ void collector_tick(struct collector *collector, uint64_t now_ms); // a few time
 void collector_relist(struct collector *collector);                // everything is reported again
 // One object's content is fetched and reported again; nothing happens when there is none, or it is not reported.
 void collector_fetch(struct collector *collector, struct str group, struct str kind, struct str ns, struct str name);
+// The nodes of an Application's resource tree as Argo CD's API gives them. What neither its status
+// names nor a watch of ours brings is reported, too, as far as it may be read. Borrowed.
+void collector_tree(struct collector *collector, struct str ns, struct str name, const json_t *nodes);
+// NULL: there is none. Until the next call.
+const struct inventory_resource *collector_find(const struct collector *collector, struct str group, struct str kind,
+                                                struct str ns, struct str name);
 void collector_resume(struct collector *collector);
 // The API server answers again after it did not, from since_ms (monotonic) on: what was silent since is watched anew.
 void collector_renew(struct collector *collector, uint64_t since_ms);

@@ -14,8 +14,10 @@ struct inventory_application {
     char *elsewhere;   // the destination that is another cluster; NULL: it is this one
     size_t references; // of resources
     bool gone;
-    struct inventory_resource **claims;
-    size_t claim_count;
+    struct claims {
+        struct inventory_resource **at;
+        size_t count;
+    } named, tree; // by its status, and by Argo CD's resource tree
 };
 
 struct inventory {
@@ -54,7 +56,8 @@ static void application_free(struct inventory_application *application)
 {
     mem_free(application->ns);
     mem_free(application->name);
-    mem_free(application->claims);
+    mem_free(application->named.at);
+    mem_free(application->tree.at);
     mem_free(application->elsewhere);
     mem_free(application);
 }
@@ -303,12 +306,19 @@ static void remove_seen(struct inventory *inventory, struct inventory_resource *
 
 // ---- applications --------------------------------------------------------------------------------------------
 
-static void claim(struct inventory_application *application, struct inventory_resource *resource, uint64_t round)
+static void claim(struct claims *claims, struct inventory_resource *resource, uint64_t round)
 {
     resource->claims++;
     resource->kind->claims++;
     resource->round = round;
-    application->claims[application->claim_count++] = resource;
+    claims->at[claims->count++] = resource;
+}
+
+static bool holds(const struct claims *claims, const struct inventory_resource *resource)
+{
+    for (size_t i = 0; i < claims->count; i++)
+        if (claims->at[i] == resource) return true;
+    return false;
 }
 
 // Another application that names it, when the one it belonged to lets go.
@@ -317,15 +327,15 @@ static struct inventory_application *other_claimant(const struct inventory *inve
 {
     size_t cursor = 0;
     for (struct inventory_application *one; (one = key_table_next(inventory->applications, &cursor, NULL));)
-        for (size_t i = 0; i < one->claim_count; i++)
-            if (one->claims[i] == resource) return one;
+        if (holds(&one->named, resource) || holds(&one->tree, resource)) return one;
     return NULL;
 }
 
 static void let_go(struct inventory *inventory, struct inventory_application *application,
-                   struct inventory_resource *resource)
+                   struct inventory_resource *resource, bool is_tree)
 {
     resource->claims--;
+    resource->tree_claims -= is_tree;
     resource->kind->claims--;
     bool changed = false;
     bool claimed_again = resource->round == inventory->round && resource->claims;
@@ -354,7 +364,8 @@ static bool is_path_word(struct str s)
 }
 
 // Notes one entry of status.resources. Its words become parts of paths, so they are checked.
-static void take_entry(struct inventory *inventory, struct inventory_application *application, const json_t *entry)
+static void take_entry(struct inventory *inventory, struct inventory_application *application, const json_t *entry,
+                       bool is_tree)
 {
     struct str group = json_get_str(entry, "group"), version = json_get_str(entry, "version"),
                kind_name = json_get_str(entry, "kind"), ns = json_get_str(entry, "namespace"),
@@ -367,10 +378,12 @@ static void take_entry(struct inventory *inventory, struct inventory_application
     if (!kind) inventory->left_out++;
     struct inventory_resource *resource = kind ? resource_of(inventory, kind, ns, name) : NULL;
     if (!resource) return;
-    claim(application, resource, inventory->round);
+    claim(is_tree ? &application->tree : &application->named, resource, inventory->round);
+    resource->tree_claims += is_tree;
     bool changed = !resource->application || resource->claims == 1;
     if (changed) set_application(resource, application);
-    if (resource->application != application) return; // another one's first
+    if (resource->application != application) return;                // another one's first
+    if (is_tree && resource->claims > resource->tree_claims) return; // its status has the details
     set_text(&resource->sync_status, json_get_str(entry, "status"), &changed);
     set_flag(&resource->requires_pruning, json_get_bool(entry, "requiresPruning", false), &changed);
     set_flag(&resource->is_hook, json_get_bool(entry, "hook", false), &changed);
@@ -398,23 +411,30 @@ static void set_elsewhere(struct inventory *inventory, struct inventory_applicat
     if (elsewhere.len) destinations_enter(inventory->destinations, elsewhere);
 }
 
-static void set_claims(struct inventory *inventory, struct inventory_application *application, const json_t *entries)
+static void set_claims(struct inventory *inventory, struct inventory_application *application, const json_t *entries,
+                       bool is_tree)
 {
-    struct inventory_resource **old = application->claims;
-    size_t old_count = application->claim_count, count = json_array_size(entries);
+    struct claims *claims = is_tree ? &application->tree : &application->named, old = *claims;
+    size_t count = json_array_size(entries);
     if (count > CLAIMS_MAX) {
         inventory->left_out += count - CLAIMS_MAX;
         count = CLAIMS_MAX;
     }
-    application->claims = mem_array(count + 1, sizeof *application->claims);
-    application->claim_count = 0;
+    *claims = (struct claims){.at = mem_array(count + 1, sizeof *claims->at)};
     inventory->round++;
     for (size_t i = 0; i < count; i++)
-        take_entry(inventory, application, json_array_get(entries, i));
+        take_entry(inventory, application, json_array_get(entries, i), is_tree);
     // The old claims go after the new ones came, so that what stays is never let go in between.
-    for (size_t i = 0; i < old_count; i++)
-        let_go(inventory, application, old[i]);
-    mem_free(old);
+    for (size_t i = 0; i < old.count; i++)
+        let_go(inventory, application, old.at[i], is_tree);
+    mem_free(old.at);
+}
+
+void inventory_tree(struct inventory *inventory, struct str ns, struct str name, const json_t *entries)
+{
+    AUTO_FREE char *key = mem_printf("%.*s/%.*s", STR_ARG(ns), STR_ARG(name));
+    struct inventory_application *application = key_table_get(inventory->applications, str_c(key));
+    if (application) set_claims(inventory, application, application->elsewhere ? NULL : entries, true);
 }
 
 static void application_seen(struct inventory *inventory, struct str ns, struct str name, const json_t *object)
@@ -429,7 +449,8 @@ static void application_seen(struct inventory *inventory, struct str ns, struct 
     }
     struct str elsewhere = elsewhere_of(inventory, object);
     set_elsewhere(inventory, application, elsewhere);
-    set_claims(inventory, application, elsewhere.len ? NULL : json_path(object, "status", "resources", NULL));
+    set_claims(inventory, application, elsewhere.len ? NULL : json_path(object, "status", "resources", NULL), false);
+    if (elsewhere.len) set_claims(inventory, application, NULL, true);
 }
 
 static void application_gone(struct inventory *inventory, struct str ns, struct str name)
@@ -438,7 +459,8 @@ static void application_gone(struct inventory *inventory, struct str ns, struct 
     struct inventory_application *application = key_table_get(inventory->applications, str_c(key));
     if (!application) return;
     set_elsewhere(inventory, application, STR_EMPTY);
-    set_claims(inventory, application, NULL);
+    set_claims(inventory, application, NULL, false);
+    set_claims(inventory, application, NULL, true);
     key_table_remove(inventory->applications, str_c(key));
     application->gone = true;
     if (application->references == 0) application_free(application);

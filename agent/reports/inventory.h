@@ -35,6 +35,13 @@ struct inventory_resource {
     struct inventory_application *application;
     char *sync_status, *health_status, *health_message; // owned; NULL: not said
     size_t claims;                                      // entries of all applications that name it
+    // Those of them that are from Argo CD's resource tree.
+    size_t tree_claims;
+    // The reporter's: the verdict of the agent's own rules and the one that was reported (texts
+    // that
+    // live on), and a hash of its resourceVersion then.
+    const char *assessed, *shown;
+    uint64_t version;
     uint64_t round;                 // the inventory's own: which reading of an application last named it
     bool requires_pruning, is_hook; // what that says of it besides
     bool reported;
@@ -72,6 +79,9 @@ struct inventory_kind *inventory_next_kind(const struct inventory *inventory, si
 // An object as listed, watched or fetched. May change object (through on_report). An Application's status is read.
 void inventory_seen(struct inventory *inventory, struct inventory_kind *kind, uint64_t generation, json_t *object);
 void inventory_deleted(struct inventory *inventory, struct inventory_kind *kind, struct str ns, struct str name);
+// What Argo CD's resource tree of an Application holds besides what its status names: entries like
+// those of status.resources, instead of those that were given before. Borrowed.
+void inventory_tree(struct inventory *inventory, struct str ns, struct str name, const json_t *entries);
 // A list is complete: what it did not hold is gone. ns NULL: the list was of all namespaces.
 void inventory_sweep(struct inventory *inventory, struct inventory_kind *kind, const char *ns, uint64_t generation);
 // Objects that applications name and that were not seen: all of the kind are to be looked at (absent_due).

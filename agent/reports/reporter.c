@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "agent/argo/argo_view.h"
 #include "agent/health/health.h"
 #include "agent/kube/kube_probe.h"
 #include "agent/reports/cluster_report.h"
@@ -50,6 +51,7 @@ struct reporter {
     struct kube_client *client;
     struct kube_probe *probe;
     struct destinations *destinations;
+    struct argo_view *argo;       // NULL: no token for Argo CD's API
     uint64_t unanswered_since_ms; // the probe's, as it was last seen; 0: the API server answered
     struct redaction *redaction;
     struct outbox *outbox;
@@ -96,17 +98,25 @@ static void own_status(const json_t *object, struct outbox_object *out)
     if (out->health_status.len) out->health_source = STR(WIRE_HEALTH_ARGOCD_STATUS);
 }
 
-// What Argo CD wrote into the status of an application (2.x does by default), else the agent's own verdict. Messages
-// may quote anything, so that they are scrubbed. What is seen here is the object before redaction.
-static void take_health(const struct inventory_resource *resource, const struct health *assessed,
-                        struct strbuf *message, struct outbox_object *out)
+// What Argo CD wrote into the status of an application (2.x does by default), else what its
+// resource
+// tree has where it is read, else the agent's own verdict. Messages may quote anything, so that
+// they
+// are scrubbed. What is seen here is the object before redaction.
+static void take_health(struct reporter *reporter, struct inventory_resource *resource, const json_t *object,
+                        const struct health *assessed, struct strbuf *message, struct outbox_object *out)
 {
-    struct str said = str_c(resource->health_message);
+    struct str said = str_c(resource->health_message), of_tree;
     if (is_application(out)) return; // own_status()
+    const char *verdict = argo_view_verdict(reporter->argo, resource, object, assessed->status, &of_tree);
     bool is_said = out->health_status.len > 0;
-    if (!is_said && !assessed->status) return;
-    if (!is_said) out->health_status = str_c(assessed->status);
-    out->health_source = is_said ? STR(WIRE_HEALTH_ARGOCD_STATUS) : STR(WIRE_HEALTH_AGENT);
+    if (!is_said && !verdict) return;
+    bool is_own = verdict && assessed->status && strcmp(verdict, assessed->status) == 0;
+    if (!is_said) out->health_status = str_c(verdict);
+    out->health_source = is_said  ? STR(WIRE_HEALTH_ARGOCD_STATUS)
+                         : is_own ? STR(WIRE_HEALTH_AGENT)
+                                  : STR(WIRE_HEALTH_ARGOCD_TREE);
+    if (!is_said) said = of_tree;
     // Of a verdict that both share the agent knows more.
     bool agrees = assessed->status && str_eq(out->health_status, str_c(assessed->status));
     if (agrees && assessed->message.len) said = strbuf_str(&assessed->message);
@@ -139,8 +149,30 @@ static struct outbox_object object_of(const struct inventory_resource *resource)
                                   .observed_at_ms = clock_wall_ms()};
 }
 
+// Into the redacted text of an Application: what is known of its commits, as other reporters give
+// it. An annotation of that name in the cluster is not taken for it: redaction has digested it.
+static void add_commits(struct strbuf *text, const json_t *commits)
+{
+    json_t *object;
+    if (!commits || json_decode(strbuf_str(text), NULL, &object, NULL) != ERROR_NONE) return;
+    json_t *metadata = json_get_object(object, "metadata"), *annotations = json_get_object(metadata, "annotations");
+    if (!annotations) json_object_set_new(metadata, "annotations", annotations = json_object());
+    size_t len;
+    char *value = json_canonical(commits, &len);
+    json_object_set_new(annotations, "app.meta.revisions-metadata", json_new_str(str_of(value, len)));
+    mem_free(value);
+    value = json_canonical(object, &len);
+    if (len < text->max) {
+        strbuf_clear(text);
+        strbuf_add(text, value, len);
+    }
+    mem_free(value);
+    json_decref(object);
+}
+
 // What may leave of the object, as canonical JSON, and its SHA-256. False: nothing may, since it could not be read.
-static bool redact(struct reporter *reporter, const json_t *object, struct outbox_object *out, struct strbuf *text)
+static bool redact(struct reporter *reporter, const json_t *object, const json_t *commits, struct outbox_object *out,
+                   struct strbuf *text)
 {
     struct error err;
     size_t len;
@@ -154,66 +186,102 @@ static bool redact(struct reporter *reporter, const json_t *object, struct outbo
                   log_str("name", out->name), log_err(&err));
         return false;
     }
+    add_commits(text, commits);
     out->manifest = strbuf_str(text);
     id_sha256(text->at, text->len, out->hash);
     return true;
 }
 
 // What of the object may leave goes into the outbox.
-static void put(struct reporter *reporter, struct outbox_object *out, const json_t *object)
+static void put(struct reporter *reporter, struct outbox_object *out, const json_t *object, const json_t *commits)
 {
     struct strbuf text;
     enum outbox_put put = OUTBOX_PUT_REFUSED;
-    if (redact(reporter, object, out, &text)) put = outbox_put(reporter->outbox, out, clock_mono_ms());
+    if (redact(reporter, object, commits, out, &text)) put = outbox_put(reporter->outbox, out, clock_mono_ms());
     strbuf_finish(&text);
     if (put == OUTBOX_PUT_REFUSED) reporter->refused++;
     if (put == OUTBOX_PUT_QUEUED) request_turn(reporter);
 }
 
-static void on_report(void *arg, const struct inventory_resource *resource, json_t *object)
+static void on_report(void *arg, struct inventory_resource *resource, json_t *object)
 {
     struct reporter *reporter = arg;
     struct health health;
     struct strbuf message;
     struct outbox_object out = object_of(resource);
+    json_t *commits = is_application(&out) ? argo_view_application(reporter->argo, object) : NULL;
     strbuf_init(&message, WIRE_REPORT_MESSAGE_BYTES_MAX);
     health_init(&health);
     health_assess(&health, out.group, out.kind, object);
-    take_health(resource, &health, &message, &out);
+    take_health(reporter, resource, object, &health, &message, &out);
     projection_apply(object);
     own_status(object, &out);
     if (!reporter->takes_details) out.health_message = out.health_source = out.marks = STR_EMPTY;
-    put(reporter, &out, object);
+    put(reporter, &out, object, commits);
     health_finish(&health);
     strbuf_finish(&message);
+    json_decref(commits);
 }
 
-// What is not at hand has no content but its name.
-static void on_absent(void *arg, const struct inventory_resource *resource, const char *presence, const char *plural)
+// What Argo CD's tree knows of an object that is not at hand.
+static void add_node(json_t *stub, const struct argo_node *node)
+{
+    json_t *metadata = json_object_get(stub, "metadata");
+    if (!node) return;
+    if (node->uid) json_object_set_new(metadata, "uid", json_string(node->uid));
+    if (node->created_at) json_object_set_new(metadata, "creationTimestamp", json_string(node->created_at));
+    if (!node->owner_uid || !node->owner_kind || !node->owner_name || !node->owner_api) return;
+    json_object_set_new(metadata, "ownerReferences",
+                        json_pack("[{s:s, s:s, s:s, s:s}]", "apiVersion", node->owner_api, "kind", node->owner_kind,
+                                  "name", node->owner_name, "uid", node->owner_uid));
+}
+
+static void take_absent_health(struct inventory_resource *resource, const struct argo_node *node, const char *presence,
+                               struct strbuf *message, struct outbox_object *out)
+{
+    bool is_unreadable = strcmp(presence, WIRE_PRESENCE_UNREADABLE) == 0;
+    resource->shown = node && is_unreadable ? node->status : NULL;
+    if (out->health_status.len) {
+        out->health_source = STR(WIRE_HEALTH_ARGOCD_STATUS);
+    } else if (resource->shown) {
+        out->health_status = str_c(resource->shown);
+        out->health_source = STR(WIRE_HEALTH_ARGOCD_TREE);
+        redaction_scrub(str_c(node->message), message);
+        out->health_message = message->overflow ? STR_EMPTY : strbuf_str(message);
+    } else if (!is_unreadable) {
+        out->health_status = STR("Missing");
+        out->health_source = STR(WIRE_HEALTH_AGENT);
+    }
+}
+
+// What is not at hand has no content but its name, and what Argo CD's tree has of it.
+static void on_absent(void *arg, struct inventory_resource *resource, const char *presence, const char *plural)
 {
     struct reporter *reporter = arg;
     if (!reporter->takes_details) return;
+    struct strbuf message;
+    strbuf_init(&message, WIRE_REPORT_MESSAGE_BYTES_MAX);
     struct outbox_object out = object_of(resource);
+    const struct argo_node *node = argo_view_node(reporter->argo, resource);
     out.presence = str_c(presence);
     out.resource = str_c(plural);
-    if (out.health_status.len) {
-        out.health_source = STR(WIRE_HEALTH_ARGOCD_STATUS);
-    } else if (strcmp(presence, WIRE_PRESENCE_UNREADABLE) != 0) {
-        out.health_status = STR("Missing");
-        out.health_source = STR(WIRE_HEALTH_AGENT);
-    }
+    take_absent_health(resource, node, presence, &message, &out);
     const struct inventory_kind *kind = resource->kind;
     AUTO_FREE char *api = *kind->group ? mem_printf("%s/%s", kind->group, kind->version) : mem_strdup(kind->version);
     json_t *stub =
         json_pack("{s:s, s:s, s:{s:s}}", "apiVersion", api, "kind", kind->kind, "metadata", "name", resource->name);
     if (*resource->ns) json_object_set_new(json_object_get(stub, "metadata"), "namespace", json_string(resource->ns));
-    put(reporter, &out, stub);
+    add_node(stub, node);
+    put(reporter, &out, stub, NULL);
+    strbuf_finish(&message);
     json_decref(stub);
 }
 
 static void on_gone(void *arg, const struct inventory_resource *resource)
 {
     struct reporter *reporter = arg;
+    if (strcmp(resource->kind->kind, "Application") == 0)
+        argo_view_forget(reporter->argo, str_c(resource->ns), str_c(resource->name));
     outbox_delete(reporter->outbox, str_c(resource->kind->group), str_c(resource->kind->kind), str_c(resource->ns),
                   str_c(resource->name), clock_mono_ms());
     request_turn(reporter);
@@ -264,6 +332,7 @@ static void cluster_findings(void *arg, json_t *out)
     findings_add_problem(out, kube_probe_problem(reporter->probe));
     collector_findings(reporter->collector, out);
     destinations_findings(reporter->destinations, out);
+    argo_view_findings(reporter->argo, out);
 }
 
 // What its Applications name is looked at once they are listed again.
@@ -438,6 +507,7 @@ static void on_tick(void *arg)
         in_snapshot = true;
     }
     collector_tick(reporter->collector, now_ms);
+    argo_view_tick(reporter->argo, reporter->collector, now_ms);
     follow_shortage(reporter, now_ms);
     if (reporter->clusters) cluster_report_tick(reporter->clusters, now_ms);
     if (reporter->digests && !in_snapshot) offer_again(reporter, now_ms);
@@ -548,6 +618,7 @@ static void on_no_room(void *arg, struct str reason)
 static void let_go(struct reporter *reporter)
 {
     timer_stop(&reporter->tick);
+    argo_view_let_go(reporter->argo);
     collector_destroy(reporter->collector);
     reporter->collector = NULL;
     outbox_clear(reporter->outbox);
@@ -702,6 +773,7 @@ static char *copy_text(const char *text, const char *def)
 
 static void free_parts(struct reporter *reporter)
 {
+    argo_view_destroy(reporter->argo);
     kube_exec_destroy(reporter->kube.exec);
     kube_config_finish(&reporter->kube);
     redaction_destroy(reporter->redaction);
@@ -751,6 +823,8 @@ static enum error_code start_parts(struct reporter *reporter, struct error *err)
                                                                                 .aliases = o->cluster_aliases},
                                                  err);
     if (!reporter->destinations) return ERROR_INVALID;
+    code = argo_view_create(reporter->loop, &o->argo, &reporter->argo, err);
+    if (code != ERROR_NONE) return code;
     uint8_t key[REDACTION_KEY_BYTES];
     code = redaction_key_load(o->state_folder, key, err);
     struct redaction_options redaction = o->redaction;
@@ -792,6 +866,7 @@ struct reporter *reporter_create_with(struct loop *loop, const struct reporter_o
         return NULL;
     }
     reporter->options.cluster_aliases = NULL; // read
+    reporter->options.argo = (struct argo_view_options){0};
     backoff_init(&reporter->resync, RESYNC_BASE_MS, RESYNC_CAP_MS);
     id_uuid7(reporter->boot_id);
     timer_init(&reporter->tick, loop_uv(loop), on_tick, reporter);

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/argo/argo_view.h"
 #include "agent/reports/report_stream.h"
 #include "base/error.h"
 #include "base/loop/loop.h"
@@ -28,8 +29,9 @@ struct reporter_options {
     const char *state_folder;               // where the redaction key is kept; NULL or "": a key of this process
     // What leaves beside the table; its texts need to live only during the call.
     struct redaction_options redaction;
-    const char *cluster_aliases; // other names of the own one, see destinations.h
-    bool clusters;               // read Argo CD's cluster Secrets for names and addresses
+    const char *cluster_aliases;   // other names of the own one, see destinations.h
+    bool clusters;                 // read Argo CD's cluster Secrets for names and addresses
+    struct argo_view_options argo; // its texts need to live only during the call
     struct outbox_options outbox;
     // Of the watches, see watch.h; 0: their defaults.
     uint64_t watch_seconds, silence_ms, absent_retry_ms;

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import status
 from application import verdict
+from argo_api import ArgoApi
 from http_door import Exchange
 from life import STEPS_AT_ONCE_MAX, Life
 from object_store import ObjectStore
@@ -12,8 +15,9 @@ from resource_types import APPLICATIONS, TYPES, version_document
 
 
 class DemoControl:
-    def __init__(self, store: ObjectStore, life: Life, outage: Outage):
+    def __init__(self, store: ObjectStore, life: Life, outage: Outage, argo: ArgoApi):
         self._store = store
+        self._argo = argo
         self._life = life
         self._outage = outage
         self._posts = {
@@ -26,6 +30,8 @@ class DemoControl:
             "forbid": self._forbid,
             "allow": self._allow,
             "hang": self._hang,
+            "deny-argo": self._deny_argo,
+            "hang-argo": self._hang_argo,
         }
         self._gets = {"state": self._state, "status": self._status, "sensitive": self._sensitive}
 
@@ -77,6 +83,15 @@ class DemoControl:
         self._outage.hang(exchange.query.number("seconds", maximum=SECONDS_MAX))
         return self._status(exchange)
 
+    def _deny_argo(self, exchange: Exchange) -> dict:
+        """Applications that Argo CD's API refuses to show from now on, comma-separated; none: all are shown."""
+        self._argo.denied = set(filter(None, exchange.query.text("applications").split(",")))
+        return self._status(exchange)
+
+    def _hang_argo(self, exchange: Exchange) -> dict:
+        self._argo.hangs_until = time.monotonic() + exchange.query.number("seconds", maximum=SECONDS_MAX)
+        return self._status(exchange)
+
     def _status(self, _exchange: Exchange) -> dict:
         return {
             "demo": True,
@@ -85,6 +100,7 @@ class DemoControl:
             "resourceVersion": str(self._store.version),
             "oldestResourceVersion": str(self._store.floor),
             "watches": self._store.watch_count,
+            "argoRequests": self._argo.requests,
         }
 
     def _state(self, _exchange: Exchange) -> list[dict]:

@@ -466,10 +466,8 @@ static int plan_row(struct report_plan *plan, const struct report *report, struc
     int deciding = report_plan_add(plan, application_upsert, &row);
     plan_history(plan, report, uid, history);
     plan_operation_row(plan, report, uid, status);
-    if (report->source == REPORT_FROM_HTTP) {
-        plan_enrichment(plan, report);
-        report_kinds_plan_http(plan, report, manifest);
-    }
+    if (report->source == REPORT_FROM_HTTP) plan_enrichment(plan, report);
+    report_kinds_plan_http(plan, report, manifest);
     json_decref(history);
     json_decref(errors);
     return deciding;

@@ -42,7 +42,7 @@ static const struct gql_resolver resolvers[] = {
 
 static const struct report_beside report_besides[] = {
     {.plan_http = report_commit_plan},
-    {.group = "argoproj.io", .kind = "Application", .plan_http = report_commit_plan_application},
+    {.group = "argoproj.io", .kind = "Application", .for_tunnel = true, .plan_http = report_commit_plan_application},
 };
 
 enum { SETTLE_ROWS = 100, STEP_ROWS = 5000 };

@@ -1,6 +1,7 @@
-// report_commit: the commits that reports over HTTP tell of: the one behind a resource, and of an application those in
-// its annotation app.meta.revisions-metadata, {"syncRevisions":[{"revision","metadata":{"author","date","message"}}],
-// "changeRevisions":[...]}, one a source.
+// report_commit: the commits that reports name: the one behind a resource (over HTTP), and of an
+// application those in its annotation app.meta.revisions-metadata,
+// {"syncRevisions":[{"revision","metadata":{"author","date","message"}}], "changeRevisions":[...]},
+// one a source, and "historyRevisions", which have their "repoURL".
 #include "base/json/json.h"
 #include "culvert_statements.h"
 #include "modules/deployments/deployments.h"
@@ -46,7 +47,8 @@ static void plan_revisions(struct report_plan *plan, const struct report *report
     {
         if (i >= SOURCES_MAX) break;
         const json_t *metadata = json_get_object(each, "metadata");
-        plan_commit(plan, report, repo_of(manifest, i), json_get_str(each, "revision"),
+        struct str repo_url = json_get_str(each, "repoURL");
+        plan_commit(plan, report, repo_url.len ? repo_url : repo_of(manifest, i), json_get_str(each, "revision"),
                     json_get_str(metadata, "author"), json_get_str(metadata, "message"),
                     json_get_str(metadata, "date"));
     }
@@ -63,12 +65,15 @@ void report_commit_plan_application(struct report_plan *plan, const struct repor
 {
     const json_t *metadata = json_get_object(manifest, "metadata"), *labels = json_get_object(metadata, "labels");
     struct str revision = json_str(json_path(manifest, "status", "sync", "revision", NULL));
-    plan_commit(plan, report, repo_of(manifest, 0), revision, json_get_str(labels, "app.meta.commit-author"),
-                json_get_str(labels, "app.meta.commit-message"), json_get_str(labels, "app.meta.commit-date"));
+    // An agent's labels are those of the object in the cluster, which are no report of a commit.
+    if (report->source == REPORT_FROM_HTTP)
+        plan_commit(plan, report, repo_of(manifest, 0), revision, json_get_str(labels, "app.meta.commit-author"),
+                    json_get_str(labels, "app.meta.commit-message"), json_get_str(labels, "app.meta.commit-date"));
     struct str text = json_get_str(json_get_object(metadata, "annotations"), "app.meta.revisions-metadata");
     json_t *revisions = NULL;
     if (!text.len || json_decode(text, NULL, &revisions, NULL) != ERROR_NONE) return;
     plan_revisions(plan, report, manifest, json_get_array(revisions, "syncRevisions"));
     plan_revisions(plan, report, manifest, json_get_array(revisions, "changeRevisions"));
+    plan_revisions(plan, report, manifest, json_get_array(revisions, "historyRevisions"));
     json_decref(revisions);
 }

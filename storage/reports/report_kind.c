@@ -38,6 +38,7 @@ void report_kinds_plan_http(struct report_plan *plan, const struct report *repor
 {
     for (size_t i = 0; i < plan->kinds->beside_count; i++) {
         const struct report_beside *beside = &plan->kinds->besides[i];
-        if (beside->plan_http && is_about(beside, report)) beside->plan_http(plan, report, manifest);
+        bool is_for_it = report->source == REPORT_FROM_HTTP || beside->for_tunnel;
+        if (beside->plan_http && is_for_it && is_about(beside, report)) beside->plan_http(plan, report, manifest);
     }
 }

@@ -34,7 +34,8 @@ struct report_beside {
     // within the batch writes nothing. sha256: of the manifest as report_plan_blob() gave it.
     void (*plan_row)(struct report_plan *plan, const struct report *report, const json_t *manifest, struct str sha256);
     bool is_counted_apart; // its row outlives the object's, which does not count it
-    // What only a report over HTTP has besides the object.
+    // What only a report over HTTP has besides the object; for_tunnel: one of an agent may, too.
+    bool for_tunnel;
     void (*plan_http)(struct report_plan *plan, const struct report *report, const json_t *manifest);
 };
 
@@ -47,7 +48,8 @@ struct report_kinds {
 
 // Never NULL: one of the kinds takes what no other does.
 const struct report_kind *report_kinds_find(const struct report_kinds *kinds, const struct report *report);
-// For the plans of kinds. step: that of the object's row, which counts what the rows beside it
+// For the plans of kinds, of every report. step: that of the object's row, which counts what the
+// rows beside it
 // take.
 void report_kinds_plan_rows(struct report_plan *plan, const struct report *report, const json_t *manifest,
                             struct str sha256, int step);
