@@ -33,27 +33,84 @@ static void forget_dirty(struct upstream_connection *c)
 void upstream_connection_mark_dirty(struct upstream_connection *c)
 {
     struct upstream_pool *pool = c->pool;
-    if (c->dirty_link || c->closed) return;
+    if (c->dirty_link || c->state == UPSTREAM_CONNECTION_CLOSED) return;
     c->next_dirty = pool->dirty;
     if (c->next_dirty) c->next_dirty->dirty_link = &c->next_dirty;
     c->dirty_link = &pool->dirty;
     pool->dirty = c;
 }
 
-void upstream_connection_shaken(struct upstream_connection *c)
+static void list_add(struct upstream_list *list, struct upstream_connection *c)
 {
-    if (c->shakes_hands) upstream_list_remove(&c->pool->shaking, c);
-    c->shakes_hands = false;
+    c->prev = NULL;
+    c->next = list->first;
+    if (c->next) c->next->prev = c;
+    list->first = c;
+    if (!list->last) list->last = c;
+    list->count++;
+}
+
+static void list_remove(struct upstream_list *list, struct upstream_connection *c)
+{
+    list->count--;
+    if (c->prev) c->prev->next = c->next;
+    if (!c->prev) list->first = c->next;
+    if (c->next) c->next->prev = c->prev;
+    if (!c->next) list->last = c->prev;
+    c->next = c->prev = NULL;
+}
+
+static struct upstream_list *list_of(struct upstream_pool *pool, enum upstream_connection_state state)
+{
+    switch (state) {
+    case UPSTREAM_CONNECTION_SHAKING: return &pool->shaking;
+    case UPSTREAM_CONNECTION_IDLE: return &pool->idle;
+    case UPSTREAM_CONNECTION_LINGERING: return &pool->lingering;
+    default: return NULL;
+    }
+}
+
+void upstream_connection_set_state(struct upstream_connection *c, enum upstream_connection_state state)
+{
+    // clang-format off
+    static const unsigned allowed[] = {
+        [UPSTREAM_CONNECTION_DIALING] = 1u << UPSTREAM_CONNECTION_SHAKING | 1u << UPSTREAM_CONNECTION_OPEN |
+                                        1u << UPSTREAM_CONNECTION_CLOSED,
+        [UPSTREAM_CONNECTION_SHAKING] = 1u << UPSTREAM_CONNECTION_OPEN | 1u << UPSTREAM_CONNECTION_CLOSED,
+        [UPSTREAM_CONNECTION_OPEN] = 1u << UPSTREAM_CONNECTION_IDLE | 1u << UPSTREAM_CONNECTION_LINGERING |
+                                     1u << UPSTREAM_CONNECTION_CLOSED,
+        [UPSTREAM_CONNECTION_IDLE] = 1u << UPSTREAM_CONNECTION_OPEN | 1u << UPSTREAM_CONNECTION_CLOSED,
+        [UPSTREAM_CONNECTION_LINGERING] = 1u << UPSTREAM_CONNECTION_CLOSED,
+        [UPSTREAM_CONNECTION_CLOSED] = 0,
+    };
+    // clang-format on
+    assert(allowed[c->state] & 1u << state);
+    struct upstream_list *before = list_of(c->pool, c->state), *after = list_of(c->pool, state);
+    if (before) list_remove(before, c);
+    c->state = state;
+    if (!after) return;
+    c->since_ms = clock_mono_ms();
+    list_add(after, c);
+    upstream_pool_sweep_soon(c->pool);
+}
+
+void upstream_connection_set_sending(struct upstream_connection *c, enum upstream_sending sending)
+{
+    assert(sending > c->sending || sending == UPSTREAM_SENDING_FAILED); // they come in the order of the enum
+    c->sending = sending;
+}
+
+// There is a socket to read from and to write to.
+static bool is_connected(const struct upstream_connection *c)
+{
+    return c->state != UPSTREAM_CONNECTION_DIALING && c->state != UPSTREAM_CONNECTION_CLOSED;
 }
 
 void upstream_connection_close(struct upstream_connection *c)
 {
-    if (c->closed) return;
-    c->closed = true;
+    if (c->state == UPSTREAM_CONNECTION_CLOSED) return;
+    upstream_connection_set_state(c, UPSTREAM_CONNECTION_CLOSED);
     forget_dirty(c);
-    if (c->idle) upstream_list_remove(&c->pool->idle, c);
-    if (c->lingers) upstream_list_remove(&c->pool->lingering, c);
-    upstream_connection_shaken(c);
     if (c->dialer) agent_dialer_cancel(c->dialer);
     c->dialer = NULL;
     uv_close((uv_handle_t *)&c->tcp, on_closed);
@@ -61,11 +118,13 @@ void upstream_connection_close(struct upstream_connection *c)
 
 void upstream_connection_fail(struct upstream_connection *c, const struct error *err)
 {
-    if (c->closed) return;
-    if (c->idle || c->lingers)
-        upstream_connection_close(c);
-    else
-        c->events.on_error(c->arg, err);
+    switch (c->state) {
+    case UPSTREAM_CONNECTION_CLOSED: return;
+    case UPSTREAM_CONNECTION_IDLE:
+    case UPSTREAM_CONNECTION_LINGERING: upstream_connection_close(c); return;
+    default: c->events.on_error(c->arg, err);
+    }
+    assert(c->state == UPSTREAM_CONNECTION_CLOSED); // by its exchange
 }
 
 static void fail(struct upstream_connection *c, enum error_code code, int status)
@@ -86,9 +145,9 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
 
 static void on_plain(struct upstream_connection *c, ssize_t n, const uv_buf_t *buf)
 {
-    if (c->idle) { // nothing may come on an idle connection but its end
+    if (c->state == UPSTREAM_CONNECTION_IDLE) { // nothing may come on an idle connection but its end
         upstream_connection_close(c);
-    } else if (c->lingers) { // nobody listens any more, but the other end may
+    } else if (c->state == UPSTREAM_CONNECTION_LINGERING) { // has no exchange, but the other end may still read
         if (n == UV_EOF) upstream_connection_pause(c);
         if (n < 0 && n != UV_EOF) upstream_connection_close(c);
     } else if (n > 0) {
@@ -119,18 +178,18 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 
 void upstream_connection_pause(struct upstream_connection *c)
 {
-    if (c->reading && c->has_tcp) uv_read_stop((uv_stream_t *)&c->tcp);
+    if (c->reading && is_connected(c)) uv_read_stop((uv_stream_t *)&c->tcp);
     c->reading = false;
 }
 
 void upstream_connection_resume(struct upstream_connection *c)
 {
-    if (c->closed || c->reading) return;
+    if (c->state == UPSTREAM_CONNECTION_CLOSED || c->reading) return;
     c->reading = true;
     if (upstream_tls_has_input(c)) { // first what has been read off the socket
         c->pump_wanted = true;
         upstream_connection_mark_dirty(c);
-    } else if (c->has_tcp) {
+    } else if (is_connected(c)) {
         uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
     }
 }
@@ -147,9 +206,9 @@ static void on_written(uv_write_t *write, int status)
 {
     struct upstream_connection *c = write->data;
     byte_queue_finish(&c->writing);
-    if (c->closed) return;
-    if (status < 0) { // the read side tells how the exchange ends, unless it has ended
-        c->write_failed = true;
+    if (c->state == UPSTREAM_CONNECTION_CLOSED) return;
+    if (status < 0) { // reading reports how the exchange ends, unless it has ended
+        upstream_connection_set_sending(c, UPSTREAM_SENDING_FAILED);
         byte_queue_finish(&c->pipe.out);
         if (c->read_ended) {
             fail(c, ERROR_IO, status);
@@ -174,11 +233,11 @@ static void empty_queue(struct upstream_connection *c)
 
 static void end_writing(struct upstream_connection *c)
 {
-    if (c->end_wanted && !c->ended && !c->write_failed) {
-        c->ended = true;
+    if (c->sending == UPSTREAM_SENDING_ENDING || c->sending == UPSTREAM_SENDING_NOTIFIED) {
+        upstream_connection_set_sending(c, UPSTREAM_SENDING_ENDED);
         uv_shutdown(&c->shutdown, (uv_stream_t *)&c->tcp, on_shutdown);
     }
-    if (c->lingers) {
+    if (c->state == UPSTREAM_CONNECTION_LINGERING) {
         upstream_connection_close(c);
     } else if (c->full) {
         c->full = false;
@@ -189,7 +248,7 @@ static void end_writing(struct upstream_connection *c)
 // Gives the socket what it takes now, and libuv the rest to wait with. No event comes from here.
 static void send_queue(struct upstream_connection *c)
 {
-    if (!c->has_tcp || c->closed || byte_queue_len(&c->writing)) return;
+    if (!is_connected(c) || byte_queue_len(&c->writing)) return;
     upstream_tls_seal(c);
     size_t len = byte_queue_len(&c->pipe.out);
     if (!len) return;
@@ -205,7 +264,7 @@ static void send_queue(struct upstream_connection *c)
     buf = uv_buf_init((char *)(uintptr_t)byte_queue_front(&c->writing), (unsigned)byte_queue_len(&c->writing));
     c->write.data = c;
     int rc = uv_write(&c->write, (uv_stream_t *)&c->tcp, &buf, 1, on_written);
-    if (rc < 0) byte_queue_finish(&c->writing); // closed under us: the read side tells
+    if (rc < 0) byte_queue_finish(&c->writing); // closed under us: reading reports it
 }
 
 static size_t queued_bytes(const struct upstream_connection *c)
@@ -215,15 +274,15 @@ static size_t queued_bytes(const struct upstream_connection *c)
 
 static void flush(struct upstream_connection *c)
 {
-    if (!c->has_tcp || c->closed) return;
+    if (!is_connected(c)) return;
     if (c->pump_wanted) {
         c->pump_wanted = false;
         upstream_tls_pump(c);
-        if (c->closed) return;
+        if (c->state == UPSTREAM_CONNECTION_CLOSED) return;
         if (c->reading && !c->pipe.eof) uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
     }
     send_queue(c);
-    if (!queued_bytes(c)) end_writing(c);
+    if (!queued_bytes(c) && c->state != UPSTREAM_CONNECTION_SHAKING) end_writing(c);
 }
 
 void upstream_connection_flush_dirty(struct upstream_pool *pool)
@@ -239,7 +298,7 @@ bool upstream_connection_write(struct upstream_connection *c, const struct str *
 {
     struct upstream_pool *pool = c->pool;
     assert(count <= UPSTREAM_CONNECTION_PARTS_MAX);
-    if (c->closed || c->end_wanted || c->write_failed) return true;
+    if (c->state == UPSTREAM_CONNECTION_CLOSED || c->sending != UPSTREAM_SENDING_OPEN) return true;
     if (!c->pipe.out.cap && pool->spare_count) c->pipe.out = pool->spares[--pool->spare_count];
     for (size_t i = 0; i < count; i++)
         byte_queue_add(c->ssl ? &c->plain : &c->pipe.out, parts[i].at, parts[i].len);
@@ -251,31 +310,27 @@ bool upstream_connection_write(struct upstream_connection *c, const struct str *
 
 void upstream_connection_finish(struct upstream_connection *c)
 {
-    bool pending = queued_bytes(c) > 0;
-    if (c->closed || c->lingers) return;
-    if (!pending || !c->has_tcp || c->write_failed || c->shakes_hands) {
+    if (c->state == UPSTREAM_CONNECTION_LINGERING) return;
+    if (c->state != UPSTREAM_CONNECTION_OPEN || c->sending == UPSTREAM_SENDING_FAILED || !queued_bytes(c)) {
         upstream_connection_close(c);
         return;
     }
-    c->end_wanted = true;
-    c->lingers = true;
+    upstream_connection_end(c);
+    upstream_connection_set_state(c, UPSTREAM_CONNECTION_LINGERING);
     c->arg = NULL;
-    c->since_ms = clock_mono_ms();
-    upstream_list_add(&c->pool->lingering, c);
     upstream_connection_mark_dirty(c);
-    upstream_pool_sweep_soon(c->pool);
 }
 
 bool upstream_connection_is_clean(const struct upstream_connection *c)
 {
-    return c->has_tcp && !c->closed && !c->end_wanted && !c->write_failed && !queued_bytes(c) &&
+    return c->state == UPSTREAM_CONNECTION_OPEN && c->sending == UPSTREAM_SENDING_OPEN && !queued_bytes(c) &&
            !upstream_tls_has_input(c);
 }
 
 void upstream_connection_end(struct upstream_connection *c)
 {
-    if (c->closed || c->end_wanted) return;
-    c->end_wanted = true;
+    if (c->state == UPSTREAM_CONNECTION_CLOSED || c->sending != UPSTREAM_SENDING_OPEN) return;
+    upstream_connection_set_sending(c, UPSTREAM_SENDING_ENDING);
     upstream_connection_mark_dirty(c);
 }
 
@@ -297,23 +352,18 @@ static void on_dialed(void *arg, int fd, const struct error *err)
         upstream_connection_fail(c, &failed);
         return;
     }
-    c->has_tcp = true;
-    if (c->tls && !c->ssl) { // said in the log
+    if (c->tls && !c->ssl) { // the log has the reason
         error_set(&failed, ERROR_UNAVAILABLE, "%s:%u: TLS cannot be started", c->host, (unsigned)c->port);
         upstream_connection_fail(c, &failed);
         return;
     }
+    upstream_connection_set_state(c, c->ssl ? UPSTREAM_CONNECTION_SHAKING : UPSTREAM_CONNECTION_OPEN);
     if (c->reading) uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
     upstream_connection_mark_dirty(c);
-    if (!c->ssl) {
+    if (c->ssl)
+        upstream_tls_pump(c);
+    else
         c->events.on_connected(c->arg);
-        return;
-    }
-    c->shakes_hands = true;
-    c->since_ms = clock_mono_ms();
-    upstream_list_add(&c->pool->shaking, c);
-    upstream_pool_sweep_soon(c->pool);
-    upstream_tls_pump(c);
 }
 
 struct upstream_connection *upstream_connection_dial(struct upstream_pool *pool, struct str host, uint16_t port,

@@ -13,30 +13,9 @@ void upstream_pool_unref(struct upstream_pool *pool)
     mem_free(pool);
 }
 
-void upstream_list_add(struct upstream_list *list, struct upstream_connection *c)
-{
-    c->prev = NULL;
-    c->next = list->first;
-    if (c->next) c->next->prev = c;
-    list->first = c;
-    if (!list->last) list->last = c;
-    list->count++;
-}
-
-void upstream_list_remove(struct upstream_list *list, struct upstream_connection *c)
-{
-    list->count--;
-    if (c->prev) c->prev->next = c->next;
-    if (!c->prev) list->first = c->next;
-    if (c->next) c->next->prev = c->prev;
-    if (!c->next) list->last = c->prev;
-    c->next = c->prev = NULL;
-}
-
 static void time_out(struct upstream_connection *c)
 {
     struct error err = {0};
-    upstream_connection_shaken(c);
     error_set(&err, ERROR_UNAVAILABLE, "%s:%u: the TLS handshake timed out", c->host, (unsigned)c->port);
     upstream_connection_fail(c, &err);
 }
@@ -128,12 +107,10 @@ struct upstream_connection *upstream_pool_take(struct upstream_pool *pool, struc
     struct upstream_connection *c = find_idle(pool, host, port, tls, &count); // the newest
     if (c && clock_mono_ms() - c->since_ms >= idle_ms_max) c = NULL;
     *out_reused = c != NULL;
-    if (c) {
-        c->idle = false;
-        upstream_list_remove(&pool->idle, c);
-    } else {
+    if (c)
+        upstream_connection_set_state(c, UPSTREAM_CONNECTION_OPEN);
+    else
         c = upstream_connection_dial(pool, host, port, tls);
-    }
     c->events = *events;
     c->arg = arg;
     return c;
@@ -150,11 +127,8 @@ void upstream_pool_give(struct upstream_pool *pool, struct upstream_connection *
     if (pool->idle.count >= UPSTREAM_POOL_IDLE_MAX) upstream_connection_close(pool->idle.last);
     c->arg = NULL;
     c->full = false;
-    c->idle = true;
-    c->since_ms = clock_mono_ms();
-    upstream_list_add(&pool->idle, c);
+    upstream_connection_set_state(c, UPSTREAM_CONNECTION_IDLE);
     upstream_connection_resume(c);
-    upstream_pool_sweep_soon(pool);
 }
 
 unsigned upstream_pool_idle_count(const struct upstream_pool *pool)

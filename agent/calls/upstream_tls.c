@@ -30,19 +30,19 @@ static void stopped(struct upstream_connection *c, int rc)
     struct error reason = {0}, err = {0};
     int why = SSL_get_error(c->ssl, rc);
     if (byte_queue_len(&c->pipe.out)) upstream_connection_mark_dirty(c);
-    if (why == SSL_ERROR_WANT_READ || c->closed) return;
-    if (why == SSL_ERROR_ZERO_RETURN && c->established) {
+    if (why == SSL_ERROR_WANT_READ || c->state == UPSTREAM_CONNECTION_CLOSED) return;
+    if (why == SSL_ERROR_ZERO_RETURN && c->state != UPSTREAM_CONNECTION_SHAKING) {
         upstream_connection_pause(c);
         c->read_ended = true;
-        if (c->idle)
+        if (c->state == UPSTREAM_CONNECTION_IDLE)
             upstream_connection_close(c);
-        else if (!c->lingers)
+        else if (c->state == UPSTREAM_CONNECTION_OPEN)
             c->events.on_eof(c->arg);
         return;
     }
     agent_tls_error(c->ssl, why, &reason);
-    error_set(&err, c->established ? ERROR_IO : ERROR_UNAVAILABLE, "%s:%u: %s", c->host, (unsigned)c->port,
-              reason.text);
+    bool is_shaking = c->state == UPSTREAM_CONNECTION_SHAKING;
+    error_set(&err, is_shaking ? ERROR_UNAVAILABLE : ERROR_IO, "%s:%u: %s", c->host, (unsigned)c->port, reason.text);
     upstream_connection_fail(c, &err);
 }
 
@@ -60,18 +60,18 @@ static bool shake_hands(struct upstream_connection *c)
         upstream_connection_fail(c, &err);
         return false;
     }
-    upstream_connection_shaken(c);
-    c->established = true;
+    upstream_connection_set_state(c, UPSTREAM_CONNECTION_OPEN);
     upstream_connection_mark_dirty(c); // what waited for it
-    if (!c->idle && !c->lingers) c->events.on_connected(c->arg);
-    return !c->closed;
+    c->events.on_connected(c->arg);
+    return c->state != UPSTREAM_CONNECTION_CLOSED;
 }
 
 void upstream_tls_pump(struct upstream_connection *c)
 {
     char *plain = c->pool->buffer;
-    if (c->closed || !c->has_tcp || (!c->established && !shake_hands(c))) return;
-    while (c->reading && !c->closed) {
+    if (c->state == UPSTREAM_CONNECTION_DIALING || c->state == UPSTREAM_CONNECTION_CLOSED) return;
+    if (c->state == UPSTREAM_CONNECTION_SHAKING && !shake_hands(c)) return;
+    while (c->reading && c->state != UPSTREAM_CONNECTION_CLOSED) {
         ERR_clear_error();
         errno = 0;
         int n = SSL_read(c->ssl, plain, sizeof(c->pool->buffer));
@@ -79,22 +79,23 @@ void upstream_tls_pump(struct upstream_connection *c)
             stopped(c, n);
             return;
         }
-        if (c->idle)
+        if (c->state == UPSTREAM_CONNECTION_IDLE)
             upstream_connection_close(c);
-        else if (!c->lingers)
+        else if (c->state == UPSTREAM_CONNECTION_OPEN)
             c->events.on_read(c->arg, plain, (size_t)n);
     }
 }
 
 void upstream_tls_seal(struct upstream_connection *c)
 {
-    if (!c->ssl || !c->established) return;
+    if (!c->ssl || c->state == UPSTREAM_CONNECTION_SHAKING) return;
     ERR_clear_error();
     size_t len = byte_queue_len(&c->plain);
-    // The pipe takes everything; a connection that broke tells it on the reading side.
-    if (len && SSL_write(c->ssl, byte_queue_front(&c->plain), (int)len) <= 0) c->write_failed = true;
+    // The pipe takes everything; of a connection that broke reading reports the error.
+    if (len && SSL_write(c->ssl, byte_queue_front(&c->plain), (int)len) <= 0)
+        upstream_connection_set_sending(c, UPSTREAM_SENDING_FAILED);
     byte_queue_finish(&c->plain);
-    if (!c->end_wanted || c->notified) return;
-    c->notified = true;
+    if (c->sending != UPSTREAM_SENDING_ENDING) return;
+    upstream_connection_set_sending(c, UPSTREAM_SENDING_NOTIFIED);
     SSL_shutdown(c->ssl);
 }
