@@ -1,6 +1,7 @@
 #include "server/tls/tls_stream.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <fcntl.h>
 #include <linux/sockios.h>
 #include <netinet/tcp.h>
@@ -23,6 +24,23 @@ enum {
     SPARE_BYTES_MAX = 96 * 1024,         // a larger buffer is given back to the system
 };
 
+enum tls_stream_state {
+    TLS_STREAM_OPENING, // in the handshake; plain: until the next turn
+    TLS_STREAM_OPEN,
+    TLS_STREAM_BROKEN, // on_fail comes at the end of the turn
+    TLS_STREAM_FAILED, // and was called
+    TLS_STREAM_CLOSED, // freed once libuv has let go of its handles
+};
+
+// Our direction's end.
+enum tls_stream_shut {
+    TLS_STREAM_SHUT_NOT,
+    TLS_STREAM_SHUT_WANTED,   // what was written leaves first
+    TLS_STREAM_SHUT_NOTIFIED, // close_notify is sealed
+    TLS_STREAM_SHUT_SENT,     // asked of the kernel
+    TLS_STREAM_SHUT_DONE,
+};
+
 struct tls_stream {
     struct tls_stream_pool *pool;
     uv_tcp_t *tcp;
@@ -43,30 +61,61 @@ struct tls_stream {
     unsigned handles_open;
     void (*on_closed)(void *arg);
     void *closed_arg;
-    bool open, reading, tcp_reading, tcp_eof, eof_told, was_full, failed, fail_told;
-    bool read_wanted; // reading was started: what is here already comes in the turn's end
-    bool shut_wanted, shut_noted, shut_sent, shut_done, closing;
+    enum tls_stream_state state;
+    enum tls_stream_shut shut;
+    bool reading;      // the owner reads
+    bool tcp_reading;  // libuv reads: also in the handshake
+    bool tcp_eof;      // the peer has ended its direction of the TCP connection
+    bool eof_reported; // on_eof was called
+    bool was_full;     // on_drain is due
+    bool read_wanted;  // reading was started: what is here already comes in the turn's end
 };
 
 static const char *const out_of_bound = "queue passed its bound";
 
 static void run_turn(struct turn_item *item);
 
+static void set_state(struct tls_stream *stream, enum tls_stream_state state)
+{
+    // clang-format off
+    static const unsigned allowed[] = {
+        [TLS_STREAM_OPENING] = 1u << TLS_STREAM_OPEN | 1u << TLS_STREAM_BROKEN | 1u << TLS_STREAM_CLOSED,
+        [TLS_STREAM_OPEN] = 1u << TLS_STREAM_BROKEN | 1u << TLS_STREAM_CLOSED,
+        [TLS_STREAM_BROKEN] = 1u << TLS_STREAM_FAILED | 1u << TLS_STREAM_CLOSED,
+        [TLS_STREAM_FAILED] = 1u << TLS_STREAM_CLOSED,
+        [TLS_STREAM_CLOSED] = 0,
+    };
+    // clang-format on
+    assert(allowed[stream->state] & 1u << state);
+    stream->state = state;
+}
+
+static void set_shut(struct tls_stream *stream, enum tls_stream_shut shut)
+{
+    assert(shut == stream->shut + 1); // they come in the order of the enum
+    stream->shut = shut;
+}
+
+static bool is_over(const struct tls_stream *stream)
+{
+    return stream->state >= TLS_STREAM_BROKEN;
+}
+
 static void wake(struct tls_stream *stream)
 {
-    if (!stream->closing) turn_add(&stream->pool->turn, &stream->turn_item);
+    if (stream->state != TLS_STREAM_CLOSED) turn_add(&stream->pool->turn, &stream->turn_item);
 }
 
 static __attribute__((format(printf, 3, 4))) void fail(struct tls_stream *stream, enum error_code code,
                                                        const char *format, ...)
 {
     va_list args;
-    if (stream->failed) return;
+    if (is_over(stream)) return;
     va_start(args, format);
     vsnprintf(stream->error.text, sizeof stream->error.text, format, args);
     va_end(args);
     stream->error.code = code;
-    stream->failed = true;
+    set_state(stream, TLS_STREAM_BROKEN);
     wake(stream);
 }
 
@@ -124,7 +173,7 @@ static void seal(struct tls_stream *stream, const char *at, size_t len)
         if (!strbuf_add(&stream->leaving, at, len)) fail(stream, ERROR_TOO_LARGE, "write %s", out_of_bound);
         return;
     }
-    while (len > 0 && !stream->failed) {
+    while (len > 0 && !is_over(stream)) {
         int take = (int)(len < RECORD_BYTES ? len : RECORD_BYTES);
         forget_errors();
         if (SSL_write(stream->ssl, at, take) != take) {
@@ -138,7 +187,7 @@ static void seal(struct tls_stream *stream, const char *at, size_t len)
 
 static void seal_gathered(struct tls_stream *stream)
 {
-    if (stream->gathered.len == 0 || !stream->open) return;
+    if (stream->gathered.len == 0 || stream->state != TLS_STREAM_OPEN) return;
     seal(stream, stream->gathered.at, stream->gathered.len);
     strbuf_clear(&stream->gathered);
 }
@@ -149,7 +198,7 @@ static void gather(struct tls_stream *stream, const char *at, size_t len)
 {
     struct strbuf *gathered = &stream->gathered;
     if (gathered->len >= RECORD_BYTES) seal_gathered(stream); // written before the handshake was done
-    while (stream->open && gathered->len + len >= RECORD_BYTES) {
+    while (stream->state == TLS_STREAM_OPEN && gathered->len + len >= RECORD_BYTES) {
         size_t take = RECORD_BYTES - gathered->len;
         if (gathered->len == 0) {
             take = len - len % RECORD_BYTES;
@@ -170,10 +219,10 @@ static void gather(struct tls_stream *stream, const char *at, size_t len)
 static void on_written(uv_write_t *request, int status);
 
 // Hands records to the kernel; what it does not take now, uv keeps and writes when it can.
-static void send_sealed(struct tls_stream *stream)
+static void hand_over(struct tls_stream *stream)
 {
     size_t len = stream->leaving.len;
-    if (len == 0 || stream->writing || stream->failed) return;
+    if (len == 0 || stream->writing) return;
     uv_buf_t buffer = uv_buf_init(stream->leaving.at, (unsigned)len);
     int sent = uv_try_write((uv_stream_t *)stream->tcp, &buffer, 1);
     if (sent < 0 && sent != UV_EAGAIN) {
@@ -196,19 +245,24 @@ static void send_sealed(struct tls_stream *stream)
     fail(stream, ERROR_IO, "write: %s", uv_strerror(code));
 }
 
+static void send_sealed(struct tls_stream *stream)
+{
+    if (!is_over(stream)) hand_over(stream);
+}
+
 static void on_written(uv_write_t *request, int status)
 {
     struct tls_stream *stream = request->data;
     mem_free(stream->writing);
     stream->writing = NULL;
-    if (stream->closing) return;
+    if (stream->state == TLS_STREAM_CLOSED) return;
     if (status != 0) fail(stream, ERROR_IO, "write: %s", uv_strerror(status));
     wake(stream);
 }
 
 static void end_shutdown(struct tls_stream *stream)
 {
-    stream->shut_done = true;
+    set_shut(stream, TLS_STREAM_SHUT_DONE);
     if (stream->events.on_shut) stream->events.on_shut(stream->arg);
 }
 
@@ -216,35 +270,35 @@ static void on_shutdown_done(uv_shutdown_t *request, int status)
 {
     struct tls_stream *stream = request->data;
     (void)status; // the connection may be gone already: then, too, nothing more leaves
-    if (!stream->closing) end_shutdown(stream);
+    if (stream->state != TLS_STREAM_CLOSED) end_shutdown(stream);
 }
 
 static void finish_writing(struct tls_stream *stream)
 {
-    if (!stream->shut_wanted || !stream->open || stream->failed) return;
-    if (stream->ssl && !stream->shut_noted) {
+    if (stream->shut == TLS_STREAM_SHUT_NOT || stream->state != TLS_STREAM_OPEN) return;
+    if (stream->shut == TLS_STREAM_SHUT_WANTED) {
         forget_errors();
-        SSL_shutdown(stream->ssl);
+        if (stream->ssl) SSL_shutdown(stream->ssl);
         forget_errors();
+        set_shut(stream, TLS_STREAM_SHUT_NOTIFIED);
     }
-    stream->shut_noted = true;
     send_sealed(stream);
-    if (stream->writing || stream->shut_sent || stream->failed) return;
-    stream->shut_sent = true;
+    if (stream->writing || stream->shut != TLS_STREAM_SHUT_NOTIFIED || is_over(stream)) return;
+    set_shut(stream, TLS_STREAM_SHUT_SENT);
     stream->shutdown.data = stream;
     if (uv_shutdown(&stream->shutdown, (uv_stream_t *)stream->tcp, on_shutdown_done) != 0) end_shutdown(stream);
 }
 
 bool tls_stream_write(struct tls_stream *stream, const void *at, size_t len)
 {
-    if (stream->closing || stream->failed || stream->shut_wanted) return true;
+    if (is_over(stream) || stream->shut != TLS_STREAM_SHUT_NOT) return true;
     gather(stream, at, len);
     wake(stream);
     bool full = tls_stream_queued(stream) >= TLS_STREAM_QUEUE_HIGH;
     if (full) {
-        // Perhaps the kernel has room: then nobody needs to wait.
+        // Perhaps the kernel has room: then the owner need not wait.
         seal_gathered(stream);
-        if (stream->open) send_sealed(stream);
+        if (stream->state == TLS_STREAM_OPEN) send_sealed(stream);
         full = tls_stream_queued(stream) >= TLS_STREAM_QUEUE_HIGH;
     }
     if (full) stream->was_full = true;
@@ -253,9 +307,9 @@ bool tls_stream_write(struct tls_stream *stream, const void *at, size_t len)
 
 void tls_stream_shutdown(struct tls_stream *stream)
 {
-    if (stream->closing || stream->shut_wanted) return;
+    if (stream->state == TLS_STREAM_CLOSED || stream->shut != TLS_STREAM_SHUT_NOT) return;
     seal_gathered(stream);
-    stream->shut_wanted = true;
+    set_shut(stream, TLS_STREAM_SHUT_WANTED);
     wake(stream);
 }
 
@@ -283,15 +337,15 @@ uint64_t tls_stream_sent_bytes(const struct tls_stream *stream)
 
 bool tls_stream_is_shut(const struct tls_stream *stream)
 {
-    return stream->shut_done;
+    return stream->shut == TLS_STREAM_SHUT_DONE;
 }
 
 // ---- reading -------------------------------------------------------------------------------------------------
 
-static void tell_eof(struct tls_stream *stream)
+static void report_eof(struct tls_stream *stream)
 {
-    if (stream->eof_told || !stream->reading || stream->closing) return;
-    stream->eof_told = true;
+    if (stream->eof_reported || !stream->reading || stream->state == TLS_STREAM_CLOSED) return;
+    stream->eof_reported = true;
     stream->events.on_eof(stream->arg);
 }
 
@@ -300,17 +354,14 @@ static void handshake(struct tls_stream *stream)
     forget_errors();
     int code = SSL_do_handshake(stream->ssl);
     if (code == 1) {
-        stream->open = true;
+        set_state(stream, TLS_STREAM_OPEN);
         uv_timer_stop(&stream->timer);
         stream->events.on_open(stream->arg);
         return;
     }
     if (SSL_get_error(stream->ssl, code) != SSL_ERROR_WANT_READ) {
         fail_tls(stream, "handshake");
-        // The alert with the reason; the connection ends in any case.
-        stream->failed = false;
-        send_sealed(stream);
-        stream->failed = true;
+        hand_over(stream); // the alert with the reason; the connection ends in any case
     } else if (stream->tcp_eof) {
         fail(stream, ERROR_PROTOCOL, "TLS handshake: closed by the peer");
     }
@@ -319,8 +370,8 @@ static void handshake(struct tls_stream *stream)
 // Decrypts what has arrived for as long as the owner reads.
 static void deliver_tls(struct tls_stream *stream)
 {
-    if (!stream->open) handshake(stream);
-    while (stream->open && stream->reading && !stream->failed && !stream->closing) {
+    if (stream->state == TLS_STREAM_OPENING) handshake(stream);
+    while (stream->state == TLS_STREAM_OPEN && stream->reading) {
         forget_errors();
         int got = SSL_read(stream->ssl, stream->pool->plain, TLS_STREAM_READ_BYTES);
         if (got > 0) {
@@ -329,7 +380,7 @@ static void deliver_tls(struct tls_stream *stream)
         }
         int why = SSL_get_error(stream->ssl, got);
         if (why == SSL_ERROR_ZERO_RETURN || (why == SSL_ERROR_WANT_READ && stream->tcp_eof))
-            tell_eof(stream);
+            report_eof(stream);
         else if (why != SSL_ERROR_WANT_READ)
             fail_tls(stream, "read");
         return;
@@ -354,14 +405,14 @@ static void on_tcp_read(uv_stream_t *tcp, ssize_t len, const uv_buf_t *buffer)
         stream->tcp_eof = true;
         uv_read_stop(tcp);
         stream->tcp_reading = false;
-        if (stream->open) watch_later(stream);
+        if (stream->state == TLS_STREAM_OPEN) watch_later(stream);
         if (len != UV_EOF) fail(stream, ERROR_IO, "read: %s", uv_strerror((int)len));
     }
     if (!stream->ssl) {
         if (len > 0)
             stream->events.on_data(stream->arg, buffer->base, (size_t)len);
         else if (len == UV_EOF)
-            tell_eof(stream);
+            report_eof(stream);
     } else {
         if (len > 0) stream->bio.arriving = str_of(buffer->base, (size_t)len);
         if (len > 0 || len == UV_EOF) deliver_tls(stream);
@@ -377,7 +428,8 @@ static void on_tcp_read(uv_stream_t *tcp, ssize_t len, const uv_buf_t *buffer)
 // which is one read at most.
 static void update_tcp_reading(struct tls_stream *stream)
 {
-    bool want = !stream->closing && !stream->failed && !stream->tcp_eof && (stream->reading || !stream->open);
+    bool takes = stream->state == TLS_STREAM_OPENING || (stream->state == TLS_STREAM_OPEN && stream->reading);
+    bool want = takes && !stream->tcp_eof;
     if (want == stream->tcp_reading) return;
     stream->tcp_reading = want;
     if (!want) {
@@ -409,7 +461,7 @@ static void on_long_pause(uv_timer_t *timer)
 {
     struct tls_stream *stream = timer->data;
     bool watched = stream->tcp_eof || !stream->reading;
-    if (!watched || stream->failed || stream->watch) return;
+    if (!watched || is_over(stream) || stream->watch) return;
     stream->watch = hangup_watch_create(stream->tcp, stream->tcp_eof, on_hangup, stream);
 }
 
@@ -420,11 +472,11 @@ static void watch_later(struct tls_stream *stream)
 
 void tls_stream_read_start(struct tls_stream *stream)
 {
-    if (stream->reading || stream->closing) return;
+    if (stream->reading || stream->state == TLS_STREAM_CLOSED) return;
     stream->reading = true;
     if (!stream->tcp_eof) {
         stop_watch(stream);
-        if (stream->open) uv_timer_stop(&stream->timer);
+        if (stream->state == TLS_STREAM_OPEN) uv_timer_stop(&stream->timer);
     }
     stream->read_wanted = true;
     wake(stream);
@@ -432,9 +484,9 @@ void tls_stream_read_start(struct tls_stream *stream)
 
 void tls_stream_read_stop(struct tls_stream *stream)
 {
-    if (!stream->reading || stream->closing) return;
+    if (!stream->reading || stream->state == TLS_STREAM_CLOSED) return;
     stream->reading = false;
-    if (stream->open) watch_later(stream);
+    if (stream->state == TLS_STREAM_OPEN) watch_later(stream);
     update_tcp_reading(stream);
 }
 
@@ -443,33 +495,32 @@ void tls_stream_read_stop(struct tls_stream *stream)
 static void run_turn(struct turn_item *item)
 {
     struct tls_stream *stream = (struct tls_stream *)((char *)item - offsetof(struct tls_stream, turn_item));
-    if (!stream->ssl && !stream->open && !stream->failed) {
-        stream->open = true;
+    if (!stream->ssl && stream->state == TLS_STREAM_OPENING) {
+        set_state(stream, TLS_STREAM_OPEN);
         stream->events.on_open(stream->arg);
-    } else if (stream->ssl && stream->open && stream->reading && stream->read_wanted && !stream->failed) {
+    } else if (stream->ssl && stream->state == TLS_STREAM_OPEN && stream->reading && stream->read_wanted) {
         stream->read_wanted = false;
         deliver_tls(stream);
     }
-    if (stream->closing) return;
-    if (!stream->ssl && stream->tcp_eof && !stream->failed) tell_eof(stream);
-    if (stream->closing) return;
+    if (!stream->ssl && stream->tcp_eof && !is_over(stream)) report_eof(stream);
+    if (stream->state == TLS_STREAM_CLOSED) return;
     seal_gathered(stream);
     send_sealed(stream);
     finish_writing(stream);
-    if (stream->closing) return;
+    if (stream->state == TLS_STREAM_CLOSED) return;
     update_tcp_reading(stream);
-    // Sealing adds to it: who was told of room may find none when he looks.
+    // Sealing adds to it: an owner that on_drain notified of room may find none.
     if (tls_stream_queued(stream) >= TLS_STREAM_QUEUE_HIGH) stream->was_full = true;
-    if (stream->was_full && !stream->failed && tls_stream_queued(stream) <= TLS_STREAM_QUEUE_LOW) {
+    if (stream->was_full && !is_over(stream) && tls_stream_queued(stream) <= TLS_STREAM_QUEUE_LOW) {
         stream->was_full = false;
         stream->events.on_drain(stream->arg);
-        if (stream->closing) return;
+        if (stream->state == TLS_STREAM_CLOSED) return;
     }
     give_spare(&stream->pool->gathered, &stream->gathered);
     give_spare(&stream->pool->sealed, &stream->leaving);
     strbuf_shrink(&stream->bio.held);
-    if (stream->failed && !stream->fail_told) {
-        stream->fail_told = true;
+    if (stream->state == TLS_STREAM_BROKEN) {
+        set_state(stream, TLS_STREAM_FAILED);
         update_tcp_reading(stream);
         stream->events.on_fail(stream->arg, &stream->error);
     }
@@ -536,10 +587,10 @@ struct tls_stream *tls_stream_create(struct tls_stream_pool *pool, uv_tcp_t *tcp
 
 static bool rests(const struct tls_stream *stream)
 {
-    bool is_over = stream->closing || stream->failed || stream->tcp_eof || stream->shut_wanted;
+    bool both_go_on = !stream->tcp_eof && stream->shut == TLS_STREAM_SHUT_NOT;
     bool is_empty = stream->gathered.len == 0 && stream->leaving.len == 0 && !stream->writing &&
                     stream->bio.held.len == 0 && (!stream->ssl || SSL_pending(stream->ssl) == 0);
-    return stream->open && !is_over && is_empty;
+    return stream->state == TLS_STREAM_OPEN && both_go_on && is_empty;
 }
 
 bool tls_stream_take_apart(struct tls_stream *stream, struct tls_stream_rest *out)
@@ -559,7 +610,7 @@ struct tls_stream *tls_stream_resume(struct tls_stream_pool *pool, uv_tcp_t *tcp
 {
     struct tls_stream *stream = create(pool, tcp, events, arg);
     take_ssl(stream, ssl);
-    stream->open = true;
+    set_state(stream, TLS_STREAM_OPEN);
     stream->handed_bytes = unacknowledged_bytes(stream);
     return stream;
 }
@@ -582,10 +633,10 @@ static void on_handle_closed(uv_handle_t *handle)
 
 void tls_stream_close(struct tls_stream *stream, void (*on_closed)(void *arg), void *arg)
 {
-    if (stream->closing) return;
+    if (stream->state == TLS_STREAM_CLOSED) return;
     turn_remove(&stream->pool->turn, &stream->turn_item);
     stop_watch(stream);
-    stream->closing = true;
+    set_state(stream, TLS_STREAM_CLOSED);
     stream->reading = false;
     stream->on_closed = on_closed;
     stream->closed_arg = arg;

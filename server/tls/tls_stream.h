@@ -3,8 +3,14 @@
 // up to a bound with a callback when there is room again. What is written in one turn of the loop
 // leaves in as few records and system calls as possible.
 //
-// While reading is stopped, and after the peer's end, nobody would notice that the peer has left;
-// so either is watched for that when it lasts.
+// While reading is stopped, and after the peer's end, a peer that leaves would go unnoticed; so
+// either is watched for that when it lasts.
+//
+//   OPENING --on_open--> OPEN --error--> BROKEN --on_fail--> FAILED
+//   OPENING --error, handshake time-out--> BROKEN
+//   any state --tls_stream_close()--> CLOSED
+//
+// Our direction ends apart: NOT -> WANTED -> NOTIFIED (close_notify) -> SENT (FIN) -> DONE, on_shut.
 //
 // Owned by one object on one loop. Callbacks come from the loop, never inside tls_stream_write() or
 // _read_start(); any function may be called in any callback.
