@@ -1,5 +1,6 @@
 #include "tunnel/session/session.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -22,6 +23,18 @@ static struct metric *session_gauge(const struct tunnel_session *session)
 
 void tunnel_session_set_state(struct tunnel_session *session, enum tunnel_session_state state)
 {
+    // clang-format off
+    static const unsigned allowed[] = {
+        [TUNNEL_SESSION_OPENING] = 1u << TUNNEL_SESSION_STANDBY | 1u << TUNNEL_SESSION_OPEN |
+                                   1u << TUNNEL_SESSION_CLOSING | 1u << TUNNEL_SESSION_ENDED,
+        [TUNNEL_SESSION_STANDBY] = 1u << TUNNEL_SESSION_OPEN | 1u << TUNNEL_SESSION_CLOSING |
+                                   1u << TUNNEL_SESSION_ENDED,
+        [TUNNEL_SESSION_OPEN] = 1u << TUNNEL_SESSION_CLOSING | 1u << TUNNEL_SESSION_ENDED,
+        [TUNNEL_SESSION_CLOSING] = 1u << TUNNEL_SESSION_ENDED,
+        [TUNNEL_SESSION_ENDED] = 0,
+    };
+    // clang-format on
+    assert(allowed[session->state] & 1u << state);
     metric_move(session_gauge(session), -1);
     session->state = state;
     if (state != TUNNEL_SESSION_ENDED) metric_move(session_gauge(session), 1);
@@ -122,7 +135,9 @@ static void session_on_older(void *arg, struct tunnel_session_ref ref)
 
 void tunnel_session_accept(struct tunnel_session *session, uint64_t epoch)
 {
-    if (session->state != TUNNEL_SESSION_OPENING && !session->asking) return;
+    bool is_expected =
+        session->state == TUNNEL_SESSION_STANDBY ? session->asking : session->state == TUNNEL_SESSION_OPENING;
+    if (!is_expected) return;
     if (session_is_revoked(session)) return;
     struct tunnel_broker *broker = session->node->broker;
     session->asking = false;

@@ -4,7 +4,8 @@
 // memory goes when the WebSocket is gone.
 //
 //   OPENING --standby--> STANDBY, which asks now and then
-//   OPENING, STANDBY --opened--> OPEN --superseded, drained--> CLOSING --no more calls, deadline--> ENDED
+//   OPENING, STANDBY --opened--> OPEN --drained--> CLOSING --no more calls, deadline--> ENDED
+//   OPENING, STANDBY, OPEN --superseded--> CLOSING
 //   any state --lost, revoked, refused, protocol error--> ENDED
 //
 // Control messages out of state end it: from an agent only STATS is allowed, and only while OPEN or
@@ -102,6 +103,7 @@ void tunnel_session_on_closed(void *session);
 
 // Between tunnel/session/session.c and the files of its parts: session_spare.c, session_life.c,
 // session_end.c.
+// The one place that changes the state; asserts that the transition is one of those above.
 void tunnel_session_set_state(struct tunnel_session *session, enum tunnel_session_state state);
 void tunnel_session_ask_epoch(struct tunnel_session *session);
 void tunnel_session_ask_again(struct tunnel_session *session);
