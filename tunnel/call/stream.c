@@ -20,6 +20,36 @@ static void stream_account(struct tunnel_stream *stream, int64_t bytes)
     metric_move(session->node->broker->meter.buffered_bytes, bytes);
 }
 
+void tunnel_stream_set_request(struct tunnel_stream *stream, enum tunnel_stream_request_state request)
+{
+    assert(request == stream->request + 1); // they come in the order of the enum
+    stream->request = request;
+}
+
+static void stream_set_response(struct tunnel_stream *stream, enum tunnel_stream_response_state response)
+{
+    // clang-format off
+    static const unsigned allowed[] = {
+        [TUNNEL_STREAM_RESPONSE_AWAITED] = 1u << TUNNEL_STREAM_RESPONSE_STARTED |
+                                           1u << TUNNEL_STREAM_RESPONSE_UPGRADED |
+                                           1u << TUNNEL_STREAM_RESPONSE_REFUSED,
+        [TUNNEL_STREAM_RESPONSE_STARTED] = 1u << TUNNEL_STREAM_RESPONSE_COMPLETE,
+        [TUNNEL_STREAM_RESPONSE_COMPLETE] = 0,
+        [TUNNEL_STREAM_RESPONSE_UPGRADED] = 1u << TUNNEL_STREAM_RESPONSE_HALF_CLOSED,
+        [TUNNEL_STREAM_RESPONSE_HALF_CLOSED] = 0,
+        [TUNNEL_STREAM_RESPONSE_REFUSED] = 0,
+    };
+    // clang-format on
+    assert(allowed[stream->response] & 1u << response);
+    stream->response = response;
+}
+
+static bool stream_is_remote_ended(const struct tunnel_stream *stream)
+{
+    return stream->response == TUNNEL_STREAM_RESPONSE_COMPLETE ||
+           stream->response == TUNNEL_STREAM_RESPONSE_HALF_CLOSED;
+}
+
 // Windows count by what they have above the first.
 static void stream_account_window(struct tunnel_stream *stream, uint32_t before, uint32_t after)
 {
@@ -70,7 +100,9 @@ static void stream_meter(const struct tunnel_stream *stream, const char *code)
 {
     if (stream->is_reports) return;
     struct tunnel_node *node = stream->session->node;
-    const char *route = stream->head_done && !stream->refused ? stream->route : "";
+    bool is_of_service =
+        stream->response != TUNNEL_STREAM_RESPONSE_AWAITED && stream->response != TUNNEL_STREAM_RESPONSE_REFUSED;
+    const char *route = is_of_service ? stream->route : "";
     metric_add(tunnel_meter_streams(&node->broker->meter, &node->meter_cache, route, code), 1);
 }
 
@@ -146,7 +178,7 @@ void tunnel_stream_consumed(struct tunnel_stream *stream, size_t len)
     uint32_t credit =
         wire_window_consumed(&stream->window, len, now_us, stream->session->rtt.shortest_us, stream_window_max(stream));
     stream_account_window(stream, before, stream->window.bytes);
-    if (!credit || stream->remote_ended) return;
+    if (!credit || stream_is_remote_ended(stream)) return;
     nghttp2_submit_window_update(stream->session->h2, NGHTTP2_FLAG_NONE, stream->id, (int32_t)credit);
     tunnel_session_wants_write(stream->session);
 }
@@ -207,7 +239,7 @@ static struct tunnel_stream *stream_create(struct tunnel_session *session, const
     stream->arg = arg;
     stream->is_reports = is_reports;
     stream->is_connect = stream->is_long = str_eq(request->method, STR("CONNECT"));
-    stream->queue_ended = request->end_stream;
+    if (request->end_stream) tunnel_stream_set_request(stream, TUNNEL_STREAM_REQUEST_ENDED);
     stream->route = stream_request_route(request);
     wire_window_init(&stream->window, now_us);
     stream->consumer_at_ms = stream->agent_at_ms = clock_mono_ms();
@@ -270,7 +302,7 @@ void tunnel_stream_take_head(struct tunnel_stream *stream, int status, const str
 {
     if (!stream->events) return;
     stream_kept_drop(stream);
-    if (stream->head_done) {
+    if (stream->response != TUNNEL_STREAM_RESPONSE_AWAITED) {
         stream->events->on_trailers(stream->arg, headers, count);
         return;
     }
@@ -278,20 +310,20 @@ void tunnel_stream_take_head(struct tunnel_stream *stream, int status, const str
         stream_take_info(stream, status);
         return;
     }
-    stream->head_done = true;
     stream->status = status;
-    stream->upgraded = stream->is_connect && status < 300;
     if (str_starts_nocase(stream_header(headers, count, STR("content-type")), STR("text/event-stream")))
         stream->is_long = true;
     enum tunnel_cause cause = TUNNEL_CAUSE_NONE;
     if (status >= 400) cause = tunnel_cause_parse(stream_header(headers, count, STR(WIRE_HEADER_CAUSE)));
     if (!cause) {
+        bool is_upgrade = stream->is_connect && status < 300;
+        stream_set_response(stream, is_upgrade ? TUNNEL_STREAM_RESPONSE_UPGRADED : TUNNEL_STREAM_RESPONSE_STARTED);
         stream->events->on_head(stream->arg, status, headers, count);
         return;
     }
     char detail[64];
     snprintf(detail, sizeof(detail), "the agent answered %d %s", status, tunnel_cause_name(cause));
-    stream->refused = true;
+    stream_set_response(stream, TUNNEL_STREAM_RESPONSE_REFUSED);
     tunnel_stream_reset(stream, NGHTTP2_CANCEL);
     stream_tell_fail(stream, cause, detail);
 }
@@ -307,8 +339,15 @@ void tunnel_stream_take_data(struct tunnel_stream *stream, const uint8_t *at, si
 
 void tunnel_stream_take_end(struct tunnel_stream *stream)
 {
-    stream->remote_ended = true;
-    if (stream->events && stream->upgraded && stream->events->on_remote_end) stream->events->on_remote_end(stream->arg);
+    if (!stream->events) return;
+    switch (stream->response) {
+    case TUNNEL_STREAM_RESPONSE_STARTED: stream_set_response(stream, TUNNEL_STREAM_RESPONSE_COMPLETE); return;
+    case TUNNEL_STREAM_RESPONSE_UPGRADED:
+        stream_set_response(stream, TUNNEL_STREAM_RESPONSE_HALF_CLOSED);
+        if (stream->events->on_remote_end) stream->events->on_remote_end(stream->arg);
+        return;
+    default: return; // without a head nothing has been answered: the stream's close fails the call
+    }
 }
 
 // RFC 9113 section 8.7: the agent did nothing with it. nghttp2 says so, too, of HEADERS that it did not send because of
@@ -323,7 +362,8 @@ void tunnel_stream_take_close(struct tunnel_stream *stream, uint32_t code)
 {
     // An answer that was whole stays so, whatever becomes of the request. Of an upgraded connection the other half may
     // have broken after that end.
-    bool whole = stream->remote_ended && (!stream->upgraded || code == NGHTTP2_NO_ERROR);
+    bool whole = stream->response == TUNNEL_STREAM_RESPONSE_COMPLETE ||
+                 (stream->response == TUNNEL_STREAM_RESPONSE_HALF_CLOSED && code == NGHTTP2_NO_ERROR);
     if (stream->events && whole) {
         const struct tunnel_stream_events *events = stream->events;
         char status[16];
@@ -335,7 +375,7 @@ void tunnel_stream_take_close(struct tunnel_stream *stream, uint32_t code)
         char detail[96];
         snprintf(detail, sizeof(detail), "the agent reset the stream: %s", nghttp2_http2_strerror(code));
         metric_add(metric_with(stream->session->node->broker->meter.resets, nghttp2_http2_strerror(code), "agent"), 1);
-        if (code == NGHTTP2_REFUSED_STREAM && !stream->head_done)
+        if (code == NGHTTP2_REFUSED_STREAM && stream->response == TUNNEL_STREAM_RESPONSE_AWAITED)
             stream_tell_refused(stream, detail);
         else
             stream_tell_fail(stream, TUNNEL_CAUSE_UPSTREAM_FAILED, detail);
@@ -363,15 +403,16 @@ void tunnel_stream_tick(struct tunnel_stream *stream, uint64_t now_ms)
     struct tunnel_meter *meter = &stream->session->node->broker->meter;
     enum tunnel_cause cause = TUNNEL_CAUSE_NONE;
     const char *detail = NULL;
+    bool both_ended = stream_is_remote_ended(stream) && stream->request != TUNNEL_STREAM_REQUEST_OPEN;
     // An upload may take its time: the head is due so long after the last byte that left.
-    if (!stream->head_done && now_ms >= stream->agent_at_ms + stream->head_by_ms) {
+    if (stream->response == TUNNEL_STREAM_RESPONSE_AWAITED && now_ms >= stream->agent_at_ms + stream->head_by_ms) {
         cause = TUNNEL_CAUSE_HEAD_TIMEOUT;
         detail = "no response head in time";
     } else if (!stream->is_long && stream->unconsumed && now_ms >= stream->consumer_at_ms + TUNNEL_STALL_MS) {
         cause = TUNNEL_CAUSE_STALLED;
         detail = "the caller does not read data";
         metric_add(meter->stalled_platform, 1);
-    } else if ((!stream->is_long || (stream->remote_ended && stream->queue_ended)) && stream->queue.len &&
+    } else if ((!stream->is_long || both_ended) && stream->queue.len &&
                now_ms >= stream->agent_at_ms + TUNNEL_STALL_MS) {
         cause = TUNNEL_CAUSE_STALLED;
         detail = "the service does not read data";

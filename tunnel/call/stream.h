@@ -7,6 +7,13 @@
 //
 // Sending (tunnel/call/stream_send.c): bytes and the end of the request wait in the stream until the session's
 // scheduler (tunnel/wire/scheduler.h) picks it.
+//
+//   request:  OPEN --end of the request--> ENDED --its last frame made--> SENT
+//   response: AWAITED --head--> STARTED --END_STREAM--> COMPLETE
+//             AWAITED --head of 2xx to CONNECT--> UPGRADED --END_STREAM--> HALF_CLOSED
+//             AWAITED --the agent refuses in place of the service--> REFUSED
+//
+// A stream without events was cancelled or has failed: it only waits for nghttp2 to close it.
 #ifndef CULVERT_TUNNEL_CALL_STREAM_H
 #define CULVERT_TUNNEL_CALL_STREAM_H
 
@@ -43,6 +50,21 @@ struct tunnel_stream_events {
     void (*on_back)(void *arg, struct relay_letter *back, enum tunnel_cause cause, const char *detail);
 };
 
+enum tunnel_stream_request_state {
+    TUNNEL_STREAM_REQUEST_OPEN,
+    TUNNEL_STREAM_REQUEST_ENDED, // the end waits behind the queue, if there is a body at all
+    TUNNEL_STREAM_REQUEST_SENT,  // the last byte, or the trailers
+};
+
+enum tunnel_stream_response_state {
+    TUNNEL_STREAM_RESPONSE_AWAITED, // interim answers may have come
+    TUNNEL_STREAM_RESPONSE_STARTED,
+    TUNNEL_STREAM_RESPONSE_COMPLETE,
+    TUNNEL_STREAM_RESPONSE_UPGRADED,    // an accepted CONNECT: each half has its own end
+    TUNNEL_STREAM_RESPONSE_HALF_CLOSED, // upgraded, and the far end has ended its half
+    TUNNEL_STREAM_RESPONSE_REFUSED,
+};
+
 struct tunnel_stream {
     struct tunnel_session *session;
     struct tunnel_stream *next, **link;
@@ -51,12 +73,10 @@ struct tunnel_stream {
     void *arg;
     bool is_reports; // the platform's own: no time-outs, not counted as a call
     bool is_connect;
-    bool is_long;  // CONNECT or event stream: may idle for ever
-    bool upgraded; // a CONNECT that was accepted: each half has its own end
-    bool head_done, remote_ended, queue_ended;
-    bool refused;   // by the agent, in place of the service
-    bool end_sent;  // the last byte, or the trailers
+    bool is_long;   // CONNECT or event stream: may idle for ever
     bool head_left; // its HEADERS have been made: they may be on the wire
+    enum tunnel_stream_request_state request;
+    enum tunnel_stream_response_state response;
     unsigned infos;
     int status;
     const char *route;            // for metrics, see stream_request_route()
@@ -89,6 +109,7 @@ void tunnel_stream_consumed(struct tunnel_stream *stream, size_t len);
 void tunnel_stream_cancel(struct tunnel_stream *stream); // RST_STREAM(CANCEL); no event follows
 
 // Between tunnel/call/stream.c and tunnel/call/stream_send.c.
+void tunnel_stream_set_request(struct tunnel_stream *stream, enum tunnel_stream_request_state request);
 void tunnel_stream_reset(struct tunnel_stream *stream, uint32_t code);
 void tunnel_stream_begin_sending(struct tunnel_stream *stream, enum wire_urgency urgency, uint64_t now_us);
 void tunnel_stream_stop_sending(struct tunnel_stream *stream);

@@ -44,7 +44,7 @@ struct relay_letter *stream_kept_give_back(struct tunnel_stream *stream)
     if (!request) return NULL;
     struct relay_letter *back = relay_letter_create(0, 0);
     back->request = request;
-    back->end = stream->queue_ended && !request->request.end_stream;
+    back->end = stream->request != TUNNEL_STREAM_REQUEST_OPEN && !request->request.end_stream;
     back->data = stream->queue;
     back->trailers = stream->trailers;
     byte_queue_init(&stream->queue, TUNNEL_STREAM_QUEUE_BYTES_MAX);

@@ -10,7 +10,8 @@
 
 static bool send_has_something(const struct tunnel_stream *stream)
 {
-    return stream->events && !stream->end_sent && (stream->queue.len || stream->queue_ended);
+    return stream->events && (stream->request == TUNNEL_STREAM_REQUEST_ENDED ||
+                              (stream->request == TUNNEL_STREAM_REQUEST_OPEN && stream->queue.len));
 }
 
 static void send_wake(struct tunnel_stream *stream)
@@ -70,10 +71,10 @@ ssize_t tunnel_stream_read(nghttp2_session *h2, int32_t id, uint8_t *out, size_t
     size_t len = stream->queue.len < cap ? stream->queue.len : cap;
     if (len > stream->allowance) len = stream->allowance;
     *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
-    if (len == stream->queue.len && stream->queue_ended) {
+    if (len == stream->queue.len && stream->request == TUNNEL_STREAM_REQUEST_ENDED) {
         *flags |= NGHTTP2_DATA_FLAG_EOF;
         if (stream->trailers.count && send_trailers(stream)) *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
-        stream->end_sent = true;
+        tunnel_stream_set_request(stream, TUNNEL_STREAM_REQUEST_SENT);
     }
     // nghttp2 drops an empty frame without the end of the stream, so that nobody comes to take it out.
     if (len == 0) tunnel_stream_take_out(stream, NULL, 0);
@@ -101,7 +102,7 @@ void tunnel_stream_take_out(struct tunnel_stream *stream, uint8_t *out, size_t l
 
 static void send_begin(struct tunnel_stream *stream)
 {
-    assert(stream->events && !stream->queue_ended);
+    assert(stream->events && stream->request == TUNNEL_STREAM_REQUEST_OPEN);
     if (stream->queue.len == 0) stream->agent_at_ms = clock_mono_ms();
 }
 
@@ -133,8 +134,8 @@ void tunnel_stream_write_queue(struct tunnel_stream *stream, struct byte_queue *
 void tunnel_stream_end(struct tunnel_stream *stream, const struct http_header *trailers, size_t count)
 {
     assert(stream->events);
-    if (stream->queue_ended) return;
-    stream->queue_ended = true;
+    if (stream->request != TUNNEL_STREAM_REQUEST_OPEN) return;
+    tunnel_stream_set_request(stream, TUNNEL_STREAM_REQUEST_ENDED);
     if (count) stream->trailers = header_block_copy(trailers, count);
     send_wake(stream);
 }
