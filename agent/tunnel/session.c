@@ -74,13 +74,14 @@ static void on_request_head(struct agent_session *session, struct agent_stream *
         return;
     }
     session->events.on_request(session->arg, stream);
-    if (!stream->events && !stream->reset) agent_stream_reset(stream, AGENT_STREAM_REFUSED);
+    if (!stream->events && stream->answer != AGENT_STREAM_ANSWER_RESET)
+        agent_stream_reset(stream, AGENT_STREAM_REFUSED);
 }
 
 static void on_request_end(struct agent_stream *stream)
 {
     stream->request_ended = true;
-    if (stream->events && !stream->reset) stream->events->on_end(stream->arg, stream);
+    if (stream->events && stream->answer != AGENT_STREAM_ANSWER_RESET) stream->events->on_end(stream->arg, stream);
 }
 
 static int on_frame_recv(nghttp2_session *h2, const nghttp2_frame *frame, void *arg)
@@ -114,7 +115,7 @@ static int on_data_chunk(nghttp2_session *h2, uint8_t flags, int32_t id, const u
     if (nghttp2_session_consume_connection(h2, len)) return NGHTTP2_ERR_CALLBACK_FAILURE;
     ((struct agent_session *)arg)->carried_bytes += len;
     struct agent_stream *stream = stream_of(h2, id);
-    if (!stream || !stream->events || stream->reset) {
+    if (!stream || !stream->events || stream->answer == AGENT_STREAM_ANSWER_RESET) {
         nghttp2_session_consume_stream(h2, id, len);
         return 0;
     }
@@ -309,7 +310,8 @@ static void tell_writable(struct agent_session *session)
         session->writable = stream->next_writable;
         stream->next_writable = NULL;
         stream->in_writable = false;
-        if (stream->events && !stream->reset) stream->events->on_writable(stream->arg, stream);
+        if (stream->events && stream->answer != AGENT_STREAM_ANSWER_RESET)
+            stream->events->on_writable(stream->arg, stream);
     }
 }
 

@@ -35,6 +35,27 @@ struct agent_stream *agent_stream_create(struct agent_session *session, int32_t 
     return stream;
 }
 
+static void set_answer(struct agent_stream *stream, enum agent_stream_answer answer)
+{
+    // clang-format off
+    static const unsigned allowed[] = {
+        [AGENT_STREAM_ANSWER_AWAITED] = 1u << AGENT_STREAM_ANSWER_OPEN | 1u << AGENT_STREAM_ANSWER_RESET,
+        [AGENT_STREAM_ANSWER_OPEN] = 1u << AGENT_STREAM_ANSWER_ENDED | 1u << AGENT_STREAM_ANSWER_BREAKING |
+                                     1u << AGENT_STREAM_ANSWER_RESET,
+        [AGENT_STREAM_ANSWER_ENDED] = 1u << AGENT_STREAM_ANSWER_BREAKING | 1u << AGENT_STREAM_ANSWER_RESET,
+        [AGENT_STREAM_ANSWER_BREAKING] = 1u << AGENT_STREAM_ANSWER_RESET,
+        [AGENT_STREAM_ANSWER_RESET] = 0,
+    };
+    // clang-format on
+    assert(allowed[stream->answer] & 1u << answer);
+    stream->answer = answer;
+}
+
+static bool is_reset(const struct agent_stream *stream)
+{
+    return stream->answer == AGENT_STREAM_ANSWER_RESET;
+}
+
 static void forget_writable(struct agent_stream *stream)
 {
     struct agent_stream **at = &stream->session->writable;
@@ -54,7 +75,7 @@ static void drop_queue(struct agent_stream *stream)
 void agent_stream_destroy(struct agent_stream *stream, uint32_t code)
 {
     struct agent_session *session = stream->session;
-    stream->reset = true; // whatever the consumer still calls is ignored
+    if (!is_reset(stream)) set_answer(stream, AGENT_STREAM_ANSWER_RESET); // what the consumer still calls is ignored
     if (stream->prev) stream->prev->next = stream->next;
     if (!stream->prev) session->streams = stream->next;
     if (stream->next) stream->next->prev = stream->prev;
@@ -157,7 +178,7 @@ void agent_stream_inform(struct agent_stream *stream, int status, const struct h
 {
     nghttp2_nv nv[HTTP1_HEADERS_MAX + 1];
     char text[3];
-    if (stream->reset || stream->responded) return;
+    if (stream->answer != AGENT_STREAM_ANSWER_AWAITED) return;
     size_t n = build_head(nv, text, status, headers, count);
     nghttp2_submit_headers(stream->session->h2, NGHTTP2_FLAG_NONE, stream->id, NULL, nv, n, NULL);
     agent_session_wants_write(stream->session);
@@ -193,7 +214,7 @@ static ssize_t read_queue(nghttp2_session *h2, int32_t id, uint8_t *buf, size_t 
     (void)arg;
     struct agent_stream *stream = source->ptr;
     size_t queued = byte_queue_len(&stream->queue);
-    bool due = (queued || stream->ended) && !stream->reset;
+    bool due = (queued || stream->answer == AGENT_STREAM_ANSWER_ENDED) && !is_reset(stream);
     if (!due || !stream->allowance) {
         stream->deferred = true;
         if (due) become_ready(stream);
@@ -203,7 +224,7 @@ static ssize_t read_queue(nghttp2_session *h2, int32_t id, uint8_t *buf, size_t 
     if (n > stream->allowance) n = stream->allowance;
     account(stream, n, n == queued);
     *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
-    if (stream->ended && n == queued) {
+    if (stream->answer == AGENT_STREAM_ANSWER_ENDED && n == queued) {
         *flags |= NGHTTP2_DATA_FLAG_EOF;
         if (stream->trailer_count) {
             *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
@@ -227,9 +248,9 @@ void agent_stream_respond(struct agent_stream *stream, int status, const struct 
     nghttp2_nv nv[HTTP1_HEADERS_MAX + 1];
     char text[3];
     nghttp2_data_provider body = {.source.ptr = stream, .read_callback = read_queue};
-    if (stream->reset || stream->responded) return;
-    stream->responded = true;
-    stream->ended = end;
+    if (stream->answer != AGENT_STREAM_ANSWER_AWAITED) return;
+    set_answer(stream, AGENT_STREAM_ANSWER_OPEN);
+    if (end) set_answer(stream, AGENT_STREAM_ANSWER_ENDED);
     stream->upgraded = stream->request.protocol.len && status / 100 == 2;
     if (is_event_stream(headers, count)) {
         stream->keeps_urgency = true;
@@ -256,7 +277,7 @@ static size_t queue_limit(const struct agent_stream *stream)
 bool agent_stream_write(struct agent_stream *stream, const void *at, size_t len)
 {
     assert(len <= AGENT_STREAM_WRITE_BYTES_MAX);
-    if (stream->reset || stream->breaking || stream->ended || !stream->responded) return true;
+    if (stream->answer != AGENT_STREAM_ANSWER_OPEN) return true;
     byte_queue_add(&stream->queue, at, len);
     stream->session->buffered_bytes += len;
     stream->full = byte_queue_len(&stream->queue) >= queue_limit(stream);
@@ -266,9 +287,9 @@ bool agent_stream_write(struct agent_stream *stream, const void *at, size_t len)
 
 void agent_stream_end(struct agent_stream *stream, const struct http_header *trailers, size_t count)
 {
-    if (stream->reset || stream->breaking || stream->ended) return;
-    assert(stream->responded && count <= HTTP1_HEADERS_MAX);
-    stream->ended = true;
+    if (stream->answer > AGENT_STREAM_ANSWER_OPEN) return;
+    assert(count <= HTTP1_HEADERS_MAX);
+    set_answer(stream, AGENT_STREAM_ANSWER_ENDED);
     if (count) {
         stream->trailers = arena_array(stream->arena, count, sizeof(*stream->trailers));
         for (size_t i = 0; i < count; i++)
@@ -287,13 +308,12 @@ static bool has_unsent(const struct agent_stream *stream)
 
 void agent_stream_break(struct agent_stream *stream, enum agent_stream_code code)
 {
-    if (!stream->responded || stream->reset || !has_unsent(stream)) {
+    if (stream->answer == AGENT_STREAM_ANSWER_AWAITED || is_reset(stream) || !has_unsent(stream)) {
         agent_stream_reset(stream, code);
         return;
     }
-    if (stream->breaking) return;
-    stream->breaking = true;
-    stream->ended = false; // an end that waits behind bytes would tell that all is well
+    if (stream->answer == AGENT_STREAM_ANSWER_BREAKING) return;
+    set_answer(stream, AGENT_STREAM_ANSWER_BREAKING); // an end behind the queue goes: it would mean success
     stream->break_code = (uint32_t)code;
     forget_writable(stream);
     agent_session_wants_write(stream->session);
@@ -302,16 +322,16 @@ void agent_stream_break(struct agent_stream *stream, enum agent_stream_code code
 void agent_stream_sent(struct agent_stream *stream, bool head)
 {
     if (head) stream->head_sent = true;
-    if (!stream->breaking || stream->reset || has_unsent(stream)) return;
-    stream->reset = stream->ended = true; // its place among the answers goes with it: this may be inside of its turn
+    if (stream->answer != AGENT_STREAM_ANSWER_BREAKING || has_unsent(stream)) return;
+    set_answer(stream,
+               AGENT_STREAM_ANSWER_RESET); // its place among the answers goes with it: this may be inside of its turn
     nghttp2_submit_rst_stream(stream->session->h2, NGHTTP2_FLAG_NONE, stream->id, stream->break_code);
 }
 
 void agent_stream_reset(struct agent_stream *stream, enum agent_stream_code code)
 {
-    if (stream->reset) return;
-    stream->reset = true;
-    stream->ended = true;
+    if (is_reset(stream)) return;
+    set_answer(stream, AGENT_STREAM_ANSWER_RESET);
     forget_writable(stream);
     wire_scheduler_remove(&stream->session->scheduler, &stream->item);
     drop_queue(stream);
@@ -332,7 +352,7 @@ static uint64_t window_max(const struct agent_stream *stream)
 void agent_stream_consumed(struct agent_stream *stream, size_t len)
 {
     struct agent_session *session = stream->session;
-    if (stream->reset || !len) return;
+    if (is_reset(stream) || !len) return;
     assert(len <= stream->unconsumed);
     stream->unconsumed -= len;
     if (stream->request_ended) return;
@@ -363,8 +383,8 @@ void agent_stream_take(struct agent_stream *stream, uint8_t *out, size_t len)
     byte_queue_drop(&stream->queue, len);
     stream->session->buffered_bytes -= len;
     stream->session->carried_bytes += len;
-    if (stream->full && !stream->breaking && byte_queue_len(&stream->queue) <= queue_limit(stream) / 2 &&
-        !stream->in_writable) {
+    if (stream->full && stream->answer != AGENT_STREAM_ANSWER_BREAKING &&
+        byte_queue_len(&stream->queue) <= queue_limit(stream) / 2 && !stream->in_writable) {
         stream->full = false;
         stream->in_writable = true;
         stream->next_writable = stream->session->writable;

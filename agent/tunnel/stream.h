@@ -1,5 +1,9 @@
 // stream: what session.c and stream.c share, the inside of session.h. A stream is one call: its request head, the
-// queue of its answer, its window and its urgency (RFC 9218). Nobody else includes this.
+// queue of its answer, its window and its urgency (RFC 9218). Private to these two.
+//
+//   AWAITED --head--> OPEN --end--> ENDED
+//   OPEN, ENDED --agent_stream_break()--> BREAKING --what was written has left--> RESET
+//   any state --agent_stream_reset(), closed--> RESET
 #ifndef CULVERT_AGENT_STREAM_H
 #define CULVERT_AGENT_STREAM_H
 
@@ -40,6 +44,14 @@ struct agent_session {
     size_t control_out_len;
 };
 
+enum agent_stream_answer {
+    AGENT_STREAM_ANSWER_AWAITED,  // interim answers may have gone
+    AGENT_STREAM_ANSWER_OPEN,     // the head was submitted; takes bytes
+    AGENT_STREAM_ANSWER_ENDED,    // the end waits behind the queue
+    AGENT_STREAM_ANSWER_BREAKING, // reset with break_code once all that was written has left
+    AGENT_STREAM_ANSWER_RESET,    // ignores its consumer
+};
+
 struct agent_stream {
     struct agent_session *session;
     struct agent_stream *next, *prev;
@@ -55,10 +67,12 @@ struct agent_stream {
     size_t request_trailer_count;
     bool request_ended;
     bool upgraded; // bytes both ways, each half with its own end
-    bool responded, ended, deferred, reset, full, in_writable;
-    bool head_sent;
-    bool breaking; // reset with break_code once all that was written has left
+    enum agent_stream_answer answer;
     uint32_t break_code;
+    bool head_sent;   // the answer's head is on its way
+    bool deferred;    // nghttp2 waits to be woken
+    bool full;        // on_writable is due once there is room
+    bool in_writable; // in the session's list of those that have room again
     struct byte_queue queue;
     nghttp2_nv *trailers;
     size_t trailer_count;
