@@ -1,5 +1,6 @@
 #include "agent/reports/outbox.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <zstd.h>
@@ -62,14 +63,31 @@ static void list_remove(struct slot_list *list, struct outbox_slot *slot)
 
 static bool is_untold(const struct outbox_slot *slot)
 {
-    return slot->state == OUTBOX_QUEUED && !slot->deleted && !slot->told;
+    return slot->state == OUTBOX_QUEUED && !slot->deleted && slot->sync != OUTBOX_SYNCED;
 }
 
-// The one place that changes a slot's state; moves it between the lists and keeps the counts.
-static void set_state(struct outbox *outbox, struct outbox_slot *slot, enum outbox_state state, bool deleted, bool told)
+static bool may_follow(enum outbox_sync before, enum outbox_sync sync)
 {
+    // clang-format off
+    static const unsigned allowed[] = {
+        [OUTBOX_UNSYNCED] = 1u << OUTBOX_SYNCED | 1u << OUTBOX_MAYBE_SYNCED | 1u << OUTBOX_REFUSED,
+        [OUTBOX_SYNCED] = 1u << OUTBOX_UNSYNCED | 1u << OUTBOX_MAYBE_SYNCED | 1u << OUTBOX_REFUSED,
+        [OUTBOX_MAYBE_SYNCED] = 1u << OUTBOX_UNSYNCED | 1u << OUTBOX_SYNCED,
+        [OUTBOX_REFUSED] = 1u << OUTBOX_UNSYNCED | 1u << OUTBOX_MAYBE_SYNCED,
+    };
+    // clang-format on
+    return before == sync || allowed[before] & 1u << sync;
+}
+
+// The one place that changes a slot's states; moves it between the lists and keeps the counts.
+static void set_state(struct outbox *outbox, struct outbox_slot *slot, enum outbox_state state, bool deleted,
+                      enum outbox_sync sync)
+{
+    assert(slot->state != OUTBOX_IDLE || state != OUTBOX_IN_FLIGHT);
+    assert(state != OUTBOX_IDLE || !deleted);
+    assert(may_follow(slot->sync, sync));
     outbox->untold -= is_untold(slot);
-    outbox->told -= slot->told;
+    outbox->told -= slot->sync == OUTBOX_SYNCED;
     if (slot->state != state) {
         if (slot->state == OUTBOX_QUEUED) list_remove(&outbox->queue, slot);
         if (slot->state == OUTBOX_IN_FLIGHT) list_remove(&outbox->in_flight, slot);
@@ -78,9 +96,9 @@ static void set_state(struct outbox *outbox, struct outbox_slot *slot, enum outb
     }
     slot->state = state;
     slot->deleted = deleted;
-    slot->told = told;
-    slot->heard_of = slot->heard_of || told;
-    outbox->told += slot->told;
+    slot->sync = sync;
+    slot->maybe_known = slot->maybe_known || sync == OUTBOX_SYNCED || sync == OUTBOX_MAYBE_SYNCED;
+    outbox->told += slot->sync == OUTBOX_SYNCED;
     outbox->untold += is_untold(slot);
 }
 
@@ -157,7 +175,7 @@ static void set_manifest(struct outbox *outbox, struct outbox_slot *slot, const 
 
 static void slot_free(struct outbox *outbox, struct outbox_slot *slot)
 {
-    set_state(outbox, slot, OUTBOX_IDLE, false, false);
+    set_state(outbox, slot, OUTBOX_IDLE, false, OUTBOX_UNSYNCED);
     set_counted(outbox, slot, false);
     set_wanted(outbox, slot, false);
     drop_manifest(outbox, slot);
@@ -217,9 +235,9 @@ void outbox_mark(struct outbox *outbox)
     size_t cursor = 0;
     for (struct outbox_slot *slot; (slot = key_table_next(outbox->slots, &cursor, NULL));) {
         // What was refused goes out again, too: it has to be named for its row to stay.
-        slot->listed = slot->unsure = slot->refused = false;
+        slot->listed = false;
         set_wanted(outbox, slot, false);
-        set_state(outbox, slot, slot->state, slot->deleted, false);
+        set_state(outbox, slot, slot->state, slot->deleted, OUTBOX_UNSYNCED);
     }
     outbox->mode = OUTBOX_TELLS;
 }
@@ -228,12 +246,16 @@ void outbox_pause(struct outbox *outbox)
 {
     size_t cursor = 0;
     for (struct outbox_slot *slot; (slot = key_table_next(outbox->slots, &cursor, NULL));) {
-        // A tombstone is told again: that costs little, and says it before the digests are compared.
+        // A tombstone is sent again: that costs little, and precedes the comparison of digests.
         bool again = slot->state == OUTBOX_IN_FLIGHT && slot->deleted;
         bool idle = slot->state == OUTBOX_IN_FLIGHT && !slot->deleted;
-        if (slot->told || idle) slot->unsure = true;
+        bool unsure = slot->sync == OUTBOX_SYNCED || idle;
         set_wanted(outbox, slot, false);
-        set_state(outbox, slot, again ? OUTBOX_QUEUED : idle ? OUTBOX_IDLE : slot->state, slot->deleted, false);
+        set_state(outbox, slot,
+                  again  ? OUTBOX_QUEUED
+                  : idle ? OUTBOX_IDLE
+                         : slot->state,
+                  slot->deleted, unsure ? OUTBOX_MAYBE_SYNCED : slot->sync);
     }
     outbox->mode = OUTBOX_CLOSED;
 }
@@ -275,15 +297,17 @@ static void meter(struct outbox *outbox, struct outbox_slot *slot, uint64_t now_
     }
 }
 
+// What was refused, or may be there, is not what is queued now.
 static void queue(struct outbox *outbox, struct outbox_slot *slot, bool deleted, uint64_t now_ms)
 {
+    enum outbox_sync sync = slot->sync == OUTBOX_SYNCED ? OUTBOX_SYNCED : OUTBOX_UNSYNCED;
     if (slot->state != OUTBOX_QUEUED) {
         slot->queued_at_ms = now_ms;
         meter(outbox, slot, now_ms);
     } else {
         outbox->coalesced++;
     }
-    set_state(outbox, slot, OUTBOX_QUEUED, deleted, slot->told);
+    set_state(outbox, slot, OUTBOX_QUEUED, deleted, sync);
 }
 
 static struct outbox_slot *slot_of(struct outbox *outbox, const struct outbox_object *object, uint64_t now_ms)
@@ -360,15 +384,13 @@ enum outbox_put outbox_put(struct outbox *outbox, const struct outbox_object *ob
     uint8_t entry[DIGEST_ENTRY_BYTES];
     make_entry(outbox, object, entry);
     slot->listed = true;
-    bool known = slot->state == OUTBOX_QUEUED || slot->told || slot->refused || slot->unsure;
+    bool known = slot->state == OUTBOX_QUEUED || slot->sync != OUTBOX_UNSYNCED;
     if (known && !slot->deleted && memcmp(slot->entry, entry, sizeof entry) == 0) return OUTBOX_PUT_UNCHANGED;
-    slot->unsure = may_be_unsure(outbox, slot);
-    slot->heard_of = slot->heard_of || slot->unsure;
-    slot->refused = false;
+    bool unsure = may_be_unsure(outbox, slot);
     keep(outbox, slot, object, entry);
-    if (slot->unsure) {
+    if (unsure) {
         drop_manifest(outbox, slot);
-        set_state(outbox, slot, OUTBOX_IDLE, false, false);
+        set_state(outbox, slot, OUTBOX_IDLE, false, OUTBOX_MAYBE_SYNCED);
         return OUTBOX_PUT_UNSURE;
     }
     set_manifest(outbox, slot, object);
@@ -381,8 +403,7 @@ static void delete_slot(struct outbox *outbox, struct outbox_slot *slot, uint64_
     if (slot->deleted) return;
     drop_manifest(outbox, slot);
     set_counted(outbox, slot, false);
-    slot->unsure = slot->refused = false;
-    if (!slot->heard_of) {
+    if (!slot->maybe_known) {
         slot_forget(outbox, slot);
         return;
     }
@@ -433,7 +454,7 @@ struct outbox_slot *outbox_next(struct outbox *outbox, uint64_t now_ms, uint64_t
     // Slowed slots are few and go to the back when met, so that they are not looked at over and over.
     for (size_t left = outbox->queue.count; left; left--) {
         struct outbox_slot *slot = outbox->queue.first;
-        uint64_t due = slot->told && common_due > slot->due_at_ms ? common_due : slot->due_at_ms;
+        uint64_t due = slot->sync == OUTBOX_SYNCED && common_due > slot->due_at_ms ? common_due : slot->due_at_ms;
         if (due <= now_ms) return slot;
         if (due - now_ms < soonest) soonest = due - now_ms;
         list_remove(&outbox->queue, slot);
@@ -446,16 +467,16 @@ struct outbox_slot *outbox_next(struct outbox *outbox, uint64_t now_ms, uint64_t
 void outbox_written(struct outbox *outbox, struct outbox_slot *slot, uint64_t sequence)
 {
     slot->sequence = sequence;
-    if (slot->told && outbox->tokens) outbox->tokens--;
+    if (slot->sync == OUTBOX_SYNCED && outbox->tokens) outbox->tokens--;
     drop_manifest(outbox, slot);
-    set_state(outbox, slot, OUTBOX_IN_FLIGHT, slot->deleted, !slot->deleted);
+    set_state(outbox, slot, OUTBOX_IN_FLIGHT, slot->deleted, slot->deleted ? OUTBOX_UNSYNCED : OUTBOX_SYNCED);
 }
 
 // What was written of it has been answered.
-static void settle_slot(struct outbox *outbox, struct outbox_slot *slot, bool told)
+static void settle_slot(struct outbox *outbox, struct outbox_slot *slot, enum outbox_sync sync)
 {
     set_wanted(outbox, slot, false);
-    set_state(outbox, slot, OUTBOX_IDLE, false, told);
+    set_state(outbox, slot, OUTBOX_IDLE, false, sync);
 }
 
 void outbox_acknowledge(struct outbox *outbox, uint64_t sequence)
@@ -465,7 +486,7 @@ void outbox_acknowledge(struct outbox *outbox, uint64_t sequence)
         if (slot->deleted)
             slot_forget(outbox, slot);
         else
-            settle_slot(outbox, slot, slot->told);
+            settle_slot(outbox, slot, slot->sync);
     }
 }
 
@@ -477,8 +498,7 @@ void outbox_refuse(struct outbox *outbox, uint64_t sequence)
             slot_forget(outbox, slot);
             return;
         }
-        slot->refused = true;
-        settle_slot(outbox, slot, false);
+        settle_slot(outbox, slot, OUTBOX_REFUSED);
         return;
     }
 }
@@ -507,18 +527,20 @@ size_t outbox_settle(struct outbox *outbox, const uint8_t (*keys)[DIGEST_KEY_BYT
 {
     size_t cursor = 0, wanted = 0;
     for (struct outbox_slot *slot; (slot = key_table_next(outbox->slots, &cursor, NULL));) {
-        // What was told since the stream began, or is about to be, is newer than what was compared.
-        bool on_its_way = slot->state != OUTBOX_IDLE || slot->told || !slot->counted;
-        if (!on_its_way && count && bsearch(slot->entry, keys, count, sizeof *keys, compare_keys)) {
-            slot->refused = false;
-            slot->heard_of = true;
+        // What was sent since the stream began, or is about to be, is newer than what was compared.
+        bool on_its_way = slot->state != OUTBOX_IDLE || slot->sync == OUTBOX_SYNCED || !slot->counted;
+        if (on_its_way) {
+            enum outbox_sync sync = slot->sync == OUTBOX_MAYBE_SYNCED ? OUTBOX_UNSYNCED : slot->sync;
+            set_state(outbox, slot, slot->state, slot->deleted, sync);
+        } else if (count && bsearch(slot->entry, keys, count, sizeof *keys, compare_keys)) {
+            set_state(outbox, slot, OUTBOX_IDLE, false, OUTBOX_UNSYNCED);
+            slot->maybe_known = true;
             set_wanted(outbox, slot, true);
             on_wanted(arg, slot);
             wanted++;
-        } else if (!on_its_way) {
-            set_state(outbox, slot, OUTBOX_IDLE, false, !slot->refused);
+        } else if (slot->sync != OUTBOX_REFUSED) {
+            set_state(outbox, slot, OUTBOX_IDLE, false, OUTBOX_SYNCED);
         }
-        slot->unsure = false;
     }
     outbox->mode = OUTBOX_TELLS;
     return wanted;

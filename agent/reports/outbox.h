@@ -4,6 +4,17 @@
 // changes more often than the platform needs to know (10 changes in 10 s) is told once a second. All objects together
 // are a digest tree (tunnel/wire/digest_tree.h), kept up to date with each change. Owned by the reporter; one thread;
 // no I/O.
+//
+//   IDLE --change--> QUEUED --written--> IN_FLIGHT --acknowledged, refused--> IDLE
+//   IN_FLIGHT --change, tombstone when the stream is lost--> QUEUED
+//   QUEUED --the next exchange will find it--> IDLE
+//   IN_FLIGHT --the stream is lost--> IDLE
+//
+// A tombstone is never idle: its slot goes when it is acknowledged. What the platform has is a state of its own:
+//
+//   UNSYNCED --written--> SYNCED --stream lost--> MAYBE_SYNCED --exchange of digests--> SYNCED or UNSYNCED
+//   SYNCED --refused--> REFUSED --change, wanted--> UNSYNCED
+//   any --a snapshot begins--> UNSYNCED
 #ifndef CULVERT_AGENT_OUTBOX_H
 #define CULVERT_AGENT_OUTBOX_H
 
@@ -21,6 +32,13 @@ enum outbox_state {
     OUTBOX_IDLE,      // nothing to tell
     OUTBOX_QUEUED,    // a record is to be written
     OUTBOX_IN_FLIGHT, // written, not acknowledged
+};
+
+enum outbox_sync {
+    OUTBOX_UNSYNCED,
+    OUTBOX_SYNCED,       // the platform holds the object: an OBJECT was written since the mark
+    OUTBOX_MAYBE_SYNCED, // it may: nothing is queued, or was before; the next exchange of digests finds out
+    OUTBOX_REFUSED,      // it refused this very hash
 };
 
 // What becomes of a change.
@@ -59,12 +77,10 @@ struct outbox_slot {
     bool deleted;                // a tombstone is queued or in flight; the slot goes when it is acknowledged
     enum outbox_state state;
     uint64_t sequence; // of the last record written, 0: none
-    bool told;         // the platform holds the object: an OBJECT was written since the mark
-    bool refused;      // the platform refused this very hash
-    bool unsure;       // the platform may have it: nothing is queued, the next exchange of digests will tell
-    bool heard_of;     // the platform may have some state of it: gone, it needs a tombstone
-    bool counted;      // its entry is in the tree
-    bool wanted;       // the platform found out that it has something else, or nothing, and was not told yet
+    enum outbox_sync sync;
+    bool maybe_known; // the platform may have some state of it: gone, it needs a tombstone
+    bool counted;     // its entry is in the tree
+    bool wanted;      // the platform found that it has something else, or nothing, and was not sent it yet
     uint8_t entry[DIGEST_ENTRY_BYTES];
     bool listed;           // seen by the running snapshot
     uint64_t queued_at_ms; // monotonic
