@@ -1,5 +1,6 @@
 #include "server/intake/resyncs.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,19 +18,29 @@ enum {
     COMPARING_ENTRIES_MAX = 256 * 1024,
 };
 
+//   WAITING --there is room--> READING --tree read--> COMPARING --nothing is wanted--> CONFIRMING
+//   COMPARING --objects are wanted--> RESTING
+//   any state --answered for good, given up, session ended--> freed
+enum exchange_state {
+    EXCHANGE_WAITING,
+    EXCHANGE_READING,    // its tree; holds one of the places from here on
+    EXCHANGE_COMPARING,  // branches and leaves
+    EXCHANGE_CONFIRMING, // the result is being written to the database: before that it is not sent
+    EXCHANGE_RESTING,    // until the agent has sent what was wanted and compares again; holds no place
+};
+
 struct exchange {
     struct exchange *next;
+    enum exchange_state state;
     uint64_t id;
     struct tunnel_session_ref ref;
     struct tunnel_identity identity;
     uint64_t epoch, sequence; // of the last record
     struct digest_exchange *resync;
     char *unread; // kinds that the agent may not read
-    bool is_reading, is_held, differs;
-    bool is_confirmed; // so it is noted, and the agent may hear of it
-    bool has_wanted;   // something that the agent has still to tell: nothing is confirmed by it
-    bool is_over;      // it waits for the agent, which has told that by then, to compare again
-    bool is_again;     // that one: what it finds has changed meanwhile
+    bool differs;
+    bool has_wanted; // something that the agent has still to send: nothing is confirmed by it
+    bool is_again;   // follows one that rested: what it finds has changed meanwhile
     unsigned comparing, rounds;
     size_t comparing_entries;
     uint64_t started_us, heard_ms;
@@ -89,12 +100,41 @@ static struct exchange *find_id(struct resyncs *resyncs, uint64_t id)
     return exchange;
 }
 
+static bool is_held(enum exchange_state state)
+{
+    return state == EXCHANGE_READING || state == EXCHANGE_COMPARING || state == EXCHANGE_CONFIRMING;
+}
+
+static void count_state(struct resyncs *resyncs, enum exchange_state state, int by)
+{
+    if (state == EXCHANGE_READING) resyncs->reading = (unsigned)((int)resyncs->reading + by);
+    if (is_held(state)) resyncs->held = (unsigned)((int)resyncs->held + by);
+}
+
+// The one place that changes the state; keeps the counts.
+static void set_state(struct resyncs *resyncs, struct exchange *exchange, enum exchange_state state)
+{
+    // clang-format off
+    static const unsigned allowed[] = {
+        [EXCHANGE_WAITING] = 1u << EXCHANGE_READING,
+        [EXCHANGE_READING] = 1u << EXCHANGE_COMPARING,
+        [EXCHANGE_COMPARING] = 1u << EXCHANGE_CONFIRMING | 1u << EXCHANGE_RESTING,
+        [EXCHANGE_CONFIRMING] = 0,
+        [EXCHANGE_RESTING] = 0,
+    };
+    // clang-format on
+    assert(allowed[exchange->state] & 1u << state);
+    assert(state <= EXCHANGE_COMPARING || exchange->comparing == 0);
+    count_state(resyncs, exchange->state, -1);
+    exchange->state = state;
+    count_state(resyncs, exchange->state, 1);
+}
+
 static void drop(struct resyncs *resyncs, struct exchange **link)
 {
     struct exchange *exchange = *link;
     *link = exchange->next;
-    if (exchange->is_reading) resyncs->reading--;
-    if (exchange->is_held) resyncs->held--;
+    count_state(resyncs, exchange->state, -1);
     digest_exchange_destroy(exchange->resync);
     mem_free(exchange->unread);
     mem_free(exchange);
@@ -144,9 +184,7 @@ static void let_rest(struct resyncs *resyncs, struct exchange *exchange)
 {
     digest_exchange_destroy(exchange->resync);
     exchange->resync = NULL;
-    if (exchange->is_held) resyncs->held--;
-    exchange->is_held = false;
-    exchange->is_over = true;
+    set_state(resyncs, exchange, EXCHANGE_RESTING);
 }
 
 // The answer that ends it, or goes on.
@@ -154,7 +192,7 @@ static void answer(struct resyncs *resyncs, struct exchange *exchange, const str
 {
     bool settles = digest->kind == DIGEST_MATCHED || digest->kind == DIGEST_DONE;
     bool confirms = !exchange->has_wanted || exchange->is_again;
-    if (settles && confirms && !exchange->is_confirmed) {
+    if (settles && confirms && exchange->state != EXCHANGE_CONFIRMING) {
         confirm(resyncs, exchange, digest->kind);
         return;
     }
@@ -221,7 +259,6 @@ static void on_confirmed(void *arg, const struct error *err)
     mem_free(question);
     if (!exchange) return;
     if (err) log_warn("resync", "not_confirmed", log_c("runtime", exchange->identity.runtime), log_err(err));
-    exchange->is_confirmed = true;
     answer_word(resyncs, exchange, kind);
 }
 
@@ -230,6 +267,7 @@ static void confirm(struct resyncs *resyncs, struct exchange *exchange, enum dig
 {
     struct question *question = question_of(resyncs, exchange);
     question->kind = kind;
+    set_state(resyncs, exchange, EXCHANGE_CONFIRMING);
     resyncs->options.store.confirm(resyncs->options.pg, exchange->identity.account_id,
                                    str_c(exchange->identity.runtime), exchange->epoch, exchange->sequence, on_confirmed,
                                    question);
@@ -242,8 +280,7 @@ static void on_tree(void *arg, const struct error *err, const struct digest_stor
     struct exchange *exchange = find_id(resyncs, question->id);
     mem_free(question);
     if (!exchange) return;
-    exchange->is_reading = false;
-    resyncs->reading--;
+    set_state(resyncs, exchange, EXCHANGE_COMPARING);
     if (err || tree->is_fenced) {
         if (err) log_warn("resync", "tree_not_read", log_c("runtime", exchange->identity.runtime), log_err(err));
         answer_word(resyncs, exchange, DIGEST_LATER);
@@ -257,9 +294,7 @@ static void on_tree(void *arg, const struct error *err, const struct digest_stor
 
 static void read_tree(struct resyncs *resyncs, struct exchange *exchange)
 {
-    exchange->is_reading = exchange->is_held = true;
-    resyncs->reading++;
-    resyncs->held++;
+    set_state(resyncs, exchange, EXCHANGE_READING);
     resyncs->options.store.tree(resyncs->options.pg, exchange->identity.account_id, str_c(exchange->identity.runtime),
                                 exchange->epoch, on_tree, question_of(resyncs, exchange));
 }
@@ -269,7 +304,8 @@ static void evict(struct resyncs *resyncs)
 {
     uint64_t now_ms = clock_mono_ms();
     for (struct exchange **link = &resyncs->first; *link; link = &(*link)->next) {
-        if (!(*link)->is_held || (*link)->is_reading || (*link)->heard_ms + IDLE_MS > now_ms) continue;
+        bool may_go = (*link)->state == EXCHANGE_COMPARING || (*link)->state == EXCHANGE_CONFIRMING;
+        if (!may_go || (*link)->heard_ms + IDLE_MS > now_ms) continue;
         drop(resyncs, link);
         return;
     }
@@ -281,7 +317,7 @@ static void pump(struct resyncs *resyncs)
     if (resyncs->held >= HELD_MAX) evict(resyncs);
     for (struct exchange *exchange = resyncs->first; exchange; exchange = exchange->next) {
         if (resyncs->reading >= READERS_MAX || resyncs->held >= HELD_MAX) return;
-        if (!exchange->is_held && !exchange->is_over) read_tree(resyncs, exchange);
+        if (exchange->state == EXCHANGE_WAITING) read_tree(resyncs, exchange);
     }
 }
 
@@ -404,7 +440,7 @@ static void begin(struct resyncs *resyncs, const struct tunnel_session_info *ses
                   const struct digest *root)
 {
     struct exchange **link = find_link(resyncs, session->ref);
-    bool is_again = *link && ((*link)->is_over || (*link)->is_again);
+    bool is_again = *link && ((*link)->state == EXCHANGE_RESTING || (*link)->is_again);
     if (*link) drop(resyncs, link);
     struct exchange *exchange = mem_zalloc(sizeof *exchange);
     *exchange =
@@ -430,11 +466,14 @@ static void go_on(struct resyncs *resyncs, struct exchange *exchange, const stru
     struct digest next;
     switch (digest->kind) {
     case DIGEST_BRANCHES_TOLD:
-        if (exchange->is_reading || digest_exchange_take_branches(exchange->resync, digest, &next, err)) break;
+        if (exchange->state != EXCHANGE_COMPARING ||
+            digest_exchange_take_branches(exchange->resync, digest, &next, err))
+            break;
         answer(resyncs, exchange, &next);
         return;
     case DIGEST_LEAVES_TOLD:
-        if (exchange->comparing >= COMPARING_MAX || exchange->comparing_entries >= COMPARING_ENTRIES_MAX ||
+        if (exchange->state != EXCHANGE_COMPARING || exchange->comparing >= COMPARING_MAX ||
+            exchange->comparing_entries >= COMPARING_ENTRIES_MAX ||
             digest_exchange_take_leaves(exchange->resync, digest, err))
             break;
         compare_leaves(resyncs, exchange, digest);
@@ -468,7 +507,7 @@ void resyncs_take(struct resyncs *resyncs, const struct tunnel_session_info *ses
         return;
     }
     struct exchange *exchange = *find_link(resyncs, session->ref);
-    if (!exchange || exchange->is_over) return; // it was given up; the agent asks again
+    if (!exchange || exchange->state == EXCHANGE_RESTING) return; // it was given up; the agent asks again
     exchange->sequence = record->sequence;
     exchange->heard_ms = clock_mono_ms();
     exchange->rounds++;
