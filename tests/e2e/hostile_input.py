@@ -3,6 +3,7 @@
 An attack is a list of pieces of bytes for one connection. strike() plays it, on new connections whenever the server
 ends one, until so many bytes have been sent, and returns the bill: CPU-seconds of the server, bytes, connections."""
 
+import contextlib
 import os
 import pathlib
 import select
@@ -327,10 +328,10 @@ def _read(sock, got):
 
 
 def play(sock, pieces, got, quiet=0.1, done=lambda: False):
-    """Sends them and reads what comes, until the other side ends or has been quiet, or it is done. Returns the bytes that
-    were taken, and in how many writes."""
+    """Sends them and reads what comes, until the other side ends or has sent no data for so many seconds, or it is done.
+    Returns the bytes that were taken, and in how many writes."""
     sent = writes = 0
-    try:
+    with contextlib.suppress(OSError):  # it was ended before all had been sent
         for piece in pieces:
             view = memoryview(piece)
             while view:
@@ -341,15 +342,21 @@ def play(sock, pieces, got, quiet=0.1, done=lambda: False):
                     sent, writes, view = sent + count, writes + 1, view[count:]
                 except (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError):
                     _wait(sock, True, True, 0.05)
-        before = -1
-        while before != len(got) and not done():
-            before = len(got)
-            _wait(sock, True, False, quiet)
-            if not _read(sock, got):
-                break
-    except OSError:
-        pass  # it was ended before all had been sent
+    with contextlib.suppress(OSError):
+        _read_on(sock, got, quiet, done)
     return sent, writes
+
+
+def _read_on(sock, got, quiet, done):
+    """A socket that is readable may have brought no data: a session ticket, a part of a record."""
+    until = time.monotonic() + quiet
+    while not done() and (left := until - time.monotonic()) > 0:
+        _wait(sock, True, False, left)
+        before = len(got)
+        if not _read(sock, got):
+            return
+        if len(got) > before:
+            until = time.monotonic() + quiet
 
 
 def settle(target):
