@@ -39,6 +39,8 @@ struct api_options {
     size_t body_bytes_max, events_bytes_max, answer_bytes_max;
     uint64_t query_cost_max; // rows times their cost that one query may ask for; 0: any number
     size_t plans_max;        // compiled selections that are kept
+    // Answers of these sizes are compressed where the client accepts it.
+    size_t compress_bytes_min, compress_bytes_max;
     // Of answers that are kept, see api/cache/answer_cache.h.
     struct purpose_key cache_key;
     size_t cache_answer_bytes_max;
@@ -64,13 +66,13 @@ void api_destroy(struct api *api); // after pg was closed, so that nothing is un
 // Views valid until the call returns.
 struct api_http_request {
     struct str method, path, query; // path without the query
-    struct str authorization, x_access_token, content_type, content_encoding;
+    struct str authorization, x_access_token, content_type, content_encoding, accept, accept_encoding;
     struct str request_id, remote; // remote: the client's address
     struct str cookie, csrf_token, sec_fetch_site, user_agent;
     struct str body;
 };
 
-enum { API_RESPONSE_HEADERS_MAX = 4 };
+enum { API_RESPONSE_HEADERS_MAX = 6 };
 
 // Valid during the call.
 struct api_http_response {

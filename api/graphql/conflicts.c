@@ -59,7 +59,7 @@ static void add_field(struct checker *c, const struct entry *outer, const struct
                       const struct gql_selection *field, struct group *out)
 {
     static const struct gql_type_ref typename_type = {.name = {"String", 6}, .non_null = true};
-    const struct gql_field_def *def = gql_type_field(parent, field->name);
+    const struct gql_field_def *def = gql_schema_field(c->schema, parent, field->name);
     struct entry *entry = arena_alloc(c->problems->arena, sizeof *entry);
     *entry = (struct entry){outer, field, parent, def ? &def->type : &typename_type, out->count};
     add(c, out, entry);

@@ -106,6 +106,7 @@ struct gql_limits {
     size_t tokens_max;
     unsigned depth_max; // of selections and of values
     unsigned aliases_max, directives_max, root_fields_max;
+    bool introspection_refused; // __schema and __type
 };
 
 // ERROR_INVALID: not GraphQL, the text says where; ERROR_TOO_LARGE: a limit.

@@ -1,5 +1,6 @@
 #include "api/graphql/execution.h"
 
+#include "api/graphql/introspection.h"
 #include "api/graphql/validation.h"
 #include "api/graphql/variables.h"
 #include "base/log/log.h"
@@ -25,6 +26,7 @@ struct execution {
     struct gql_request request;
     struct arena *arena;
     struct gql_document document;
+    int refusal; // the status when nothing runs
     struct gql_problems problems;
     struct gql_projection projection;
     const struct gql_type *root;
@@ -60,7 +62,7 @@ static void refuse(struct execution *x)
     strbuf_add_c(&body, "{\"errors\":");
     gql_problems_write(&x->problems, &body);
     strbuf_add_byte(&body, '}');
-    finish(x, 400, strbuf_str(&body));
+    finish(x, x->refusal, strbuf_str(&body));
     strbuf_finish(&body);
 }
 
@@ -85,14 +87,17 @@ static bool write_data(struct execution *x, struct strbuf *body)
     for (size_t i = 0; i < x->field_count; i++) {
         if (i) strbuf_add_byte(body, ',');
         struct gql_collected *collected = x->fields[i].collected;
-        const struct gql_field_def *def = gql_type_field(x->root, collected->field->name);
+        const struct gql_field_def *def = gql_schema_field(x->request.schema, x->root, collected->field->name);
         // Its error was noted; a second one for the null would say nothing new.
         if (x->fields[i].failed && def->type.non_null) return false;
         if (x->fields[i].is_written) {
             if (!write_text(&x->fields[i], def, body)) return false;
             continue;
         }
-        if (!gql_project_root(&x->projection, x->root, collected, x->fields[i].value, body)) return false;
+        bool whole = gql_is_introspection(collected->field->name)
+                         ? gql_introspect(&x->projection, x->root, collected, body)
+                         : gql_project_root(&x->projection, x->root, collected, x->fields[i].value, body);
+        if (!whole) return false;
     }
     strbuf_add_byte(body, '}');
     return true;
@@ -227,12 +232,16 @@ static void start_field(struct root_field *field)
         on_resolved(field, NULL, NULL);
         return;
     }
-    const struct gql_field_def *def = gql_type_field(x->root, name);
+    const struct gql_field_def *def = gql_schema_field(x->request.schema, x->root, name);
     struct error err;
     field->arguments =
         gql_coerce_arguments(x->request.schema, def, field->collected->field->arguments, x->variables, &err);
     if (!field->arguments) {
         on_resolved(field, &err, NULL);
+        return;
+    }
+    if (gql_is_introspection(name)) { // answered from the schema
+        on_resolved(field, NULL, NULL);
         return;
     }
     for (size_t i = 0; i < x->request.resolver_count; i++) {
@@ -292,7 +301,9 @@ static bool prepare(struct execution *x)
     if (x->problems.count) return false;
     x->operation = choose(x);
     if (!x->operation) return false;
+    if (x->request.is_mutation) *x->request.is_mutation = x->operation->kind == GQL_MUTATION;
     if (x->operation->kind == GQL_MUTATION && !x->request.mutations_allowed) {
+        x->refusal = 405;
         gql_problem_add(&x->problems, x->operation->at, "BAD_REQUEST", NULL, "Mutations are taken with POST only.");
         return false;
     }
@@ -321,6 +332,7 @@ void gql_execute(const struct gql_request *request, gql_answered on_answered, vo
 {
     struct execution *x = mem_zalloc(sizeof *x);
     x->request = *request;
+    x->refusal = 400;
     x->arena = arena_create(ARENA_BYTES_MAX);
     x->request.query = arena_str(x->arena, request->query);
     x->request.operation_name = arena_str(x->arena, request->operation_name);

@@ -47,13 +47,15 @@ struct gql_request {
     const struct gql_limits *limits;
     size_t answer_bytes_max;
     bool mutations_allowed; // false for GET
+    bool *is_mutation;      // set before it is answered; may be NULL
     void *ctx;              // of the resolvers and of admit
     // May this field be resolved for the caller? Else it says why not. NULL: every one may.
     enum error_code (*admit)(void *ctx, const struct gql_resolver *resolver, struct error *err);
     bool *repeatable; // set when it is answered: by versioned resolvers alone, without errors; may be NULL
 };
 
-// status: 400 when nothing ran (syntax, validation, variables), else 200. body is valid during the call.
+// status: 400 when nothing ran (syntax, validation, variables), 405 for a mutation that is not
+// allowed, else 200. body is valid during the call.
 typedef void (*gql_answered)(void *arg, int status, struct str body);
 
 // The request's texts are copied. on_answered exactly once, at once or later. There is no cancelling: resolvers answer

@@ -45,6 +45,10 @@ struct gql_place {
 // CollectFields(). The document was validated. NULL: selections_left is used up; problems says so.
 struct gql_collection *gql_collect(struct gql_projection *projection, const struct gql_type *type,
                                    const struct gql_selection *selections);
+// The fields of a field's selections where its value is of this type; made once. NULL: as
+// gql_collect().
+struct gql_collection *gql_collect_inner(struct gql_projection *projection, struct gql_collected *field,
+                                         const struct gql_type *type);
 // Appends "key":value of one root field. False: a null that may not be went up to the root: `data`
 // is null.
 bool gql_project_root(struct gql_projection *projection, const struct gql_type *root, struct gql_collected *field,

@@ -8,7 +8,28 @@ enum { SLOTS = 512, TOKENS_MAX = 200000, SDL_ARENA_BYTES_MAX = 16 * 1024 * 1024 
 struct gql_schema {
     struct arena *arena;
     struct gql_type *slots[SLOTS];
+    struct gql_type *first, **end;
 };
+
+// Specification section 4.2. The root fields are __schema and __type.
+static const char introspection_sdl[] =
+    "type __Schema { description: String types: [__Type!]! queryType: __Type! mutationType: __Type"
+    " subscriptionType: __Type directives: [__Directive!]! }"
+    "type __Type { kind: __TypeKind! name: String description: String specifiedByURL: String"
+    " fields(includeDeprecated: Boolean = false): [__Field!] interfaces: [__Type!] possibleTypes: [__Type!]"
+    " enumValues(includeDeprecated: Boolean = false): [__EnumValue!]"
+    " inputFields(includeDeprecated: Boolean = false): [__InputValue!] ofType: __Type isOneOf: Boolean }"
+    "type __Field { name: String! description: String args(includeDeprecated: Boolean = false): [__InputValue!]!"
+    " type: __Type! isDeprecated: Boolean! deprecationReason: String }"
+    "type __InputValue { name: String! description: String type: __Type! defaultValue: String"
+    " isDeprecated: Boolean! deprecationReason: String }"
+    "type __EnumValue { name: String! description: String isDeprecated: Boolean! deprecationReason: String }"
+    "type __Directive { name: String! description: String isRepeatable: Boolean!"
+    " locations: [__DirectiveLocation!]! args(includeDeprecated: Boolean = false): [__InputValue!]! }"
+    "enum __TypeKind { SCALAR OBJECT INTERFACE UNION ENUM INPUT_OBJECT LIST NON_NULL }"
+    "enum __DirectiveLocation { QUERY MUTATION SUBSCRIPTION FIELD FRAGMENT_DEFINITION FRAGMENT_SPREAD"
+    " INLINE_FRAGMENT VARIABLE_DEFINITION SCHEMA SCALAR OBJECT FIELD_DEFINITION ARGUMENT_DEFINITION INTERFACE"
+    " UNION ENUM ENUM_VALUE INPUT_OBJECT INPUT_FIELD_DEFINITION }";
 
 struct reader {
     struct gql_lexer lexer;
@@ -40,6 +61,8 @@ static struct gql_type *add_type(struct gql_schema *schema, enum gql_type_kind k
     struct gql_type **slot = slot_of(schema, name);
     *type = (struct gql_type){.kind = kind, .name = arena_str(schema->arena, name), .next_in_slot = *slot};
     *slot = type;
+    *schema->end = type;
+    schema->end = &type->next;
     return type;
 }
 
@@ -72,10 +95,42 @@ static enum error_code read_name(struct reader *r, struct str *out)
     return next(r);
 }
 
-static enum error_code skip_description(struct reader *r)
+static enum error_code read_description(struct reader *r, struct str *out)
 {
-    bool is_text = r->lexer.token.kind == GQL_TOKEN_STRING || r->lexer.token.kind == GQL_TOKEN_BLOCK_STRING;
-    return is_text ? next(r) : ERROR_NONE;
+    const struct gql_token *token = &r->lexer.token;
+    if (token->kind != GQL_TOKEN_STRING && token->kind != GQL_TOKEN_BLOCK_STRING) return ERROR_NONE;
+    TRY(gql_token_string(token, r->schema->arena, out, r->err));
+    return next(r);
+}
+
+// The argument of a directive: (name: "text").
+static enum error_code read_directive_text(struct reader *r, const char *argument, struct str *out)
+{
+    TRY(expect(r, "("));
+    TRY(expect(r, argument));
+    TRY(expect(r, ":"));
+    if (r->lexer.token.kind != GQL_TOKEN_STRING) return expect(r, "a string");
+    TRY(gql_token_string(&r->lexer.token, r->schema->arena, out, r->err));
+    TRY(next(r));
+    return expect(r, ")");
+}
+
+static enum error_code read_deprecation(struct reader *r, struct gql_notes *out)
+{
+    if (!at(r, "@")) return ERROR_NONE;
+    TRY(next(r));
+    TRY(expect(r, "deprecated"));
+    out->deprecated = true;
+    out->reason = STR("No longer supported");
+    return at(r, "(") ? read_directive_text(r, "reason", &out->reason) : ERROR_NONE;
+}
+
+static enum error_code read_specified_by(struct reader *r, struct gql_type *type)
+{
+    if (!at(r, "@")) return ERROR_NONE;
+    TRY(next(r));
+    TRY(expect(r, "specifiedBy"));
+    return read_directive_text(r, "url", &type->specified_by);
 }
 
 // Defaults are plain: a boolean, an enum value, a number, a string, or null.
@@ -114,11 +169,12 @@ static enum error_code read_inputs(struct reader *r, const char *close, struct g
     TRY(next(r));
     while (!at(r, close)) {
         struct gql_input_def *input = arena_alloc(r->schema->arena, sizeof *input);
-        TRY(skip_description(r));
+        TRY(read_description(r, &input->notes.description));
         TRY(read_name(r, &input->name));
         TRY(expect(r, ":"));
         TRY(read_type(r, &input->type));
         TRY(read_default(r, input));
+        TRY(read_deprecation(r, &input->notes));
         *out = input;
         out = &input->next;
     }
@@ -130,11 +186,12 @@ static enum error_code read_fields(struct reader *r, struct gql_field_def **out)
     TRY(expect(r, "{"));
     while (!at(r, "}")) {
         struct gql_field_def *field = arena_alloc(r->schema->arena, sizeof *field);
-        TRY(skip_description(r));
+        TRY(read_description(r, &field->notes.description));
         TRY(read_name(r, &field->name));
         if (at(r, "(")) TRY(read_inputs(r, ")", &field->arguments));
         TRY(expect(r, ":"));
         TRY(read_type(r, &field->type));
+        TRY(read_deprecation(r, &field->notes));
         *out = field;
         out = &field->next;
     }
@@ -144,7 +201,7 @@ static enum error_code read_fields(struct reader *r, struct gql_field_def **out)
 static enum error_code read_one_name(struct reader *r, struct gql_name ***end)
 {
     struct gql_name *name = arena_alloc(r->schema->arena, sizeof *name);
-    TRY(skip_description(r));
+    TRY(read_description(r, &name->notes.description));
     TRY(read_name(r, &name->name));
     **end = name;
     *end = &name->next;
@@ -155,8 +212,11 @@ static enum error_code read_enum(struct reader *r, struct gql_type *type)
 {
     struct gql_name **end = &type->names;
     TRY(expect(r, "{"));
-    while (!at(r, "}"))
+    while (!at(r, "}")) {
+        struct gql_name **name = end;
         TRY(read_one_name(r, &end));
+        TRY(read_deprecation(r, &(*name)->notes));
+    }
     return next(r);
 }
 
@@ -193,7 +253,8 @@ static enum error_code read_definition(struct reader *r)
         {"scalar", GQL_SCALAR},       {"enum", GQL_ENUM},   {"type", GQL_OBJECT},
         {"interface", GQL_INTERFACE}, {"union", GQL_UNION}, {"input", GQL_INPUT},
     };
-    TRY(skip_description(r));
+    struct str description = STR_EMPTY;
+    TRY(read_description(r, &description));
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (!at(r, kinds[i].keyword)) continue;
         struct str name = STR_EMPTY;
@@ -203,8 +264,9 @@ static enum error_code read_definition(struct reader *r)
             return error_set(r->err, ERROR_INVALID, "schema line %u: duplicate type %.*s", r->lexer.token.at.line,
                              STR_ARG(name));
         struct gql_type *type = add_type(r->schema, kinds[i].kind, name);
+        type->description = description;
         switch (type->kind) {
-        case GQL_SCALAR: return ERROR_NONE;
+        case GQL_SCALAR: return read_specified_by(r, type);
         case GQL_ENUM: return read_enum(r, type);
         case GQL_UNION: return read_union(r, type);
         case GQL_INPUT: return at(r, "{") ? read_inputs(r, "}", &type->inputs) : expect(r, "{");
@@ -281,17 +343,23 @@ static enum error_code check_type(const struct gql_schema *schema, const struct 
     return ERROR_NONE;
 }
 
+static enum error_code read_part(struct reader *r, struct str sdl)
+{
+    TRY(gql_lexer_init(&r->lexer, sdl, TOKENS_MAX, r->err));
+    while (r->lexer.token.kind != GQL_TOKEN_END)
+        TRY(read_definition(r));
+    return ERROR_NONE;
+}
+
 static enum error_code read_all(struct reader *r, struct str sdl)
 {
     static const char *const builtin[] = {"Int", "Float", "String", "Boolean", "ID"};
     for (size_t i = 0; i < sizeof builtin / sizeof *builtin; i++)
         add_type(r->schema, GQL_SCALAR, str_c(builtin[i]));
-    TRY(gql_lexer_init(&r->lexer, sdl, TOKENS_MAX, r->err));
-    while (r->lexer.token.kind != GQL_TOKEN_END)
-        TRY(read_definition(r));
-    for (size_t i = 0; i < SLOTS; i++)
-        for (const struct gql_type *type = r->schema->slots[i]; type; type = type->next_in_slot)
-            TRY(check_type(r->schema, type, r->err));
+    TRY(read_part(r, sdl));
+    TRY(read_part(r, str_c(introspection_sdl)));
+    for (const struct gql_type *type = r->schema->first; type; type = type->next)
+        TRY(check_type(r->schema, type, r->err));
     const struct gql_type *query = gql_schema_root(r->schema, GQL_QUERY);
     if (!query || query->kind != GQL_OBJECT) return error_set(r->err, ERROR_INVALID, "schema: type Query is missing");
     return ERROR_NONE;
@@ -301,6 +369,7 @@ struct gql_schema *gql_schema_create(struct str sdl, struct error *err)
 {
     struct gql_schema *schema = mem_zalloc(sizeof *schema);
     schema->arena = arena_create(SDL_ARENA_BYTES_MAX);
+    schema->end = &schema->first;
     struct reader r = {.schema = schema, .err = err};
     // The types keep views: of a copy that lives as long as they do.
     if (read_all(&r, arena_str(schema->arena, sdl)) == ERROR_NONE) return schema;
@@ -321,6 +390,34 @@ const struct gql_type *gql_schema_root(const struct gql_schema *schema, enum gql
 {
     static const char *const names[] = {"Query", "Mutation", "Subscription"};
     return gql_schema_type(schema, str_c(names[kind]));
+}
+
+const struct gql_type *gql_schema_first(const struct gql_schema *schema)
+{
+    return schema->first;
+}
+
+const struct gql_field_def *gql_schema_field(const struct gql_schema *schema, const struct gql_type *type,
+                                             struct str name)
+{
+    static const struct gql_input_def type_name = {.name = {"name", 4},
+                                                   .type = {.name = {"String", 6}, .non_null = true}};
+    static const struct gql_field_def schema_field = {.name = {"__schema", 8},
+                                                      .type = {.name = {"__Schema", 8}, .non_null = true}};
+    static const struct gql_field_def type_field = {
+        .name = {"__type", 6}, .type = {.name = {"__Type", 6}}, .arguments = (struct gql_input_def *)&type_name};
+    if (str_starts(name, STR("__")) && type == gql_schema_root(schema, GQL_QUERY)) {
+        if (str_eq(name, schema_field.name)) return &schema_field;
+        if (str_eq(name, type_field.name)) return &type_field;
+    }
+    return type->kind == GQL_UNION ? NULL : gql_type_field(type, name);
+}
+
+const struct gql_input_def *gql_condition_argument(void)
+{
+    static const struct gql_input_def condition = {.name = {"if", 2},
+                                                   .type = {.name = {"Boolean", 7}, .non_null = true}};
+    return &condition;
 }
 
 const struct gql_field_def *gql_type_field(const struct gql_type *type, struct str name)
@@ -370,9 +467,8 @@ bool gql_schema_types_meet(const struct gql_schema *schema, const struct gql_typ
 {
     if (a == b) return true;
     if (a->kind == GQL_OBJECT || b->kind == GQL_OBJECT) return gql_type_covers(a, b) || gql_type_covers(b, a);
-    for (size_t i = 0; i < SLOTS; i++)
-        for (const struct gql_type *type = schema->slots[i]; type; type = type->next_in_slot)
-            if (type->kind == GQL_OBJECT && gql_type_covers(a, type) && gql_type_covers(b, type)) return true;
+    for (const struct gql_type *type = schema->first; type; type = type->next)
+        if (type->kind == GQL_OBJECT && gql_type_covers(a, type) && gql_type_covers(b, type)) return true;
     return false;
 }
 

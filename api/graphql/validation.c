@@ -3,6 +3,7 @@
 #include "api/graphql/conflicts.h"
 #include "api/graphql/validator.h"
 
+enum { INTROSPECTION_LISTS_MAX = 3, INTROSPECTION_DEPTH_MAX = 24 };
 static const char code[] = "GRAPHQL_VALIDATION_FAILED";
 
 static void check_selections(struct gql_validator *v, const struct gql_type *type, const struct gql_selection *first);
@@ -12,8 +13,6 @@ static void check_selections(struct gql_validator *v, const struct gql_type *typ
 // place: the directive location (specification section 3.13), "FIELD" for example.
 static void check_directives(struct gql_validator *v, const struct gql_directive *first, const char *place)
 {
-    static const struct gql_input_def condition = {.name = {"if", 2},
-                                                   .type = {.name = {"Boolean", 7}, .non_null = true}};
     bool selects =
         strcmp(place, "FIELD") == 0 || strcmp(place, "FRAGMENT_SPREAD") == 0 || strcmp(place, "INLINE_FRAGMENT") == 0;
     struct arena *arena = v->problems->arena;
@@ -30,13 +29,43 @@ static void check_directives(struct gql_validator *v, const struct gql_directive
             if (str_eq(other->name, name))
                 gql_problem_add(v->problems, directive->at, code, NULL,
                                 "The directive \"@%.*s\" can only be used once at this location.", STR_ARG(name));
-        gql_check_arguments(v, directive->arguments, &condition, directive->at,
+        gql_check_arguments(v, directive->arguments, gql_condition_argument(), directive->at,
                             arena_printf(arena, "directive \"@%.*s\"", STR_ARG(name)),
                             arena_printf(arena, "Directive \"@%.*s\"", STR_ARG(name)));
     }
 }
 
 // ---- selections ----------------------------------------------------------------------------------------------------
+
+// Lists of types in lists of types multiply; graphql-js refuses the third one, too. False: refused.
+static bool enter_introspection(struct gql_validator *v, const struct gql_type *type, const struct gql_selection *field)
+{
+    static const char *const lists[] = {"fields", "interfaces", "possibleTypes", "inputFields"};
+    if (v->introspection == 0 && v->limits->introspection_refused) {
+        gql_problem_add(v->problems, field->at, code, NULL,
+                        "Introspection is switched off (graphql.introspection); the schema is at "
+                        "/2.0/api/graphql/schema.graphql.");
+        return false;
+    }
+    v->introspection++;
+    for (size_t i = 0; i < sizeof lists / sizeof *lists && str_eq(type->name, STR("__Type")); i++)
+        if (str_eq(field->name, str_c(lists[i]))) v->introspection_lists++;
+    if (v->introspection_lists < INTROSPECTION_LISTS_MAX) return true;
+    gql_problem_add(v->problems, field->at, code, NULL, "Maximum introspection depth exceeded");
+    return false;
+}
+
+static void check_inner_selections(struct gql_validator *v, const struct gql_type *type, const struct gql_type *inner,
+                                   const struct gql_selection *field)
+{
+    unsigned introspection = v->introspection, lists = v->introspection_lists;
+    bool is_meta = str_starts(inner->name, STR("__"));
+    v->field_depth++;
+    if (!is_meta || enter_introspection(v, type, field)) check_selections(v, inner, field->selections);
+    v->field_depth--;
+    v->introspection = introspection;
+    v->introspection_lists = lists;
+}
 
 static void check_field(struct gql_validator *v, const struct gql_type *type, const struct gql_selection *field)
 {
@@ -50,7 +79,7 @@ static void check_field(struct gql_validator *v, const struct gql_type *type, co
                             "Field \"__typename\" must not have a selection since type \"String!\" has no subfields.");
         return;
     }
-    const struct gql_field_def *def = type->kind == GQL_UNION ? NULL : gql_type_field(type, field->name);
+    const struct gql_field_def *def = gql_schema_field(v->schema, type, field->name);
     if (!def) {
         gql_problem_add(v->problems, field->at, code, NULL, "Cannot query field \"%.*s\" on type \"%.*s\".",
                         STR_ARG(field->name), STR_ARG(type->name));
@@ -73,9 +102,7 @@ static void check_field(struct gql_validator *v, const struct gql_type *type, co
             "Field \"%.*s\" of type \"%s\" must have a selection of subfields. Did you mean \"%.*s { ... }\"?",
             STR_ARG(field->name), text, STR_ARG(field->name));
     } else {
-        v->field_depth++;
-        check_selections(v, inner, field->selections);
-        v->field_depth--;
+        check_inner_selections(v, type, inner, field);
     }
 }
 
@@ -136,9 +163,12 @@ static void check_spread(struct gql_validator *v, const struct gql_type *type, c
 static void check_selections(struct gql_validator *v, const struct gql_type *type, const struct gql_selection *first)
 {
     // Spreading counts as nesting, so that fragments cannot pass the limit on depth.
-    if (v->depth >= v->limits->depth_max) {
+    // What introspection needs is deeper than queries for data are.
+    unsigned depth_max = v->limits->depth_max;
+    if (v->introspection && depth_max < INTROSPECTION_DEPTH_MAX) depth_max = INTROSPECTION_DEPTH_MAX;
+    if (v->depth >= depth_max) {
         gql_problem_add(v->problems, first->at, code, NULL, "The document is nested deeper than %u with its fragments.",
-                        v->limits->depth_max);
+                        depth_max);
         return;
     }
     v->depth++;

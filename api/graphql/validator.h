@@ -21,7 +21,9 @@ struct gql_validator {
     size_t spread_count;
     unsigned depth, field_depth; // of selections to here, fragments included; of fields alone
     unsigned root_fields;
-    size_t visits; // selections and values looked at: spreading fragments in fragments multiplies them
+    unsigned introspection;       // fields to here, from __schema or __type on
+    unsigned introspection_lists; // of these, the ones that multiply
+    size_t visits;                // selections and values; fragments in fragments multiply them
 };
 
 // One more selection or value to look at, unless there were too many.

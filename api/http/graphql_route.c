@@ -1,24 +1,28 @@
-// POST /2.0/api/graphql: the body {"query", "variables", "operationName"} to an execution and back.
+// /2.0/api/graphql: the body of a POST {"query", "variables", "operationName", "extensions"}, or
+// the same fields in the query string of a GET, to an execution and back. GraphQL over HTTP, with
+// one exception for clients that were written before it: whoever does not ask for a media type gets
+// 400, not 200, for a document that is not valid.
 #include "api/graphql/execution.h"
 #include "api/http/request.h"
 #include "api/resolvers.h"
 #include "base/mem.h"
-
-static const char json_content_type[] = "application/json; charset=utf-8";
 
 // One execution, in the request's arena.
 struct graphql_call {
     struct api_request *request;
     json_t *body;
     struct answer_ticket *ticket;
-    bool repeatable;
+    bool repeatable, is_mutation;
 };
 
 static void on_answered(void *arg, int status, struct str body)
 {
     struct graphql_call *call = arg;
+    struct api_request *request = call->request;
     answer_cache_keep(call->ticket, body, call->repeatable);
-    api_respond(call->request, status, json_content_type, body);
+    if (status == 400 && request->media == GRAPHQL_MEDIA_JSON_ONLY) status = 200;
+    if (call->is_mutation) request->is_secret = true;
+    api_respond_graphql(request, status, status == 405 ? "POST" : NULL, body);
 }
 
 // A body that is no GraphQL request is answered in GraphQL's own shape, which is what its clients read.
@@ -29,7 +33,7 @@ static void refuse(struct api_request *request, const char *text)
     strbuf_add_c(&body, "{\"errors\":[{\"message\":");
     strbuf_add_json(&body, str_c(text));
     strbuf_add_c(&body, ",\"extensions\":{\"code\":\"BAD_REQUEST\"}}]}");
-    api_respond(request, 400, json_content_type, strbuf_str(&body));
+    api_respond_graphql(request, 400, NULL, strbuf_str(&body));
     strbuf_finish(&body);
 }
 
@@ -37,10 +41,17 @@ static const char *fault_of(const json_t *body)
 {
     if (!json_is_object(body)) return "The body must be a JSON object; batching is not offered.";
     const json_t *variables = json_object_get(body, "variables"), *name = json_object_get(body, "operationName");
+    const json_t *extensions = json_object_get(body, "extensions");
     if (json_get_str(body, "query").len == 0) return "Must provide query string.";
     if (variables && !json_is_object(variables) && !json_is_null(variables)) return "Variables must be an object.";
+    if (extensions && !json_is_object(extensions) && !json_is_null(extensions)) return "extensions must be an object.";
     if (name && !json_is_string(name) && !json_is_null(name)) return "operationName must be a string.";
     return NULL;
+}
+
+static bool is_get(const struct api_request *request)
+{
+    return !str_eq(request->method, STR("POST"));
 }
 
 static void execute(struct graphql_call *call)
@@ -56,7 +67,8 @@ static void execute(struct graphql_call *call)
         .resolver_count = request->api->options.resolver_count,
         .limits = &request->api->options.limits,
         .answer_bytes_max = request->api->options.answer_bytes_max,
-        .mutations_allowed = true,
+        .mutations_allowed = !is_get(request),
+        .is_mutation = &call->is_mutation,
         .ctx = request,
         .admit = api_admit,
         .repeatable = &call->repeatable,
@@ -75,7 +87,7 @@ static void on_looked(void *arg, struct str answer, struct answer_ticket *ticket
     }
     json_decref(call->body);
     if (answer.len)
-        api_respond(call->request, 200, json_content_type, answer);
+        api_respond_graphql(call->request, 200, NULL, answer);
     else
         api_respond_problem(call->request, 503, "unavailable", "the platform is stopping");
 }
@@ -99,13 +111,54 @@ static void key_of(const struct graphql_call *call, uint8_t out[ID_SHA256_BYTES]
     mem_free(text);
 }
 
+// Adds a field of the query string, as text or decoded.
+static enum error_code add_query_field(struct api_request *request, const char *name, bool is_json, json_t *out,
+                                       struct error *err)
+{
+    const struct json_limits limits = {.bytes_max = request->api->options.body_bytes_max};
+    struct str text = STR_EMPTY;
+    enum error_code code = query_field(request->query, str_c(name), request->arena, &text, err);
+    if (code != ERROR_NONE || text.len == 0 || (is_json && str_eq(text, STR("null")))) return code;
+    json_t *value = NULL;
+    if (!is_json) {
+        if (!str_is_utf8(text)) return error_set(err, ERROR_INVALID, "The query parameter \"%s\" is not UTF-8.", name);
+        value = json_new_str(text);
+    } else if (json_decode(text, &limits, &value, err) != ERROR_NONE) {
+        error_prefix(err, arena_printf(request->arena, "The query parameter \"%s\" is not JSON", name));
+        return err->code;
+    }
+    json_object_set_new(out, name, value);
+    return ERROR_NONE;
+}
+
+// The request as a POST has it. NULL: err says why.
+static json_t *body_of(struct api_request *request, struct error *err)
+{
+    static const struct {
+        const char *name;
+        bool is_json;
+    } fields[] = {{"query", false}, {"operationName", false}, {"variables", true}, {"extensions", true}};
+    const struct json_limits limits = {.bytes_max = request->api->options.body_bytes_max};
+    json_t *body = NULL;
+    if (!is_get(request)) {
+        if (json_decode(request->body, &limits, &body, err) == ERROR_NONE) return body;
+        error_prefix(err, "The body is not JSON");
+        return NULL;
+    }
+    body = json_object();
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        if (add_query_field(request, fields[i].name, fields[i].is_json, body, err) == ERROR_NONE) continue;
+        json_decref(body);
+        return NULL;
+    }
+    return body;
+}
+
 void api_graphql(struct api_request *request)
 {
     struct error err;
-    json_t *body = NULL;
-    const struct json_limits limits = {.bytes_max = request->api->options.body_bytes_max};
-    if (json_decode(request->body, &limits, &body, &err) != ERROR_NONE) {
-        error_prefix(&err, "The body is not JSON");
+    json_t *body = body_of(request, &err);
+    if (!body) {
         refuse(request, err.text);
         return;
     }

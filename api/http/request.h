@@ -8,6 +8,7 @@
 #include "api/api.h"
 #include "api/cache/answer_cache.h"
 #include "api/compile/plan_cache.h"
+#include "api/http/negotiation.h"
 #include "base/arena.h"
 #include "base/json/json.h"
 
@@ -27,11 +28,14 @@ struct api_request {
     struct str method, path, query, content_type, content_encoding, request_id; // in the arena
     struct str remote, cookie, sec_fetch_site, user_agent;                      // in the arena
     struct str path_values[API_PATH_VALUES_MAX];                                // of {} in the route's path
-    struct http_header headers[API_RESPONSE_HEADERS_MAX - 1];                   // of the answer, in the arena
+    struct http_header headers[API_RESPONSE_HEADERS_MAX - 3];                   // of the answer, in the arena
     size_t header_count;
     struct str body; // in the arena
     const struct api_route *route;
-    uint64_t query_cost;    // of the fields that were planned so far
+    uint64_t query_cost;      // of the fields that were planned so far
+    enum graphql_media media; // that the client wants
+    enum content_coding coding;
+    bool is_secret;         // the answer may hold credentials: it is not compressed
     unsigned retry_after_s; // with 429 and 503; 0: 1
     api_responded on_responded;
     void *arg;
@@ -41,6 +45,8 @@ struct api_request {
 void api_add_header(struct api_request *request, struct str name, struct str value);
 // Every one of these answers and frees the request.
 void api_respond(struct api_request *request, int status, const char *content_type, struct str body);
+// Compressed as the client accepts it, unless is_secret. allow: the Allow field, or NULL.
+void api_respond_graphql(struct api_request *request, int status, const char *allow, struct str body);
 void api_respond_json(struct api_request *request, int status, json_t *value); // takes the reference
 // application/problem+json (RFC 9457): type, title, status, detail, code, traceId. code: lower-case word.
 void api_respond_problem(struct api_request *request, int status, const char *code, const char *format, ...)

@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "api/http/compression.h"
 #include "api/http/request.h"
 #include "base/log/log.h"
 #include "base/mem.h"
@@ -25,9 +26,42 @@ static void respond(struct api_request *request, const struct api_http_response 
     mem_free(request);
 }
 
+static void add_header(struct api_http_response *response, struct str name, const char *value)
+{
+    response->headers[response->header_count++] = (struct http_header){name, str_c(value)};
+}
+
+// The length of an answer tells a part of what is in it (BREACH): what may hold credentials stays
+// as it is.
+static void respond_compressed(struct api_request *request, struct api_http_response *response)
+{
+    const struct api_options *options = &request->api->options;
+    struct strbuf packed;
+    strbuf_init(&packed, options->compress_bytes_max);
+    bool fits = response->body.len >= options->compress_bytes_min && response->body.len <= options->compress_bytes_max;
+    if (fits && !request->is_secret) {
+        add_header(response, STR("vary"), "Accept, Accept-Encoding");
+        if (compress_body(request->coding, response->body, &packed)) {
+            response->body = strbuf_str(&packed);
+            add_header(response, STR("content-encoding"), content_coding_name(request->coding));
+        }
+    }
+    respond(request, response);
+    strbuf_finish(&packed);
+}
+
 void api_respond(struct api_request *request, int status, const char *content_type, struct str body)
 {
     respond(request, &(struct api_http_response){.status = status, .content_type = content_type, .body = body});
+}
+
+void api_respond_graphql(struct api_request *request, int status, const char *allow, struct str body)
+{
+    struct api_http_response response = {.status = status, .content_type = json_content_type, .body = body};
+    if (request->media == GRAPHQL_MEDIA_RESPONSE)
+        response.content_type = "application/graphql-response+json; charset=utf-8";
+    if (allow) add_header(&response, STR("allow"), allow);
+    respond_compressed(request, &response);
 }
 
 void api_respond_json(struct api_request *request, int status, json_t *value)

@@ -16,7 +16,7 @@ static void ping(struct api_request *request)
 
 // Of the API itself; modules have more (api_options.routes).
 static const struct api_route own_routes[] = {
-    {"/2.0/api/graphql", "POST", API_USER_OR_RUNTIME, API_JSON_BODY, api_graphql},
+    {"/2.0/api/graphql", "GET, POST", API_USER_OR_RUNTIME, API_JSON_BODY, api_graphql},
     {"/2.0/api/graphql/schema.graphql", "GET", API_ANYBODY, API_NO_BODY, api_graphql_schema},
     {"/2.0/api/events", "POST", API_RUNTIME, API_EVENTS_BODY, api_events},
     {"/2.0/api/applications", "POST", API_RUNTIME, API_EVENTS_BODY, api_events_draft},
@@ -216,6 +216,8 @@ void api_handle(struct api *api, const struct api_http_request *http, api_respon
     request->query = arena_str(request->arena, http->query);
     request->content_type = arena_str(request->arena, http->content_type);
     request->content_encoding = arena_str(request->arena, http->content_encoding);
+    request->media = negotiate_media(http->accept);
+    request->coding = negotiate_coding(http->accept_encoding);
     request->request_id = arena_str(request->arena, http->request_id);
     request->remote = arena_str(request->arena, http->remote);
     request->cookie = arena_str(request->arena, http->cookie);

@@ -36,6 +36,20 @@ static const struct config_entry entries[] = {
      .min = KIB,
      .max = 32 * MIB,
      .help = "Maximum size of bodies of POST /2.0/api/events, inflated, and of calls through /runtimes/<name>/proxy/."},
+    {.name = "api.compress_min",
+     .type = CONFIG_BYTES,
+     .offset = AT(api_compress_bytes_min),
+     .def = "1KiB",
+     .min = 1,
+     .max = GIB,
+     .help = "Answers from this size on are compressed with zstd or gzip, as the client accepts it."},
+    {.name = "api.compress_max",
+     .type = CONFIG_BYTES,
+     .offset = AT(api_compress_bytes_max),
+     .def = "1MiB",
+     .max = 64 * MIB,
+     .help =
+         "Larger answers are sent as they are, because compressing them would hold up others; 0: none is compressed."},
     {.name = "head_max",
      .type = CONFIG_BYTES,
      .offset = AT(head_bytes_max),
@@ -72,6 +86,11 @@ static const struct config_entry entries[] = {
      .min = 16,
      .max = 65536,
      .help = "Compiled selections of GraphQL that each loop keeps; the least recently used one is dropped."},
+    {.name = "graphql.introspection",
+     .type = CONFIG_BOOL,
+     .offset = AT(graphql_introspection),
+     .def = "true",
+     .help = "Answer __schema and __type to authenticated callers."},
 };
 
 static void check(const void *values, struct strbuf *problems)

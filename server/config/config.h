@@ -79,6 +79,8 @@ struct server_config {
     int64_t sweep_interval_ms, events_keep_ms, history_keep_ms;
 
     int64_t graphql_tokens_max, graphql_depth_max, graphql_cost_max, graphql_plans_max;
+    bool graphql_introspection;
+    int64_t api_compress_bytes_min, api_compress_bytes_max;
 
     int64_t drain_lame_duck_ms, drain_spread_ms, drain_deadline_ms;
 };

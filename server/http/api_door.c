@@ -75,6 +75,8 @@ static void on_request(void *ctx, struct door_request *request)
         .csrf_token = door_request_header(request, STR("x-csrf-token")),
         .sec_fetch_site = door_request_header(request, STR("sec-fetch-site")),
         .user_agent = door_request_header(request, STR("user-agent")),
+        .accept = door_request_header(request, STR("accept")),
+        .accept_encoding = door_request_header(request, STR("accept-encoding")),
         .request_id = door_request_id(request),
         .remote = door_request_peer(request),
         .body = door_request_body(request),

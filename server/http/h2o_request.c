@@ -12,7 +12,7 @@
 #include "server/http/h2o_door_state.h"
 #include "server/proxy/request_id.h"
 
-enum { ANSWER_HEADERS_MAX = 8 };
+enum { ANSWER_HEADERS_MAX = 10 };
 
 // The generator is what h2o sees of a streamed answer; it comes first, so that the one is the
 // other.

@@ -63,7 +63,7 @@ def test_good_answers_have_no_errors(platform):
         ("POST", GRAPHQL, {}, 415),
         ("POST", GRAPHQL, {**JSON, "Content-Encoding": "gzip"}, 415),
         ("POST", EVENTS, {**JSON, "Content-Encoding": "br"}, (403, 415)),
-        ("GET", GRAPHQL, {}, 405),
+        ("PUT", GRAPHQL, {}, 405),
         ("DELETE", EVENTS, {}, 405),
         ("PUT", "/api/user", {}, 405),
         ("POST", "/api/nothing", JSON, 404),

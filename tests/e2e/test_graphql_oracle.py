@@ -4,14 +4,13 @@ import json
 import os
 import random
 import re
-import shutil
 import subprocess
 
 import pytest
 
-from conftest import TOP, build_folder
+from conftest import build_folder
+from graphql_packages import ORACLE, installed
 
-ORACLE = TOP / "tests" / "support" / "graphql_oracle"
 MUTANTS = 3000
 
 
@@ -63,26 +62,11 @@ def checker():
 
 @pytest.fixture(scope="module")
 def graphql_js(checker, tmp_path_factory):
-    """graphql-js's answers to documents; the package is installed once into the build folder, as the lock file says."""
-    if not shutil.which("node"):
-        pytest.skip("node is not installed")
-    home = TOP / "build" / "graphql_oracle"
-    if not (home / "node_modules" / "graphql" / "package.json").exists():
-        if not shutil.which("npm"):
-            pytest.skip("npm is not installed, and the package graphql is not there")
-        home.mkdir(parents=True, exist_ok=True)
-        for name in ("package.json", "package-lock.json"):
-            shutil.copy(ORACLE / name, home / name)
-        command = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
-        try:
-            done = subprocess.run(command, cwd=home, capture_output=True, text=True, timeout=120, check=False)
-        except subprocess.TimeoutExpired:
-            pytest.skip("npm ci of the package graphql did not end within 120 s")
-        if done.returncode != 0:
-            pytest.skip("npm ci of the package graphql failed: " + done.stderr.strip()[-300:])
+    """graphql-js's answers to documents."""
+    modules = installed()
     schema = tmp_path_factory.mktemp("oracle") / "schema.graphql"
     schema.write_bytes(subprocess.run([checker, "--schema"], capture_output=True, timeout=30, check=True).stdout)
-    environment = dict(os.environ, NODE_PATH=str(home / "node_modules"))
+    environment = dict(os.environ, NODE_PATH=str(modules))
     return lambda texts: ask(["node", str(ORACLE / "validate.js"), str(schema)], texts, env=environment)
 
 
