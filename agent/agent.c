@@ -84,6 +84,8 @@ static enum error_code create_reporter(struct agent *agent, struct loop *loop, s
                       .open_labels = str_c(config->reporter_open_labels),
                       .open_annotations = str_c(config->reporter_open_annotations)},
         .clusters = config->reporter_clusters,
+        .cluster_secrets = config->reporter_cluster_secrets,
+        .cluster_interval_ms = (uint64_t)config->reporter_cluster_interval_ms,
         .argo = {.url = config->argocd_url,
                  .token_file = config->argocd_token_file,
                  .ca_file = config->argocd_ca_file,

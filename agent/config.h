@@ -37,6 +37,8 @@ struct agent_config {
     char *reporter_namespaces; // comma-separated; empty: all
     char *reporter_state_dir;  // empty: nothing is kept
     bool reporter_clusters;
+    char *reporter_cluster_secrets; // empty: none may be used
+    int64_t reporter_cluster_interval_ms;
     char *reporter_open_paths, *reporter_open_labels, *reporter_open_annotations; // comma-separated
     int64_t reporter_objects_max, reporter_object_burst, reporter_object_interval_ms, reporter_changes_per_second;
     int64_t reporter_probe_interval_ms, reporter_probe_timeout_ms;

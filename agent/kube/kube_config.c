@@ -240,6 +240,72 @@ enum error_code kube_config_of_server(struct str url, const char *ca_file, const
     return ERROR_NONE;
 }
 
+static enum error_code take_data(const json_t *tls, const char *name, char **out, struct error *err)
+{
+    struct str data = json_get_str(tls, name);
+    if (!data.len) return ERROR_NONE;
+    size_t len = 0;
+    char *pem = mem_zalloc(data.len + 1);
+    enum error_code code = parse_base64(data, (uint8_t *)pem, data.len, &len, err);
+    if (code == ERROR_NONE && (len == 0 || memchr(pem, 0, len)))
+        code = error_set(err, ERROR_INVALID, "must contain PEM text");
+    if (code == ERROR_NONE) {
+        *out = pem;
+        return code;
+    }
+    mem_free_secret(pem, data.len);
+    error_prefix(err, name);
+    return code;
+}
+
+static enum error_code take_secret_config(const json_t *from, struct kube_config *out, struct error *err)
+{
+    const json_t *tls = json_get_object(from, "tlsClientConfig");
+    static const char *const refused[] = {"awsAuthConfig", "execProviderConfig", "username", "password"};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        const json_t *value = json_object_get(from, refused[i]);
+        if (json_is_object(value) || json_str(value).len)
+            return error_set(err, ERROR_INVALID,
+                             "config.%s is not supported, expected bearerToken, or certData and keyData", refused[i]);
+    }
+    if (json_get_bool(tls, "insecure", false) || json_get_str(tls, "serverName").len)
+        return error_set(err, ERROR_INVALID, "config.tlsClientConfig: insecure and serverName are not supported");
+    struct str token = json_get_str(from, "bearerToken");
+    for (size_t i = 0; i < token.len; i++)
+        if (token.at[i] <= ' ' || token.at[i] > '~')
+            return error_set(err, ERROR_INVALID, "config.bearerToken: must be plain text");
+    if (token.len > KUBE_CONFIG_TOKEN_BYTES_MAX) return error_set(err, ERROR_TOO_LARGE, "config.bearerToken: too long");
+    if (token.len) out->token = mem_strndup(token.at, token.len);
+    enum error_code code = take_data(tls, "caData", &out->ca_pem, err);
+    if (code == ERROR_NONE) code = take_data(tls, "certData", &out->client_certificate_pem, err);
+    if (code == ERROR_NONE) code = take_data(tls, "keyData", &out->client_key_pem, err);
+    if (code == ERROR_NONE && !out->client_certificate_pem != !out->client_key_pem)
+        return error_set(err, ERROR_INVALID, "config.tlsClientConfig: certData and keyData must be set together");
+    return code;
+}
+
+enum error_code kube_config_of_secret(struct str server, struct str config_json, struct kube_config *out,
+                                      struct error *err)
+{
+    struct kube_config config = {0};
+    json_t *from = NULL;
+    while (str_ends(server, STR("/")))
+        server.len--;
+    enum error_code code = check_server(server, err);
+    // The decoder's message may quote the document: it is replaced.
+    if (code == ERROR_NONE && json_decode(config_json, NULL, &from, NULL) != ERROR_NONE)
+        code = error_set(err, ERROR_INVALID, "config: must be a JSON object");
+    if (code == ERROR_NONE) code = take_secret_config(from, &config, err);
+    json_decref(from);
+    if (code != ERROR_NONE) {
+        kube_config_finish(&config);
+        return code;
+    }
+    config.server = mem_strndup(server.at, server.len);
+    *out = config;
+    return ERROR_NONE;
+}
+
 enum error_code kube_config_load(const char *path, struct kube_config *out, struct error *err)
 {
     if (!path || !*path)

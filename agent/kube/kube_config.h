@@ -43,6 +43,11 @@ MUST_CHECK enum error_code kube_config_in_cluster(const char *folder, const char
 // need not be there yet.
 MUST_CHECK enum error_code kube_config_of_server(struct str url, const char *ca_file, const char *token_file,
                                                  struct kube_config *out, struct error *err);
+// A cluster as a cluster Secret of Argo CD has it: its server, and the JSON in config: a
+// bearerToken, or certData and keyData of tlsClientConfig, and caData. Commands that make a
+// credential, passwords and insecure are refused.
+MUST_CHECK enum error_code kube_config_of_secret(struct str server, struct str config_json, struct kube_config *out,
+                                                 struct error *err);
 // Overwrites what is secret.
 void kube_config_finish(struct kube_config *config);
 

@@ -18,6 +18,7 @@ struct destinations {
     char *aliases[DESTINATIONS_ALIASES_MAX];
     size_t alias_count;
     struct key_table *names;     // of this cluster in Argo CD's Secrets; values: copies of the keys
+    struct key_table *same;      // addresses and names with the own API server's identity; values: copies of the keys
     struct key_table *elsewhere; // struct elsewhere by destination
     size_t applications;         // in all of elsewhere
 };
@@ -78,6 +79,7 @@ struct destinations *destinations_create(const struct destinations_options *opti
     destinations->server = mem_strdup(options->server ? options->server : "");
     destinations->name = mem_strdup(options->name ? options->name : "");
     destinations->names = key_table_create();
+    destinations->same = key_table_create();
     destinations->elsewhere = key_table_create();
     if (take_aliases(destinations, str_c(options->aliases), err) == ERROR_NONE) return destinations;
     destinations_destroy(destinations);
@@ -91,11 +93,15 @@ void destinations_destroy(struct destinations *destinations)
     for (char *name; (name = key_table_next(destinations->names, &cursor, NULL));)
         mem_free(name);
     cursor = 0;
+    for (char *same; (same = key_table_next(destinations->same, &cursor, NULL));)
+        mem_free(same);
+    cursor = 0;
     for (struct elsewhere *one; (one = key_table_next(destinations->elsewhere, &cursor, NULL));) {
         mem_free(one->destination);
         mem_free(one);
     }
     key_table_destroy(destinations->names);
+    key_table_destroy(destinations->same);
     key_table_destroy(destinations->elsewhere);
     for (size_t i = 0; i < destinations->alias_count; i++)
         mem_free(destinations->aliases[i]);
@@ -124,6 +130,7 @@ static bool is_own_address(const struct destinations *destinations, struct str s
     if (is_inner_address(plain)) return true;
     if (!destinations || !plain.len) return false;
     if (str_eq_nocase(plain, plain_address(str_c(destinations->server)))) return true;
+    if (key_table_get(destinations->same, plain)) return true;
     for (size_t i = 0; i < destinations->alias_count; i++) {
         struct str alias = str_c(destinations->aliases[i]);
         if (has_scheme(alias) && str_eq_nocase(plain, plain_address(alias))) return true;
@@ -136,6 +143,7 @@ static bool is_own_name(const struct destinations *destinations, struct str name
     if (!name.len || str_eq(name, STR("in-cluster"))) return true;
     if (!destinations) return false;
     if (str_eq(name, str_c(destinations->name)) || key_table_get(destinations->names, name)) return true;
+    if (key_table_get(destinations->same, name)) return true;
     for (size_t i = 0; i < destinations->alias_count; i++)
         if (str_eq(name, str_c(destinations->aliases[i]))) return true;
     return false;
@@ -152,6 +160,24 @@ bool destinations_learn(struct destinations *destinations, struct str name, stru
     if (key_table_count(destinations->names) == DESTINATIONS_NAMES_MAX) return false;
     key_table_put(destinations->names, name, mem_strndup(name.at, name.len));
     return true;
+}
+
+static bool set_same(struct destinations *destinations, struct str key, bool is_same)
+{
+    bool was = key_table_get(destinations->same, key) != NULL;
+    if (!key.len || was == is_same) return false;
+    if (is_same && key_table_count(destinations->same) >= DESTINATIONS_NAMES_MAX) return false;
+    if (is_same)
+        key_table_put(destinations->same, key, mem_strndup(key.at, key.len));
+    else
+        mem_free(key_table_remove(destinations->same, key));
+    return true;
+}
+
+bool destinations_identify(struct destinations *destinations, struct str name, struct str server, bool is_own)
+{
+    bool by_address = set_same(destinations, plain_address(server), is_own);
+    return set_same(destinations, name, is_own) || by_address;
 }
 
 // ---- other clusters ---------------------------------------------------------------------------
@@ -191,8 +217,8 @@ static void add_finding(json_t *findings, size_t applications, const char *where
         "their resources are not shown",
         applications, where);
     findings_add(findings, "CLUSTER_NOT_READ", FINDING_WARNING, message,
-                 "if that is the agent's own cluster, add this name or address to reporter.cluster_aliases; the "
-                 "resources of other clusters are not read");
+                 "if that is the agent's own cluster, add this name or address to reporter.cluster_aliases, or its "
+                 "cluster Secret to reporter.cluster_secrets; the resources of other clusters are not read");
 }
 
 // The one behind `than` in the order of Applications, most first, then of names.

@@ -1,9 +1,10 @@
 // destinations: which destinations of Applications are this cluster, and which are other
 // clusters. This cluster is known as kubernetes.default.svc, by the API server's address in
 // the agent's own kubeconfig, as in-cluster, by reporter.cluster_name, by
-// reporter.cluster_aliases, and by the names that Argo CD's cluster Secrets give these
-// addresses. Applications of other destinations are counted, so that a finding names what no
-// agent reads. Owned by the reporter; one loop.
+// reporter.cluster_aliases, by what was found to have its API server's identity, and by the names
+// that Argo CD's cluster Secrets give these addresses. Applications of other destinations are
+// counted, so that a
+// finding names what no agent reads. Owned by the reporter; one loop.
 #ifndef CULVERT_AGENT_DESTINATIONS_H
 #define CULVERT_AGENT_DESTINATIONS_H
 
@@ -31,6 +32,10 @@ void destinations_destroy(struct destinations *destinations); // NULL is fine
 bool destinations_is_own(const struct destinations *destinations, struct str server, struct str name);
 // Argo CD calls the cluster at this address so. True: from now on that name is this cluster's.
 bool destinations_learn(struct destinations *destinations, struct str name, struct str server);
+
+// The cluster at this address was found to be the own one, or another, by its API server's identity
+// (cluster_identity.h). True: what the agent takes for its own has changed.
+bool destinations_identify(struct destinations *destinations, struct str name, struct str server, bool is_own);
 
 // An Application deploys elsewhere, or no more. Beyond DESTINATIONS_ELSEWHERE_MAX different
 // ones the last are not named.

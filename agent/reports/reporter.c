@@ -5,6 +5,7 @@
 #include "agent/argo/argo_view.h"
 #include "agent/health/health.h"
 #include "agent/kube/kube_probe.h"
+#include "agent/reports/cluster_identity.h"
 #include "agent/reports/cluster_report.h"
 #include "agent/reports/collector.h"
 #include "agent/reports/findings.h"
@@ -51,8 +52,9 @@ struct reporter {
     struct kube_client *client;
     struct kube_probe *probe;
     struct destinations *destinations;
-    struct argo_view *argo;       // NULL: no token for Argo CD's API
-    uint64_t unanswered_since_ms; // the probe's, as it was last seen; 0: the API server answered
+    struct argo_view *argo;            // NULL: no token for Argo CD's API
+    struct cluster_identity *identity; // NULL: no cluster Secret may be used
+    uint64_t unanswered_since_ms;      // the probe's, as it was last seen; 0: the API server answered
     struct redaction *redaction;
     struct outbox *outbox;
     struct collector *collector;
@@ -333,6 +335,7 @@ static void cluster_findings(void *arg, json_t *out)
     collector_findings(reporter->collector, out);
     destinations_findings(reporter->destinations, out);
     argo_view_findings(reporter->argo, out);
+    cluster_identity_findings(reporter->identity, out);
 }
 
 // What its Applications name is looked at once they are listed again.
@@ -340,6 +343,16 @@ static void on_named(void *arg, struct str name, struct str server)
 {
     struct reporter *reporter = arg;
     if (destinations_learn(reporter->destinations, name, server)) collector_relist(reporter->collector);
+}
+
+// The Applications of what is or is no longer taken for the own cluster are looked at again.
+static void on_identified(void *arg, struct str name, struct str server, bool is_own)
+{
+    struct reporter *reporter = arg;
+    if (!destinations_identify(reporter->destinations, name, server, is_own)) return;
+    log_info("reporter", is_own ? "cluster_is_own" : "cluster_is_another", log_str("cluster", name),
+             log_str("server", server));
+    if (reporter->collector) collector_relist(reporter->collector);
 }
 
 // ---- what found no room ------------------------------------------------------------------------------------------
@@ -524,6 +537,7 @@ static void on_probe_tick(void *arg)
 {
     struct reporter *reporter = arg;
     kube_probe_tick(reporter->probe, clock_mono_ms());
+    cluster_identity_tick(reporter->identity, clock_mono_ms());
     uint64_t since_ms = kube_probe_blind_since_ms(reporter->probe), before_ms = reporter->unanswered_since_ms;
     reporter->unanswered_since_ms = since_ms;
     if (before_ms && !since_ms && reporter->collector) collector_renew(reporter->collector, before_ms);
@@ -801,6 +815,17 @@ static enum error_code start_probe(struct reporter *reporter, struct error *err)
     return reporter->probe ? ERROR_NONE : ERROR_INTERNAL;
 }
 
+static enum error_code start_identity(struct reporter *reporter, struct error *err)
+{
+    const struct cluster_identity_options options = {.loop = reporter->loop,
+                                                     .client = reporter->client,
+                                                     .secrets = reporter->options.cluster_secrets,
+                                                     .interval_ms = reporter->options.cluster_interval_ms,
+                                                     .on_cluster = on_identified,
+                                                     .arg = reporter};
+    return cluster_identity_create(&options, &reporter->identity, err);
+}
+
 static enum error_code start_parts(struct reporter *reporter, struct error *err)
 {
     const struct reporter_options *o = &reporter->options;
@@ -839,6 +864,7 @@ static enum error_code start_parts(struct reporter *reporter, struct error *err)
     reporter->client = kube_client_create(reporter->loop, &reporter->kube, err);
     if (!reporter->client) return ERROR_INTERNAL;
     code = start_probe(reporter, err);
+    if (code == ERROR_NONE) code = start_identity(reporter, err);
     if (code != ERROR_NONE) return code;
     struct collector *trial = collector_create(
         &(struct collector_options){
@@ -860,6 +886,7 @@ struct reporter *reporter_create_with(struct loop *loop, const struct reporter_o
     reporter_metrics_init(&reporter->metrics);
     if (start_parts(reporter, err) != ERROR_NONE) {
         kube_probe_destroy(reporter->probe);
+        cluster_identity_destroy(reporter->identity);
         if (reporter->client) kube_client_close(reporter->client);
         free_parts(reporter);
         mem_free(reporter);
@@ -867,6 +894,7 @@ struct reporter *reporter_create_with(struct loop *loop, const struct reporter_o
     }
     reporter->options.cluster_aliases = NULL; // read
     reporter->options.argo = (struct argo_view_options){0};
+    reporter->options.cluster_secrets = NULL;
     backoff_init(&reporter->resync, RESYNC_BASE_MS, RESYNC_CAP_MS);
     id_uuid7(reporter->boot_id);
     timer_init(&reporter->tick, loop_uv(loop), on_tick, reporter);
@@ -884,6 +912,7 @@ void reporter_destroy(struct reporter *reporter)
     reporter_stream_closed(reporter);
     let_go(reporter);
     kube_probe_destroy(reporter->probe);
+    cluster_identity_destroy(reporter->identity);
     kube_client_close(reporter->client);
     free_parts(reporter);
     timer_finish(&reporter->tick);

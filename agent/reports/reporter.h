@@ -29,7 +29,10 @@ struct reporter_options {
     const char *state_folder;               // where the redaction key is kept; NULL or "": a key of this process
     // What leaves beside the table; its texts need to live only during the call.
     struct redaction_options redaction;
-    const char *cluster_aliases;   // other names of the own one, see destinations.h
+    const char *cluster_aliases; // other names of the own one, see destinations.h
+    // Argo CD's cluster Secrets that may be used (cluster_identity.h), and how often.
+    const char *cluster_secrets;
+    uint64_t cluster_interval_ms;
     bool clusters;                 // read Argo CD's cluster Secrets for names and addresses
     struct argo_view_options argo; // its texts need to live only during the call
     struct outbox_options outbox;

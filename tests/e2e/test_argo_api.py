@@ -1,6 +1,8 @@
 """culvert-agent with a token for Argo CD's API, the demo cluster's stand-in: custom health, children, commits, failures."""
 
+import base64
 import json
+import pathlib
 
 import pytest
 
@@ -167,6 +169,38 @@ def test_an_application_that_the_token_may_not_read(argo, platform):
     assert "applications, get" in found["suggestion"]
     platform.cluster("POST", "/demo/deny-argo")
     wait_until(lambda: not argo.finding("does not let the agent read"), 30, "it may again")
+
+
+def test_a_cluster_under_another_address_is_this_one(argo, platform):
+    """By the uid of its kube-system, with a cluster Secret that the agent may use; another Secret leads nowhere."""
+    server = argo.settings["url"].replace("127.0.0.1", "localhost")
+    authority = base64.b64encode(pathlib.Path(platform.env["CULVERT_CA"]).read_bytes()).decode()
+    config = {"bearerToken": argo.token, "tlsClientConfig": {"insecure": False, "caData": authority}}
+    secrets, applications = "/api/v1/namespaces/argocd/secrets", "/apis/argoproj.io/v1alpha1/namespaces/argocd/applications"
+
+    def make(name, where, how):
+        labels = {"argocd.argoproj.io/secret-type": "cluster"}
+        data = {"name": name, "server": where, "config": json.dumps(how)}
+        platform.cluster("POST", secrets, {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "labels": labels}, "stringData": data})
+
+    spec = {"project": "default", "destination": {"server": server, "namespace": "shop"}, "source": {"repoURL": "https://git.demo.invalid/x.git", "path": "."}}
+    made = []
+    try:
+        for name, where, how in (("mirror", server, config), ("nowhere", "https://127.0.0.1:1", config), ("unusable", server, {"username": "u"})):
+            make(name, where, how)
+            made.append(f"{secrets}/{name}")
+        platform.cluster("POST", applications, {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": {"name": "mirrored"}, "spec": spec})
+        made.append(f"{applications}/mirrored")
+        wait_until(lambda: argo.finding(f"deploy to {server}, which this agent does not read"), 30, "nobody reads it")
+        argo.conf.write_text(argo.before + "reporter.cluster_secrets = mirror, argocd/nowhere, unusable\nreporter.cluster_interval = 500ms\n")
+        argo.restart()
+        wait_until(lambda: not argo.finding(f"deploy to {server}"), 30, "it is the agent's own")
+        for name, reason in (("nowhere", "https://127.0.0.1:1: the namespace kube-system cannot be read"), ("unusable", "config.username is not supported")):
+            found = wait_until(lambda name=name: argo.finding(f"cluster Secret argocd/{name}"), 30, name)
+            assert reason in found["message"] and "reporter.cluster_secrets" in found["suggestion"], found
+    finally:
+        for path in made:
+            platform.cluster("DELETE", path)
 
 
 def test_the_token_stays_with_the_agent(argo, platform):

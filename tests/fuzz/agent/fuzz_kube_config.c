@@ -15,5 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len)
         kube_config_token(&config, 1);
         kube_config_finish(&config);
     }
+    // The same bytes as the config of a cluster Secret.
+    if (kube_config_of_secret(STR("https://there"), str_of((const char *)at, len), &config, &err) == ERROR_NONE)
+        kube_config_finish(&config);
     return 0;
 }

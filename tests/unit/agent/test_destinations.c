@@ -60,6 +60,23 @@ static void the_own_cluster_has_many_names(void **state)
     destinations_destroy(destinations);
 }
 
+static void the_api_server_s_identity_counts(void **state)
+{
+    (void)state;
+    struct destinations *destinations = create("");
+    const struct str name = STR("far"), server = STR("https://lb.example:443/");
+    assert_false(destinations_identify(destinations, name, server, false)); // as it was
+    assert_true(destinations_identify(destinations, name, server, true));
+    assert_false(destinations_identify(destinations, name, server, true));
+    assert_true(destinations_is_own(destinations, STR("https://lb.example"), STR_EMPTY));
+    assert_true(destinations_is_own(destinations, STR_EMPTY, name));
+    // The Secret has come to mean another cluster.
+    assert_true(destinations_identify(destinations, name, server, false));
+    assert_false(destinations_is_own(destinations, STR("https://lb.example"), STR_EMPTY));
+    assert_false(destinations_is_own(destinations, STR_EMPTY, name));
+    destinations_destroy(destinations);
+}
+
 static void aliases_are_names_or_addresses(void **state)
 {
     (void)state;
@@ -115,6 +132,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_own_cluster_has_many_names),
+        cmocka_unit_test(the_api_server_s_identity_counts),
         cmocka_unit_test(aliases_are_names_or_addresses),
         cmocka_unit_test(what_no_agent_reads_is_found),
     };

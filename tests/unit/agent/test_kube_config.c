@@ -168,11 +168,44 @@ static void pod_credentials_are_read_again(void **state)
     rmdir(folder);
 }
 
+static void takes_what_a_cluster_secret_has(void **state)
+{
+    (void)state;
+    struct kube_config config;
+    struct error err;
+    static const char good[] =
+        "{\"bearerToken\":\"abc\",\"tlsClientConfig\":{\"insecure\":false,\"caData\":\"Q0EgUEVN\"}}";
+    assert_int_equal(kube_config_of_secret(STR("https://east:6443/"), str_c(good), &config, &err), ERROR_NONE);
+    assert_string_equal(config.server, "https://east:6443");
+    assert_string_equal(config.ca_pem, "CA PEM");
+    assert_true(str_eq(kube_config_token(&config, 1), STR("abc")));
+    kube_config_finish(&config);
+    static const struct {
+        const char *server, *config, *reason;
+    } bad[] = {
+        {"http://east", "{}", "loopback"},
+        {"https://u:p@east", "{}", "plain address"},
+        {"https://east", "[", "must be a JSON object"},
+        {"https://east", "{\"tlsClientConfig\":{\"insecure\":true}}", "insecure"},
+        {"https://east", "{\"tlsClientConfig\":{\"caData\":\"*\"}}", "caData"},
+        {"https://east", "{\"tlsClientConfig\":{\"certData\":\"Q0VSVA==\"}}", "set together"},
+        {"https://east", "{\"execProviderConfig\":{\"command\":\"x\"}}", "config.execProviderConfig is not supported"},
+        {"https://east", "{\"username\":\"u\"}", "config.username is not supported"},
+        {"https://east", "{\"bearerToken\":\"a b\"}", "plain text"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_not_equal(kube_config_of_secret(str_c(bad[i].server), str_c(bad[i].config), &config, &err),
+                             ERROR_NONE);
+        if (!strstr(err.text, bad[i].reason)) fail_msg("%zu: %s", i, err.text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_inline_credentials),
         cmocka_unit_test(json_is_yaml_too),
+        cmocka_unit_test(takes_what_a_cluster_secret_has),
         cmocka_unit_test(refuses),
         cmocka_unit_test(bounds_hold),
         cmocka_unit_test(pod_credentials_are_read_again),

@@ -1,0 +1,38 @@
+// cluster_identity: whether clusters that Argo CD knows by another name or address are the agent's
+// own one, by what a cluster keeps for life: the uid of its namespace kube-system. For that the
+// agent uses the credentials of Argo CD's cluster Secrets, of those alone that its owner has named
+// (reporter.cluster_secrets), for one GET of that namespace each. Looked at again from time to
+// time: a Secret may come to mean another cluster. Owned by the reporter; one loop.
+#ifndef CULVERT_AGENT_CLUSTER_IDENTITY_H
+#define CULVERT_AGENT_CLUSTER_IDENTITY_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include "agent/kube/kube_client.h"
+#include "base/error.h"
+#include "base/loop/loop.h"
+
+struct cluster_identity;
+
+enum { CLUSTER_IDENTITY_SECRETS_MAX = 100 };
+
+struct cluster_identity_options {
+    struct loop *loop;
+    struct kube_client *client; // of the own cluster
+    const char *secrets;        // comma-separated names, each may have its namespace in front: argocd/name
+    uint64_t interval_ms;       // between two looks at all of them
+    // What Argo CD calls a cluster and where it is, and whether that is the own one.
+    void (*on_cluster)(void *arg, struct str name, struct str server, bool is_own);
+    void *arg;
+};
+
+// *out is NULL where no Secret is named. ERROR_INVALID: a name is none, or there are too many.
+MUST_CHECK enum error_code cluster_identity_create(const struct cluster_identity_options *options,
+                                                   struct cluster_identity **out, struct error *err);
+void cluster_identity_destroy(struct cluster_identity *identity); // NULL is fine; no callbacks
+void cluster_identity_tick(struct cluster_identity *identity, uint64_t now_ms);
+// Appends which Secrets could not be used, and why (findings.h).
+void cluster_identity_findings(const struct cluster_identity *identity, json_t *findings);
+
+#endif
