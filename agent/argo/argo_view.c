@@ -36,7 +36,8 @@ static size_t on_tree(void *arg, struct str ns, struct str name, const json_t *n
         bool is_seen = !resource->absent;
         behind += is_seen && resource->version && resource->version != node->version;
         const char *verdict = argo_node_verdict(node, is_seen ? resource->assessed : NULL, resource->version);
-        if (!is_same(verdict, resource->shown)) collector_fetch(view->collector, group, kind, where, called);
+        bool is_news = resource->absent && resource->version != argo_version_of(str_c(node->uid));
+        if (is_news || !is_same(verdict, resource->shown)) collector_fetch(view->collector, group, kind, where, called);
     }
     return behind;
 }

@@ -39,7 +39,7 @@ struct inventory_resource {
     size_t tree_claims;
     // The reporter's: the verdict of the agent's own rules and the one that was reported (texts
     // that
-    // live on), and a hash of its resourceVersion then.
+    // live on), and a hash of its resourceVersion then; of one that is absent a hash of the uid.
     const char *assessed, *shown;
     uint64_t version;
     uint64_t round;                 // the inventory's own: which reading of an application last named it

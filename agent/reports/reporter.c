@@ -243,6 +243,7 @@ static void take_absent_health(struct inventory_resource *resource, const struct
 {
     bool is_unreadable = strcmp(presence, WIRE_PRESENCE_UNREADABLE) == 0;
     resource->shown = node && is_unreadable ? node->status : NULL;
+    resource->version = node ? argo_version_of(str_c(node->uid)) : 0;
     if (out->health_status.len) {
         out->health_source = STR(WIRE_HEALTH_ARGOCD_STATUS);
     } else if (resource->shown) {
@@ -273,7 +274,7 @@ static void on_absent(void *arg, struct inventory_resource *resource, const char
     json_t *stub =
         json_pack("{s:s, s:s, s:{s:s}}", "apiVersion", api, "kind", kind->kind, "metadata", "name", resource->name);
     if (*resource->ns) json_object_set_new(json_object_get(stub, "metadata"), "namespace", json_string(resource->ns));
-    add_node(stub, node);
+    if (strcmp(presence, WIRE_PRESENCE_UNREADABLE) == 0) add_node(stub, node);
     put(reporter, &out, stub, NULL);
     strbuf_finish(&message);
     json_decref(stub);

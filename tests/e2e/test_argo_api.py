@@ -189,12 +189,18 @@ def test_a_cluster_under_another_address_is_this_one(argo, platform):
         for name, where, how in (("mirror", server, config), ("nowhere", "https://127.0.0.1:1", config), ("unusable", server, {"username": "u"})):
             make(name, where, how)
             made.append(f"{secrets}/{name}")
-        platform.cluster("POST", applications, {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": {"name": "mirrored"}, "spec": spec})
+        maps = "/api/v1/namespaces/default/configmaps"
+        platform.cluster("POST", maps, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mirrored"}})
+        made.append(f"{maps}/mirrored")
+        status = {"resources": [{"version": "v1", "kind": "ConfigMap", "namespace": "default", "name": "mirrored", "status": "Synced"}]}
+        platform.cluster("POST", applications, {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": {"name": "mirrored"}, "spec": spec, "status": status})
         made.append(f"{applications}/mirrored")
         wait_until(lambda: argo.finding(f"deploy to {server}, which this agent does not read"), 30, "nobody reads it")
+        assert ("ConfigMap", "mirrored") not in argo.nodes("mirrored")
         argo.conf.write_text(argo.before + "reporter.cluster_secrets = mirror, argocd/nowhere, unusable\nreporter.cluster_interval = 500ms\n")
         argo.restart()
-        wait_until(lambda: not argo.finding(f"deploy to {server}"), 30, "it is the agent's own")
+        wait_until(lambda: ("ConfigMap", "mirrored") in argo.nodes("mirrored"), 30, "it is the agent's own")
+        wait_until(lambda: not argo.finding(f"deploy to {server}"), 30, "and is read")
         for name, reason in (("nowhere", "https://127.0.0.1:1: the namespace kube-system cannot be read"), ("unusable", "config.username is not supported")):
             found = wait_until(lambda name=name: argo.finding(f"cluster Secret argocd/{name}"), 30, name)
             assert reason in found["message"] and "reporter.cluster_secrets" in found["suggestion"], found
