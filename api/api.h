@@ -56,6 +56,7 @@ struct api_options {
     // Of browser sessions: without use, in any case, and how many one user has.
     uint64_t session_idle_ms, session_life_ms;
     unsigned sessions_per_user_max;
+    uint64_t sign_in_link_life_ms;
     unsigned runtime_tokens_valid_max; // of one runtime, at once
     uint64_t rotation_grace_ms;        // of a token that is replaced, where the request does not say
 };

@@ -2,16 +2,22 @@
 
 #include <assert.h>
 
+#include "api/access/permission.h"
 #include "base/mem.h"
 
 enum error_code api_admit(void *ctx, const struct gql_resolver *resolver, struct error *err)
 {
     const struct api_request *request = ctx;
-    assert(resolver->access == API_USERS || resolver->access == API_RUNTIMES_TOO);
-    if (request->principal.kind == PRINCIPAL_USER || resolver->access == API_RUNTIMES_TOO) return ERROR_NONE;
-    return error_set(err, ERROR_FORBIDDEN,
-                     "%s requires a user of the account; a runtime token does not have the permission",
-                     resolver->field);
+    assert(resolver->access >= API_USERS && resolver->access <= API_OWN);
+    if (request->principal.kind == PRINCIPAL_RUNTIME && resolver->access != API_RUNTIMES_TOO)
+        return error_set(err, ERROR_FORBIDDEN,
+                         "%s requires a user of the account; a runtime token does not have the permission",
+                         resolver->field);
+    enum permission needed = resolver->access == API_ADMINS   ? PERMISSION_ADMINISTER
+                             : resolver->access == API_OWN    ? PERMISSION_OWN
+                             : resolver->kind == GQL_MUTATION ? PERMISSION_WRITE
+                                                              : PERMISSION_READ;
+    return permission_check(&request->principal, needed, resolver->field, err);
 }
 
 bool api_sees_runtime(const struct api_request *request, struct str runtime)
@@ -22,12 +28,6 @@ bool api_sees_runtime(const struct api_request *request, struct str runtime)
 struct str api_own_runtime(const struct api_request *request)
 {
     return request->principal.kind == PRINCIPAL_RUNTIME ? str_c(request->principal.runtime) : STR_EMPTY;
-}
-
-enum error_code api_check_admin(const struct api_request *request, const char *what, struct error *err)
-{
-    if (request->principal.kind == PRINCIPAL_USER && request->principal.is_admin) return ERROR_NONE;
-    return error_set(err, ERROR_FORBIDDEN, "%s requires an admin of the account", what);
 }
 
 enum { SLICE_BYTES_MAX = 128 * 1024 * 1024 };

@@ -8,12 +8,16 @@
 #include "api/http/request.h"
 #include "storage/sql/store.h"
 
-// Who may use a root field (gql_resolver.access).
+// Who may use a root field (gql_resolver.access): a query needs the permission to read, a mutation
+// that to write, or the one that is named here (access/permission.h).
 enum api_access {
     API_USERS = 1,
     // And runtime tokens: such a field shows and changes nothing but what is of that runtime. Its
     // resolver sees to it.
     API_RUNTIMES_TOO,
+    API_ADMINS,
+    // The user's own credentials: any role.
+    API_OWN,
 };
 
 // A resolver that waits for a store.
@@ -31,9 +35,6 @@ MUST_CHECK enum error_code api_admit(void *ctx, const struct gql_resolver *resol
 bool api_sees_runtime(const struct api_request *request, struct str runtime);
 // The runtime that the caller is; empty for users.
 struct str api_own_runtime(const struct api_request *request);
-
-// ERROR_FORBIDDEN unless the caller is an admin of the account.
-MUST_CHECK enum error_code api_check_admin(const struct api_request *request, const char *what, struct error *err);
 
 // The stores' callbacks for one entity and for a slice of them; arg is the api_pending.
 void api_resolved_node(void *arg, const struct error *err, struct str node);

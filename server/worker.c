@@ -255,6 +255,7 @@ static void open_api(struct worker *worker)
         .on_tokens_changed = on_tokens_changed,
         .session_idle_ms = (uint64_t)config->sessions_idle_max_ms,
         .session_life_ms = (uint64_t)config->sessions_life_max_ms,
+        .sign_in_link_life_ms = (uint64_t)config->sessions_link_life_ms,
         .sessions_per_user_max = (unsigned)config->sessions_per_user_max,
         .runtime_tokens_valid_max = (unsigned)config->runtime_tokens_valid_max,
         .rotation_grace_ms = (uint64_t)config->runtime_tokens_rotation_grace_ms,

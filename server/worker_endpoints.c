@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "api/access/auth.h"
+#include "api/access/permission.h"
 #include "base/mem.h"
 #include "server/ingress/ingress_transfer.h"
 #include "server/tls/tls_context.h"
@@ -20,6 +21,8 @@ static void on_checked(void *arg, const struct error *err, const struct api_prin
         error_set(&forbidden, ERROR_FORBIDDEN, "calls into a cluster require a user; a runtime token is not accepted");
         err = &forbidden;
     }
+    if (!err && permission_check(principal, PERMISSION_CALL, "a call into a cluster", &forbidden) != ERROR_NONE)
+        err = &forbidden;
     if (err)
         question->done(question->arg, err, NULL);
     else

@@ -25,7 +25,7 @@ enum lookup_column {
     LOOKUP_USER_ID,
     LOOKUP_USER_NAME,
     LOOKUP_EMAIL,
-    LOOKUP_IS_ADMIN,
+    LOOKUP_ROLE,
     LOOKUP_RUNTIME,
     LOOKUP_RUNTIME_ID,
     LOOKUP_SECRET,
@@ -33,6 +33,7 @@ enum lookup_column {
     LOOKUP_NOTE_USE,
     LOOKUP_TOKEN_ID,
     LOOKUP_METHOD,
+    LOOKUP_SCOPES,
 };
 
 static bool is_true(struct str text)
@@ -56,6 +57,13 @@ static enum principal_method method_of(struct str name)
     return str_eq(name, STR("runtime_token")) ? PRINCIPAL_BY_RUNTIME_TOKEN : PRINCIPAL_BY_KEY;
 }
 
+// One that this version does not know may do the least.
+static enum principal_role role_of(struct str name)
+{
+    if (str_eq(name, STR("admin"))) return PRINCIPAL_ADMIN;
+    return str_eq(name, STR("member")) ? PRINCIPAL_MEMBER : PRINCIPAL_READ_ONLY;
+}
+
 static void fill_principal(struct principal *out, const struct pg_rows *rows)
 {
     *out = (struct principal){
@@ -66,7 +74,8 @@ static void fill_principal(struct principal *out, const struct pg_rows *rows)
         .user_id = pg_rows_get(rows, 0, LOOKUP_USER_ID),
         .user_name = pg_rows_get(rows, 0, LOOKUP_USER_NAME),
         .email = pg_rows_get(rows, 0, LOOKUP_EMAIL),
-        .is_admin = is_true(pg_rows_get(rows, 0, LOOKUP_IS_ADMIN)),
+        .role = role_of(pg_rows_get(rows, 0, LOOKUP_ROLE)),
+        .scopes = pg_rows_get(rows, 0, LOOKUP_SCOPES),
         .runtime = pg_rows_get(rows, 0, LOOKUP_RUNTIME),
         .runtime_id = pg_rows_get(rows, 0, LOOKUP_RUNTIME_ID),
         .token_id = pg_rows_get(rows, 0, LOOKUP_TOKEN_ID),

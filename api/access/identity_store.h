@@ -6,6 +6,7 @@
 #include "storage/sql/store.h"
 
 enum principal_kind { PRINCIPAL_USER, PRINCIPAL_RUNTIME };
+enum principal_role { PRINCIPAL_ADMIN, PRINCIPAL_MEMBER, PRINCIPAL_READ_ONLY }; // of a user
 
 // What the credential is.
 enum principal_method { PRINCIPAL_BY_KEY, PRINCIPAL_BY_SESSION, PRINCIPAL_BY_LINK, PRINCIPAL_BY_RUNTIME_TOKEN };
@@ -16,7 +17,8 @@ struct principal {
     enum principal_method method;
     struct str account_id, account_name;
     struct str user_id, user_name, email; // users
-    bool is_admin;
+    enum principal_role role;
+    struct str scopes;              // of the key, separated by spaces; empty: it has none
     struct str runtime, runtime_id; // runtimes
     struct str token_id;            // of the key, session, link or runtime token
 };

@@ -1,6 +1,6 @@
 -- name: token_lookup
-SELECT kind, account_id, account_name, user_id, user_name, email, role = 'admin', runtime, runtime_id,
-       encode(secret_sha256, 'hex'), is_valid, note_use, :token_id, method
+SELECT kind, account_id, account_name, user_id, user_name, email, role, runtime, runtime_id,
+       encode(secret_sha256, 'hex'), is_valid, note_use, :token_id, method, scopes
   FROM credential_lookup(:token_id)
 
 -- A definer's function for each: row-level security shows nobody the keys of several accounts.

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "api/access/scope.h"
+
 static bool copy_id(struct str from, char *to, size_t cap)
 {
     if (from.len >= cap) return false;
@@ -20,9 +22,21 @@ static void copy_name(struct str from, char *to, size_t cap)
     to[len] = '\0';
 }
 
+// A scope that this version does not know permits nothing.
+static void take_scopes(struct str scopes, struct api_principal *out)
+{
+    struct str rest = scopes, one;
+    out->is_scoped = scopes.len > 0;
+    while (rest.len) {
+        str_cut(&rest, ' ', &one);
+        out->scopes |= scope_bit(one);
+    }
+}
+
 enum error_code api_principal_from(const struct principal *principal, struct api_principal *out, struct error *err)
 {
-    struct api_principal copy = {.kind = principal->kind, .method = principal->method, .is_admin = principal->is_admin};
+    struct api_principal copy = {.kind = principal->kind, .method = principal->method, .role = principal->role};
+    take_scopes(principal->scopes, &copy);
     bool fits = copy_id(principal->account_id, copy.account_id, sizeof copy.account_id) &&
                 copy_id(principal->user_id, copy.user_id, sizeof copy.user_id) &&
                 copy_id(principal->runtime, copy.runtime, sizeof copy.runtime) &&

@@ -11,7 +11,9 @@
 struct api_principal {
     enum principal_kind kind;
     enum principal_method method;
-    bool is_admin;
+    enum principal_role role; // users
+    bool is_scoped;           // may do no more than scopes, permission.h
+    unsigned scopes;
     char account_id[64];
     char account_name[128];
     char user_id[64]; // users

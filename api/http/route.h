@@ -7,7 +7,14 @@ struct api_request;
 
 enum api_body { API_NO_BODY, API_JSON_BODY, API_EVENTS_BODY };
 
-enum api_caller { API_ANYBODY = 1 /* needs no credential */, API_USER, API_RUNTIME, API_USER_OR_RUNTIME };
+enum api_caller {
+    API_ANYBODY = 1 /* needs no credential */,
+    API_USER,
+    API_RUNTIME,
+    API_USER_OR_RUNTIME,
+    API_USER_OWN, // what is the user's own, whatever the role
+    API_ADMIN
+};
 
 // Several may have one path with different methods.
 struct api_route {

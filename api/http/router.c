@@ -1,6 +1,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "api/access/permission.h"
 #include "api/http/request.h"
 #include "api/http/route.h"
 #include "base/log/log.h"
@@ -147,15 +148,32 @@ void api_destroy(struct api *api)
     mem_free(api);
 }
 
+static bool reads(struct str method)
+{
+    return str_eq(method, STR("GET")) || str_eq(method, STR("HEAD"));
+}
+
 // False: the request is answered.
 static bool may_call(struct api_request *request)
 {
     enum api_caller caller = request->route->caller;
     bool is_user = request->principal.kind == PRINCIPAL_USER;
-    if (caller == API_USER_OR_RUNTIME || caller == (is_user ? API_USER : API_RUNTIME)) return true;
-    api_respond_problem(request, 403, "forbidden",
-                        is_user ? "events require a runtime token, which identifies their runtime"
-                                : "a runtime token belongs to no user");
+    if (caller != API_USER_OR_RUNTIME && is_user == (caller == API_RUNTIME)) {
+        api_respond_problem(request, 403, "forbidden",
+                            is_user ? "events require a runtime token, which identifies their runtime"
+                                    : "a runtime token belongs to no user");
+        return false;
+    }
+    if (caller == API_USER_OR_RUNTIME) return true; // GraphQL: by field
+    struct error err;
+    enum permission needed = caller == API_ADMIN      ? PERMISSION_ADMINISTER
+                             : caller == API_USER_OWN ? PERMISSION_OWN
+                             : reads(request->method) ? PERMISSION_READ
+                                                      : PERMISSION_WRITE;
+    // Whoever is signed in may see as whom, also with a key that may do less.
+    if (needed == PERMISSION_OWN && reads(request->method)) return true;
+    if (permission_check(&request->principal, needed, request->route->path, &err) == ERROR_NONE) return true;
+    api_respond_error(request, &err);
     return false;
 }
 
@@ -233,14 +251,13 @@ void api_handle(struct api *api, const struct api_http_request *http, api_respon
         request->route->handle(request);
         return;
     }
-    bool reads = str_eq(http->method, STR("GET")) || str_eq(http->method, STR("HEAD"));
     const struct api_credentials credentials = {
         .authorization = http->authorization,
         .x_access_token = http->x_access_token,
         .cookie = http->cookie,
         .csrf_token = http->csrf_token,
         .sec_fetch_site = http->sec_fetch_site,
-        .needs_csrf_token = !reads,
+        .needs_csrf_token = !reads(http->method),
     };
     api_auth_check_credentials(api->options.auth, &credentials, http->remote, on_authenticated, request);
 }

@@ -1,6 +1,7 @@
 #include "api/access/identity_store.h"
 #include "api/resolvers.h"
 #include "base/mem.h"
+#include "modules/identity/people.h"
 #include "modules/identity/sign_in.h"
 #include "modules/module.h"
 
@@ -22,8 +23,11 @@ static json_t *classic_user(const json_t *me)
     size_t i;
     json_array_foreach(json_get_array(me, "accounts"), i, account)
     {
-        json_array_append_new(accounts, json_pack("{s:O?, s:O?}", "_id", json_object_get(account, "id"), "name",
-                                                  json_object_get(account, "name")));
+        json_t *id = json_object_get(account, "id");
+        json_array_append_new(accounts,
+                              json_pack("{s:O?, s:O?, s:O?, s:O?, s:O?}", "_id", id, "id", id, "name",
+                                        json_object_get(account, "name"), "admins", json_object_get(account, "admins"),
+                                        "features", json_object_get(account, "features")));
     }
     json_t *roles = json_array();
     json_array_append_new(roles, json_string("User"));
@@ -62,14 +66,29 @@ static void get_user(struct api_request *request)
 
 static const struct gql_resolver resolvers[] = {
     {GQL_QUERY, "me", resolve_me, .access = API_RUNTIMES_TOO},
+    {GQL_QUERY, "users", people_resolve_users, .access = API_USERS},
+    {GQL_QUERY, "teams", people_resolve_teams, .access = API_USERS},
+    {GQL_QUERY, "apiKeys", people_resolve_api_keys, .access = API_ADMINS},
+    {GQL_QUERY, "myApiKeys", people_resolve_my_api_keys, .access = API_OWN},
+    {GQL_MUTATION, "createUser", people_resolve_create_user, .access = API_ADMINS},
+    {GQL_MUTATION, "updateUser", people_resolve_update_user, .access = API_ADMINS},
+    {GQL_MUTATION, "createSignInLink", people_resolve_create_sign_in_link, .access = API_ADMINS},
+    {GQL_MUTATION, "createApiKey", people_resolve_create_api_key, .access = API_ADMINS},
+    {GQL_MUTATION, "createMyApiKey", people_resolve_create_my_api_key, .access = API_OWN},
+    {GQL_MUTATION, "revokeApiKey", people_resolve_revoke_api_key, .access = API_ADMINS},
+    {GQL_MUTATION, "revokeMyApiKey", people_resolve_revoke_my_api_key, .access = API_OWN},
+    {GQL_MUTATION, "createTeam", people_resolve_create_team, .access = API_ADMINS},
+    {GQL_MUTATION, "deleteTeam", people_resolve_delete_team, .access = API_ADMINS},
+    {GQL_MUTATION, "addTeamMember", people_resolve_add_team_member, .access = API_ADMINS},
+    {GQL_MUTATION, "removeTeamMember", people_resolve_remove_team_member, .access = API_ADMINS},
 };
 
 static const struct api_route routes[] = {
     {"/api/user", "GET", API_USER, API_NO_BODY, get_user},
     {"/api/auth/session", "POST", API_ANYBODY, API_JSON_BODY, sign_in_session},
-    {"/api/auth/session", "GET, DELETE", API_USER, API_NO_BODY, sign_in_session},
-    {"/api/auth/sessions", "GET, DELETE", API_USER, API_NO_BODY, sign_in_sessions},
-    {"/api/auth/sessions/{id}", "DELETE", API_USER, API_NO_BODY, sign_in_session_by_id},
+    {"/api/auth/session", "GET, DELETE", API_USER_OWN, API_NO_BODY, sign_in_session},
+    {"/api/auth/sessions", "GET, DELETE", API_USER_OWN, API_NO_BODY, sign_in_sessions},
+    {"/api/auth/sessions/{id}", "DELETE", API_USER_OWN, API_NO_BODY, sign_in_session_by_id},
 };
 
 const struct module module_identity = {

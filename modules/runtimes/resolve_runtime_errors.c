@@ -15,7 +15,7 @@ static bool may_report(const struct api_request *request, struct str runtime)
 {
     const struct api_principal *who = &request->principal;
     if (who->kind == PRINCIPAL_RUNTIME) return str_eq(str_c(who->runtime), runtime);
-    return who->kind == PRINCIPAL_USER && who->is_admin;
+    return who->kind == PRINCIPAL_USER && who->role == PRINCIPAL_ADMIN;
 }
 
 static enum error_code check(const struct api_request *request, struct str runtime, const json_t *list,

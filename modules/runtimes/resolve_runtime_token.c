@@ -66,8 +66,8 @@ static void on_created(void *arg, const struct error *err, struct str node)
     pending->on_resolved(pending->arg, err, value); // may end the request and all that is in its arena
 }
 
-static void create(struct api_request *request, const char *field, const json_t *arguments, bool replaces,
-                   gql_resolved on_resolved, void *arg)
+static void create(struct api_request *request, const json_t *arguments, bool replaces, gql_resolved on_resolved,
+                   void *arg)
 {
     struct error err;
     struct runtime_token_new new_token = {.runtime = json_get_str(arguments, "runtime"),
@@ -75,8 +75,7 @@ static void create(struct api_request *request, const char *field, const json_t 
                                           .valid_max = request->api->options.runtime_tokens_valid_max,
                                           .replaces = replaces,
                                           .grace_ms = request->api->options.rotation_grace_ms};
-    enum error_code code = api_check_admin(request, field, &err);
-    if (code == ERROR_NONE) code = check_name(new_token.name, &err);
+    enum error_code code = check_name(new_token.name, &err);
     if (code == ERROR_NONE) code = runtimes_token_life(arguments, "expiresInSeconds", &new_token.expires_in_ms, &err);
     if (code == ERROR_NONE) code = take_grace(arguments, &new_token.grace_ms, &err);
     if (code != ERROR_NONE) {
@@ -98,12 +97,12 @@ static void create(struct api_request *request, const char *field, const json_t 
 
 void runtimes_resolve_create_runtime_token(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
-    create(ctx, "createRuntimeToken", arguments, false, on_resolved, arg);
+    create(ctx, arguments, false, on_resolved, arg);
 }
 
 void runtimes_resolve_rotate_runtime_token(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
-    create(ctx, "rotateRuntimeToken", arguments, true, on_resolved, arg);
+    create(ctx, arguments, true, on_resolved, arg);
 }
 
 // ---- revokeRuntimeToken --------------------------------------------------------------------------------------------
@@ -124,11 +123,6 @@ static void on_revoked(void *arg, const struct error *err, uint64_t count)
 void runtimes_resolve_revoke_runtime_token(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
     struct api_request *request = ctx;
-    struct error err;
-    if (api_check_admin(request, "revokeRuntimeToken", &err) != ERROR_NONE) {
-        on_resolved(arg, &err, NULL);
-        return;
-    }
     runtime_token_store_revoke(request->api->options.pg, request->principal.account_id,
                                json_get_str(arguments, "runtime"), json_get_str(arguments, "id"), on_revoked,
                                api_pending_create(request, on_resolved, arg));
@@ -139,11 +133,6 @@ void runtimes_resolve_revoke_runtime_token(void *ctx, const json_t *arguments, g
 void runtimes_resolve_runtime_tokens(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
     struct api_request *request = ctx;
-    struct error err;
-    if (api_check_admin(request, "runtimeTokens", &err) != ERROR_NONE) {
-        on_resolved(arg, &err, NULL);
-        return;
-    }
     runtime_token_store_list(request->api->options.pg, request->principal.account_id,
                              json_get_str(arguments, "runtime"), api_resolved_node,
                              api_pending_create(request, on_resolved, arg));

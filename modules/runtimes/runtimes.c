@@ -13,14 +13,14 @@ static void resolve_limits_status(void *ctx, const json_t *arguments, gql_resolv
 static const struct gql_resolver resolvers[] = {
     {GQL_QUERY, "runtime", runtimes_resolve_runtime, .access = API_RUNTIMES_TOO},
     {GQL_QUERY, "runtimes", runtimes_resolve_runtimes, .access = API_USERS},
-    {GQL_QUERY, "runtimeTokens", runtimes_resolve_runtime_tokens, .access = API_USERS},
+    {GQL_QUERY, "runtimeTokens", runtimes_resolve_runtime_tokens, .access = API_ADMINS},
     {GQL_QUERY, "limitsStatus", resolve_limits_status, .access = API_USERS},
-    {GQL_MUTATION, "createRuntime", runtimes_resolve_create_runtime, .access = API_USERS},
-    {GQL_MUTATION, "deleteRuntime", runtimes_resolve_delete_runtime, .access = API_USERS},
-    {GQL_MUTATION, "deleteManagedRuntime", runtimes_resolve_delete_runtime, .access = API_USERS},
-    {GQL_MUTATION, "createRuntimeToken", runtimes_resolve_create_runtime_token, .access = API_USERS},
-    {GQL_MUTATION, "rotateRuntimeToken", runtimes_resolve_rotate_runtime_token, .access = API_USERS},
-    {GQL_MUTATION, "revokeRuntimeToken", runtimes_resolve_revoke_runtime_token, .access = API_USERS},
+    {GQL_MUTATION, "createRuntime", runtimes_resolve_create_runtime, .access = API_ADMINS},
+    {GQL_MUTATION, "deleteRuntime", runtimes_resolve_delete_runtime, .access = API_ADMINS},
+    {GQL_MUTATION, "deleteManagedRuntime", runtimes_resolve_delete_runtime, .access = API_ADMINS},
+    {GQL_MUTATION, "createRuntimeToken", runtimes_resolve_create_runtime_token, .access = API_ADMINS},
+    {GQL_MUTATION, "rotateRuntimeToken", runtimes_resolve_rotate_runtime_token, .access = API_ADMINS},
+    {GQL_MUTATION, "revokeRuntimeToken", runtimes_resolve_revoke_runtime_token, .access = API_ADMINS},
     {GQL_MUTATION, "reportRuntimeErrors", runtimes_resolve_report_runtime_errors, .access = API_RUNTIMES_TOO},
 };
 

@@ -6,6 +6,7 @@
 #include "api/access/browser_session_store.h"
 #include "api/access/identity_store.h"
 #include "api/access/runtime_token_store.h"
+#include "api/access/scope.h"
 #include "api/access/session_cookie.h"
 #include "base/clock.h"
 #include "base/deployment_key.h"
@@ -31,6 +32,7 @@ void commands_print_usage(void)
          "culvertd [SETTINGS] admin create-account NAME [--if-absent]\n"
          "culvertd [SETTINGS] admin create-user --account ACCOUNT NAME EMAIL [--admin] [--if-absent]\n"
          "culvertd [SETTINGS] admin create-key --account ACCOUNT --user USER NAME [--expires 90d]\n"
+         "                          [--scopes read,write,calls,admin]\n"
          "culvertd [SETTINGS] admin revoke-key --account ACCOUNT ID\n"
          "culvertd [SETTINGS] admin sign-in-link --account ACCOUNT --user USER\n"
          "                                                      a link that opens one browser session\n"
@@ -72,10 +74,13 @@ static int failed(const struct error *err)
 
 // ---- the commands --------------------------------------------------------------------------------------------------
 
+enum { SCOPES_BYTES_MAX = 128 };
+
 struct subject {
     char account_id[64];
     struct str account, user, name, email, token_id;
     bool is_admin;
+    char scopes[SCOPES_BYTES_MAX]; // JSON
     struct token token;
     int64_t expires_at_ms;
     unsigned keep_days;
@@ -164,17 +169,33 @@ static void ask_create_key(struct command_query *query, void *arg)
 {
     struct subject *subject = arg;
     identity_store_create_key(query->pg, subject->account_id, subject->user, subject->name, subject->token.id,
-                              subject->token.secret_sha256, STR("[]"), subject->expires_at_ms, command_query_on_node,
-                              query);
+                              subject->token.secret_sha256, str_c(subject->scopes), subject->expires_at_ms,
+                              command_query_on_node, query);
+}
+
+// "read,calls" as JSON. False: a scope is unknown.
+static bool take_scopes(const char *text, char out[SCOPES_BYTES_MAX])
+{
+    struct str rest = str_c(text), one;
+    size_t len = (size_t)snprintf(out, SCOPES_BYTES_MAX, "[");
+    while (rest.len) {
+        str_cut(&rest, ',', &one);
+        if (!scope_bit(one) || len + one.len + 4 > SCOPES_BYTES_MAX) return false;
+        len += (size_t)snprintf(out + len, SCOPES_BYTES_MAX - len, "%s\"%.*s\"", len > 1 ? "," : "", STR_ARG(one));
+    }
+    snprintf(out + len, SCOPES_BYTES_MAX - len, "]");
+    return true;
 }
 
 static int create_key(const struct server_config *config, const struct command_words *words)
 {
     const char *account = command_words_option(words, "account"), *user = command_words_option(words, "user"),
                *expires = command_words_option(words, "expires");
-    if (words->plain_count != 1 || !account || !user || !command_words_only(words, "|account|user|expires|"))
-        return usage("admin create-key --account ACCOUNT --user USER NAME [--expires 90d]");
+    if (words->plain_count != 1 || !account || !user || !command_words_only(words, "|account|user|expires|scopes|"))
+        return usage("admin create-key --account ACCOUNT --user USER NAME [--expires 90d] [--scopes read,calls]");
     struct subject subject = {.account = str_c(account), .user = str_c(user), .name = str_c(words->plain[0])};
+    const char *scopes = command_words_option(words, "scopes");
+    if (!take_scopes(scopes ? scopes : "", subject.scopes)) return usage("--scopes: read, write, calls, admin");
     if (expires) {
         uint64_t span_ms;
         struct error err;

@@ -145,7 +145,7 @@ static void test_principal(void **state)
     assert_string_equal(who.runtime_id, "r-1");
     assert_string_equal(who.token_id, "bbbbbbbbbbbbbbbbbbbbbbbb");
     assert_string_equal(who.user_id, "");
-    assert_false(who.is_admin);
+    assert_false(who.is_scoped);
 }
 
 static void test_one_wording(void **state)

@@ -23,7 +23,7 @@ static void on_principal(void *arg, const struct error *err, const struct princi
     struct login *login = arg;
     if (principal) {
         login->kind = principal->kind;
-        login->is_admin = principal->is_admin;
+        login->is_admin = principal->role == PRINCIPAL_ADMIN;
         snprintf(login->account_id, sizeof login->account_id, "%.*s", STR_ARG(principal->account_id));
         snprintf(login->user_name, sizeof login->user_name, "%.*s", STR_ARG(principal->user_name));
         snprintf(login->runtime, sizeof login->runtime, "%.*s", STR_ARG(principal->runtime));
