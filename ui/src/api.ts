@@ -1,0 +1,181 @@
+// Requests to Culvert and what they tell about the page's own link. The browser's session is a cookie
+// that no script can read; its CSRF token stays in this module. No credential is stored by the page.
+import {computed, signal} from '@preact/signals';
+import {noteServerTime, now, serverNow} from './time.ts';
+import type {Link} from './tone.ts';
+
+const timeoutMs = 10_000;
+export const silentMs = 10_000; // an answer that is older makes the whole page old
+
+let csrfToken = '';
+// undefined: not known yet.
+export const signedIn = signal<{user: string; account: string} | null | undefined>(undefined);
+export const signInMessage = signal('');
+
+const answeredAt = signal(0); // by the server's clock
+export const failure = signal<Problem | null>(null);
+export const retryAt = signal(0);
+export const lastAnswer = computed(() => answeredAt.value);
+// Nothing is known now once the last answer is too old.
+export const link = computed<Link>(() => (now.value - answeredAt.value > silentMs ? 'lost' : 'live'));
+
+export interface Problem {
+    title: string;
+    detail: string;
+    code: string;
+    traceId: string;
+    status: number; // 0: no answer
+}
+
+export class RequestError extends Error {
+    constructor(readonly problem: Problem) {
+        super(problem.detail || problem.title);
+    }
+}
+
+export interface Answer<T> {
+    data: T;
+    errors: {message: string; path?: (string | number)[]}[];
+}
+
+function noAnswer(detail: string): RequestError {
+    return new RequestError({title: 'No answer from Culvert', detail, code: 'no_answer', traceId: '', status: 0});
+}
+
+async function problemOf(response: Response): Promise<RequestError> {
+    let body: Record<string, unknown> = {};
+    try {
+        body = (await response.json()) as Record<string, unknown>;
+    } catch {
+        // not JSON: a proxy answered
+    }
+    const text = (name: string) => (typeof body[name] === 'string' ? (body[name] as string) : '');
+    const first = Array.isArray(body.errors) ? (body.errors[0] as {message?: string}) : undefined;
+    return new RequestError({
+        title: text('title') || `HTTP ${response.status}`,
+        detail: text('detail') || first?.message || '',
+        code: text('code'),
+        traceId: text('traceId') || (response.headers.get('x-request-id') ?? ''),
+        status: response.status,
+    });
+}
+
+async function send(method: string, path: string, body: object | null, cancel: AbortSignal): Promise<Response> {
+    try {
+        const response = await fetch(new URL(path, document.baseURI), {
+            method,
+            headers: {...(body ? {'content-type': 'application/json'} : {}), ...(csrfToken ? {'x-csrf-token': csrfToken} : {})},
+            body: body ? JSON.stringify(body) : null,
+            credentials: 'same-origin',
+            redirect: 'error',
+            signal: cancel,
+        });
+        noteServerTime(response.headers.get('date'));
+        return response;
+    } catch (error) {
+        if (cancel.aborted && cancel.reason !== 'timeout') throw error;
+        throw noAnswer(cancel.reason === 'timeout' ? `nothing arrived within ${timeoutMs / 1000} s` : 'the connection failed');
+    }
+}
+
+// The signal of the time limit, and of the caller's own.
+async function limited<T>(run: (cancel: AbortSignal) => Promise<T>, cancel?: AbortSignal): Promise<T> {
+    const own = new AbortController();
+    const timer = setTimeout(() => own.abort('timeout'), timeoutMs);
+    const onCancel = () => own.abort('cancelled');
+    cancel?.addEventListener('abort', onCancel);
+    try {
+        return await run(own.signal);
+    } finally {
+        clearTimeout(timer);
+        cancel?.removeEventListener('abort', onCancel);
+    }
+}
+
+const graphql = '2.0/api/graphql';
+
+export async function request<T>(query: string, variables: object, cancel?: AbortSignal): Promise<Answer<T>> {
+    return limited(async (limit) => {
+        let response = await send('POST', graphql, {query, variables}, limit);
+        // Another tab has signed in anew: its session is this one's, too, and has another token.
+        if (response.status === 403 && (await readSession(limit))) response = await send('POST', graphql, {query, variables}, limit);
+        if (!response.ok) throw await problemOf(response);
+        const body = (await response.json()) as {data: T | null; errors?: Answer<T>['errors']};
+        if (!body.data) {
+            const detail = body.errors?.[0]?.message ?? 'the answer has no data';
+            throw new RequestError({title: 'The request failed', detail, code: 'graphql', traceId: response.headers.get('x-request-id') ?? '', status: 200});
+        }
+        answeredAt.value = serverNow();
+        return {data: body.data, errors: body.errors ?? []};
+    }, cancel);
+}
+
+// ---- the session ---------------------------------------------------------------------------
+
+const session = 'api/auth/session';
+interface Session {
+    user: {name: string};
+    account: {name: string};
+    csrfToken: string | null;
+}
+
+// What a screen holds of one user is not shown to the next one.
+const forget: (() => void)[] = [];
+export function onForget(run: () => void): void {
+    forget.push(run);
+}
+let lastUser = '';
+
+function take(opened: Session): void {
+    const user = `${opened.user.name}/${opened.account.name}`;
+    if (lastUser && lastUser !== user) forget.forEach((run) => run());
+    lastUser = user;
+    csrfToken = opened.csrfToken ?? '';
+    signedIn.value = {user: opened.user.name, account: opened.account.name};
+    signInMessage.value = '';
+}
+
+// Whether the browser has a session with another token than the one in use.
+async function readSession(cancel: AbortSignal): Promise<boolean> {
+    const before = csrfToken;
+    const response = await send('GET', session, null, cancel);
+    if (!response.ok) return false;
+    take((await response.json()) as Session);
+    return csrfToken !== before;
+}
+
+// At start: the session that this browser has.
+export async function resume(): Promise<void> {
+    try {
+        await limited(readSession);
+    } catch {
+        // without an answer the sign-in page says so at the first try
+    }
+    if (!signedIn.peek()) signedIn.value = null;
+}
+
+export async function signIn(credential: {apiKey: string} | {token: string}): Promise<void> {
+    await limited(async (cancel) => {
+        csrfToken = '';
+        const response = await send('POST', session, credential, cancel);
+        if (!response.ok) throw await problemOf(response);
+        take((await response.json()) as Session);
+    });
+}
+
+// The server ended the session, or refuses it.
+export function sessionEnded(message: string): void {
+    csrfToken = '';
+    signedIn.value = null;
+    signInMessage.value = message;
+}
+
+export async function signOut(): Promise<void> {
+    try {
+        await limited((cancel) => send('DELETE', session, null, cancel));
+        sessionEnded('');
+    } catch {
+        signInMessage.value = '';
+        failure.value = {title: 'Not signed out', detail: 'Culvert did not answer; the session is still open', code: 'no_answer', traceId: '', status: 0};
+    }
+}

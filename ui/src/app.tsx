@@ -1,0 +1,111 @@
+// The frame around every screen: navigation, the page's own link, help.
+import {useEffect, useRef} from 'preact/hooks';
+import {lastAnswer, link, signedIn, signOut} from './api.ts';
+import {Icon} from './icons.tsx';
+import {helpIsOpen, keys} from './keys.ts';
+import {Empty, LinkBar} from './parts.tsx';
+import {href, route} from './router.ts';
+import {ApplicationPage} from './screens/application.tsx';
+import {Applications} from './screens/applications.tsx';
+import {Home} from './screens/home.tsx';
+import {RuntimePage, Runtimes} from './screens/runtimes.tsx';
+import {leaveSignIn, Mark, SignIn} from './screens/sign_in.tsx';
+import {applyTheme, nextTheme, theme} from './theme.ts';
+import {duration, now} from './time.ts';
+import {linkClass} from './tone.ts';
+
+function Screen() {
+    const at = route.value;
+    switch (at.page) {
+        case 'home': return <Home />;
+        case 'applications': return <Applications />;
+        case 'application': return <ApplicationPage key={`${at.runtime}/${at.namespace}/${at.name}`} runtime={at.runtime} namespace={at.namespace} name={at.name} />;
+        case 'runtimes': return <Runtimes />;
+        case 'runtime': return <RuntimePage key={at.name} name={at.name} />;
+        default: return <><header class="page-head"><h1>No such page</h1></header><Empty title="This address leads nowhere"><p><a href={href('ui/')}>Home</a></p></Empty></>;
+    }
+}
+
+const titles = {home: 'Home', applications: 'Applications', application: '', runtimes: 'Runtimes', runtime: '', unknown: 'No such page'};
+
+function Navigation() {
+    const {page} = route.value;
+    const entries: [string, string, string, boolean][] = [
+        ['ui/', 'Home', 'home', page === 'home'],
+        ['ui/apps', 'Applications', 'apps', page === 'applications' || page === 'application'],
+        ['ui/runtimes', 'Runtimes', 'tower', page === 'runtimes' || page === 'runtime'],
+    ];
+    return (
+        <nav class="navigation" aria-label="Main">
+            {entries.map(([to, name, icon, current]) => <a key={to} href={href(to)} aria-current={current ? 'page' : undefined}><Icon name={icon} /> <span>{name}</span></a>)}
+        </nav>
+    );
+}
+
+function LinkState() {
+    if (!lastAnswer.value) return null;
+    return (
+        <span class={`link-state ${linkClass(link.value)}`}>
+            <Icon name={link.value === 'live' ? 'dot' : 'link'} />
+            <span>{link.value === 'live' ? 'connected' : `no answer for ${duration(now.value - lastAnswer.value)}`}</span>
+        </span>
+    );
+}
+
+function Top() {
+    const themeNames = {system: 'as the system', light: 'light', dark: 'dark'};
+    return (
+        <header class="top">
+            <a class="brand" href={href('ui/')}><Mark /> <span>Culvert</span></a>
+            <Navigation />
+            <div class="top-end">
+                <LinkState />
+                <button type="button" class="quiet-button" onClick={() => applyTheme(nextTheme())} title={`Theme: ${themeNames[theme.value]}`}><Icon name="theme" /><span class="hidden">Theme: {themeNames[theme.value]}</span></button>
+                <button type="button" class="quiet-button wide-only" onClick={() => (helpIsOpen.value = true)} title="Keys"><Icon name="keys" /><span class="hidden">Keys</span></button>
+                <span class="who wide-only" title={`Account ${signedIn.value?.account}`}>{signedIn.value?.user}</span>
+                <button type="button" class="quiet-button" onClick={() => void signOut()} title="Sign out"><Icon name="out" /><span class="hidden">Sign out</span></button>
+            </div>
+        </header>
+    );
+}
+
+function Help() {
+    const dialog = useRef<HTMLDialogElement>(null);
+    const open = helpIsOpen.value;
+    useEffect(() => {
+        if (open && !dialog.current?.open) dialog.current?.showModal();
+        if (!open && dialog.current?.open) dialog.current.close();
+    }, [open]);
+    return (
+        <dialog ref={dialog} class="help" aria-labelledby="help-title" onClose={() => (helpIsOpen.value = false)}>
+            <h2 id="help-title">Keys</h2>
+            <dl class="pairs">
+                {keys.map((key) => <><dt key={key.keys}>{key.keys.split(' ').map((one) => <kbd key={one}>{one}</kbd>)}</dt><dd key={`${key.keys}d`}>{key.does}</dd></>)}
+                <dt><kbd>Enter</kbd></dt><dd>open the row that has the focus</dd>
+            </dl>
+            <button type="button" onClick={() => (helpIsOpen.value = false)}>Close</button>
+        </dialog>
+    );
+}
+
+export function App() {
+    const at = route.value;
+    const title = at.page === 'application' || at.page === 'runtime' ? at.name : titles[at.page];
+    useEffect(() => {
+        document.title = `${title} · Culvert`;
+    }, [title]);
+    useEffect(() => {
+        if (signedIn.value) leaveSignIn();
+    }, [signedIn.value]);
+    if (signedIn.value === undefined) return null;
+    if (!signedIn.value) return <SignIn />;
+    return (
+        <>
+            <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); document.getElementById('main')?.focus(); }}>Skip to content</a>
+            <Top />
+            <LinkBar />
+            <main id="main" tabIndex={-1} class={link.value === 'live' ? '' : 'is-old'}><Screen /></main>
+            <Help />
+        </>
+    );
+}

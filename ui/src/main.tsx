@@ -1,0 +1,20 @@
+import './styles/tokens.css';
+import './styles/tone.css';
+import './styles/main.css';
+import {render} from 'preact';
+import {App} from './app.tsx';
+import {startKeys} from './keys.ts';
+import {startPolling} from './poll.ts';
+import {startRouter} from './router.ts';
+import {startSession} from './screens/sign_in.tsx';
+import {applyTheme, theme} from './theme.ts';
+import {startClock} from './time.ts';
+
+applyTheme(theme.peek());
+startClock();
+startRouter();
+startKeys();
+startPolling();
+void startSession();
+addEventListener('hashchange', () => void startSession());
+render(<App />, document.getElementById('root')!);
