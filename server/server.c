@@ -14,6 +14,8 @@
 #include "server/bus/rabbitmq.h"
 #include "server/intake/intake.h"
 #include "server/sessions/sessions.h"
+#include "server/ui/ui_embedded.h"
+#include "server/ui/ui_files.h"
 #include "server/worker.h"
 #include "server/worker_peers.h"
 #include "storage/manifests/manifest_known.h"
@@ -281,6 +283,20 @@ static enum error_code check_database(struct server *server, struct error *err)
     return ERROR_NONE;
 }
 
+static enum error_code load_ui(struct server *server, struct error *err)
+{
+    const struct server_config *config = server->config;
+    struct str base_path = str_c(config->ui_base_path);
+    if (!config->ui_enabled) return ERROR_NONE;
+    if (config->ui_file[0])
+        server->ui = ui_files_open(config->ui_file, base_path, err);
+    else if (ui_embedded_pack().len)
+        server->ui = ui_files_create(ui_embedded_pack(), base_path, err);
+    else
+        return ERROR_NONE;
+    return server->ui ? ERROR_NONE : err->code;
+}
+
 // All loops share a port by SO_REUSEPORT, and so would a second culvertd, without a word.
 static enum error_code check_addresses(const struct server_config *config, struct error *err)
 {
@@ -308,6 +324,7 @@ static enum error_code start(struct server *server, struct error *err)
     if (code == ERROR_NONE) code = set_caps(server, err);
     if (code == ERROR_NONE) code = load_tls(server->config, &server->api_tls, &server->ingress_tls, err);
     if (code == ERROR_NONE) code = load_peer_tls(server->config, &server->peer_tls, err);
+    if (code == ERROR_NONE) code = load_ui(server, err);
     if (code == ERROR_NONE) code = check_addresses(server->config, err);
     if (code == ERROR_NONE) code = check_database(server, err);
     if (code != ERROR_NONE) return code;
@@ -388,6 +405,7 @@ void server_destroy(struct server *server)
     manifest_known_destroy(server->manifests);
     tunnel_broker_destroy(server->broker);
     gql_schema_destroy(server->schema);
+    ui_files_destroy(server->ui);
     module_tables_finish(&server->modules);
     runtime_tokens_destroy(server->tokens);
     failed_sign_ins_destroy(server->failed_sign_ins);

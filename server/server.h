@@ -24,6 +24,7 @@ enum { SERVER_WORKERS_MAX = 16 };
 struct manifest_known;
 struct rabbitmq;
 struct redaction;
+struct ui_files;
 struct worker;
 
 struct server {
@@ -35,6 +36,7 @@ struct server {
     struct rabbitmq *rabbitmq;        // NULL: the bus is local
     struct manifest_known *manifests; // which of them PostgreSQL has; all loops ask and tell
     _Atomic uint64_t database_losses; // of connections, of all loops
+    struct ui_files *ui;              // NULL: not served
     struct gql_schema *schema;
     struct module_tables modules; // what they give
     struct runtime_tokens *tokens;

@@ -135,6 +135,7 @@ struct api_door *worker_api_create(struct worker *worker, struct error *err)
                                         .addresses = server->api_addresses,
                                         .trusted_proxies = config->ingress_trusted_proxies},
                                .api = worker->api_core,
+                               .ui = server->ui,
                                .calls = call_options(worker, NULL),
                                .accounts = server->ingress_accounts,
                            },

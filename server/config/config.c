@@ -8,11 +8,25 @@
 
 // In the order of the example file.
 static const struct config_section *const sections[] = {
-    &server_config_process,   &server_config_doors,          &server_config_tls,      &server_config_security,
-    &server_config_database,  &server_config_redis,          &server_config_api,      &server_config_ingress,
-    &server_config_tunnel,    &server_config_authentication, &server_config_sessions, &server_config_runtime_tokens,
-    &server_config_peer,      &server_config_reports,        &server_config_bus,      &server_config_storage,
-    &server_config_retention, &server_config_shutdown,
+    &server_config_process,
+    &server_config_doors,
+    &server_config_tls,
+    &server_config_security,
+    &server_config_database,
+    &server_config_redis,
+    &server_config_api,
+    &server_config_ui,
+    &server_config_ingress,
+    &server_config_tunnel,
+    &server_config_authentication,
+    &server_config_sessions,
+    &server_config_runtime_tokens,
+    &server_config_peer,
+    &server_config_reports,
+    &server_config_bus,
+    &server_config_storage,
+    &server_config_retention,
+    &server_config_shutdown,
 };
 
 const struct config_table server_config_table = {

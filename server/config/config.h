@@ -51,6 +51,8 @@ struct server_config {
 
     int64_t api_connections_max, api_connections_per_address_max, api_request_timeout_ms, api_body_bytes_max,
         api_events_bytes_max;
+    bool ui_enabled;
+    char *ui_file, *ui_base_path;
     bool ingress_http2;
     char *ingress_trusted_proxies;
     int64_t ingress_connections_per_address_max, ingress_connections_per_account_max;

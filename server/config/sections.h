@@ -23,6 +23,7 @@ extern const struct config_section server_config_security;
 extern const struct config_section server_config_database;
 extern const struct config_section server_config_redis;
 extern const struct config_section server_config_api;
+extern const struct config_section server_config_ui;
 extern const struct config_section server_config_ingress;
 extern const struct config_section server_config_tunnel;
 extern const struct config_section server_config_authentication;

@@ -3,9 +3,11 @@
 #include "api/api.h"
 #include "base/mem.h"
 #include "server/http/runtime_proxy.h"
+#include "server/ui/ui_site.h"
 
 struct api_door {
     struct api *api;
+    const struct ui_files *ui;
     struct h2o_door *door;
     struct runtime_proxy *proxy;
     loop_fn on_closed;
@@ -56,6 +58,8 @@ static void on_request(void *ctx, struct door_request *request)
         runtime_proxy_take(door->proxy, request);
         return;
     }
+    path = ui_site_local_path(door->ui, path);
+    if (ui_site_take(door->ui, request, path)) return;
     if (!api_has_path(path)) {
         answer_plain(request, path);
         return;
@@ -91,6 +95,7 @@ struct api_door *api_door_create(struct loop *loop, const struct api_door_option
     http.on_request = on_request;
     http.ctx = door;
     door->api = options->api;
+    door->ui = options->ui;
     door->proxy = runtime_proxy_create(loop, &options->calls, options->accounts, err);
     if (door->proxy) door->door = h2o_door_create(loop, &http, err);
     if (door->door) return door;

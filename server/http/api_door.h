@@ -14,6 +14,7 @@ struct api_door_options {
     struct h2o_door_options http; // without on_request and ctx
     struct api *api;
     struct call_proxy_options calls; // without the endpoint's callbacks
+    const struct ui_files *ui;       // of the process; NULL: the web UI is not served
     struct census *accounts;         // of the process: connections of each that call; NULL: no cap
 };
 

@@ -78,6 +78,10 @@ void door_request_be_last(struct door_request *request);
 void door_request_answer(struct door_request *request, int status, const char *content_type,
                          const struct http_header *headers, size_t header_count, struct str body);
 
+// The same with nothing but these header fields, its media type and caching among them.
+void door_request_answer_bare(struct door_request *request, int status, const struct http_header *headers,
+                              size_t header_count, struct str body);
+
 // A problem with its own header fields and more; request_id is filled in. The request is over.
 void door_request_problem(struct door_request *request, const struct http_problem *problem,
                           const struct http_header *more, size_t more_count);

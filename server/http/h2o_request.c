@@ -291,6 +291,12 @@ void door_request_answer(struct door_request *request, int status, const char *c
     answer(request, status, all, count, body);
 }
 
+void door_request_answer_bare(struct door_request *request, int status, const struct http_header *headers,
+                              size_t header_count, struct str body)
+{
+    if (!request->over) answer(request, status, headers, header_count, body);
+}
+
 void door_request_problem(struct door_request *request, const struct http_problem *problem,
                           const struct http_header *more, size_t more_count)
 {
