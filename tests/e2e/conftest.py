@@ -19,7 +19,7 @@ def pytest_configure(config):
 
 
 # The files that take longest, longest first: whichever worker got one of these last would end long after the other.
-LONG_FILES = ("test_real", "test_replicas", "test_chaos", "test_redaction", "test_resync", "test_bus", "test_twins", "test_faults")
+LONG_FILES = ("test_real", "test_ui", "test_replicas", "test_chaos", "test_redaction", "test_resync", "test_bus", "test_twins", "test_faults")
 
 
 def pytest_collection_modifyitems(items):

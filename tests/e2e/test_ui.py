@@ -1,0 +1,446 @@
+"""The web UI in a real browser against a whole Culvert and its demo cluster, below a path of its own."""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import tempfile
+
+import pytest
+
+import browser
+from api_door_client import culvertd
+from conftest import build_folder
+from platform_under_test import Platform
+from waiting import wait_until
+
+browser.require()
+
+BASE_PATH = "/x/y/"
+WIDTHS = {360: 740, 768: 1024, 1280: 800, 1920: 1080}
+# Colours that stand for a state of now.
+COLOURED = ".tone-good, .tone-busy, .tone-bad, .tone-warn, .tone-paused"
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def site():
+    with tempfile.TemporaryDirectory(prefix="culvert-ui.", dir="/var/tmp") as folder:
+        pathlib.Path(folder).chmod(0o755)
+        platform = Platform(pathlib.Path(folder) / "home", build_folder("asan"))
+        platform.settings.update(CULVERT_UI_FILE=str(browser.UI_PACK), CULVERT_UI_BASE_PATH=BASE_PATH)
+        try:
+            platform.start()
+            prepare(platform)
+            yield platform
+        finally:
+            platform.reset()
+
+
+def prepare(platform):
+    """The cluster stands still, with one application of hostile texts and one whose image cannot be pulled."""
+    platform.cluster("POST", "/demo/pause")
+    platform.cluster("POST", "/demo/happen?what=break-image&application=checkout")
+    for _ in range(200):
+        platform.cluster("POST", "/demo/step?n=1")
+        if platform.cluster_applications()["argocd", "checkout"][1] == "DEGRADED":
+            break
+    wait_until(lambda: platform.applications() == platform.cluster_applications(), 60, "the platform has the cluster's applications")
+    application = {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Application",
+        "metadata": {"name": "x" * 100 + "-hostile", "namespace": "argocd"},
+        "spec": {"project": HOSTILE, "source": {"repoURL": "javascript:alert(1)", "path": HOSTILE * 8, "targetRevision": "\u202egnp.exe"}, "destination": {"name": HOSTILE, "namespace": "shop"}},
+        "status": {"conditions": [{"type": "ComparisonError", "message": HOSTILE * 20, "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
+    }
+    platform.cluster("POST", "/apis/argoproj.io/v1alpha1/namespaces/argocd/applications", application)
+    wait_until(lambda: ("argocd", application["metadata"]["name"]) in platform.applications(), 60, "the hostile application arrives")
+
+
+@pytest.fixture(scope="module")
+def chromium(site):
+    with browser.chromium() as launched:
+        yield launched
+
+
+def new_context(chromium):
+    """A browser without a session."""
+    made = chromium.new_context(ignore_https_errors=True, viewport={"width": 1280, "height": 800}, color_scheme="light")
+    made.add_init_script(browser.WATCH)
+    return made
+
+
+@pytest.fixture(scope="module")
+def context(chromium):
+    made = new_context(chromium)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def page(site, context):
+    """Signed in, one page load for all tests; after each of them nothing may have been complained about."""
+    opened = browser.Page(context, site.env["CULVERT_URL"] + BASE_PATH)
+    opened.open("ui/", site.env["CULVERT_API_KEY"])
+    return opened
+
+
+@pytest.fixture()
+def other(site, chromium):
+    """A page of another browser, without a session."""
+    made = new_context(chromium)
+    opened = browser.Page(made, site.env["CULVERT_URL"] + BASE_PATH)
+    yield opened
+    assert opened.complaints == [] and opened.violations() == []
+    made.close()
+
+
+@pytest.fixture(autouse=True)
+def no_complaints(request):
+    yield
+    page = request.node.funcargs.get("page")
+    if page:
+        assert page.complaints == []
+        assert page.violations() == []
+
+
+def name_of(pack, end):
+    """A file's name in the pack's list."""
+    return next(line.split(b" ")[0].decode() for line in pack.split(b"\n") if line.split(b" ")[0].endswith(end))
+
+
+# ---- files ------------------------------------------------------------------------------------
+
+
+def test_files_and_their_headers(site):
+    script = name_of(browser.UI_PACK.read_bytes(), b".js")
+    for prefix in ("/", BASE_PATH):  # a proxy may remove its path or not
+        plain = site.api("GET", f"{prefix}ui/assets/{script}", key=False)
+        assert plain.status == 200 and plain.headers["content-type"] == "text/javascript; charset=utf-8"
+        assert plain.headers["cache-control"] == "public, max-age=31536000, immutable" and plain.headers["vary"] == "accept-encoding"
+        for encoding in ("br", "gzip"):
+            coded = site.api("GET", f"{prefix}ui/assets/{script}", key=False, headers={"Accept-Encoding": encoding})
+            assert coded.headers["content-encoding"] == encoding and len(coded.body) < len(plain.body) / 2
+        index = site.api("GET", f"{prefix}ui/", key=False)
+        assert index.status == 200 and f'<base href="{BASE_PATH}">' in index.text() and index.headers["cache-control"] == "no-cache"
+        policy = index.headers["content-security-policy"]
+        assert "require-trusted-types-for 'script'" in policy and "unsafe" not in policy and "default-src 'none'" in policy
+        for name, value in {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer", "cross-origin-opener-policy": "same-origin"}.items():
+            assert index.headers[name] == plain.headers[name] == value
+
+
+def test_index_is_revalidated_and_deep_links_lead_to_it(site):
+    index = site.api("GET", "/ui/", key=False)
+    again = site.api("GET", "/ui/apps/a/b/c?tab=history", key=False, headers={"If-None-Match": index.headers["etag"]})
+    assert again.status == 304 and again.body == b"" and again.headers["etag"] == index.headers["etag"]
+    assert site.api("GET", "/ui/apps/a/b/c", key=False).body == index.body
+    head = site.api("HEAD", "/ui/", key=False)
+    assert head.status == 200 and head.body == b"" and int(head.headers["content-length"]) == len(index.body)
+
+
+def test_what_is_not_a_file(site):
+    for path in ("/ui/assets/", "/ui/assets/none.js", "/ui/assets/index.html", "/ui/assets/..%2findex.html", "/ui/assets/%00"):
+        answer = site.api("GET", path, key=False)
+        assert answer.status == 404 and answer.headers["cache-control"] == "no-store", path
+    post = site.api("POST", "/ui/", "x", key=False)
+    assert post.status == 405 and post.headers["allow"] == "GET, HEAD"
+    opened = site.api("GET", "/", key=False, headers={"Accept": "text/html,*/*;q=0.8"})
+    assert opened.status == 302 and opened.headers["location"] == f"{BASE_PATH}ui/"
+    assert site.api("GET", "/", key=False).status == 200
+    graphql = site.api("POST", f"{BASE_PATH}2.0/api/graphql", '{"query": "{ me { name } }"}', headers={"Content-Type": "application/json"})
+    assert graphql.json()["data"]["me"]["name"] == "admin"
+
+
+# ---- pages ------------------------------------------------------------------------------------
+
+
+def test_sign_in_by_key(site, other):
+    other.open("ui/apps?health=HEALTHY")
+    assert other.axe() == []
+    other.picture("sign-in-1280")
+    other.page.fill("#key", "culvert_wrong")
+    other.page.keyboard.press("Enter")
+    other.page.wait_for_selector("[role=alert]")
+    assert "not accepted" in other.text(".sign-in")
+    key = site.env["CULVERT_API_KEY"]
+    other.sign_in(key)
+    other.page.wait_for_selector("table.applications")
+    assert other.path() == "ui/apps?health=HEALTHY"  # the link that was opened
+    seen = other.page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie, location.href, document.documentElement.outerHTML])")
+    assert key not in seen and key[-12:] not in seen
+    for cookie in other.page.context.cookies():
+        assert cookie["httpOnly"] and cookie["secure"] and cookie["sameSite"] == "Strict" and cookie["value"] not in seen
+    other.page.reload()
+    other.page.wait_for_selector("table.applications")  # the session goes on
+    other.page.get_by_role("button", name="Sign out").click()
+    other.page.wait_for_selector("#key")
+    other.page.reload()
+    other.page.wait_for_selector("#key")
+
+
+def test_sign_in_by_link_once(site, other, chromium):
+    link = json.loads(culvertd(site, "admin", "sign-in-link", "--account", "quickstart", "--user", "admin").stdout)
+    other.page.goto(f"{other.base}ui/sign-in#token={link['token']}")
+    other.page.wait_for_selector(".home")
+    assert other.path() == "ui/" and link["token"] not in other.page.evaluate("location.href + document.documentElement.outerHTML")
+    late = browser.Page(new_context(chromium), other.base)
+    late.page.goto(f"{other.base}ui/sign-in#token={link['token']}")
+    late.page.wait_for_selector("[role=alert]")
+    assert "used already" in late.text(".sign-in") and link["token"] not in late.page.url
+    late.page.context.close()
+
+
+def test_two_tabs_share_a_session_that_is_opened_anew(site, other):
+    """Each sign-in has its own CSRF token: the older tab takes the new one over."""
+    key = site.env["CULVERT_API_KEY"]
+    other.open("ui/apps", key)
+    other.page.wait_for_selector("table.applications")
+    second = browser.Page(other.page.context, other.base)
+    second.open("ui/")
+    second.page.get_by_role("button", name="Sign out").click()
+    second.page.wait_for_selector("#key")
+    second.sign_in(key)
+    before = other.page.evaluate("performance.now()")
+    other.until(f"performance.getEntriesByType('resource').filter(one => one.startTime > {before} && one.name.endsWith('graphql')).length >= 2", 30)
+    assert other.page.query_selector("table.applications") and not other.page.query_selector("#key, .link-bar")
+
+
+def rows(page):
+    return page.page.eval_on_selector_all("table.applications tbody .c-name a", "all => all.map(one => one.textContent)")
+
+
+def test_list_and_filters_in_the_url(site, page):
+    page.go("ui/apps")
+    names = sorted(name for _, name in site.applications())
+    assert sorted(rows(page)) == names
+    page.page.get_by_label("Degraded").check()
+    page.until("document.querySelectorAll('table.applications tbody tr').length < %d" % len(names))
+    page.settle()
+    assert page.path() == "ui/apps?health=DEGRADED"
+    assert sorted(rows(page)) == sorted(name for (_, name), (_, health) in site.applications().items() if health == "DEGRADED") != []
+    page.page.get_by_role("button", name="remove").click()
+    page.until("document.querySelectorAll('table.applications tbody tr').length == %d" % len(names))
+    page.page.fill("[data-filter]", "ns:argocd colour:red check")
+    page.page.keyboard.press("Enter")
+    page.until("document.querySelectorAll('table.applications tbody tr').length == 1")
+    assert page.path() == "ui/apps?q=check&ns=argocd" and rows(page) == ["checkout"]
+    assert "Not understood: colour:red" in page.text()
+    page.page.go_back()
+    page.until("document.querySelectorAll('table.applications tbody tr').length == %d" % len(names))
+    assert page.path() == "ui/apps"
+    page.page.go_forward()
+    page.until("document.querySelectorAll('table.applications tbody tr').length == 1")
+    page.go("ui/apps?q=no-such-application&sort=name")
+    assert "No application matches" in page.text() and "Not used by this page: sort" in page.text()
+    assert page.axe() == []
+
+
+def test_pages_of_a_list(site, page):
+    """A page of two rows: the parameters of the request are cut on the way to the platform."""
+
+    def shrink(route):
+        body = route.request.post_data_json
+        for end in ("first", "last"):
+            if end in body["variables"].get("page", {}):
+                body["variables"]["page"][end] = 2
+        route.continue_(post_data=body)
+
+    page.page.route("**/graphql", shrink)
+    try:
+        seen = []
+        page.go("ui/runtimes")
+        page.go("ui/apps")
+        wait_until(lambda: len(rows(page)) == 2, 20, "pages of two rows")
+        while True:
+            here = rows(page)
+            seen += here
+            if not page.page.query_selector("[data-next]"):
+                break
+            page.page.keyboard.press("]")
+            wait_until(lambda: rows(page)[0] != here[0], 20, "the next page")
+            page.settle()
+        assert seen == sorted(name for _, name in site.applications())
+        assert "after=" in page.path()
+        page.page.keyboard.press("[")
+        wait_until(lambda: rows(page)[0] == seen[len(seen) - len(here) - 2], 20, "the previous page")
+    finally:
+        page.page.unroute("**/graphql")
+
+
+def test_application_by_keyboard(site, page):
+    page.go("ui/apps?q=checkout")
+    page.until("document.querySelectorAll('table.applications tbody tr').length == 1")
+    page.page.locator("main").focus()
+    page.page.keyboard.press("j")
+    page.page.keyboard.press("Enter")
+    page.page.wait_for_selector("table.resources")
+    assert page.path() == f"ui/apps/{site.env['CULVERT_RUNTIME']}/argocd/checkout" and page.text("h1") == "checkout"
+    query = "query($r: String!) { resourceTree(runtime: $r, name: \"checkout\", namespace: \"argocd\") { nodes { kind name health { status message } } } }"
+    nodes = site.graphql(query, {"r": site.env["CULVERT_RUNTIME"]})["resourceTree"]["nodes"]
+    shown = page.page.eval_on_selector_all("table.resources .resource-name", "all => all.map(one => one.textContent.trim())")
+    assert sorted(shown) == sorted(f"{node['kind']} {node['name']}" for node in nodes)
+    pod = next(node for node in nodes if node["kind"] == "Pod" and (node["health"]["status"] or "").upper() == "DEGRADED")
+    why = page.text(".why")
+    assert pod["health"]["message"] in why and "Pod" in why
+    page.page.get_by_role("link", name="History").click()
+    page.page.wait_for_selector(".release")
+    assert page.path().endswith("?tab=history")
+    page.page.get_by_role("link", name="State").click()
+    page.page.get_by_role("link", name="List, worst first").click()
+    first = page.page.inner_text("table.resources tbody tr:first-child")
+    assert "Degraded" in first and page.path().endswith("?view=list")
+    for _ in range(4):
+        page.page.go_back()
+    page.page.wait_for_selector("table.applications")
+    assert page.path() == "ui/apps?q=checkout"
+
+
+def test_hostile_texts_are_texts(site, page):
+    page.go("ui/apps?q=hostile")
+    page.until("document.querySelectorAll('table.applications tbody tr').length == 1")
+    page.page.click("table.applications tbody .c-name a")
+    page.page.wait_for_selector(".facts")
+    page.until("document.querySelector('.why')")
+    assert HOSTILE * 20 in page.text(".why")
+    page.page.click("text=Findings")
+    page.page.wait_for_selector(".findings")
+    assert HOSTILE * 20 in page.text(".findings")
+    assert page.page.eval_on_selector_all("main img, main script, main a", "all => all.filter(one => one.tagName !== 'A' || !/^https?:/.test(one.href)).length") == 0
+
+
+def test_runtime_with_its_findings(site, page):
+    page.go("ui/runtimes")
+    page.page.click(f"text={site.env['CULVERT_RUNTIME']}")
+    page.page.wait_for_selector(".findings")
+    query = "query($n: String!) { runtime(name: $n) { errors { title message suggestion } } }"
+    for finding in site.graphql(query, {"n": site.env["CULVERT_RUNTIME"]})["runtime"]["errors"]:
+        assert all(finding[part] in page.text() for part in ("title", "message", "suggestion"))
+
+
+def routes(site):
+    application = f"ui/apps/{site.env['CULVERT_RUNTIME']}/argocd/checkout"
+    hostile = f"ui/apps/{site.env['CULVERT_RUNTIME']}/argocd/{'x' * 100}-hostile"
+    return {"home": "ui/", "applications": "ui/apps", "application": application, "worst": f"{application}?view=list", "history": f"{application}?tab=history",
+            "findings": f"{application}?tab=errors", "hostile": hostile, "runtimes": "ui/runtimes", "runtime": f"ui/runtimes/{site.env['CULVERT_RUNTIME']}", "none": "ui/none"}
+
+
+def test_no_page_is_wider_than_its_window_and_all_are_accessible(site, page):
+    try:
+        for name, path in routes(site).items():
+            page.go(path)
+            for theme in ("light", "dark"):
+                page.page.emulate_media(color_scheme=theme)
+                assert page.axe() == [], (name, theme)
+            for width, height in WIDTHS.items():
+                page.page.set_viewport_size({"width": width, "height": height})
+                wide = page.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+                assert wide[0] <= wide[1], (name, width, wide)
+                page.picture(f"{name}-{width}")
+            page.page.set_viewport_size({"width": 360, "height": 740})
+            assert page.axe() == [], (name, "360 px")
+            page.page.set_viewport_size({"width": 1280, "height": 800})
+    finally:
+        page.page.emulate_media(color_scheme="light")
+        page.page.set_viewport_size({"width": 1280, "height": 800})
+
+
+def test_keys_and_their_help(page):
+    page.go("ui/")
+    page.page.locator("main").focus()
+    page.page.keyboard.press("g")
+    page.page.keyboard.press("r")
+    page.until("location.pathname.endsWith('/ui/runtimes')")
+    page.page.keyboard.press("?")
+    page.page.wait_for_selector("dialog[open]")
+    assert "go to Runtimes" in page.text("dialog") and page.axe() == []
+    page.page.keyboard.press("Escape")
+    page.page.wait_for_selector("dialog[open]", state="detached")
+    page.page.keyboard.press("g")
+    page.page.keyboard.press("a")
+    page.page.wait_for_selector("[data-filter]")
+    page.page.keyboard.press("/")
+    page.page.keyboard.type("g r")  # typing is no key
+    assert page.page.evaluate("document.activeElement.value") == "g r"
+    page.page.fill("[data-filter]", "")
+    page.page.keyboard.press("Escape")
+
+
+# ---- what is old ------------------------------------------------------------------------------
+
+
+def coloured(page):
+    return page.page.eval_on_selector_all("main :is(%s)" % COLOURED, "all => all.map(one => one.textContent)")
+
+
+def test_a_page_without_its_link_says_so_and_is_grey(site, context, page):
+    page.go("ui/apps")
+    assert coloured(page)
+    context.set_offline(True)
+    try:
+        page.page.wait_for_selector(".link-bar", timeout=20000)
+        assert coloured(page) == [] and "was Healthy" in page.text()
+        assert "Not connected to Culvert" in page.text(".link-bar") and page.axe() == []
+        page.picture("offline-1280")
+    finally:
+        context.set_offline(False)
+    page.page.wait_for_selector(".link-bar", state="detached", timeout=40000)
+    page.until("document.querySelector('main .tone-good')")
+
+
+def test_requests_are_one_at_a_time_and_none_while_hidden(page):
+    page.go("ui/apps")
+    page.page.evaluate("""() => {
+        const real = window.fetch; window.flying = 0; window.most = 0; window.asked = 0;
+        window.fetch = async (...all) => { asked++; flying++; most = Math.max(most, flying); try { return await real(...all); } finally { flying--; } };
+    }""")
+    wait_until(lambda: page.page.evaluate("asked") >= 2, 20, "the page asks again")
+    assert page.page.evaluate("most") == 1
+    page.page.evaluate("Object.defineProperty(document, 'hidden', {value: true, configurable: true}); document.dispatchEvent(new Event('visibilitychange'))")
+    wait_until(lambda: page.page.evaluate("flying") == 0, 10, "nothing is under way")
+    before = page.page.evaluate("asked")
+    hidden_at = page.page.evaluate("performance.now()")
+    page.until(f"performance.now() > {hidden_at} + 6500", 20)  # longer than the interval
+    assert page.page.evaluate("asked") == before
+    page.page.evaluate("delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))")
+    wait_until(lambda: page.page.evaluate("asked") > before, 2, "the page asks at once when it is seen again")
+
+
+def test_killed_agent_makes_its_applications_grey_with_the_cause(site, page):
+    page.go("ui/apps")
+    assert coloured(page)
+    supervisor = int((site.home / "run/agent.pid.supervisor").read_text())
+    os.kill(supervisor, signal.SIGKILL)
+    site.kill("agent")
+    page.until("[...document.querySelectorAll('table.applications tbody .c-asof')].every(one => /not connected/.test(one.textContent))", 30)
+    # What happened stays as it was; what is shown of now is grey.
+    assert page.page.eval_on_selector_all(".applications :is(.c-health, .c-sync) :is(%s)" % COLOURED, "all => all.length") == 0
+    assert re.search(r"was (Healthy|Degraded)", page.text())
+    assert page.axe() == []
+    page.picture("disconnected-1280")
+    page.go("ui/apps/%s/argocd/checkout" % site.env["CULVERT_RUNTIME"])
+    assert "is not connected" in page.text(".why") and "the agent was killed" in page.text(".why")
+    assert page.page.eval_on_selector_all("table.resources :is(%s)" % COLOURED, "all => all.length") == 0
+    page.go("ui/runtimes/%s" % site.env["CULVERT_RUNTIME"])
+    assert "CONNECTION_LOST" in page.text() and page.axe() == []
+    page.go("ui/")
+    assert "not known now" in page.text()
+    page.page.emulate_media(color_scheme="dark")
+    assert page.axe() == []
+    page.page.emulate_media(color_scheme="light")
+    site.quickstart()
+    wait_until(lambda: site.online(), 60, "the runtime is online again")
+    page.until("!document.querySelector('main').textContent.includes('not known now')", 30)
+
+
+def test_revoked_key_asks_again_and_keeps_the_place(site, other):
+    words = ["--account", "quickstart"]
+    made = json.loads(culvertd(site, "admin", "create-key", *words, "--user", "admin", "short-lived").stdout)
+    other.open("ui/apps?q=checkout", made["token"])
+    other.page.wait_for_selector("table.applications")
+    assert culvertd(site, "admin", "revoke-key", *words, made["id"]).returncode == 0
+    other.page.wait_for_selector("#key", timeout=30000)
+    assert "The session has ended" in other.text(".sign-in") and "checkout" not in other.text("body")
+    other.sign_in(site.env["CULVERT_API_KEY"])
+    other.page.wait_for_selector("table.applications")
+    assert other.path() == "ui/apps?q=checkout"
