@@ -1,5 +1,6 @@
 #include "server/intake/lane.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -36,6 +37,13 @@ void lane_destroy(struct lane *lane)
     mem_free(lane);
 }
 
+static void set_next_state(struct lane *lane, enum lane_next_state state)
+{
+    assert(state == LANE_NEXT_NONE || state == lane->next_state + 1);
+    assert(state != LANE_NEXT_PREPARING || lane->ahead_count > 0);
+    lane->next_state = state;
+}
+
 static void end(struct lane *lane, struct event_item *item, const struct error *err,
                 const struct report_outcome *outcome)
 {
@@ -46,7 +54,7 @@ static void discard_next(struct lane *lane)
 {
     lane->options->handler->discard(lane->next_transaction);
     lane->next_transaction = NULL;
-    lane->is_ready = false;
+    set_next_state(lane, LANE_NEXT_NONE);
 }
 
 void lane_end_all(struct lane *lane, const struct error *err)
@@ -127,7 +135,7 @@ uint64_t lane_wait_ms(const struct lane *lane, uint64_t now_ms)
 static void on_ready(void *arg)
 {
     struct lane *lane = arg;
-    lane->is_ready = true;
+    set_next_state(lane, LANE_NEXT_READY);
     lane->options->on_ready(lane->options->ctx);
 }
 
@@ -193,6 +201,7 @@ static void choose_next(struct lane *lane, size_t most)
 void lane_prepare(struct lane *lane)
 {
     const struct event_handler_options *options = lane->options->handler;
+    assert(lane->next_state == LANE_NEXT_NONE && lane->ahead_count == 0);
     if (lane->parked.count && lane->parked_until_ms <= clock_mono_ms()) unpark(lane);
     size_t most = lane->alone ? 1 : options->batch_count;
     if (lane->defects >= DEFECTS_MAX && lane->is_behind_next && lane->waiting.count > 1) {
@@ -204,6 +213,7 @@ void lane_prepare(struct lane *lane)
     struct report *reports = mem_array(lane->ahead_count, sizeof *reports);
     for (size_t i = 0; i < lane->ahead_count; i++)
         reports[i] = lane->ahead[i]->report;
+    set_next_state(lane, LANE_NEXT_PREPARING); // on_ready may run inside
     lane->next_transaction =
         options->prepare(options->pg, options->kinds, options->known, reports, lane->ahead_count, on_ready, lane);
     mem_free(reports);
@@ -211,7 +221,7 @@ void lane_prepare(struct lane *lane)
 
 bool lane_may_go(const struct lane *lane)
 {
-    return lane->is_ready && lane->next_transaction && !lane->in_flight_count;
+    return lane->next_state == LANE_NEXT_READY && lane->next_transaction && !lane->in_flight_count;
 }
 
 size_t lane_bytes_ahead(const struct lane *lane)
@@ -230,6 +240,7 @@ static void on_applied(void *arg, const struct error *err, const struct report_o
 
 void lane_submit(struct lane *lane)
 {
+    assert(lane_may_go(lane));
     struct report_transaction *transaction = lane->next_transaction;
     struct event_item **free_slots = lane->in_flight;
     lane->in_flight = lane->ahead;
@@ -237,7 +248,7 @@ void lane_submit(struct lane *lane)
     lane->ahead = free_slots;
     lane->ahead_count = 0;
     lane->next_transaction = NULL;
-    lane->is_ready = false;
+    set_next_state(lane, LANE_NEXT_NONE);
     lane->started_us = clock_mono_us();
     lane->options->handler->submit(transaction, on_applied, lane);
 }
@@ -281,6 +292,7 @@ struct event_item **lane_succeeded(struct lane *lane, size_t count)
     if (lane->suspect == lane->in_flight[0]) lane->suspect = NULL;
     lane->others_went = true;
     if (lane->alone) lane->alone -= count < lane->alone ? count : lane->alone;
+    assert(count == lane->in_flight_count);
     struct event_item **items = lane->in_flight;
     lane->in_flight = lane->ended;
     lane->ended = items;

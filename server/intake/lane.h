@@ -4,6 +4,11 @@
 // and what the failure says decides whether that is all at once, one by one, later, or not at all. One that took too
 // long by itself waits aside with all of its runtime, while the other runtimes go on. The handler decides when a lane
 // may go; its loop.
+//
+//   next transaction: NONE --lane_prepare()--> PREPARING --on_ready--> READY --lane_submit()--> NONE
+//   PREPARING, READY --the one in flight fails, lane_end_all()--> NONE
+//
+// Reports ahead belong to that transaction: there are some in PREPARING and READY, and none in NONE.
 #ifndef CULVERT_SERVER_INTAKE_LANE_H
 #define CULVERT_SERVER_INTAKE_LANE_H
 
@@ -23,6 +28,12 @@ struct lane_options {
     void *ctx;
 };
 
+enum lane_next_state {
+    LANE_NEXT_NONE,
+    LANE_NEXT_PREPARING,
+    LANE_NEXT_READY,
+};
+
 struct lane {
     struct lane *next; // the handler's list
     const struct lane_options *options;
@@ -34,7 +45,7 @@ struct lane {
     struct event_item **ahead; // batch_count slots: those of the next transaction, made ready meanwhile
     size_t ahead_count;
     struct report_transaction *next_transaction; // of those ahead
-    bool is_ready;
+    enum lane_next_state next_state;
     unsigned busy; // callbacks of transactions that are running
     bool away;     // so was the database at its last try
     size_t alone;  // so many of the first go one by one: a transaction of them failed on its data or took too long
