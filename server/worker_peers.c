@@ -1,6 +1,7 @@
 #include "server/worker_peers.h"
 
 #include "base/clock.h"
+#include "base/loop/timer.h"
 #include "base/mem.h"
 #include "server/chores/runtime_tokens.h"
 #include "server/peer/peer_calls.h"
@@ -15,7 +16,7 @@ struct worker_peers {
     struct peer_links *links; // NULL: this is the only replica
     struct peer_door *door;
     struct peer_calls *calls;
-    uv_timer_t timer;
+    struct timer timer;
     loop_fn on_closed;
     void *closed_arg;
 };
@@ -40,9 +41,9 @@ const struct tunnel_carrier worker_peers_carrier = {.open = carry,
 
 // ---- life ----------------------------------------------------------------------------------------------------------
 
-static void on_tick(uv_timer_t *timer)
+static void on_tick(void *arg)
 {
-    struct worker_peers *peers = timer->data;
+    struct worker_peers *peers = arg;
     uint64_t now_ms = clock_mono_ms();
     if (peers->links) peer_links_tick(peers->links, now_ms);
     if (peers->door) peer_door_tick(peers->door, now_ms);
@@ -66,9 +67,8 @@ struct worker_peers *worker_peers_create(struct worker *worker)
                                                        .links = peers->links,
                                                        .replica = config->node_name,
                                                    });
-    uv_timer_init(loop_uv(worker->loop), &peers->timer);
-    peers->timer.data = peers;
-    uv_timer_start(&peers->timer, on_tick, TICK_MS, TICK_MS);
+    timer_init(&peers->timer, loop_uv(worker->loop), on_tick, peers);
+    timer_start(&peers->timer, TICK_MS, TICK_MS);
     return peers;
 }
 
@@ -108,19 +108,14 @@ bool worker_peers_is_idle(const struct worker_peers *peers)
 
 // ---- the end: each step waits for the one before -------------------------------------------------------------------
 
-static void on_timer_closed(uv_handle_t *handle)
-{
-    struct worker_peers *peers = handle->data;
-    loop_fn on_closed = peers->on_closed;
-    void *arg = peers->closed_arg;
-    mem_free(peers);
-    on_closed(arg);
-}
-
 static void on_pool_closed(void *arg)
 {
     struct worker_peers *peers = arg;
-    uv_close((uv_handle_t *)&peers->timer, on_timer_closed);
+    loop_fn on_closed = peers->on_closed;
+    void *closed_arg = peers->closed_arg;
+    timer_finish(&peers->timer);
+    mem_free(peers);
+    on_closed(closed_arg);
 }
 
 static void close_pool(void *arg)

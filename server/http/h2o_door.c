@@ -142,25 +142,21 @@ static void end_if_stuck(struct door_connection *connection)
     if (on_written) on_written(socket, "the connection was closed");
 }
 
-static void on_sweep(uv_timer_t *timer)
+static void on_sweep(void *arg)
 {
-    struct h2o_door *door = timer->data;
+    struct h2o_door *door = arg;
+    uint64_t now_ms = uv_now(door->context.loop);
     // Handles that are closed leave the list in a later turn.
     for (struct door_connection *connection = door->first; connection; connection = connection->next) {
         h2o_socket_t *handshaking = connection->handshaking;
         if (!handshaking) {
             end_if_stuck(connection);
-            h2o_gate_expire(&connection->gate, uv_now(timer->loop), door->options.request_timeout_ms);
-        } else if (uv_now(timer->loop) - connection->since_ms >= door->options.request_timeout_ms) {
+            h2o_gate_expire(&connection->gate, now_ms, door->options.request_timeout_ms);
+        } else if (now_ms - connection->since_ms >= door->options.request_timeout_ms) {
             connection->handshaking = NULL;
             h2o_socket_close(handshaking);
         }
     }
-}
-
-static void free_timer(uv_handle_t *timer)
-{
-    mem_free(timer);
 }
 
 // ---- the door ------------------------------------------------------------------------------------------------------
@@ -201,10 +197,8 @@ struct h2o_door *h2o_door_create(struct loop *loop, const struct h2o_door_option
     handler->door = door;
     h2o_context_init(&door->context, loop_uv(loop), &door->config);
     door->accept = (h2o_accept_ctx_t){.ctx = &door->context, .hosts = door->config.hosts};
-    door->sweep = mem_zalloc(sizeof *door->sweep);
-    door->sweep->data = door;
-    uv_timer_init(loop_uv(loop), door->sweep);
-    uv_timer_start(door->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
+    timer_init(&door->sweep, loop_uv(loop), on_sweep, door);
+    timer_start(&door->sweep, SWEEP_MS, SWEEP_MS);
     h2o_door_set_tls(door, options->tls);
     door->own_quota.max = options->connections_max;
     struct quota *quota = options->connections ? options->connections : &door->own_quota;
@@ -278,7 +272,7 @@ void h2o_door_close(struct h2o_door *door, loop_fn on_closed, void *arg)
 void h2o_door_destroy(struct h2o_door *door)
 {
     if (!door) return;
-    uv_close((uv_handle_t *)door->sweep, free_timer);
+    timer_finish(&door->sweep);
     if (door->accept.ssl_ctx) SSL_CTX_free(door->accept.ssl_ctx);
     tcp_listener_destroy(door->listener);
     h2o_context_dispose(&door->context);

@@ -3,6 +3,7 @@
 #define CULVERT_SERVER_HTTP_H2O_DOOR_STATE_H
 
 #include "base/census.h"
+#include "base/loop/timer.h"
 #include "base/quota.h"
 #include "server/http/farewell.h"
 #include "server/http/h2o_door.h"
@@ -29,7 +30,7 @@ struct h2o_door {
     struct trusted_proxies proxies;
     struct quota own_quota;
     struct door_connection *first;
-    uv_timer_t *sweep;
+    struct timer sweep;
     size_t connections, requests;
     bool stopped;
     bool winding_down; // each answer is the last of its connection

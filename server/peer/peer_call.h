@@ -7,6 +7,7 @@
 #define CULVERT_SERVER_PEER_CALL_H
 
 #include "base/loop/byte_queue.h"
+#include "base/loop/timer.h"
 #include "base/loop/turn.h"
 #include "base/metrics/metrics.h"
 #include "server/peer/peer_calls.h"
@@ -51,9 +52,8 @@ struct peer_calls {
     struct peer_calls_options options;
     struct tunnel_carried *first;
     struct tunnel_carried *cursor; // of the tick: what it looks at next
-    uv_timer_t timer;              // runs while a call waits
+    struct timer timer;            // runs while a call waits
     struct turn turn;
-    unsigned handles_open;
     loop_fn on_closed;
     void *closed_arg;
     struct metric *ok, *failed, *refused, *retried, *lost, *seconds;

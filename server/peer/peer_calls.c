@@ -19,8 +19,6 @@ enum {
 
 // ---- where to ------------------------------------------------------------------------------------------------------
 
-static void on_tick(uv_timer_t *timer);
-
 void peer_calls_wait(struct tunnel_carried *call)
 {
     uint64_t now_ms = clock_mono_ms();
@@ -28,7 +26,7 @@ void peer_calls_wait(struct tunnel_carried *call)
     call->state = PEER_CALL_WAITING;
     call->ask_at_ms = now_ms + ASK_EVERY_MS;
     if (!call->wait_until_ms) call->wait_until_ms = now_ms + WAIT_MS;
-    if (!uv_is_active((uv_handle_t *)&calls->timer)) uv_timer_start(&calls->timer, on_tick, TICK_MS, TICK_MS);
+    if (!timer_is_active(&calls->timer)) timer_start(&calls->timer, TICK_MS, TICK_MS);
 }
 
 static bool may_hop(const struct tunnel_carried *call, const struct registry_place *place)
@@ -108,9 +106,9 @@ static void tick_one(struct tunnel_carried *call, uint64_t now_ms)
     }
 }
 
-static void on_tick(uv_timer_t *timer)
+static void on_tick(void *arg)
 {
-    struct peer_calls *calls = timer->data;
+    struct peer_calls *calls = arg;
     uint64_t now_ms = clock_mono_ms();
     bool any = false;
     for (struct tunnel_carried *call = calls->first; call; call = calls->cursor) {
@@ -120,7 +118,7 @@ static void on_tick(uv_timer_t *timer)
         tick_one(call, now_ms);
     }
     calls->cursor = NULL;
-    if (!any) uv_timer_stop(timer);
+    if (!any) timer_stop(&calls->timer);
 }
 
 // ---- the carrier's functions ---------------------------------------------------------------------------------------
@@ -187,25 +185,17 @@ struct peer_calls *peer_calls_create(struct loop *loop, const struct peer_calls_
     calls->seconds = metric_with(
         metrics_histogram("culvert_hop_seconds", "Time from a forwarded request to its response head.", NULL));
     turn_init(&calls->turn, loop_uv(loop));
-    uv_timer_init(loop_uv(loop), &calls->timer);
-    calls->timer.data = calls;
-    calls->handles_open = 2;
+    timer_init(&calls->timer, loop_uv(loop), on_tick, calls);
     return calls;
 }
 
-static void on_handle_closed(void *arg)
+static void on_turn_closed(void *arg)
 {
     struct peer_calls *calls = arg;
-    if (--calls->handles_open > 0) return;
     loop_fn on_closed = calls->on_closed;
     void *closed_arg = calls->closed_arg;
     mem_free(calls);
     on_closed(closed_arg);
-}
-
-static void on_timer_closed(uv_handle_t *handle)
-{
-    on_handle_closed(handle->data);
 }
 
 void peer_calls_close(struct peer_calls *calls, loop_fn on_closed, void *arg)
@@ -213,6 +203,6 @@ void peer_calls_close(struct peer_calls *calls, loop_fn on_closed, void *arg)
     assert(!calls->first);
     calls->on_closed = on_closed;
     calls->closed_arg = arg;
-    uv_close((uv_handle_t *)&calls->timer, on_timer_closed);
-    turn_close(&calls->turn, on_handle_closed, calls);
+    timer_finish(&calls->timer);
+    turn_close(&calls->turn, on_turn_closed, calls);
 }

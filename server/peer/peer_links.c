@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log/log.h"
+#include "base/loop/timer.h"
 #include "base/mem.h"
 #include "base/metrics/metrics.h"
 #include "base/parse.h"
@@ -21,7 +22,7 @@ struct peer_link {
     struct peer_link *next, **link;
     struct peer_pipe *pipe; // NULL: lost; the rest goes when nothing refers to it
     uv_tcp_t *tcp;          // until the pipe has it
-    uv_timer_t *timer;      // of name and TCP
+    struct timer timer;     // of name and TCP
     uv_getaddrinfo_t resolving;
     uv_connect_t connecting;
     bool resolve_pending, connect_pending;
@@ -58,8 +59,7 @@ static void free_handle(uv_handle_t *handle)
 // The pipe is gone; the memory goes when libuv has let go of the requests in it.
 static void link_release(struct peer_link *link)
 {
-    if (link->timer) uv_close((uv_handle_t *)link->timer, free_handle);
-    link->timer = NULL;
+    timer_finish(&link->timer);
     if (link->tcp) uv_close((uv_handle_t *)link->tcp, free_handle); // ends a connect under way
     link->tcp = NULL;
     if (link->resolve_pending) uv_cancel((uv_req_t *)&link->resolving);
@@ -91,9 +91,9 @@ static void link_fail(struct peer_link *link, const char *what, int code)
 
 // ---- connecting ----------------------------------------------------------------------------------------------------
 
-static void on_timeout(uv_timer_t *timer)
+static void on_timeout(void *arg)
 {
-    link_fail(timer->data, "connect", UV_ETIMEDOUT);
+    link_fail(arg, "connect", UV_ETIMEDOUT);
 }
 
 static void on_connected(uv_connect_t *request, int status)
@@ -108,7 +108,7 @@ static void on_connected(uv_connect_t *request, int status)
         link_fail(link, "connect", status);
         return;
     }
-    uv_timer_stop(link->timer);
+    timer_stop(&link->timer);
     uv_tcp_t *tcp = link->tcp;
     uv_os_fd_t fd;
     unsigned timeout_ms = USER_TIMEOUT_MS;
@@ -168,10 +168,8 @@ static struct peer_link *link_create(struct peer_links *links, const char *addre
     link->links = links;
     snprintf(link->address, sizeof link->address, "%s", address);
     link->pipe = peer_pipe_create(links->options.pool, false, 0, &pipe_events, link);
-    link->timer = mem_zalloc(sizeof *link->timer);
-    uv_timer_init(loop_uv(links->loop), link->timer);
-    link->timer->data = link;
-    uv_timer_start(link->timer, on_timeout, CONNECT_MS, 0);
+    timer_init(&link->timer, loop_uv(links->loop), on_timeout, link);
+    timer_start(&link->timer, CONNECT_MS, 0);
     link->next = links->first;
     link->link = &links->first;
     if (link->next) link->next->link = &link->next;
