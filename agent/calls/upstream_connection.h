@@ -16,6 +16,7 @@
 #include "agent/calls/upstream_pool.h"
 #include "agent/tunnel/dialer.h"
 #include "agent/tunnel/tls.h"
+#include "base/loop/timer.h"
 
 enum {
     UPSTREAM_READ_BYTES = 4 * 16320, // what one message of the tunnel takes (AGENT_STREAM_FRAME_BYTES)
@@ -82,7 +83,7 @@ struct upstream_pool {
     struct upstream_connection *dirty;             // have something to send
     struct byte_queue spares[UPSTREAM_SPARES_MAX]; // empty, with memory: queues fill and run empty all the time
     unsigned spare_count;
-    uv_timer_t sweep;
+    struct timer sweep;
     uv_prepare_t prepare;
     uv_check_t check;
     unsigned refs; // itself, its handles, and its connections

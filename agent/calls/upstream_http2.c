@@ -159,8 +159,7 @@ static struct http2_connection *open_connection(struct upstream_http2 *http2, st
     c->next = http2->first;
     http2->first = c;
     c->transport = upstream_pool_take(http2->pool, host, port, false, 0, &events, c, &reused);
-    if (!uv_is_active((uv_handle_t *)&http2->sweep))
-        uv_timer_start(&http2->sweep, upstream_http2_on_sweep, SWEEP_MS, SWEEP_MS);
+    if (!timer_is_active(&http2->sweep)) timer_start(&http2->sweep, SWEEP_MS, SWEEP_MS);
     return c;
 }
 
@@ -186,9 +185,9 @@ struct http2_connection *upstream_http2_choose(struct upstream_http2 *http2, str
     return best;
 }
 
-void upstream_http2_on_sweep(uv_timer_t *timer)
+static void on_sweep(void *arg)
 {
-    struct upstream_http2 *http2 = timer->data;
+    struct upstream_http2 *http2 = arg;
     uint64_t now = clock_mono_ms();
     struct error err = {0};
     struct http2_connection *next;
@@ -198,7 +197,7 @@ void upstream_http2_on_sweep(uv_timer_t *timer)
         if (c->calls || (!c->going_away && now - c->idle_since_ms < UPSTREAM_HTTP2_IDLE_MS)) continue;
         on_error(c, &err);
     }
-    if (!http2->first) uv_timer_stop(timer);
+    if (!http2->first) timer_stop(&http2->sweep);
 }
 
 void http2_connection_call_gone(struct http2_connection *c)
@@ -214,14 +213,8 @@ struct upstream_http2 *upstream_http2_create(struct upstream_pool *pool)
 {
     struct upstream_http2 *http2 = mem_zalloc(sizeof(*http2));
     http2->pool = pool;
-    uv_timer_init(upstream_pool_loop(pool), &http2->sweep);
-    http2->sweep.data = http2;
+    timer_init(&http2->sweep, upstream_pool_loop(pool), on_sweep, http2);
     return http2;
-}
-
-static void on_closed(uv_handle_t *handle)
-{
-    mem_free(handle->data);
 }
 
 void upstream_http2_destroy(struct upstream_http2 *http2)
@@ -233,5 +226,6 @@ void upstream_http2_destroy(struct upstream_http2 *http2)
         assert(!http2->first->calls);
         on_error(http2->first, &err);
     }
-    uv_close((uv_handle_t *)&http2->sweep, on_closed);
+    timer_finish(&http2->sweep);
+    mem_free(http2);
 }

@@ -8,6 +8,7 @@
 #include "agent/calls/upstream_http2.h"
 #include "base/arena.h"
 #include "base/loop/byte_queue.h"
+#include "base/loop/timer.h"
 
 enum { HTTP2_HEAD_BYTES_MAX = 64 * 1024, HTTP2_BODY_QUEUE_BYTES = 64 * 1024 };
 
@@ -29,7 +30,7 @@ struct http2_connection {
 struct upstream_http2 {
     struct upstream_pool *pool;
     struct http2_connection *first;
-    uv_timer_t sweep;
+    struct timer sweep;
 };
 
 struct upstream_http2_call {
@@ -56,7 +57,6 @@ struct upstream_http2_call {
 void http2_connection_send(struct http2_connection *connection); // may free it
 void http2_connection_call_gone(struct http2_connection *connection);
 struct http2_connection *upstream_http2_choose(struct upstream_http2 *http2, struct str host, uint16_t port);
-void upstream_http2_on_sweep(uv_timer_t *timer);
 
 // ---- upstream_http2_call.c
 void http2_call_set_callbacks(nghttp2_session_callbacks *callbacks);

@@ -20,9 +20,9 @@ static void time_out(struct upstream_connection *c)
     upstream_connection_fail(c, &err);
 }
 
-static void on_sweep(uv_timer_t *timer)
+static void on_sweep(void *arg)
 {
-    struct upstream_pool *pool = timer->data;
+    struct upstream_pool *pool = arg;
     uint64_t now = clock_mono_ms();
     while (pool->idle.last && now - pool->idle.last->since_ms >= UPSTREAM_POOL_IDLE_MS)
         upstream_connection_close(pool->idle.last);
@@ -30,13 +30,12 @@ static void on_sweep(uv_timer_t *timer)
         upstream_connection_close(pool->lingering.last);
     while (pool->shaking.last && now - pool->shaking.last->since_ms >= pool->connect_timeout_ms)
         time_out(pool->shaking.last);
-    if (!pool->idle.last && !pool->lingering.last && !pool->shaking.last) uv_timer_stop(timer);
+    if (!pool->idle.last && !pool->lingering.last && !pool->shaking.last) timer_stop(&pool->sweep);
 }
 
 void upstream_pool_sweep_soon(struct upstream_pool *pool)
 {
-    if (pool->destroyed || uv_is_active((uv_handle_t *)&pool->sweep)) return;
-    uv_timer_start(&pool->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
+    if (!pool->destroyed && !timer_is_active(&pool->sweep)) timer_start(&pool->sweep, SWEEP_MS, SWEEP_MS);
 }
 
 // Once the loop handled what woke it, and before it sleeps.
@@ -56,11 +55,11 @@ struct upstream_pool *upstream_pool_create(uv_loop_t *loop, uint64_t connect_tim
     pool->loop = loop;
     pool->connect_timeout_ms = connect_timeout_ms;
     pool->tls = tls;
-    pool->refs = 4; // itself and three handles
-    uv_timer_init(loop, &pool->sweep);
+    pool->refs = 3; // itself and two handles
+    timer_init(&pool->sweep, loop, on_sweep, pool);
     uv_prepare_init(loop, &pool->prepare);
     uv_check_init(loop, &pool->check);
-    pool->sweep.data = pool->prepare.data = pool->check.data = pool;
+    pool->prepare.data = pool->check.data = pool;
     uv_prepare_start(&pool->prepare, on_prepare);
     uv_check_start(&pool->check, on_check);
     return pool;
@@ -80,7 +79,7 @@ void upstream_pool_destroy(struct upstream_pool *pool)
         upstream_connection_close(pool->idle.first);
     while (pool->lingering.first)
         upstream_connection_close(pool->lingering.first);
-    uv_close((uv_handle_t *)&pool->sweep, on_handle_closed);
+    timer_finish(&pool->sweep);
     uv_close((uv_handle_t *)&pool->prepare, on_handle_closed);
     uv_close((uv_handle_t *)&pool->check, on_handle_closed);
     upstream_pool_unref(pool);
