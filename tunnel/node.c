@@ -300,9 +300,9 @@ static void node_tick_sessions(struct tunnel_node *node, uint64_t now_ms)
     } while (count == TICKED_AT_ONCE);
 }
 
-static void node_on_tick(uv_timer_t *timer)
+static void node_on_tick(void *arg)
 {
-    struct tunnel_node *node = timer->data;
+    struct tunnel_node *node = arg;
     uint64_t now_ms = clock_mono_ms();
     node_tick_sessions(node, now_ms);
     for (struct tunnel_call *call = node->call_list, *next; call; call = next) {
@@ -324,11 +324,6 @@ static uint64_t node_tick_ms(const struct tunnel_options *options)
 
 // ---- life ----------------------------------------------------------------------------------------------------
 
-static void node_on_timer_closed(uv_handle_t *handle)
-{
-    tunnel_node_unref(handle->data);
-}
-
 static void node_shut(struct tunnel_node *node)
 {
     struct tunnel_broker *broker = node->broker;
@@ -348,7 +343,7 @@ static void node_shut(struct tunnel_node *node)
         tunnel_ws_server_destroy(node->ws_server, tunnel_node_unref, node);
     else
         tunnel_node_unref(node);
-    uv_close((uv_handle_t *)&node->tick, node_on_timer_closed);
+    timer_finish(&node->tick);
     turn_close(&node->turn, tunnel_node_unref, node);
     id_map_finish(&node->sessions);
     timetable_finish(&node->timetable);
@@ -358,7 +353,7 @@ static void node_shut(struct tunnel_node *node)
 
 static void node_init(struct tunnel_node *node, struct tunnel_broker *broker, struct loop *loop)
 {
-    atomic_init(&node->refs, 3); // the listener, the tick, the turn: each lets go when its handles are closed
+    atomic_init(&node->refs, 2); // the listener, the turn: each lets go when its handles are closed
     atomic_fetch_add(&broker->refs, 1);
     node->broker = broker;
     node->loop = loop;
@@ -377,8 +372,7 @@ static void node_init(struct tunnel_node *node, struct tunnel_broker *broker, st
     id_map_init(&node->relays);
     session_memory_pool_init(&node->memory);
     turn_init(&node->turn, loop_uv(loop));
-    uv_timer_init(loop_uv(loop), &node->tick);
-    node->tick.data = node;
+    timer_init(&node->tick, loop_uv(loop), node_on_tick, node);
 }
 
 struct tunnel_node *tunnel_node_create(struct tunnel_broker *broker, struct loop *loop, struct error *err)
@@ -398,7 +392,7 @@ struct tunnel_node *tunnel_node_create(struct tunnel_broker *broker, struct loop
     assert(!broker->nodes[index]);
     broker->nodes[index] = node;
     pthread_rwlock_unlock(&broker->lock);
-    uv_timer_start(&node->tick, node_on_tick, node->life.tick_ms, node->life.tick_ms);
+    timer_start(&node->tick, node->life.tick_ms, node->life.tick_ms);
     log_info("tunnel", "listening", log_c("address", broker->options.listen), log_uint("node", index));
     return node;
 }

@@ -10,6 +10,7 @@
 
 #include "base/census.h"
 #include "base/loop/listener.h"
+#include "base/loop/timer.h"
 #include "base/loop/turn.h"
 #include "base/quota.h"
 #include "tunnel/broker.h"
@@ -44,7 +45,7 @@ struct tunnel_node {
 
     struct turn turn;
     struct tunnel_meter_cache meter_cache;
-    uv_timer_t tick;
+    struct timer tick;
     struct tunnel_life_rules life; // of every session here
     struct listener *listener;     // NULL while draining
     struct tunnel_ws_server *ws_server;
