@@ -98,6 +98,7 @@ static bool enter(struct census *census, struct str key)
     if (key.len) memcpy(entry->key, key.at, key.len);
     *link = entry;
     if (++census->entry_count > census->bucket_count) grow(census);
+    assert(census->entry_count <= census->bucket_count);
     return true;
 }
 
@@ -119,6 +120,7 @@ void census_leave(struct census *census, struct str key)
     if (--entry->count == 0) {
         *link = entry->next;
         mem_free(entry);
+        assert(census->entry_count > 0);
         census->entry_count--;
     }
     pthread_mutex_unlock(&census->mutex);

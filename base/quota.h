@@ -3,6 +3,7 @@
 #ifndef CULVERT_BASE_QUOTA_H
 #define CULVERT_BASE_QUOTA_H
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,7 +35,9 @@ static inline bool quota_take(struct quota *quota)
 
 static inline void quota_give(struct quota *quota)
 {
-    atomic_fetch_sub_explicit(&quota->used, 1, memory_order_relaxed);
+    size_t used = atomic_fetch_sub_explicit(&quota->used, 1, memory_order_relaxed);
+    assert(used > 0);
+    (void)used;
 }
 
 #endif

@@ -46,6 +46,7 @@ static void grow(struct table *table)
     struct table_node **old = table->buckets;
     size_t old_count = table->bucket_count;
     table->bucket_count = old_count ? 2 * old_count : BUCKETS_MIN;
+    assert((table->bucket_count & (table->bucket_count - 1)) == 0);
     table->buckets = mem_array(table->bucket_count, sizeof(struct table_node *));
     for (size_t i = 0; i < old_count; i++) {
         for (struct table_node *node = old[i], *next; node; node = next) {
@@ -66,6 +67,7 @@ void table_add(struct table *table, struct table_node *node, uint64_t hash)
 
 void table_remove(struct table *table, struct table_node *node)
 {
+    assert(table->count > 0);
     struct table_node **link = bucket_of(table, node->hash);
     while (*link != node) {
         assert(*link);

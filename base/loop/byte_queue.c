@@ -33,6 +33,7 @@ bool byte_queue_add(struct byte_queue *q, const void *at, size_t len)
         q->at = mem_realloc(q->at, cap);
         q->cap = cap;
     }
+    assert(q->head + q->len + len <= q->cap);
     memcpy(q->at + q->head + q->len, at, len);
     q->len += len;
     return true;

@@ -1,5 +1,6 @@
 #include "base/loop/turn.h"
 
+#include <assert.h>
 #include <stddef.h>
 
 static void turn_on_idle(uv_idle_t *idle)
@@ -78,6 +79,7 @@ static void turn_on_handle_closed(uv_handle_t *handle)
 
 void turn_close(struct turn *turn, void (*on_closed)(void *arg), void *arg)
 {
+    assert(!turn->on_closed && on_closed);
     turn->on_closed = on_closed;
     turn->arg = arg;
     while (turn->first)
