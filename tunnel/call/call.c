@@ -87,6 +87,7 @@ static void call_enter(struct tunnel_call *call)
 
 static void call_leave(struct tunnel_call *call)
 {
+    assert(call->depth > 0);
     if (--call->depth == 0 && call->over) mem_free(call);
 }
 
@@ -100,6 +101,7 @@ static void call_fail(struct tunnel_call *call, enum tunnel_cause cause, const c
 
 static void call_fail_later(struct tunnel_call *call, enum tunnel_cause cause, const char *detail)
 {
+    assert(!call->over);
     call->place = CALL_FAILED;
     call->cause = cause;
     snprintf(call->detail, sizeof(call->detail), "%.*s", (int)sizeof(call->detail) - 1, detail);

@@ -13,6 +13,9 @@
 static void stream_account(struct tunnel_stream *stream, int64_t bytes)
 {
     struct tunnel_session *session = stream->session;
+    uint64_t less = bytes < 0 ? (uint64_t)-bytes : 0;
+    assert(less <= stream->unconsumed && less <= session->buffered_bytes);
+    assert(less <= session->tenant->buffered_bytes && less <= session->node->buffered_bytes);
     stream->unconsumed = (uint64_t)((int64_t)stream->unconsumed + bytes);
     session->buffered_bytes = (uint64_t)((int64_t)session->buffered_bytes + bytes);
     session->tenant->buffered_bytes = (uint64_t)((int64_t)session->tenant->buffered_bytes + bytes);
@@ -64,6 +67,7 @@ static void stream_count(struct tunnel_stream *stream, int by)
 {
     if (stream->is_reports) return;
     struct tunnel_session *session = stream->session;
+    assert(by > 0 || (session->stream_count > 0 && session->tenant->stream_count > 0));
     session->stream_count = (unsigned)((int)session->stream_count + by);
     session->tenant->stream_count = (unsigned)((int)session->tenant->stream_count + by);
     if (session->entry)
@@ -76,6 +80,7 @@ static void stream_count(struct tunnel_stream *stream, int by)
 static void stream_detach(struct tunnel_stream *stream)
 {
     struct tunnel_session *session = stream->session;
+    assert(stream->events); // once
     stream->events = NULL;
     stream_account(stream, -(int64_t)stream->unconsumed);
     stream_account_window(stream, stream->window.bytes, 0);

@@ -1,11 +1,14 @@
 #include "tunnel/call/stream_kept.h"
 
+#include <assert.h>
+
 #include "base/mem.h"
 
 static void kept_account(const struct tunnel_stream *stream, const struct call_request *request, int sign)
 {
     struct tunnel_node *node = stream->session->node;
     int64_t bytes = sign * (int64_t)request->bytes;
+    assert(sign > 0 || node->kept_bytes >= request->bytes);
     node->kept_bytes = (uint64_t)((int64_t)node->kept_bytes + bytes);
     metric_move(node->broker->meter.kept_bytes, bytes);
 }
@@ -18,6 +21,7 @@ void stream_kept_take(struct tunnel_stream *stream, struct call_request *request
         mem_free(request);
         return;
     }
+    assert(!stream->kept);
     stream->kept = request;
     kept_account(stream, request, 1);
 }

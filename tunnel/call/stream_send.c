@@ -86,6 +86,7 @@ void tunnel_stream_take_out(struct tunnel_stream *stream, uint8_t *out, size_t l
     if (!stream->allowance) return; // the empty last frame was accounted for when it was promised
     struct tunnel_session *session = stream->session;
     uint64_t now_us = clock_mono_us();
+    assert(len <= stream->queue.len); // as tunnel_stream_read() promised
     stream->allowance = 0;
     session->granted = NULL;
     wire_scheduler_sent(&session->scheduler, &stream->sending, len, now_us);

@@ -40,6 +40,7 @@ static void id_map_grow(struct id_map *map)
     struct id_map old = *map;
     map->cap = old.cap ? old.cap * 2 : ID_MAP_FIRST_CAP;
     map->slots = mem_array(map->cap, sizeof(*map->slots));
+    assert((map->cap & (map->cap - 1)) == 0);
     map->count = 0;
     for (size_t i = 0; i < old.cap; i++)
         if (old.slots[i].id) id_map_place(map, old.slots[i].id, old.slots[i].value);

@@ -1,5 +1,6 @@
 // The session's frames: nghttp2's callbacks and settings. A callback never ends the session: it
 // stores the reason in `broken` and fails, and the caller that fed the bytes ends it.
+#include <assert.h>
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -228,6 +229,7 @@ static int send_data(nghttp2_session *h2, nghttp2_frame *frame, const uint8_t *h
     memcpy(session->out + session->out_len, head, FRAME_HEAD_BYTES);
     tunnel_stream_take_out(stream, session->out + session->out_len + FRAME_HEAD_BYTES, len);
     session->out_len += FRAME_HEAD_BYTES + len;
+    assert(session->out_len <= session->out_cap);
     return 0;
 }
 

@@ -30,6 +30,7 @@ struct tunnel_tenant *tunnel_tenants_enter(struct tunnel_tenants *tenants, const
 
 void tunnel_tenants_leave(struct tunnel_tenants *tenants, struct tunnel_tenant *tenant)
 {
+    assert(tenant->sessions > 0);
     if (--tenant->sessions > 0) return;
     assert(tenant->buffered_bytes == 0 && tenant->window_bytes == 0 && tenant->stream_count == 0);
     *tenant_place(tenants, tenant->account_id) = tenant->next;

@@ -11,6 +11,7 @@ void wire_scheduler_init(struct wire_scheduler *scheduler)
 
 void wire_scheduler_item_init(struct wire_scheduler_item *item, enum wire_urgency urgency, uint64_t now_us)
 {
+    assert(urgency < WIRE_URGENCIES);
     *item = (struct wire_scheduler_item){
         .urgency = (uint8_t)urgency, .class = (uint8_t)urgency, .idle = true, .idle_at_us = now_us};
 }
@@ -23,6 +24,7 @@ static uint8_t item_class(const struct wire_scheduler_item *item)
 
 static void item_append(struct wire_scheduler *scheduler, struct wire_scheduler_item *item)
 {
+    assert(!item->link && item->class < WIRE_URGENCIES);
     struct wire_scheduler_class *class = &scheduler->classes[item->class];
     item->next = NULL;
     item->link = class->last;
@@ -42,6 +44,7 @@ static void item_unlink(struct wire_scheduler *scheduler, struct wire_scheduler_
         class->last = item->link;
     item->next = NULL;
     item->link = NULL;
+    assert(scheduler->waiting > 0);
     scheduler->waiting--;
     // Only those who wait are owed anything.
     if (!class->first) class->owed_bytes = 0;
@@ -110,6 +113,7 @@ struct wire_scheduler_item *wire_scheduler_next(struct wire_scheduler *scheduler
     }
     if (!chosen) return NULL;
     struct wire_scheduler_item *item = chosen->first;
+    assert(item->link == &chosen->first);
     *out_allowance = item->deficit ? item->deficit : WIRE_SCHEDULER_QUANTUM_BYTES;
     return item;
 }

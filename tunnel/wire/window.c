@@ -1,5 +1,7 @@
 #include "tunnel/wire/window.h"
 
+#include <assert.h>
+
 enum { SHRINK_ROUNDS = 4 };
 
 void wire_window_init(struct wire_window *window, uint64_t now_us)
@@ -34,8 +36,10 @@ uint32_t wire_window_consumed(struct wire_window *window, size_t len, uint64_t n
         wanted /= 2;
     window->owed_bytes += (int64_t)wanted - (int64_t)window->bytes;
     window->bytes = wanted;
+    assert(wanted <= WIRE_WINDOW_BYTES_MAX);
     uint32_t step = wanted / 2 < WIRE_WINDOW_STEP_BYTES_MAX ? wanted / 2 : WIRE_WINDOW_STEP_BYTES_MAX;
     if (window->owed_bytes < (int64_t)step) return 0;
+    assert(window->owed_bytes <= INT32_MAX); // what a WINDOW_UPDATE can carry
     uint32_t credit = (uint32_t)window->owed_bytes;
     window->owed_bytes = 0;
     return credit;
