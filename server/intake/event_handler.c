@@ -1,5 +1,7 @@
 #include "server/intake/event_handler.h"
 
+#include <assert.h>
+
 #include "base/clock.h"
 #include "base/loop/timer.h"
 #include "base/mem.h"
@@ -209,6 +211,7 @@ static void on_applied(void *ctx, struct lane *lane, const struct error *err, co
     struct event_handler *handler = ctx;
     metric_observe(handler->commit_seconds, (double)(clock_mono_us() - lane->started_us) / 1e6);
     metric_add(handler->batches, 1);
+    assert(handler->transactions > 0);
     handler->transactions--;
     // The pool is closing: whatever is tried again now would be lost in it.
     if (err && err->code == ERROR_CANCELLED) event_handler_stop(handler);
@@ -220,6 +223,7 @@ static void on_applied(void *ctx, struct lane *lane, const struct error *err, co
     } else {
         succeeded(handler, lane, outcomes, count);
     }
+    assert(lane->busy > 0);
     lane->busy--;
     if (handler->options.on_progress) handler->options.on_progress(handler->options.ctx);
     pump(handler);

@@ -1,5 +1,7 @@
 #include "server/intake/event_item.h"
 
+#include <assert.h>
+
 #include "base/mem.h"
 
 struct event_item *event_item_create(const struct report *report, bool patient, event_item_done on_done, void *arg)
@@ -48,6 +50,7 @@ struct event_item *event_line_take(struct event_line *line)
 struct event_item *event_line_take_behind(struct event_line *line, struct event_item *before)
 {
     struct event_item **link = before ? &before->next : &line->first, *item = *link;
+    assert(item && line->count > 0 && line->bytes >= item->bytes);
     *link = item->next;
     if (!item->next) line->last = before;
     item->next = NULL;

@@ -31,6 +31,8 @@ struct lane *lane_create(const struct lane_options *options, struct str account_
 
 void lane_destroy(struct lane *lane)
 {
+    assert(lane->waiting.count == 0 && lane->parked.count == 0);
+    assert(lane->in_flight_count == 0 && lane->ahead_count == 0 && !lane->aside);
     mem_free(lane->in_flight);
     mem_free(lane->ended);
     mem_free(lane->ahead);
@@ -243,6 +245,7 @@ void lane_submit(struct lane *lane)
     assert(lane_may_go(lane));
     struct report_transaction *transaction = lane->next_transaction;
     struct event_item **free_slots = lane->in_flight;
+    assert(lane->in_flight_count == 0 && lane->ahead_count <= lane->options->handler->batch_count);
     lane->in_flight = lane->ahead;
     lane->in_flight_count = lane->ahead_count;
     lane->ahead = free_slots;
@@ -333,6 +336,7 @@ static bool is_about_the_data(enum error_code code)
 // The one report that cannot be applied: it is kept out, the others go on.
 static void refuse_the_one(struct lane *lane, const struct error *err)
 {
+    assert(lane->in_flight_count == 1);
     struct event_item *item = lane->in_flight[0];
     lane->in_flight_count = 0;
     refuse(lane, item, err);
@@ -430,6 +434,7 @@ static bool is_suspicious(const struct lane *lane, const struct error *err)
 void lane_failed(struct lane *lane, const struct error *err)
 {
     size_t count = lane->in_flight_count;
+    assert(count > 0);
     if (is_about_the_data(err->code)) refuse_aside(lane); // the database does answer
     if (is_about_the_data(err->code) && count == 1) {
         refuse_the_one(lane, err);

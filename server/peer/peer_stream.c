@@ -41,6 +41,7 @@ static void stream_free(struct peer_stream *stream)
     struct peer_pipe *pipe = stream->pipe;
     *stream->link = stream->next;
     if (stream->next) stream->next->link = stream->link;
+    assert(pipe->stream_count > 0 && pipe->growth_bytes >= stream->window - PEER_WINDOW_BYTES);
     pipe->stream_count--;
     pipe->growth_bytes -= stream->window - PEER_WINDOW_BYTES;
     turn_remove(&pipe->pool->tls.turn, &stream->turn);
@@ -139,6 +140,7 @@ struct peer_stream *peer_stream_open(struct peer_pipe *pipe, const struct http_h
 
 void peer_stream_bind(struct peer_stream *stream, const struct peer_stream_events *events, void *arg)
 {
+    assert(events);
     stream->events = events;
     stream->arg = arg;
 }
