@@ -52,6 +52,7 @@ static void list_add(struct upstream_list *list, struct upstream_connection *c)
 
 static void list_remove(struct upstream_list *list, struct upstream_connection *c)
 {
+    assert(list->count > 0);
     list->count--;
     if (c->prev) c->prev->next = c->next;
     if (!c->prev) list->first = c->next;

@@ -1,5 +1,7 @@
 #include "agent/calls/upstream_connection.h"
 
+#include <assert.h>
+
 #include "base/clock.h"
 #include "base/mem.h"
 
@@ -7,7 +9,9 @@ enum { SWEEP_MS = 1000 };
 
 void upstream_pool_unref(struct upstream_pool *pool)
 {
+    assert(pool->refs > 0);
     if (--pool->refs) return;
+    assert(!pool->idle.first && !pool->lingering.first && !pool->shaking.first && !pool->dirty);
     while (pool->spare_count)
         byte_queue_finish(&pool->spares[--pool->spare_count]);
     mem_free(pool);

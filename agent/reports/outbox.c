@@ -49,6 +49,7 @@ static void list_append(struct slot_list *list, struct outbox_slot *slot)
 
 static void list_remove(struct slot_list *list, struct outbox_slot *slot)
 {
+    assert(list->count > 0);
     if (slot->previous)
         slot->previous->next = slot->next;
     else
@@ -142,6 +143,7 @@ static struct str *detail_of(const struct outbox_object *object, size_t i)
 // What only the next record needs: the manifest and the details.
 static void drop_manifest(struct outbox *outbox, struct outbox_slot *slot)
 {
+    assert(outbox->bytes >= slot->object.manifest.len);
     outbox->bytes -= slot->object.manifest.len;
     mem_free((char *)slot->object.manifest.at);
     slot->object.manifest = STR_EMPTY;
@@ -466,6 +468,8 @@ struct outbox_slot *outbox_next(struct outbox *outbox, uint64_t now_ms, uint64_t
 
 void outbox_written(struct outbox *outbox, struct outbox_slot *slot, uint64_t sequence)
 {
+    assert(slot->state == OUTBOX_QUEUED);
+    assert(!outbox->in_flight.last || outbox->in_flight.last->sequence < sequence);
     slot->sequence = sequence;
     if (slot->sync == OUTBOX_SYNCED && outbox->tokens) outbox->tokens--;
     drop_manifest(outbox, slot);

@@ -184,6 +184,7 @@ static int send_data(nghttp2_session *h2, nghttp2_frame *frame, const uint8_t *h
     session->out_len += 9;
     agent_stream_take(source->ptr, session->out + session->out_len, len);
     session->out_len += len;
+    assert(session->out_len <= session->out_cap);
     return 0;
 }
 

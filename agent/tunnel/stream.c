@@ -68,6 +68,7 @@ static void forget_writable(struct agent_stream *stream)
 
 static void drop_queue(struct agent_stream *stream)
 {
+    assert(stream->session->buffered_bytes >= byte_queue_len(&stream->queue));
     stream->session->buffered_bytes -= byte_queue_len(&stream->queue);
     byte_queue_finish(&stream->queue);
 }
@@ -79,6 +80,7 @@ void agent_stream_destroy(struct agent_stream *stream, uint32_t code)
     if (stream->prev) stream->prev->next = stream->next;
     if (!stream->prev) session->streams = stream->next;
     if (stream->next) stream->next->prev = stream->prev;
+    assert(session->stream_count > 0 && session->granted_bytes >= stream->window.bytes - WIRE_WINDOW_BYTES);
     session->stream_count--;
     session->granted_bytes -= stream->window.bytes - WIRE_WINDOW_BYTES;
     forget_writable(stream);
