@@ -6,19 +6,19 @@
 #include "base/loop/timer.h"
 #include "base/mem.h"
 #include "base/metrics/metrics.h"
-#include "server/intake/lane.h"
+#include "server/intake/account_queue.h"
 #include "server/intake/share.h"
 
-enum { LANES_RESTING_MAX = 64 };
+enum { RESTING_QUEUES_MAX = 64 };
 
 struct event_handler {
     struct loop *loop;
     struct event_handler_options options;
-    struct lane_options lane_options;
-    struct lane *lanes;
+    struct account_queue_options account_queue_options;
+    struct account_queue *queues;
     struct share *share;
     size_t transactions; // in flight
-    uint64_t clock;      // the turn of the lane that went last
+    uint64_t clock;      // the turn of the queue that went last
     size_t bytes;
     struct timer timer;
     bool stopped, pumping, pump_again;
@@ -60,8 +60,8 @@ static void on_ready(void *ctx)
     pump(ctx);
 }
 
-static void on_applied(void *ctx, struct lane *lane, const struct error *err, const struct report_outcome *outcomes,
-                       size_t count);
+static void on_applied(void *ctx, struct account_queue *queue, const struct error *err,
+                       const struct report_outcome *outcomes, size_t count);
 static void end_item(void *ctx, struct event_item *item, const struct error *err, const struct report_outcome *outcome);
 
 struct event_handler *event_handler_create(struct loop *loop, const struct event_handler_options *options)
@@ -69,7 +69,7 @@ struct event_handler *event_handler_create(struct loop *loop, const struct event
     struct event_handler *handler = mem_zalloc(sizeof *handler);
     handler->loop = loop;
     handler->options = *options;
-    handler->lane_options = (struct lane_options){
+    handler->account_queue_options = (struct account_queue_options){
         .handler = &handler->options, .on_ready = on_ready, .on_applied = on_applied, .end = end_item, .ctx = handler};
     timer_init(&handler->timer, loop_uv(loop), on_timer, handler);
     handler->share = share_create(&(struct share_options){options->account_bytes_max, options->runtime_bytes_max});
@@ -88,10 +88,10 @@ void event_handler_destroy(struct event_handler *handler)
     if (!handler) return;
     struct error err;
     error_set(&err, ERROR_CANCELLED, "the server is shutting down");
-    for (struct lane *lane; (lane = handler->lanes);) {
-        handler->lanes = lane->next;
-        lane_end_all(lane, &err);
-        lane_destroy(lane);
+    for (struct account_queue *queue; (queue = handler->queues);) {
+        handler->queues = queue->next;
+        account_queue_end_all(queue, &err);
+        account_queue_destroy(queue);
     }
     share_destroy(handler->share);
     timer_finish(&handler->timer);
@@ -100,20 +100,20 @@ void event_handler_destroy(struct event_handler *handler)
 
 // ---- taking --------------------------------------------------------------------------------------------------------
 
-static struct lane *find_lane(struct event_handler *handler, struct str account_id)
+static struct account_queue *find_queue(struct event_handler *handler, struct str account_id)
 {
-    for (struct lane *lane = handler->lanes; lane; lane = lane->next)
-        if (str_eq(str_c(lane->account_id), account_id)) return lane;
+    for (struct account_queue *queue = handler->queues; queue; queue = queue->next)
+        if (str_eq(str_c(queue->account_id), account_id)) return queue;
     return NULL;
 }
 
-static struct lane *make_lane(struct event_handler *handler, struct str account_id)
+static struct account_queue *make_queue(struct event_handler *handler, struct str account_id)
 {
-    struct lane *lane = lane_create(&handler->lane_options, account_id);
-    lane->turn = handler->clock;
-    lane->next = handler->lanes;
-    handler->lanes = lane;
-    return lane;
+    struct account_queue *queue = account_queue_create(&handler->account_queue_options, account_id);
+    queue->turn = handler->clock;
+    queue->next = handler->queues;
+    handler->queues = queue;
+    return queue;
 }
 
 bool event_handler_is_full(const struct event_handler *handler)
@@ -144,20 +144,20 @@ static enum error_code check_share(struct event_handler *handler, const struct r
 enum error_code event_handler_submit(struct event_handler *handler, const struct report *report, bool patient,
                                      event_item_done on_done, void *arg, struct error *err)
 {
-    struct lane *lane = find_lane(handler, report->account_id);
-    if (report->account_id.len >= sizeof lane->account_id)
+    struct account_queue *queue = find_queue(handler, report->account_id);
+    if (report->account_id.len >= sizeof queue->account_id)
         return error_set(err, ERROR_INVALID, "account id of %zu bytes", report->account_id.len);
     if (!patient && event_handler_is_full(handler))
         return error_set(err, ERROR_UNAVAILABLE, "%zu bytes of reports are waiting, the limit is %llu", handler->bytes,
                          (unsigned long long)handler->options.queue_bytes_max);
-    if (!patient && (handler->stopped || (lane && lane_is_away(lane))))
+    if (!patient && (handler->stopped || (queue && account_queue_is_away(queue))))
         return error_set(err, ERROR_UNAVAILABLE, "the database is not available");
-    if (!patient && lane && lane_is_parked(lane, report->runtime))
+    if (!patient && queue && account_queue_is_parked(queue, report->runtime))
         return error_set(err, ERROR_UNAVAILABLE, "reports of this runtime are suspended, one of them takes too long");
     if (!patient && check_share(handler, report, err) != ERROR_NONE) return ERROR_LIMITED;
-    if (!lane) lane = make_lane(handler, report->account_id);
+    if (!queue) queue = make_queue(handler, report->account_id);
     struct event_item *item = event_item_create(report, patient, on_done, arg);
-    lane_add(lane, item);
+    account_queue_add(queue, item);
     handler->bytes += item->bytes;
     share_take(handler->share, &(struct runtime_key){report->account_id, report->runtime}, item->bytes);
     metric_move(handler->queued_bytes, (int64_t)item->bytes);
@@ -189,12 +189,12 @@ static void end_item(void *ctx, struct event_item *item, const struct error *err
     event_item_destroy(item);
 }
 
-// The next transaction, of this lane or of another, leaves before anybody is told of this one: PostgreSQL is not to
+// The next transaction, of this queue or of another, leaves before anybody is told of this one: PostgreSQL is not to
 // wait for that.
-static void succeeded(struct event_handler *handler, struct lane *lane, const struct report_outcome *outcomes,
+static void succeeded(struct event_handler *handler, struct account_queue *queue, const struct report_outcome *outcomes,
                       size_t count)
 {
-    struct event_item **items = lane_succeeded(lane, count);
+    struct event_item **items = account_queue_succeeded(queue, count);
     submit_in_turn(handler);
     struct report *reports = mem_array(count, sizeof *reports);
     for (size_t i = 0; i < count; i++)
@@ -205,95 +205,95 @@ static void succeeded(struct event_handler *handler, struct lane *lane, const st
         end_item(handler, items[i], NULL, &outcomes[i]);
 }
 
-static void on_applied(void *ctx, struct lane *lane, const struct error *err, const struct report_outcome *outcomes,
-                       size_t count)
+static void on_applied(void *ctx, struct account_queue *queue, const struct error *err,
+                       const struct report_outcome *outcomes, size_t count)
 {
     struct event_handler *handler = ctx;
-    metric_observe(handler->commit_seconds, (double)(clock_mono_us() - lane->started_us) / 1e6);
+    metric_observe(handler->commit_seconds, (double)(clock_mono_us() - queue->started_us) / 1e6);
     metric_add(handler->batches, 1);
     assert(handler->transactions > 0);
     handler->transactions--;
     // The pool is closing: whatever is tried again now would be lost in it.
     if (err && err->code == ERROR_CANCELLED) event_handler_stop(handler);
-    // A callback may submit to this lane: no further transaction is made of that before all of them have run.
-    lane->busy++;
+    // A callback may submit to this queue: no further transaction is made of that before all of them have run.
+    queue->busy++;
     if (err) {
-        metric_add(handler->failed, lane->in_flight_count);
-        lane_failed(lane, err);
+        metric_add(handler->failed, queue->in_flight_count);
+        account_queue_failed(queue, err);
     } else {
-        succeeded(handler, lane, outcomes, count);
+        succeeded(handler, queue, outcomes, count);
     }
-    assert(lane->busy > 0);
-    lane->busy--;
+    assert(queue->busy > 0);
+    queue->busy--;
     if (handler->options.on_progress) handler->options.on_progress(handler->options.ctx);
     pump(handler);
 }
 
 // ---- turns ---------------------------------------------------------------------------------------------------------
 
-static struct lane *lane_whose_turn_it_is(const struct event_handler *handler)
+static struct account_queue *queue_whose_turn_it_is(const struct event_handler *handler)
 {
-    struct lane *first = NULL;
-    for (struct lane *lane = handler->lanes; lane; lane = lane->next)
-        if (lane_may_go(lane) && (!first || lane->turn < first->turn)) first = lane;
+    struct account_queue *first = NULL;
+    for (struct account_queue *queue = handler->queues; queue; queue = queue->next)
+        if (account_queue_may_go(queue) && (!first || queue->turn < first->turn)) first = queue;
     return first;
 }
 
 // Who had nothing to say for a while begins where the others are.
-static void give_turn(struct event_handler *handler, struct lane *lane)
+static void give_turn(struct event_handler *handler, struct account_queue *queue)
 {
-    if (lane->turn < handler->clock) lane->turn = handler->clock;
-    handler->clock = lane->turn;
-    lane->turn += lane_bytes_ahead(lane);
+    if (queue->turn < handler->clock) queue->turn = handler->clock;
+    handler->clock = queue->turn;
+    queue->turn += account_queue_bytes_ahead(queue);
     handler->transactions++;
-    lane_submit(lane);
+    account_queue_submit(queue);
 }
 
 static void submit_in_turn(struct event_handler *handler)
 {
     uint64_t most = handler->options.transactions_max;
     while (!handler->stopped && (!most || handler->transactions < most)) {
-        struct lane *lane = lane_whose_turn_it_is(handler);
-        if (!lane) return;
-        give_turn(handler, lane);
+        struct account_queue *queue = queue_whose_turn_it_is(handler);
+        if (!queue) return;
+        give_turn(handler, queue);
     }
 }
 
-// A lane that was given more than others stays for a while when it is empty: whoever says little at a time but often
+// A queue that was given more than others stays for a while when it is empty: whoever says little at a time but often
 // would else begin anew each time where the others are, and those would wait for ever.
-static bool may_be_forgotten(const struct event_handler *handler, const struct lane *lane, size_t *resting)
+static bool may_be_forgotten(const struct event_handler *handler, const struct account_queue *queue, size_t *resting)
 {
-    if (lane->turn <= handler->clock || handler->bytes == 0) return true;
-    return ++*resting > LANES_RESTING_MAX;
+    if (queue->turn <= handler->clock || handler->bytes == 0) return true;
+    return ++*resting > RESTING_QUEUES_MAX;
 }
 
-static void drop_lane(struct lane **link)
+static void drop_queue(struct account_queue **link)
 {
-    struct lane *lane = *link;
-    *link = lane->next;
-    lane_destroy(lane);
+    struct account_queue *queue = *link;
+    *link = queue->next;
+    account_queue_destroy(queue);
 }
 
-// One pass over the lanes: prepares those that may go, drops those that are empty. Gives back how long the next one
+// One pass over the queues: prepares those that may go, drops those that are empty. Gives back how long the next one
 // waits.
 static uint64_t pump_once(struct event_handler *handler)
 {
     uint64_t now = clock_mono_ms(), soonest = UINT64_MAX;
     size_t resting = 0;
-    for (struct lane **link = &handler->lanes; *link;) {
-        struct lane *lane = *link;
-        uint64_t wait = lane_wait_ms(lane, now);
+    for (struct account_queue **link = &handler->queues; *link;) {
+        struct account_queue *queue = *link;
+        uint64_t wait = account_queue_wait_ms(queue, now);
         if (wait == 0)
-            lane_prepare(lane);
+            account_queue_prepare(queue);
         else if (wait < soonest)
             soonest = wait;
-        // A callback may have put lanes in front.
-        while (*link != lane)
+        // A callback may have put queues in front.
+        while (*link != queue)
             link = &(*link)->next;
-        if (lane_is_empty(lane) && may_be_forgotten(handler, lane, &resting))
-            drop_lane(link);
+        if (account_queue_is_empty(queue) && may_be_forgotten(handler, queue, &resting))
+            drop_queue(link);
         else
-            link = &lane->next;
+            link = &queue->next;
     }
     submit_in_turn(handler);
     return soonest;

@@ -1,6 +1,6 @@
 // event_handler: turns accepted reports into committed transactions, one handler a loop. Reports of one account form a
-// lane: they are applied in the order of their arrival, one transaction in flight a lane and the next one made ready
-// meanwhile, lanes beside each other.
+// queue: they are applied in the order of their arrival, one transaction in flight a queue and the next one made ready
+// meanwhile, queues beside each other.
 // Only so many transactions are in flight at a time. When one may go, it is that of the account that was given least
 // so far (start-time fair queueing, the cost being bytes): an account with little to say waits for one transaction of
 // one with much to say, not for its backlog.

@@ -756,7 +756,7 @@ static void the_least_served_goes_first(void **state)
     tear_down();
 }
 
-// Two that always have one more to say, one at a time: each time their lanes are empty between. Somebody with much to
+// Two that always have one more to say, one at a time: each time their queues are empty between. Somebody with much to
 // say gets his turns all the same.
 static void who_says_little_often_starves_nobody(void **state)
 {

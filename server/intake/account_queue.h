@@ -1,42 +1,42 @@
-// lane: one account's reports in the event handler, there while it has some. Those of a runtime are applied in the
-// order of their arrival: one transaction in flight, the next one made ready meanwhile, the others in line behind. A
-// transaction that fails comes apart again: what is to be tried once more stands in its old order before all others,
+// account_queue: one account's reports in the event handler, there while it has some. Those of a runtime are applied in
+// the order of their arrival: one transaction in flight, the next one made ready meanwhile, the others in line behind.
+// A transaction that fails comes apart again: what is to be tried once more stands in its old order before all others,
 // and what the failure says decides whether that is all at once, one by one, later, or not at all. One that took too
-// long by itself waits aside with all of its runtime, while the other runtimes go on. The handler decides when a lane
+// long by itself waits aside with all of its runtime, while the other runtimes go on. The handler decides when a queue
 // may go; its loop.
 //
-//   next transaction: NONE --lane_prepare()--> PREPARING --on_ready--> READY --lane_submit()--> NONE
-//   PREPARING, READY --the one in flight fails, lane_end_all()--> NONE
+//   next transaction: NONE --account_queue_prepare()--> PREPARING --on_ready--> READY --account_queue_submit()--> NONE
+//   PREPARING, READY --the one in flight fails, account_queue_end_all()--> NONE
 //
 // Reports ahead belong to that transaction: there are some in PREPARING and READY, and none in NONE.
-#ifndef CULVERT_SERVER_INTAKE_LANE_H
-#define CULVERT_SERVER_INTAKE_LANE_H
+#ifndef CULVERT_SERVER_INTAKE_ACCOUNT_QUEUE_H
+#define CULVERT_SERVER_INTAKE_ACCOUNT_QUEUE_H
 
 #include "base/backoff.h"
 #include "server/intake/event_item.h"
 
-struct lane;
+struct account_queue;
 
-struct lane_options {
+struct account_queue_options {
     const struct event_handler_options *handler;
     void (*on_ready)(void *ctx); // the next transaction of one of them may go
-    // The transaction in flight was answered: lane_succeeded() or lane_failed() is called now.
-    void (*on_applied)(void *ctx, struct lane *lane, const struct error *err, const struct report_outcome *outcomes,
-                       size_t count);
+    // The transaction in flight was answered: account_queue_succeeded() or account_queue_failed() is called now.
+    void (*on_applied)(void *ctx, struct account_queue *queue, const struct error *err,
+                       const struct report_outcome *outcomes, size_t count);
     // Tells how the item ended, and takes it.
     void (*end)(void *ctx, struct event_item *item, const struct error *err, const struct report_outcome *outcome);
     void *ctx;
 };
 
-enum lane_next_state {
-    LANE_NEXT_NONE,
-    LANE_NEXT_PREPARING,
-    LANE_NEXT_READY,
+enum account_queue_next_state {
+    ACCOUNT_QUEUE_NEXT_NONE,
+    ACCOUNT_QUEUE_NEXT_PREPARING,
+    ACCOUNT_QUEUE_NEXT_READY,
 };
 
-struct lane {
-    struct lane *next; // the handler's list
-    const struct lane_options *options;
+struct account_queue {
+    struct account_queue *next; // the handler's list
+    const struct account_queue_options *options;
     char account_id[64];
     struct event_line waiting;
     struct event_item **in_flight; // batch_count slots
@@ -45,7 +45,7 @@ struct lane {
     struct event_item **ahead; // batch_count slots: those of the next transaction, made ready meanwhile
     size_t ahead_count;
     struct report_transaction *next_transaction; // of those ahead
-    enum lane_next_state next_state;
+    enum account_queue_next_state next_state;
     unsigned busy; // callbacks of transactions that are running
     bool away;     // so was the database at its last try
     size_t alone;  // so many of the first go one by one: a transaction of them failed on its data or took too long
@@ -66,31 +66,31 @@ struct lane {
 };
 
 // The options are kept by reference, the account is copied.
-struct lane *lane_create(const struct lane_options *options, struct str account_id);
-void lane_destroy(struct lane *lane); // one that is empty
+struct account_queue *account_queue_create(const struct account_queue_options *options, struct str account_id);
+void account_queue_destroy(struct account_queue *queue); // one that is empty
 // Whatever it has ends with the error. No transaction of it may be in flight any more.
-void lane_end_all(struct lane *lane, const struct error *err);
+void account_queue_end_all(struct account_queue *queue, const struct error *err);
 
-void lane_add(struct lane *lane, struct event_item *item);
-bool lane_is_empty(const struct lane *lane);
+void account_queue_add(struct account_queue *queue, struct event_item *item);
+bool account_queue_is_empty(const struct account_queue *queue);
 // Reports that cannot wait need not be taken: the database was away at the last try, and the next is to come.
-bool lane_is_away(const struct lane *lane);
+bool account_queue_is_away(const struct account_queue *queue);
 // Nor those of a runtime that waits behind its suspect.
-bool lane_is_parked(const struct lane *lane, struct str runtime);
+bool account_queue_is_parked(const struct account_queue *queue, struct str runtime);
 
 // When the next transaction may be made ready: 0 now, otherwise how long it waits; UINT64_MAX: for nothing.
-uint64_t lane_wait_ms(const struct lane *lane, uint64_t now_ms);
+uint64_t account_queue_wait_ms(const struct account_queue *queue, uint64_t now_ms);
 // The next transaction begins to be made ready. on_ready may run inside.
-void lane_prepare(struct lane *lane);
+void account_queue_prepare(struct account_queue *queue);
 // The next one is ready, and none is in flight.
-bool lane_may_go(const struct lane *lane);
-size_t lane_bytes_ahead(const struct lane *lane); // of that one
+bool account_queue_may_go(const struct account_queue *queue);
+size_t account_queue_bytes_ahead(const struct account_queue *queue); // of that one
 // It goes. on_applied may run inside.
-void lane_submit(struct lane *lane);
+void account_queue_submit(struct account_queue *queue);
 
-// The transaction in flight is over: gives its items for the caller to end. The array is the lane's, until this is
+// The transaction in flight is over: gives its items for the caller to end. The array is the queue's, until this is
 // called again.
-struct event_item **lane_succeeded(struct lane *lane, size_t count);
-void lane_failed(struct lane *lane, const struct error *err);
+struct event_item **account_queue_succeeded(struct account_queue *queue, size_t count);
+void account_queue_failed(struct account_queue *queue, const struct error *err);
 
 #endif
