@@ -29,6 +29,10 @@ static void the_own_cluster_has_many_names(void **state)
         bool is_own;
     } cases[] = {
         {"https://kubernetes.default.svc", "", true},
+        {"https://kubernetes.default.svc.cluster.local", "", true},
+        {"https://kubernetes.default.svc.evil", "", false}, // no name that only begins so
+        {"https://kubernetes.default.svc.cluster.local.evil", "", false},
+        {"https://kubernetes.evil", "", false},
         {"https://10.96.0.1", "", true},
         {"https://10.96.0.1:443/", "", true},
         {"https://10.96.0.1:6443", "", false},
