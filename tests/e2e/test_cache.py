@@ -222,6 +222,40 @@ def test_answers_that_somebody_else_wrote_are_not_given(cached):
     wait_until(lambda: hits_again(cached), 30, "answers come from Redis again")
 
 
+OTHER_LIST = LIST.replace("metadata {", "applicationKey: metadata {")
+
+
+def test_answers_that_changed_places_are_not_given(cached):
+    """Both are genuine and of the same version of the account: only the key that each was made for tells them apart."""
+    platform = cached.platform
+
+    def read_both():
+        return [platform.graphql(query, {"f": {"runtime": RUNTIME}}) for query in (LIST, OTHER_LIST)]
+
+    truth = read_both()
+    assert truth[0] != truth[1] and "applicationKey" in json.dumps(truth[1])
+    with Redis.of(platform) as attacker:
+
+        def both_kept():
+            assert read_both() == truth
+            names = attacker("KEYS", "culvert:2:answer:*")
+            version = max((int(attacker("PTTL", name)), name.rpartition(b":")[2]) for name in names)[1]
+            pair = {name: attacker("GET", name) for name in names if name.endswith(b":" + version)}
+            return len(pair) == 2 and all(pair.values()) and pair
+
+        deadline, is_refused = time.monotonic() + 60, False
+        while not is_refused:
+            assert time.monotonic() < deadline, "no swapped answer was looked at and refused"
+            (one, value), (other, other_value) = wait_until(both_kept, 30, "both answers are kept").items()
+            before, had = refused(platform), looks(platform, "hit")
+            attacker("SET", one, other_value, "PX", 60000)
+            attacker("SET", other, value, "PX", 60000)
+            assert read_both() == truth  # outside of wait_until, which would try again
+            is_refused = refused(platform) >= before + 2
+            assert not is_refused or looks(platform, "hit") == had
+    assert read_both() == truth
+
+
 def traffic(platform):
     """(reports of the runtime, requests of its account) in the last minutes."""
     words = [platform.build / "server/culvertd", "--config", platform.home / "culvertd.conf", "admin", "traffic", "--minutes", "20"]
