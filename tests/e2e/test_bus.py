@@ -396,3 +396,23 @@ def test_secrets_and_trust(bus):
         bus.settings["CULVERT_RABBITMQ_TLS_CA_FILE"] = trusted
         bus.start()
     wait_until(lambda: connected(bus), 30, "connected")
+
+
+def test_wrong_password_of_rabbitmq(bus):
+    """It is logged with its reason, reports take the local path, and the right one is enough."""
+    file = pathlib.Path(bus.settings["CULVERT_RABBITMQ_URL"].removeprefix("file:"))
+    right, password = file.read_text(), bus.rabbitmq.password_file.read_text().strip()
+    assert password in right
+    written = len(bus.log("culvertd"))
+    file.write_text(right.replace(password, "wrong-51f0"))
+    try:
+        restart(bus)
+        wait_until(lambda: "rabbitmq_lost" in bus.log("culvertd")[written:] and "login" in bus.log("culvertd")[written:], 30, "it is logged")
+        wait_until(lambda: report(bus, "mistyped", 1)[0] < 300, 30, "culvertd is there")
+        wait_until(lambda: stored(bus).get("mistyped") == 1, 30, "stored by the local path")
+        assert bus.metric("culvert_bus_connected") == 0
+        assert "wrong-51f0" not in bus.log("culvertd")
+    finally:
+        file.write_text(right)
+        restart(bus)
+    wait_until(lambda: connected(bus), 60, "connected")
