@@ -51,7 +51,7 @@ static void read_to_sync(struct report_lane *lane, struct raw_batch *batch)
             PQclear(result);
             continue;
         }
-        pg_batch_take(batch->pg, result);
+        pg_batch_take(batch->pg, NULL, result); // no dynamic statements
     }
     if (batch && batch->pg->is_failed) client_die(batch->pg->error.text);
 }
@@ -146,7 +146,7 @@ static void *run_lane(void *arg)
         for (; sent < raw->batch_count && sent < done + PIPELINED; sent++) {
             for (size_t n = 0; n < raw->batches[sent].count; n++)
                 report_lane_tell(lane);
-            if (!pg_batch_send(raw->batches[sent].pg, raw->conn)) client_die(PQerrorMessage(raw->conn));
+            if (!pg_batch_send(raw->batches[sent].pg, NULL, raw->conn)) client_die(PQerrorMessage(raw->conn));
         }
         struct raw_batch *batch = &raw->batches[done];
         read_to_sync(lane, batch);
