@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "api/access/audit_store.h"
 #include "api/access/browser_session_store.h"
 #include "base/clock.h"
 #include "base/log/log.h"
@@ -348,6 +349,7 @@ static enum error_code start(struct server *server, struct error *err)
     module_tables_init(&server->modules, modules);
     module_tables_add_sweeps(&server->modules, runtime_token_store_sweeps, 1);
     module_tables_add_sweeps(&server->modules, browser_session_store_sweeps, 1);
+    module_tables_add_sweeps(&server->modules, audit_store_sweeps, 1);
     module_tables_add_sweeps(&server->modules, report_store_sweeps, report_store_sweep_count);
     server->schema = gql_schema_create(str_of(schema_sdl, schema_sdl_bytes), err);
     if (!server->schema) return err->code;

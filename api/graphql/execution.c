@@ -213,7 +213,11 @@ static void resolve(struct root_field *field, const struct gql_field_def *def, c
 {
     struct execution *x = field->execution;
     if (!resolver->resolve_selected) {
-        resolver->resolve(x->request.ctx, field->arguments, on_resolved, field);
+        void (*leave)(void *) = x->request.leave;
+        void *leave_arg = x->request.leave_arg;
+        if (x->request.enter) x->request.enter(x->request.ctx, resolver);
+        resolver->resolve(x->request.ctx, field->arguments, on_resolved, field); // may be the end of x
+        if (leave) leave(leave_arg);
         return;
     }
     field->selected = (struct gql_selected){.projection = &x->projection,

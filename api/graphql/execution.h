@@ -51,6 +51,11 @@ struct gql_request {
     void *ctx;              // of the resolvers and of admit
     // May this field be resolved for the caller? Else it says why not. NULL: every one may.
     enum error_code (*admit)(void *ctx, const struct gql_resolver *resolver, struct error *err);
+    // Around each resolver, when it begins: enter(ctx, resolver) before it, leave(leave_arg) behind
+    // it, where ctx may be dead already. NULL, both: nothing.
+    void (*enter)(void *ctx, const struct gql_resolver *resolver);
+    void (*leave)(void *leave_arg);
+    void *leave_arg;
     bool *repeatable; // set when it is answered: by versioned resolvers alone, without errors; may be NULL
 };
 

@@ -3,6 +3,7 @@
 // one exception for clients that were written before it: whoever does not ask for a media type gets
 // 400, not 200, for a document that is not valid.
 #include "api/graphql/execution.h"
+#include "api/http/actor.h"
 #include "api/http/request.h"
 #include "api/resolvers.h"
 #include "base/mem.h"
@@ -54,6 +55,18 @@ static bool is_get(const struct api_request *request)
     return !str_eq(request->method, STR("POST"));
 }
 
+// What a mutation changes is its caller's doing.
+static void enter(void *ctx, const struct gql_resolver *resolver)
+{
+    struct api_request *request = ctx;
+    if (resolver->kind == GQL_MUTATION) actor_set(request, &request->principal);
+}
+
+static void leave(void *pg)
+{
+    actor_clear(pg);
+}
+
 static void execute(struct graphql_call *call)
 {
     struct api_request *request = call->request;
@@ -71,6 +84,9 @@ static void execute(struct graphql_call *call)
         .is_mutation = &call->is_mutation,
         .ctx = request,
         .admit = api_admit,
+        .enter = enter,
+        .leave = leave,
+        .leave_arg = request->api->options.pg,
         .repeatable = &call->repeatable,
     };
     gql_execute(&execution, on_answered, call);

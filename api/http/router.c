@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "api/access/permission.h"
+#include "api/http/actor.h"
 #include "api/http/request.h"
 #include "api/http/route.h"
 #include "base/log/log.h"
@@ -189,7 +190,13 @@ static void on_authenticated(void *arg, const struct error *err, const struct ap
     request->authenticated = true;
     const struct api_options *options = &request->api->options;
     if (options->on_call) options->on_call(options->ctx, principal->account_id);
-    if (may_call(request)) request->route->handle(request);
+    if (!may_call(request)) return;
+    // GraphQL does so by field.
+    bool changes = !reads(request->method) && request->route->caller != API_USER_OR_RUNTIME;
+    struct pg *pg = options->pg;
+    if (changes) actor_set(request, principal);
+    request->route->handle(request); // may be the end of the request
+    if (changes) actor_clear(pg);
 }
 
 // False: the request is answered.

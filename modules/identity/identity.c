@@ -1,6 +1,7 @@
 #include "api/access/identity_store.h"
 #include "api/resolvers.h"
 #include "base/mem.h"
+#include "modules/identity/audit.h"
 #include "modules/identity/people.h"
 #include "modules/identity/sign_in.h"
 #include "modules/module.h"
@@ -70,6 +71,7 @@ static const struct gql_resolver resolvers[] = {
     {GQL_QUERY, "teams", people_resolve_teams, .access = API_USERS},
     {GQL_QUERY, "apiKeys", people_resolve_api_keys, .access = API_ADMINS},
     {GQL_QUERY, "myApiKeys", people_resolve_my_api_keys, .access = API_OWN},
+    {GQL_QUERY, "auditEntries", audit_resolve_entries, .access = API_ADMINS},
     {GQL_MUTATION, "createUser", people_resolve_create_user, .access = API_ADMINS},
     {GQL_MUTATION, "updateUser", people_resolve_update_user, .access = API_ADMINS},
     {GQL_MUTATION, "createSignInLink", people_resolve_create_sign_in_link, .access = API_ADMINS},

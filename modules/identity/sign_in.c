@@ -4,6 +4,7 @@
 
 #include "api/access/browser_session_store.h"
 #include "api/access/session_cookie.h"
+#include "api/http/actor.h"
 #include "base/log/log.h"
 #include "base/mem.h"
 #include "base/metrics/metrics.h"
@@ -83,6 +84,7 @@ static void on_checked(void *arg, const struct error *err, const struct api_prin
         return;
     }
     session_cookie_generate(&sign_in->cookie, sign_in->text);
+    actor_set(request, principal);
     browser_session_store_open(options->pg, principal->account_id,
                                &(struct browser_session_new){.method = sign_in->method,
                                                              .credential_id = str_c(principal->token_id),
@@ -93,6 +95,7 @@ static void on_checked(void *arg, const struct error *err, const struct api_prin
                                                              .life_ms = options->session_life_ms,
                                                              .per_user_max = options->sessions_per_user_max},
                                on_opened, sign_in);
+    actor_clear(options->pg);
 }
 
 // The credential of the body. A malformed one is as good as a wrong one.

@@ -68,13 +68,15 @@ enum error_code command_query_run(const struct server_config *config, struct com
     deployment_key_destroy(deployment_key);
     server_config_storage_settings(config, settings);
     query->loop = loop_create("command", 0);
+    // What commands change is the operator's doing.
+    AUTO_FREE char *with_actor = mem_printf("%s app.actor={\"kind\":\"command\"}", settings);
     query->pg = pg_create(query->loop, &(struct pg_options){
                                            .conninfo = conninfo,
                                            .connections = 1,
                                            .column_key = &column_key,
                                            .queue_max = QUEUE_MAX,
                                            .statement_timeout_ms = (uint64_t)config->database_statement_timeout_ms,
-                                           .settings = settings,
+                                           .settings = with_actor,
                                        });
     purpose_key_finish(&column_key);
     timer_init(&query->timer, loop_uv(query->loop), on_deadline, query);

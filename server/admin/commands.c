@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/access/audit_store.h"
 #include "api/access/browser_session_store.h"
 #include "api/access/identity_store.h"
 #include "api/access/runtime_token_store.h"
@@ -38,6 +39,9 @@ void commands_print_usage(void)
          "                                                      a link that opens one browser session\n"
          "culvertd [SETTINGS] admin end-sessions --account ACCOUNT --user USER\n"
          "                                                      end all browser sessions of the user\n"
+         "culvertd [SETTINGS] admin verify-audit --account ACCOUNT\n"
+         "                                                      check the chain of the account's audit log\n"
+         "culvertd [SETTINGS] admin export-audit --account ACCOUNT   the audit log as JSON Lines, oldest first\n"
          "culvertd [SETTINGS] admin create-runtime-token --account ACCOUNT --runtime RUNTIME [--expires 90d]\n"
          "                                                      [--replace-after 24h] [NAME]\n"
          "culvertd [SETTINGS] admin list-runtime-tokens --account ACCOUNT --runtime RUNTIME\n"
@@ -84,7 +88,7 @@ struct subject {
     struct token token;
     int64_t expires_at_ms;
     unsigned keep_days;
-    uint64_t life_ms;
+    uint64_t life_ms, after;
     struct runtime_token_new runtime_token;
     struct storage_quota quota;
 };
@@ -304,6 +308,67 @@ static int end_sessions(const struct server_config *config, const struct command
     if (command_query_run(config, &query, ask_end_sessions, &subject) != ERROR_NONE) return failed(&query.err);
     printf("{\"ended\":%llu}\n", (unsigned long long)query.count);
     return EXIT_DONE;
+}
+
+// ---- audit --------------------------------------------------------------------------------------
+
+static void ask_verify_audit(struct command_query *query, void *arg)
+{
+    struct subject *subject = arg;
+    audit_store_verify(query->pg, subject->account_id, command_query_on_node, query);
+}
+
+static int verify_audit(const struct server_config *config, const struct command_words *words)
+{
+    const char *account = command_words_option(words, "account");
+    if (words->plain_count != 0 || !account || !command_words_only(words, "|account|"))
+        return usage("admin verify-audit --account ACCOUNT");
+    struct subject subject = {.account = str_c(account)};
+    int status = resolve_account(config, &subject);
+    if (status != EXIT_DONE) return status;
+    struct command_query query;
+    json_t *found = NULL;
+    if (command_query_run(config, &query, ask_verify_audit, &subject) != ERROR_NONE) return failed(&query.err);
+    puts(query.node);
+    if (json_decode(str_c(query.node), NULL, &found, NULL) != ERROR_NONE ||
+        !json_is_null(json_object_get(found, "firstBad"))) {
+        fprintf(stderr, "culvertd: the audit log of account \"%s\" was altered, see firstBad\n", account);
+        status = EXIT_FAILED;
+    }
+    json_decref(found);
+    mem_free(query.node);
+    return status;
+}
+
+static void ask_export_audit(struct command_query *query, void *arg)
+{
+    struct subject *subject = arg;
+    audit_store_export(query->pg, subject->account_id, subject->after, command_query_on_node, query);
+}
+
+// Page by page, so that neither the server nor this command has to hold it all.
+static int export_audit(const struct server_config *config, const struct command_words *words)
+{
+    const char *account = command_words_option(words, "account");
+    if (words->plain_count != 0 || !account || !command_words_only(words, "|account|"))
+        return usage("admin export-audit --account ACCOUNT");
+    struct subject subject = {.account = str_c(account)};
+    int status = resolve_account(config, &subject);
+    while (status == EXIT_DONE) {
+        struct command_query query;
+        json_t *page = NULL;
+        const struct json_limits limits = {.bytes_max = 256u * 1024 * 1024};
+        if (command_query_run(config, &query, ask_export_audit, &subject) != ERROR_NONE) return failed(&query.err);
+        enum error_code code = json_decode(str_c(query.node), &limits, &page, &query.err);
+        mem_free(query.node);
+        if (code != ERROR_NONE) return failed(&query.err);
+        uint64_t last = (uint64_t)json_integer_value(json_object_get(page, "last"));
+        if (last) printf("%.*s\n", STR_ARG(json_get_str(page, "lines")));
+        json_decref(page);
+        if (!last) break;
+        subject.after = last;
+    }
+    return status;
 }
 
 // ---- runtime tokens ------------------------------------------------------------------------------------------------
@@ -645,6 +710,8 @@ int commands_run(const struct server_config *config, int argc, const char **argv
         {"revoke-key", revoke_key},
         {"sign-in-link", sign_in_link},
         {"end-sessions", end_sessions},
+        {"verify-audit", verify_audit},
+        {"export-audit", export_audit},
         {"create-runtime-token", create_runtime_token},
         {"list-runtime-tokens", list_runtime_tokens},
         {"revoke-runtime-token", revoke_runtime_token},

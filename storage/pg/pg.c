@@ -18,6 +18,7 @@ struct pg {
     struct loop *loop;
     struct pg_options options;
     char *conninfo, *settings;
+    char *actor; // NULL: none
     struct pg_connection *connections[CONNECTIONS_MAX];
     unsigned connection_count;
     struct pg_batch *waiting, *waiting_last; // for a connection, in order
@@ -232,6 +233,7 @@ static void on_handle_closed(void *ctx)
     if (--pg->open_handles > 0) return;
     loop_fn on_closed = pg->on_closed;
     void *arg = pg->closed_arg;
+    mem_free(pg->actor);
     mem_free(pg->conninfo);
     mem_free(pg->settings);
     mem_free(pg);
@@ -310,6 +312,17 @@ bool pg_is_ready(const struct pg *pg)
 uint64_t pg_losses(const struct pg *pg)
 {
     return atomic_load(pg->losses);
+}
+
+void pg_set_actor(struct pg *pg, struct str actor)
+{
+    mem_free(pg->actor);
+    pg->actor = actor.len ? mem_strndup(actor.at, actor.len) : NULL;
+}
+
+struct str pg_actor(const struct pg *pg)
+{
+    return str_c(pg ? pg->actor : NULL);
 }
 
 struct loop *pg_loop(const struct pg *pg)

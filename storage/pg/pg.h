@@ -115,6 +115,10 @@ uint64_t pg_losses(const struct pg *pg);
 // account_id: sets app.account_id for the transaction (row-level security); NULL: none is visible
 // but through the security definer functions.
 struct pg_batch *pg_batch_create(struct pg *pg, const char *account_id);
+// Batches of an account that are created from now on have this JSON in app.actor, for triggers that
+// write the audit log. Copied; empty: none. Pools of which it was never called are not slower.
+void pg_set_actor(struct pg *pg, struct str actor);
+struct str pg_actor(const struct pg *pg); // NULL is fine
 // Values are copied; there are as many as the statement has parameters, and one that is missing
 // aborts with its name. At most 4,096 statements and 64 MiB a batch; over that the submit fails
 // with ERROR_TOO_LARGE. Text with a NUL byte fails it with ERROR_INVALID.

@@ -19,6 +19,12 @@ const struct pg_statement pg_batch_set_reader = {
     .parameters = 1,
 };
 
+const struct pg_statement pg_batch_set_actor = {
+    .name = "pg_set_actor",
+    .sql = "SELECT set_config('app.account_id', $1, true), set_config('app.actor', $2, true)",
+    .parameters = 2,
+};
+
 void pg_batch_generic(struct pg_batch *batch)
 {
     batch->is_generic = true;
@@ -39,6 +45,8 @@ struct pg_batch *pg_batch_create(struct pg *pg, const char *account_id)
         int len = snprintf(batch->account_id, sizeof batch->account_id, "%s", account_id);
         if (len <= 0 || (size_t)len >= sizeof batch->account_id)
             pg_batch_fail(batch, ERROR_INVALID, "an account id of impossible length");
+        struct str actor = pg_actor(pg);
+        if (actor.len) batch->actor = arena_cstr(batch->arena, actor);
     }
     return batch;
 }
@@ -206,10 +214,12 @@ static bool send_prepares(struct pg_batch *batch, struct pg_prepared *prepared, 
 bool pg_batch_send(struct pg_batch *batch, struct pg_prepared *prepared, PGconn *conn)
 {
     batch->results = mem_array(batch->count, sizeof *batch->results);
-    const char *account = batch->account_id;
-    const char *set = batch->is_generic ? pg_batch_set_reader.name : pg_batch_set_account.name;
+    const char *account = batch->account_id, *const values[] = {account, batch->actor};
+    const struct pg_statement *set = batch->actor        ? &pg_batch_set_actor
+                                     : batch->is_generic ? &pg_batch_set_reader
+                                                         : &pg_batch_set_account;
     if (!send_prepares(batch, prepared, conn)) return false;
-    if (*account && !PQsendQueryPrepared(conn, set, 1, &account, NULL, NULL, 0)) return false;
+    if (*account && !PQsendQueryPrepared(conn, set->name, (int)set->parameters, values, NULL, NULL, 0)) return false;
     for (size_t i = 0; i < batch->count; i++) {
         const struct pg_batch_entry *entry = &batch->entries[i];
         if (!PQsendQueryPrepared(conn, entry->name, (int)entry->statement->parameters, entry->values, entry->lengths,

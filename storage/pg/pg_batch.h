@@ -25,6 +25,7 @@ struct pg_batch {
     struct pg *pg;
     struct arena *arena;
     char account_id[64]; // empty: none
+    const char *actor;   // NULL: none
     struct pg_batch_entry *entries;
     size_t count, capacity, bytes;
     bool is_slow, is_generic;
@@ -43,7 +44,7 @@ struct pg_batch {
 };
 
 // Prepared beside those of the stores; the second one is for pg_batch_generic().
-extern const struct pg_statement pg_batch_set_account, pg_batch_set_reader;
+extern const struct pg_statement pg_batch_set_account, pg_batch_set_reader, pg_batch_set_actor;
 
 void pg_batch_fail(struct pg_batch *batch, enum error_code code, const char *text);
 // The text of a failed statement and its SQLSTATE as an error code.

@@ -69,7 +69,8 @@ bool pg_setup_send(struct pg_setup *setup, PGconn *conn, uint64_t statement_time
     bool good = PQsendQueryParams(conn, check_sql, 0, NULL, NULL, NULL, NULL, 0) &&
                 PQsendQueryParams(conn, settings_sql, 2, NULL, values, NULL, NULL, 0) &&
                 PQsendPrepare(conn, pg_batch_set_account.name, pg_batch_set_account.sql, 0, NULL) &&
-                PQsendPrepare(conn, pg_batch_set_reader.name, pg_batch_set_reader.sql, 0, NULL);
+                PQsendPrepare(conn, pg_batch_set_reader.name, pg_batch_set_reader.sql, 0, NULL) &&
+                PQsendPrepare(conn, pg_batch_set_actor.name, pg_batch_set_actor.sql, 0, NULL);
     for (size_t i = 0; i < culvert_statements_count && good; i++)
         good = PQsendPrepare(conn, culvert_statements[i]->name, culvert_statements[i]->sql, 0, NULL);
     return good && PQpipelineSync(conn);
@@ -77,7 +78,7 @@ bool pg_setup_send(struct pg_setup *setup, PGconn *conn, uint64_t statement_time
 
 static void setup_fail(struct pg_setup *setup, const PGresult *result)
 {
-    enum { BEFORE_STATEMENTS = 4 };
+    enum { BEFORE_STATEMENTS = 5 };
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
     size_t i = setup->answered;

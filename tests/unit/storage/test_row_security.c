@@ -17,6 +17,8 @@ static const char *const tables[] = {"accounts",
                                      "sign_in_links",
                                      "teams",
                                      "team_members",
+                                     "audit_heads",
+                                     "audit_entries",
                                      "runtimes",
                                      "clusters",
                                      "runtime_tokens",
@@ -120,10 +122,10 @@ static void an_account_reaches_no_other(void **state)
         assert_int_equal(rows_of(nobody, "SELECT 1 FROM %s", tables[i]), 0);
         snprintf(where, sizeof where, "%s WHERE account_id <> '%s'", tables[i], database->account);
         assert_int_equal(rows_of(neighbour, "SELECT 1 FROM %s", where), 0);
-        assert_int_equal(rows_of(neighbour, "DELETE FROM %s", where), 0);
+        assert_true(rows_of(neighbour, "DELETE FROM %s", where) <= 0); // of none, or not permitted
         snprintf(where, sizeof where, "%s SET account_id = '%s'", tables[i], victim);
         assert_true(rows_of(neighbour, "UPDATE %s", where) <= 0);
-        assert_int_equal(rows_of(nobody, "DELETE FROM %s", tables[i]), 0);
+        assert_true(rows_of(nobody, "DELETE FROM %s", tables[i]) <= 0);
     }
     char sql[256];
     snprintf(sql, sizeof sql, "INSERT INTO runtimes (account_id, runtime, runtime_id) VALUES ('%s', 'forged', 'x')",
@@ -145,6 +147,8 @@ static void the_login_changes_no_tables(void **state)
         "ALTER TABLE culvert.accounts DISABLE ROW LEVEL SECURITY",
         "DROP TABLE culvert.accounts",
         "TRUNCATE culvert.accounts CASCADE",
+        "DELETE FROM culvert.audit_entries",
+        "UPDATE culvert.audit_entries SET outcome = ''",
         "SET ROLE culvert_lookup",
         "SET SESSION AUTHORIZATION culvert_owner",
         "INSERT INTO culvert.schema_migrations VALUES (9999, 'x', 'x', true)",

@@ -1,0 +1,34 @@
+#include "modules/identity/audit.h"
+
+#include <stdio.h>
+
+#include "api/access/audit_store.h"
+#include "api/resolvers.h"
+
+enum { FIRST_DEFAULT = 100, NUMBER_BYTES = 24 };
+
+void audit_resolve_entries(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+{
+    struct api_request *request = ctx;
+    const json_t *filters = json_get_object(arguments, "filters"), *first = json_object_get(arguments, "first"),
+                 *before = json_object_get(arguments, "before");
+    json_int_t count = json_is_integer(first) ? json_integer_value(first) : FIRST_DEFAULT;
+    struct error err;
+    if (count < 1 || count > AUDIT_PAGE_MAX) {
+        error_set(&err, ERROR_INVALID, "first: must be between 1 and %d", AUDIT_PAGE_MAX);
+        on_resolved(arg, &err, NULL);
+        return;
+    }
+    char number[NUMBER_BYTES] = "";
+    if (json_is_integer(before)) snprintf(number, sizeof number, "%lld", (long long)json_integer_value(before));
+    const struct audit_filter filter = {.before = str_c(number),
+                                        .entity = json_get_str(filters, "entity"),
+                                        .entity_id = json_get_str(filters, "entityId"),
+                                        .action = json_get_str(filters, "action"),
+                                        .actor_id = json_get_str(filters, "actorId"),
+                                        .since = json_get_str(filters, "since"),
+                                        .until = json_get_str(filters, "until"),
+                                        .limit = (unsigned)count};
+    audit_store_list(request->api->options.pg, request->principal.account_id, &filter, api_resolved_node,
+                     api_pending_create(request, on_resolved, arg));
+}
