@@ -9,11 +9,14 @@ kubelet (tests/cluster/node), Redis, a Git server, Argo CD's application control
 ApplicationSet controller, and Argo Rollouts' controller. tests/cluster/README.md says what start leaves in DIR.
 """
 
+import base64
+import json
 import os
 import pathlib
 import random
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -28,7 +31,7 @@ PORTS = range(20000, 32768)  # below the kernel's ephemeral ports
 READY_SECONDS_MAX = 180
 STOP_SECONDS_MAX = 20
 ORDER = ["kube-controller-manager", "node", "redis", "git", "argocd-repo-server", "argocd-application-controller", "argocd-server"]
-ORDER += ["argocd-applicationset-controller", "rollouts-controller"]
+ORDER += ["argocd-applicationset-controller", "argocd-server-secured", "rollouts-controller"]
 ARGO = "/apis/argoproj.io/v1alpha1"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
@@ -56,7 +59,7 @@ class ArgoCluster:
         self.folder = pathlib.Path(folder).resolve()
         self.api = RealCluster(self.folder)
         self.ports = {}
-        self.started = {}
+        self.started, self.first = {}, {}
 
     # ---- programs ----------------------------------------------------------------------------------------------------
 
@@ -142,6 +145,20 @@ class ArgoCluster:
             )
         (self.folder / f"{name}.pid").write_text(f"{process.pid}\n")
 
+    def exchange(self, names, program, without=()):
+        """Ends these programs and starts another version of them, with the words of the first but for options it lacks."""
+        for name in names:
+            if self.pid(name) is not None:
+                self.kill(name)
+            words, environment = self.first.setdefault(name, self.started[name])
+            lacks = [i for i, word in enumerate(words) if word.decode() in without]
+            kept = [word for i, word in enumerate(words) if i not in lacks and i - 1 not in lacks]
+            self.started[name] = [str(program).encode(), *kept[1:]], environment
+            self.restart(name)
+        self.wait("argocd-server", lambda: self.answers(self.ports["argocd-server"]))
+        self.wait("argocd-repo-server", lambda: self.answers(self.ports["repo-metrics"]))
+        self.wait("argocd-application-controller", lambda: self.answers(self.ports["controller-metrics"]))
+
     def reap(self, name):
         """True once it has ended with all its threads, which hold its sockets until then."""
         pid = int((self.folder / f"{name}.pid").read_text())
@@ -204,14 +221,9 @@ class ArgoCluster:
         command = [f"{programs}/git-daemon", "--listen=127.0.0.1", f"--port={git}", "--export-all", "--reuseaddr", f"--base-path={self.folder}/git"]
         self.launch("git", [*command, f"{self.folder}/git"])
 
-    def launch_argo_cd(self):
-        ports, data = self.ports, self.folder / "argocd"
-        for name in ("tls", "ssh", "gpg", "tmp"):
-            (data / name).mkdir(parents=True, exist_ok=True)
-        (data / "ssh/ssh_known_hosts").touch()
-        (self.folder / ".kube").mkdir(exist_ok=True)
-        (self.folder / ".kube/config").write_text((self.folder / "kubeconfig").read_text())
-        environment = {
+    def argo_environment(self):
+        data = self.folder / "argocd"
+        return {
             "ARGOCD_FAKE_IN_CLUSTER": "true",  # "in-cluster" is the cluster of ~/.kube/config
             "ARGOCD_TLS_DATA_PATH": str(data / "tls"),
             "ARGOCD_SSH_DATA_PATH": str(data / "ssh"),
@@ -222,6 +234,48 @@ class ArgoCluster:
             "ARGOCD_K8S_CLIENT_QPS": "500",
             "ARGOCD_K8S_CLIENT_BURST": "1000",
         }
+
+    def launch_secured_server(self):
+        """A second API server of Argo CD, as in an installation: TLS, accounts and rights. Sets its URL and CA."""
+        name, port = "argocd-server-secured", free_port()
+        redis, repo = f"127.0.0.1:{self.ports['redis']}", f"127.0.0.1:{self.ports['argocd-repo-server']}"
+        command = [built("argo-cd") / "argocd", "--loglevel", "info", "--namespace", "argocd", "--repo-server", repo, "--repo-server-plaintext"]
+        command += ["--redis", redis, "--address", "127.0.0.1", "--port", port, "--metrics-port", free_port(), "--staticassets", self.folder / "argocd/tmp"]
+        self.launch(name, command, ARGOCD_BINARY_NAME="argocd-server", **self.argo_environment())
+
+        def certificate():
+            data = self.api.request("GET", "/api/v1/namespaces/argocd/secrets/argocd-secret")[1]["data"]
+            return base64.b64decode(data["tls.crt"]) and data
+
+        self.wait(name, certificate)
+        self.secured_url, self.secured_ca = f"https://localhost:{port}", self.folder / "argocd/ca.crt"
+        self.secured_ca.write_bytes(base64.b64decode(certificate()["tls.crt"]))
+        context = ssl.create_default_context(cafile=str(self.secured_ca))
+        self.wait(name, lambda: urllib.request.urlopen(f"{self.secured_url}/healthz", timeout=5, context=context).status == 200)
+        return context
+
+    def account_token(self, context, account):
+        """As `argocd account generate-token` makes it."""
+        secret = self.api.request("GET", "/api/v1/namespaces/argocd/secrets/argocd-initial-admin-secret")[1]
+        password = base64.b64decode(secret["data"]["password"]).decode()
+
+        def post(path, body, token=None):
+            headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
+            request = urllib.request.Request(self.secured_url + path, json.dumps(body).encode(), headers)
+            with urllib.request.urlopen(request, timeout=30, context=context) as answer:
+                return json.load(answer)["token"]
+
+        session = post("/api/v1/session", {"username": "admin", "password": password})
+        return post(f"/api/v1/account/{account}/token", {"name": account, "expiresIn": 0}, session)
+
+    def launch_argo_cd(self):
+        ports, data = self.ports, self.folder / "argocd"
+        for name in ("tls", "ssh", "gpg", "tmp"):
+            (data / name).mkdir(parents=True, exist_ok=True)
+        (data / "ssh/ssh_known_hosts").touch()
+        (self.folder / ".kube").mkdir(exist_ok=True)
+        (self.folder / ".kube/config").write_text((self.folder / "kubeconfig").read_text())
+        environment = self.argo_environment()
         redis, repo = f"127.0.0.1:{ports['redis']}", f"127.0.0.1:{ports['argocd-repo-server']}"
 
         def program(name, *words):
