@@ -19,6 +19,9 @@ struct module {
     // Root fields of queries and mutations, and who may use them.
     const struct gql_resolver *resolvers;
     size_t resolvers_count;
+    // Those that its .sql file declares: declared_<name> of culvert_reads.h.
+    const struct gql_resolver *declared;
+    size_t declared_count;
     // Paths of REST beside GraphQL.
     const struct api_route *routes;
     size_t routes_count;

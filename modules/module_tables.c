@@ -25,6 +25,8 @@ void module_tables_init(struct module_tables *tables, const struct module *const
         const struct module *module = *list;
         append(&tables->resolvers, &tables->resolver_count, module->resolvers, module->resolvers_count,
                sizeof *module->resolvers);
+        append(&tables->resolvers, &tables->resolver_count, module->declared, module->declared_count,
+               sizeof *module->declared);
         append(&tables->routes, &tables->route_count, module->routes, module->routes_count, sizeof *module->routes);
         append(&tables->report_kinds.kinds, &tables->report_kinds.count, module->report_kinds,
                module->report_kinds_count, sizeof *module->report_kinds);

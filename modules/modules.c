@@ -24,7 +24,7 @@
 #define DECLARE(noun) extern const struct module module_##noun;
 #define ENTRY(noun)   &module_##noun,
 #define TEXT_ENTRY(noun)                                                                                               \
-    &(const struct module){.name = #noun, .resolvers = declared_##noun, .resolvers_count = declared_##noun##_count},
+    &(const struct module){.name = #noun, .declared = declared_##noun, .declared_count = declared_##noun##_count},
 
 MODULES(DECLARE, NOTHING)
 

@@ -53,15 +53,18 @@ enum bound_value {
     BOUND_VALUE_BOOLEAN,
     BOUND_VALUE_NUMBER,
     BOUND_VALUE_TIME,
+    BOUND_VALUE_REFUSED, // an error when it is given
 };
 
 // A filter of a list or an argument of a single row.
 struct bound_input {
     const char *name;
     enum bound_value type;
-    const char *sql;      // names :value
+    const char *sql;      // names :value; BOUND_VALUE_REFUSED: the reason
     const char *fallback; // the value where none is given; NULL: then it is no condition
     bool is_needed;       // without a value nothing is found
+    // Rows that are found, too, when the value is among those of a list; NULL: none.
+    const char *also_value, *also_sql;
 };
 
 struct bound_key {

@@ -45,6 +45,7 @@ static enum plan_given texts_value(struct compiled_read *read, const struct boun
     struct strbuf text;
     struct str only = STR_EMPTY;
     size_t i, count = 0;
+    bool has_also = false;
     json_t *each;
     strbuf_init(&text, ARRAY_BYTES_MAX);
     strbuf_add_byte(&text, '{');
@@ -53,10 +54,11 @@ static enum plan_given texts_value(struct compiled_read *read, const struct boun
         if (!json_string_length(each)) continue;
         only = json_str(each);
         add_array_item(&text, only);
+        if (input->also_value && str_eq(only, str_c(input->also_value))) has_also = true;
         count++;
     }
     strbuf_add_byte(&text, '}');
-    bool is_one = count == 1 && strstr(input->sql, "= ANY (:value)");
+    bool is_one = count == 1 && !has_also && strstr(input->sql, "= ANY (:value)");
     if (text.overflow)
         error_set(err, ERROR_INVALID, "%s: more than %d bytes", input->name, ARRAY_BYTES_MAX);
     else if (is_one)
@@ -64,7 +66,7 @@ static enum plan_given texts_value(struct compiled_read *read, const struct boun
     else if (count)
         *out = pg_text(arena_str(read->request->arena, strbuf_str(&text)));
     strbuf_finish(&text);
-    return count == 0 ? PLAN_NOT_GIVEN : is_one ? PLAN_ONE : PLAN_MANY;
+    return count == 0 ? PLAN_NOT_GIVEN : is_one ? PLAN_ONE : has_also ? PLAN_ALSO : PLAN_MANY;
 }
 
 // Nothing, null and the empty text are no value. *out stays missing when there is an error.
@@ -90,6 +92,10 @@ static enum plan_given value_of(struct compiled_read *read, const struct bound_i
             *out = pg_text(text);
         break;
     case BOUND_VALUE_TEXT: *out = pg_text(text); break;
+    case BOUND_VALUE_REFUSED:
+        if (!json_is_true(value) && !text.len) return PLAN_NOT_GIVEN;
+        error_set(err, ERROR_INVALID, "%s: %s", input->name, input->sql);
+        return PLAN_MANY;
     }
     return text.len ? PLAN_MANY : PLAN_NOT_GIVEN;
 }

@@ -64,8 +64,8 @@ struct plan {
 
 void plan_unref(struct plan *plan); // NULL is fine
 
-// How one input is given.
-enum plan_given { PLAN_NOT_GIVEN, PLAN_ONE, PLAN_MANY };
+// How one input is given. PLAN_ALSO: many values, with its also_value among them.
+enum plan_given { PLAN_NOT_GIVEN, PLAN_ONE, PLAN_MANY, PLAN_ALSO };
 
 struct plan_request {
     const struct bound_query *query;

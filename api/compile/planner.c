@@ -205,7 +205,8 @@ static const char *cast_of(enum bound_value type)
     case BOUND_VALUE_BOOLEAN: return "boolean";
     case BOUND_VALUE_NUMBER: return "bigint";
     case BOUND_VALUE_TIME: return "timestamptz";
-    case BOUND_VALUE_TEXT: break;
+    case BOUND_VALUE_TEXT:
+    case BOUND_VALUE_REFUSED: break;
     }
     return "text";
 }
@@ -225,6 +226,7 @@ static void add_input(struct planner *p, struct strbuf *sql, size_t index)
         strbuf_addf(sql, "= %s", value);
     }
     add_sql(p, sql, rest, value);
+    if (p->request->given[index] == PLAN_ALSO) strbuf_addf(sql, " OR %s", input->also_sql);
     strbuf_add_byte(sql, ')');
 }
 

@@ -5,13 +5,8 @@
 
 #include "storage/sql/store.h"
 
-// ApplicationsFilterArgs of the contract: empty strings and empty lists mean "no filter"; lists are JSON arrays as text
-// ("" or
-// "[]": none). filter_json: the object as given by the client, already validated for types; unknown keys are an error
-// of the API, not of the store.
-// node: type Application of the contract (+ observedAt, receivedAt, freshness).
-void application_store_list(struct pg *pg, const char *account_id, struct str filter_json,
-                            const struct store_page *page, store_slice_done on_done, void *arg);
+// node: type Application of the contract (+ observedAt, receivedAt, freshness), with its manifests. Lists are declared
+// in applications.sql.
 void application_store_get(struct pg *pg, const char *account_id, struct str runtime, struct str ns, struct str name,
                            store_node_done on_done, void *arg); // ns may be empty: any, the first by name
 

@@ -77,41 +77,6 @@ jsonb_build_object(
     'observedAt', to_char(a.observed_at, :{rfc3339}), 'receivedAt', to_char(a.received_at, :{rfc3339}),
     'sequence', :{entity_sequence}, 'freshness', :{entity_freshness})
 
--- The lists among the filters are JSON arrays: within one, any value will do; all filters must hold.
--- fragment: application_filter
-a.account_id = :account_id AND NOT a.is_deleted
-   AND :{page}
-   AND (:project = '' OR a.project = :project)
-   AND (:runtimes::jsonb = '[]' OR :runtimes::jsonb ? a.runtime)
-   AND (:applications::jsonb = '[]' OR :applications::jsonb ? a.name)
-   AND (:application_name = '' OR strpos(lower(a.name), lower(:application_name)) > 0)
-   AND (:statuses::jsonb = '[]' OR :statuses::jsonb ? a.sync_status
-        OR (:statuses::jsonb ? 'SYNCING' AND a.operation_phase = 'Running'))
-   AND (:health_statuses::jsonb = '[]' OR :health_statuses::jsonb ? coalesce(a.health_status, 'UNKNOWN'))
-   AND (:namespaces::jsonb = '[]' OR :namespaces::jsonb ? a.namespace
-        OR :namespaces::jsonb ? coalesce(a.destination_namespace, ''))
-   AND (:cluster_urls::jsonb = '[]' OR :cluster_urls::jsonb ? coalesce(a.destination_server, a.destination_name, ''))
-   AND (:labels::jsonb = '[]' OR EXISTS (
-        SELECT FROM jsonb_array_elements_text(:labels::jsonb) l
-         WHERE CASE WHEN strpos(l, '=') > 0 THEN a.labels ->> split_part(l, '=', 1) = substr(l, strpos(l, '=') + 1)
-                    ELSE a.labels ? l END))
-   AND (:versions::jsonb = '[]' OR :versions::jsonb ? a.version)
-   AND (:include_components::boolean OR coalesce(a.labels ->> 'codefresh.io/entity', '') <> 'component')
-   AND (NOT :exclude_git_sources::boolean OR NOT a.is_git_source)
-
--- list: application_list
--- order: a.name, a.runtime, a.namespace
-WITH page AS MATERIALIZED (
-    SELECT * FROM applications a
-     WHERE :{application_filter}
-     ORDER BY :{order}
-     LIMIT :limit::bigint),
-r AS MATERIALIZED (:{runtime_states} AND r.runtime IN (SELECT runtime FROM page))
-SELECT :{application_node} || '{"desiredManifest": null, "actualManifest": null}', :{keys}
-  FROM page a
-  JOIN r ON r.runtime = a.runtime
- ORDER BY :{order}
-
 -- What the pods of an application (p) run.
 -- fragment: application_running_images
 SELECT coalesce(jsonb_agg(:{running_image_node} ORDER BY c.image, c.image_id), '[]')

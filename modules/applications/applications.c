@@ -2,6 +2,7 @@
 
 #include "api/resolvers.h"
 #include "base/mem.h"
+#include "culvert_reads.h"
 #include "modules/applications/application_store.h"
 #include "modules/applications/applications.h"
 #include "modules/module.h"
@@ -18,11 +19,6 @@ static void resolve_application(void *ctx, const json_t *arguments, gql_resolved
                           api_pending_create(request, on_resolved, arg));
 }
 
-static void resolve_applications(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
-{
-    api_resolve_list(ctx, arguments, application_store_list, on_resolved, arg);
-}
-
 static void resolve_application_sets(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
     struct api_request *request = ctx;
@@ -36,12 +32,13 @@ static void resolve_application_sets(void *ctx, const json_t *arguments, gql_res
 static const struct gql_resolver resolvers[] = {
     {GQL_QUERY, "application", resolve_application, .access = API_RUNTIMES_TOO},
     {GQL_QUERY, "applicationSets", resolve_application_sets, .access = API_USERS},
-    {GQL_QUERY, "applications", resolve_applications, .access = API_RUNTIMES_TOO, .is_versioned = true},
 };
 
 const struct module module_applications = {
     .name = "applications",
     MODULE_LIST(resolvers, resolvers),
+    .declared = declared_applications,
+    .declared_count = declared_applications_count,
     .report_kinds = &report_kind_application,
     .report_kinds_count = 1,
 };

@@ -16,6 +16,8 @@
 #   -- filter: runtimes text[] = w.runtime = ANY (:value)        or text, boolean, bigint, timestamptz
 #   -- filter: hidden boolean DEFAULT f = w.is_hidden = :value   the value where none is given
 #   -- order: SIZE = w.size DESC, key                 the first is the default; without any: key
+#   -- also: states BUSY = w.is_busy                  or this, when BUSY is among the values of the filter
+#   -- filter: owner refused = owners are not kept    an error where it is given; the reason
 # A field's right side is SQL over the row; 'text', NULL, true, false and '[]' stand for themselves.
 # Fragments of the .sql files are included as :{name}. The other lines of the format (one, many,
 # facet) are refused: nothing answers them yet.
@@ -145,14 +147,20 @@ function declare(key, text, words) {
     } else if (key == "filter") {
         split_binding(text)
         n = split(left, words, " ")
-        if ((n != 2 && !(n == 4 && words[3] == "DEFAULT")) || words[2] !~ /^(text|text\[\]|boolean|bigint|timestamptz)$/)
-            fail("filter \"" left "\": expected NAME TYPE [DEFAULT VALUE], with text, text[], boolean, bigint or timestamptz")
+        if ((n != 2 && !(n == 4 && words[3] == "DEFAULT")) || words[2] !~ /^(text|text\[\]|boolean|bigint|timestamptz|refused)$/)
+            fail("filter \"" left "\": expected NAME TYPE [DEFAULT VALUE], with text, text[], boolean, bigint, timestamptz or refused")
         if (n == 4) fallback[type, words[1]] = words[4]
-        if (right !~ /:value|:\{/) fail("filter " words[1] ": its condition has no :value")
+        if (words[2] != "refused" && right !~ /:value|:\{/) fail("filter " words[1] ": its condition has no :value")
         filters[type] = filters[type] " " once(type, "filter " words[1], words[1])
         filter_type[type, words[1]] = words[2]
         condition[type, words[1]] = right
         place_of[type, "filter " words[1]] = FILENAME ":" FNR
+    } else if (key == "also") {
+        split_binding(text)
+        if (split(left, words, " ") != 2 || filter_type[type, words[1]] != "text[]")
+            fail("also \"" left "\": expected FILTER VALUE of a filter text[] above")
+        also_value[type, words[1]] = once(type, "also " words[1], words[2])
+        also_sql[type, words[1]] = right
     } else if (key == "order") {
         split_binding(text)
         if (left !~ /^[A-Z][A-Z0-9_]*$/) fail("order \"" left "\": expected a name in capitals")
@@ -172,7 +180,7 @@ function declare(key, text, words) {
         type = once("", "type " text, text)
         type_place[type] = FILENAME ":" FNR
     } else {
-        fail("unknown key \"-- " key ":\"; type, from, key, scope, access, join, field, object, query, filter or order")
+        fail("unknown key \"-- " key ":\"; type, from, key, scope, access, join, field, object, query, filter, also or order")
     }
 }
 # ---- checks against the schema ------------------------------------------------------------------
@@ -340,15 +348,19 @@ function binding_of(what, list, n, k, pair, words) {
     printf "    .scope = %s,\n    .access = {\"%s\", attributes_%s},\n", quoted(expand(type_place[what], attribute[what, "scope"])), list[1], what
     printf "    .fields = fields_%s,\n    .objects = objects_%s,\n    .joins = joins_%s,\n};\n", what, what, what
 }
+function also_of(what, name) {
+    if (!((what, name) in also_value)) return "NULL, NULL"
+    return "\"" also_value[what, name] "\", " quoted(expand(type_place[what], also_sql[what, name]))
+}
 function list_table(i, name, what, list, n, k, j, m) {
     what = query_type[i]
     printf "\nstatic const struct bound_input inputs_%d[] = {\n", i
     n = split(trim(filters[what]), list, " ")
     for (k = 1; k <= n; k++)
-        printf "    {\"%s\", %s, %s, %s, false},\n", list[k], type_of(filter_type[what, list[k]]),
+        printf "    {\"%s\", %s, %s, %s, false, %s},\n", list[k], type_of(filter_type[what, list[k]]),
             quoted(expand(place_of[what, "filter " list[k]], condition[what, list[k]])),
-            (((what, list[k]) in fallback) ? "\"" fallback[what, list[k]] "\"" : "NULL")
-    print "    {NULL, 0, NULL, NULL, false},\n};"
+            (((what, list[k]) in fallback) ? "\"" fallback[what, list[k]] "\"" : "NULL") "", also_of(what, list[k])
+    print "    {NULL, 0, NULL, NULL, false, NULL, NULL},\n};"
     n = split(trim(orders[what] == "" ? "KEY" : orders[what]), list, " ")
     for (k = 1; k <= n; k++) {
         m = split_order(list[k] == "KEY" && !((what, "KEY") in order_keys) ? "key" : order_keys[what, list[k]], attribute[what, "key"])
@@ -373,10 +385,10 @@ function one_table(i, name, arguments, what, list, n, k, sdl) {
         if (split_at == 0) fail_at(query_place[i], "expected ARGUMENT = COLUMN, found \"" list[k] "\"")
         if (!(("Query", name, left) in argument)) fail_at(query_place[i], "Query." name " of the schema has no argument " left)
         sdl = argument["Query", name, left]
-        printf "    {\"%s\", BOUND_VALUE_%s, %s, NULL, %s},\n", left, (bare(sdl) == "Int" ? "NUMBER" : bare(sdl) == "Boolean" ? "BOOLEAN" : "TEXT"),
+        printf "    {\"%s\", BOUND_VALUE_%s, %s, NULL, %s, NULL, NULL},\n", left, (bare(sdl) == "Int" ? "NUMBER" : bare(sdl) == "Boolean" ? "BOOLEAN" : "TEXT"),
             quoted(right " = :value"), (sdl ~ /!$/ ? "true" : "false")
     }
-    print "    {NULL, 0, NULL, NULL, false},\n};"
+    print "    {NULL, 0, NULL, NULL, false, NULL, NULL},\n};"
     # One row, the first by the key.
     n = split_order("key", attribute[what, "key"])
     printf "static const struct bound_key keys_%d[] = {", i

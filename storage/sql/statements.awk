@@ -140,6 +140,10 @@ function define(i, k) {
     literal(texts[i])
     print ",\n};"
 }
+FNR == 1 { # lines of another file do not belong to the block before
+    finish()
+    block = kind = ""
+}
 /^-- (name|fragment|list): [a-z0-9_]+$/ {
     finish()
     kind = substr($2, 1, length($2) - 1)

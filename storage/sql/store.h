@@ -1,6 +1,7 @@
-// store: what the stores have in common. A store is a set of functions over `struct pg`: one noun, its .sql file, its
-// meaning. Reads that feed the API give each entity as JSON text in the shape of the contract's GraphQL type (all
-// fields that are known, null for unknown), made by PostgreSQL; the API only selects from it.
+// store: what the stores have in common. A store is a set of functions over `struct pg`: one noun,
+// its .sql file, its meaning. Reads that feed the API give each entity as JSON text in the shape of
+// the contract's GraphQL type (all fields that are known, null for unknown), made by PostgreSQL;
+// the API only selects from it.
 #ifndef CULVERT_STORAGE_SQL_STORE_H
 #define CULVERT_STORAGE_SQL_STORE_H
 
@@ -12,8 +13,8 @@
 
 enum { STORE_PAGE_MAX = 10000 };
 
-// Keyset pagination as SlicePaginationArgs: cursors are opaque to clients; empty strings mean "not given". first and
-// last 0: not given (everything, up to STORE_PAGE_MAX).
+// Keyset pagination as SlicePaginationArgs: cursors are opaque to clients; empty strings mean "not
+// given". first and last 0: not given (everything, up to STORE_PAGE_MAX).
 struct store_page {
     struct str after, before;
     unsigned first, last;

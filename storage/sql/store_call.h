@@ -1,5 +1,6 @@
-// store_call: how a store's answer gets from a batch to its caller: the shapes of store.h, made from rows. For the
-// stores. Each submit function takes the batch; `answer` is the index of the statement whose rows are meant.
+// store_call: how a store's answer gets from a batch to its caller: the shapes of store.h, made
+// from rows. For the stores. Each submit function takes the batch; `answer` is the index of the
+// statement whose rows are meant.
 #ifndef CULVERT_STORAGE_SQL_STORE_CALL_H
 #define CULVERT_STORAGE_SQL_STORE_CALL_H
 
@@ -20,7 +21,8 @@ void store_submit_count_within(struct pg_batch *batch, size_t answer, uint64_t d
 // count: the number that is the statement's one value.
 void store_submit_number(struct pg_batch *batch, size_t answer, store_count_done on_done, void *arg);
 
-// A page of a list: where it starts and ends, as values for a statement `(keys) > (...) AND (keys) < (...) LIMIT n`.
+// A page of a list: where it starts and ends, as values for a statement `(keys) > (...) AND (keys)
+// < (...) LIMIT n`.
 struct store_window {
     size_t key_count;
     struct str low[STORE_KEYS_MAX], high[STORE_KEYS_MAX]; // exclusive

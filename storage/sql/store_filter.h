@@ -1,5 +1,6 @@
-// store_filter: the filters of a list as a client gave them (a JSON object, validated for types by the API), turned
-// into values for a statement. Empty strings, empty lists and nulls are no filter. For the stores; one thread.
+// store_filter: the filters of a list as a client gave them (a JSON object, validated for types by
+// the API), turned into values for a statement. Empty strings, empty lists and nulls are no filter.
+// For the stores; one thread.
 #ifndef CULVERT_STORAGE_SQL_STORE_FILTER_H
 #define CULVERT_STORAGE_SQL_STORE_FILTER_H
 
@@ -20,8 +21,8 @@ void store_filter_close(struct store_filter *filter);
 
 struct pg_param store_filter_text(const struct store_filter *filter, const char *name); // '' for none
 struct pg_param store_filter_bool(const struct store_filter *filter, const char *name);
-// A list and its single-valued twin ("runtimes", "runtime"; NULL: it has none) as one JSON array; both given: both must
-// hold.
+// A list and its single-valued twin ("runtimes", "runtime"; NULL: it has none) as one JSON array;
+// both given: both must hold.
 struct pg_param store_filter_list(struct store_filter *filter, const char *many, const char *one);
 // A time by RFC 3339, '' for none. ERROR_INVALID: it is no time.
 MUST_CHECK enum error_code store_filter_time(const struct store_filter *filter, const char *name, struct pg_param *out,

@@ -58,10 +58,15 @@ static uint64_t parse_count(const char *text, uint64_t maximum)
 void client_parse_options(int argc, char **argv, struct client_options *out)
 {
     static const struct option names[] = {
-        {"url", required_argument, NULL, 'u'},         {"ca", required_argument, NULL, 'a'},
-        {"header-file", required_argument, NULL, 'h'}, {"connections", required_argument, NULL, 'c'},
-        {"seconds", required_argument, NULL, 's'},     {"put", required_argument, NULL, 'p'},
-        {"rate", required_argument, NULL, 'r'},        {NULL, 0, NULL, 0},
+        {"url", required_argument, NULL, 'u'},
+        {"ca", required_argument, NULL, 'a'},
+        {"header-file", required_argument, NULL, 'h'},
+        {"connections", required_argument, NULL, 'c'},
+        {"seconds", required_argument, NULL, 's'},
+        {"put", required_argument, NULL, 'p'},
+        {"rate", required_argument, NULL, 'r'},
+        {"body-file", required_argument, NULL, 'b'},
+        {NULL, 0, NULL, 0},
     };
     *out = (struct client_options){.connections = 1, .seconds = 1};
     errno = 0;
@@ -73,6 +78,7 @@ void client_parse_options(int argc, char **argv, struct client_options *out)
         case 'c': out->connections = (unsigned)parse_count(optarg, CLIENT_CONNECTIONS_MAX); break;
         case 's': out->seconds = (unsigned)parse_count(optarg, SECONDS_MAX); break;
         case 'p': out->bytes = parse_count(optarg, BYTES_MAX); break;
+        case 'b': out->body_file = optarg; break;
         case 'r': out->rate = parse_count(optarg, BYTES_MAX); break;
         default: exit(2);
         }

@@ -17,8 +17,9 @@ struct client_options {
     const char *path;
     const char *ca_file;
     const char *header_file;
-    uint64_t bytes; // --put: of the body; 0: a GET
-    uint64_t rate;  // --rate: bytes a second that a reader takes
+    const char *body_file; // --body-file: what is posted; NULL: a GET
+    uint64_t bytes;        // --put: of the body; 0: a GET
+    uint64_t rate;         // --rate: bytes a second that a reader takes
     unsigned connections;
     unsigned seconds;
     uint8_t from;             // 127.0.0.<from> is the address it comes from; 0: the kernel's choice
@@ -44,7 +45,8 @@ struct client_answer {
 // Prints the message, errno's and OpenSSL's, and exits with 1.
 _Noreturn void client_die(const char *what);
 
-// --url, --ca, --header-file, --connections, --seconds, --put, --rate. Exits with 2 when they make no sense.
+// --url, --ca, --header-file, --body-file, --connections, --seconds, --put, --rate. Exits with 2 when they make no
+// sense.
 void client_parse_options(int argc, char **argv, struct client_options *out);
 
 // A context that checks certificates against the CA of the options; NULL for http. The caller frees it (SSL_CTX_free).

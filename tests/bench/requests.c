@@ -1,6 +1,6 @@
-// requests: a closed loop of small requests. N keep-alive connections, each with one GET in flight, for S seconds; then
-// one line of JSON: requests (answered with 200), refused (with anything else), failed (connections that broke),
-// seconds, p50 and p99 in microseconds, answers completed in each second. One thread.
+// requests: a closed loop of small requests. N keep-alive connections, each with one GET (or POST of --body-file) in
+// flight, for S seconds; then one line of JSON: requests (answered with 200), refused (with anything else), failed
+// (connections that broke), seconds, p50 and p99 in microseconds, answers completed in each second. One thread.
 #include "client.h"
 #include "histogram.h"
 
@@ -146,11 +146,31 @@ static void print_result(const struct run *run)
     if (run->first_refusal != 0) fprintf(stderr, "requests: the first refusal had status %u\n", run->first_refusal);
 }
 
+// A POST of the body file, or a GET.
+static void make_request(struct run *run)
+{
+    char body[CLIENT_REQUEST_BYTES_MAX / 2], more[64] = "";
+    size_t bytes = 0;
+    if (run->options.body_file != NULL) {
+        FILE *file = fopen(run->options.body_file, "r");
+        if (file == NULL) client_die(run->options.body_file);
+        bytes = fread(body, 1, sizeof(body), file);
+        if (bytes == sizeof(body)) client_die("the body is too long");
+        fclose(file);
+        snprintf(more, sizeof(more), "Content-Length: %zu\r\n", bytes);
+    }
+    run->request_bytes =
+        client_make_request(&run->options, run->options.body_file ? "POST" : "GET", more, run->request);
+    if (run->request_bytes + bytes > sizeof(run->request)) client_die("the request is too long");
+    memcpy(run->request + run->request_bytes, body, bytes);
+    run->request_bytes += bytes;
+}
+
 int main(int argc, char **argv)
 {
     static struct run run;
     client_parse_options(argc, argv, &run.options);
-    run.request_bytes = client_make_request(&run.options, "GET", "", run.request);
+    make_request(&run);
     SSL_CTX *tls = client_tls(&run.options);
     run.epoll = epoll_create1(EPOLL_CLOEXEC);
     run.connections = calloc(run.options.connections, sizeof(*run.connections));

@@ -151,7 +151,7 @@ class Platform:
 
     def applications(self):
         """{(namespace, name): (sync, health)}"""
-        query = "query($f: ApplicationsFilterArgs) { applications(filters: $f) { edges { node { metadata { namespace name } syncStatus healthStatus } } } }"
+        query = "query($f: ApplicationsFilterArgs) { applications(filters: $f, pagination: {first: 10000}) { edges { node { metadata { namespace name } syncStatus healthStatus } } } }"
         filters = {"runtime": self.env["CULVERT_RUNTIME"]}
         nodes = [edge["node"] for edge in self.graphql(query, {"f": filters})["applications"]["edges"]]
         return {(n["metadata"]["namespace"], n["metadata"]["name"]): (n["syncStatus"], n["healthStatus"]) for n in nodes}

@@ -19,14 +19,15 @@ from platform_under_test import wait_until
 from redis_client import Redis
 
 RUNTIME = "cached"
-APPLICATIONS = 80  # enough to be slow
+ROLLOUTS = 80  # enough to be slow
 ROUNDS = 12
 READS = 4  # of the same list after each write
 READERS = 2
-LIST = """query($f: ApplicationsFilterArgs) { applications(filters: $f) { edges { node {
-  metadata { name namespace } revision syncStatus healthStatus freshness sequence observedAt } } } }"""
-TRUTH = f"""select name, namespace, sync_revision, sync_status, health_status, 'live', epoch || '.' || sequence,
-  to_char(observed_at, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') from applications where runtime = '{RUNTIME}' and not is_deleted order by name"""
+LIST = """query($f: RolloutFilterArgs) { rollouts(filters: $f) { edges { node {
+  metadata { name namespace } revision healthStatus freshness sequence observedAt } } } }"""
+TRUTH = f"""select name, namespace, t.revision, upper(t.phase), 'live', a.epoch || '.' || a.sequence,
+  to_char(a.observed_at, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') from resources a join rollouts t using (account_id, runtime, cluster, namespace, name)
+  where a.runtime = '{RUNTIME}' and a.kind = 'Rollout' and not a.is_deleted order by name"""
 
 
 def redis(platform, *words):
@@ -58,16 +59,16 @@ class Cached:
         self.token = platform.graphql(mutation, {"a": arguments})["createRuntime"]["newAccessToken"]
         self.acknowledged, self.at_ms, self.number = {}, int(time.time() * 1000), 0
         wait_until(lambda: self.write("app-00") or True, 10, "the new token is known")
-        for i in range(1, APPLICATIONS):
+        for i in range(1, ROLLOUTS):
             self.write(f"app-{i:02d}")
 
     def write(self, name, gone=False):
         self.number += 1
         self.at_ms = max(self.at_ms + 1, int(time.time() * 1000))
-        metadata = {"name": name, "namespace": "argocd", "uid": name, **({"deletionTimestamp": "2026-01-01T00:00:00Z"} if gone else {})}
+        metadata = {"name": name, "namespace": "shop", "uid": name, "annotations": {"rollout.argoproj.io/revision": str(self.number)}, **({"deletionTimestamp": "2026-01-01T00:00:00Z"} if gone else {})}
         health = self.random.choice(["Healthy", "Degraded", "Progressing"])
-        manifest = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": metadata, "spec": {"source": {"repoURL": "https://git.example/x"}},
-                    "status": {"sync": {"status": "Synced", "revision": str(self.number)}, "health": {"status": health}}}
+        manifest = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "metadata": metadata, "spec": {"replicas": 1},
+                    "status": {"phase": health}}
         at = datetime.datetime.fromtimestamp(self.at_ms / 1000, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
         body = json.dumps({"data": {"timestamp": at, "object": manifest}})
         answer = self.platform.api("POST", "/2.0/api/events", body, key=self.token, headers={"Content-Type": "application/json"})
@@ -75,9 +76,10 @@ class Cached:
         self.acknowledged[name] = None if gone else self.number
 
     def read(self):
-        edges = self.platform.graphql(LIST, {"f": {"runtime": RUNTIME}})["applications"]["edges"]
-        words = ("revision", "syncStatus", "healthStatus", "freshness", "sequence", "observedAt")
-        return [[edge["node"]["metadata"]["name"], edge["node"]["metadata"]["namespace"], *(edge["node"][word] for word in words)] for edge in edges]
+        edges = self.platform.graphql(LIST, {"f": {"runtime": RUNTIME}})["rollouts"]["edges"]
+        words = ("healthStatus", "freshness", "sequence", "observedAt")
+        return [[edge["node"]["metadata"]["name"], edge["node"]["metadata"]["namespace"], str(edge["node"]["revision"]),
+                 *(edge["node"][word] for word in words)] for edge in edges]
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +156,7 @@ def test_every_answer_is_the_truth(cached, fault):
             mend = fault(platform)
             try:
                 for _ in range(cached.random.randrange(1, 3)):
-                    name = f"app-{cached.random.randrange(APPLICATIONS):02d}"
+                    name = f"app-{cached.random.randrange(ROLLOUTS):02d}"
                     cached.write(name, gone=cached.random.random() < 0.2)
                 truth = platform.psql(TRUTH)
                 for _ in range(READS):
@@ -205,7 +207,7 @@ def test_answers_that_somebody_else_wrote_are_not_given(cached):
         answers = wait_until(has_current, 30, "the answer of now is kept") or kept()
         name, value = max(answers.items(), key=lambda each: len(each[1]))
         assert b"metadata" not in b"".join([*old.values(), *answers.values()]), "answers are encrypted"
-        clear = json.dumps({"data": {"applications": {"edges": []}}}).encode()
+        clear = json.dumps({"data": {"rollouts": {"edges": []}}}).encode()
         others = [each for each in {**old, **answers}.values() if each != value]
         for forged in (clear, value[:8] + clear, b"\xff" * 8 + value[8:], value[:-1], value[:-1] + bytes([value[-1] ^ 1]), b"x", *others[:3]):
             before = refused(platform)

@@ -11,6 +11,7 @@
 #include "modules/applications/application_store.h"
 #include "modules/clusters/cluster_store.h"
 #include "modules/runtimes/runtime_store.h"
+#include "questions.h"
 #include "storage/sessions/session_store.h"
 
 // As Argo CD writes it, cut to what matters. %s: name, sync, health, cluster, labels.
@@ -86,6 +87,73 @@ static void assert_at(const json_t *node, const char *path, const char *expected
     free(found);
 }
 
+// Everything of an application that lists and single ones have alike.
+#define ALL_FIELDS                                                                                                     \
+    "__typename metadata {group version kind name description namespace runtime cluster account labels {key value}"    \
+    " annotations {v: value key __typename} lastUpdated created uid favorite revision}"                                \
+    " errors {__typename level title message suggestion lastSeen ... on SyncError {code context {repoURL revision"     \
+    " path}} ... on HealthError {health: code sourceReference {kind}}} readPermission version latest"                  \
+    " source {appName appNamespace repoURL path fileURL revision commitMessage commitDate commitURL commitAuthor"      \
+    " profileURL avatarURL gitManifest resourceAction} syncStatus healthStatus healthMessage healthSource projects"    \
+    " updatedAt path repoURL size revision applicationSet syncing status {syncStatus syncStartedAt syncFinishedAt"     \
+    " healthStatus healthMessage revision version commitAuthor commitAvatar commitUrl commitMessage commitDate"        \
+    " syncRevisions {author revision} changeRevisions {revision url} historyId minHistoryId} favorites"                \
+    " destination {name server namespace} specSource {path repoURL targetRevision chart ref} specSources {repoURL"     \
+    " path} include exclude operationState {finishedAt startedAt message phase type retryCount dryRun partial"         \
+    " syncResult {revision revisions resources {group version kind name namespace message syncActionOnResource status" \
+    " syncPhase hookPhase hookType}}} sync {status revision revisions} syncPolicy isHelmApp isGitSource "              \
+    "isMultiSourced"                                                                                                   \
+    " appVersions {appVersion} freshness observedAt receivedAt sequence"
+
+// A slice of applications; the caller's.
+static json_t *ask_list(struct database *database, const char *filter, const char *page)
+{
+    AUTO_FREE char *variables = NULL;
+    if (asprintf(&variables, "{\"f\":%s,\"p\":%s}", *filter ? filter : "null", page) < 0) abort();
+    return question_field(database,
+                          "query($f: ApplicationsFilterArgs, $p: SlicePaginationArgs) {applications(filters: $f,"
+                          " pagination: $p) {edges {cursor node {" ALL_FIELDS
+                          " actualManifest desiredManifest}} pageInfo {hasNextPage hasPrevPage endCursor}}}",
+                          variables, "applications");
+}
+
+static json_t *node_of(const json_t *slice, size_t i)
+{
+    return json_object_get(json_array_get(json_object_get(slice, "edges"), i), "node");
+}
+
+static json_t *first_of_list(struct database *database, const char *filter)
+{
+    json_t *slice = ask_list(database, filter, "{\"first\":10}"), *node = json_incref(node_of(slice, 0));
+    json_decref(slice);
+    return node;
+}
+
+// The compiled list answers what the store answers of each application by itself.
+static void lists_and_single_ones_agree(struct database *database)
+{
+    json_t *slice = ask_list(database, "{\"includeComponents\":true}", "{}");
+    size_t count = json_array_size(json_object_get(slice, "edges"));
+    assert_true(count > 0);
+    for (size_t i = 0; i < count; i++) {
+        json_t *node = node_of(slice, i);
+        json_object_del(node, "actualManifest");
+        json_object_del(node, "desiredManifest");
+        AUTO_FREE char *variables = NULL;
+        if (asprintf(&variables, "{\"n\":\"%s\",\"r\":\"%s\"}",
+                     json_string_value(json_path(node, "metadata", "name", NULL)),
+                     json_string_value(json_path(node, "metadata", "runtime", NULL))) < 0)
+            abort();
+        json_t *single = question_field(
+            database, "query($n: String!, $r: String!) {application(name: $n, runtime: $r) {" ALL_FIELDS "}}",
+            variables, "application");
+        if (!json_equal(single, node))
+            fail_msg("single: %s\n  listed: %s", json_dumps(single, JSON_SORT_KEYS), json_dumps(node, JSON_SORT_KEYS));
+        json_decref(single);
+    }
+    json_decref(slice);
+}
+
 static void an_application_has_the_contracts_shape(void **state)
 {
     struct database *database = database_of(state);
@@ -129,6 +197,7 @@ static void an_application_has_the_contracts_shape(void **state)
     json_decref(node);
     assert_null(get(database, "prod", "other"));
     assert_null(get(database, "other", "shop"));
+    lists_and_single_ones_agree(database);
 
     char text[256];
     database_query(database->account,
@@ -152,19 +221,6 @@ static const char multi_source[] =
     "\"revisions\":[\"a1\",\"b1\"],\"resources\":[{\"group\":\"apps\",\"version\":\"v1\",\"kind\":\"Deployment\","
     "\"name\":"
     "\"web\",\"status\":\"SyncFailed\",\"message\":\"no\"}]}}}}";
-
-static json_t *first_of_list(struct database *database, const char *filter)
-{
-    struct answer answer;
-    answer_init(&answer, database);
-    application_store_list(database->pg, database->account, str_c(filter), &(struct store_page){.first = 10},
-                           answer_on_slice, &answer);
-    answer_wait(&answer);
-    if (answer.code != ERROR_NONE) fail_msg("%s", answer.text);
-    json_t *node = json_incref(json_array_get(answer.nodes, 0));
-    answer_finish(&answer);
-    return node;
-}
 
 // An application of several sources has its revisions everywhere, in lists, too; what Argo CD compared stands beside an
 // operation that is being retried.
@@ -213,6 +269,7 @@ static void several_sources_and_a_retried_sync(void **state)
         json_decref(nodes[i]);
     }
     assert_null(first_of_list(database, "{\"statuses\":[\"SYNCED\"]}"));
+    lists_and_single_ones_agree(database);
 }
 
 static void what_is_not_live_says_so(void **state)
@@ -256,15 +313,6 @@ static void what_is_not_live_says_so(void **state)
     json_decref(node);
 }
 
-static size_t list(struct database *database, const char *filter, struct store_page page, struct answer *answer)
-{
-    answer_init(answer, database);
-    application_store_list(database->pg, database->account, str_c(filter), &page, answer_on_slice, answer);
-    answer_wait(answer);
-    if (answer->code != ERROR_NONE) fail_msg("%s: %s", filter, answer->text);
-    return json_array_size(answer->nodes);
-}
-
 static void filters_choose(void **state)
 {
     struct database *database = database_of(state);
@@ -283,8 +331,8 @@ static void filters_choose(void **state)
     } table[] = {
         {"", 3},
         {"{}", 3},
-        {"{\"name\":\"\",\"namespace\":\"\",\"runtime\":\"\",\"project\":\"\"}", 3},
-        {"{\"includeComponents\":true,\"inactive\":true}", 4},
+        {"{\"namespace\":\"\",\"runtime\":\"\",\"project\":\"\",\"runtimes\":[\"\"],\"labels\":[]}", 3},
+        {"{\"includeComponents\":true,\"inactive\":false,\"userId\":\"\"}", 4},
         {"{\"runtime\":\"prod\"}", 2},
         {"{\"runtimes\":[\"prod\",\"test\"]}", 3},
         {"{\"runtimes\":[\"prod\"],\"runtime\":\"test\"}", 0},
@@ -308,29 +356,108 @@ static void filters_choose(void **state)
         {"{\"favorite\":true}", 0},
         {"{\"favorite\":false}", 3},
         {"{\"applicationName\":\"'; DROP TABLE applications; --\"}", 0},
+        {"{\"statuses\":[\"SYNCED\",\"SYNCING\"]}", 2},
+        {"{\"statuses\":[\"SYNCING\"]}", 0},
+        {"{\"groups\":[\"argoproj.io\"],\"appGroups\":[\"\"],\"hasAppGroups\":false}", 3},
+        {"{\"appGroups\":[\"x\"]}", 0},
+        {"{\"hasAppGroups\":true}", 0},
+        {"{\"versions\":[\"v1alpha1\"],\"namespaces\":[\"argocd\",\"x\"],\"clusterUrls\":[\"https://one\"]}", 2},
+        {"{\"text\":\"EXAMPLE.org/A\"}", 3},
+        {"{\"text\":\"git-sour\"}", 1},
+        {"{\"text\":\"bet\"}", 1},
+        {"{\"text\":\"nowhere\"}", 0},
+        {"{\"projects\":[\"default\",\"x\"],\"autoSync\":true,\"operationPhases\":[\"Succeeded\"]}", 3},
+        {"{\"repoURLs\":[\"https://git.example.org/a\"],\"revisions\":[\"abc123\"]}", 3},
+        {"{\"errorText\":\"BOOM\"}", 3},
+        {"{\"autoSync\":false}", 0},
     };
-    struct answer answer;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        size_t count = list(database, table[i].filter, (struct store_page){0}, &answer);
+        json_t *slice = ask_list(database, table[i].filter, "null");
+        size_t count = json_array_size(json_object_get(slice, "edges"));
         if (count != table[i].count) fail_msg("%s: %zu, not %zu", table[i].filter, count, table[i].count);
-        answer_finish(&answer);
+        json_decref(slice);
     }
+    lists_and_single_ones_agree(database);
     // Page by page, with the same name in two runtimes.
-    assert_int_equal(list(database, "", (struct store_page){.first = 1}, &answer), 1);
-    assert_true(answer.has_next);
-    assert_at(json_array_get(answer.nodes, 0), "metadata.runtime", "\"prod\"");
-    assert_at(json_array_get(answer.nodes, 0), "actualManifest", "null");
-    char cursor[256];
-    snprintf(cursor, sizeof cursor, "%s", answer.cursors[0]);
-    answer_finish(&answer);
-    assert_int_equal(list(database, "", (struct store_page){.first = 1, .after = str_c(cursor)}, &answer), 1);
-    assert_at(json_array_get(answer.nodes, 0), "metadata.name", "\"alpha\"");
-    assert_at(json_array_get(answer.nodes, 0), "metadata.runtime", "\"test\"");
-    answer_finish(&answer);
-    assert_int_equal(list(database, "", (struct store_page){.last = 1}, &answer), 1);
-    assert_at(json_array_get(answer.nodes, 0), "metadata.name", "\"beta\"");
-    assert_true(answer.has_prev);
-    answer_finish(&answer);
+    json_t *slice = ask_list(database, "", "{\"first\":1}");
+    assert_int_equal(json_array_size(json_object_get(slice, "edges")), 1);
+    assert_at(slice, "pageInfo.hasNextPage", "true");
+    assert_at(node_of(slice, 0), "metadata.runtime", "\"prod\"");
+    assert_at(node_of(slice, 0), "actualManifest", "null");
+    char page[300];
+    snprintf(page, sizeof page, "{\"first\":1,\"after\":\"%s\"}",
+             json_string_value(json_path(slice, "pageInfo", "endCursor", NULL)));
+    json_decref(slice);
+    slice = ask_list(database, "", page);
+    assert_int_equal(json_array_size(json_object_get(slice, "edges")), 1);
+    assert_at(node_of(slice, 0), "metadata.name", "\"alpha\"");
+    assert_at(node_of(slice, 0), "metadata.runtime", "\"test\"");
+    json_decref(slice);
+    slice = ask_list(database, "", "{\"last\":1}");
+    assert_at(node_of(slice, 0), "metadata.name", "\"beta\"");
+    assert_at(slice, "pageInfo.hasPrevPage", "true");
+    json_decref(slice);
+}
+
+// Names of an order's applications, with their runtimes.
+static void assert_order(struct database *database, const char *runtime, const char *arguments, const char *wanted)
+{
+    char query[512], found[256] = "";
+    snprintf(query, sizeof query, "{applications%s {edges {node {metadata {name runtime}}}}}", arguments);
+    json_t *answer = question_ask(database, runtime, query, NULL);
+    if (json_object_get(answer, "errors")) fail_msg("%s: %s", query, json_dumps(answer, JSON_COMPACT));
+    const json_t *slice = json_path(answer, "data", "applications", NULL);
+    for (size_t i = 0; node_of(slice, i); i++) {
+        const json_t *meta = json_object_get(node_of(slice, i), "metadata");
+        size_t len = strlen(found);
+        snprintf(found + len, sizeof found - len, "%s@%s ", json_string_value(json_object_get(meta, "name")),
+                 json_string_value(json_object_get(meta, "runtime")));
+    }
+    if (strcmp(found, wanted) != 0) fail_msg("%s: %s, not %s", query, found, wanted);
+    json_decref(answer);
+}
+
+static void assert_refused(struct database *database, const char *arguments, const char *wanted)
+{
+    char query[512];
+    snprintf(query, sizeof query, "{applications%s {edges {node {labels: metadata {labels {key}} syncStatus}}}}",
+             arguments);
+    json_t *answer = question_ask(database, NULL, query, NULL);
+    struct str message = json_get_str(json_array_get(json_get_array(answer, "errors"), 0), "message");
+    if (!str_eq(message, str_c(wanted))) fail_msg("%s\n  error: %.*s\n  wanted: %s", query, STR_ARG(message), wanted);
+    json_decref(answer);
+}
+
+static void orders_and_callers(void **state)
+{
+    struct database *database = database_of(state);
+    char id[ID_UUID_BYTES];
+    database_make_runtime(database, "prod", id);
+    database_make_runtime(database, "test", id);
+    report_application(database, "prod", "a", 1, 1, "Synced", "Healthy", "https://one", "");
+    report_application(database, "prod", "b", 1, 2, "OutOfSync", "Degraded", "https://two", "");
+    report_application(database, "test", "a", 1, 1, "Synced", "Progressing", "https://one", "");
+    report_application(database, "test", "c", 1, 2, "Unknown", "", "https://one", "");
+    assert_order(database, NULL, "", "a@prod a@test b@prod c@test ");
+    assert_order(database, NULL, "(orderBy: {field: RUNTIME, direction: desc})", "c@test a@test b@prod a@prod ");
+    assert_order(database, NULL, "(orderBy: [{field: SEVERITY}])", "b@prod c@test a@test a@prod ");
+    assert_order(database, NULL, "(orderBy: {field: SYNC})", "b@prod a@prod a@test c@test ");
+    assert_order(database, NULL, "(orderBy: {field: SYNC}, pagination: {last: 2})", "a@test c@test ");
+    // A runtime reads its own rows and no others, whatever it asks for.
+    assert_order(database, "test", "", "a@test c@test ");
+    assert_order(database, "test", "(filters: {runtimes: [\"prod\", \"test\"]})", "a@test c@test ");
+    assert_order(database, "test", "(filters: {runtime: \"prod\"})", "");
+    assert_refused(database, "(orderBy: [{field: NAME}, {field: SYNC}])",
+                   "orderBy: 2 orders are given, one is accepted");
+    assert_refused(database, "(filters: {inactive: true})", "inactive: filter by freshness or health instead");
+    assert_refused(database, "(filters: {userId: \"u\"})", "userId: applications are not kept by user");
+    // 10,000 rows with their labels cost 2 each, and the next field 1.
+    assert_order(database, NULL, "(pagination: {first: 10000}, orderBy: {field: NAME})",
+                 "a@prod a@test b@prod c@test ");
+    assert_refused(database,
+                   "(pagination: {first: 10000}) {pageInfo {endCursor}} more: applications(pagination: {first: 10000})",
+                   "the query costs 30000, the limit is 20000 (graphql.cost_max): request fewer rows, or fewer fields "
+                   "that are lists");
 }
 
 static void report_cluster(struct database *database, const char *manifest, uint64_t sequence)
@@ -478,6 +605,7 @@ int main(void)
         cmocka_unit_test(several_sources_and_a_retried_sync),
         cmocka_unit_test(what_is_not_live_says_so),
         cmocka_unit_test(filters_choose),
+        cmocka_unit_test(orders_and_callers),
         cmocka_unit_test(clusters_come_with_in_cluster_first),
         cmocka_unit_test(application_sets_know_what_they_made),
     };

@@ -1,0 +1,160 @@
+-- type: Application
+-- from: culvert.applications a
+-- key: a.name, a.runtime, a.namespace
+-- scope: a.account_id = :account_id AND NOT a.is_deleted
+-- access: application, runtime = a.runtime, namespace = a.namespace, project = a.project
+-- join: r = :{runtime_states} AND r.runtime IN (SELECT runtime FROM page) ON r.runtime = a.runtime
+-- query: applications
+-- field: metadata.group = 'argoproj.io'
+-- field: metadata.version = a.version
+-- field: metadata.kind = 'Application'
+-- field: metadata.name = a.name
+-- field: metadata.description = NULL
+-- field: metadata.namespace = a.namespace
+-- field: metadata.runtime = a.runtime
+-- field: metadata.cluster = a.cluster
+-- field: metadata.account = a.account_id
+-- field: metadata.labels = pairs(a.labels)
+-- field: metadata.annotations = pairs(a.annotations)
+-- field: metadata.lastUpdated = time(a.received_at)
+-- field: metadata.created = time(a.application_created_at)
+-- field: metadata.uid = a.uid
+-- field: metadata.favorite = false
+-- field: metadata.revision = NULL
+-- field: errors = a.errors || a.source_errors
+-- field: readPermission = true
+-- field: version = NULL
+-- field: latest = true
+-- field: source.appName = a.name
+-- field: source.appNamespace = a.namespace
+-- field: source.repoURL = coalesce(a.source_repo_url, a.repo_url)
+-- field: source.path = coalesce(a.source_path, a.path)
+-- field: source.fileURL = NULL
+-- field: source.revision = coalesce(a.source_revision, a.sync_revision)
+-- field: source.commitMessage = a.commit_message
+-- field: source.commitDate = a.commit_date
+-- field: source.commitURL = NULL
+-- field: source.commitAuthor = a.commit_author
+-- field: source.profileURL = NULL
+-- field: source.avatarURL = NULL
+-- field: source.gitManifest = NULL
+-- field: source.resourceAction = NULL
+-- field: syncStatus = a.sync_status
+-- field: healthStatus = a.health_status
+-- field: healthMessage = a.health_message
+-- field: healthSource = CASE WHEN a.health_status IS NOT NULL THEN 'ARGOCD_STATUS' END
+-- field: desiredManifest = NULL
+-- field: actualManifest = NULL
+-- field: projects = :{application_projects}
+-- field: updatedAt = time(a.received_at)
+-- field: path = a.path
+-- field: repoURL = a.repo_url
+-- field: size = a.manifest_bytes
+-- field: revision = a.sync_revision
+-- field: applicationSet = a.application_set
+-- field: syncing = coalesce(a.operation_phase = 'Running', false)
+-- field: status.syncStatus = a.sync_status
+-- field: status.syncStartedAt = time(a.operation_started_at)
+-- field: status.syncFinishedAt = time(a.operation_finished_at)
+-- field: status.healthStatus = a.health_status
+-- field: status.healthMessage = a.health_message
+-- field: status.revision = coalesce(a.sync_revision, '')
+-- field: status.version = ''
+-- field: status.commitAuthor = a.commit_author
+-- field: status.commitAvatar = NULL
+-- field: status.commitUrl = NULL
+-- field: status.commitMessage = a.commit_message
+-- field: status.commitDate = a.commit_date
+-- field: status.syncRevisions = :{application_sync_revisions}
+-- field: status.changeRevisions = :{application_change_revisions}
+-- field: status.historyId = a.history_id
+-- field: status.minHistoryId = a.history_id_min
+-- field: favorites = '[]'
+-- field: destination.name = a.destination_name
+-- field: destination.server = a.destination_server
+-- field: destination.namespace = a.destination_namespace
+-- field: specSource = a.sources -> 0
+-- field: specSources = a.sources
+-- field: include = a.include_pattern
+-- field: exclude = a.exclude_pattern
+-- object: operationState = a.operation_started_at IS NOT NULL AND a.operation_phase IS NOT NULL
+-- field: operationState.finishedAt = time(a.operation_finished_at)
+-- field: operationState.startedAt = time(a.operation_started_at)
+-- field: operationState.message = a.operation_message
+-- field: operationState.phase = a.operation_phase
+-- field: operationState.type = 'SYNC'
+-- field: operationState.retryCount = a.operation_retry_count
+-- field: operationState.dryRun = (a.operation ->> 'dryRun')::boolean
+-- field: operationState.partial = (a.operation ->> 'partial')::boolean
+-- field: operationState.syncResult.revision = coalesce(a.operation_revision, '')
+-- field: operationState.syncResult.revisions = a.operation_revisions
+-- field: operationState.syncResult.resources = :{application_first_results}
+-- field: sync.status = a.sync_status
+-- field: sync.revision = a.sync_revision
+-- field: sync.revisions = a.sync_revisions
+-- field: syncPolicy = a.sync_policy
+-- field: isHelmApp = a.chart IS NOT NULL
+-- field: isGitSource = a.is_git_source
+-- field: isMultiSourced = a.is_multi_source
+-- field: appVersions = a.app_versions
+-- field: runningImages = NULL
+-- field: freshness = :{entity_freshness}
+-- field: observedAt = time(a.observed_at)
+-- field: receivedAt = time(a.received_at)
+-- field: sequence = :{entity_sequence}
+-- filter: project text = a.project = :value
+-- filter: projects text[] = a.project = ANY (:value)
+-- filter: runtime text = a.runtime = :value
+-- filter: runtimes text[] = a.runtime = ANY (:value)
+-- filter: applications text[] = a.name = ANY (:value)
+-- filter: applicationName text = strpos(lower(a.name), lower(:value)) > 0
+-- filter: text text = :{application_text}
+-- filter: statuses text[] = a.sync_status = ANY (:value)
+-- also: statuses SYNCING = a.operation_phase = 'Running'
+-- filter: healthStatuses text[] = :{application_health} = ANY (:value)
+-- filter: namespaces text[] = a.namespace = ANY (:value) OR a.destination_namespace = ANY (:value)
+-- filter: namespace text = a.namespace = :value OR a.destination_namespace = :value
+-- filter: kinds text[] = 'Application' = ANY (:value)
+-- filter: clusterUrls text[] = coalesce(a.destination_server, a.destination_name) = ANY (:value)
+-- filter: clusterUrl text = coalesce(a.destination_server, a.destination_name) = :value
+-- filter: userId refused = applications are not kept by user
+-- filter: favorite boolean = NOT :value
+-- filter: labels text[] = :{application_labels}
+-- filter: groups text[] = 'argoproj.io' = ANY (:value)
+-- filter: versions text[] = a.version = ANY (:value)
+-- filter: inactive refused = filter by freshness or health instead
+-- filter: includeComponents boolean DEFAULT f = :value OR :{application_is_alone}
+-- filter: excludeGitSources boolean = NOT (:value AND a.is_git_source)
+-- filter: appGroups text[] = :value IS NULL
+-- filter: hasAppGroups boolean = NOT :value
+-- filter: operationPhases text[] = a.operation_phase = ANY (:value)
+-- filter: repoURLs text[] = a.repo_url = ANY (:value)
+-- filter: revisions text[] = a.sync_revision = ANY (:value)
+-- filter: autoSync boolean = (a.sync_policy = 'Automated') = :value
+-- filter: errorText text = strpos(lower((a.errors || a.source_errors)::text), lower(:value)) > 0
+-- order: NAME = key
+-- order: RUNTIME = a.runtime, a.name, a.namespace
+-- order: SEVERITY = culvert.health_rank(a.health_status), a.name, a.runtime, a.namespace
+-- order: SYNC = a.sync_status, a.name, a.runtime, a.namespace
+
+-- fragment: application_projects
+CASE WHEN a.project IS NULL THEN '[]'::jsonb ELSE jsonb_build_array(a.project) END
+
+-- fragment: application_first_results
+jsonb_path_query_array(a.operation_resources, '$[0 to 49]')
+
+-- fragment: application_health
+(CASE WHEN a.health_status IS NULL THEN 'UNKNOWN' ELSE a.health_status END)
+
+-- fragment: application_is_alone
+coalesce(a.labels ->> 'codefresh.io/entity', '') <> 'component'
+
+-- A label as KEY or KEY=VALUE; any of them will do. What the values give is computed once, not for each row.
+-- fragment: application_labels
+a.labels ?| ARRAY(SELECT l FROM unnest(:value) l WHERE strpos(l, '=') = 0)
+   OR a.labels @> ANY (ARRAY(SELECT jsonb_build_object(split_part(l, '=', 1), substr(l, strpos(l, '=') + 1))
+                               FROM unnest(:value) l WHERE strpos(l, '=') > 0))
+
+-- One text of all: with a function for each row and field this would take five times as long.
+-- fragment: application_text
+strpos(lower(concat_ws(' ', a.name, a.repo_url, a.path, a.sync_revision, a.labels::text)), lower(:value)) > 0

@@ -1,0 +1,153 @@
+// Every statement that declared reads can make is prepared and run against a migrated database: all fields of each
+// type, alone and together with each order, direction, page and filter, for users and for runtimes.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "api/compile/compiled_read.h"
+#include "base/parse.h"
+#include "base/strbuf.h"
+#include "modules/modules.h"
+#include "modules/schema_sdl.h"
+#include "questions.h"
+
+enum { SELECTION_BYTES_MAX = 64 * 1024, QUERY_BYTES_MAX = 128 * 1024 };
+
+static struct gql_schema *schema;
+static struct module_tables tables;
+static size_t asked;
+
+// All fields of a type; of interfaces and unions their name.
+static void add_selection(struct strbuf *out, const struct gql_type *type, unsigned depth)
+{
+    strbuf_add_c(out, " {__typename");
+    for (const struct gql_field_def *def = type->kind == GQL_OBJECT ? type->fields : NULL; def; def = def->next) {
+        const struct gql_type *inner = gql_schema_type(schema, gql_type_ref_name(&def->type));
+        if (!gql_type_is_leaf(inner) && depth == 0) continue;
+        strbuf_addf(out, " %.*s", STR_ARG(def->name));
+        if (!gql_type_is_leaf(inner)) add_selection(out, inner, depth - 1);
+    }
+    strbuf_add_byte(out, '}');
+}
+
+static void ask(struct database *database, const char *runtime, const struct bound_query *query, const char *arguments,
+                const char *selection)
+{
+    struct strbuf text;
+    strbuf_init(&text, QUERY_BYTES_MAX);
+    strbuf_addf(&text, "{%s%s%s%s%s}", query->field, *arguments ? "(" : "", arguments, *arguments ? ")" : "",
+                selection);
+    json_t *answer = question_ask(database, runtime, text.at, NULL);
+    if (json_object_get(answer, "errors"))
+        fail_msg("%s(%s): %s", query->field, arguments, json_dumps(json_object_get(answer, "errors"), JSON_COMPACT));
+    json_decref(answer);
+    strbuf_finish(&text);
+    asked++;
+}
+
+// A value of a type, as a literal; many: a list of two.
+static void add_value(struct strbuf *out, const struct gql_type_ref *ref, bool many)
+{
+    const struct gql_type *type = gql_schema_type(schema, gql_type_ref_name(ref));
+    const char *text = "\"2026-01-01T00:00:00Z\"";
+    if (type->kind == GQL_ENUM) text = type->names->name.at;
+    if (str_eq(type->name, STR("Boolean"))) text = "true";
+    if (str_eq(type->name, STR("Int"))) text = "1";
+    size_t len = type->kind == GQL_ENUM ? type->names->name.len : strlen(text);
+    strbuf_addf(out, "%s%.*s", ref->item ? "[" : "", (int)len, text);
+    if (many && ref->item) strbuf_addf(out, ", %.*s", (int)len, text);
+    if (ref->item) strbuf_add_byte(out, ']');
+}
+
+static const struct gql_input_def *input_of(const struct gql_field_def *def, const char *name, bool *out_is_filter)
+{
+    const struct gql_input_def *filters = gql_input_find(def->arguments, STR("filters"));
+    const struct gql_type *type = filters ? gql_schema_type(schema, gql_type_ref_name(&filters->type)) : NULL;
+    const struct gql_input_def *found = type ? gql_input_find(type->inputs, str_c(name)) : NULL;
+    *out_is_filter = found != NULL;
+    return found ? found : gql_input_find(def->arguments, str_c(name));
+}
+
+static void ask_filters(struct database *database, const struct bound_query *query, const struct gql_field_def *def)
+{
+    for (const struct bound_input *input = query->inputs; input->name; input++) {
+        bool is_filter;
+        const struct gql_input_def *value = input_of(def, input->name, &is_filter);
+        assert_non_null(value);
+        for (int many = 0; many < 2 && input->type != BOUND_VALUE_REFUSED; many++) {
+            struct strbuf arguments;
+            strbuf_init(&arguments, 4096);
+            strbuf_addf(&arguments, "%s%s: ", is_filter ? "filters: {" : "", input->name);
+            add_value(&arguments, &value->type, many);
+            if (is_filter) strbuf_add_byte(&arguments, '}');
+            ask(database, NULL, query, arguments.at, " {pageInfo {endCursor}}");
+            strbuf_finish(&arguments);
+        }
+    }
+}
+
+static void ask_orders(struct database *database, const struct bound_query *query)
+{
+    static const char *const pages[] = {"first: 1", "last: 1", "first: 1, after: \"%s\"", "last: 1, before: \"%s\""};
+    for (const struct bound_order *order = query->orders; order->name; order++) {
+        // A cursor of this order, by its keys' least values: no row is needed.
+        char keys[256], cursor[512], arguments[1024], page[600];
+        size_t len = (size_t)snprintf(keys, sizeof keys, "%s", order->name) + 1;
+        for (size_t i = 0; i < order->key_count; i++) {
+            keys[len++] = '0'; // reads as text and as a number
+            keys[len++] = '\0';
+        }
+        cursor[format_base64url((const uint8_t *)keys, len, cursor)] = '\0';
+        for (size_t i = 0; i < 2 * sizeof pages / sizeof *pages; i++) {
+            const char *form = pages[i / 2];
+            bool has_cursor = strchr(form, '%') != NULL;
+            snprintf(page, sizeof page, "pagination: {%.*s%s%s}", (int)strcspn(form, "%"), form,
+                     has_cursor ? cursor : "", has_cursor ? "\"" : "");
+            if (strcmp(order->name, "KEY") == 0 && !order[1].name)
+                snprintf(arguments, sizeof arguments, "%s", page);
+            else
+                snprintf(arguments, sizeof arguments, "orderBy: {field: %s, direction: %s}, %s", order->name,
+                         i % 2 ? "desc" : "asc", page);
+            ask(database, NULL, query, arguments, " {edges {cursor} pageInfo {startCursor}}");
+        }
+    }
+}
+
+static void every_statement_runs(void **state)
+{
+    struct database *database = database_of(state);
+    struct error err;
+    schema = gql_schema_create(str_of(schema_sdl, schema_sdl_bytes), &err);
+    assert_non_null(schema);
+    module_tables_init(&tables, modules);
+    for (size_t i = 0; i < tables.resolver_count; i++) {
+        if (tables.resolvers[i].resolve_selected != compiled_read_resolve) continue;
+        const struct bound_query *query = tables.resolvers[i].with;
+        const struct gql_field_def *def = gql_type_field(gql_schema_root(schema, GQL_QUERY), str_c(query->field));
+        struct strbuf selection;
+        strbuf_init(&selection, SELECTION_BYTES_MAX);
+        add_selection(&selection, gql_schema_type(schema, gql_type_ref_name(&def->type)), 7);
+        if (query->is_list) {
+            ask(database, NULL, query, "", selection.at);
+            ask(database, "none", query, "", selection.at);
+            ask_filters(database, query, def);
+            ask_orders(database, query);
+        }
+        strbuf_finish(&selection);
+    }
+    assert_true(asked > 60);
+    module_tables_finish(&tables);
+    gql_schema_destroy(schema);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_statement_runs),
+    };
+    return cmocka_run_group_tests(tests, database_setup, database_teardown);
+}
