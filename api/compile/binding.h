@@ -16,6 +16,7 @@ enum bound_kind {
     BOUND_TIME,     // timestamptz
     BOUND_PAIRS,    // an object of texts as [StringPair]
     BOUND_JSON,     // in the shape of the field's type, projected
+    BOUND_MANIFEST, // "ENCODING BYTES HEX" of a stored manifest, written as its text
     BOUND_CONSTANT, // no column: sql is JSON
 };
 
@@ -24,7 +25,8 @@ struct bound_field {
     const char *path; // in the type: metadata.labels
     const char *sql;
     enum bound_kind kind;
-    unsigned joins; // bit i: needs joins[i]
+    unsigned joins;   // bit i: needs joins[i]
+    const char *only; // the query that it is for; NULL: all others
 };
 
 // An object inside of the type that is null where its condition does not hold.

@@ -92,7 +92,7 @@ static enum error_code add_leaf(struct planner *p, size_t index)
         .is_nullable = !node->def->type.non_null,
         .node = index,
         .type = gql_schema_type(p->request->shape->projection->schema, gql_type_ref_name(&node->def->type))};
-    if (op.value == BOUND_JSON || op.value == BOUND_PAIRS) p->plan->row_cost++;
+    if (op.value == BOUND_JSON || op.value == BOUND_PAIRS || op.value == BOUND_MANIFEST) p->plan->row_cost++;
     enum error_code code = column_of(p, node->field->sql, node->field->joins, &op.column);
     if (code == ERROR_NONE) op_add(p, op);
     return code;

@@ -7,6 +7,7 @@
 #include "base/json/json.h"
 #include "base/mem.h"
 #include "base/parse.h"
+#include "storage/manifests/manifest_blob.h"
 #include "storage/sql/store_call.h"
 
 enum { FRAMES_MAX = 64, TIME_BYTES = 19 };
@@ -156,6 +157,34 @@ static bool write_pairs(const struct row_writer *w, const struct row_op *op, str
     return written;
 }
 
+// ---- manifests --------------------------------------------------------------------------------------------------
+
+static bool read_manifest(struct str text, struct strbuf *plain)
+{
+    uint64_t encoding, bytes;
+    struct str number, size;
+    if (!str_cut(&text, ' ', &number) || !str_cut(&text, ' ', &size)) return false;
+    if (parse_u64(number, 0, 1, &encoding, NULL) != ERROR_NONE ||
+        parse_u64(size, 0, MANIFEST_BYTES_MAX, &bytes, NULL) != ERROR_NONE)
+        return false;
+    uint8_t *content = mem_alloc(text.len / 2);
+    bool is_read = parse_hex(text, content, text.len / 2, NULL) == ERROR_NONE &&
+                   manifest_blob_open((enum manifest_encoding)encoding, (size_t)bytes,
+                                      str_of((const char *)content, text.len / 2), plain, NULL) == ERROR_NONE;
+    mem_free(content);
+    return is_read;
+}
+
+static bool write_manifest(const struct row_writer *w, const struct row_op *op, struct str text)
+{
+    struct strbuf plain;
+    strbuf_init(&plain, MANIFEST_BYTES_MAX);
+    bool is_read = read_manifest(text, &plain);
+    if (is_read) strbuf_add_json(w->out, strbuf_str(&plain));
+    strbuf_finish(&plain);
+    return is_read || refuse(w, op, "A stored manifest cannot be read for type");
+}
+
 // ---- columns ------------------------------------------------------------------------------------
 
 static bool write_value(const struct row_writer *w, const struct row_op *op, struct str text)
@@ -173,6 +202,7 @@ static bool write_value(const struct row_writer *w, const struct row_op *op, str
     case BOUND_TIME: return write_time(w->out, text) || refuse(w, op, unfit);
     case BOUND_PAIRS: return write_pairs(w, op, text);
     case BOUND_JSON: return write_json(w, op, text);
+    case BOUND_MANIFEST: return write_manifest(w, op, text);
     case BOUND_CONSTANT: break;
     }
     assert(false);

@@ -11,10 +11,10 @@ struct walk {
     struct error *err;
 };
 
-static const struct bound_field *field_at(const struct binding *binding, const char *path)
+static const struct bound_field *field_at(const struct bound_query *query, const char *path)
 {
-    for (const struct bound_field *field = binding->fields; field->path; field++)
-        if (strcmp(field->path, path) == 0) return field;
+    for (const struct bound_field *field = query->binding->fields; field->path; field++)
+        if (strcmp(field->path, path) == 0 && (!field->only || strcmp(field->only, query->field) == 0)) return field;
     return NULL;
 }
 
@@ -64,13 +64,13 @@ static enum error_code walk_fields(struct walk *walk, size_t parent, const struc
 // What a field inside of a node is: a leaf, or an object with fields of its own.
 static enum error_code set_inside(struct walk *walk, struct shape_node *node, const char *path, char *out_path)
 {
-    const struct binding *binding = walk->shape->binding;
+    const struct bound_query *query = walk->shape->query;
     int len = snprintf(out_path, SHAPE_PATH_BYTES_MAX, "%s%.*s", path, STR_ARG(node->def->name));
     if (len < 0 || len >= SHAPE_PATH_BYTES_MAX - 1)
         return error_set(walk->err, ERROR_TOO_LARGE, "a field is nested too deep");
-    node->field = field_at(binding, out_path);
+    node->field = field_at(query, out_path);
     node->role = node->field ? SHAPE_LEAF : SHAPE_OBJECT;
-    node->object = node->field ? NULL : object_at(binding, out_path);
+    node->object = node->field ? NULL : object_at(query->binding, out_path);
     out_path[len] = '.';
     out_path[len + 1] = '\0';
     return ERROR_NONE;
@@ -123,7 +123,7 @@ static enum error_code walk_fields(struct walk *walk, size_t parent, const struc
 enum error_code shape_init(struct shape *shape, const struct bound_query *query, const struct gql_selected *selected,
                            struct error *err)
 {
-    *shape = (struct shape){.projection = selected->projection, .binding = query->binding};
+    *shape = (struct shape){.projection = selected->projection, .query = query};
     strbuf_init(&shape->key, KEY_BYTES_MAX);
     strbuf_add_c(&shape->key, query->field);
     struct walk walk = {shape, err};

@@ -33,7 +33,7 @@ enum { SHAPE_NODES_MAX = 2000, SHAPE_PATH_BYTES_MAX = 256 };
 
 struct shape {
     struct gql_projection *projection;
-    const struct binding *binding;
+    const struct bound_query *query;
     struct shape_node *nodes;
     size_t count, cap;
     struct strbuf key; // of the selection alone; the caller's to finish

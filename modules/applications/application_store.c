@@ -1,10 +1,7 @@
 #include "modules/applications/application_store.h"
 
-#include "base/json/json.h"
-#include "base/mem.h"
 #include "culvert_statements.h"
 #include "storage/sql/store_call.h"
-#include "storage/sql/store_manifests.h"
 
 void application_set_store_list(struct pg *pg, const char *account_id, struct str runtime,
                                 const struct store_page *page, store_slice_done on_done, void *arg)
@@ -32,16 +29,4 @@ void application_set_store_list(struct pg *pg, const char *account_id, struct st
     };
     pg_add_list(batch, application_set_list, window.is_back, &values);
     store_submit_slice(batch, &window, on_done, arg);
-}
-
-// ---- one application -----------------------------------------------------------------------------------------------
-
-void application_store_get(struct pg *pg, const char *account_id, struct str runtime, struct str ns, struct str name,
-                           store_node_done on_done, void *arg)
-{
-    static const char *const manifests[] = {"actualManifest", "desiredManifest", NULL};
-    struct pg_batch *batch = pg_batch_create(pg, account_id);
-    pg_add(batch, application_get, .account_id = pg_text(str_c(account_id)), .runtime = pg_text(runtime),
-           .name = pg_text(name), .namespace = pg_text(ns));
-    store_submit_node_with_manifests(batch, 0, manifests, on_done, arg);
 }

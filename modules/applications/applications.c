@@ -7,18 +7,6 @@
 #include "modules/applications/applications.h"
 #include "modules/module.h"
 
-static void resolve_application(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
-{
-    struct api_request *request = ctx;
-    if (!api_sees_runtime(request, json_get_str(arguments, "runtime"))) {
-        on_resolved(arg, NULL, NULL);
-        return;
-    }
-    application_store_get(request->api->options.pg, request->principal.account_id, json_get_str(arguments, "runtime"),
-                          json_get_str(arguments, "namespace"), json_get_str(arguments, "name"), api_resolved_node,
-                          api_pending_create(request, on_resolved, arg));
-}
-
 static void resolve_application_sets(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
     struct api_request *request = ctx;
@@ -30,7 +18,6 @@ static void resolve_application_sets(void *ctx, const json_t *arguments, gql_res
 }
 
 static const struct gql_resolver resolvers[] = {
-    {GQL_QUERY, "application", resolve_application, .access = API_RUNTIMES_TOO},
     {GQL_QUERY, "applicationSets", resolve_application_sets, .access = API_USERS},
 };
 

@@ -5,6 +5,7 @@
 -- access: application, runtime = a.runtime, namespace = a.namespace, project = a.project
 -- join: r = :{runtime_states} AND r.runtime IN (SELECT runtime FROM page) ON r.runtime = a.runtime
 -- query: applications
+-- query: application(runtime = a.runtime, name = a.name, namespace = a.namespace)
 -- field: metadata.group = 'argoproj.io'
 -- field: metadata.version = a.version
 -- field: metadata.kind = 'Application'
@@ -43,8 +44,8 @@
 -- field: healthStatus = a.health_status
 -- field: healthMessage = a.health_message
 -- field: healthSource = CASE WHEN a.health_status IS NOT NULL THEN 'ARGOCD_STATUS' END
--- field: desiredManifest = NULL
--- field: actualManifest = NULL
+-- field: desiredManifest = manifest(a.desired_sha256) ONLY application
+-- field: actualManifest = manifest(a.manifest_sha256) ONLY application
 -- field: projects = :{application_projects}
 -- field: updatedAt = time(a.received_at)
 -- field: path = a.path
@@ -88,6 +89,7 @@
 -- field: operationState.partial = (a.operation ->> 'partial')::boolean
 -- field: operationState.syncResult.revision = coalesce(a.operation_revision, '')
 -- field: operationState.syncResult.revisions = a.operation_revisions
+-- field: operationState.syncResult.resources = coalesce(a.operation_resources, '[]') ONLY application
 -- field: operationState.syncResult.resources = :{application_first_results}
 -- field: sync.status = a.sync_status
 -- field: sync.revision = a.sync_revision
@@ -97,7 +99,7 @@
 -- field: isGitSource = a.is_git_source
 -- field: isMultiSourced = a.is_multi_source
 -- field: appVersions = a.app_versions
--- field: runningImages = NULL
+-- field: runningImages = (SELECT (:{application_running_images}) FROM (SELECT a.*) p) ONLY application
 -- field: freshness = :{entity_freshness}
 -- field: observedAt = time(a.observed_at)
 -- field: receivedAt = time(a.received_at)
@@ -158,3 +160,31 @@ a.labels ?| ARRAY(SELECT l FROM unnest(:value) l WHERE strpos(l, '=') = 0)
 -- One text of all: with a function for each row and field this would take five times as long.
 -- fragment: application_text
 strpos(lower(concat_ws(' ', a.name, a.repo_url, a.path, a.sync_revision, a.labels::text)), lower(:value)) > 0
+
+-- Revisions alone: what reporters told of their commits is with the releases.
+-- fragment: application_sync_revisions
+(SELECT json_agg(:{application_revision} ORDER BY v.place)
+   FROM jsonb_array_elements_text(CASE WHEN a.sync_revisions <> '[]' THEN a.sync_revisions
+                                       WHEN a.sync_revision <> '' THEN jsonb_build_array(a.sync_revision) END)
+        WITH ORDINALITY AS v (revision, place))
+
+-- fragment: application_change_revisions
+(SELECT json_agg(:{application_revision} ORDER BY v.place)
+   FROM jsonb_array_elements_text(a.change_revisions) WITH ORDINALITY AS v (revision, place))
+
+-- fragment: application_revision
+json_build_object('revision', v.revision, 'author', NULL, 'message', NULL, 'date', NULL, 'avatar', NULL, 'url', NULL)
+
+-- What the pods of an application (p) run.
+-- fragment: application_running_images
+SELECT coalesce(jsonb_agg(:{running_image_node} ORDER BY c.image, c.image_id), '[]')
+  FROM (SELECT n ->> 'image' AS image, nullif(n ->> 'imageID', '') AS image_id, count(DISTINCT a.uid) AS pods
+          FROM (SELECT *
+                  FROM resources a
+                 WHERE a.account_id = p.account_id AND a.runtime = p.runtime
+                   AND a.application_namespace = p.namespace AND a.application_name = p.name
+                   AND a.application_name <> '' AND NOT a.is_deleted AND a.api_group = '' AND a.kind = 'Pod'
+                 ORDER BY a.cluster, a.namespace, a.name
+                 LIMIT 10000) a
+         CROSS JOIN LATERAL jsonb_array_elements(:{pod_running_images}) n
+         GROUP BY 1, 2) c

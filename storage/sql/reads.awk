@@ -10,6 +10,7 @@
 #                                                     its attributes
 #   -- join: r = :{runtime_states} ON r.runtime = w.runtime      made when a field needs it
 #   -- field: name = w.name                           also: labels = pairs(w.labels), made = time(w.at)
+#   -- field: text = manifest(w.sha256) ONLY widget   of this query alone; elsewhere another line, or null
 #   -- object: part = w.size > 0                      an object inside: null where this does not hold
 #   -- query: widgets                                 a field of Query that gives slices
 #   -- query: widget(name = w.name)                   one that gives one row, by its arguments
@@ -129,8 +130,17 @@ function declare(key, text, words) {
             fail("access \"" text "\": expected the name of an entity type, and NAME = COLUMN of attributes")
     } else if (key == "field") {
         split_binding(text)
-        bound[type, left] = once(type, "field " left, right)
-        paths[type] = paths[type] " " left
+        only = ""
+        if (match(right, / ONLY [A-Za-z]+$/)) {
+            only = substr(right, RSTART + 6)
+            right = substr(right, 1, RSTART - 1)
+            only_bound[type, left] = once(type, "field " left " ONLY", right)
+            only_query[type, left] = only
+        } else {
+            general[type, left] = once(type, "field " left, right)
+        }
+        if (!((type, left) in bound)) paths[type] = paths[type] " " left
+        bound[type, left] = right
         place_of[type, left] = FILENAME ":" FNR
         for (i = 1; (j = index(substr(left, i), ".")) > 0; i += j) above[type, substr(left, 1, i + j - 2)] = 1
     } else if (key == "object") {
@@ -260,15 +270,18 @@ function joins_of(what, text, list, n, k, bits) {
     for (k = 1; k <= n; k++) if (match(" " text, "[^A-Za-z0-9_.]" list[k] "[.]")) bits += 2 ^ (k - 1)
     return bits + 0
 }
-# Sets kind and sql of a field.
+# Sets kind and sql of a field, whose right side is text.
 function field_sql(what, path, text, of) {
-    text = bound[what, path]
     of = type_at[what, path]
     kind = "BOUND_JSON"
     sql = text
     if (text ~ /^pairs\(.*\)$/) {
         kind = "BOUND_PAIRS"
         sql = substr(text, 7, length(text) - 7)
+    } else if (text ~ /^manifest\(.*\)$/) {
+        kind = "BOUND_MANIFEST"
+        sql = "(SELECT m.encoding || ' ' || m.plain_bytes || ' ' || encode(m.content, 'hex') FROM culvert.manifests m" \
+              " WHERE m.account_id = :account_id AND m.sha256 = " substr(text, 10, length(text) - 10) ")"
     } else if (text ~ /^time\(.*\)$/) {
         kind = "BOUND_TIME"
         sql = substr(text, 6, length(text) - 6)
@@ -313,14 +326,18 @@ function check_key(what, order, n, list, m, k, j) {
 function type_of(sql_type) {
     return "BOUND_" (sql_type == "text[]" ? "VALUE_TEXTS" : sql_type == "timestamptz" ? "VALUE_TIME" : sql_type == "bigint" ? "VALUE_NUMBER" : "VALUE_" toupper(sql_type))
 }
+function field_line(what, path, text, query_name) {
+    field_sql(what, path, text)
+    printf "    {\"%s\", %s, %s, %d, %s},\n", path, quoted(sql), kind, (kind == "BOUND_CONSTANT" ? 0 : joins_of(what, sql)), query_name
+}
 function binding_fields(what, list, n, k) {
     n = split(trim(paths[what]), list, " ")
     printf "\nstatic const struct bound_field fields_%s[] = {\n", what
     for (k = 1; k <= n; k++) {
-        field_sql(what, list[k])
-        printf "    {\"%s\", %s, %s, %d},\n", list[k], quoted(sql), kind, kind == "BOUND_CONSTANT" ? 0 : joins_of(what, sql)
+        if ((what, list[k]) in only_bound) field_line(what, list[k], only_bound[what, list[k]], "\"" only_query[what, list[k]] "\"")
+        field_line(what, list[k], ((what, list[k]) in general) ? general[what, list[k]] : "NULL", "NULL")
     }
-    print "    {NULL, NULL, 0, 0},\n};"
+    print "    {NULL, NULL, 0, 0, NULL},\n};"
     n = split(trim(objects[what]), list, " ")
     printf "static const struct bound_object objects_%s[] = {\n", what
     for (k = 1; k <= n; k++) {

@@ -11,12 +11,12 @@
 #include "base/json/json.h"
 #include "base/strbuf.h"
 #include "database.h"
-#include "modules/applications/application_store.h"
 #include "modules/images/image_store.h"
 #include "modules/images/image_use_store.h"
 #include "modules/resources/tree_store.h"
 #include "modules/rollouts/rollout_store.h"
 #include "modules/workflows/workflow_store.h"
+#include "questions.h"
 #include "storage/reports/report_store.h"
 
 static struct report report_of(const struct database *database, const char *kind, const char *name, uint64_t sequence,
@@ -513,14 +513,14 @@ static void a_tree_tells_images_that_run_from_those_asked_for(void **state)
     assert_images(tree, "new", text);
     assert_images(tree, "new-a", "[[],[]]");
     json_decref(tree);
-    struct answer answer;
-    answer_init(&answer, database);
-    application_store_get(database->pg, database->account, STR("prod"), STR_EMPTY, STR("shop"), answer_on_node,
-                          &answer);
-    answer_wait(&answer);
-    snprintf(text, sizeof text, "\"runningImages\": [");
-    assert_non_null(strstr(answer.node, text));
-    answer_finish(&answer);
+    json_t *node = question_field(
+        database, "{application(runtime: \"prod\", name: \"shop\") {runningImages {image imageID pods}}}", NULL,
+        "application");
+    char *running = json_dumps(json_object_get(node, "runningImages"), JSON_COMPACT);
+    snprintf(text, sizeof text, "[%s,%s]", one, two);
+    assert_string_equal(running, text);
+    free(running);
+    json_decref(node);
 }
 
 // What an application names and the agent does not have at hand is in its tree all the same, and says why; the images
