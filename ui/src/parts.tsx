@@ -53,7 +53,7 @@ export function AsOf({freshness, seen, runtime}: {freshness: Freshness; seen: st
     if (freshness === 'stale') return <span class="as-of tone-past" title={absolute(seen)}><Icon name="clock" /> as of {age(seen) || 'an unknown time'}</span>;
     return (
         <span class="as-of tone-past" title={runtime ? causeOf(runtime.disconnectCause).what : ''}>
-            <Icon name="link" /> not connected{runtime?.since ? ` since ${age(runtime.since)}` : ''}
+            <Icon name="link" /> not connected{runtime?.since ? ` for ${duration(now.value - Date.parse(runtime.since))}` : ''}
         </span>
     );
 }

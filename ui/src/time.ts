@@ -33,6 +33,7 @@ export function startClock(): void {
 }
 
 export function duration(ms: number): string {
+    if (Number.isNaN(ms)) return 'an unknown time';
     const s = Math.max(0, Math.round(ms / 1000));
     if (s < 60) return `${s} s`;
     if (s < 3600) return `${Math.floor(s / 60)} min`;

@@ -60,6 +60,11 @@ export function repositoryName(url: string | null | undefined): string {
     return (url ?? '').replace(/^[a-z+]+:\/\//, '').replace(/^[^/@]*@/, '').replace(/\.git$/, '').split('/').slice(1).join('/') || (url ?? '');
 }
 
+// Argo CD's name of the cluster that it runs in.
+export function clusterName(cluster: string | null | undefined): string {
+    return cluster === 'https://kubernetes.default.svc' ? 'in-cluster' : (cluster ?? '');
+}
+
 export function count(n: number, one: string, many = `${one}s`): string {
     return `${n.toLocaleString('en')} ${n === 1 ? one : many}`;
 }

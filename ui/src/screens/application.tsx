@@ -11,7 +11,7 @@ import {absolute, duration} from '../time.ts';
 import {type Freshness, severity, toneClass} from '../tone.ts';
 import {applicationPath} from '../url.ts';
 import {type TreeNode, why, type WhyInput} from '../why.ts';
-import {count, firstLine, repositoryName, safeUrl, shortRevision, stateWord} from '../words.ts';
+import {clusterName, count, firstLine, repositoryName, safeUrl, shortRevision, stateWord} from '../words.ts';
 
 interface Application extends WhyInput {
     metadata: {name: string; namespace: string | null; runtime: string; created: string | null};
@@ -96,7 +96,7 @@ function Facts({app, runtime}: {app: Application; runtime: RuntimeRef | undefine
                 {operation ? <><Result result={operation.phase} /><span class="quiet block"><Age time={operation.finishedAt ?? operation.startedAt} /></span></> : <span class="quiet">none</span>}
             </Fact>
             <Fact name="As of"><AsOf freshness={app.freshness} seen={app.receivedAt} runtime={runtime} /><span class="quiet block">{absolute(app.receivedAt)}</span></Fact>
-            <Fact name="Runtime"><RuntimeLink name={app.metadata.runtime} /><span class="quiet block">{[app.destination?.name ?? app.destination?.server, app.destination?.namespace].filter(Boolean).join(' / ')}</span></Fact>
+            <Fact name="Runtime"><RuntimeLink name={app.metadata.runtime} /><span class="quiet block">{[clusterName(app.destination?.name ?? app.destination?.server), app.destination?.namespace].filter(Boolean).join(' / ')}</span></Fact>
             <Fact name="Source">
                 <span title={source?.repoURL ?? ''}>{repositoryName(source?.repoURL)}</span>
                 <span class="quiet block">{app.isMultiSourced ? 'several sources' : (source?.path ?? source?.chart ?? '')}</span>

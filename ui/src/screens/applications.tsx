@@ -10,7 +10,7 @@ import {go, href, listSearch, search} from '../router.ts';
 import {Store} from '../store.ts';
 import type {Freshness} from '../tone.ts';
 import {applicationPath, decodeList, emptyFilters, encodeList, type FilterKey, isFiltered, type ListView, parseTyped, unknownKeys} from '../url.ts';
-import {count, healthStates, repositoryName, shortRevision, stateWord, syncStates} from '../words.ts';
+import {clusterName, count, healthStates, repositoryName, shortRevision, stateWord, syncStates} from '../words.ts';
 
 const pageRows = 50;
 
@@ -144,7 +144,10 @@ function Chips({view}: {view: ListView}) {
 // Typing filters by name after a pause; Enter takes `key:value` words over as filters.
 function TextFilter({view}: {view: ListView}) {
     const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
-    useEffect(() => () => clearTimeout(timer.current), []);
+    useEffect(() => {
+        invalid.value = [];
+        return () => clearTimeout(timer.current);
+    }, []);
     const name = view.filters.q[0] ?? '';
     useEffect(() => {
         typed.value = name;
@@ -202,7 +205,7 @@ function Line({row, runtime}: {row: Signal<Row>; runtime: RuntimeRef | undefined
             <td class="c-sync"><State state={app.syncing ? 'SYNCING' : app.syncStatus} freshness={app.freshness} /></td>
             <td class="c-asof"><AsOf freshness={app.freshness} seen={app.receivedAt} runtime={runtime} /></td>
             <td class="c-runtime"><RuntimeLink name={on} /></td>
-            <td class="c-where" title={destination?.server ?? ''}>{[destination?.name, destination?.namespace].filter(Boolean).join(' / ') || namespace}</td>
+            <td class="c-where" title={destination?.server ?? ''}>{[clusterName(destination?.name), destination?.namespace].filter(Boolean).join(' / ') || namespace}</td>
             <td class="c-project">{app.projects?.[0] ?? ''}</td>
             <td class="c-source" title={source ? `${source.repoURL} ${source.path ?? source.chart ?? ''}` : ''}>{source ? <>{repositoryName(source.repoURL)} <span class="quiet">{source.path ?? source.chart}</span></> : ''}</td>
             <td class="c-revision"><code title={app.sync?.revision ?? ''}>{shortRevision(app.sync?.revision)}</code></td>

@@ -5,7 +5,7 @@ import {Icon} from '../icons.tsx';
 import {Age, Connection, Empty, type Finding, Findings, PartialErrors, type RuntimeRef, State, Waiting} from '../parts.tsx';
 import {useWatch} from '../poll.ts';
 import {href} from '../router.ts';
-import {absolute, duration} from '../time.ts';
+import {absolute, duration, now} from '../time.ts';
 import {freshnessClass} from '../tone.ts';
 import {runtimePath} from '../url.ts';
 import {causeOf, count} from '../words.ts';
@@ -48,9 +48,9 @@ function lag(runtime: Runtime): string {
 
 // Connected since when, or why not and what helps.
 function Cause({runtime}: {runtime: Runtime}) {
-    if (runtime.online) return <>connected since <Age time={runtime.since} /></>;
+    if (runtime.online) return <>connected{runtime.since ? <> for {duration(now.value - Date.parse(runtime.since))}</> : ''}</>;
     const cause = causeOf(runtime.disconnectCause);
-    return <>not connected{runtime.since ? <> since <Age time={runtime.since} /></> : ''}: {cause.what}</>;
+    return <>not connected{runtime.since ? <> for {duration(now.value - Date.parse(runtime.since))}</> : ''}: {cause.what}</>;
 }
 
 export function Runtimes() {
@@ -96,7 +96,7 @@ function Status({runtime}: {runtime: Runtime}) {
                 </section>
             )}
             <dl class="facts">
-                <div class="fact"><dt>Connection</dt><dd><Connection runtime={runtime} /><span class="quiet block">{runtime.online ? <>since <Age time={runtime.since} /></> : <>last seen <Age time={runtime.lastSeenAt} /></>}</span></dd></div>
+                <div class="fact"><dt>Connection</dt><dd><Connection runtime={runtime} /><span class="quiet block">{runtime.online ? <>for {duration(now.value - Date.parse(runtime.since ?? ''))}</> : <>last seen <Age time={runtime.lastSeenAt} /></>}</span></dd></div>
                 <div class="fact"><dt>Behind its cluster</dt><dd>{lag(runtime)}</dd></div>
                 <div class="fact"><dt>Argo CD</dt><dd>{runtime.status.argoCdState === 'CONNECTED' ? <State state="ONLINE" freshness={runtime.freshness} /> : runtime.status.argoCdState.toLowerCase().replaceAll('_', ' ')}</dd></div>
                 <div class="fact"><dt>Agent</dt><dd>{runtime.agentVersion ?? 'unknown'}<span class="quiet block">{runtime.tunnelEpoch ? `connection ${runtime.tunnelEpoch}` : ''}</span></dd></div>
