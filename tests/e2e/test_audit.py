@@ -8,6 +8,7 @@ from api_door_client import culvertd
 from platform_under_test import TOP
 from test_browser_sessions import SESSIONS, by_link
 from test_roles import codes, create_user, key_of
+from waiting import wait_until
 
 ENTRIES = "query($f: AuditFilter, $n: Int, $b: Int) { auditEntries(filters: $f, first: $n, before: $b) { number at action entity entityId patch outcome hash actor { kind id name method credential remote requestId } } }"
 
@@ -60,6 +61,13 @@ def test_each_change_has_one_entry(platform):
     platform.graphql("{ users { id } }")
     assert codes(platform.graphql_answer('mutation { deleteTeam(id: "x") }').json()) == ["NOT_FOUND"]
     assert entries(platform, first=1)[0]["number"] == before
+
+
+def test_sweeps_are_not_stopped(platform):
+    """They note in the account's row how far they are, which is no change of a setting."""
+    wait_until(lambda: platform.psql("select 1 from accounts where history_floor > '-infinity'"), 30, "a sweep")
+    assert platform.metric("culvert_sweep_failures_total") == 0
+    assert "/history_floor" not in json.dumps(entries(platform, first=1000))
 
 
 def test_sign_in_and_out(platform):
