@@ -8,6 +8,7 @@
 #include "agent/calls/router.h"
 #include "agent/calls/upstream_http2.h"
 #include "agent/calls/upstream_pool.h"
+#include "agent/operations/operations.h"
 #include "agent/reports/reporter.h"
 #include "agent/tunnel/tls.h"
 #include "agent/tunnel/tunnel_client.h"
@@ -30,6 +31,8 @@ struct agent {
     struct upstream_pool *pool;
     struct upstream_http2 *http2;
     struct reporter *reporter;
+    struct operation_rights *rights;
+    struct operations *operations;
     struct agent_calls *calls;
     struct tunnel_client *tunnel;
     struct agent_admin *admin;
@@ -40,6 +43,18 @@ static void on_request(void *arg, struct agent_stream *stream, struct agent_tunn
 {
     struct agent *agent = arg;
     agent_calls_accept(agent->calls, stream, trust);
+}
+
+// Before the cluster can be read none is taken, and the platform sends it again.
+static void on_operation(void *arg, const struct wire_control *operation)
+{
+    struct agent *agent = arg;
+    if (agent->operations && !agent->draining) operations_take(agent->operations, operation);
+}
+
+static bool report_operation(void *arg, const struct wire_control *state)
+{
+    return tunnel_client_send_control(((struct agent *)arg)->tunnel, state);
 }
 
 static uint64_t outbox_depth(void *arg)
@@ -121,6 +136,21 @@ static void create_calls(struct agent *agent)
     });
 }
 
+static void create_operations(struct agent *agent)
+{
+    const struct agent_config *config = agent->config;
+    agent->operations =
+        operations_create(agent->loop, &(struct operations_options){
+                                           .client = agent->reporter ? reporter_kube_client(agent->reporter) : NULL,
+                                           .rights = agent->rights,
+                                           .held_max = (size_t)config->operations_held_max,
+                                           .at_once_max = (unsigned)config->operations_at_once_max,
+                                           .follow_ms = (uint64_t)config->operations_follow_ms,
+                                           .report = report_operation,
+                                           .arg = agent,
+                                       });
+}
+
 static void on_retry(void *arg);
 
 static void end_retries(struct agent *agent)
@@ -136,6 +166,7 @@ static void take_cluster(struct agent *agent)
     if (create_reporter(agent, agent->loop, &err) == ERROR_NONE) {
         end_retries(agent);
         create_calls(agent);
+        create_operations(agent);
         return;
     }
     if (strcmp(agent->unreadable, err.text) != 0)
@@ -159,8 +190,10 @@ static void on_retry(void *arg)
 static enum error_code create_parts(struct agent *agent, struct loop *loop, struct error *err)
 {
     static const struct tunnel_client_events events = {
-        .on_request = on_request, .outbox_depth = outbox_depth, .lag = lag};
+        .on_request = on_request, .on_operation = on_operation, .outbox_depth = outbox_depth, .lag = lag};
     const struct agent_config *config = agent->config;
+    if (operation_rights_create(str_c(config->operations_allowed), &agent->rights, err) != ERROR_NONE)
+        return error_prefix(err, "operations.allowed");
     agent->router = agent_router_create(config, err);
     if (!agent->router) return ERROR_INVALID;
     if (agent_router_needs_tls(agent->router)) {
@@ -219,6 +252,8 @@ void agent_destroy(struct agent *agent)
     agent_admin_destroy(agent->admin);
     tunnel_client_destroy(agent->tunnel); // its streams tell calls, upstreams and reporter
     agent_calls_destroy(agent->calls);
+    operations_destroy(agent->operations);
+    operation_rights_destroy(agent->rights);
     reporter_destroy(agent->reporter);
     upstream_http2_destroy(agent->http2);
     upstream_pool_destroy(agent->pool);

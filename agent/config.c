@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "agent/argo/argo_api.h"
+#include "agent/operations/operation_rights.h"
 #include "tunnel/wire/redaction.h"
 
 #define FIELD(name) offsetof(struct agent_config, name)
@@ -349,6 +350,49 @@ static const struct config_entry router_entries[] = {
      .help = "Time limit of connecting to a service."},
 };
 
+static const struct config_entry operation_entries[] = {
+    {.name = "operations.allowed",
+     .type = CONFIG_STRING,
+     .offset = FIELD(operations_allowed),
+     .def = "",
+     .help = "What users of the platform may do in this cluster, comma-separated: refresh. Each may be limited to "
+             "objects by a pattern of namespace/name, for example refresh:argocd/team-a-*. Empty: nothing, the agent "
+             "only reads. culvert-agent --print-rbac --config FILE prints the Kubernetes permissions that it needs."},
+    {.name = "operations.held_max",
+     .type = CONFIG_INT,
+     .offset = FIELD(operations_held_max),
+     .def = "1000",
+     .min = 10,
+     .max = 100000,
+     .help = "Operations that run or whose end is remembered; beyond it the platform is let to repeat them later."},
+    {.name = "operations.at_once_max",
+     .type = CONFIG_INT,
+     .offset = FIELD(operations_at_once_max),
+     .def = "8",
+     .min = 1,
+     .max = 64,
+     .help = "Concurrent requests to the Kubernetes API for operations."},
+    {.name = "operations.follow_max",
+     .type = CONFIG_DURATION,
+     .offset = FIELD(operations_follow_ms),
+     .def = "1h",
+     .min = 1000,
+     .max = 7 * 24 * 60 * 60 * 1000ll,
+     .help = "How long a controller's work on an operation is waited for; beyond it its end is reported as unknown."},
+};
+
+static void check_operations(const void *values, struct strbuf *problems)
+{
+    const struct agent_config *config = values;
+    struct operation_rights *rights = NULL;
+    struct error err;
+    if (operation_rights_create(str_c(config->operations_allowed), &rights, &err) != ERROR_NONE)
+        strbuf_addf(problems, "operations.allowed: %s\n", err.text);
+    else if (!operation_rights_is_empty(rights) && !config->reporter_enabled)
+        strbuf_add_c(problems, "operations.allowed: requires reporter.enabled\n");
+    operation_rights_destroy(rights);
+}
+
 static const struct config_entry process_entries[] = {
     {.name = "admin.listen",
      .type = CONFIG_STRING,
@@ -376,8 +420,11 @@ static const struct config_section reporter = {
     .title = "reporter", CONFIG_ENTRIES(reporter_entries), .check = check_reporter};
 static const struct config_section argocd = {.title = "argocd", CONFIG_ENTRIES(argocd_entries), .check = check_argocd};
 static const struct config_section router = {.title = "router", CONFIG_ENTRIES(router_entries)};
+static const struct config_section operations = {
+    .title = "operations", CONFIG_ENTRIES(operation_entries), .check = check_operations};
 static const struct config_section process = {.title = "process", CONFIG_ENTRIES(process_entries)};
-static const struct config_section *const sections[] = {&platform, &runtime, &reporter, &argocd, &router, &process};
+static const struct config_section *const sections[] = {&platform,   &runtime, &reporter, &argocd,
+                                                        &operations, &router,  &process};
 
 const struct config_table agent_config_table = {
     .sections = sections,

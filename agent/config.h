@@ -42,6 +42,8 @@ struct agent_config {
     char *reporter_open_paths, *reporter_open_labels, *reporter_open_annotations; // comma-separated
     int64_t reporter_objects_max, reporter_object_burst, reporter_object_interval_ms, reporter_changes_per_second;
     int64_t reporter_probe_interval_ms, reporter_probe_timeout_ms;
+    char *operations_allowed; // rights, comma-separated; empty: none
+    int64_t operations_held_max, operations_at_once_max, operations_follow_ms;
     char *admin_listen; // empty: no listener
     int64_t shutdown_deadline_ms;
     char *log_level;

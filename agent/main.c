@@ -92,18 +92,19 @@ static int print_help(void)
                         "                    show which values of a manifest (JSON or YAML, - for standard input)\n"
                         "                    leave the cluster with the settings of --config, and end\n"
                         "  --print-rbac PRESET\n"
-                        "                    print the Kubernetes manifests that give the agent its rights, and end:\n"
+                        "                    print the Kubernetes manifests that give the agent its rights, with\n"
+                        "                    --config also those that operations.allowed needs, and end:\n"
                         "                    " RBAC_PRESETS ", default " RBAC_DEFAULT "\n"
                         "  --version, --help\n\n");
     config_print_help(&agent_config_table, &text);
     return print_and_free(&text);
 }
 
-static int print_rbac(const char *preset)
+static int print_rbac(const char *preset, const struct operation_rights *rights)
 {
     struct strbuf text;
     strbuf_init(&text, RBAC_BYTES_MAX);
-    if (rbac_print(str_c(preset), &text)) return print_and_free(&text);
+    if (rbac_print(str_c(preset), rights, &text)) return print_and_free(&text);
     fprintf(stderr, "culvert-agent: --print-rbac: invalid preset \"%s\", expected one of " RBAC_PRESETS "\n", preset);
     strbuf_finish(&text);
     return EXIT_USAGE;
@@ -125,6 +126,22 @@ static enum error_code load(const struct command *command, int argc, char **argv
     strbuf_finish(&problems);
     mem_free(words);
     return code;
+}
+
+// With the rights that operations.allowed needs, where settings are given.
+static int print_rbac_of(const struct command *command, int argc, char **argv)
+{
+    struct agent_config config = {0};
+    struct operation_rights *rights = NULL;
+    struct error err;
+    if (!command->file && argc == 1) return print_rbac(command->rbac, NULL);
+    if (load(command, argc, argv, &config)) return EXIT_USAGE;
+    int status = EXIT_USAGE;
+    if (operation_rights_create(str_c(config.operations_allowed), &rights, &err) == ERROR_NONE)
+        status = print_rbac(command->rbac, rights);
+    operation_rights_destroy(rights);
+    config_release(&agent_config_table, &config);
+    return status;
 }
 
 static int explain(const struct command *command, const struct agent_config *config)
@@ -213,7 +230,7 @@ int main(int argc, char **argv)
     take_command(&argc, argv, &command);
     if (command.help) return print_help();
     if (command.version) return printf("culvert-agent %s\n", CULVERT_VERSION) < 0;
-    if (command.rbac) return print_rbac(command.rbac);
+    if (command.rbac) return print_rbac_of(&command, argc, argv);
     if (command.print_example) {
         struct strbuf text;
         strbuf_init(&text, TEXT_BYTES_MAX);

@@ -52,11 +52,14 @@ struct api_options {
     void (*on_call)(void *ctx, const char *account_id);
     // A runtime token was made, or a runtime deleted: whoever holds tokens in memory should look again.
     void (*on_tokens_changed)(void *ctx);
+    // An operation was queued (modules/operations): it may be sent at once.
+    void (*on_operation)(void *ctx);
     void *ctx;
     // Of browser sessions: without use, in any case, and how many one user has.
     uint64_t session_idle_ms, session_life_ms;
     unsigned sessions_per_user_max;
     uint64_t sign_in_link_life_ms;
+    uint64_t operations_open_max;      // of an account
     unsigned runtime_tokens_valid_max; // of one runtime, at once
     uint64_t rotation_grace_ms;        // of a token that is replaced, where the request does not say
 };

@@ -17,6 +17,7 @@
     C(images) \
     C(events) \
     C(deployments) \
+    C(operations) \
     C(annotations)
 // clang-format on
 

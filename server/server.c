@@ -14,6 +14,7 @@
 #include "modules/schema_sdl.h"
 #include "server/bus/rabbitmq.h"
 #include "server/intake/intake.h"
+#include "server/operations/operation_sender.h"
 #include "server/sessions/sessions.h"
 #include "server/ui/ui_embedded.h"
 #include "server/ui/ui_files.h"
@@ -78,6 +79,12 @@ static void on_session_lag(void *ctx, struct tunnel_node *node, const struct tun
                            uint64_t behind_ms, uint64_t blind_ms)
 {
     sessions_on_lag(worker_of(ctx, node)->sessions, session, behind_ms, blind_ms);
+}
+
+static void on_session_operation(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session,
+                                 const struct wire_control *control)
+{
+    operation_sender_take(worker_of(ctx, node)->operations, session, control);
 }
 
 static bool on_report(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session,
@@ -166,6 +173,7 @@ static struct tunnel_broker *create_broker(struct server *server, struct error *
         .on_session_retired = on_session_retired,
         .on_session_closed = on_session_closed,
         .on_session_lag = on_session_lag,
+        .on_session_operation = on_session_operation,
         .on_report = on_report,
         .carrier = &worker_peers_carrier,
     };

@@ -14,6 +14,7 @@
 #include "server/http/api_door.h"
 #include "server/ingress/ingress.h"
 #include "server/intake/intake.h"
+#include "server/operations/operation_sender.h"
 #include "server/sessions/registry.h"
 #include "server/sessions/sessions.h"
 #include "server/worker_endpoints.h"
@@ -111,6 +112,17 @@ static void on_tokens_changed(void *ctx)
 {
     struct worker *worker = ctx;
     runtime_tokens_refresh(worker->server->tokens);
+}
+
+static void wake_operations(void *arg)
+{
+    operation_sender_wake(((struct worker *)arg)->operations);
+}
+
+static void on_operation(void *ctx)
+{
+    struct worker *sender = ((struct worker *)ctx)->server->workers[0];
+    loop_post(sender->loop, wake_operations, sender);
 }
 
 static enum error_code find_runtime_token(void *ctx, const struct token *token, struct api_principal *out,
@@ -257,11 +269,29 @@ static void open_api(struct worker *worker)
         .session_life_ms = (uint64_t)config->sessions_life_max_ms,
         .sign_in_link_life_ms = (uint64_t)config->sessions_link_life_ms,
         .sessions_per_user_max = (unsigned)config->sessions_per_user_max,
+        .on_operation = on_operation,
+        .operations_open_max = (uint64_t)config->operations_open_max,
         .runtime_tokens_valid_max = (unsigned)config->runtime_tokens_valid_max,
         .rotation_grace_ms = (uint64_t)config->runtime_tokens_rotation_grace_ms,
         .ctx = worker,
     });
     purpose_key_finish(&key);
+}
+
+static void open_operations(struct worker *worker)
+{
+    const struct server_config *config = worker->server->config;
+    worker->operations =
+        operation_sender_create(worker->loop, &(struct operation_sender_options){
+                                                  .pg = worker->pg,
+                                                  .broker = worker->server->broker,
+                                                  .replica = config->node_name,
+                                                  .sends = loop_index(worker->loop) == 0,
+                                                  .interval_ms = (uint64_t)config->operations_interval_ms,
+                                                  .resend_ms = (uint64_t)config->operations_resend_after_ms,
+                                                  .run_ms = (uint64_t)config->operations_run_max_ms,
+                                                  .rows = (unsigned)config->operations_batch_count,
+                                              });
 }
 
 // What one loop does for all.
@@ -286,6 +316,7 @@ static void open_services(struct worker *worker)
     open_sessions(worker);
     worker->traffic = traffic_create(worker->loop, worker->redis);
     open_intake(worker);
+    open_operations(worker);
     open_api(worker);
     if (loop_index(worker->loop) == 0) open_chores(worker);
 }

@@ -18,6 +18,7 @@ struct admin_door;
 struct grants;
 struct ingress;
 struct intake;
+struct operation_sender;
 struct sessions;
 struct registry;
 struct sweeper;
@@ -33,6 +34,7 @@ struct worker {
     struct sessions *sessions;
     struct worker_peers *peers;
     struct intake *intake;
+    struct operation_sender *operations;
     struct traffic *traffic;
     struct sweeper *sweeper; // worker 0 only
     struct tunnel_node *node;

@@ -10,6 +10,7 @@
 #include "server/http/api_door.h"
 #include "server/ingress/ingress.h"
 #include "server/intake/intake.h"
+#include "server/operations/operation_sender.h"
 #include "server/sessions/registry.h"
 #include "server/sessions/sessions.h"
 #include "server/worker.h"
@@ -50,6 +51,8 @@ static void on_pg_closed(void *arg)
     api_auth_destroy(worker->auth);
     grants_destroy(worker->grants);
     sweeper_destroy(worker->sweeper);
+    operation_sender_destroy(worker->operations);
+    worker->operations = NULL;
     api_destroy(worker->api_core);
     sessions_destroy(worker->sessions);
     registry_destroy(worker->registry);
@@ -77,6 +80,7 @@ static void close_storage(struct worker_drain *drain)
     struct worker *worker = drain->worker;
     if (worker->intake) intake_stop(worker->intake);
     sessions_stop(worker->sessions);
+    operation_sender_stop(worker->operations);
     grants_stop(worker->grants);
     if (worker->peers) worker_peers_close_door(worker->peers); // its calls are the node's
     if (worker->node) {

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -136,6 +137,40 @@ bool tunnel_broker_has_older(struct tunnel_broker *broker, struct str account_id
     bool found = false;
     tunnel_directory_match_older(broker->directory, account_id, runtime, newer_epoch, broker_on_older, &found);
     return found;
+}
+
+struct broker_operation {
+    uint64_t id;
+    struct wire_control control; // its texts lie behind it
+    char text[];
+};
+
+static void broker_on_operation(struct tunnel_node *node, void *arg)
+{
+    struct broker_operation *operation = arg;
+    struct tunnel_session *session = node->closed ? NULL : id_map_get(&node->sessions, operation->id);
+    if (session) tunnel_session_operate(session, &operation->control);
+    mem_free(operation);
+}
+
+bool tunnel_broker_operate(struct tunnel_broker *broker, const struct tunnel_operation *operation)
+{
+    struct tunnel_session_ref ref;
+    if (!tunnel_directory_find(broker->directory, operation->account_id, operation->runtime, operation->epoch, &ref))
+        return false;
+    struct str id = operation->operation_id, document = operation->document;
+    struct broker_operation *message = mem_zalloc(sizeof(*message) + id.len + document.len);
+    memcpy(message->text, id.at, id.len);
+    memcpy(message->text + id.len, document.at, document.len);
+    message->id = ref.id;
+    message->control = (struct wire_control){.type = WIRE_CONTROL_OPERATION,
+                                             .operation = str_of(message->text, id.len),
+                                             .attempt = operation->attempt,
+                                             .ttl_ms = operation->ttl_ms,
+                                             .document = str_of(message->text + id.len, document.len)};
+    if (tunnel_node_post(broker, ref.node, broker_on_operation, message)) return true;
+    mem_free(message);
+    return false;
 }
 
 struct broker_move {

@@ -65,6 +65,7 @@ struct tunnel_session_info {
     char instance_id[128], boot_id[64], agent_version[64];
     char remote[64];
     bool binds_identities;   // the agent takes identities that are bound to their call
+    bool takes_operations;   // the agent knows WIRE_CONTROL_OPERATION
     int64_t connected_at_ms; // wall
     uint64_t rtt_us, bytes_in, bytes_out;
     unsigned streams_open;
@@ -72,6 +73,7 @@ struct tunnel_session_info {
     uint64_t silent_ms;        // there, too: since the agent was heard
 };
 
+struct wire_control;
 struct tunnel_carrier; // see "calls carried elsewhere"
 
 struct tunnel_options {
@@ -117,6 +119,9 @@ struct tunnel_options {
     // How far the agent is behind its cluster (tunnel/wire/control.h). May be NULL.
     void (*on_session_lag)(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session,
                            uint64_t behind_ms, uint64_t blind_ms);
+    // What the agent reports of an operation (WIRE_CONTROL_OPERATION_STATE). May be NULL.
+    void (*on_session_operation)(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session,
+                                 const struct wire_control *control);
     // One decoded record, valid for the call. Return false to stop reading (back-pressure); tunnel_reports_resume()
     // goes on with the NEXT record: a record that was handed over counts as taken.
     bool (*on_report)(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session,
@@ -165,6 +170,18 @@ bool tunnel_broker_has_older(struct tunnel_broker *broker, struct str account_id
 void tunnel_broker_route_until(struct tunnel_broker *broker, uint64_t mono_ms);
 // Thread-safe. Asks every agent here to open its tunnel elsewhere, over that span; unused sessions end then.
 void tunnel_broker_move_sessions(struct tunnel_broker *broker, uint64_t spread_ms);
+
+// An operation for the agent of a session (tunnel/wire/control.h). Views, copied.
+struct tunnel_operation {
+    struct str account_id, runtime, operation_id, document;
+    uint64_t epoch, attempt, ttl_ms;
+};
+// Thread-safe. False: the session of that epoch is not here. True: it is sent, unless the session
+// ends or its queue is
+// full: the caller sends it again when the agent does not answer. An agent without
+// WIRE_FEATURE_OPERATIONS is answered
+// for with on_session_operation.
+bool tunnel_broker_operate(struct tunnel_broker *broker, const struct tunnel_operation *operation);
 
 void tunnel_reports_ack(struct tunnel_node *node, struct tunnel_session_ref ref, const struct wire_ack *ack);
 void tunnel_reports_resume(struct tunnel_node *node, struct tunnel_session_ref ref);

@@ -176,6 +176,7 @@ static int node_decide(struct tunnel_node *node, const struct tunnel_upgrade *up
     node_copy(info->boot_id, sizeof(info->boot_id), upgrade->boot_id);
     node_copy(info->agent_version, sizeof(info->agent_version), upgrade->agent_version);
     info->binds_identities = tunnel_upgrade_has_feature(upgrade, STR(WIRE_FEATURE_BOUND_IDENTITY));
+    info->takes_operations = tunnel_upgrade_has_feature(upgrade, STR(WIRE_FEATURE_OPERATIONS));
     node_copy(info->remote, sizeof(info->remote), str_c(upgrade->remote));
     return 101;
 }

@@ -69,6 +69,7 @@ static void request_free(struct kube_request *request)
     }
     curl_slist_free_all(request->headers);
     mem_free((char *)request->options.path);
+    mem_free((char *)request->options.body.at);
     mem_free(request);
 }
 
@@ -98,6 +99,7 @@ static void request_finish(struct kube_request *request, CURLcode result)
         error_set(&err, error_code_of(result), "%s",
                   request->curl_error[0] ? request->curl_error : curl_easy_strerror(result));
     options.path = NULL;
+    options.body = STR_EMPTY;
     request_free(request);
     if (!cancelled && options.on_done) options.on_done(options.arg, (int)status, result == CURLE_OK ? NULL : &err);
 }
@@ -121,7 +123,7 @@ static size_t on_write(char *at, size_t size, size_t count, void *arg)
     long status = 0;
     curl_easy_getinfo(request->easy, CURLINFO_RESPONSE_CODE, &status);
     if (request->cancelled) return 0;
-    if (status != 200 || !request->options.on_body) return len;
+    if (status != 200 || !request->options.on_body || request->options.method) return len;
     enum kube_body_verdict verdict = request->options.on_body(request->options.arg, at, len);
     if (request->cancelled || verdict == KUBE_BODY_STOP) return 0;
     request->paused = verdict == KUBE_BODY_PAUSE;
@@ -141,9 +143,13 @@ static size_t on_header(char *at, size_t size, size_t count, void *arg)
     return len;
 }
 
-static struct curl_slist *make_headers(struct kube_client *client)
+static struct curl_slist *make_headers(struct kube_client *client, const char *content_type)
 {
     struct curl_slist *headers = curl_slist_append(NULL, "Accept: application/json");
+    if (content_type) {
+        AUTO_FREE char *line = mem_printf("Content-Type: %s", content_type);
+        headers = curl_slist_append(headers, line);
+    }
     struct str token = kube_config_token(client->config, clock_mono_ms());
     if (!token.len) return headers;
     char *line = mem_printf("Authorization: Bearer %.*s", STR_ARG(token));
@@ -173,6 +179,18 @@ static void set_tls(CURL *easy, const struct kube_config *config)
     }
 }
 
+// libcurl repeats a request by itself when a connection that was used before ends without an
+// answer, and the server may
+// have run the first one: a change gets a new connection, on which nothing is repeated.
+static void set_change(CURL *easy, const struct kube_request_options *options)
+{
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)options->body.len);
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDS, options->body.at);
+    curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, options->method);
+    curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
+    curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);
+}
+
 // The file system's default bundle must not vouch for a server whose own CA was given: with CAINFO_BLOB libcurl uses
 // that alone, and CAPATH is cleared.
 static CURL *make_easy(struct kube_request *request)
@@ -199,6 +217,7 @@ static CURL *make_easy(struct kube_request *request)
     curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
     curl_easy_setopt(easy, CURLOPT_HEADERDATA, request);
     if (config->ca_pem) curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+    if (request->options.method) set_change(easy, &request->options);
     set_tls(easy, config);
     return easy;
 }
@@ -211,7 +230,7 @@ static void request_start(struct kube_request *request)
         transport->begin(transport->ctx, request, request->options.path);
         return;
     }
-    request->headers = make_headers(request->client);
+    request->headers = make_headers(request->client, request->options.content_type);
     request->easy = make_easy(request);
     request->state = REQUEST_RUNNING;
     if (!request->easy || curl_multi_add_handle(request->client->multi, request->easy) != CURLM_OK) {
@@ -225,6 +244,7 @@ static void request_fail(struct kube_request *request, const struct error *err)
 {
     struct kube_request_options options = request->options;
     options.path = NULL;
+    options.body = STR_EMPTY;
     request_free(request);
     if (options.on_done) options.on_done(options.arg, 0, err);
 }
@@ -407,6 +427,8 @@ struct kube_request *kube_client_get(struct kube_client *client, const struct ku
     request->client = client;
     request->options = *options;
     request->options.path = mem_strdup(options->path);
+    request->options.body =
+        str_of(options->body.len ? mem_dup(options->body.at, options->body.len) : NULL, options->body.len);
     request->next = client->requests;
     if (request->next) request->next->previous = request;
     client->requests = request;
@@ -460,6 +482,7 @@ void kube_request_end(struct kube_request *request, const struct error *err)
     int status = request->status;
     bool cancelled = request->cancelled;
     options.path = NULL;
+    options.body = STR_EMPTY;
     request->state = REQUEST_DEAD;
     request_free(request);
     if (!cancelled && options.on_done) options.on_done(options.arg, status, err);

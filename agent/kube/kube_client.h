@@ -1,6 +1,8 @@
-// kube_client: GET requests to one Kubernetes API, streamed, on the agent's loop (libcurl multi; HTTP/1.1; the server's
-// certificate is verified; no redirects, no proxies, no cookies). It only reads: the agent has no code that could
-// write through it. Owned by the reporter; one loop.
+// kube_client: requests to one Kubernetes API, streamed, on the agent's loop (libcurl multi;
+// HTTP/1.1; the server's
+// certificate is verified; no redirects, no proxies, no cookies). Everything reads but
+// agent/operations/, which
+// runs what operations.allowed permits. Owned by the reporter; one loop.
 #ifndef CULVERT_AGENT_KUBE_CLIENT_H
 #define CULVERT_AGENT_KUBE_CLIENT_H
 
@@ -29,8 +31,14 @@ enum kube_body_verdict {
 struct kube_request_options {
     const char *path;    // with its query, from "/" (copied)
     uint64_t timeout_ms; // of the whole exchange; 0: none (the caller watches over it)
+    // A change: PATCH or DELETE; NULL: GET. It is sent at most once, over a connection of its own.
+    const char *method;       // constant
+    const char *content_type; // constant
+    struct str body;          // copied
     void *arg;
-    // Body bytes of an answer with status 200; other bodies are not handed out (they may quote what was asked for).
+    // Body bytes of an answer with status 200 to a GET; other bodies are not handed out (they may
+    // quote what was asked
+    // for).
     enum kube_body_verdict (*on_body)(void *arg, const char *at, size_t len);
     // The last callback. status: 0 when there was no answer; err is NULL when the exchange is complete, whatever
     // the status; ERROR_NOT_FOUND: the server's name does not resolve, ERROR_UNAVAILABLE: no connection,

@@ -922,6 +922,11 @@ void reporter_destroy(struct reporter *reporter)
     mem_free(reporter);
 }
 
+struct kube_client *reporter_kube_client(const struct reporter *reporter)
+{
+    return reporter->client;
+}
+
 size_t reporter_outbox_depth(const struct reporter *reporter)
 {
     return outbox_queued(reporter->outbox);

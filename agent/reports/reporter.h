@@ -16,6 +16,7 @@
 #include "tunnel/wire/redaction.h"
 
 struct agent_stream;
+struct kube_client;
 struct kube_transport;
 struct reporter;
 
@@ -61,6 +62,8 @@ void reporter_on_ack_bytes(struct reporter *reporter, const uint8_t *at, size_t 
 void reporter_stream_writable(struct reporter *reporter);
 // The stream is gone; what was not acknowledged is sent again on the next one.
 void reporter_stream_closed(struct reporter *reporter);
+// The client that it reads the cluster with; lives as long as the reporter.
+struct kube_client *reporter_kube_client(const struct reporter *reporter);
 size_t reporter_outbox_depth(const struct reporter *reporter); // objects that wait to be written
 // Age of the oldest change that the platform has not acknowledged, and for how long some of the cluster has not been
 // watched, or has been left out, or its API server has not answered. The longer of the two is the metric

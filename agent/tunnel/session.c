@@ -391,14 +391,15 @@ bool agent_session_is_busy(const struct agent_session *session)
     return session->stream_count || (session->draining && !session->drained);
 }
 
-void agent_session_send_control(struct agent_session *session, const uint8_t *at, size_t len)
+bool agent_session_send_control(struct agent_session *session, const uint8_t *at, size_t len)
 {
-    if (len > sizeof(session->control_out) || session->control_out_len) return; // the last one still waits: skip
+    if (len > sizeof(session->control_out) || session->control_out_len) return false; // the last one still waits
     memcpy(session->control_out, at, len);
     session->control_out_len = len;
-    if (nghttp2_submit_extension(session->h2, WIRE_CONTROL_FRAME, NGHTTP2_FLAG_NONE, 0, NULL))
-        session->control_out_len = 0;
+    bool is_taken = nghttp2_submit_extension(session->h2, WIRE_CONTROL_FRAME, NGHTTP2_FLAG_NONE, 0, NULL) == 0;
+    if (!is_taken) session->control_out_len = 0;
     agent_session_wants_write(session);
+    return is_taken;
 }
 
 unsigned agent_session_stream_count(const struct agent_session *session)

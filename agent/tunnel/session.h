@@ -68,7 +68,7 @@ size_t agent_session_take(struct agent_session *session, uint8_t *out, size_t ca
 void agent_session_drain(struct agent_session *session);
 bool agent_session_is_busy(const struct agent_session *session); // has streams, or may still get some of that kind
 // Queues one control frame (tunnel/wire/control.h); dropped when the last one has not left yet.
-void agent_session_send_control(struct agent_session *session, const uint8_t *at, size_t len);
+bool agent_session_send_control(struct agent_session *session, const uint8_t *at, size_t len);
 unsigned agent_session_stream_count(const struct agent_session *session);
 void agent_session_set_rtt(struct agent_session *session, uint64_t rtt_us); // paces the growth of windows
 

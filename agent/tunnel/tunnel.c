@@ -135,6 +135,11 @@ static void on_session_control(void *arg, const uint8_t *at, size_t len)
         tunnel->events.on_superseded(tunnel->arg, tunnel, control.epoch, control.reason);
         break;
     case WIRE_CONTROL_TIME: take_time(tunnel, control.time_ms); break;
+    case WIRE_CONTROL_OPERATION:
+        if (tunnel->state == AGENT_TUNNEL_SERVING && tunnel->events.on_operation)
+            tunnel->events.on_operation(tunnel->arg, tunnel, &control);
+        break;
+    case WIRE_CONTROL_OPERATION_STATE:
     case WIRE_CONTROL_STATS: break; // ours to send
     }
 }
@@ -268,17 +273,19 @@ void agent_tunnel_retire(struct agent_tunnel *tunnel, uint64_t deadline_ms)
     if (!agent_session_is_busy(tunnel->session)) end_retired(tunnel, "retired");
 }
 
-void agent_tunnel_send_control(struct agent_tunnel *tunnel, const struct wire_control *control)
+bool agent_tunnel_send_control(struct agent_tunnel *tunnel, const struct wire_control *control)
 {
     struct strbuf payload;
     struct error err = {0};
-    if (tunnel->ended || !tunnel->session) return;
+    bool is_taken = false;
+    if (tunnel->ended || !tunnel->session) return false;
     strbuf_init(&payload, WIRE_CONTROL_BYTES_MAX);
     if (wire_control_encode(control, &payload, &err))
         log_warn("tunnel", "control_not_encoded", log_err(&err));
     else
-        agent_session_send_control(tunnel->session, (const uint8_t *)payload.at, payload.len);
+        is_taken = agent_session_send_control(tunnel->session, (const uint8_t *)payload.at, payload.len);
     strbuf_finish(&payload);
+    return is_taken;
 }
 
 enum agent_tunnel_state agent_tunnel_state(const struct agent_tunnel *tunnel)

@@ -40,6 +40,8 @@ struct agent_tunnel_events {
     void (*on_superseded)(void *arg, struct agent_tunnel *tunnel, uint64_t epoch, struct str reason);
     // Another agent serves; this tunnel, still opening, waits for its turn.
     void (*on_standby)(void *arg, struct agent_tunnel *tunnel, struct str reason);
+    // WIRE_CONTROL_OPERATION, while the tunnel serves.
+    void (*on_operation)(void *arg, struct agent_tunnel *tunnel, const struct wire_control *operation);
     // The last event; the tunnel is freed when it returns.
     void (*on_end)(void *arg, struct agent_tunnel *tunnel, const struct agent_link_end *end);
 };
@@ -54,8 +56,8 @@ void agent_tunnel_retire(struct agent_tunnel *tunnel, uint64_t deadline_ms);
 // follows. Not inside an event.
 void agent_tunnel_destroy(struct agent_tunnel *tunnel, struct str reason);
 
-// Skipped when it cannot leave now: the content is outdated soon.
-void agent_tunnel_send_control(struct agent_tunnel *tunnel, const struct wire_control *control);
+// False: it cannot leave now, because another one waits or the tunnel has ended.
+bool agent_tunnel_send_control(struct agent_tunnel *tunnel, const struct wire_control *control);
 
 enum agent_tunnel_state agent_tunnel_state(const struct agent_tunnel *tunnel);
 struct agent_tunnel_trust *agent_tunnel_trust(struct agent_tunnel *tunnel);

@@ -191,6 +191,13 @@ static void on_request(void *arg, struct agent_tunnel *tunnel, struct agent_stre
     client->events.on_request(client->arg, stream, agent_tunnel_trust(tunnel));
 }
 
+static void on_operation(void *arg, struct agent_tunnel *tunnel, const struct wire_control *operation)
+{
+    struct tunnel_client *client = arg;
+    (void)tunnel;
+    if (client->events.on_operation) client->events.on_operation(client->arg, operation);
+}
+
 static void on_drain(void *arg, struct agent_tunnel *tunnel, uint64_t spread_ms, uint64_t deadline_ms,
                      struct str reason)
 {
@@ -254,6 +261,7 @@ static void dial(struct tunnel_client *client)
     static const struct agent_tunnel_events events = {
         .on_serving = on_serving,
         .on_request = on_request,
+        .on_operation = on_operation,
         .on_drain = on_drain,
         .on_superseded = on_superseded,
         .on_standby = on_standby,
@@ -271,7 +279,7 @@ static void dial(struct tunnel_client *client)
         {STR(WIRE_HEADER_INSTANCE_ID), str_c(client->instance_id)},
         {STR(WIRE_HEADER_BOOT_ID), str_c(client->boot_id)},
         {STR(WIRE_HEADER_AGENT_VERSION), STR(CULVERT_VERSION)},
-        {STR(WIRE_HEADER_FEATURES), STR(WIRE_FEATURE_BOUND_IDENTITY)},
+        {STR(WIRE_HEADER_FEATURES), STR(WIRE_FEATURE_BOUND_IDENTITY "," WIRE_FEATURE_OPERATIONS)},
         {STR("User-Agent"), STR("culvert-agent/" CULVERT_VERSION)},
     };
     const struct agent_link_target target = {
@@ -488,6 +496,12 @@ void tunnel_client_destroy(struct tunnel_client *client)
     timer_finish(&client->drain_timer);
     timer_finish(&client->stats_timer);
     mem_free_secret(client, sizeof(*client));
+}
+
+bool tunnel_client_send_control(struct tunnel_client *client, const struct wire_control *control)
+{
+    struct agent_tunnel **serving = find_state(client, AGENT_TUNNEL_SERVING);
+    return serving && agent_tunnel_send_control(*serving, control);
 }
 
 void tunnel_client_get_info(const struct tunnel_client *client, struct tunnel_client_info *out)

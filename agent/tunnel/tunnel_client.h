@@ -19,6 +19,8 @@ struct tunnel_client;
 struct tunnel_client_events {
     // A call arrived. trust verifies its culvert-identity; it lives as long as the stream.
     void (*on_request)(void *arg, struct agent_stream *stream, struct agent_tunnel_trust *trust);
+    // The platform asks for a change of the cluster (WIRE_CONTROL_OPERATION). May be NULL.
+    void (*on_operation)(void *arg, const struct wire_control *operation);
     // How many objects wait to be reported, for STATS. May be NULL.
     uint64_t (*outbox_depth)(void *arg);
     // How far what was reported is behind the cluster: unacknowledged, and unseen. For STATS; may
@@ -47,6 +49,8 @@ MUST_CHECK enum error_code tunnel_client_reload(struct tunnel_client *client, st
 // passed.
 void tunnel_client_drain(struct tunnel_client *client, uint64_t deadline_ms, loop_fn on_done, void *arg);
 void tunnel_client_destroy(struct tunnel_client *client); // NULL is fine; streams get their on_close
+// Over the serving tunnel. False: not now.
+bool tunnel_client_send_control(struct tunnel_client *client, const struct wire_control *control);
 void tunnel_client_get_info(const struct tunnel_client *client, struct tunnel_client_info *out);
 const char *tunnel_client_boot_id(const struct tunnel_client *client);
 

@@ -24,6 +24,7 @@ static const struct config_section *const sections[] = {
     &server_config_peer,
     &server_config_reports,
     &server_config_bus,
+    &server_config_operations,
     &server_config_storage,
     &server_config_retention,
     &server_config_shutdown,

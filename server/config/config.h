@@ -77,6 +77,8 @@ struct server_config {
     int64_t reports_batch_count, reports_batch_bytes, reports_batch_delay_ms, reports_queue_bytes_max,
         reports_account_share, reports_transactions, reports_runtime_share, reports_noise_burst,
         reports_noise_interval_ms, reports_unpacked_per_second;
+    int64_t operations_interval_ms, operations_resend_after_ms, operations_run_max_ms, operations_batch_count,
+        operations_open_max;
     int64_t storage_account_bytes, storage_account_rows, storage_runtime_bytes, storage_runtime_rows;
     int64_t sweep_interval_ms, events_keep_ms, history_keep_ms;
 

@@ -32,6 +32,7 @@ extern const struct config_section server_config_runtime_tokens;
 extern const struct config_section server_config_peer;
 extern const struct config_section server_config_reports;
 extern const struct config_section server_config_bus;
+extern const struct config_section server_config_operations;
 extern const struct config_section server_config_storage;
 extern const struct config_section server_config_retention;
 extern const struct config_section server_config_shutdown;

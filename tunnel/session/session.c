@@ -217,9 +217,39 @@ void tunnel_session_tick(struct tunnel_session *session, uint64_t now_ms)
 
 // ---- messages of the agent ----------------------------------------------------------------------
 
+static void session_report_operation(struct tunnel_session *session, const struct wire_control *control)
+{
+    const struct tunnel_options *options = &session->node->broker->options;
+    if (!options->on_session_operation) return;
+    struct tunnel_session_info info;
+    tunnel_entry_snapshot(session->entry, &info);
+    options->on_session_operation(options->ctx, session->node, &info, control);
+    explicit_bzero(&info, sizeof(info));
+}
+
+void tunnel_session_operate(struct tunnel_session *session, const struct wire_control *operation)
+{
+    if (session->state != TUNNEL_SESSION_OPEN) return;
+    if (!session->entry->info.takes_operations) {
+        session_report_operation(session,
+                                 &(struct wire_control){.type = WIRE_CONTROL_OPERATION_STATE,
+                                                        .operation = operation->operation,
+                                                        .attempt = operation->attempt,
+                                                        .state = WIRE_OPERATION_FAILED,
+                                                        .code = STR("NOT_SUPPORTED"),
+                                                        .reason = STR("the agent is of a version without operations")});
+        return;
+    }
+    if (tunnel_session_takes_control(session)) tunnel_session_send_control(session, operation);
+}
+
 void tunnel_session_take_control(struct tunnel_session *session, const struct wire_control *control)
 {
     bool open = session->state == TUNNEL_SESSION_OPEN || session->state == TUNNEL_SESSION_CLOSING;
+    if (control->type == WIRE_CONTROL_OPERATION_STATE && open) {
+        session_report_operation(session, control);
+        return;
+    }
     if (control->type != WIRE_CONTROL_STATS || !open) {
         tunnel_session_break(session, "control message %s out of state", wire_control_name(control->type));
         return;

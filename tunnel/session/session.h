@@ -8,8 +8,9 @@
 //   OPENING, STANDBY, OPEN --superseded--> CLOSING
 //   any state --lost, revoked, refused, protocol error--> ENDED
 //
-// Control messages out of state end it: from an agent only STATS is allowed, and only while OPEN or
-// CLOSING.
+// Control messages out of state end it: from an agent only STATS and OPERATION_STATE are allowed,
+// and
+// only while OPEN or CLOSING.
 #ifndef CULVERT_TUNNEL_SESSION_SESSION_H
 #define CULVERT_TUNNEL_SESSION_SESSION_H
 
@@ -86,6 +87,8 @@ void tunnel_session_start(struct tunnel_node *node, const struct tunnel_session_
 void tunnel_session_accept(struct tunnel_session *session, uint64_t epoch); // tunnel_session_opened()
 void tunnel_session_stand_by(struct tunnel_session *session);               // tunnel_session_stands_by()
 void tunnel_session_wake_spare(struct tunnel_session *session);             // if it stands by, it asks now
+// WIRE_CONTROL_OPERATION, unless too many control messages wait.
+void tunnel_session_operate(struct tunnel_session *session, const struct wire_control *operation);
 void tunnel_session_supersede(struct tunnel_session *session, uint64_t newer_epoch);
 void tunnel_session_begin_drain(struct tunnel_session *session, uint64_t after_ms, uint64_t spread_ms);
 // Streams fail with TUNNEL_LOST, the owner is notified, the WebSocket is closed with ws_status (RFC
@@ -117,7 +120,8 @@ void tunnel_session_end_closed(struct tunnel_session *session, const char *reaso
 // For tunnel/session/session_frames.c and tunnel/call/stream.c.
 void tunnel_session_wants_write(struct tunnel_session *session);
 void tunnel_session_send_control(struct tunnel_session *session, const struct wire_control *control);
-void tunnel_session_check_finish(struct tunnel_session *session); // a stream went
+bool tunnel_session_takes_control(const struct tunnel_session *session); // few enough of them wait
+void tunnel_session_check_finish(struct tunnel_session *session);        // a stream went
 void tunnel_session_take_control(struct tunnel_session *session, const struct wire_control *control);
 void tunnel_session_take_pong(struct tunnel_session *session, uint64_t sent_us);
 void tunnel_session_break(struct tunnel_session *session, const char *format, ...)

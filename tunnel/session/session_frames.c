@@ -16,6 +16,7 @@ enum {
     OUTBOUND_ACK_MAX = 100,         // answers to PING and SETTINGS that may wait
     FRAME_HEAD_BYTES = 9,
     DATA_BYTES_MAX = 16 * 1024, // of a frame; as much as a quantum of the scheduler
+    CONTROLS_WAITING_MAX = 64,  // operations find no room behind so many control messages
 };
 
 // A control message that nghttp2 has not serialised yet.
@@ -199,6 +200,14 @@ static int on_frame_not_send(nghttp2_session *h2, const nghttp2_frame *frame, in
 {
     (void)code;
     return on_frame_send(h2, frame, arg);
+}
+
+bool tunnel_session_takes_control(const struct tunnel_session *session)
+{
+    size_t waiting = 0;
+    for (const struct session_payload *payload = session->controls; payload; payload = payload->next)
+        waiting++;
+    return waiting < CONTROLS_WAITING_MAX;
 }
 
 void tunnel_session_send_control(struct tunnel_session *session, const struct wire_control *control)

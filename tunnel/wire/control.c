@@ -22,7 +22,13 @@ enum control_tag {
     TAG_BEHIND = 13,
     TAG_BLIND = 14,
     TAG_TIME = 15,
-    TAG_LAST = TAG_TIME,
+    TAG_OPERATION = 16,
+    TAG_ATTEMPT = 17,
+    TAG_TTL = 18,
+    TAG_DOCUMENT = 19,
+    TAG_STATE = 20,
+    TAG_CODE = 21,
+    TAG_LAST = TAG_CODE,
 };
 
 #define BIT(tag) (1u << (tag))
@@ -46,6 +52,12 @@ static const struct control_shape {
     [WIRE_CONTROL_SUPERSEDED] = {"superseded", BIT(TAG_EPOCH) | BIT(TAG_REASON), BIT(TAG_EPOCH)},
     [WIRE_CONTROL_TIME] = {"time", BIT(TAG_TIME), BIT(TAG_TIME)},
     [WIRE_CONTROL_STANDBY] = {"standby", BIT(TAG_REASON), 0},
+    [WIRE_CONTROL_OPERATION] = {"operation", BIT(TAG_OPERATION) | BIT(TAG_ATTEMPT) | BIT(TAG_TTL) | BIT(TAG_DOCUMENT),
+                                BIT(TAG_OPERATION) | BIT(TAG_ATTEMPT) | BIT(TAG_TTL) | BIT(TAG_DOCUMENT)},
+    [WIRE_CONTROL_OPERATION_STATE] = {"operation_state",
+                                      BIT(TAG_OPERATION) | BIT(TAG_ATTEMPT) | BIT(TAG_STATE) | BIT(TAG_CODE) |
+                                          BIT(TAG_REASON),
+                                      BIT(TAG_OPERATION) | BIT(TAG_ATTEMPT) | BIT(TAG_STATE)},
 };
 
 enum { CONTROL_TYPES = sizeof(control_shapes) / sizeof(control_shapes[0]) };
@@ -72,14 +84,32 @@ static uint64_t *control_number(struct wire_control *control, unsigned tag)
     case TAG_BEHIND: return &control->behind_ms;
     case TAG_BLIND: return &control->blind_ms;
     case TAG_TIME: return &control->time_ms;
+    case TAG_ATTEMPT: return &control->attempt;
+    case TAG_TTL: return &control->ttl_ms;
+    case TAG_STATE: return &control->state;
     default: return NULL;
     }
 }
 
 static struct str *control_text(struct wire_control *control, unsigned tag)
 {
-    if (tag == TAG_REASON) return &control->reason;
-    return NULL;
+    switch (tag) {
+    case TAG_REASON: return &control->reason;
+    case TAG_OPERATION: return &control->operation;
+    case TAG_DOCUMENT: return &control->document;
+    case TAG_CODE: return &control->code;
+    default: return NULL;
+    }
+}
+
+static size_t control_text_bytes_max(unsigned tag)
+{
+    switch (tag) {
+    case TAG_DOCUMENT: return WIRE_CONTROL_DOCUMENT_BYTES_MAX;
+    case TAG_OPERATION:
+    case TAG_CODE: return WIRE_CONTROL_ID_BYTES_MAX;
+    default: return WIRE_CONTROL_TEXT_BYTES_MAX;
+    }
 }
 
 enum error_code wire_control_encode(const struct wire_control *control, struct strbuf *out, struct error *err)
@@ -94,7 +124,7 @@ enum error_code wire_control_encode(const struct wire_control *control, struct s
         if (!(control_shapes[control->type].allowed & BIT(tag))) continue;
         const struct str *text = control_text(&copy, tag);
         if (text && text->len == 0) continue;
-        if (text && text->len > WIRE_CONTROL_TEXT_BYTES_MAX)
+        if (text && text->len > control_text_bytes_max(tag))
             return error_set(err, ERROR_TOO_LARGE, "control text of %zu bytes", text->len);
         bytes_put_u8(out, (uint8_t)tag);
         bytes_put_u16(out, (uint16_t)(text ? text->len : 8));
@@ -118,7 +148,7 @@ static enum error_code control_take_field(struct wire_control *control, unsigned
         return ERROR_NONE;
     }
     struct str text = str_of((const char *)at, len);
-    if (len > WIRE_CONTROL_TEXT_BYTES_MAX || !str_is_utf8(text))
+    if (len > control_text_bytes_max(tag) || !str_is_utf8(text))
         return error_set(err, ERROR_PROTOCOL, "control text is too long or not UTF-8");
     *control_text(control, tag) = text;
     return ERROR_NONE;

@@ -15,8 +15,10 @@
 
 enum {
     WIRE_CONTROL_FRAME = 0xE0,     // the HTTP/2 frame type
-    WIRE_CONTROL_BYTES_MAX = 2048, // of one payload
+    WIRE_CONTROL_BYTES_MAX = 8192, // of one payload
     WIRE_CONTROL_TEXT_BYTES_MAX = 512,
+    WIRE_CONTROL_DOCUMENT_BYTES_MAX = 6 * 1024, // of an operation's document
+    WIRE_CONTROL_ID_BYTES_MAX = 64,
 };
 
 // What the platform does in this session, of what the agent announced (WIRE_HEADER_FEATURES).
@@ -33,6 +35,17 @@ enum wire_control_type {
     WIRE_CONTROL_SUPERSEDED = 5, // platform: a newer session took over; do not dial again for this instance's sake
     WIRE_CONTROL_TIME = 7,       // platform: what its clock shows, now and then (WIRE_CAPABILITY_BOUND_IDENTITY)
     WIRE_CONTROL_STANDBY = 6,    // platform: another instance serves; stay, HELLO_ACK comes when it has gone
+    WIRE_CONTROL_OPERATION = 8,  // platform: change the cluster (WIRE_FEATURE_OPERATIONS; docs/internals/operations.md)
+    WIRE_CONTROL_OPERATION_STATE = 9, // agent: what became of an operation
+};
+
+// What an agent reports of an operation, in the order in which they follow each other.
+enum wire_operation_state {
+    WIRE_OPERATION_ACCEPTED = 1, // permitted and queued in the agent
+    WIRE_OPERATION_RUNNING = 2,  // the API server took the change; a controller works on it
+    WIRE_OPERATION_DONE = 3,
+    WIRE_OPERATION_FAILED = 4,
+    WIRE_OPERATION_UNKNOWN = 5, // delivered before, to an agent that is gone: it may or may not have run
 };
 
 // Views into the decoder's input (decode) or the caller's memory (encode). A field that does not
@@ -47,12 +60,18 @@ struct wire_control {
     uint64_t dead_after_ms; // HELLO_ACK: and how much longer until it gives up
     uint64_t deadline_ms;   // DRAIN: from now
     uint64_t spread_ms;     // DRAIN
-    struct str reason;      // DRAIN, SUPERSEDED, STANDBY: a sentence for people
+    struct str reason;      // DRAIN, SUPERSEDED, STANDBY, OPERATION_STATE: a sentence for people
     uint64_t streams_open;  // STATS
     uint64_t outbox_depth;  // STATS: objects that wait to be reported
     uint64_t rss_bytes;     // STATS
     uint64_t behind_ms;     // STATS: age of the oldest change that the platform has not acknowledged
     uint64_t blind_ms;      // STATS: for how long some of the cluster could not be watched
+    struct str operation;   // OPERATION, OPERATION_STATE: its id
+    uint64_t attempt;       // OPERATION, OPERATION_STATE: how often it was delivered, this one included
+    uint64_t ttl_ms;        // OPERATION: it must have begun by then, from now; 0: only report what became of it
+    struct str document;    // OPERATION: what to do, JSON (agent/operations/operation.h)
+    uint64_t state;         // OPERATION_STATE: enum wire_operation_state
+    struct str code;        // OPERATION_STATE: why it failed, a constant name such as NOT_ALLOWED
 };
 
 MUST_CHECK enum error_code wire_control_encode(const struct wire_control *control, struct strbuf *out,

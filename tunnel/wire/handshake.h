@@ -15,6 +15,7 @@
 // platform announces in HELLO_ACK (wire_control.capabilities) what of it it does.
 #define WIRE_HEADER_FEATURES        "culvert-features"
 #define WIRE_FEATURE_BOUND_IDENTITY "bound-identity" // tunnel/wire/identity.h
+#define WIRE_FEATURE_OPERATIONS     "operations"     // tunnel/wire/control.h
 // Answer of the upgrade: that the platform knows the token (tunnel/wire/proof.h).
 #define WIRE_HEADER_PROOF "culvert-proof"
 // Inside streams

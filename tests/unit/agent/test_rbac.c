@@ -15,7 +15,7 @@ static const char *print(const char *preset)
     static char text[RBAC_BYTES_MAX];
     struct strbuf out;
     strbuf_init(&out, RBAC_BYTES_MAX);
-    assert_true(rbac_print(str_c(preset), &out));
+    assert_true(rbac_print(str_c(preset), NULL, &out));
     assert_false(out.overflow);
     snprintf(text, sizeof text, "%s", out.at);
     strbuf_finish(&out);
@@ -43,7 +43,7 @@ static void presets_only_read(void **state)
     assert_null(strstr(print("common"), "\"*\""));
     struct strbuf out;
     strbuf_init(&out, RBAC_BYTES_MAX);
-    assert_false(rbac_print(STR("everything"), &out));
+    assert_false(rbac_print(STR("everything"), NULL, &out));
     assert_int_equal(out.len, 0);
     strbuf_finish(&out);
 }

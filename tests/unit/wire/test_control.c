@@ -27,6 +27,17 @@ static const struct wire_control samples[] = {
     {.type = WIRE_CONTROL_TIME, .time_ms = 1 << 30},
     {.type = WIRE_CONTROL_SUPERSEDED, .epoch = 12, .reason = STR("newer")},
     {.type = WIRE_CONTROL_STANDBY, .reason = STR("another one")},
+    {.type = WIRE_CONTROL_OPERATION,
+     .operation = STR("01a205e0-582b-7749-b85d-b8b8df17106f"),
+     .attempt = 2,
+     .ttl_ms = 60000,
+     .document = STR("{}")},
+    {.type = WIRE_CONTROL_OPERATION_STATE,
+     .operation = STR("01a205e0-582b-7749-b85d-b8b8df17106f"),
+     .attempt = 2,
+     .state = WIRE_OPERATION_FAILED,
+     .code = STR("NOT_ALLOWED"),
+     .reason = STR("the setting")},
 };
 
 static void test_round_trips(void **state)
@@ -53,6 +64,12 @@ static void test_round_trips(void **state)
         assert_int_equal(out.rss_bytes, in->rss_bytes);
         assert_true(str_eq(out.reason, in->reason));
         assert_int_equal(out.time_ms, in->time_ms);
+        assert_int_equal(out.attempt, in->attempt);
+        assert_int_equal(out.ttl_ms, in->ttl_ms);
+        assert_int_equal(out.state, in->state);
+        assert_true(str_eq(out.operation, in->operation));
+        assert_true(str_eq(out.document, in->document));
+        assert_true(str_eq(out.code, in->code));
         for (size_t len = 0; len < text.len; len++) { // a cut message is never taken for a whole one with other content
             uint8_t *cut = mem_dup(text.at, len);
             enum error_code code = wire_control_decode(cut, len, &out, NULL);

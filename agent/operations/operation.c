@@ -1,0 +1,110 @@
+#include "agent/operations/operation.h"
+
+#include "base/json/json.h"
+#include "base/mem.h"
+
+enum { DOCUMENT_BYTES_MAX = 8 * 1024, NAME_BYTES_MAX = 253, TEXT_BYTES_MAX = 256 };
+
+// The kinds that an operation may change.
+static const struct operation_kind {
+    const char *group, *version, *kind, *plural;
+} kinds[] = {
+    {"argoproj.io", "v1alpha1", "Application", "applications"},
+};
+
+static const char *const action_names[OPERATION_ACTION_COUNT] = {
+    [OPERATION_REFRESH] = "REFRESH",
+    [OPERATION_HARD_REFRESH] = "HARD_REFRESH",
+};
+
+static const struct operation_kind *find_kind(struct str group, struct str kind)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (str_eq(group, str_c(kinds[i].group)) && str_eq(kind, str_c(kinds[i].kind))) return &kinds[i];
+    return NULL;
+}
+
+static enum error_code take_action(const json_t *document, enum operation_action *out, struct error *err)
+{
+    struct str name = json_get_str(document, "action");
+    for (int i = 0; i < OPERATION_ACTION_COUNT; i++) {
+        if (!str_eq(name, str_c(action_names[i]))) continue;
+        *out = (enum operation_action)i;
+        return ERROR_NONE;
+    }
+    return error_set(err, ERROR_INVALID, "action: \"%.*s\" is not known to this version of the agent",
+                     STR_ARG(str_first(name, 40)));
+}
+
+// A part of a path: letters, digits, - . and : alone, and neither "." nor "..".
+static enum error_code take_name(const json_t *document, const char *member, struct str *out, struct error *err)
+{
+    *out = json_get_str(document, member);
+    bool is_good = out->len && out->len <= NAME_BYTES_MAX && out->at[0] != '.';
+    for (size_t i = 0; is_good && i < out->len; i++) {
+        char c = out->at[i];
+        is_good = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == ':';
+    }
+    if (is_good) return ERROR_NONE;
+    return error_set(err, ERROR_INVALID, "%s: must have 1 to %d lower-case letters, digits, - and .", member,
+                     NAME_BYTES_MAX);
+}
+
+static enum error_code take_text(const json_t *document, const char *member, struct str *out, struct error *err)
+{
+    *out = json_get_str(document, member);
+    if (out->len <= TEXT_BYTES_MAX) return ERROR_NONE;
+    return error_set(err, ERROR_INVALID, "%s: more than %d bytes", member, TEXT_BYTES_MAX);
+}
+
+static enum error_code take_members(struct operation *out, struct error *err)
+{
+    const json_t *document = out->document;
+    out->group = json_get_str(document, "group");
+    out->kind = json_get_str(document, "kind");
+    out->parameters = json_get_object(document, "parameters");
+    enum error_code code = take_action(document, &out->action, err);
+    if (code == ERROR_NONE) code = take_name(document, "namespace", &out->ns, err);
+    if (code == ERROR_NONE) code = take_name(document, "name", &out->name, err);
+    if (code == ERROR_NONE) code = take_text(document, "uid", &out->uid, err);
+    if (code == ERROR_NONE) code = take_text(document, "resourceVersion", &out->resource_version, err);
+    if (code == ERROR_NONE) code = take_text(document, "by", &out->by, err);
+    if (code == ERROR_NONE) code = take_text(document, "at", &out->at, err);
+    if (code == ERROR_NONE && !find_kind(out->group, out->kind))
+        code = error_set(err, ERROR_INVALID, "kind: this agent does not change %.*s of \"%.*s\"",
+                         STR_ARG(str_first(out->kind, 60)), STR_ARG(str_first(out->group, 60)));
+    return code;
+}
+
+enum error_code operation_parse(struct str text, struct operation *out, struct error *err)
+{
+    static const struct json_limits limits = {.bytes_max = DOCUMENT_BYTES_MAX, .depth_max = 8, .tokens_max = 2000};
+    struct operation operation = {0};
+    enum error_code code = json_decode(text, &limits, &operation.document, err);
+    if (code == ERROR_NONE) code = take_members(&operation, err);
+    if (code == ERROR_NONE)
+        *out = operation;
+    else
+        operation_finish(&operation);
+    return code;
+}
+
+void operation_finish(struct operation *operation)
+{
+    json_decref(operation->document);
+    operation->document = NULL;
+}
+
+const char *operation_plural(const struct operation *operation)
+{
+    return find_kind(operation->group, operation->kind)->plural;
+}
+
+char *operation_path(const struct operation *operation, const char *subresource)
+{
+    const struct operation_kind *kind = find_kind(operation->group, operation->kind);
+    bool is_core = !kind->group[0];
+    return mem_printf("/%s%s/%s/namespaces/%.*s/%s/%.*s%s%s", is_core ? "api" : "apis/", kind->group, kind->version,
+                      STR_ARG(operation->ns), kind->plural, STR_ARG(operation->name), subresource ? "/" : "",
+                      subresource ? subresource : "");
+}

@@ -1,0 +1,149 @@
+// Operations: changes to clusters that users asked for. Here they are checked and queued; how they
+// get to the agent: docs/internals/operations.md.
+#include <string.h>
+
+#include "api/resolvers.h"
+#include "base/mem.h"
+#include "culvert_reads.h"
+#include "modules/module.h"
+#include "modules/operations/operation_store.h"
+
+enum {
+    NAME_BYTES_MAX = 253, // RFC 1123 subdomains, as Kubernetes has them
+    KEY_BYTES_MAX = 200,
+    EXPIRES_S_DEFAULT = 3600,
+    EXPIRES_S_MAX = 7 * 24 * 3600,
+    TRIM_ROWS = 1000,
+};
+
+// ---- arguments ----------------------------------------------------------------------------------
+
+// What Kubernetes takes as a name, a group or a kind; what is refused here would be refused there.
+static bool is_name(struct str text, bool is_kind)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.at[i];
+        bool lower = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == ':';
+        if (!lower && !(is_kind && c >= 'A' && c <= 'Z')) return false;
+    }
+    return text.len <= NAME_BYTES_MAX && !str_starts(text, STR("."));
+}
+
+static enum error_code take_name(const json_t *input, const char *member, bool is_optional, struct str *out,
+                                 struct error *err)
+{
+    bool is_kind = strcmp(member, "kind") == 0;
+    *out = json_get_str(input, member);
+    if ((out->len || is_optional) && is_name(*out, is_kind)) return ERROR_NONE;
+    return error_set(err, ERROR_INVALID,
+                     "operation.%s: invalid name \"%.*s\", must have 1 to %d lower-case letters, digits, - and .",
+                     member, STR_ARG(str_first(*out, 100)), NAME_BYTES_MAX);
+}
+
+static enum error_code take_text(const json_t *input, const char *member, struct str *out, struct error *err)
+{
+    *out = json_get_str(input, member);
+    if (out->len <= KEY_BYTES_MAX && !str_has_byte(*out, '\0')) return ERROR_NONE;
+    return error_set(err, ERROR_INVALID, "operation.%s: %zu bytes, must be at most %d without a NUL", member, out->len,
+                     KEY_BYTES_MAX);
+}
+
+static enum error_code take_expiry(const json_t *input, uint64_t *out, struct error *err)
+{
+    int64_t seconds = json_get_int(input, "expiresInSeconds", EXPIRES_S_DEFAULT);
+    if (seconds < 1 || seconds > EXPIRES_S_MAX)
+        return error_set(err, ERROR_INVALID, "operation.expiresInSeconds: %lld, must be between 1 and %d",
+                         (long long)seconds, EXPIRES_S_MAX);
+    *out = (uint64_t)seconds * 1000;
+    return ERROR_NONE;
+}
+
+// What the action is for, where the request does not name it.
+static enum error_code check_kind(struct operation_new *operation, struct error *err)
+{
+    if (!operation->kind.len) {
+        operation->group = STR("argoproj.io");
+        operation->kind = STR("Application");
+    }
+    if (str_eq(operation->group, STR("argoproj.io")) && str_eq(operation->kind, STR("Application"))) return ERROR_NONE;
+    return error_set(err, ERROR_INVALID, "operation.kind: %.*s is for Application of argoproj.io, not %.*s of \"%.*s\"",
+                     STR_ARG(operation->action), STR_ARG(operation->kind), STR_ARG(operation->group));
+}
+
+static void take_digest(const json_t *input, uint8_t out[ID_SHA256_BYTES])
+{
+    size_t len;
+    char *text = json_canonical(input, &len);
+    id_sha256(text, len, out);
+    mem_free(text);
+}
+
+static enum error_code take_operation(const json_t *input, struct operation_new *out, struct error *err)
+{
+    out->action = json_get_str(input, "action");
+    enum error_code code = take_name(input, "runtime", false, &out->runtime, err);
+    if (code == ERROR_NONE) code = take_name(input, "namespace", false, &out->ns, err);
+    if (code == ERROR_NONE) code = take_name(input, "name", false, &out->name, err);
+    if (code == ERROR_NONE) code = take_name(input, "group", true, &out->group, err);
+    if (code == ERROR_NONE) code = take_name(input, "kind", true, &out->kind, err);
+    if (code == ERROR_NONE) code = take_text(input, "uid", &out->uid, err);
+    if (code == ERROR_NONE) code = take_text(input, "resourceVersion", &out->resource_version, err);
+    if (code == ERROR_NONE) code = take_text(input, "idempotencyKey", &out->idempotency_key, err);
+    if (code == ERROR_NONE) code = take_expiry(input, &out->expires_in_ms, err);
+    if (code == ERROR_NONE) code = check_kind(out, err);
+    take_digest(input, out->request_sha256);
+    return code;
+}
+
+// ---- runOperation -------------------------------------------------------------------------------
+
+static void on_added(void *arg, const struct error *err, struct str node)
+{
+    struct api_pending *pending = arg;
+    const struct api_options *options = &pending->request->api->options;
+    if (!err) options->on_operation(options->ctx);
+    api_resolved_node(pending, err, node);
+}
+
+static void resolve_run_operation(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+{
+    struct api_request *request = ctx;
+    const struct api_principal *who = &request->principal;
+    char id[ID_UUID_BYTES];
+    struct error err;
+    id_uuid7(id);
+    struct operation_new operation = {.operation_id = id,
+                                      .parameters = STR("{}"),
+                                      .requested_by = str_c(who->user_id),
+                                      .requested_by_name = str_c(who->user_name),
+                                      .open_max = request->api->options.operations_open_max};
+    if (take_operation(json_get_object(arguments, "operation"), &operation, &err) != ERROR_NONE)
+        on_resolved(arg, &err, NULL);
+    else
+        operation_store_add(request->api->options.pg, who->account_id, &operation, on_added,
+                            api_pending_create(request, on_resolved, arg));
+}
+
+static const struct gql_resolver resolvers[] = {
+    {GQL_MUTATION, "runOperation", resolve_run_operation, .access = API_USERS},
+};
+
+// ---- housekeeping -------------------------------------------------------------------------------
+
+static void sweep_finished(struct pg *pg, const struct sweep *sweep, const struct sweep_keep *keep,
+                           store_count_done on_done, void *arg)
+{
+    operation_store_trim(pg, keep->history_days, sweep->rows, on_done, arg);
+}
+
+static const struct sweep sweeps[] = {
+    {"operations", SWEEP_ROUND, SWEEP_COUNTS_ROWS, .rows = TRIM_ROWS, .step = sweep_finished},
+};
+
+const struct module module_operations = {
+    .name = "operations",
+    MODULE_LIST(resolvers, resolvers),
+    .declared = declared_operations,
+    .declared_count = declared_operations_count,
+    MODULE_LIST(sweeps, sweeps),
+};
