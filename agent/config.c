@@ -355,9 +355,11 @@ static const struct config_entry operation_entries[] = {
      .type = CONFIG_STRING,
      .offset = FIELD(operations_allowed),
      .def = "",
-     .help = "What users of the platform may do in this cluster, comma-separated: refresh. Each may be limited to "
-             "objects by a pattern of namespace/name, for example refresh:argocd/team-a-*. Empty: nothing, the agent "
-             "only reads. culvert-agent --print-rbac --config FILE prints the Kubernetes permissions that it needs."},
+     .help =
+         "What users of the platform may do in this cluster, comma-separated: refresh, sync, sync-prune, sync-force, "
+         "sync-replace, terminate, rollback, restart, rollout. Each may be limited to "
+         "objects by a pattern of namespace/name, for example refresh:argocd/team-a-*. Empty: nothing, the agent "
+         "only reads. culvert-agent --print-rbac --config FILE prints the Kubernetes permissions that it needs."},
     {.name = "operations.held_max",
      .type = CONFIG_INT,
      .offset = FIELD(operations_held_max),

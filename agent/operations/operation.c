@@ -10,11 +10,28 @@ static const struct operation_kind {
     const char *group, *version, *kind, *plural;
 } kinds[] = {
     {"argoproj.io", "v1alpha1", "Application", "applications"},
+    {"argoproj.io", "v1alpha1", "Rollout", "rollouts"},
+    {"apps", "v1", "Deployment", "deployments"},
+    {"apps", "v1", "StatefulSet", "statefulsets"},
+    {"apps", "v1", "DaemonSet", "daemonsets"},
 };
 
-static const char *const action_names[OPERATION_ACTION_COUNT] = {
-    [OPERATION_REFRESH] = "REFRESH",
-    [OPERATION_HARD_REFRESH] = "HARD_REFRESH",
+// And what each action is for; NULL: what can be restarted.
+static const struct {
+    const char *name, *kind;
+} actions[OPERATION_ACTION_COUNT] = {
+    [OPERATION_REFRESH] = {"REFRESH", "Application"},
+    [OPERATION_HARD_REFRESH] = {"HARD_REFRESH", "Application"},
+    [OPERATION_SYNC] = {"SYNC", "Application"},
+    [OPERATION_TERMINATE_SYNC] = {"TERMINATE_SYNC", "Application"},
+    [OPERATION_APP_ROLLBACK] = {"APP_ROLLBACK", "Application"},
+    [OPERATION_RESTART] = {"RESTART", NULL},
+    [OPERATION_ROLLOUT_PAUSE] = {"ROLLOUT_PAUSE", "Rollout"},
+    [OPERATION_ROLLOUT_RESUME] = {"ROLLOUT_RESUME", "Rollout"},
+    [OPERATION_ROLLOUT_SKIP_CURRENT_STEP] = {"ROLLOUT_SKIP_CURRENT_STEP", "Rollout"},
+    [OPERATION_ROLLOUT_PROMOTE_FULL] = {"ROLLOUT_PROMOTE_FULL", "Rollout"},
+    [OPERATION_ROLLOUT_ABORT] = {"ROLLOUT_ABORT", "Rollout"},
+    [OPERATION_ROLLOUT_RETRY] = {"ROLLOUT_RETRY", "Rollout"},
 };
 
 static const struct operation_kind *find_kind(struct str group, struct str kind)
@@ -28,7 +45,7 @@ static enum error_code take_action(const json_t *document, enum operation_action
 {
     struct str name = json_get_str(document, "action");
     for (int i = 0; i < OPERATION_ACTION_COUNT; i++) {
-        if (!str_eq(name, str_c(action_names[i]))) continue;
+        if (!str_eq(name, str_c(actions[i].name))) continue;
         *out = (enum operation_action)i;
         return ERROR_NONE;
     }
@@ -57,6 +74,13 @@ static enum error_code take_text(const json_t *document, const char *member, str
     return error_set(err, ERROR_INVALID, "%s: more than %d bytes", member, TEXT_BYTES_MAX);
 }
 
+static bool is_for_kind(enum operation_action action, struct str group, struct str kind)
+{
+    const struct operation_kind *found = find_kind(group, kind);
+    const char *wanted = actions[action].kind;
+    return found && (wanted ? str_eq(kind, str_c(wanted)) : !str_eq(kind, STR("Application")));
+}
+
 static enum error_code take_members(struct operation *out, struct error *err)
 {
     const json_t *document = out->document;
@@ -70,8 +94,8 @@ static enum error_code take_members(struct operation *out, struct error *err)
     if (code == ERROR_NONE) code = take_text(document, "resourceVersion", &out->resource_version, err);
     if (code == ERROR_NONE) code = take_text(document, "by", &out->by, err);
     if (code == ERROR_NONE) code = take_text(document, "at", &out->at, err);
-    if (code == ERROR_NONE && !find_kind(out->group, out->kind))
-        code = error_set(err, ERROR_INVALID, "kind: this agent does not change %.*s of \"%.*s\"",
+    if (code == ERROR_NONE && !is_for_kind(out->action, out->group, out->kind))
+        code = error_set(err, ERROR_INVALID, "kind: this agent does not run the action on %.*s of \"%.*s\"",
                          STR_ARG(str_first(out->kind, 60)), STR_ARG(str_first(out->group, 60)));
     return code;
 }

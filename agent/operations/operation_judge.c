@@ -3,9 +3,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/json/json.h"
 
 #define REFRESH_ANNOTATION "argocd.argoproj.io/refresh"
+#define RESTART_ANNOTATION "kubectl.kubernetes.io/restartedAt"
+#define OPERATION_MARK     "culvert.dev/operation"
 
 static const char merge_patch[] = "application/merge-patch+json";
 
@@ -86,6 +89,270 @@ static void judge_refresh(const struct look *look)
     }
 }
 
+// An attempt that was interrupted and cannot be seen any more: it is not repeated.
+static void decide_maybe(const struct look *look)
+{
+    decide(look->out, OPERATION_UNKNOWN, "MAYBE_RUN",
+           "the agent was interrupted, and the object does not show whether it ran; it is not repeated");
+}
+
+// The mark of this operation in an operation of Argo CD, which keeps it in its state.
+static bool is_marked(const struct look *look, const json_t *argo_operation)
+{
+    size_t i;
+    json_t *each;
+    json_array_foreach(json_get_array(argo_operation, "info"), i, each)
+    {
+        if (str_eq(json_get_str(each, "name"), STR(OPERATION_MARK)) &&
+            str_eq(json_get_str(each, "value"), str_c(look->id)))
+            return true;
+    }
+    return false;
+}
+
+// Whether the last operation of the Application began clearly before this one was asked for, so
+// that this one has not
+// been replaced by it. Clocks may differ by the margin.
+static bool last_began_before(const struct look *look)
+{
+    enum { MARGIN_MS = 30000 };
+    int64_t asked_ms, began_ms;
+    const json_t *state = json_path(look->object, "status", "operationState", NULL);
+    if (!state) return true;
+    return clock_parse_rfc3339(look->operation->at, &asked_ms, NULL) == ERROR_NONE &&
+           clock_parse_rfc3339(json_get_str(state, "startedAt"), &began_ms, NULL) == ERROR_NONE &&
+           began_ms + MARGIN_MS < asked_ms;
+}
+
+// True: the Application shows this operation, and that was decided.
+static bool judge_marked(const struct look *look)
+{
+    const json_t *asked = json_get_object(look->object, "operation");
+    const json_t *state = json_path(look->object, "status", "operationState", NULL);
+    struct str phase = json_get_str(state, "phase");
+    if (is_marked(look, asked)) {
+        look->out->verdict = OPERATION_WAIT;
+        return true;
+    }
+    if (!is_marked(look, json_get_object(state, "operation"))) return false;
+    if (str_eq(phase, STR("Succeeded")))
+        look->out->verdict = OPERATION_DONE;
+    else if (str_eq(phase, STR("Running")) || str_eq(phase, STR("Terminating")))
+        look->out->verdict = OPERATION_WAIT;
+    else
+        decide(look->out, OPERATION_FAILED, "SYNC_FAILED", "Argo CD ended it as %.*s; the application has its message",
+               STR_ARG(str_first(phase, 20)));
+    return true;
+}
+
+// Argo CD takes an operation as the field of that name, and begins anew when the state of the last
+// one is gone.
+static void begin_argo_operation(const struct look *look, json_t *sync)
+{
+    const json_t *policy = json_path(look->object, "spec", "syncPolicy", NULL);
+    const json_t *retry = json_get_object(policy, "retry");
+    json_t *begun = json_pack("{s:o, s:{s:s%}, s:[{s:s, s:s}]}", "sync", sync, "initiatedBy", "username",
+                              look->operation->by.len ? look->operation->by.at : "", look->operation->by.len, "info",
+                              "name", OPERATION_MARK, "value", look->id);
+    if (retry && look->operation->action == OPERATION_SYNC) json_object_set(begun, "retry", (json_t *)(uintptr_t)retry);
+    change(look, json_pack("{s:o, s:{s:n}}", "operation", begun, "status", "operationState"));
+}
+
+static void copy(const json_t *from, const char *member, json_t *to)
+{
+    json_t *value = json_object_get(from, member);
+    if (value && !json_is_null(value)) json_object_set(to, member, value);
+}
+
+// True: an operation of Argo CD cannot be begun now, and that was decided.
+static bool is_hindered(const struct look *look)
+{
+    if (judge_marked(look)) return true;
+    if (look->past->is_sent || (look->past->is_maybe && !last_began_before(look)))
+        decide_maybe(look); // another one has taken its place
+    else if (json_is_object(json_object_get(look->object, "operation")))
+        decide(look->out, OPERATION_FAILED, "IN_PROGRESS", "another operation of the application is in progress");
+    else if (json_object_get(json_get_object(look->object, "metadata"), "deletionTimestamp"))
+        decide(look->out, OPERATION_FAILED, "CONFLICT", "the application is being deleted");
+    else
+        return false;
+    return true;
+}
+
+static bool is_automated(const struct look *look)
+{
+    const json_t *automated = json_path(look->object, "spec", "syncPolicy", "automated", NULL);
+    return json_is_object(automated) && json_get_bool(automated, "enabled", true);
+}
+
+// The application's own options, and Replace where it is asked for.
+static json_t *sync_options(const struct look *look)
+{
+    json_t *options = json_array();
+    const json_t *own = json_path(look->object, "spec", "syncPolicy", "syncOptions", NULL);
+    if (json_is_array(own)) json_array_extend(options, (json_t *)(uintptr_t)own);
+    if (json_get_bool(look->operation->parameters, "replace", false))
+        json_array_append_new(options, json_string("Replace=true"));
+    return options;
+}
+
+static void judge_sync(const struct look *look)
+{
+    const json_t *parameters = look->operation->parameters;
+    struct str revision = json_get_str(parameters, "revision");
+    struct str target = json_str(json_path(look->object, "spec", "source", "targetRevision", NULL));
+    if (is_hindered(look)) return;
+    if (is_automated(look) && revision.len && !str_eq(revision, target) &&
+        !json_get_bool(parameters, "dryRun", false)) {
+        decide(look->out, OPERATION_FAILED, "AUTOMATED",
+               "auto-sync would undo the sync of another revision than the one in the application's source");
+        return;
+    }
+    json_t *sync = json_object(), *options = sync_options(look);
+    json_object_set_new(sync, "revision", json_new_str(revision.len ? revision : target));
+    copy(parameters, "prune", sync);
+    copy(parameters, "dryRun", sync);
+    copy(parameters, "resources", sync);
+    if (json_get_bool(parameters, "force", false))
+        json_object_set_new(sync, "syncStrategy", json_pack("{s:{s:b}}", "hook", "force", true));
+    if (json_array_size(options)) json_object_set(sync, "syncOptions", options);
+    json_decref(options);
+    begin_argo_operation(look, sync);
+}
+
+static void judge_rollback(const struct look *look)
+{
+    int64_t wanted = json_get_int(look->operation->parameters, "historyId", -1);
+    const json_t *history = json_path(look->object, "status", "history", NULL);
+    json_t *entry = NULL, *each;
+    size_t i;
+    if (is_hindered(look)) return;
+    if (is_automated(look)) {
+        decide(look->out, OPERATION_FAILED, "AUTOMATED", "auto-sync would undo the rollback: switch it off first");
+        return;
+    }
+    json_array_foreach((json_t *)(uintptr_t)history, i, each) if (json_get_int(each, "id", -1) == wanted) entry = each;
+    if (!entry) {
+        decide(look->out, OPERATION_FAILED, "NOT_FOUND", "the application's history has no entry %lld",
+               (long long)wanted);
+        return;
+    }
+    json_t *sync = json_pack("{s:{s:{}}}", "syncStrategy", "apply");
+    static const char *const members[] = {"revision", "revisions", "source", "sources"};
+    for (i = 0; i < sizeof members / sizeof *members; i++)
+        copy(entry, members[i], sync);
+    copy(look->operation->parameters, "prune", sync);
+    copy(look->operation->parameters, "dryRun", sync);
+    begin_argo_operation(look, sync);
+}
+
+static void judge_terminate(const struct look *look)
+{
+    const json_t *state = json_path(look->object, "status", "operationState", NULL);
+    bool is_running = json_is_object(json_object_get(look->object, "operation"));
+    bool was_sent = look->past->is_sent || (look->past->is_maybe && !last_began_before(look));
+    if (!is_running && (look->past->is_sent || look->past->is_maybe))
+        look->out->verdict = OPERATION_DONE;
+    else if (!is_running || !state)
+        decide(look->out, OPERATION_FAILED, "NOT_RUNNING", "no operation of the application is in progress");
+    else if (str_eq(json_get_str(state, "phase"), STR("Terminating")))
+        look->out->verdict = OPERATION_WAIT;
+    else if (was_sent) // this is another one: not to be ended
+        look->out->verdict = OPERATION_DONE;
+    else
+        change(look, json_pack("{s:{s:{s:s}}}", "status", "operationState", "phase", "Terminating"));
+}
+
+// ---- workloads and Rollouts ---------------------------------------------------------------------
+
+// The time of the request is the mark: written twice, it is the same restart.
+static void judge_restart(const struct look *look)
+{
+    struct str at = look->operation->at;
+    bool is_rollout = str_eq(look->operation->kind, STR("Rollout"));
+    const json_t *now =
+        is_rollout ? json_path(look->object, "spec", "restartAt", NULL)
+                   : json_path(look->object, "spec", "template", "metadata", "annotations", RESTART_ANNOTATION, NULL);
+    if (look->past->is_sent || str_eq(json_str(now), at))
+        look->out->verdict = OPERATION_DONE;
+    else if (is_rollout)
+        change(look, json_pack("{s:{s:s%}}", "spec", "restartAt", at.len ? at.at : "", at.len));
+    else
+        change(look, json_pack("{s:{s:{s:{s:{s:s%}}}}}", "spec", "template", "metadata", "annotations",
+                               RESTART_ANNOTATION, at.len ? at.at : "", at.len));
+}
+
+static void change_status(const struct look *look, json_t *status)
+{
+    change(look, json_pack("{s:o}", "status", status));
+    look->out->subresource = "status";
+}
+
+static void judge_skip(const struct look *look)
+{
+    const json_t *status = json_get_object(look->object, "status");
+    int64_t step = json_get_int(status, "currentStepIndex", -1);
+    size_t steps = json_array_size(json_path(look->object, "spec", "strategy", "canary", "steps", NULL));
+    if (look->past->is_sent)
+        look->out->verdict = OPERATION_DONE;
+    else if (look->past->is_maybe) // the next step may be the one that was meant, or the one after it
+        decide_maybe(look);
+    else if (step < 0 || (uint64_t)step >= steps)
+        decide(look->out, OPERATION_FAILED, "NOT_RUNNING", "the rollout is at none of its steps");
+    else
+        change_status(look, json_pack("{s:n, s:I}", "pauseConditions", "currentStepIndex", (json_int_t)(step + 1)));
+}
+
+// In two changes where it is paused by its spec and by its controller.
+static void judge_resume(const struct look *look)
+{
+    const json_t *status = json_get_object(look->object, "status");
+    if (json_is_true(json_path(look->object, "spec", "paused", NULL)))
+        change(look, json_pack("{s:{s:b}}", "spec", "paused", false));
+    else if (json_array_size(json_object_get(status, "pauseConditions")) && !look->past->is_sent)
+        change_status(look, json_pack("{s:n}", "pauseConditions"));
+    else
+        look->out->verdict = OPERATION_DONE;
+}
+
+static void judge_rollout(const struct look *look)
+{
+    const json_t *status = json_get_object(look->object, "status");
+    bool is_aborted = json_get_bool(status, "abort", false);
+    bool is_stable = str_eq(json_get_str(status, "currentPodHash"), json_get_str(status, "stableRS"));
+    look->out->verdict = OPERATION_DONE; // of what is so already, too
+    switch (look->operation->action) {
+    case OPERATION_ROLLOUT_PAUSE:
+        if (!json_is_true(json_path(look->object, "spec", "paused", NULL)))
+            change(look, json_pack("{s:{s:b}}", "spec", "paused", true));
+        break;
+    case OPERATION_ROLLOUT_RESUME: judge_resume(look); break;
+    case OPERATION_ROLLOUT_SKIP_CURRENT_STEP: judge_skip(look); break;
+    case OPERATION_ROLLOUT_PROMOTE_FULL:
+        if (!look->past->is_sent && !is_stable) change_status(look, json_pack("{s:b}", "promoteFull", true));
+        break;
+    case OPERATION_ROLLOUT_ABORT:
+        if (!look->past->is_sent && !is_aborted) change_status(look, json_pack("{s:b}", "abort", true));
+        break;
+    default: // retry
+        if (!look->past->is_sent && is_aborted) change_status(look, json_pack("{s:b}", "abort", false));
+        break;
+    }
+}
+
+static void judge(const struct look *look)
+{
+    switch (look->operation->action) {
+    case OPERATION_REFRESH:
+    case OPERATION_HARD_REFRESH: judge_refresh(look); break;
+    case OPERATION_SYNC: judge_sync(look); break;
+    case OPERATION_TERMINATE_SYNC: judge_terminate(look); break;
+    case OPERATION_APP_ROLLBACK: judge_rollback(look); break;
+    case OPERATION_RESTART: judge_restart(look); break;
+    default: judge_rollout(look); break;
+    }
+}
+
 void operation_judge(const struct operation *operation, const char *id, const json_t *object,
                      const struct operation_past *past, struct operation_decision *out)
 {
@@ -98,9 +365,5 @@ void operation_judge(const struct operation *operation, const char *id, const js
         return;
     }
     if (!past->is_sent && !is_meant(&look)) return;
-    switch (operation->action) {
-    case OPERATION_REFRESH:
-    case OPERATION_HARD_REFRESH: judge_refresh(&look); break;
-    case OPERATION_ACTION_COUNT: break;
-    }
+    judge(&look);
 }

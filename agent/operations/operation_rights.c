@@ -1,11 +1,27 @@
 #include "agent/operations/operation_rights.h"
 
+#include "base/json/json.h"
 #include "base/mem.h"
 
-enum right { RIGHT_REFRESH, RIGHT_COUNT };
+enum right {
+    RIGHT_REFRESH,
+    RIGHT_SYNC,
+    RIGHT_SYNC_PRUNE,
+    RIGHT_SYNC_FORCE,
+    RIGHT_SYNC_REPLACE,
+    RIGHT_TERMINATE,
+    RIGHT_ROLLBACK,
+    RIGHT_RESTART,
+    RIGHT_ROLLOUT,
+    RIGHT_COUNT
+};
 
 static const char *const right_names[RIGHT_COUNT] = {
-    [RIGHT_REFRESH] = "refresh",
+    [RIGHT_REFRESH] = "refresh",           [RIGHT_SYNC] = "sync",
+    [RIGHT_SYNC_PRUNE] = "sync-prune",     [RIGHT_SYNC_FORCE] = "sync-force",
+    [RIGHT_SYNC_REPLACE] = "sync-replace", [RIGHT_TERMINATE] = "terminate",
+    [RIGHT_ROLLBACK] = "rollback",         [RIGHT_RESTART] = "restart",
+    [RIGHT_ROLLOUT] = "rollout",
 };
 
 enum { ENTRIES_MAX = 256 };
@@ -114,9 +130,24 @@ static bool has_right(const struct operation_rights *rights, enum right right, c
 static size_t needed(const struct operation *operation, enum right out[RIGHT_COUNT])
 {
     size_t count = 0;
+    bool is_sync = operation->action == OPERATION_SYNC, is_rollback = operation->action == OPERATION_APP_ROLLBACK;
+    if ((is_sync || is_rollback) && json_is_true(json_object_get(operation->parameters, "prune")))
+        out[count++] = RIGHT_SYNC_PRUNE;
+    if (is_sync && json_is_true(json_object_get(operation->parameters, "force"))) out[count++] = RIGHT_SYNC_FORCE;
+    if (is_sync && json_is_true(json_object_get(operation->parameters, "replace"))) out[count++] = RIGHT_SYNC_REPLACE;
     switch (operation->action) {
     case OPERATION_REFRESH:
     case OPERATION_HARD_REFRESH: out[count++] = RIGHT_REFRESH; break;
+    case OPERATION_SYNC: out[count++] = RIGHT_SYNC; break;
+    case OPERATION_TERMINATE_SYNC: out[count++] = RIGHT_TERMINATE; break;
+    case OPERATION_APP_ROLLBACK: out[count++] = RIGHT_ROLLBACK; break;
+    case OPERATION_RESTART: out[count++] = RIGHT_RESTART; break;
+    case OPERATION_ROLLOUT_PAUSE:
+    case OPERATION_ROLLOUT_RESUME:
+    case OPERATION_ROLLOUT_SKIP_CURRENT_STEP:
+    case OPERATION_ROLLOUT_PROMOTE_FULL:
+    case OPERATION_ROLLOUT_ABORT:
+    case OPERATION_ROLLOUT_RETRY: out[count++] = RIGHT_ROLLOUT; break;
     case OPERATION_ACTION_COUNT: break;
     }
     return count;
@@ -150,7 +181,13 @@ void operation_rights_print_rbac(const struct operation_rights *rights, struct s
         enum right right;
         const char *group, *resources, *verbs;
     } rules[] = {
-        {RIGHT_REFRESH, "argoproj.io", "applications", "patch"},
+        {RIGHT_REFRESH, "argoproj.io", "applications", "get, patch"},
+        {RIGHT_SYNC, "argoproj.io", "applications", "get, patch"},
+        {RIGHT_TERMINATE, "argoproj.io", "applications", "get, patch"},
+        {RIGHT_ROLLBACK, "argoproj.io", "applications", "get, patch"},
+        {RIGHT_RESTART, "apps", "deployments, statefulsets, daemonsets", "get, patch"},
+        {RIGHT_RESTART, "argoproj.io", "rollouts", "get, patch"},
+        {RIGHT_ROLLOUT, "argoproj.io", "rollouts, rollouts/status", "get, patch"},
     };
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
         if (is_granted(rights, rules[i].right))

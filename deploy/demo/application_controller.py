@@ -194,6 +194,9 @@ class ApplicationController:
             return
         wanted = shapes.manifests(delivery.plan, release) if delivery.plan else []
         sync = document["operation"].get("sync") or {}
+        chosen = {(each.get("group", ""), each["kind"], each["name"]) for each in sync.get("resources") or ()}
+        if chosen:
+            wanted = [each for each in wanted if (each[0].group, each[0].kind, each[1]["metadata"]["name"]) in chosen]
         if release.rejected:
             self._fail(document, wanted)
             return
@@ -202,11 +205,12 @@ class ApplicationController:
         if not dry_run:
             self._ensure_namespace(cluster, document["spec"]["destination"].get("namespace", "default"))
             results = [self._put(cluster, resource_type, manifest) for resource_type, manifest in wanted]
-            results += self._prune(cluster, document, wanted, bool(sync.get("prune")))
+            if not chosen:
+                results += self._prune(cluster, document, wanted, bool(sync.get("prune")))
 
         def change(draft: dict) -> None:
             draft["status"]["operationState"]["syncResult"]["resources"] = results
-            if not dry_run:
+            if not dry_run and not chosen:  # a partial sync is no entry of the history
                 self._remember(draft, release)
             self._end(draft, "Succeeded", "successfully synced (all tasks run)")
 

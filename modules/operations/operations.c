@@ -14,6 +14,7 @@ enum {
     EXPIRES_S_DEFAULT = 3600,
     EXPIRES_S_MAX = 7 * 24 * 3600,
     TRIM_ROWS = 1000,
+    PARAMETERS_BYTES_MAX = 4096, // with the rest it fits WIRE_CONTROL_DOCUMENT_BYTES_MAX
 };
 
 // ---- arguments ----------------------------------------------------------------------------------
@@ -58,16 +59,51 @@ static enum error_code take_expiry(const json_t *input, uint64_t *out, struct er
     return ERROR_NONE;
 }
 
+static bool is_action(const struct operation_new *operation, const char *name)
+{
+    return str_eq(operation->action, str_c(name));
+}
+
 // What the action is for, where the request does not name it.
 static enum error_code check_kind(struct operation_new *operation, struct error *err)
 {
-    if (!operation->kind.len) {
+    bool is_restart = is_action(operation, "RESTART");
+    struct str wanted = str_starts(operation->action, STR("ROLLOUT_")) ? STR("Rollout") : STR("Application");
+    if (!operation->kind.len && !is_restart) {
         operation->group = STR("argoproj.io");
-        operation->kind = STR("Application");
+        operation->kind = wanted;
     }
-    if (str_eq(operation->group, STR("argoproj.io")) && str_eq(operation->kind, STR("Application"))) return ERROR_NONE;
-    return error_set(err, ERROR_INVALID, "operation.kind: %.*s is for Application of argoproj.io, not %.*s of \"%.*s\"",
-                     STR_ARG(operation->action), STR_ARG(operation->kind), STR_ARG(operation->group));
+    bool is_argo = str_eq(operation->group, STR("argoproj.io")), is_apps = str_eq(operation->group, STR("apps"));
+    if (is_restart) wanted = is_argo ? STR("Rollout") : STR("Deployment, StatefulSet or DaemonSet");
+    bool is_workload = str_eq(operation->kind, STR("Deployment")) || str_eq(operation->kind, STR("StatefulSet")) ||
+                       str_eq(operation->kind, STR("DaemonSet"));
+    if (is_argo && str_eq(operation->kind, wanted)) return ERROR_NONE;
+    if (is_restart && is_apps && is_workload) return ERROR_NONE;
+    return error_set(err, ERROR_INVALID, "operation.kind: %.*s is for %.*s of %s, not %.*s of \"%.*s\"",
+                     STR_ARG(operation->action), STR_ARG(wanted), is_restart && !is_argo ? "apps" : "argoproj.io",
+                     STR_ARG(operation->kind), STR_ARG(operation->group));
+}
+
+// The arguments that an action has of its own, canonical and in the request's arena.
+static enum error_code take_parameters(struct api_request *request, const json_t *input, struct operation_new *out,
+                                       struct error *err)
+{
+    const json_t *sync = json_get_object(input, "sync"), *rollback = json_get_object(input, "rollback");
+    if (sync && !is_action(out, "SYNC"))
+        return error_set(err, ERROR_INVALID, "operation.sync: only the action SYNC takes it");
+    if (!rollback != !is_action(out, "APP_ROLLBACK"))
+        return error_set(err, ERROR_INVALID, "operation.rollback: the action APP_ROLLBACK needs it, no other takes it");
+    if (!sync && !rollback) return ERROR_NONE;
+    size_t len;
+    char *text = json_canonical(sync ? sync : rollback, &len);
+    enum error_code code = ERROR_NONE;
+    if (len > PARAMETERS_BYTES_MAX || memmem(text, len, "\\u0000", 6))
+        code = error_set(err, ERROR_INVALID, "operation.%s: %zu bytes, must be at most %d without a NUL",
+                         sync ? "sync" : "rollback", len, PARAMETERS_BYTES_MAX);
+    else
+        out->parameters = arena_str(request->arena, str_of(text, len));
+    mem_free(text);
+    return code;
 }
 
 static void take_digest(const json_t *input, uint8_t out[ID_SHA256_BYTES])
@@ -78,7 +114,8 @@ static void take_digest(const json_t *input, uint8_t out[ID_SHA256_BYTES])
     mem_free(text);
 }
 
-static enum error_code take_operation(const json_t *input, struct operation_new *out, struct error *err)
+static enum error_code take_operation(struct api_request *request, const json_t *input, struct operation_new *out,
+                                      struct error *err)
 {
     out->action = json_get_str(input, "action");
     enum error_code code = take_name(input, "runtime", false, &out->runtime, err);
@@ -91,6 +128,7 @@ static enum error_code take_operation(const json_t *input, struct operation_new 
     if (code == ERROR_NONE) code = take_text(input, "idempotencyKey", &out->idempotency_key, err);
     if (code == ERROR_NONE) code = take_expiry(input, &out->expires_in_ms, err);
     if (code == ERROR_NONE) code = check_kind(out, err);
+    if (code == ERROR_NONE) code = take_parameters(request, input, out, err);
     take_digest(input, out->request_sha256);
     return code;
 }
@@ -117,7 +155,7 @@ static void resolve_run_operation(void *ctx, const json_t *arguments, gql_resolv
                                       .requested_by = str_c(who->user_id),
                                       .requested_by_name = str_c(who->user_name),
                                       .open_max = request->api->options.operations_open_max};
-    if (take_operation(json_get_object(arguments, "operation"), &operation, &err) != ERROR_NONE)
+    if (take_operation(request, json_get_object(arguments, "operation"), &operation, &err) != ERROR_NONE)
         on_resolved(arg, &err, NULL);
     else
         operation_store_add(request->api->options.pg, who->account_id, &operation, on_added,

@@ -22,7 +22,7 @@ def platform():
     with tempfile.TemporaryDirectory(prefix="culvert-e2e.", dir="/var/tmp") as folder:
         pathlib.Path(folder).chmod(0o755)
         under_test = Platform(pathlib.Path(folder) / "home", build_folder("asan"))
-        under_test.settings.update(CULVERT_OPERATIONS_ALLOWED="refresh:argocd/c*", CULVERT_OPERATIONS_RESEND_AFTER="1s")
+        under_test.settings.update(CULVERT_OPERATIONS_ALLOWED="refresh:argocd/c*,sync:argocd/c*,terminate,rollback,restart,rollout", CULVERT_OPERATIONS_RESEND_AFTER="1s")
         try:
             yield under_test.start()
         finally:
@@ -155,3 +155,86 @@ def test_a_refusal_and_an_outage_of_the_kubernetes_api(platform):
     assert refused["code"] == "FORBIDDEN" and "--print-rbac" in refused["message"]
     platform.cluster("POST", "/demo/hang?seconds=2")
     reaches(platform, run(platform)["id"], "DONE", seconds=60)
+
+
+def application(platform, name="checkout"):
+    return platform.cluster("GET", f"{APPLICATIONS}/{name}")
+
+
+def syncs(platform):
+    return len(application(platform)["status"]["history"])
+
+
+def test_a_sync_runs_once_though_the_agent_is_killed_in_it(platform, paused):
+    wait_until(lambda: paused(5) and "operation" not in application(platform), 30, "nothing runs")
+    before = syncs(platform)
+    asked = run(platform, action="SYNC")
+    reaches(platform, asked["id"], "RUNNING")
+    applied = application(platform)["operation"]
+    assert applied["initiatedBy"]["username"] == asked["requestedBy"]["name"] and applied["info"][0]["value"] == asked["id"]
+    busy = reaches(platform, run(platform, action="SYNC")["id"], "FAILED")
+    assert busy["code"] == "IN_PROGRESS"
+    killed = platform.kill("agent")
+    wait_until(lambda: platform.pid("agent") != killed, 30, "the agent runs again")
+    paused(4)
+    assert reaches(platform, asked["id"], "DONE", seconds=60)["attempts"] > 1
+    assert syncs(platform) == before + 1
+    query = 'query($r: String!) { application(runtime: $r, name: "checkout") { operationState { phase finishedAt } } }'
+    finished = application(platform)["status"]["operationState"]["finishedAt"]
+
+    def seen():
+        state = platform.graphql(query, {"r": platform.env["CULVERT_RUNTIME"]})["application"]["operationState"]
+        return state["phase"].upper() == "SUCCEEDED" and state["finishedAt"][:19] == finished[:19]
+
+    wait_until(seen, 30, "its end is in what the agent reports")
+
+
+def test_a_selective_sync_a_dry_run_and_their_dangers(platform, paused):
+    wait_until(lambda: paused(5) and "operation" not in application(platform), 30, "nothing runs")
+    before = syncs(platform)
+    for sync in ({"dryRun": True}, {"resources": [{"kind": "ConfigMap", "name": "checkout-settings"}]}):
+        asked = run(platform, action="SYNC", sync=sync)
+        reaches(platform, asked["id"], "RUNNING")
+        paused(4)
+        reaches(platform, asked["id"], "DONE")
+        state = application(platform)["status"]["operationState"]
+        assert len(state["syncResult"]["resources"]) == (0 if "dryRun" in sync else 1), state
+    assert syncs(platform) == before
+    for danger in ("prune", "force", "replace"):
+        refused = reaches(platform, run(platform, action="SYNC", sync={danger: True})["id"], "FAILED")
+        assert refused["code"] == "NOT_ALLOWED" and f'"sync-{danger}"' in refused["message"]
+    assert "only the action SYNC" in answer_of(platform, sync={"prune": True})["errors"][0]["message"]
+
+
+def test_a_sync_is_terminated(platform, paused):
+    wait_until(lambda: paused(5) and "operation" not in application(platform), 30, "nothing runs")
+    asked = run(platform, action="SYNC")
+    reaches(platform, asked["id"], "RUNNING")
+    paused()
+    assert application(platform)["status"]["operationState"]["phase"] == "Running"
+    ending = run(platform, action="TERMINATE_SYNC")
+    reaches(platform, ending["id"], "RUNNING")
+    paused()
+    assert reaches(platform, asked["id"], "FAILED")["code"] == "SYNC_FAILED"
+    reaches(platform, ending["id"], "DONE")
+    idle = reaches(platform, run(platform, action="TERMINATE_SYNC")["id"], "FAILED")
+    assert idle["code"] == "NOT_RUNNING"
+
+
+def test_workloads_are_restarted_and_rollouts_led(platform, paused):
+    rollouts = platform.cluster("GET", "/apis/argoproj.io/v1alpha1/rollouts")["items"]
+    metadata = rollouts[0]["metadata"]
+    path = f"/apis/argoproj.io/v1alpha1/namespaces/{metadata['namespace']}/rollouts/{metadata['name']}"
+    place = {"namespace": metadata["namespace"], "name": metadata["name"]}
+    for action, paused_now in (("ROLLOUT_PAUSE", True), ("ROLLOUT_RESUME", False)):
+        reaches(platform, run(platform, action=action, **place)["id"], "DONE")
+        assert bool(platform.cluster("GET", path)["spec"].get("paused")) == paused_now
+    reaches(platform, run(platform, action="ROLLOUT_ABORT", **place)["id"], "DONE")
+    assert platform.cluster("GET", path)["status"]["abort"]
+    reaches(platform, run(platform, action="ROLLOUT_RETRY", **place)["id"], "DONE")
+    assert not platform.cluster("GET", path)["status"].get("abort")
+    metadata = platform.cluster("GET", "/apis/apps/v1/deployments")["items"][0]["metadata"]
+    asked = run(platform, action="RESTART", group="apps", kind="Deployment", namespace=metadata["namespace"], name=metadata["name"])
+    reaches(platform, asked["id"], "DONE")
+    template = platform.cluster("GET", f"/apis/apps/v1/namespaces/{metadata['namespace']}/deployments/{metadata['name']}")["spec"]["template"]
+    assert template["metadata"]["annotations"]["kubectl.kubernetes.io/restartedAt"][:19] == asked["createdAt"][:19]

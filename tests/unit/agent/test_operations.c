@@ -157,6 +157,111 @@ static void a_fence_is_never_passed(void **state)
     expect(judged(old, object, false, true), OPERATION_UNKNOWN, "MAYBE_RUN"); // it may be our own change
 }
 
+#define MARK "\"info\":[{\"name\":\"culvert.dev/operation\",\"value\":\"id-1\"}]"
+#define AT   "\"at\":\"2026-01-01T10:00:00Z\",\"by\":\"ann\","
+
+static void a_sync_is_found_again_by_its_mark(void **state)
+{
+    (void)state;
+    static const char sync[] = "{\"action\":\"SYNC\"," AT "\"parameters\":{\"prune\":true,\"replace\":true}," GOOD "}";
+    static const char idle[] =
+        "{\"metadata\":{\"resourceVersion\":\"7\"},\"spec\":{\"source\":{\"targetRevision\":\"main\"},"
+        "\"syncPolicy\":{\"syncOptions\":[\"A=b\"]}}}";
+    expect_change(judged(sync, idle, false, false),
+                  "{\"metadata\":{\"resourceVersion\":\"7\"},\"operation\":{" MARK
+                  ",\"initiatedBy\":{\"username\":\"ann\"},"
+                  "\"sync\":{\"prune\":true,\"revision\":\"main\",\"syncOptions\":[\"A=b\",\"Replace=true\"]}},"
+                  "\"status\":{\"operationState\":null}}");
+    static const char asked[] = "{\"metadata\":{},\"operation\":{" MARK "}}";
+    static const char runs[] =
+        "{\"metadata\":{},\"status\":{\"operationState\":{\"phase\":\"Running\",\"operation\":{" MARK "}}}}";
+    static const char good[] =
+        "{\"metadata\":{},\"status\":{\"operationState\":{\"phase\":\"Succeeded\",\"operation\":{" MARK "}}}}";
+    static const char bad[] =
+        "{\"metadata\":{},\"status\":{\"operationState\":{\"phase\":\"Error\",\"operation\":{" MARK "}}}}";
+    for (int maybe = 0; maybe < 2; maybe++) { // the mark alone decides, also for an agent that knows of nothing
+        expect(judged(sync, asked, false, maybe), OPERATION_WAIT, NULL);
+        expect(judged(sync, runs, true, maybe), OPERATION_WAIT, NULL);
+        expect(judged(sync, good, false, maybe), OPERATION_DONE, NULL);
+        expect(judged(sync, bad, true, maybe), OPERATION_FAILED, "SYNC_FAILED");
+    }
+    static const char other[] = "{\"metadata\":{},\"operation\":{\"sync\":{}}}";
+    expect(judged(sync, other, false, false), OPERATION_FAILED, "IN_PROGRESS");
+    // Interrupted: what began before it was asked for has not replaced it; what began later may
+    // have.
+    static const char before[] =
+        "{\"metadata\":{\"resourceVersion\":\"7\"},\"status\":{\"operationState\":{\"phase\":\"Succeeded\","
+        "\"startedAt\":\"2026-01-01T09:00:00Z\"}}}";
+    static const char after[] = "{\"metadata\":{},\"status\":{\"operationState\":{\"phase\":\"Succeeded\","
+                                "\"startedAt\":\"2026-01-01T10:00:05Z\"}}}";
+    expect(judged(sync, before, false, true), OPERATION_CHANGE, NULL);
+    expect(judged(sync, after, false, true), OPERATION_UNKNOWN, "MAYBE_RUN");
+    expect(judged(sync, before, true, false), OPERATION_UNKNOWN, "MAYBE_RUN"); // sent, and replaced
+}
+
+static void auto_sync_is_not_worked_against(void **state)
+{
+    (void)state;
+    static const char automated[] =
+        "{\"metadata\":{},\"spec\":{\"source\":{\"targetRevision\":\"main\"},\"syncPolicy\":"
+        "{\"automated\":{}}},\"status\":{\"history\":[{\"id\":3,\"revision\":\"abc\"}]}}";
+    static const char manual[] =
+        "{\"metadata\":{\"resourceVersion\":\"7\"},\"status\":{\"history\":[{\"id\":3,\"revision\":\"abc\"}]}}";
+    static const char to[] = "{\"action\":\"APP_ROLLBACK\"," AT "\"parameters\":{\"historyId\":3}," GOOD "}";
+    static const char nowhere[] = "{\"action\":\"APP_ROLLBACK\"," AT "\"parameters\":{\"historyId\":4}," GOOD "}";
+    static const char revision[] = "{\"action\":\"SYNC\"," AT "\"parameters\":{\"revision\":\"abc\"}," GOOD "}";
+    expect(judged(to, automated, false, false), OPERATION_FAILED, "AUTOMATED");
+    expect(judged(revision, automated, false, false), OPERATION_FAILED, "AUTOMATED");
+    expect(judged(nowhere, manual, false, false), OPERATION_FAILED, "NOT_FOUND");
+    expect_change(
+        judged(to, manual, false, false),
+        "{\"metadata\":{\"resourceVersion\":\"7\"},\"operation\":{" MARK ",\"initiatedBy\":{\"username\":\"ann\"},"
+        "\"sync\":{\"revision\":\"abc\",\"syncStrategy\":{\"apply\":{}}}},\"status\":{\"operationState\":null}}");
+}
+
+static void a_step_is_skipped_once(void **state)
+{
+    (void)state;
+#define ROLLOUT "\"group\":\"argoproj.io\",\"kind\":\"Rollout\",\"namespace\":\"shop\",\"name\":\"web\""
+    static const char skip[] = "{\"action\":\"ROLLOUT_SKIP_CURRENT_STEP\"," ROLLOUT "}";
+    static const char abort_it[] = "{\"action\":\"ROLLOUT_ABORT\"," ROLLOUT "}";
+    static const char restart[] = "{\"action\":\"RESTART\"," AT ROLLOUT "}";
+    static const char at_step[] =
+        "{\"metadata\":{\"resourceVersion\":\"7\"},\"spec\":{\"strategy\":{\"canary\":{\"steps\":[{},{}]}}},"
+        "\"status\":{\"currentStepIndex\":1}}";
+    static const char at_end[] = "{\"metadata\":{},\"spec\":{\"strategy\":{\"canary\":{\"steps\":[{},{}]}}},"
+                                 "\"status\":{\"currentStepIndex\":2,\"abort\":true}}";
+    struct operation_decision decision = judged(skip, at_step, false, false);
+    assert_string_equal(decision.subresource, "status");
+    expect_change(
+        decision,
+        "{\"metadata\":{\"resourceVersion\":\"7\"},\"status\":{\"currentStepIndex\":2,\"pauseConditions\":null}}");
+    expect(judged(skip, at_step, true, false), OPERATION_DONE, NULL);
+    expect(judged(skip, at_step, false, true), OPERATION_UNKNOWN, "MAYBE_RUN");
+    expect(judged(skip, at_end, false, false), OPERATION_FAILED, "NOT_RUNNING");
+    expect(judged(abort_it, at_end, false, false), OPERATION_DONE, NULL);
+    expect(judged(restart, "{\"metadata\":{},\"spec\":{\"restartAt\":\"2026-01-01T10:00:00Z\"}}", false, true),
+           OPERATION_DONE, NULL);
+    expect_change(judged(restart, "{\"metadata\":{\"resourceVersion\":\"7\"}}", false, true),
+                  "{\"metadata\":{\"resourceVersion\":\"7\"},\"spec\":{\"restartAt\":\"2026-01-01T10:00:00Z\"}}");
+}
+
+static void each_danger_has_a_right_of_its_own(void **state)
+{
+    (void)state;
+    struct error err;
+    static const char *const dangers[] = {"prune", "force", "replace"};
+    for (int i = 0; i < 3; i++) {
+        char text[512], setting[64];
+        snprintf(text, sizeof text, "{\"action\":\"SYNC\",\"parameters\":{\"%s\":true}," GOOD "}", dangers[i]);
+        snprintf(setting, sizeof setting, "sync,sync-%s", dangers[i]);
+        assert_int_equal(check("sync,refresh,rollback,terminate", text, &err), ERROR_FORBIDDEN);
+        assert_non_null(strstr(err.text, setting + 5));
+        assert_int_equal(check(setting + 5, text, &err), ERROR_FORBIDDEN); // it adds to sync
+        assert_int_equal(check(setting, text, &err), ERROR_NONE);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -164,6 +269,10 @@ int main(void)
         cmocka_unit_test(nothing_is_permitted_but_what_the_setting_names),
         cmocka_unit_test(a_refresh_ends_when_the_controller_took_the_annotation),
         cmocka_unit_test(a_fence_is_never_passed),
+        cmocka_unit_test(a_sync_is_found_again_by_its_mark),
+        cmocka_unit_test(auto_sync_is_not_worked_against),
+        cmocka_unit_test(a_step_is_skipped_once),
+        cmocka_unit_test(each_danger_has_a_right_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
