@@ -295,7 +295,7 @@ static void judge_skip(const struct look *look)
     size_t steps = json_array_size(json_path(look->object, "spec", "strategy", "canary", "steps", NULL));
     if (look->past->is_sent)
         look->out->verdict = OPERATION_DONE;
-    else if (look->past->is_maybe) // the next step may be the one that was meant, or the one after it
+    else if (look->past->is_maybe) // it may be a step further already
         decide_maybe(look);
     else if (step < 0 || (uint64_t)step >= steps)
         decide(look->out, OPERATION_FAILED, "NOT_RUNNING", "the rollout is at none of its steps");

@@ -13,7 +13,7 @@
 struct operations;
 
 struct operations_options {
-    struct kube_client *client; // NULL: the agent does not read the cluster, and every operation is refused
+    struct kube_client *client; // NULL: every operation is refused
     const struct operation_rights *rights;
     size_t held_max;      // that run or are remembered
     unsigned at_once_max; // requests to the API

@@ -95,7 +95,7 @@ static void on_due(void *arg, const struct error *err, const struct operation_du
                                                    .epoch = due[i].epoch,
                                                    .attempt = due[i].attempt,
                                                    .ttl_ms = due[i].ttl_ms};
-        if (!tunnel_broker_operate(sender->options.broker, &operation)) continue; // with the next session
+        if (!tunnel_broker_operate(sender->options.broker, &operation)) continue; // later
         metric_add(metric_with(sender->sent, due[i].attempt > 1 ? "again" : "first"), 1);
         log_debug("operations", "sent", log_str("operation", due[i].operation_id), log_uint("attempt", due[i].attempt));
     }

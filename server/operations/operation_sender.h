@@ -29,7 +29,7 @@ struct operation_sender_options {
 };
 
 struct operation_sender *operation_sender_create(struct loop *loop, const struct operation_sender_options *options);
-void operation_sender_stop(struct operation_sender *sender);    // nothing is begun any more; NULL is fine
+void operation_sender_stop(struct operation_sender *sender);    // nothing begins any more; NULL is fine
 void operation_sender_destroy(struct operation_sender *sender); // after pg was closed; NULL is fine
 // An operation was queued. NULL, and one that does not send: nothing happens.
 void operation_sender_wake(struct operation_sender *sender);

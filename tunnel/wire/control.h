@@ -32,10 +32,10 @@ enum wire_control_type {
     WIRE_CONTROL_STATS = 3,     // agent: how it is doing
     // 4 was TOKEN_REFRESH: a new token comes from the operator of the cluster, never through the
     // tunnel
-    WIRE_CONTROL_SUPERSEDED = 5, // platform: a newer session took over; do not dial again for this instance's sake
-    WIRE_CONTROL_TIME = 7,       // platform: what its clock shows, now and then (WIRE_CAPABILITY_BOUND_IDENTITY)
-    WIRE_CONTROL_STANDBY = 6,    // platform: another instance serves; stay, HELLO_ACK comes when it has gone
-    WIRE_CONTROL_OPERATION = 8,  // platform: change the cluster (WIRE_FEATURE_OPERATIONS; docs/internals/operations.md)
+    WIRE_CONTROL_SUPERSEDED = 5,      // platform: a newer session took over; do not dial again for this instance's sake
+    WIRE_CONTROL_TIME = 7,            // platform: what its clock shows, now and then (WIRE_CAPABILITY_BOUND_IDENTITY)
+    WIRE_CONTROL_STANDBY = 6,         // platform: another instance serves; stay, HELLO_ACK comes when it has gone
+    WIRE_CONTROL_OPERATION = 8,       // platform: change the cluster (WIRE_FEATURE_OPERATIONS)
     WIRE_CONTROL_OPERATION_STATE = 9, // agent: what became of an operation
 };
 
@@ -45,7 +45,7 @@ enum wire_operation_state {
     WIRE_OPERATION_RUNNING = 2,  // the API server took the change; a controller works on it
     WIRE_OPERATION_DONE = 3,
     WIRE_OPERATION_FAILED = 4,
-    WIRE_OPERATION_UNKNOWN = 5, // delivered before, to an agent that is gone: it may or may not have run
+    WIRE_OPERATION_UNKNOWN = 5, // it may have run in an agent that is gone
 };
 
 // Views into the decoder's input (decode) or the caller's memory (encode). A field that does not
@@ -67,8 +67,8 @@ struct wire_control {
     uint64_t behind_ms;     // STATS: age of the oldest change that the platform has not acknowledged
     uint64_t blind_ms;      // STATS: for how long some of the cluster could not be watched
     struct str operation;   // OPERATION, OPERATION_STATE: its id
-    uint64_t attempt;       // OPERATION, OPERATION_STATE: how often it was delivered, this one included
-    uint64_t ttl_ms;        // OPERATION: it must have begun by then, from now; 0: only report what became of it
+    uint64_t attempt;       // OPERATION, OPERATION_STATE: deliveries so far
+    uint64_t ttl_ms;        // OPERATION: time left to begin it; 0: only report
     struct str document;    // OPERATION: what to do, JSON (agent/operations/operation.h)
     uint64_t state;         // OPERATION_STATE: enum wire_operation_state
     struct str code;        // OPERATION_STATE: why it failed, a constant name such as NOT_ALLOWED

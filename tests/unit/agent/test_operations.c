@@ -154,7 +154,7 @@ static void a_fence_is_never_passed(void **state)
     static const char object[] = "{\"metadata\":{\"resourceVersion\":\"7\",\"uid\":\"u\"}}";
     expect(judged(old, object, false, false), OPERATION_FAILED, "CONFLICT");
     expect(judged(other, object, false, false), OPERATION_FAILED, "CONFLICT");
-    expect(judged(old, object, false, true), OPERATION_UNKNOWN, "MAYBE_RUN"); // it may be our own change
+    expect(judged(old, object, false, true), OPERATION_UNKNOWN, "MAYBE_RUN");
 }
 
 #define MARK "\"info\":[{\"name\":\"culvert.dev/operation\",\"value\":\"id-1\"}]"
@@ -179,7 +179,7 @@ static void a_sync_is_found_again_by_its_mark(void **state)
         "{\"metadata\":{},\"status\":{\"operationState\":{\"phase\":\"Succeeded\",\"operation\":{" MARK "}}}}";
     static const char bad[] =
         "{\"metadata\":{},\"status\":{\"operationState\":{\"phase\":\"Error\",\"operation\":{" MARK "}}}}";
-    for (int maybe = 0; maybe < 2; maybe++) { // the mark alone decides, also for an agent that knows of nothing
+    for (int maybe = 0; maybe < 2; maybe++) { // the mark alone decides
         expect(judged(sync, asked, false, maybe), OPERATION_WAIT, NULL);
         expect(judged(sync, runs, true, maybe), OPERATION_WAIT, NULL);
         expect(judged(sync, good, false, maybe), OPERATION_DONE, NULL);
