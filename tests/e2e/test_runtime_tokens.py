@@ -28,7 +28,8 @@ RUNTIMES_TOO = {"me", "runtime", "application", "applications", "reportRuntimeEr
 USERS_ONLY = {"runtimes", "clusters", "applicationSets", "limitsStatus", "rollouts", "rollout", "workflows", "workflow", "gitopsReleases", "images", "resourceTree", "runtimeTokens",
               "createRuntime", "deleteRuntime", "deleteManagedRuntime", "createRuntimeToken", "rotateRuntimeToken", "revokeRuntimeToken",
               "auditEntries", "users", "teams", "apiKeys", "myApiKeys", "createUser", "updateUser", "createSignInLink", "createApiKey", "createMyApiKey", "revokeApiKey", "revokeMyApiKey",
-              "createTeam", "deleteTeam", "addTeamMember", "removeTeamMember"}  # fmt: skip
+              "createTeam", "deleteTeam", "addTeamMember", "removeTeamMember",
+              "operations", "operation", "runOperation"}  # fmt: skip
 # As api/http/router.c and the modules have them: "x" users, "r" runtimes, "xr" both, "" anybody.
 ROUTES = {
     "/2.0/api/graphql": "xr",
