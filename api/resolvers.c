@@ -117,6 +117,11 @@ enum error_code api_page_of(const json_t *arguments, struct store_page *out, str
     return ERROR_NONE;
 }
 
+json_t *api_empty_slice(void)
+{
+    return json_pack("{s:[], s:{s:b, s:b}}", "edges", "pageInfo", "hasNextPage", 0, "hasPrevPage", 0);
+}
+
 bool api_page_or_answer(const json_t *arguments, struct store_page *out, gql_resolved on_resolved, void *arg)
 {
     struct error err;

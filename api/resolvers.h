@@ -45,6 +45,9 @@ MUST_CHECK enum error_code api_page_of(const json_t *arguments, struct store_pag
 // The same. False when first or last is out of bounds, or both are there: that was answered.
 bool api_page_or_answer(const json_t *arguments, struct store_page *out, gql_resolved on_resolved, void *arg);
 
+// A slice without edges.
+json_t *api_empty_slice(void);
+
 // A list of a store with `filters` and `pagination`.
 typedef void (*api_list)(struct pg *pg, const char *account_id, struct str filter_json, const struct store_page *page,
                          store_slice_done on_done, void *arg);

@@ -18,7 +18,9 @@
     C(events) \
     C(deployments) \
     C(operations) \
-    C(annotations)
+    C(annotations) \
+    C(accounts) \
+    C(promotions)
 // clang-format on
 
 #define NOTHING(noun)

@@ -124,7 +124,7 @@
 -- filter: labels text[] = :{application_labels}
 -- filter: groups text[] = 'argoproj.io' = ANY (:value)
 -- filter: versions text[] = a.version = ANY (:value)
--- filter: inactive refused = filter by freshness or health instead
+-- filter: inactive boolean = :value IS NOT NULL
 -- filter: includeComponents boolean DEFAULT f = :value OR :{application_is_alone}
 -- filter: excludeGitSources boolean = NOT (:value AND a.is_git_source)
 -- filter: appGroups text[] = :value IS NULL

@@ -162,3 +162,13 @@ SELECT :{runtime_node_base} || :{runtime_node_more}, r.runtime
   FROM (:{runtime_states} AND :{page} ORDER BY :{order} LIMIT :limit::bigint) r
   :{runtime_storage_joins}
  ORDER BY :{order}
+
+-- name: runtime_migrate
+UPDATE runtimes
+   SET installation_type = 'HELM', has_installation_type = true, updated_at = now()
+ WHERE account_id = :account_id AND runtime = :runtime
+
+-- name: runtime_count_others
+SELECT count(*)
+  FROM runtimes
+ WHERE account_id = :account_id AND runtime <> :runtime

@@ -16,7 +16,24 @@ static void resolve_workflows(void *ctx, const json_t *arguments, gql_resolved o
     api_resolve_list(ctx, arguments, workflow_store_list, on_resolved, arg);
 }
 
+static void resolve_pipelines(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+{
+    struct store_page page;
+    (void)ctx;
+    if (!api_page_or_answer(arguments, &page, on_resolved, arg)) return;
+    on_resolved(arg, NULL, api_empty_slice());
+}
+
+static void resolve_pipeline(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+{
+    (void)ctx;
+    (void)arguments;
+    on_resolved(arg, NULL, NULL);
+}
+
 static const struct gql_resolver resolvers[] = {
+    {GQL_QUERY, "pipeline", resolve_pipeline, .access = API_USERS},
+    {GQL_QUERY, "pipelines", resolve_pipelines, .access = API_USERS},
     {GQL_QUERY, "workflow", resolve_workflow, .access = API_USERS},
     {GQL_QUERY, "workflows", resolve_workflows, .access = API_USERS},
 };

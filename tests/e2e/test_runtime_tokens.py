@@ -24,12 +24,14 @@ FAILURES_PER_ADDRESS, FAILURES_PER_KEY = 30, 10
 
 # Every root field is in one of the two: a new one needs a decision here and in its module.
 RUNTIMES_TOO = {"me", "runtime", "application", "applications", "reportRuntimeErrors", "createImageBinary", "createImageLayers",
-                "createImageRegistry", "patchImageBinary", "saveAnnotation"}  # fmt: skip
+                "createImageRegistry", "patchImageBinary", "saveAnnotation", "shouldBeImplicitConfigurationRuntime",
+                "promotionTemplateByRuntime", "promotionTemplate", "productComponentsList", "productReleaseTasks", "productReleaseRunHooksTasks", "productReleaseCommitStatuses"}  # fmt: skip
 USERS_ONLY = {"runtimes", "clusters", "applicationSets", "limitsStatus", "rollouts", "rollout", "workflows", "workflow", "gitopsReleases", "images", "resourceTree", "runtimeTokens",
               "createRuntime", "deleteRuntime", "deleteManagedRuntime", "createRuntimeToken", "rotateRuntimeToken", "revokeRuntimeToken",
               "auditEntries", "users", "teams", "apiKeys", "myApiKeys", "createUser", "updateUser", "createSignInLink", "createApiKey", "createMyApiKey", "revokeApiKey", "revokeMyApiKey",
               "createTeam", "deleteTeam", "addTeamMember", "removeTeamMember",
               "operations", "operation", "runOperation"}  # fmt: skip
+USERS_ONLY |= {"pipeline", "pipelines", "promotions", "productReleases", "latestCliRelease", "updateCsdpSettings", "suggestIscRepo", "migrateRuntime"}
 # As api/http/router.c and the modules have them: "x" users, "r" runtimes, "xr" both, "" anybody.
 ROUTES = {
     "/2.0/api/graphql": "xr",
@@ -103,6 +105,8 @@ def value_of(type_):
         return True
     if re.search(rf"^enum {name} ", SCHEMA, re.M):
         return re.findall(r"\w+", block("enum", name))[0]
+    if re.search(rf"^scalar {name}$", SCHEMA, re.M):
+        return {}
     members = re.findall(r"(\w+):\s*([\[\]!\w]+)", block("input", name))
     return {member: value_of(of) for member, of in members if of.endswith("!")}
 
