@@ -22,7 +22,7 @@ static enum error_code check_url(struct str url, const char *name, struct error 
     return ERROR_NONE;
 }
 
-// ---- updateCsdpSettings --------------------------------------------------------------------------
+// ---- updateCsdpSettings ------------------------------------------------------------------------
 
 static void on_put(void *arg, const struct error *err, uint64_t count)
 {
@@ -56,7 +56,7 @@ static void resolve_update_settings(void *ctx, const json_t *arguments, gql_reso
     store_submit_count(batch, 0, on_put, api_pending_create(request, on_resolved, arg));
 }
 
-// ---- suggestIscRepo ------------------------------------------------------------------------------
+// ---- suggestIscRepo ----------------------------------------------------------------------------
 
 static void on_suggested(void *arg, const struct error *err, struct str node)
 {

@@ -14,7 +14,7 @@ static void resolve_limits_status(void *ctx, const json_t *arguments, gql_resolv
                                           api_pending_create(request, on_resolved, arg));
 }
 
-// ---- migrateRuntime, shouldBeImplicitConfigurationRuntime -------------------------------------------
+// ---- migrateRuntime, shouldBeImplicitConfigurationRuntime --------------------------------------
 
 static void on_migrated(void *arg, const struct error *err, uint64_t count)
 {

@@ -13,6 +13,7 @@ from waiting import wait_until
 # What needs an admin (reportRuntimeErrors: of users), what is the own; all else reads or writes.
 ADMINS = {"auditEntries", "runtimeTokens", "createRuntime", "deleteRuntime", "deleteManagedRuntime", "createRuntimeToken", "rotateRuntimeToken", "revokeRuntimeToken", "apiKeys", "createUser", "updateUser",
           "reportRuntimeErrors", "createSignInLink", "createApiKey", "revokeApiKey", "createTeam", "deleteTeam", "addTeamMember", "removeTeamMember"}  # fmt: skip
+ADMINS |= {"updateCsdpSettings", "suggestIscRepo", "migrateRuntime"}
 OWN = {"myApiKeys", "createMyApiKey", "revokeMyApiKey"}
 # (role, scopes of the key): what it may do
 CALLERS = {
