@@ -1,12 +1,13 @@
-// execution: one GraphQL request from its text to the answer's text. Root fields are resolved by functions of the API,
-// at the same time for a query, one after the other for a mutation; what they give is projected. No I/O of its own. On
-// one loop.
+// execution: one GraphQL request from its text to the answer's text. Root fields are resolved by
+// functions of the API, at the same time for a query, one after the other for a mutation; what they
+// give is projected. No I/O of its own. On one loop.
 #ifndef CULVERT_API_GRAPHQL_EXECUTION_H
 #define CULVERT_API_GRAPHQL_EXECUTION_H
 
 #include "api/graphql/projection.h"
 
-// A resolver's answer: err, or value (its reference is taken; NULL is null). Exactly once, at once or later.
+// A resolver's answer: err, or value (its reference is taken; NULL is null). Exactly once, at once
+// or later.
 typedef void (*gql_resolved)(void *arg, const struct error *err, json_t *value);
 
 // arguments are borrowed until resolved. ctx is the request's.
@@ -63,8 +64,8 @@ struct gql_request {
 // allowed, else 200. body is valid during the call.
 typedef void (*gql_answered)(void *arg, int status, struct str body);
 
-// The request's texts are copied. on_answered exactly once, at once or later. There is no cancelling: resolvers answer
-// within their own deadlines; a caller that left ignores the answer.
+// The request's texts are copied. on_answered exactly once, at once or later. There is no
+// cancelling: resolvers answer within their own deadlines; a caller that left ignores the answer.
 void gql_execute(const struct gql_request *request, gql_answered on_answered, void *arg);
 
 #endif
