@@ -78,33 +78,10 @@ static const char *const offered[] = {
 static const struct {
     const char *query, *field, *type;
 } lacking[] = {
-    {"query Promotions($filters: ProductReleaseFiltersArgs, $pagination: SlicePaginationArgs) { promotions(filters: "
-     "$filters, pagination: $pagination) { pageInfo { hasNextPage } edges { node { __typename ... on Promotion { id } "
-     "} } } }",
-     "promotions", "Query"},
-    {"query getProductReleasesList($productName: String!) { productReleases(productName: $productName) { edges { node "
-     "{ "
-     "releaseId } } } }",
-     "productReleases", "Query"},
-    {"mutation migrateRuntime($runtimeName: String!) { migrateRuntime(runtimeName: $runtimeName) }", "migrateRuntime",
-     "Mutation"},
-    {"mutation SuggestIscRepo($suggestedSharedConfigRepo: String!) { suggestIscRepo(suggestedSharedConfigRepo: "
-     "$suggestedSharedConfigRepo) }",
-     "suggestIscRepo", "Mutation"},
     {"query Components($runtime: String!) { components(runtime: $runtime) { edges { node { version } } } }",
      "components", "Query"},
     {"query GitSources($runtime: String) { gitSources(runtime: $runtime) { edges { node { metadata { name } } } } }",
      "gitSources", "Query"},
-    {"query Pipelines($filters: PipelinesFilterArgs) { pipelines(filters: $filters) { edges { node { projects } } } }",
-     "pipelines", "Query"},
-    {"query ($applicationMetadata: Object!) { promotionTemplateByRuntime(applicationMetadata: $applicationMetadata) { "
-     "versionSource { file jsonPath } } }",
-     "promotionTemplateByRuntime", "Query"},
-    {"query LatestCliRelease { latestCliRelease }", "latestCliRelease", "Query"},
-    {"query { productComponentsList(filters: {hasPendingPullRequests: true}) { id } }", "productComponentsList",
-     "Query"},
-    {"{ productReleaseTasks { type } productReleaseRunHooksTasks { type } productReleaseCommitStatuses { sha } }",
-     "productReleaseTasks", "Query"},
     {"query getSealingKey($id: String!) { getSealingKey(id: $id) }", "getSealingKey", "Query"},
 };
 
