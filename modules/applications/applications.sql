@@ -157,7 +157,6 @@ a.labels ?| ARRAY(SELECT l FROM unnest(:value) l WHERE strpos(l, '=') = 0)
    OR a.labels @> ANY (ARRAY(SELECT jsonb_build_object(split_part(l, '=', 1), substr(l, strpos(l, '=') + 1))
                                FROM unnest(:value) l WHERE strpos(l, '=') > 0))
 
--- One text of all: with a function for each row and field this would take five times as long.
 -- fragment: application_text
 strpos(lower(concat_ws(' ', a.name, a.repo_url, a.path, a.sync_revision, a.labels::text)), lower(:value)) > 0
 
