@@ -97,7 +97,7 @@ def value_of(type_):
     name = type_.strip("[]!")
     if type_.startswith("["):
         return []
-    if name == "String":
+    if name in ("String", "ID"):
         return "x"
     if name in ("Int", "Float"):
         return 60
