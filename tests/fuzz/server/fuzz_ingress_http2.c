@@ -318,6 +318,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len)
     fake_broker_start(loop);
     uv_tcp_t *tcp = mem_zalloc(sizeof *tcp);
     uv_tcp_init(loop_uv(loop), tcp);
+    quota_add(&ingress->no_cap); // as its listener does
     ingress_connection_create(ingress, tcp);
     framed = true;
     stream->events.on_open(stream->arg);

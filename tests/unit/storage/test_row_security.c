@@ -48,7 +48,8 @@ static const char *const tables[] = {"accounts",
                                      "tunnel_measures",
                                      "noisy_objects",
                                      "storage_usage",
-                                     "storage_usage_changes"};
+                                     "storage_usage_changes",
+                                     "operations"};
 enum { TABLES = sizeof tables / sizeof *tables };
 
 static PGconn *login_as(const char *account)

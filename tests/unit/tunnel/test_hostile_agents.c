@@ -153,7 +153,7 @@ static void test_frames_that_must_not_be(void **state)
         FRAME("\0\0\x01\x09\x04\0\0\0\x01\x88"),                 // CONTINUATION of nothing
         FRAME("\0\0\x04\x07\0\0\0\0\0\0\0\0\0"),                 // a short GOAWAY
         FRAME("\xff\xff\xff\0\0\0\0\0\x01"),                     // 16 MiB in one frame
-        FRAME("\0\x08\x01\xe0\0\0\0\0\0"),                       // a control message over its limit
+        FRAME("\0\x20\x01\xe0\0\0\0\0\0"),                       // a control message over its limit
         FRAME("\0\0\x02\xe0\0\0\0\0\x01\x01\x03"),               // a control message on a stream
         FRAME("\0\0\x05\x01\x04\0\0\0\x01\xff\xff\xff\xff\xff"), // HPACK of nonsense
         FRAME("\0\0\x01\x01\x04\0\0\0\x01\xbe"),                 // an index into a table that is empty
