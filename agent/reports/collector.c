@@ -9,6 +9,7 @@
 #include "base/json/json.h"
 #include "base/log/log.h"
 #include "base/mem.h"
+#include "base/parse.h"
 #include "tunnel/wire/report.h"
 
 enum { TIERS = 4, TIER_NAMED = 1, PATIENCE_RESTARTS = 3, RELIST_MS = 60000 };
@@ -38,6 +39,7 @@ struct source {
     char *ns; // NULL: all
     uint64_t generation, restarts_before;
     bool relist_due;       // contents are missing that could not be fetched
+    bool has_fetched;      // one by one since its list began, so that it may be behind
     uint64_t relist_at_ms; // not before
 };
 
@@ -79,9 +81,46 @@ static void on_forget(void *arg, struct inventory_resource *resource)
     fetches_forget(((struct collector *)arg)->fetches, resource);
 }
 
+// 0: not a number. Those of one API server's objects of one kind can be compared.
+static uint64_t version_of(const json_t *object)
+{
+    uint64_t version;
+    struct str text = json_str(json_path(object, "metadata", "resourceVersion", NULL));
+    return parse_u64(text, 1, UINT64_MAX, &version, NULL) == ERROR_NONE ? version : 0;
+}
+
+// A list that was requested before, or a watch that is slower, must not bring back an older state.
+static void note_fetched(struct inventory_resource *resource, uint64_t version)
+{
+    struct kind_watch *kind_watch = resource->kind->user;
+    for (size_t i = 0; kind_watch && i < kind_watch->source_count; i++) {
+        struct source *source = &kind_watch->sources[i];
+        if (source->ns && strcmp(source->ns, resource->ns) != 0) continue;
+        source->has_fetched = true;
+        resource->fetched_version = version;
+        resource->fetched_generation = source->generation;
+    }
+}
+
+static bool is_behind(struct source *source, const json_t *object)
+{
+    if (!source->has_fetched) return false;
+    const struct inventory_kind *kind = source->owner->kind;
+    const json_t *metadata = json_get_object(object, "metadata");
+    struct inventory_resource *resource =
+        inventory_find(source->owner->collector->inventory, str_c(kind->group), str_c(kind->kind),
+                       json_get_str(metadata, "namespace"), json_get_str(metadata, "name"));
+    uint64_t version = version_of(object);
+    bool is_older = resource && version && resource->fetched_generation == source->generation &&
+                    version < resource->fetched_version;
+    if (is_older) resource->generation = source->generation; // it is there
+    return is_older;
+}
+
 static void on_fetched(void *arg, struct inventory_resource *resource, json_t *object)
 {
     struct collector *collector = arg;
+    note_fetched(resource, version_of(object));
     // Straight from the object's own address: its type is as certain as a watch's.
     struct inventory_kind *kind = resource->kind;
     AUTO_FREE char *api = *kind->group ? mem_printf("%s/%s", kind->group, kind->version) : mem_strdup(kind->version);
@@ -118,6 +157,7 @@ static void on_watch_object(void *arg, struct watch *watch, enum watch_event eve
     (void)watch;
     struct source *source = arg;
     struct inventory *inventory = source->owner->collector->inventory;
+    if (is_behind(source, object)) return;
     if (event != WATCH_DELETED) {
         inventory_seen(inventory, source->owner->kind, source->generation, object);
         return;
@@ -130,7 +170,9 @@ static void on_watch_object(void *arg, struct watch *watch, enum watch_event eve
 static void on_listing(void *arg, struct watch *watch)
 {
     (void)watch;
-    ((struct source *)arg)->generation++;
+    struct source *source = arg;
+    source->generation++;
+    source->has_fetched = false;
 }
 
 static void on_listed(void *arg, struct watch *watch, int status)

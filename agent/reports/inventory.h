@@ -49,6 +49,8 @@ struct inventory_resource {
     bool fetching, in_line; // the fetches': its content is wanted; it has a place in their line
     unsigned attempts;      // theirs, too
     uint64_t generation;    // of the list that last held it
+    // The collector's: the resourceVersion that was fetched, and the list's generation then.
+    uint64_t fetched_version, fetched_generation;
     char *key;
     struct inventory_resource *next, *previous;            // of the same kind
     struct inventory_resource *sibling, *sibling_previous; // of the same owner
