@@ -153,7 +153,7 @@ static void on_head(void *front, const struct call_answer_head *head)
 {
     struct proxied_request *proxied = front;
     if (proxied->state == REQUEST_LEFT) return;
-    struct http_header headers[CALL_RESPONSE_HEADERS_MAX + 2];
+    struct http_header headers[CALL_RESPONSE_HEADERS_MAX + 1];
     size_t count = 0;
     assert(head->header_count <= CALL_RESPONSE_HEADERS_MAX);
     while (count < head->header_count) {
@@ -163,8 +163,6 @@ static void on_head(void *front, const struct call_answer_head *head)
     proxied->chunked = has_chunks(proxied, head);
     // libh2o would frame it likewise, but knows no trailers.
     if (proxied->chunked) headers[count++] = (struct http_header){STR("transfer-encoding"), STR("chunked")};
-    // The origin of the web UI: what a service in a cluster answers must not run as a page of it.
-    headers[count++] = (struct http_header){STR("content-security-policy"), STR("sandbox")};
     if (head->last) door_request_be_last(proxied->request);
     enter(proxied, REQUEST_SENDING);
     door_request_start(proxied->request, head->status, head->length, headers, count, on_connection_ready, proxied);

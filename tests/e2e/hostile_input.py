@@ -149,7 +149,7 @@ def http2_attacks(host):
         "GOAWAY": [OPENING, h2_frame(GOAWAY, 0, 0, bytes(8)) * 8000],
         "unknown frames": [OPENING, h2_frame(0xEE) * 16000],
         "ALTSVC": [OPENING, h2_frame(ALTSVC, 0, 0, b"\0\0x") * 12000],
-        "empty DATA": [OPENING, head_frames(1, pseudo(host, b"POST"), end=False) + h2_frame(DATA, 0, 1) * 16000],
+        "empty DATA": [OPENING, head_frames(1, pseudo(host, b"POST", b"/webhooks/argo/unlisted"), end=False) + h2_frame(DATA, 0, 1) * 16000],
         "DATA for nobody": [OPENING, head_frames(1, pseudo(host, b"POST"), end=False) + h2_frame(DATA, 0, 1, b"x") * 14000],
         "DATA on an idle stream": [OPENING, h2_frame(DATA, 0, 99, b"x") * 14000],
         "RST_STREAM on an idle stream": [OPENING, reset(99) * 11000],

@@ -18,7 +18,7 @@ from redis_client import Redis as RedisClient  # noqa: E402
 from servers import Redis  # noqa: E402
 
 PASSWORD = "correct-4bd1c3f0"
-LIST = "{ applications { edges { node { metadata { name } syncStatus } } } }"
+LIST = "{ rollouts { edges { node { metadata { name } } } } }"
 
 
 def acl():
@@ -111,7 +111,7 @@ def test_it_goes_on_without_a_redis_that_cannot_be_trusted(secured, wrong):
             wait_until(lambda: '"msg":"connection_failed"' in log() and re.search(reason, log()), 20, "it is logged")
             wait_until(lambda: secured.admin("/readyz").status == 200, 20, "it is ready without Redis")
             assert secured.admin("/readyz/redis").status == 503
-            assert len(secured.graphql(LIST)["applications"]["edges"]) > 0
+            assert len(secured.graphql(LIST)["rollouts"]["edges"]) > 0
             attempts = administrator("ACL", "LOG")
             assert bool(attempts) == (wrong == "password"), attempts
             assert PASSWORD not in log() and text.strip() not in log()
