@@ -1,6 +1,6 @@
 // clock: the two times. Monotonic for intervals, wall for what people and databases see. Any
-// thread. A test program may
-// replace both by a simulated clock, which moves only when it is advanced, for all of its process.
+// thread. A test program may replace both by a simulated clock, which moves only when it is
+// advanced, for all of its process.
 #ifndef CULVERT_BASE_CLOCK_H
 #define CULVERT_BASE_CLOCK_H
 
@@ -15,8 +15,8 @@ uint64_t clock_mono_us(void);
 int64_t clock_wall_ms(void); // since 1970-01-01T00:00:00Z
 
 // From here on both clocks stand at these times (mono_us > 0) until they are advanced. Timers
-// (base/loop/timer.h) that
-// are initialized from then on run on the simulated clock. Before any thread is started; for tests.
+// (base/loop/timer.h) that are initialized from then on run on the simulated clock. Before any
+// thread is started; for tests.
 void clock_simulate(uint64_t mono_us, int64_t wall_ms);
 void clock_advance_us(uint64_t us);
 void clock_simulate_end(void); // the system's clocks again

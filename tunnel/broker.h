@@ -177,10 +177,8 @@ struct tunnel_operation {
     uint64_t epoch, attempt, ttl_ms;
 };
 // Thread-safe. False: the session of that epoch is not here. True: it is sent, unless the session
-// ends or its queue is
-// full: the caller sends it again when the agent does not answer. An agent without
-// WIRE_FEATURE_OPERATIONS is answered
-// for with on_session_operation.
+// ends or its queue is full: the caller sends it again when the agent does not answer. An agent
+// without WIRE_FEATURE_OPERATIONS is answered for with on_session_operation.
 bool tunnel_broker_operate(struct tunnel_broker *broker, const struct tunnel_operation *operation);
 
 void tunnel_reports_ack(struct tunnel_node *node, struct tunnel_session_ref ref, const struct wire_ack *ack);

@@ -116,9 +116,8 @@ void argo_api_destroy(struct argo_api *api)
 
 // -------------------------------------------------------------------------------------------------
 
-// 403, 404 and 500 are answers about what was asked for: an Application that is gone, a tree that
-// is
-// not in Argo CD's cache yet.
+// 403, 404 and 500 are answers about what was requested: an Application that is gone, a tree that
+// is not in Argo CD's cache yet.
 static enum argo_problem problem_of(int status, const struct error *err)
 {
     if (status == 401) return ARGO_PROBLEM_UNAUTHORIZED;

@@ -34,8 +34,7 @@ void argo_api_destroy(struct argo_api *api); // NULL is fine; no callbacks
 // Whether a request may be started now.
 bool argo_api_is_free(const struct argo_api *api, uint64_t now_ms);
 // on_done runs once, later: value is the decoded body of a 200, borrowed; else NULL with the
-// status,
-// 0: there was no answer. NULL: no request may be started now.
+// status, 0: there was no answer. NULL: no request may be started now.
 struct argo_request *argo_api_get(struct argo_api *api, const char *path,
                                   void (*on_done)(void *arg, int status, json_t *value), void *arg);
 void argo_request_cancel(struct argo_request *request); // no callback follows; NULL is fine

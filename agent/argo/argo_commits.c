@@ -22,7 +22,7 @@ enum commit_state {
     COMMIT_WANTED, // in line
     COMMIT_ASKED,
     COMMIT_KNOWN,
-    COMMIT_REFUSED, // there is none, or it could not be read: wanted again after retry_ms
+    COMMIT_REFUSED, // it does not exist, or could not be read: wanted again after retry_ms
 };
 
 struct commit {
@@ -86,7 +86,7 @@ static void set_state(struct commit *commit, enum commit_state state)
     commit->state = state;
 }
 
-// Written by whoever may push: scrubbed like every text that leaves the cluster.
+// Written by the authors of commits: scrubbed like every text that leaves the cluster.
 static void take_text(json_t *to, const char *name, const json_t *from, size_t bytes_max)
 {
     struct str text = json_get_str(from, name);

@@ -27,11 +27,9 @@ void argo_commits_destroy(struct argo_commits *commits);               // NULL i
 void argo_commits_tick(struct argo_commits *commits, uint64_t now_ms); // a few times a second
 
 // What is known of the commits that an Application names, in the form of the annotation
-// app.meta.revisions-metadata:
-// {"syncRevisions": [{"revision", "metadata": {"author", "date", "message"}}], one a source,
-// "historyRevisions": [the
-// same, with "repoURL"]}. NULL: nothing is. The caller's (json_decref). What is not known is asked
-// for.
+// app.meta.revisions-metadata: {"syncRevisions": [{"revision", "metadata": {"author", "date",
+// "message"}}], one a source, "historyRevisions": [the same, with "repoURL"]}. NULL: nothing is.
+// The caller's (json_decref). What is not known is asked for.
 json_t *argo_commits_of(struct argo_commits *commits, const json_t *application);
 
 #endif

@@ -6,6 +6,7 @@
 #include "agent/reports/findings.h"
 #include "agent/reports/key_table.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/json/json.h"
 #include "base/log/log.h"
 #include "base/mem.h"
@@ -97,11 +98,8 @@ void argo_trees_destroy(struct argo_trees *trees)
 
 uint64_t argo_version_of(struct str text)
 {
-    // Opaque, and only compared: FNV-1a.
-    uint64_t hash = 14695981039346656037U;
-    for (size_t i = 0; i < text.len; i++)
-        hash = (hash ^ (unsigned char)text.at[i]) * 1099511628211U;
-    return text.len ? hash | 1 : 0;
+    // Opaque, and only compared.
+    return text.len ? hash_end(hash_part(HASH_BEGIN, text)) | 1 : 0;
 }
 
 static const char *status_of(struct str text)

@@ -1,8 +1,7 @@
 // argo_trees: the resource trees of Applications as Argo CD's API gives them: the health of each
 // resource by Argo CD's own rules, custom ones in Lua included, and children of resources. A tree
-// is
-// read when its Application or one of its resources changes, and from time to time. Kept while it
-// can be read; bounded in nodes. Owned by the reporter; one loop.
+// is read when its Application or one of its resources changes, and from time to time. Kept while
+// it can be read; bounded in nodes. Owned by the reporter; one loop.
 #ifndef CULVERT_AGENT_ARGO_TREES_H
 #define CULVERT_AGENT_ARGO_TREES_H
 
@@ -56,10 +55,8 @@ void argo_trees_findings(const struct argo_trees *trees, json_t *findings);
 uint64_t argo_version_of(struct str resource_version); // 0: none
 
 // The verdict that is shown. own: of the agent's rule, NULL: it has none; version: of the object
-// that was assessed.
-// What Argo CD made of that very version wins, also over the agent's rule; what it made of an older
-// one counts where
-// the agent has no rule, or is known to judge otherwise.
+// that was assessed. What Argo CD made of that very version wins, also over the agent's rule; what
+// it made of an older one counts where the agent has no rule, or is known to judge otherwise.
 const char *argo_node_verdict(struct argo_node *node, const char *own, uint64_t version);
 
 #endif

@@ -1,6 +1,5 @@
 // argo_view: what the reporter takes from Argo CD's API where a token for it is configured:
-// verdicts
-// of health, children of resources, commits of releases. It joins argo_api, argo_trees and
+// verdicts of health, children of resources, commits of releases. It joins argo_api, argo_trees and
 // argo_commits with what the collector knows. Owned by the reporter; one loop.
 #ifndef CULVERT_AGENT_ARGO_VIEW_H
 #define CULVERT_AGENT_ARGO_VIEW_H
@@ -31,10 +30,8 @@ void argo_view_tick(struct argo_view *view, struct collector *collector, uint64_
 void argo_view_let_go(struct argo_view *view);
 
 // Of a resource that is about to be reported: own is the verdict of the agent's rule (NULL: none).
-// Notes both, and that
-// the tree of its Application is to be read. *out_message is set where the verdict is Argo CD's,
-// and valid until the
-// next tick. view may be NULL.
+// Notes both, and that the tree of its Application is to be read. *out_message is set where the
+// verdict is Argo CD's, and valid until the next tick. view may be NULL.
 const char *argo_view_verdict(struct argo_view *view, struct inventory_resource *resource, const json_t *object,
                               const char *own, struct str *out_message);
 // What the tree knows of it; NULL: nothing.

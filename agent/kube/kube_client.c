@@ -180,8 +180,8 @@ static void set_tls(CURL *easy, const struct kube_config *config)
 }
 
 // libcurl repeats a request by itself when a connection that was used before ends without an
-// answer, and the server may
-// have run the first one: a change gets a new connection, on which nothing is repeated.
+// answer, and the server may have run the first one: a change gets a new connection, on which
+// nothing is repeated.
 static void set_change(CURL *easy, const struct kube_request_options *options)
 {
     curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)options->body.len);

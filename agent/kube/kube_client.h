@@ -1,8 +1,7 @@
 // kube_client: requests to one Kubernetes API, streamed, on the agent's loop (libcurl multi;
-// HTTP/1.1; the server's
-// certificate is verified; no redirects, no proxies, no cookies). Everything reads but
-// agent/operations/, which
-// runs what operations.allowed permits. Owned by the reporter; one loop.
+// HTTP/1.1; the server's certificate is verified; no redirects, no proxies, no cookies). Everything
+// reads but agent/operations/, which runs what operations.allowed permits. Owned by the reporter;
+// one loop.
 #ifndef CULVERT_AGENT_KUBE_CLIENT_H
 #define CULVERT_AGENT_KUBE_CLIENT_H
 
@@ -37,8 +36,7 @@ struct kube_request_options {
     struct str body;          // copied
     void *arg;
     // Body bytes of an answer with status 200 to a GET; other bodies are not handed out (they may
-    // quote what was asked
-    // for).
+    // quote what was asked for).
     enum kube_body_verdict (*on_body)(void *arg, const char *at, size_t len);
     // The last callback. status: 0 when there was no answer; err is NULL when the exchange is complete, whatever
     // the status; ERROR_NOT_FOUND: the server's name does not resolve, ERROR_UNAVAILABLE: no connection,
@@ -69,8 +67,7 @@ struct kube_transport {
     void *ctx;
 };
 // Bytes of the body, as on_body takes them; a request that is to stop gives KUBE_BODY_STOP: it ends
-// with that. No
-// bytes: the head of the answer.
+// with that. No bytes: the head of the answer.
 enum kube_body_verdict kube_request_answer(struct kube_request *request, int status, const char *at, size_t len);
 void kube_request_end(struct kube_request *request, const struct error *err); // as on_done
 

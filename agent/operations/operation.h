@@ -3,8 +3,7 @@
 //   {"action", "group", "kind", "namespace", "name", "uid", "resourceVersion", "by", "at",
 //   "parameters"}
 // The platform is not trusted: what is not exactly of that form is refused, and names that could
-// mean
-// another path of the Kubernetes API are. A value; owned by the caller. One thread.
+// mean another path of the Kubernetes API are. A value; owned by the caller. One thread.
 #ifndef CULVERT_AGENT_OPERATION_H
 #define CULVERT_AGENT_OPERATION_H
 

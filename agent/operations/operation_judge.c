@@ -111,8 +111,7 @@ static bool is_marked(const struct look *look, const json_t *argo_operation)
 }
 
 // Whether the last operation of the Application began clearly before this one was asked for, so
-// that this one has not
-// been replaced by it. Clocks may differ by the margin.
+// that this one has not been replaced by it. Clocks may differ by the margin.
 static bool last_began_before(const struct look *look)
 {
     enum { MARGIN_MS = 30000 };

@@ -1,9 +1,7 @@
 // operation_judge: what an operation needs next, decided from the object as the Kubernetes API has
-// it.
-// Pure. It is asked again after every look at the object, so that an operation ends up in one of
-// few
-// states whatever was lost in between; and a change always names the resourceVersion that it was
-// decided from, so that of two changes decided from the same state the API server takes one.
+// it. Pure. It is asked again after every look at the object, so that an operation ends up in one
+// of few states whatever was lost in between; and a change always names the resourceVersion that it
+// was decided from, so that of two changes decided from the same state the API server takes one.
 #ifndef CULVERT_AGENT_OPERATION_JUDGE_H
 #define CULVERT_AGENT_OPERATION_JUDGE_H
 
@@ -34,7 +32,7 @@ struct operation_decision {
     char message[256];
 };
 
-// id: of the operation. object: NULL when there is none.
+// id: of the operation. object: NULL when it does not exist.
 void operation_judge(const struct operation *operation, const char *id, const json_t *object,
                      const struct operation_past *past, struct operation_decision *out);
 

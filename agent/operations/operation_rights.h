@@ -10,8 +10,7 @@
 struct operation_rights;
 
 // "refresh, sync:argocd/team-a-*": names of rights, comma-separated, each with an optional pattern
-// of the object's
-// namespace/name, in which * stands for any characters.
+// of the object's namespace/name, in which * stands for any characters.
 MUST_CHECK enum error_code operation_rights_create(struct str text, struct operation_rights **out, struct error *err);
 void operation_rights_destroy(struct operation_rights *rights); // NULL is fine
 bool operation_rights_is_empty(const struct operation_rights *rights);

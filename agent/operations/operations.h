@@ -1,8 +1,7 @@
 // operations: runs changes that users of the platform asked for, as far as operations.allowed
-// permits
-// (docs/internals/operations.md). Each is run once in the life of a process, however often it is
-// delivered; what an earlier process may have run is judged from the object. Bounded: what finds no
-// room is left to be delivered again. Owned by the agent; one loop.
+// permits (docs/internals/operations.md). Each is run once in the life of a process, however often
+// it is delivered; what an earlier process may have run is judged from the object. Bounded: what
+// finds no room is left to be delivered again. Owned by the agent; one loop.
 #ifndef CULVERT_AGENT_OPERATIONS_H
 #define CULVERT_AGENT_OPERATIONS_H
 

@@ -27,7 +27,7 @@ struct cluster_identity_options {
     void *arg;
 };
 
-// *out is NULL where no Secret is named. ERROR_INVALID: a name is none, or there are too many.
+// *out is NULL where no Secret is named. ERROR_INVALID: an invalid name, or too many names.
 MUST_CHECK enum error_code cluster_identity_create(const struct cluster_identity_options *options,
                                                    struct cluster_identity **out, struct error *err);
 void cluster_identity_destroy(struct cluster_identity *identity); // NULL is fine; no callbacks

@@ -50,7 +50,7 @@ void collector_fetch(struct collector *collector, struct str group, struct str k
 // The nodes of an Application's resource tree as Argo CD's API gives them. What neither its status
 // names nor a watch of ours brings is reported, too, as far as it may be read. Borrowed.
 void collector_tree(struct collector *collector, struct str ns, struct str name, const json_t *nodes);
-// NULL: there is none. Until the next call.
+// NULL when it does not exist. Valid until the next call.
 const struct inventory_resource *collector_find(const struct collector *collector, struct str group, struct str kind,
                                                 struct str ns, struct str name);
 void collector_resume(struct collector *collector);

@@ -1,10 +1,9 @@
-// destinations: which destinations of Applications are this cluster, and which are other
-// clusters. This cluster is known as kubernetes.default.svc, by the API server's address in
-// the agent's own kubeconfig, as in-cluster, by reporter.cluster_name, by
-// reporter.cluster_aliases, by what was found to have its API server's identity, and by the names
-// that Argo CD's cluster Secrets give these addresses. Applications of other destinations are
-// counted, so that a
-// finding names what no agent reads. Owned by the reporter; one loop.
+// destinations: which destinations of Applications are this cluster, and which are other clusters.
+// This cluster is known as kubernetes.default.svc, by the API server's address in the agent's own
+// kubeconfig, as in-cluster, by reporter.cluster_name, by reporter.cluster_aliases, by what was
+// found to have its API server's identity, and by the names that Argo CD's cluster Secrets give
+// these addresses. Applications of other destinations are counted, so that a finding names what no
+// agent reads. Owned by the reporter; one loop.
 #ifndef CULVERT_AGENT_DESTINATIONS_H
 #define CULVERT_AGENT_DESTINATIONS_H
 

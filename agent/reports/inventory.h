@@ -37,9 +37,8 @@ struct inventory_resource {
     size_t claims;                                      // entries of all applications that name it
     // Those of them that are from Argo CD's resource tree.
     size_t tree_claims;
-    // The reporter's: the verdict of the agent's own rules and the one that was reported (texts
-    // that
-    // live on), and a hash of its resourceVersion then; of one that is absent a hash of the uid.
+    // The reporter's: the verdict of the agent's own rules and the one that was reported (static
+    // texts), and a hash of its resourceVersion then; of one that is absent a hash of the uid.
     const char *assessed, *shown;
     uint64_t version;
     uint64_t round;                 // the inventory's own: which reading of an application last named it

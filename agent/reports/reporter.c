@@ -101,10 +101,8 @@ static void own_status(const json_t *object, struct outbox_object *out)
 }
 
 // What Argo CD wrote into the status of an application (2.x does by default), else what its
-// resource
-// tree has where it is read, else the agent's own verdict. Messages may quote anything, so that
-// they
-// are scrubbed. What is seen here is the object before redaction.
+// resource tree has where it is read, else the agent's own verdict. Messages may quote anything, so
+// that they are scrubbed. What is seen here is the object before redaction.
 static void take_health(struct reporter *reporter, struct inventory_resource *resource, const json_t *object,
                         const struct health *assessed, struct strbuf *message, struct outbox_object *out)
 {

@@ -6,26 +6,18 @@
 #include "culvert_statements.h"
 #include "storage/sql/store_call.h"
 
-enum { NUMBER_BYTES = 24 };
-
-static struct pg_param number(uint64_t value, char memory[NUMBER_BYTES])
-{
-    int len = snprintf(memory, NUMBER_BYTES, "%" PRIu64, value);
-    return pg_text(str_of(memory, (size_t)len));
-}
-
 void browser_session_store_open(struct pg *pg, const char *account_id, const struct browser_session_new *opened,
                                 store_node_done on_done, void *arg)
 {
-    char idle[NUMBER_BYTES], life[NUMBER_BYTES], others[NUMBER_BYTES];
+    char idle[STORE_NUMBER_BYTES], life[STORE_NUMBER_BYTES], others[STORE_NUMBER_BYTES];
     struct pg_batch *batch = pg_batch_create(pg, account_id);
     pg_add(batch, browser_session_open, .account_id = pg_text(str_c(account_id)),
            .credential_id = pg_text(opened->credential_id), .method = pg_text(str_c(opened->method)),
            .session_id = pg_text(str_c(opened->session->id)),
            .secret_sha256 = pg_bytea(opened->session->secret_sha256, ID_SHA256_BYTES),
            .remote = pg_text(opened->remote), .user_agent = pg_text(opened->user_agent),
-           .idle_ms = number(opened->idle_ms, idle), .life_ms = number(opened->life_ms, life),
-           .others_max = number(opened->per_user_max - 1, others));
+           .idle_ms = store_number(opened->idle_ms, idle), .life_ms = store_number(opened->life_ms, life),
+           .others_max = store_number(opened->per_user_max - 1, others));
     store_submit_node(batch, 0, ERROR_UNAUTHENTICATED, "the credential is not valid", on_done, arg);
 }
 
@@ -67,11 +59,11 @@ void browser_session_store_end_by_name(struct pg *pg, const char *account_id, st
 void sign_in_link_store_create(struct pg *pg, const char *account_id, struct str user_name, const struct token *link,
                                uint64_t life_ms, store_node_done on_done, void *arg)
 {
-    char life[NUMBER_BYTES];
+    char life[STORE_NUMBER_BYTES];
     struct pg_batch *batch = pg_batch_create(pg, account_id);
     pg_add(batch, sign_in_link_create, .account_id = pg_text(str_c(account_id)), .user_name = pg_text(user_name),
            .link_id = pg_text(str_c(link->id)), .secret_sha256 = pg_bytea(link->secret_sha256, ID_SHA256_BYTES),
-           .life_ms = number(life_ms, life));
+           .life_ms = store_number(life_ms, life));
     store_submit_node(batch, 0, ERROR_NOT_FOUND, "the user does not exist or is disabled", on_done, arg);
 }
 
@@ -79,9 +71,9 @@ static void sweep_ended(struct pg *pg, const struct sweep *sweep, const struct s
                         store_count_done on_done, void *arg)
 {
     (void)keep;
-    char most[NUMBER_BYTES];
+    char most[STORE_NUMBER_BYTES];
     struct pg_batch *batch = pg_batch_create(pg, NULL);
-    pg_add(batch, browser_session_sweep, .limit = number(sweep->rows, most));
+    pg_add(batch, browser_session_sweep, .limit = store_number(sweep->rows, most));
     store_submit_number(batch, 0, on_done, arg);
 }
 

@@ -87,7 +87,7 @@ static enum plan_given value_of(struct compiled_read *read, const struct bound_i
         return PLAN_MANY;
     case BOUND_VALUE_TIME:
         if (text.len && clock_parse_rfc3339(text, &ignored, NULL) != ERROR_NONE)
-            error_set(err, ERROR_INVALID, "%s: is no RFC 3339 time", input->name);
+            error_set(err, ERROR_INVALID, "%s: must be an RFC 3339 time", input->name);
         else
             *out = pg_text(text);
         break;
@@ -139,7 +139,7 @@ static enum error_code set_order(struct compiled_read *read, bool *out_is_descen
         read->wanted.order = order;
         return ERROR_NONE;
     }
-    return error_set(err, ERROR_INVALID, "orderBy.field: %.*s is no order of this list", STR_ARG(name));
+    return error_set(err, ERROR_INVALID, "orderBy.field: invalid order \"%.*s\" for this list", STR_ARG(name));
 }
 
 static enum error_code check_cursor(bool is_given, const struct str *keys, const struct bound_order *order,

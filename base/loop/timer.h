@@ -1,10 +1,8 @@
 // timer: one timeout or interval of a loop, a value inside its owner. timer_finish() closes it, and
-// its owner may be
-// freed at once, also inside the timer's own callback: libuv's handle has memory of its own, which
-// goes when libuv has
-// closed it. A zeroed timer is one that is finished. With a simulated clock (base/clock.h) a timer
-// has no libuv handle:
-// timer_simulate() runs what is due. On its loop's thread.
+// its owner may be freed at once, also inside the timer's own callback: libuv's handle has memory
+// of its own, which goes when libuv has closed it. A zeroed timer is one that is finished. With a
+// simulated clock (base/clock.h) a timer has no libuv handle: timer_simulate() runs what is due. On
+// its loop's thread.
 //
 //   finished --init--> stopped --start--> active --due, interval 0--> stopped
 //                         ^----------stop---'
@@ -42,9 +40,8 @@ void timer_finish(struct timer *timer);        // a finished one, too
 uint64_t timer_now_ms(const uv_loop_t *loop);
 
 // With a simulated clock: advances it to when the next timer of this thread is due, but not beyond
-// until_ms, and runs
-// that timer. False: none was due by then, and the clock stands at until_ms (or is past it
-// already).
+// until_ms, and runs that timer. False: none was due by then, and the clock stands at until_ms (or
+// is past it already).
 bool timer_simulate(uint64_t until_ms);
 
 #endif

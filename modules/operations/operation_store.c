@@ -7,14 +7,6 @@
 #include "culvert_statements.h"
 #include "storage/sql/store_call.h"
 
-enum { NUMBER_BYTES = 24 };
-
-static struct pg_param number(uint64_t value, char out[NUMBER_BYTES])
-{
-    snprintf(out, NUMBER_BYTES, "%" PRIu64, value);
-    return pg_text(str_c(out));
-}
-
 // ---- adding -------------------------------------------------------------------------------------
 
 struct add_call {
@@ -66,7 +58,7 @@ static void on_added(void *arg, const struct error *err, const struct pg_rows *r
 void operation_store_add(struct pg *pg, const char *account_id, const struct operation_new *operation,
                          store_node_done on_done, void *arg)
 {
-    char expires_in[NUMBER_BYTES], open_max[NUMBER_BYTES];
+    char expires_in[STORE_NUMBER_BYTES], open_max[STORE_NUMBER_BYTES];
     struct pg_param account = pg_text(str_c(account_id)), runtime = pg_text(operation->runtime),
                     id = pg_text(str_c(operation->operation_id)), kind = pg_text(operation->kind),
                     ns = pg_text(operation->ns), name = pg_text(operation->name),
@@ -81,8 +73,8 @@ void operation_store_add(struct pg *pg, const char *account_id, const struct ope
            .resource_version = pg_text_or_null(operation->resource_version),
            .parameters = pg_text(operation->parameters), .requested_by = pg_text(operation->requested_by),
            .requested_by_name = pg_text(operation->requested_by_name), .idempotency_key = key, .request_sha256 = sha256,
-           .expires_in_ms = number(operation->expires_in_ms, expires_in),
-           .open_max = number(operation->open_max, open_max));
+           .expires_in_ms = store_number(operation->expires_in_ms, expires_in),
+           .open_max = store_number(operation->open_max, open_max));
     pg_add(batch, operation_added, .account_id = account, .operation_id = id, .idempotency_key = key,
            .request_sha256 = sha256);
     struct add_call *call = mem_zalloc(sizeof *call);
@@ -96,8 +88,8 @@ void operation_store_add(struct pg *pg, const char *account_id, const struct ope
 
 void operation_store_trim(struct pg *pg, unsigned keep_days, unsigned rows, store_count_done on_done, void *arg)
 {
-    char days[NUMBER_BYTES], limit[NUMBER_BYTES];
+    char days[STORE_NUMBER_BYTES], limit[STORE_NUMBER_BYTES];
     struct pg_batch *batch = pg_batch_create(pg, NULL);
-    pg_add(batch, operation_trim, .keep_days = number(keep_days, days), .rows = number(rows, limit));
+    pg_add(batch, operation_trim, .keep_days = store_number(keep_days, days), .rows = store_number(rows, limit));
     store_submit_number(batch, 0, on_done, arg);
 }

@@ -19,9 +19,8 @@ struct operation_new {
 };
 
 // node: RuntimeOperation of the schema, the one that has the key if another call added it.
-// ERROR_NOT_FOUND: no such
-// runtime or application; ERROR_CONFLICT: the key was used for something else; ERROR_LIMITED:
-// open_max are open.
+// ERROR_NOT_FOUND: no such runtime or application; ERROR_CONFLICT: the key was used for something
+// else; ERROR_LIMITED: open_max are open.
 void operation_store_add(struct pg *pg, const char *account_id, const struct operation_new *operation,
                          store_node_done on_done, void *arg);
 

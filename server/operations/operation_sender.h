@@ -1,12 +1,9 @@
 // operation_sender: operations on their way from PostgreSQL to agents, and what agents report of
-// them
-// on its way back. On one loop of the replica it asks now and then, and when one was queued here,
-// which operations are due over sessions of this replica; on every loop it writes what the agents
-// of
-// its sessions report, one transaction at a time. Nothing is kept that is not in PostgreSQL: what
-// is
-// lost here, with the process or for want of room, is sent again (docs/internals/operations.md).
-// Everything on its loop.
+// them on its way back. On one loop of the replica it asks now and then, and when one was queued
+// here, which operations are due over sessions of this replica; on every loop it writes what the
+// agents of its sessions report, one transaction at a time. Nothing is kept that is not in
+// PostgreSQL: what is lost here, with the process or for want of room, is sent again
+// (docs/internals/operations.md). Everything on its loop.
 #ifndef CULVERT_SERVER_OPERATIONS_OPERATION_SENDER_H
 #define CULVERT_SERVER_OPERATIONS_OPERATION_SENDER_H
 

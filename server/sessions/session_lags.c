@@ -14,8 +14,7 @@
 #include "storage/sessions/session_batch.h"
 
 // An agent reports how old its oldest change is, and there is nearly always one on its way: below
-// this it is not
-// behind.
+// this it is not behind.
 enum { NOT_BEHIND_MS = 1000, RETRY_MS = 1000 };
 
 // A session whose agent is behind, or was when it was last written to PostgreSQL.

@@ -8,14 +8,6 @@
 #include "culvert_statements.h"
 #include "storage/sql/store_call.h"
 
-enum { NUMBER_BYTES = 24 };
-
-static struct pg_param number(uint64_t value, char out[NUMBER_BYTES])
-{
-    snprintf(out, NUMBER_BYTES, "%" PRIu64, value);
-    return pg_text(str_c(out));
-}
-
 struct claim_call {
     operation_due_done on_done;
     void *arg;
@@ -48,13 +40,13 @@ static void on_claimed(void *arg, const struct error *err, const struct pg_rows 
 
 void operation_delivery_claim(struct pg *pg, const struct operation_claim *claim, operation_due_done on_done, void *arg)
 {
-    char resend[NUMBER_BYTES], grace[NUMBER_BYTES], run[NUMBER_BYTES], rows[NUMBER_BYTES];
-    struct pg_param limit = number(claim->rows, rows);
+    char resend[STORE_NUMBER_BYTES], grace[STORE_NUMBER_BYTES], run[STORE_NUMBER_BYTES], rows[STORE_NUMBER_BYTES];
+    struct pg_param limit = store_number(claim->rows, rows);
     struct pg_batch *batch = pg_batch_create(pg, NULL);
-    pg_add(batch, operation_expire, .grace_ms = number(claim->grace_ms, grace), .run_ms = number(claim->run_ms, run),
-           .rows = limit);
+    pg_add(batch, operation_expire, .grace_ms = store_number(claim->grace_ms, grace),
+           .run_ms = store_number(claim->run_ms, run), .rows = limit);
     pg_add(batch, operation_claim, .replica = pg_text(str_c(claim->replica)),
-           .resend_ms = number(claim->resend_ms, resend), .rows = limit);
+           .resend_ms = store_number(claim->resend_ms, resend), .rows = limit);
     struct claim_call *call = mem_alloc(sizeof *call);
     *call = (struct claim_call){on_done, arg};
     pg_batch_submit(batch, STORE_CHANGE_MS, on_claimed, call);
@@ -62,11 +54,11 @@ void operation_delivery_claim(struct pg *pg, const struct operation_claim *claim
 
 void operation_delivery_note(struct pg *pg, const struct operation_note *note, store_count_done on_done, void *arg)
 {
-    char epoch[NUMBER_BYTES];
+    char epoch[STORE_NUMBER_BYTES];
     struct pg_batch *batch = pg_batch_create(pg, note->account_id);
     pg_add(batch, operation_note, .account_id = pg_text(str_c(note->account_id)),
            .operation_id = pg_text(note->operation_id), .runtime = pg_text(note->runtime),
-           .epoch = number(note->epoch, epoch), .state = pg_text(note->state), .code = pg_text(note->code),
+           .epoch = store_number(note->epoch, epoch), .state = pg_text(note->state), .code = pg_text(note->code),
            .message = pg_text(note->message));
     store_submit_count(batch, 0, on_done, arg);
 }

@@ -1,7 +1,6 @@
 // operation_delivery: queued operations on their way to agents, and what agents report of them
 // (docs/internals/operations.md). Who sends one, and over which session, is decided by rows alone:
-// a
-// replica or an agent that is killed at any moment leaves a row that the next one goes on with.
+// a replica or an agent that is killed at any moment leaves a row that the next one goes on with.
 #ifndef CULVERT_STORAGE_OPERATIONS_OPERATION_DELIVERY_H
 #define CULVERT_STORAGE_OPERATIONS_OPERATION_DELIVERY_H
 

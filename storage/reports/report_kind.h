@@ -49,8 +49,7 @@ struct report_kinds {
 // Never NULL: one of the kinds takes what no other does.
 const struct report_kind *report_kinds_find(const struct report_kinds *kinds, const struct report *report);
 // For the plans of kinds, of every report. step: that of the object's row, which counts what the
-// rows beside it
-// take.
+// rows beside it take.
 void report_kinds_plan_rows(struct report_plan *plan, const struct report *report, const json_t *manifest,
                             struct str sha256, int step);
 void report_kinds_plan_http(struct report_plan *plan, const struct report *report, const json_t *manifest);

@@ -4,6 +4,9 @@
 #ifndef CULVERT_STORAGE_SQL_STORE_CALL_H
 #define CULVERT_STORAGE_SQL_STORE_CALL_H
 
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "storage/sql/store.h"
 
 // How long callers wait, queueing included. A change may wait behind locks, a list may be long.
@@ -36,8 +39,7 @@ struct store_window {
 MUST_CHECK enum error_code store_window_init(struct store_window *window, const struct store_page *page,
                                              size_t key_count, struct error *err);
 // Lists with the newest first, by (time, key): rows must be below the cursor `after` and above the
-// cursor `before`; an
-// empty time is no bound. ERROR_INVALID: the cursor holds no time.
+// cursor `before`; an empty time is no bound. ERROR_INVALID: the cursor holds no time.
 struct store_newest {
     struct store_bound {
         struct pg_param time, key;
@@ -49,6 +51,15 @@ MUST_CHECK enum error_code store_window_newest_first(const struct store_window *
 void store_submit_slice(struct pg_batch *batch, const struct store_window *window, store_slice_done on_done, void *arg);
 // Tells an error later, as the callbacks promise: through a batch that fails.
 void store_fail_slice(struct pg *pg, const struct error *err, store_slice_done on_done, void *arg);
+
+enum { STORE_NUMBER_BYTES = 24 };
+
+// A view into out, which must live until the statement has been added to its batch.
+static inline struct pg_param store_number(uint64_t value, char out[STORE_NUMBER_BYTES])
+{
+    int len = snprintf(out, STORE_NUMBER_BYTES, "%" PRIu64, value);
+    return pg_text(str_of(out, (size_t)len));
+}
 
 static inline struct pg_param pg_bool(bool value)
 {

@@ -9,8 +9,7 @@
 //   any state --lost, revoked, refused, protocol error--> ENDED
 //
 // Control messages out of state end it: from an agent only STATS and OPERATION_STATE are allowed,
-// and
-// only while OPEN or CLOSING.
+// and only while OPEN or CLOSING.
 #ifndef CULVERT_TUNNEL_SESSION_SESSION_H
 #define CULVERT_TUNNEL_SESSION_SESSION_H
 

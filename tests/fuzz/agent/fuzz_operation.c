@@ -1,6 +1,5 @@
 // An operation as the platform sends it: what is taken has a path that stays within its namespace,
-// and is judged
-// without harm whatever object it meets.
+// and is judged without harm whatever object it meets.
 #include <stdint.h>
 #include <stdlib.h>
 

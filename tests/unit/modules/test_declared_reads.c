@@ -284,7 +284,8 @@ static void what_is_wrong_is_refused(void **state)
              cursor);
     expect_error(query, "invalid cursor: must come from pageInfo or edges of an earlier answer");
     json_decref(value);
-    expect_error("{widgets(filters: {madeAfter: \"today\"}) {pageInfo {endCursor}}}", "madeAfter: is no RFC 3339 time");
+    expect_error("{widgets(filters: {madeAfter: \"today\"}) {pageInfo {endCursor}}}",
+                 "madeAfter: must be an RFC 3339 time");
     expect_error("{widgets(pagination: {first: 0}) {pageInfo {endCursor}}}",
                  "pagination.first must be between 1 and 10000");
 }

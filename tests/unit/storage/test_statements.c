@@ -1,6 +1,5 @@
 // storage/sql/statements.awk: what it makes of .sql files and what it refuses, with file and line;
-// and that a value
-// which is missing at run time does not become NULL.
+// and that a value which is missing at run time does not become NULL.
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
