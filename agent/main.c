@@ -7,11 +7,17 @@
 #include <uv.h>
 
 #include "agent/agent.h"
+#include "agent/agent_process_settings.h"
 #include "agent/config.h"
 #include "agent/explain.h"
+#include "agent/operations/agent_operation_settings.h"
 #include "agent/rbac.h"
+#include "agent/reports/reporter_settings.h"
+#include "agent/tunnel/platform_settings.h"
+#include "agent/tunnel/runtime_settings.h"
 #include "base/log/log.h"
 #include "base/loop/loop.h"
+#include "base/loop/service_manager.h"
 #include "base/mem.h"
 #include "base/strbuf.h"
 
@@ -21,6 +27,7 @@ struct process {
     struct loop *loop;
     struct agent *agent;
     uv_signal_t term, interrupt, hangup;
+    struct service_manager manager;
     bool stopping;
 };
 
@@ -110,17 +117,18 @@ static int print_rbac(const char *preset, const struct operation_rights *rights)
     return EXIT_USAGE;
 }
 
-static enum error_code load(const struct command *command, int argc, char **argv, struct agent_config *config)
+static enum error_code load(const struct command *command, int argc, char **argv, struct config **out)
 {
     struct strbuf problems;
     const char **words = mem_array((size_t)argc + 1, sizeof(*words));
     int count = 0;
     strbuf_init(&problems, TEXT_BYTES_MAX);
-    enum error_code code =
-        config_load(&agent_config_table, command->file, argc, argv, config, &problems, words, &count);
+    enum error_code code = config_load(&agent_config_table, command->file, argc, argv, out, &problems, words, &count);
     if (!code && count) {
         strbuf_addf(&problems, "\"%s\" is not an option\n", words[0]);
         code = ERROR_INVALID;
+        config_destroy(*out);
+        *out = NULL;
     }
     if (code) fprintf(stderr, "culvert-agent: the configuration cannot be used:\n%s", problems.len ? problems.at : "");
     strbuf_finish(&problems);
@@ -131,24 +139,24 @@ static enum error_code load(const struct command *command, int argc, char **argv
 // With the rights that operations.allowed needs, where settings are given.
 static int print_rbac_of(const struct command *command, int argc, char **argv)
 {
-    struct agent_config config = {0};
+    struct config *config = NULL;
     struct operation_rights *rights = NULL;
     struct error err;
     if (!command->file && argc == 1) return print_rbac(command->rbac, NULL);
     if (load(command, argc, argv, &config)) return EXIT_USAGE;
     int status = EXIT_USAGE;
-    if (operation_rights_create(str_c(config.operations_allowed), &rights, &err) == ERROR_NONE)
+    if (operation_rights_create(str_c(agent_operation_settings_of(config)->allowed), &rights, &err) == ERROR_NONE)
         status = print_rbac(command->rbac, rights);
     operation_rights_destroy(rights);
-    config_release(&agent_config_table, &config);
+    config_destroy(config);
     return status;
 }
 
-static int explain(const struct command *command, const struct agent_config *config)
+static int explain(const struct command *command, const struct reporter_settings *reporter)
 {
-    const struct redaction_options options = {.open_paths = str_c(config->reporter_open_paths),
-                                              .open_labels = str_c(config->reporter_open_labels),
-                                              .open_annotations = str_c(config->reporter_open_annotations)};
+    const struct redaction_options options = {.open_paths = str_c(reporter->open_paths),
+                                              .open_labels = str_c(reporter->open_labels),
+                                              .open_annotations = str_c(reporter->open_annotations)};
     struct strbuf text;
     struct error err;
     strbuf_init(&text, EXPLAIN_BYTES_MAX);
@@ -158,7 +166,7 @@ static int explain(const struct command *command, const struct agent_config *con
     return 1;
 }
 
-// ---- signals ---------------------------------------------------------------------------------------------------
+// ---- signals ------------------------------------------------------------------------------------
 
 static void on_drained(void *arg)
 {
@@ -175,6 +183,7 @@ static void on_stop_signal(uv_signal_t *handle, int signal)
         return;
     }
     process->stopping = true;
+    service_manager_stopping(&process->manager);
     agent_drain(process->agent, on_drained, process);
 }
 
@@ -182,7 +191,9 @@ static void on_hangup(uv_signal_t *handle, int signal)
 {
     struct process *process = handle->data;
     (void)signal;
+    service_manager_reloading(&process->manager);
     agent_reload(process->agent);
+    service_manager_ready(&process->manager);
 }
 
 static void watch(struct process *process, uv_signal_t *handle, int signal, uv_signal_cb callback)
@@ -192,8 +203,10 @@ static void watch(struct process *process, uv_signal_t *handle, int signal, uv_s
     uv_signal_start(handle, callback, signal);
 }
 
-static int run(const struct agent_config *config)
+static int run(const struct config *config)
 {
+    const struct platform_settings *platform = platform_settings_of(config);
+    const struct runtime_settings *runtime = runtime_settings_of(config);
     struct process process = {.loop = loop_create("agent", 0)};
     struct error err = {0};
     int status = 1;
@@ -204,11 +217,14 @@ static int run(const struct agent_config *config)
         watch(&process, &process.term, SIGTERM, on_stop_signal);
         watch(&process, &process.interrupt, SIGINT, on_stop_signal);
         watch(&process, &process.hangup, SIGHUP, on_hangup);
-        log_info("agent", "started", log_c("version", CULVERT_VERSION), log_c("runtime", config->runtime_name),
-                 log_c("platform", config->platform_url));
+        log_info("agent", "started", log_c("version", CULVERT_VERSION), log_c("runtime", runtime->name),
+                 log_c("platform", platform->url));
+        service_manager_init(&process.manager, loop_uv(process.loop));
         agent_start(process.agent);
+        service_manager_ready(&process.manager);
         loop_run(process.loop);
         agent_destroy(process.agent);
+        service_manager_finish(&process.manager);
         uv_close((uv_handle_t *)&process.term, NULL);
         uv_close((uv_handle_t *)&process.interrupt, NULL);
         uv_close((uv_handle_t *)&process.hangup, NULL);
@@ -222,7 +238,7 @@ static int run(const struct agent_config *config)
 int main(int argc, char **argv)
 {
     struct command command = {.file = NULL};
-    struct agent_config config = {0};
+    struct config *config = NULL;
     struct error err = {0};
     enum log_level level = LOG_INFO;
     prctl(PR_SET_DUMPABLE, 0); // no core dump and no ptrace: the token is in memory
@@ -238,20 +254,22 @@ int main(int argc, char **argv)
         return print_and_free(&text);
     }
     // Who only wants to know what the table says needs no settings.
-    if (command.manifest && !command.file && argc == 1) return explain(&command, &config);
+    if (command.manifest && !command.file && argc == 1)
+        return explain(&command, &(struct reporter_settings){.enabled = true});
     if (load(&command, argc, argv, &config)) return EXIT_USAGE;
     int status = 0;
     if (command.manifest) {
-        status = explain(&command, &config);
+        status = explain(&command, reporter_settings_of(config));
     } else if (command.print) {
         struct strbuf text;
         strbuf_init(&text, TEXT_BYTES_MAX);
-        config_print(&agent_config_table, &config, &text);
+        config_print(config, &text);
         print_and_free(&text);
     } else if (!command.check) {
-        if (log_parse_level(str_c(config.log_level), &level, &err) == ERROR_NONE) log_set_level(level);
-        status = run(&config);
+        if (log_parse_level(str_c(agent_process_settings_of(config)->log_level), &level, &err) == ERROR_NONE)
+            log_set_level(level);
+        status = run(config);
     }
-    config_release(&agent_config_table, &config);
+    config_destroy(config);
     return status;
 }

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "api/access/access_fields.h"
 #include "api/access/permission.h"
 #include "base/mem.h"
 
@@ -17,7 +18,9 @@ enum error_code api_admit(void *ctx, const struct gql_resolver *resolver, struct
                              : resolver->access == API_OWN    ? PERMISSION_OWN
                              : resolver->kind == GQL_MUTATION ? PERMISSION_WRITE
                                                               : PERMISSION_READ;
-    return permission_check(&request->principal, needed, resolver->field, err);
+    enum error_code code = permission_check(&request->principal, needed, resolver->field, err);
+    if (code != ERROR_NONE || resolver->resolve_selected) return code; // which filters by row
+    return access_field_check(resolver->field, request->rules, err);
 }
 
 bool api_sees_runtime(const struct api_request *request, struct str runtime)
@@ -30,7 +33,7 @@ struct str api_own_runtime(const struct api_request *request)
     return request->principal.kind == PRINCIPAL_RUNTIME ? str_c(request->principal.runtime) : STR_EMPTY;
 }
 
-enum { SLICE_BYTES_MAX = 128 * 1024 * 1024 };
+enum { SLICE_BYTES_MAX = 128 * 1024 * 1024, PAGE_SKIP_MAX = 500 };
 
 // What the database says of one entity is ours, so its bounds are those of the database: two manifests of 10 MiB.
 static const struct json_limits entity_limits = {
@@ -42,19 +45,26 @@ static const struct json_limits entity_limits = {
 struct api_pending *api_pending_create(struct api_request *request, gql_resolved on_resolved, void *arg)
 {
     struct api_pending *pending = arena_alloc(request->arena, sizeof *pending);
+    assert(on_resolved);
     *pending = (struct api_pending){.request = request, .on_resolved = on_resolved, .arg = arg};
     return pending;
+}
+
+const struct error *api_decode_node(const struct error *err, struct str node, json_t **out, struct error *memory)
+{
+    *out = NULL;
+    if (err || node.len == 0 || json_decode(node, &entity_limits, out, memory) == ERROR_NONE) return err;
+    assert(!*out);
+    memory->code = ERROR_INTERNAL; // ours, not the caller's
+    return memory;
 }
 
 void api_resolved_node(void *arg, const struct error *err, struct str node)
 {
     struct api_pending *pending = arg;
     struct error bad;
-    json_t *value = NULL;
-    if (!err && node.len && json_decode(node, &entity_limits, &value, &bad) != ERROR_NONE) {
-        bad.code = ERROR_INTERNAL;
-        err = &bad;
-    }
+    json_t *value;
+    err = api_decode_node(err, node, &value, &bad);
     pending->on_resolved(pending->arg, err, value);
 }
 
@@ -114,6 +124,10 @@ enum error_code api_page_of(const json_t *arguments, struct store_page *out, str
         *(i == 0 ? &out->first : &out->last) = (unsigned)value;
     }
     if (out->first && out->last) return error_set(err, ERROR_INVALID, "pagination accepts first or last, not both");
+    int64_t skip = json_get_int(page, "skip", 0);
+    if (skip < 0 || skip > PAGE_SKIP_MAX)
+        return error_set(err, ERROR_INVALID, "pagination.skip must be between 0 and %d", PAGE_SKIP_MAX);
+    out->skip = (unsigned)skip;
     return ERROR_NONE;
 }
 
@@ -125,7 +139,8 @@ json_t *api_empty_slice(void)
 bool api_page_or_answer(const json_t *arguments, struct store_page *out, gql_resolved on_resolved, void *arg)
 {
     struct error err;
-    if (api_page_of(arguments, out, &err) == ERROR_NONE) return true;
+    if (api_page_of(arguments, out, &err) == ERROR_NONE && !out->skip) return true;
+    if (out->skip) error_set(&err, ERROR_INVALID, "pagination.skip: this list does not take it");
     on_resolved(arg, &err, NULL);
     return false;
 }

@@ -36,6 +36,9 @@ bool api_sees_runtime(const struct api_request *request, struct str runtime);
 // The runtime that the caller is; empty for users.
 struct str api_own_runtime(const struct api_request *request);
 
+// A row that a statement gave as JSON text; *out is NULL for none, or with an error. Returns err, or
+// *memory with ERROR_INTERNAL when the text cannot be read.
+const struct error *api_decode_node(const struct error *err, struct str node, json_t **out, struct error *memory);
 // The stores' callbacks for one entity and for a slice of them; arg is the api_pending.
 void api_resolved_node(void *arg, const struct error *err, struct str node);
 void api_resolved_slice(void *arg, const struct error *err, const struct store_slice *slice);

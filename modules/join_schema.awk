@@ -1,5 +1,5 @@
 # Joins the parts of the schema: awk -f modules/join_schema.awk api/common.graphql modules/*/*.graphql
-# The first part begins with the comment of the whole. `extend type Query` and `extend type Mutation` of
+# The first part begins with the comment of the whole. `extend type Query`, Mutation and Subscription of
 # all parts become one type each; everything else is taken as it stands. A type that is defined twice, or
 # another type that is extended, is an error.
 function fail(message) {
@@ -9,7 +9,7 @@ function fail(message) {
 }
 FNR == 1 { root = ""; is_head = NR == 1 }
 /^extend / {
-    if ($2 != "type" || ($3 != "Query" && $3 != "Mutation") || $4 != "{") fail("only types Query and Mutation are extended: " $0)
+    if ($2 != "type" || $3 !~ /^(Query|Mutation|Subscription)$/ || $4 != "{") fail("only types Query, Mutation and Subscription are extended: " $0)
     root = $3
     next
 }
@@ -19,7 +19,7 @@ root != "" {
     next
 }
 /^(scalar|enum|type|interface|union|input) / {
-    if ($2 == "Query" || $2 == "Mutation") fail($2 " is extended by parts and defined by none")
+    if ($2 ~ /^(Query|Mutation|Subscription)$/) fail($2 " is extended by parts and defined by none")
     if ($2 in home) fail("type " $2 " is defined in " home[$2] ", too")
     home[$2] = FILENAME
 }
@@ -38,5 +38,6 @@ END {
     printf "%s", head
     if (fields["Query"] != "") printf "\ntype Query {\n%s}\n", fields["Query"]
     if (fields["Mutation"] != "") printf "\ntype Mutation {\n%s}\n", fields["Mutation"]
+    if (fields["Subscription"] != "") printf "\ntype Subscription {\n%s}\n", fields["Subscription"]
     printf "%s", body
 }

@@ -6,6 +6,7 @@
 
 #include "api/graphql/execution.h"
 #include "api/http/route.h"
+#include "base/config/config.h"
 #include "storage/reports/report_kind.h"
 #include "storage/sql/sweep.h"
 
@@ -25,6 +26,9 @@ struct module {
     // Paths of REST beside GraphQL.
     const struct api_route *routes;
     size_t routes_count;
+    // Its section of the settings (base/config/config.h, CONFIG_SECTION), as resolvers and routes
+    // find it in api_options.config. They are printed in the order of modules.c.
+    const struct config_section *settings;
     // What reports write: the rows of objects, and what is kept besides.
     const struct report_kind *report_kinds;
     size_t report_kinds_count;

@@ -20,7 +20,9 @@
     C(operations) \
     C(annotations) \
     C(accounts) \
-    C(promotions)
+    C(promotions) \
+    TEXT(git_sources) \
+    TEXT(components)
 // clang-format on
 
 #define NOTHING(noun)

@@ -8,9 +8,11 @@
 #include "base/json/json_region.h"
 #include "base/log/log.h"
 #include "base/loop/loop.h"
+#include "base/loop/service_manager.h"
 #include "base/mem.h"
 #include "server/admin/commands.h"
 #include "server/config/config.h"
+#include "server/process_settings.h"
 #include "server/server.h"
 #include "server/signals.h"
 
@@ -26,10 +28,12 @@ struct arguments {
 };
 
 struct process {
-    struct server_config *config;
+    struct server_config_table table;
+    struct config *config;
     struct arguments arguments;
     struct loop *loop;
     struct server *server;
+    struct service_manager manager;
 };
 
 static int usage_error(const char *text, const char *word)
@@ -84,42 +88,46 @@ static int read_arguments(int argc, char **argv, struct arguments *out)
     return EXIT_DONE;
 }
 
-static void print_table(void (*print)(const struct config_table *, struct strbuf *))
+static void print_table(const struct process *process, void (*print)(const struct config_table *, struct strbuf *))
 {
     struct strbuf text;
     strbuf_init(&text, PROBLEMS_BYTES_MAX);
-    print(&server_config_table, &text);
+    print(&process->table.table, &text);
     fwrite(text.at, 1, text.len, stdout);
     strbuf_finish(&text);
 }
 
-static int print_help(void)
+static int print_help(const struct process *process)
 {
     commands_print_usage();
-    print_table(config_print_help);
+    print_table(process, config_print_help);
     return EXIT_DONE;
 }
 
 // Takes words that are no settings for problems, too; `problems` holds all at once.
-static enum error_code load(struct arguments *arguments, struct server_config *config, struct strbuf *problems)
+static enum error_code load(struct process *process, struct config **out, struct strbuf *problems)
 {
     const char *words[WORDS_MAX];
     int word_count = 0;
-    enum error_code code = config_load(&server_config_table, arguments->file, arguments->setting_count,
-                                       arguments->settings, config, problems, words, &word_count);
+    struct arguments *arguments = &process->arguments;
+    enum error_code code = config_load(&process->table.table, arguments->file, arguments->setting_count,
+                                       arguments->settings, out, problems, words, &word_count);
     for (int i = 0; i < word_count; i++)
         strbuf_addf(problems, "%s: is neither a setting nor a command\n", words[i]);
     if (problems->at &&
         (strstr(problems->at, "database.migrate_url") || strstr(problems->at, "CULVERT_DATABASE_MIGRATE_URL")))
         strbuf_add_c(problems, "database.migrate_url: " SERVER_CONFIG_NO_OWNER "\n");
-    return word_count ? ERROR_INVALID : code;
+    if (!word_count) return code;
+    config_destroy(*out);
+    *out = NULL;
+    return ERROR_INVALID;
 }
 
 static bool load_or_say_why(struct process *process)
 {
     struct strbuf problems;
     strbuf_init(&problems, PROBLEMS_BYTES_MAX);
-    bool fine = load(&process->arguments, process->config, &problems) == ERROR_NONE;
+    bool fine = load(process, &process->config, &problems) == ERROR_NONE;
     if (!fine) fprintf(stderr, "culvertd: the configuration is refused:\n%s", problems.at ? problems.at : "");
     strbuf_finish(&problems);
     return fine;
@@ -129,7 +137,7 @@ static int print_config(const struct process *process)
 {
     struct strbuf text;
     strbuf_init(&text, PROBLEMS_BYTES_MAX);
-    config_print(&server_config_table, process->config, &text);
+    config_print(process->config, &text);
     fwrite(text.at, 1, text.len, stdout);
     strbuf_finish(&text);
     return EXIT_DONE;
@@ -145,24 +153,22 @@ static void on_terminate(void *arg)
 // never hold secrets, so that the complaints can be logged.
 static enum error_code reload_settings(struct process *process, struct error *err)
 {
-    struct server_config *config = mem_zalloc(sizeof *config);
+    struct config *config = NULL;
     struct strbuf problems;
     enum log_level level;
     strbuf_init(&problems, PROBLEMS_BYTES_MAX);
-    enum error_code code = load(&process->arguments, config, &problems);
+    enum error_code code = load(process, &config, &problems);
     if (code != ERROR_NONE)
         (void)error_set(err, code, "%s", problems.at ? problems.at : "the configuration is refused");
-    else if ((code = log_parse_level(str_c(config->log_level), &level, err)) == ERROR_NONE)
+    else if ((code = log_parse_level(str_c(process_settings_of(config)->log_level), &level, err)) == ERROR_NONE)
         log_set_level(level);
     strbuf_finish(&problems);
-    config_release(&server_config_table, config);
-    mem_free(config);
+    config_destroy(config);
     return code;
 }
 
-static void on_reload(void *arg)
+static void reload(struct process *process)
 {
-    struct process *process = arg;
     struct error err;
     if (reload_settings(process, &err) != ERROR_NONE) {
         log_error("main", "reload_refused", log_err(&err));
@@ -174,23 +180,36 @@ static void on_reload(void *arg)
         log_info("main", "reloaded");
 }
 
+static void on_reload(void *arg)
+{
+    struct process *process = arg;
+    service_manager_reloading(&process->manager);
+    reload(process);
+    service_manager_ready(&process->manager);
+}
+
 static int serve(struct process *process)
 {
     struct error err;
     process->loop = loop_create("main", SERVER_WORKERS_MAX);
     struct signals *signals = signals_create(process->loop, on_terminate, on_reload, process);
+    service_manager_init(&process->manager, loop_uv(process->loop));
     process->server = server_create(process->config, &err);
     if (process->server) {
-        log_info("main", "serving", log_c("version", CULVERT_VERSION), log_c("node", process->config->node_name),
+        service_manager_ready(&process->manager);
+        log_info("main", "serving", log_c("version", CULVERT_VERSION),
+                 log_c("node", process_settings_of(process->config)->node_name),
                  log_uint("loops", process->server->worker_count));
         loop_run(process->loop);
         log_info("main", "draining");
+        service_manager_stopping(&process->manager);
         server_drain(process->server);
         server_destroy(process->server);
         log_info("main", "stopped");
     } else {
         log_error("main", "start_failed", log_err(&err));
     }
+    service_manager_finish(&process->manager);
     signals_destroy(signals);
     loop_destroy(process->loop);
     return process->server ? EXIT_DONE : EXIT_FAILED;
@@ -199,15 +218,16 @@ static int serve(struct process *process)
 static int run(struct process *process)
 {
     const struct arguments *arguments = &process->arguments;
-    if (arguments->help) return print_help();
+    if (arguments->help) return print_help(process);
     if (arguments->version) return puts("culvertd " CULVERT_VERSION) < 0;
-    if (arguments->example) return print_table(config_print_example), EXIT_DONE;
+    if (arguments->example) return print_table(process, config_print_example), EXIT_DONE;
     int status;
     if (arguments->command && commands_run_without_settings(arguments->command_count, arguments->command, &status))
         return status;
     if (!load_or_say_why(process)) return EXIT_USAGE;
     enum log_level level;
-    if (log_parse_level(str_c(process->config->log_level), &level, NULL) == ERROR_NONE) log_set_level(level);
+    if (log_parse_level(str_c(process_settings_of(process->config)->log_level), &level, NULL) == ERROR_NONE)
+        log_set_level(level);
     if (arguments->print) return print_config(process);
     if (arguments->check) return puts("the configuration is fine") < 0;
     if (arguments->command) return commands_run(process->config, arguments->command_count, arguments->command);
@@ -221,10 +241,10 @@ int main(int argc, char **argv)
 #endif
     signal(SIGPIPE, SIG_IGN); // a peer that went away is seen by who writes to it, in commands, too
     json_region_install();
-    struct process process = {.config = mem_zalloc(sizeof *process.config)};
+    struct process process = {.config = NULL};
+    server_config_table_init(&process.table);
     int status = read_arguments(argc, argv, &process.arguments);
     if (status == EXIT_DONE) status = run(&process);
-    config_release(&server_config_table, process.config);
-    mem_free(process.config);
+    config_destroy(process.config);
     return status;
 }

@@ -4,7 +4,13 @@
 
 #include "api/access/audit_store.h"
 #include "api/access/browser_session_store.h"
+#include "api/access/runtime_token_settings.h"
+#include "api/api_settings.h"
+#include "api/graphql/document_cache.h"
+#include "api/live/live_settings.h"
+#include "api/rest/openapi.h"
 #include "base/clock.h"
+#include "base/id.h"
 #include "base/log/log.h"
 #include "base/loop/listener.h"
 #include "base/mem.h"
@@ -12,86 +18,30 @@
 #include "base/parse.h"
 #include "migrations/migrations.h"
 #include "modules/schema_sdl.h"
+#include "server/bus/bus_settings.h"
 #include "server/bus/rabbitmq.h"
+#include "server/chores/authentication_settings.h"
+#include "server/drain_settings.h"
+#include "server/ingress/ingress_settings.h"
 #include "server/intake/intake.h"
-#include "server/operations/operation_sender.h"
-#include "server/sessions/sessions.h"
+#include "server/intake/report_settings.h"
+#include "server/listener_settings.h"
+#include "server/process_settings.h"
+#include "server/security_settings.h"
+#include "server/server_broker.h"
+#include "server/tls/tls_settings.h"
 #include "server/ui/ui_embedded.h"
 #include "server/ui/ui_files.h"
+#include "server/ui/ui_settings.h"
 #include "server/worker.h"
-#include "server/worker_peers.h"
 #include "storage/manifests/manifest_known.h"
+#include "storage/pg/database_settings.h"
+#include "storage/redis/redis_settings.h"
 #include "tunnel/wire/redaction.h"
 
 enum {
     TOKENS_REFRESH_MS = 1000,
-    TOKENS_WAIT_MS = 10 * 1000, // so long agents wait for the first reading of the tokens
 };
-
-// ---- the broker's callbacks: each goes to the worker whose node asks
-// -------------------------------------------------
-
-static struct worker *worker_of(void *ctx, const struct tunnel_node *node)
-{
-    struct server *server = ctx;
-    return server->workers[tunnel_node_index(node)];
-}
-
-static enum error_code authenticate(void *ctx, struct tunnel_node *node, const struct tunnel_credential *credential,
-                                    struct tunnel_identity *out, struct error *err)
-{
-    (void)node;
-    struct server *server = ctx;
-    struct error limit;
-    struct str remote = str_c(credential->remote);
-    enum error_code code = runtime_tokens_authenticate(server->tokens, credential, out, err);
-    if (code != ERROR_UNAUTHENTICATED) return code;
-    if (failed_sign_ins_check(server->failed_sign_ins, remote, NULL, &limit) != ERROR_NONE)
-        return error_set(err, ERROR_LIMITED, "%s", limit.text);
-    failed_sign_ins_note(server->failed_sign_ins, remote, STR_EMPTY);
-    return code;
-}
-
-static void on_session_opening(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session)
-{
-    sessions_on_opening(worker_of(ctx, node)->sessions, node, session);
-}
-
-static void on_session_open(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session)
-{
-    sessions_on_open(worker_of(ctx, node)->sessions, session);
-}
-
-static void on_session_retired(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session)
-{
-    sessions_on_retired(worker_of(ctx, node)->sessions, session);
-}
-
-static void on_session_closed(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session,
-                              const char *reason)
-{
-    struct worker *worker = worker_of(ctx, node);
-    intake_forget_session(worker->intake, session->ref);
-    sessions_on_closed(worker->sessions, session, reason);
-}
-
-static void on_session_lag(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session,
-                           uint64_t behind_ms, uint64_t blind_ms)
-{
-    sessions_on_lag(worker_of(ctx, node)->sessions, session, behind_ms, blind_ms);
-}
-
-static void on_session_operation(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session,
-                                 const struct wire_control *control)
-{
-    operation_sender_take(worker_of(ctx, node)->operations, session, control);
-}
-
-static bool on_report(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session,
-                      const struct wire_report *report)
-{
-    return intake_take_tunnel(worker_of(ctx, node)->intake, session, report);
-}
 
 static void on_token_ended(void *ctx, const struct tunnel_identity *identity, const char *reason)
 {
@@ -112,14 +62,6 @@ static void on_collect_uses(void *ctx)
     tunnel_broker_each_session(server->broker, on_session_in_use, server);
 }
 
-// Agents that came back before their tokens were read would all be told to come again. A database that is away is not
-// waited for: then they are told so.
-static bool may_come(void *ctx)
-{
-    const struct server *server = ctx;
-    return runtime_tokens_are_known(server->tokens) || clock_mono_ms() - server->started_ms >= TOKENS_WAIT_MS;
-}
-
 static bool is_proxy(void *ctx, struct str address)
 {
     const struct server *server = ctx;
@@ -129,96 +71,62 @@ static bool is_proxy(void *ctx, struct str address)
 // Caps that hold for all loops together.
 static enum error_code set_caps(struct server *server, struct error *err)
 {
-    const struct server_config *config = server->config;
-    server->api_connections.max = (size_t)config->api_connections_max;
-    server->ingress_connections.max = (size_t)config->ingress_connections_max;
-    server->api_addresses = census_create((size_t)config->api_connections_per_address_max);
-    server->ingress_addresses = census_create((size_t)config->ingress_connections_per_address_max);
-    server->ingress_accounts = census_create((size_t)config->ingress_connections_per_account_max);
-    return trusted_proxies_parse(str_c(config->ingress_trusted_proxies), &server->proxies, err);
-}
-
-static bool is_valid(void *ctx, const struct tunnel_identity *identity)
-{
-    struct server *server = ctx;
-    return runtime_tokens_has(server->tokens, identity);
-}
-
-static struct tunnel_broker *create_broker(struct server *server, struct error *err)
-{
-    const struct server_config *config = server->config;
-    bool own = config->tunnel_tls_certificate_file[0] != '\0';
-    struct tunnel_options options = {
-        .listen = config->tunnel_listen,
-        .tls_certificate_file = own ? config->tunnel_tls_certificate_file : config->tls_certificate_file,
-        .tls_key_file = own ? config->tunnel_tls_key_file : config->tls_key_file,
-        .sessions_max = (unsigned)config->tunnel_sessions_max,
-        .streams_max = (unsigned)config->tunnel_streams_max,
-        .ping_after_ms = (uint64_t)config->tunnel_ping_after_ms,
-        .dead_after_ms = (uint64_t)config->tunnel_dead_after_ms,
-        .head_timeout_ms = (uint64_t)config->tunnel_head_timeout_ms,
-        .buffered_bytes_max = (uint64_t)config->tunnel_buffered_bytes_max,
-        .account_buffered_bytes_max = (uint64_t)config->tunnel_account_buffered_bytes_max,
-        .node_buffered_bytes_max = (uint64_t)config->tunnel_node_buffered_bytes_max,
-        .handshakes_per_second = (unsigned)config->tunnel_handshakes_per_second,
-        .handshakes_per_address = (unsigned)config->tunnel_handshakes_per_address,
-        .sessions_per_address = (unsigned)config->tunnel_sessions_per_address,
-        .may_come = may_come,
-        .is_proxy = is_proxy,
-        .ctx = server,
-        .authenticate = authenticate,
-        .is_valid = is_valid,
-        .on_session_opening = on_session_opening,
-        .on_session_open = on_session_open,
-        .on_session_retired = on_session_retired,
-        .on_session_closed = on_session_closed,
-        .on_session_lag = on_session_lag,
-        .on_session_operation = on_session_operation,
-        .on_report = on_report,
-        .carrier = &worker_peers_carrier,
-    };
-    return tunnel_broker_create(&options, err);
+    const struct config *config = server->config;
+    const struct api_settings *api = api_settings_of(config);
+    const struct ingress_settings *ingress = ingress_settings_of(config);
+    const struct live_settings *live = live_settings_of(config);
+    server->live_streams.max = (size_t)live->streams_max;
+    server->live_accounts = connection_limiter_create((size_t)live->streams_per_account_max);
+    server->live_users = connection_limiter_create((size_t)live->streams_per_user_max);
+    server->api_connections.max = (size_t)api->connections_max;
+    server->ingress_connections.max = (size_t)ingress->connections_max;
+    server->api_addresses = connection_limiter_create((size_t)api->connections_per_address_max);
+    server->ingress_addresses = connection_limiter_create((size_t)ingress->connections_per_address_max);
+    server->ingress_accounts = connection_limiter_create((size_t)ingress->connections_per_account_max);
+    return trusted_proxies_parse(str_c(ingress->trusted_proxies), &server->proxies, err);
 }
 
 static enum error_code create_rabbitmq(struct server *server, struct error *err)
 {
-    const struct server_config *config = server->config;
-    if (strcmp(config->bus, "rabbitmq") != 0) return ERROR_NONE;
+    const struct config *config = server->config;
+    const struct process_settings *process = process_settings_of(config);
+    const struct bus_settings *bus = bus_settings_of(config);
+    if (strcmp(bus->kind, "rabbitmq") != 0) return ERROR_NONE;
     char *url;
-    enum error_code code = server_config_secret(config->rabbitmq_url, &url, err);
+    enum error_code code = config_secret(bus->url, &url, err);
     if (code != ERROR_NONE) return code;
     struct purpose_key key;
     deployment_key_derive(server->deployment_key, "bus messages", &key);
     server->rabbitmq = rabbitmq_create(
         &(struct rabbitmq_options){
             .key = key,
-            .allow_plaintext = config->rabbitmq_allow_plaintext,
-            .accept_unsigned = config->rabbitmq_accept_unsigned,
-            .message_age_max_ms = (uint64_t)config->rabbitmq_message_age_max_ms,
-            .replica = config->node_name,
+            .allow_plaintext = bus->allow_plaintext,
+            .accept_unsigned = bus->accept_unsigned,
+            .message_age_max_ms = (uint64_t)bus->message_age_max_ms,
+            .replica = process->node_name,
             .url = url,
-            .password_file = config->rabbitmq_password_file,
-            .ca_file = config->rabbitmq_tls_ca_file,
-            .certificate_file = config->rabbitmq_tls_certificate_file,
-            .key_file = config->rabbitmq_tls_key_file,
-            .prefix = config->rabbitmq_prefix,
-            .shards = (uint64_t)config->rabbitmq_shards,
-            .window = (uint64_t)config->rabbitmq_window,
-            .window_bytes = (uint64_t)config->rabbitmq_window_bytes,
-            .message_count = (uint64_t)config->rabbitmq_message_count,
-            .message_bytes = (uint64_t)config->rabbitmq_message_bytes,
-            .prefetch = (uint64_t)config->rabbitmq_prefetch,
-            .confirm_timeout_ms = (uint64_t)config->rabbitmq_confirm_timeout_ms,
-            .connect_timeout_ms = (uint64_t)config->rabbitmq_connect_timeout_ms,
-            .heartbeat_ms = (uint64_t)config->rabbitmq_heartbeat_ms,
-            .delivery_limit = (uint64_t)config->rabbitmq_delivery_limit,
-            .queue_bytes_max = (uint64_t)config->rabbitmq_queue_bytes_max,
-            .dead_letters_max = (uint64_t)config->rabbitmq_dead_letters_max,
+            .password_file = bus->password_file,
+            .ca_file = bus->tls_ca_file,
+            .certificate_file = bus->tls_certificate_file,
+            .key_file = bus->tls_key_file,
+            .prefix = bus->prefix,
+            .shards = (uint64_t)bus->shards,
+            .window = (uint64_t)bus->window,
+            .window_bytes = (uint64_t)bus->window_bytes,
+            .message_count = (uint64_t)bus->message_count,
+            .message_bytes = (uint64_t)bus->message_bytes,
+            .prefetch = (uint64_t)bus->prefetch,
+            .confirm_timeout_ms = (uint64_t)bus->confirm_timeout_ms,
+            .connect_timeout_ms = (uint64_t)bus->connect_timeout_ms,
+            .heartbeat_ms = (uint64_t)bus->heartbeat_ms,
+            .delivery_limit = (uint64_t)bus->delivery_limit,
+            .queue_bytes_max = (uint64_t)bus->queue_bytes_max,
+            .dead_letters_max = (uint64_t)bus->dead_letters_max,
         },
         err);
     mem_free_secret(url, strlen(url));
     purpose_key_finish(&key);
-    if (server->rabbitmq && config->rabbitmq_accept_unsigned)
+    if (server->rabbitmq && bus->accept_unsigned)
         log_warn("server", "unsigned_messages_accepted", log_c("setting", "rabbitmq.accept_unsigned"));
     return server->rabbitmq ? ERROR_NONE : err->code;
 }
@@ -228,14 +136,15 @@ static enum error_code create_rabbitmq(struct server *server, struct error *err)
 // All replicas make the same digests, also after a restart: their key comes from the one that they share.
 static enum error_code load_redaction(struct server *server, struct error *err)
 {
-    const struct server_config *config = server->config;
+    const struct config *config = server->config;
+    const struct report_settings *reports = report_settings_of(config);
     struct metric_family *values = metrics_counter(
         "culvert_redacted_values_total", "Values of manifests over HTTP that are not kept as they came.", "how", NULL);
     const struct redaction_options options = {.digested = metric_with(values, "digested"),
                                               .scrubbed = metric_with(values, "scrubbed"),
-                                              .open_paths = str_c(config->reports_open_paths),
-                                              .open_labels = str_c(config->reports_open_labels),
-                                              .open_annotations = str_c(config->reports_open_annotations)};
+                                              .open_paths = str_c(reports->open_paths),
+                                              .open_labels = str_c(reports->open_labels),
+                                              .open_annotations = str_c(reports->open_annotations)};
     struct purpose_key key;
     deployment_key_derive(server->deployment_key, "digests of reports over HTTP", &key);
     enum error_code code = redaction_create(key.bytes[0], &options, &server->redaction, err);
@@ -245,25 +154,28 @@ static enum error_code load_redaction(struct server *server, struct error *err)
 
 static enum error_code load_secrets(struct server *server, struct error *err)
 {
-    const struct server_config *config = server->config;
-    enum error_code code =
-        deployment_key_load(config->security_deployment_key_file, config->security_deployment_key_previous_file,
-                            &server->deployment_key, err);
+    const struct config *config = server->config;
+    const struct security_settings *security = security_settings_of(config);
+    const struct database_settings *database = database_settings_of(config);
+    const struct redis_settings *redis = redis_settings_of(config);
+    enum error_code code = deployment_key_load(security->deployment_key_file, security->deployment_key_previous_file,
+                                               &server->deployment_key, err);
     if (code == ERROR_NONE) code = load_redaction(server, err);
-    if (code == ERROR_NONE) code = server_config_secret(config->database_url, &server->database_conninfo, err);
+    if (code == ERROR_NONE) code = config_secret(database->url, &server->database_conninfo, err);
     if (code != ERROR_NONE) return code;
-    return server_config_secret(config->redis_url, &server->redis_url, err);
+    return config_secret(redis->url, &server->redis_url, err);
 }
 
-static enum error_code load_tls(const struct server_config *config, struct tls_context **out_api,
+static enum error_code load_tls(const struct config *config, struct tls_context **out_api,
                                 struct tls_context **out_ingress, struct error *err)
 {
-    bool own = config->ingress_tls_certificate_file[0] != '\0';
-    struct tls_context *api = tls_context_create(config->tls_certificate_file, config->tls_key_file, false, err);
+    const struct tls_settings *tls = tls_settings_of(config);
+    bool http2 = ingress_settings_of(config)->http2;
+    bool own = tls->ingress_certificate_file[0] != '\0';
+    struct tls_context *api = tls_context_create(tls->certificate_file, tls->key_file, false, err);
     if (!api) return err->code;
-    struct tls_context *ingress =
-        tls_context_create(own ? config->ingress_tls_certificate_file : config->tls_certificate_file,
-                           own ? config->ingress_tls_key_file : config->tls_key_file, config->ingress_http2, err);
+    struct tls_context *ingress = tls_context_create(own ? tls->ingress_certificate_file : tls->certificate_file,
+                                                     own ? tls->ingress_key_file : tls->key_file, http2, err);
     if (!ingress) {
         tls_context_destroy(api);
         return err->code;
@@ -273,11 +185,12 @@ static enum error_code load_tls(const struct server_config *config, struct tls_c
     return ERROR_NONE;
 }
 
-static enum error_code load_peer_tls(const struct server_config *config, struct peer_tls *out, struct error *err)
+static enum error_code load_peer_tls(const struct config *config, struct peer_tls *out, struct error *err)
 {
-    if (!config->peer_listen[0]) return ERROR_NONE;
-    return peer_tls_init(out, config->peer_tls_certificate_file, config->peer_tls_key_file, config->peer_tls_ca_file,
-                         err);
+    const struct listener_settings *listeners = listener_settings_of(config);
+    const struct tls_settings *tls = tls_settings_of(config);
+    if (!listeners->peer[0]) return ERROR_NONE;
+    return peer_tls_init(out, tls->peer_certificate_file, tls->peer_key_file, tls->peer_ca_file, err);
 }
 
 // A database that can be reached must be fit: durable, at our version, and our login without privileges that the
@@ -294,11 +207,11 @@ static enum error_code check_database(struct server *server, struct error *err)
 
 static enum error_code load_ui(struct server *server, struct error *err)
 {
-    const struct server_config *config = server->config;
-    struct str base_path = str_c(config->ui_base_path);
-    if (!config->ui_enabled) return ERROR_NONE;
-    if (config->ui_file[0])
-        server->ui = ui_files_open(config->ui_file, base_path, err);
+    const struct ui_settings *ui = ui_settings_of(server->config);
+    struct str base_path = str_c(ui->base_path);
+    if (!ui->enabled) return ERROR_NONE;
+    if (ui->file[0])
+        server->ui = ui_files_open(ui->file, base_path, err);
     else if (ui_embedded_pack().len)
         server->ui = ui_files_create(ui_embedded_pack(), base_path, err);
     else
@@ -307,11 +220,12 @@ static enum error_code load_ui(struct server *server, struct error *err)
 }
 
 // All loops share a port by SO_REUSEPORT, and so would a second culvertd, without a word.
-static enum error_code check_addresses(const struct server_config *config, struct error *err)
+static enum error_code check_addresses(struct server *server, struct error *err)
 {
-    const char *const addresses[] = {config->api_listen, config->admin_listen, config->tunnel_listen,
-                                     config->ingress_listen, config->peer_listen};
-    if (config->listen_shared) return ERROR_NONE;
+    const struct listener_settings *listeners = listener_settings_of(server->config);
+    const char *const addresses[] = {listeners->api, listeners->admin, listeners->tunnel, listeners->ingress,
+                                     listeners->peer};
+    if (listeners->shared) return ERROR_NONE;
     for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
         if (!addresses[i][0]) continue;
         enum error_code code = listener_probe(str_c(addresses[i]), err);
@@ -320,33 +234,45 @@ static enum error_code check_addresses(const struct server_config *config, struc
     return ERROR_NONE;
 }
 
-static unsigned loops_wanted(const struct server_config *config)
+static unsigned loops_wanted(const struct config *config)
 {
-    if (config->loops > 0) return (unsigned)config->loops;
+    const struct process_settings *process = process_settings_of(config);
+    if (process->loops > 0) return (unsigned)process->loops;
     unsigned processors = uv_available_parallelism();
     return processors < SERVER_WORKERS_MAX ? processors : SERVER_WORKERS_MAX;
 }
 
-static enum error_code start(struct server *server, struct error *err)
+static enum error_code start_tls(struct server *server, struct error *err)
 {
-    enum error_code code = load_secrets(server, err);
-    if (code == ERROR_NONE) code = set_caps(server, err);
-    if (code == ERROR_NONE) code = load_tls(server->config, &server->api_tls, &server->ingress_tls, err);
-    if (code == ERROR_NONE) code = load_peer_tls(server->config, &server->peer_tls, err);
-    if (code == ERROR_NONE) code = load_ui(server, err);
-    if (code == ERROR_NONE) code = check_addresses(server->config, err);
-    if (code == ERROR_NONE) code = check_database(server, err);
-    if (code != ERROR_NONE) return code;
+    return load_tls(server->config, &server->api_tls, &server->ingress_tls, err);
+}
+
+static enum error_code start_peer_tls(struct server *server, struct error *err)
+{
+    return load_peer_tls(server->config, &server->peer_tls, err);
+}
+
+static enum error_code start_failed_sign_ins(struct server *server, struct error *err)
+{
+    (void)err;
+    const struct authentication_settings *authentication = authentication_settings_of(server->config);
     server->failed_sign_ins = failed_sign_ins_create(&(struct failed_sign_ins_options){
-        .per_address = (unsigned)server->config->authentication_failures_per_address,
-        .per_key = (unsigned)server->config->authentication_failures_per_key,
+        .per_address = (unsigned)authentication->failures_per_address,
+        .per_key = (unsigned)authentication->failures_per_key,
         .is_proxy = is_proxy,
         .ctx = server,
     });
+    return ERROR_NONE;
+}
+
+static enum error_code start_tokens(struct server *server, struct error *err)
+{
+    (void)err;
+    const struct runtime_token_settings *tokens = runtime_token_settings_of(server->config);
     server->tokens = runtime_tokens_create(&(struct runtime_tokens_options){
         .refresh_ms = TOKENS_REFRESH_MS,
-        .used_interval_ms = (uint64_t)server->config->runtime_tokens_used_interval_ms,
-        .sessions_per_minute = (unsigned)server->config->runtime_tokens_sessions_per_minute,
+        .used_interval_ms = (uint64_t)tokens->used_interval_ms,
+        .sessions_per_minute = (unsigned)tokens->sessions_per_minute,
         .on_ended = on_token_ended,
         .on_collect_uses = on_collect_uses,
         .ctx = server,
@@ -354,6 +280,11 @@ static enum error_code start(struct server *server, struct error *err)
         .tokens_changed = runtime_token_store_changed,
         .note_use = runtime_token_store_note_use,
     });
+    return ERROR_NONE;
+}
+
+static enum error_code start_modules(struct server *server, struct error *err)
+{
     module_tables_init(&server->modules, modules);
     module_tables_add_sweeps(&server->modules, runtime_token_store_sweeps, 1);
     module_tables_add_sweeps(&server->modules, browser_session_store_sweeps, 1);
@@ -361,27 +292,147 @@ static enum error_code start(struct server *server, struct error *err)
     module_tables_add_sweeps(&server->modules, report_store_sweeps, report_store_sweep_count);
     server->schema = gql_schema_create(str_of(schema_sdl, schema_sdl_bytes), err);
     if (!server->schema) return err->code;
-    server->broker = create_broker(server, err);
-    if (!server->broker) return err->code;
-    code = create_rabbitmq(server, err);
-    if (code != ERROR_NONE) return code;
+    enum error_code code =
+        stored_routes_create(str_of(rest_routes, rest_routes_bytes), server->schema, &server->stored_routes, err);
+    if (code == ERROR_NONE) code = openapi_write(server->stored_routes, server->schema, err);
+    const char *documents = api_settings_of(server->config)->graphql_documents_file;
+    return code == ERROR_NONE && *documents ? document_list_load(documents, &server->documents, err) : code;
+}
+
+static enum error_code start_manifests(struct server *server, struct error *err)
+{
+    (void)err;
     server->manifests = manifest_known_create();
+    return ERROR_NONE;
+}
+
+static enum error_code start_workers(struct server *server, struct error *err)
+{
     unsigned wanted = loops_wanted(server->config);
     for (unsigned i = 0; i < wanted; i++) {
         if (!worker_create(server, i, err)) return err->code;
         server->worker_count++;
     }
-    if (server->rabbitmq) code = rabbitmq_start(server->rabbitmq, err);
-    if (code != ERROR_NONE) return code;
+    return server->rabbitmq ? rabbitmq_start(server->rabbitmq, err) : ERROR_NONE;
+}
+
+// ---- end of parts: each accepts what was not started --------------------------------------------
+
+static void free_secret(char *secret)
+{
+    if (secret) mem_free_secret(secret, strlen(secret));
+}
+
+static void free_secrets(struct server *server)
+{
+    free_secret(server->database_conninfo);
+    free_secret(server->redis_url);
+    redaction_destroy(server->redaction);
+    deployment_key_destroy(server->deployment_key);
+}
+
+static void free_caps(struct server *server)
+{
+    connection_limiter_destroy(server->live_accounts);
+    connection_limiter_destroy(server->live_users);
+    connection_limiter_destroy(server->api_addresses);
+    connection_limiter_destroy(server->ingress_addresses);
+    connection_limiter_destroy(server->ingress_accounts);
+}
+
+static void destroy_tls(struct server *server)
+{
+    tls_context_destroy(server->api_tls);
+    tls_context_destroy(server->ingress_tls);
+}
+
+static void finish_peer_tls(struct server *server)
+{
+    peer_tls_finish(&server->peer_tls);
+}
+
+static void destroy_ui(struct server *server)
+{
+    ui_files_destroy(server->ui);
+}
+
+static void destroy_failed_sign_ins(struct server *server)
+{
+    failed_sign_ins_destroy(server->failed_sign_ins);
+}
+
+static void destroy_tokens(struct server *server)
+{
+    runtime_tokens_destroy(server->tokens);
+}
+
+static void finish_modules(struct server *server)
+{
+    json_decref(server->documents);
+    stored_routes_destroy(server->stored_routes);
+    gql_schema_destroy(server->schema);
+    module_tables_finish(&server->modules);
+}
+
+static void destroy_broker(struct server *server)
+{
+    tunnel_broker_destroy(server->broker);
+}
+
+static void destroy_manifests(struct server *server)
+{
+    manifest_known_destroy(server->manifests);
+}
+
+static void destroy_rabbitmq(struct server *server)
+{
+    rabbitmq_destroy(server->rabbitmq);
+}
+
+static void destroy_workers(struct server *server)
+{
+    for (unsigned i = server->worker_count; i-- > 0;)
+        worker_destroy(server->workers[i]);
+}
+
+// What all workers share, in the order of the start; destroyed against it.
+static const struct server_part {
+    enum error_code (*start)(struct server *server, struct error *err);
+    void (*destroy)(struct server *server);
+} parts[] = {
+    {load_secrets, free_secrets},
+    {set_caps, free_caps},
+    {start_tls, destroy_tls},
+    {start_peer_tls, finish_peer_tls},
+    {load_ui, destroy_ui},
+    {check_addresses, NULL},
+    {check_database, NULL},
+    {start_failed_sign_ins, destroy_failed_sign_ins},
+    {start_tokens, destroy_tokens},
+    {start_modules, finish_modules},
+    {server_broker_start, destroy_broker},
+    {start_manifests, destroy_manifests},
+    {create_rabbitmq, destroy_rabbitmq},
+    {start_workers, destroy_workers},
+};
+enum { PARTS = sizeof parts / sizeof *parts };
+
+static enum error_code start(struct server *server, struct error *err)
+{
+    for (size_t i = 0; i < PARTS; i++) {
+        enum error_code code = parts[i].start(server, err);
+        if (code != ERROR_NONE) return code;
+    }
     server->is_up = true;
     return ERROR_NONE;
 }
 
-struct server *server_create(const struct server_config *config, struct error *err)
+struct server *server_create(const struct config *config, struct error *err)
 {
     struct server *server = mem_zalloc(sizeof *server);
     server->config = config;
     server->started_ms = clock_mono_ms();
+    id_uuid7(server->origin);
     if (start(server, err) == ERROR_NONE) return server;
     server_drain(server);
     server_destroy(server);
@@ -392,43 +443,21 @@ struct server *server_create(const struct server_config *config, struct error *e
 
 void server_drain(struct server *server)
 {
+    const struct drain_settings *drain = drain_settings_of(server->config);
     atomic_store(&server->draining, true);
     rabbitmq_retire(server->rabbitmq); // another replica goes on with what is in the queues
     for (unsigned i = 0; i < server->worker_count; i++)
-        worker_drain(server->workers[i], server->is_up ? (uint64_t)server->config->drain_lame_duck_ms : 0);
+        worker_drain(server->workers[i], server->is_up ? (uint64_t)drain->lame_duck_ms : 0);
     for (unsigned i = 0; i < server->worker_count; i++)
         worker_join(server->workers[i]);
     rabbitmq_stop(server->rabbitmq);
 }
 
-static void free_secret(char *secret)
-{
-    if (secret) mem_free_secret(secret, strlen(secret));
-}
-
 void server_destroy(struct server *server)
 {
     if (!server) return;
-    for (unsigned i = server->worker_count; i-- > 0;)
-        worker_destroy(server->workers[i]);
-    rabbitmq_destroy(server->rabbitmq);
-    manifest_known_destroy(server->manifests);
-    tunnel_broker_destroy(server->broker);
-    gql_schema_destroy(server->schema);
-    ui_files_destroy(server->ui);
-    module_tables_finish(&server->modules);
-    runtime_tokens_destroy(server->tokens);
-    failed_sign_ins_destroy(server->failed_sign_ins);
-    tls_context_destroy(server->api_tls);
-    tls_context_destroy(server->ingress_tls);
-    peer_tls_finish(&server->peer_tls);
-    census_destroy(server->api_addresses);
-    census_destroy(server->ingress_addresses);
-    census_destroy(server->ingress_accounts);
-    free_secret(server->database_conninfo);
-    free_secret(server->redis_url);
-    redaction_destroy(server->redaction);
-    deployment_key_destroy(server->deployment_key);
+    for (size_t i = PARTS; i-- > 0;)
+        if (parts[i].destroy) parts[i].destroy(server);
     mem_free(server);
 }
 

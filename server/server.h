@@ -6,7 +6,9 @@
 #include <stdatomic.h>
 
 #include "api/graphql/schema.h"
-#include "base/census.h"
+#include "api/live/change.h"
+#include "api/rest/stored_route.h"
+#include "base/connection_limiter.h"
 #include "base/deployment_key.h"
 #include "base/error.h"
 #include "base/quota.h"
@@ -28,7 +30,7 @@ struct ui_files;
 struct worker;
 
 struct server {
-    const struct server_config *config;
+    const struct config *config;
     struct deployment_key *deployment_key; // see base/deployment_key.h; workers derive from it
     struct redaction *redaction;           // of objects that come over HTTP
     char *database_conninfo;               // secrets resolved
@@ -38,6 +40,8 @@ struct server {
     _Atomic uint64_t database_losses; // of connections, of all loops
     struct ui_files *ui;              // NULL: not served
     struct gql_schema *schema;
+    struct stored_routes *stored_routes;
+    json_t *documents;            // graphql.documents_file
     struct module_tables modules; // what they give
     struct runtime_tokens *tokens;
     struct failed_sign_ins *failed_sign_ins;
@@ -45,7 +49,10 @@ struct server {
     struct tunnel_broker *broker;
     struct quota api_connections, ingress_connections; // of all loops together
     struct trusted_proxies proxies;
-    struct census *api_addresses, *ingress_addresses, *ingress_accounts; // NULL: no cap
+    struct quota live_streams;
+    struct connection_limiter *live_accounts, *live_users;
+    char origin[CHANGE_ORIGIN_BYTES]; // of this process in messages to other replicas
+    struct connection_limiter *api_addresses, *ingress_addresses, *ingress_accounts; // NULL: no cap
     struct peer_tls peer_tls;                  // of the hop; empty when this is the only replica
     struct tls_context *api_tls, *ingress_tls; // swapped on the main loop; workers get the new one by mailbox
     struct worker *workers[SERVER_WORKERS_MAX];
@@ -56,7 +63,7 @@ struct server {
 };
 
 // Builds and starts everything; on an error nothing is left.
-struct server *server_create(const struct server_config *config, struct error *err);
+struct server *server_create(const struct config *config, struct error *err);
 // Thread of main. Stops taking work, finishes what is in flight (config's drain settings), then ends all loops and
 // returns.
 void server_drain(struct server *server);

@@ -1,24 +1,33 @@
 #include "server/worker.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "api/api.h"
-#include "base/log/log.h"
+#include "api/api_settings.h"
 #include "base/mem.h"
 #include "modules/schema_sdl.h"
-#include "server/chores/grants.h"
+#include "server/chores/credential_watch.h"
+#include "server/chores/retention_settings.h"
 #include "server/chores/sweeper.h"
 #include "server/chores/traffic.h"
-#include "server/http/admin_door.h"
-#include "server/http/api_door.h"
-#include "server/ingress/ingress.h"
+#include "server/drain_settings.h"
+#include "server/ingress/ingress_settings.h"
 #include "server/intake/intake.h"
+#include "server/intake/report_settings.h"
+#include "server/listener_settings.h"
 #include "server/operations/operation_sender.h"
+#include "server/peer/peer_settings.h"
+#include "server/process_settings.h"
 #include "server/sessions/registry.h"
 #include "server/sessions/sessions.h"
-#include "server/worker_endpoints.h"
+#include "server/worker_changes.h"
+#include "server/worker_part.h"
 #include "server/worker_peers.h"
+#include "storage/operations/operation_settings.h"
+#include "storage/pg/database_settings.h"
+#include "storage/redis/redis_settings.h"
+#include "storage/reports/storage_settings.h"
+#include "tunnel/tunnel_settings.h"
 
 enum {
     REDIS_PENDING_MAX = 4096,
@@ -29,67 +38,45 @@ enum {
     GRAPHQL_ROOT_FIELDS_MAX = 20,
 };
 
-// While a worker starts: the main thread waits for its loop.
-struct worker_start {
-    struct worker *worker;
-    uv_sem_t opened;
-    struct error err;
-};
-
 // ---- start ---------------------------------------------------------------------------------------------------------
 
-static bool check_postgres(void *ctx)
+static enum error_code start_pg(struct worker *worker, struct error *err)
 {
-    return pg_is_ready(((struct worker *)ctx)->pg);
-}
-
-static bool check_redis(void *ctx)
-{
-    struct redis *redis = ((struct worker *)ctx)->redis;
-    return !redis_is_configured(redis) || redis_is_ready(redis);
-}
-
-static bool check_not_draining(void *ctx)
-{
-    return !atomic_load(&((struct worker *)ctx)->server->draining);
-}
-
-static const struct admin_check checks[] = {
-    {.name = "postgres", .ready = check_postgres},
-    {.name = "redis", .ready = check_redis, .optional = true},
-    {.name = "not-draining", .ready = check_not_draining},
-};
-
-static enum error_code open_storage(struct worker *worker, struct error *err)
-{
-    const struct server_config *config = worker->server->config;
+    (void)err;
+    const struct config *config = worker->server->config;
+    const struct database_settings *database = database_settings_of(config);
     struct purpose_key column_key;
     deployment_key_derive(worker->server->deployment_key, SERVER_COLUMN_KEY, &column_key);
-    char settings[SERVER_STORAGE_SETTINGS_BYTES];
-    server_config_storage_settings(config, settings);
-    worker->pg =
-        pg_create(worker->loop, &(struct pg_options){
-                                    .conninfo = worker->server->database_conninfo,
-                                    .connections = (unsigned)config->database_connections,
-                                    .queue_max = (size_t)config->database_queue_max,
-                                    .statement_timeout_ms = (uint64_t)config->database_statement_timeout_ms,
-                                    .slow_statement_timeout_ms = (uint64_t)config->database_slow_statement_timeout_ms,
-                                    .statements_max = (size_t)config->database_statements_max,
-                                    .checks_login = true,
-                                    .column_key = &column_key,
-                                    .settings = settings,
-                                    .losses = &worker->server->database_losses,
-                                });
+    char settings[STORAGE_SETTINGS_BYTES];
+    storage_settings_write(storage_settings_of(config), settings);
+    worker->pg = pg_create(worker->loop, &(struct pg_options){
+                                             .conninfo = worker->server->database_conninfo,
+                                             .connections = (unsigned)database->connections,
+                                             .queue_max = (size_t)database->queue_max,
+                                             .statement_timeout_ms = (uint64_t)database->statement_timeout_ms,
+                                             .slow_statement_timeout_ms = (uint64_t)database->slow_statement_timeout_ms,
+                                             .statements_max = (size_t)database->statements_max,
+                                             .checks_login = true,
+                                             .column_key = &column_key,
+                                             .settings = settings,
+                                             .losses = &worker->server->database_losses,
+                                         });
     purpose_key_finish(&column_key);
+    return ERROR_NONE;
+}
+
+static enum error_code start_redis(struct worker *worker, struct error *err)
+{
+    const struct redis_settings *redis = redis_settings_of(worker->server->config);
     worker->redis = redis_create(worker->loop,
                                  &(struct redis_options){
                                      .url = worker->server->redis_url,
-                                     .password_file = config->redis_password_file,
-                                     .allow_plaintext = config->redis_allow_plaintext,
-                                     .ca_file = config->redis_tls_ca_file,
-                                     .certificate_file = config->redis_tls_certificate_file,
-                                     .key_file = config->redis_tls_key_file,
-                                     .timeout_ms = (uint64_t)config->redis_timeout_ms,
+                                     .password_file = redis->password_file,
+                                     .allow_plaintext = redis->allow_plaintext,
+                                     .ca_file = redis->tls_ca_file,
+                                     .certificate_file = redis->tls_certificate_file,
+                                     .key_file = redis->tls_key_file,
+                                     .timeout_ms = (uint64_t)redis->timeout_ms,
                                      .pending_max = REDIS_PENDING_MAX,
                                  },
                                  err);
@@ -163,10 +150,14 @@ static void note_failure(void *ctx, struct str remote, struct str key_id)
     failed_sign_ins_note(worker->server->failed_sign_ins, remote, key_id);
 }
 
-// Who carries which runtime's calls, and the hop to other replicas.
-static void open_sessions(struct worker *worker)
+// Who carries which runtime's calls.
+static enum error_code start_registry(struct worker *worker, struct error *err)
 {
-    const struct server_config *config = worker->server->config;
+    (void)err;
+    const struct config *config = worker->server->config;
+    const struct process_settings *process = process_settings_of(config);
+    const struct listener_settings *listeners = listener_settings_of(config);
+    const struct peer_settings *peer = peer_settings_of(config);
     struct purpose_key key;
     deployment_key_derive(worker->server->deployment_key, "redis directory", &key);
     worker->registry = registry_create(&(struct registry_options){
@@ -174,64 +165,85 @@ static void open_sessions(struct worker *worker)
         .redis = worker->redis,
         .key = key,
         .broker = worker->server->broker,
-        .replica = config->node_name,
-        .address = config->peer_address,
+        .replica = process->node_name,
+        .address = listeners->peer_address,
         .supersedes = loop_index(worker->loop) == 0,
-        .entries_max = (size_t)config->registry_entries_max,
+        .entries_max = (size_t)peer->registry_entries_max,
     });
     purpose_key_finish(&key);
-    worker->peers = worker_peers_create(worker);
+    return ERROR_NONE;
+}
+
+static enum error_code start_sessions(struct worker *worker, struct error *err)
+{
+    (void)err;
+    const struct process_settings *process = process_settings_of(worker->server->config);
+    const struct listener_settings *listeners = listener_settings_of(worker->server->config);
+    const struct tunnel_settings *tunnel = tunnel_settings_of(worker->server->config);
     worker->sessions = sessions_create(worker->loop, &(struct sessions_options){
                                                          .pg = worker->pg,
                                                          .registry = worker->registry,
                                                          .broker = worker->server->broker,
-                                                         .replica = config->node_name,
-                                                         .peer_address = config->peer_address,
-                                                         .lease_ttl_ms = (uint64_t)config->lease_ttl_ms,
-                                                         .ends_max = 2 * (size_t)config->tunnel_sessions_max,
+                                                         .replica = process->node_name,
+                                                         .peer_address = listeners->peer_address,
+                                                         .lease_ttl_ms = (uint64_t)tunnel->lease_ttl_ms,
+                                                         .ends_max = 2 * (size_t)tunnel->sessions_max,
                                                          .renews = loop_index(worker->loop) == 0,
+                                                         .on_changed = worker_changes_of_runtime,
+                                                         .ctx = worker,
                                                          .may_open = &worker->server->sessions_may_open,
                                                      });
+    return ERROR_NONE;
 }
 
-static void open_intake(struct worker *worker)
+static enum error_code start_intake(struct worker *worker, struct error *err)
 {
-    const struct server_config *config = worker->server->config;
-    int64_t transactions = config->reports_transactions ? config->reports_transactions : config->database_connections;
-    worker->intake =
-        intake_create(worker->loop, &(struct intake_options){
-                                        .pg = worker->pg,
-                                        .redis = worker->redis,
-                                        .traffic = worker->traffic,
-                                        .rabbitmq = worker->server->rabbitmq,
-                                        .kinds = &worker->server->modules.report_kinds,
-                                        .known = worker->server->manifests,
-                                        .batch_count = (uint64_t)config->reports_batch_count,
-                                        .batch_bytes = (uint64_t)config->reports_batch_bytes,
-                                        .batch_delay_ms = (uint64_t)config->reports_batch_delay_ms,
-                                        .queue_bytes_max = (uint64_t)config->reports_queue_bytes_max,
-                                        .transactions_max = (uint64_t)transactions,
-                                        .account_share = (uint64_t)config->reports_account_share,
-                                        .runtime_share = (uint64_t)config->reports_runtime_share,
-                                        .unpacked_per_second = (uint64_t)config->reports_unpacked_per_second,
-                                        .noise_burst = (uint64_t)config->reports_noise_burst,
-                                        .noise_interval_ms = (uint64_t)config->reports_noise_interval_ms,
-                                    });
+    (void)err;
+    const struct config *config = worker->server->config;
+    const struct database_settings *database = database_settings_of(config);
+    const struct report_settings *reports = report_settings_of(config);
+    int64_t transactions = reports->transactions ? reports->transactions : database->connections;
+    worker->intake = intake_create(worker->loop, &(struct intake_options){
+                                                     .pg = worker->pg,
+                                                     .on_committed = worker_changes_of_reports,
+                                                     .ctx = worker,
+                                                     .traffic = worker->traffic,
+                                                     .rabbitmq = worker->server->rabbitmq,
+                                                     .kinds = &worker->server->modules.report_kinds,
+                                                     .known = worker->server->manifests,
+                                                     .batch_count = (uint64_t)reports->batch_count,
+                                                     .batch_bytes = (uint64_t)reports->batch_bytes,
+                                                     .batch_delay_ms = (uint64_t)reports->batch_delay_ms,
+                                                     .queue_bytes_max = (uint64_t)reports->queue_bytes_max,
+                                                     .transactions_max = (uint64_t)transactions,
+                                                     .account_share = (uint64_t)reports->account_share,
+                                                     .runtime_share = (uint64_t)reports->runtime_share,
+                                                     .unpacked_per_second = (uint64_t)reports->unpacked_per_second,
+                                                     .flapping_burst = (uint64_t)reports->flapping_burst,
+                                                     .flapping_interval_ms = (uint64_t)reports->flapping_interval_ms,
+                                                 });
+    return ERROR_NONE;
 }
 
-static void open_api(struct worker *worker)
+static enum error_code start_api(struct worker *worker, struct error *err)
 {
-    const struct server_config *config = worker->server->config;
+    (void)err;
+    const struct config *config = worker->server->config;
+    const struct redis_settings *redis = redis_settings_of(config);
+    const struct api_settings *api = api_settings_of(config);
+    const struct ingress_settings *ingress = ingress_settings_of(config);
     worker->auth = api_auth_create(worker->pg, &(struct api_auth_options){.find_runtime_token = find_runtime_token,
                                                                           .check_failures = check_failures,
                                                                           .note_failure = note_failure,
                                                                           .note_success = note_success,
                                                                           .ctx = worker,
                                                                           .refused_ttl_ms = REFUSED_TTL_MS});
-    worker->grants = grants_create(
-        worker->loop, &(struct grants_options){.pg = worker->pg, .grace_ms = (uint64_t)config->credentials_grace_ms});
+    worker->credential_watch = credential_watch_create(
+        worker->loop,
+        &(struct credential_watch_options){.pg = worker->pg, .grace_ms = (uint64_t)ingress->credentials_grace_ms});
     struct purpose_key key;
     deployment_key_derive(worker->server->deployment_key, "redis answers", &key);
+    const struct live_options live = worker_live_options(worker);
     worker->api_core = api_create(&(struct api_options){
         .loop = worker->loop,
         .pg = worker->pg,
@@ -243,197 +255,260 @@ static void open_api(struct worker *worker)
         .resolver_count = worker->server->modules.resolver_count,
         .routes = worker->server->modules.routes,
         .route_count = worker->server->modules.route_count,
-        .query_cost_max = (uint64_t)config->graphql_cost_max,
-        .plans_max = (size_t)config->graphql_plans_max,
-        .limits = {.tokens_max = (size_t)config->graphql_tokens_max,
-                   .depth_max = (unsigned)config->graphql_depth_max,
+        .stored = worker->server->stored_routes,
+        .query_cost_max = (uint64_t)api->graphql_cost_max,
+        .plans_max = (size_t)api->graphql_plans_max,
+        .documents_max = (size_t)api->graphql_documents_max,
+        .documents = worker->server->documents,
+        .documents_only = api->graphql_documents_only,
+        .counts_max = (size_t)api->graphql_counts_max,
+        .count_interval_ms = (uint64_t)api->graphql_count_interval_ms,
+        .limits = {.tokens_max = (size_t)api->graphql_tokens_max,
+                   .depth_max = (unsigned)api->graphql_depth_max,
                    .aliases_max = GRAPHQL_ALIASES_MAX,
                    .directives_max = GRAPHQL_DIRECTIVES_MAX,
                    .root_fields_max = GRAPHQL_ROOT_FIELDS_MAX,
-                   .introspection_refused = !config->graphql_introspection},
-        .compress_bytes_min = (size_t)config->api_compress_bytes_min,
-        .compress_bytes_max = (size_t)config->api_compress_bytes_max,
-        .body_bytes_max = (size_t)config->api_body_bytes_max,
-        .events_bytes_max = (size_t)config->api_events_bytes_max,
+                   .introspection_refused = !api->graphql_introspection},
+        .compress_bytes_min = (size_t)api->compress_bytes_min,
+        .compress_bytes_max = (size_t)api->compress_bytes_max,
+        .body_bytes_max = (size_t)api->body_bytes_max,
+        .events_bytes_max = (size_t)api->events_bytes_max,
         .answer_bytes_max = ANSWER_BYTES_MAX,
         .cache_key = key,
-        .cache_answer_bytes_max = (size_t)config->cache_answer_bytes_max,
-        .cache_slower_than_us = (uint64_t)config->cache_slower_than_ms * 1000,
-        .cache_ttl_ms = (uint64_t)config->cache_ttl_ms,
-        .cache_patience_ms = (uint64_t)config->cache_patience_ms,
+        .cache_answer_bytes_max = (size_t)redis->cache_answer_bytes_max,
+        .cache_slower_than_us = (uint64_t)redis->cache_slower_than_ms * 1000,
+        .cache_ttl_ms = (uint64_t)redis->cache_ttl_ms,
+        .cache_patience_ms = (uint64_t)redis->cache_patience_ms,
         .redaction = worker->server->redaction,
         .submit_reports = submit_reports,
         .on_call = on_call,
         .on_tokens_changed = on_tokens_changed,
-        .session_idle_ms = (uint64_t)config->sessions_idle_max_ms,
-        .session_life_ms = (uint64_t)config->sessions_life_max_ms,
-        .sign_in_link_life_ms = (uint64_t)config->sessions_link_life_ms,
-        .sessions_per_user_max = (unsigned)config->sessions_per_user_max,
+        .live = &live,
+        .config = config,
         .on_operation = on_operation,
-        .operations_open_max = (uint64_t)config->operations_open_max,
-        .runtime_tokens_valid_max = (unsigned)config->runtime_tokens_valid_max,
-        .rotation_grace_ms = (uint64_t)config->runtime_tokens_rotation_grace_ms,
         .ctx = worker,
     });
     purpose_key_finish(&key);
+    return ERROR_NONE;
 }
 
-static void open_operations(struct worker *worker)
+static enum error_code start_operations(struct worker *worker, struct error *err)
 {
-    const struct server_config *config = worker->server->config;
-    worker->operations =
-        operation_sender_create(worker->loop, &(struct operation_sender_options){
-                                                  .pg = worker->pg,
-                                                  .broker = worker->server->broker,
-                                                  .replica = config->node_name,
-                                                  .sends = loop_index(worker->loop) == 0,
-                                                  .interval_ms = (uint64_t)config->operations_interval_ms,
-                                                  .resend_ms = (uint64_t)config->operations_resend_after_ms,
-                                                  .run_ms = (uint64_t)config->operations_run_max_ms,
-                                                  .rows = (unsigned)config->operations_batch_count,
-                                              });
+    (void)err;
+    const struct config *config = worker->server->config;
+    const struct process_settings *process = process_settings_of(config);
+    const struct operation_settings *operations = operation_settings_of(config);
+    worker->operations = operation_sender_create(worker->loop, &(struct operation_sender_options){
+                                                                   .pg = worker->pg,
+                                                                   .broker = worker->server->broker,
+                                                                   .replica = process->node_name,
+                                                                   .sends = loop_index(worker->loop) == 0,
+                                                                   .interval_ms = (uint64_t)operations->interval_ms,
+                                                                   .resend_ms = (uint64_t)operations->resend_after_ms,
+                                                                   .run_ms = (uint64_t)operations->run_max_ms,
+                                                                   .rows = (unsigned)operations->batch_count,
+                                                               });
+    return ERROR_NONE;
 }
 
-// What one loop does for all.
-static void open_chores(struct worker *worker)
+static enum error_code start_sweeper(struct worker *worker, struct error *err)
 {
+    (void)err;
     const int64_t day_ms = 24 * 60 * 60 * INT64_C(1000);
-    const struct server_config *config = worker->server->config;
-    runtime_tokens_start(worker->server->tokens, worker->loop, worker->pg);
+    const struct config *config = worker->server->config;
+    const struct retention_settings *retention = retention_settings_of(config);
     worker->sweeper =
         sweeper_create(worker->loop, &(struct sweeper_options){
                                          .pg = worker->pg,
-                                         .interval_ms = (uint64_t)config->sweep_interval_ms,
+                                         .interval_ms = (uint64_t)retention->sweep_interval_ms,
                                          .sweeps = worker->server->modules.sweeps,
                                          .sweep_count = worker->server->modules.sweep_count,
-                                         .keep = {.events_days = (unsigned)(config->events_keep_ms / day_ms),
-                                                  .history_days = (unsigned)(config->history_keep_ms / day_ms)},
+                                         .keep = {.events_days = (unsigned)(retention->events_keep_ms / day_ms),
+                                                  .history_days = (unsigned)(retention->history_keep_ms / day_ms)},
                                      });
+    return ERROR_NONE;
 }
 
-static void open_services(struct worker *worker)
+static enum error_code start_traffic(struct worker *worker, struct error *err)
 {
-    open_sessions(worker);
+    (void)err;
     worker->traffic = traffic_create(worker->loop, worker->redis);
-    open_intake(worker);
-    open_operations(worker);
-    open_api(worker);
-    if (loop_index(worker->loop) == 0) open_chores(worker);
+    return ERROR_NONE;
 }
 
-static enum error_code open_doors(struct worker *worker, struct error *err)
+static enum error_code start_tokens(struct worker *worker, struct error *err)
 {
-    struct server *server = worker->server;
-    worker->node = tunnel_node_create(server->broker, worker->loop, err);
+    (void)err;
+    runtime_tokens_start(worker->server->tokens, worker->loop, worker->pg);
+    return ERROR_NONE;
+}
+
+static enum error_code start_node(struct worker *worker, struct error *err)
+{
+    worker->node = tunnel_node_create(worker->server->broker, worker->loop, err);
     if (!worker->node) return err->code;
     intake_set_node(worker->intake, worker->node);
-    worker->api = worker_api_create(worker, err);
-    if (!worker->api) return err->code;
-    worker->ingress = worker_ingress_create(worker, err);
-    if (!worker->ingress) return err->code;
-    if (worker_peers_open_door(worker->peers, err) != ERROR_NONE) return err->code;
-    if (loop_index(worker->loop) != 0) return ERROR_NONE;
-    worker->admin = admin_door_create(worker->loop,
-                                      &(struct admin_door_options){
-                                          .listen = server->config->admin_listen,
-                                          .checks = checks,
-                                          .check_count = sizeof checks / sizeof *checks,
-                                          .ctx = worker,
-                                      },
-                                      err);
-    return worker->admin ? ERROR_NONE : err->code;
+    return ERROR_NONE;
 }
 
-static void open_all(void *arg)
+// ---- the end of parts ---------------------------------------------------------------------------
+
+static void close_pg(struct worker *worker, loop_fn done, void *arg)
 {
-    struct worker_start *start = arg;
-    struct worker *worker = start->worker;
-    if (open_storage(worker, &start->err) == ERROR_NONE) {
-        open_services(worker);
-        if (open_doors(worker, &start->err) == ERROR_NONE) start->err.code = ERROR_NONE;
-    }
-    uv_sem_post(&start->opened);
+    if (worker->pg)
+        pg_close(worker->pg, done, arg);
+    else
+        done(arg);
+    worker->pg = NULL;
 }
 
-struct worker *worker_create(struct server *server, unsigned index, struct error *err)
+static void close_redis(struct worker *worker, loop_fn done, void *arg)
 {
-    struct worker *worker = mem_zalloc(sizeof *worker);
-    worker->server = server;
-    char name[16];
-    snprintf(name, sizeof name, "loop-%u", index);
-    worker->loop = loop_create(name, index);
-    if (loop_start(worker->loop, err) != ERROR_NONE) {
-        loop_destroy(worker->loop);
-        mem_free(worker);
-        return NULL;
-    }
-    server->workers[index] = worker; // its node's callbacks look it up there
-    struct worker_start start = {.worker = worker};
-    uv_sem_init(&start.opened, 0);
-    loop_post(worker->loop, open_all, &start);
-    uv_sem_wait(&start.opened);
-    uv_sem_destroy(&start.opened);
-    if (start.err.code == ERROR_NONE) return worker;
-    *err = start.err;
-    worker_drain(worker, 0);
-    worker_join(worker);
-    worker_destroy(worker);
-    server->workers[index] = NULL;
-    return NULL;
+    if (worker->redis)
+        redis_close(worker->redis, done, arg);
+    else
+        done(arg);
+    worker->redis = NULL;
 }
 
-// ---- end -----------------------------------------------------------------------------------------------------------
-
-void worker_join(struct worker *worker)
+static void destroy_traffic(struct worker *worker)
 {
-    loop_join(worker->loop);
+    traffic_destroy(worker->traffic);
+    worker->traffic = NULL;
 }
 
-void worker_destroy(struct worker *worker)
+static void stop_registry(struct worker *worker)
 {
-    if (!worker) return;
-    // h2o's contexts must end outside any callback of their loop, so here, where the loop no longer runs.
-    api_door_destroy(worker->api);
-    admin_door_destroy(worker->admin);
-    ingress_destroy(worker->ingress);
-    worker->ingress = NULL; // connections may still be on their way here
-    loop_destroy(worker->loop);
-    mem_free(worker);
+    registry_stop(worker->registry);
 }
 
-// ---- reload --------------------------------------------------------------------------------------------------------
+static void destroy_registry(struct worker *worker)
+{
+    registry_destroy(worker->registry);
+    worker->registry = NULL;
+}
 
-struct new_tls {
-    struct worker *worker;
-    SSL_CTX *api, *ingress; // references of ours
-    struct peer_tls peer;   // NULL: there is no peer door
+static void stop_sessions(struct worker *worker)
+{
+    sessions_stop(worker->sessions);
+}
+
+static void destroy_sessions(struct worker *worker)
+{
+    sessions_destroy(worker->sessions);
+    worker->sessions = NULL;
+}
+
+static void stop_api(struct worker *worker)
+{
+    credential_watch_stop(worker->credential_watch);
+}
+
+static void destroy_api(struct worker *worker)
+{
+    api_auth_destroy(worker->auth);
+    credential_watch_destroy(worker->credential_watch);
+    api_destroy(worker->api_core);
+    worker->auth = NULL;
+    worker->credential_watch = NULL;
+    worker->api_core = NULL;
+}
+
+static void stop_operations(struct worker *worker)
+{
+    operation_sender_stop(worker->operations);
+}
+
+static void destroy_operations(struct worker *worker)
+{
+    operation_sender_destroy(worker->operations);
+    worker->operations = NULL;
+}
+
+static void destroy_sweeper(struct worker *worker)
+{
+    sweeper_destroy(worker->sweeper);
+    worker->sweeper = NULL;
+}
+
+static void stop_intake(struct worker *worker)
+{
+    intake_stop(worker->intake);
+}
+
+static bool intake_idle(const struct worker *worker)
+{
+    return !worker->intake || intake_is_idle(worker->intake);
+}
+
+static void destroy_intake(struct worker *worker)
+{
+    intake_destroy(worker->intake);
+    worker->intake = NULL;
+}
+
+static void destroy_tokens(struct worker *worker)
+{
+    if (loop_index(worker->loop) == 0) runtime_tokens_stop(worker->server->tokens);
+}
+
+static void drain_node(struct worker *worker, loop_fn done, void *arg)
+{
+    const struct drain_settings *settings = drain_settings_of(worker->server->config);
+    if (worker->node)
+        tunnel_node_drain(worker->node, (uint64_t)settings->spread_ms, (uint64_t)settings->deadline_ms, done, arg);
+    else
+        done(arg);
+}
+
+static void stop_node(struct worker *worker)
+{
+    if (!worker->node) return;
+    intake_set_node(worker->intake, NULL);
+    tunnel_node_destroy(worker->node);
+    worker->node = NULL;
+}
+
+// ---- the list -----------------------------------------------------------------------------------
+
+// Two parts have two lines. PostgreSQL is there before all that ask it, and is closed before they
+// are destroyed: they learn what failed. The registry answers until the last session is gone.
+// clang-format off
+static const struct worker_part
+    postgres = {.start = start_pg},
+    redis = {.start = start_redis, .close = close_redis},
+    traffic = {.start = start_traffic, .destroy = destroy_traffic},
+    registry = {.start = start_registry, .destroy = destroy_registry},
+    sessions = {.start = start_sessions, .stop = stop_sessions, .destroy = destroy_sessions},
+    api = {.start = start_api, .stop = stop_api, .destroy = destroy_api},
+    operations = {.start = start_operations, .stop = stop_operations, .destroy = destroy_operations},
+    sweeper = {.first_loop_alone = true, .start = start_sweeper, .destroy = destroy_sweeper},
+    intake = {.start = start_intake, .is_idle = intake_idle, .stop = stop_intake, .destroy = destroy_intake},
+    postgres_end = {.close = close_pg},
+    tokens = {.first_loop_alone = true, .start = start_tokens, .destroy = destroy_tokens},
+    node = {.start = start_node, .drain = drain_node, .stop = stop_node},
+    registry_end = {.stop = stop_registry};
+
+const struct worker_part *const worker_parts[] = {
+    &postgres,
+    &redis,
+    &traffic,
+    &registry,
+    &sessions,
+    &api,
+    &operations,
+    &sweeper,
+    &intake,
+    &postgres_end,
+    &tokens,
+    &worker_part_changes,
+    &worker_part_peers,
+    &node,
+    &registry_end,
+    &worker_part_api_listener,
+    &worker_part_ingress,
+    &worker_part_peer_listener,
+    &worker_part_admin_listener,
+    NULL,
 };
-
-static void take_tls(void *arg)
-{
-    struct new_tls *new_tls = arg;
-    struct worker *worker = new_tls->worker;
-    struct error err;
-    api_door_set_tls(worker->api, new_tls->api);
-    ingress_set_tls(worker->ingress, new_tls->ingress);
-    if (new_tls->peer.door) worker_peers_set_tls(worker->peers, new_tls->peer.door, new_tls->peer.link);
-    if (tunnel_node_reload_tls(worker->node, &err) != ERROR_NONE) log_error("worker", "reload_refused", log_err(&err));
-    SSL_CTX_free(new_tls->api);
-    SSL_CTX_free(new_tls->ingress);
-    peer_tls_finish(&new_tls->peer);
-    mem_free(new_tls);
-}
-
-void worker_reload_tls(struct worker *worker)
-{
-    struct new_tls *new_tls = mem_alloc(sizeof *new_tls);
-    *new_tls = (struct new_tls){.worker = worker,
-                                .api = tls_context_ssl(worker->server->api_tls),
-                                .ingress = tls_context_ssl(worker->server->ingress_tls),
-                                .peer = worker->server->peer_tls};
-    if (new_tls->peer.door) SSL_CTX_up_ref(new_tls->peer.door);
-    if (new_tls->peer.link) SSL_CTX_up_ref(new_tls->peer.link);
-    SSL_CTX_up_ref(new_tls->api);
-    SSL_CTX_up_ref(new_tls->ingress);
-    loop_post(worker->loop, take_tls, new_tls);
-}
+// clang-format on

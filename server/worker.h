@@ -1,5 +1,5 @@
 // worker: one loop of the server and everything that lives on it: connections to PostgreSQL and Redis, a node of the
-// tunnel broker, the doors, the intake. Workers share nothing but `struct server`.
+// tunnel broker, the listeners, the intake. Workers share nothing but `struct server`.
 #ifndef CULVERT_SERVER_WORKER_H
 #define CULVERT_SERVER_WORKER_H
 
@@ -13,9 +13,9 @@
 
 struct api;
 struct api_auth;
-struct api_door;
-struct admin_door;
-struct grants;
+struct api_listener;
+struct admin_listener;
+struct credential_watch;
 struct ingress;
 struct intake;
 struct operation_sender;
@@ -39,12 +39,12 @@ struct worker {
     struct sweeper *sweeper; // worker 0 only
     struct tunnel_node *node;
     struct api_auth *auth;
-    struct grants *grants;
+    struct credential_watch *credential_watch;
     struct api *api_core;
-    struct api_door *api;
+    struct api_listener *api;
     struct ingress *ingress;
-    atomic_size_t ingress_open; // connections of its ingress door; any thread reads it
-    struct admin_door *admin;   // worker 0 only
+    atomic_size_t ingress_open;   // connections of its ingress listener; any thread reads it
+    struct admin_listener *admin; // worker 0 only
 };
 
 // Main thread: starts the loop's thread and builds everything there; returns when that is done. It is then in

@@ -1,20 +1,10 @@
-// The end of a worker: each step waits for the one before.
-#include "api/api.h"
+// The end of a worker: each step waits for the one before. What is done is up to its parts.
 #include "base/clock.h"
 #include "base/log/log.h"
 #include "base/mem.h"
-#include "server/chores/grants.h"
-#include "server/chores/sweeper.h"
-#include "server/chores/traffic.h"
-#include "server/http/admin_door.h"
-#include "server/http/api_door.h"
-#include "server/ingress/ingress.h"
-#include "server/intake/intake.h"
-#include "server/operations/operation_sender.h"
-#include "server/sessions/registry.h"
-#include "server/sessions/sessions.h"
+#include "server/drain_settings.h"
 #include "server/worker.h"
-#include "server/worker_peers.h"
+#include "server/worker_part.h"
 
 enum { IDLE_POLL_MS = 20 };
 
@@ -22,153 +12,96 @@ struct worker_drain {
     struct worker *worker;
     uv_timer_t idle_poll;
     uint64_t deadline_ms, lame_duck_ms;
-    bool node_drained, peers_retired, told_late;
-    unsigned doors_open;
+    unsigned draining;                     // parts that are
+    unsigned listeners;                    // that are not closed yet
+    const struct worker_part *const *part; // the one after the one that is closed next
+    bool is_retired, is_late;
 };
 
-static void end_loop(void *arg)
+// ---- the parts' ends, the last one first --------------------------------------------------------
+
+static void close_next(void *arg)
 {
     struct worker_drain *drain = arg;
-    struct loop *loop = drain->worker->loop;
+    struct worker *worker = drain->worker;
+    while (drain->part != worker_parts) {
+        const struct worker_part *part = *--drain->part;
+        if (part->destroy) part->destroy(worker);
+        if (!part->close) continue;
+        part->close(worker, close_next, drain); // goes on from there
+        return;
+    }
     mem_free(drain);
-    loop_stop(loop);
+    loop_stop(worker->loop);
 }
 
-static void on_redis_closed(void *arg)
+static void on_listener_closed(void *arg)
 {
     struct worker_drain *drain = arg;
-    drain->worker->redis = NULL;
-    end_loop(drain);
-}
-
-static void on_pg_closed(void *arg)
-{
-    struct worker_drain *drain = arg;
-    struct worker *worker = drain->worker;
-    worker->pg = NULL;
-    // What still waits is told now; the API takes those answers, so it goes last.
-    intake_destroy(worker->intake);
-    api_auth_destroy(worker->auth);
-    grants_destroy(worker->grants);
-    sweeper_destroy(worker->sweeper);
-    operation_sender_destroy(worker->operations);
-    worker->operations = NULL;
-    api_destroy(worker->api_core);
-    sessions_destroy(worker->sessions);
-    registry_destroy(worker->registry);
-    traffic_destroy(worker->traffic);
-    if (worker->redis)
-        redis_close(worker->redis, on_redis_closed, drain);
-    else
-        end_loop(drain);
-}
-
-static void on_peers_closed(void *arg)
-{
-    struct worker_drain *drain = arg;
-    struct worker *worker = drain->worker;
-    worker->peers = NULL;
-    if (loop_index(worker->loop) == 0) runtime_tokens_stop(worker->server->tokens);
-    if (worker->pg)
-        pg_close(worker->pg, on_pg_closed, drain);
-    else
-        on_pg_closed(drain);
-}
-
-static void close_storage(struct worker_drain *drain)
-{
-    struct worker *worker = drain->worker;
-    if (worker->intake) intake_stop(worker->intake);
-    sessions_stop(worker->sessions);
-    operation_sender_stop(worker->operations);
-    grants_stop(worker->grants);
-    if (worker->peers) worker_peers_close_door(worker->peers); // its calls are the node's
-    if (worker->node) {
-        intake_set_node(worker->intake, NULL);
-        tunnel_node_destroy(worker->node);
-        worker->node = NULL;
-    }
-    registry_stop(worker->registry);
-    if (worker->peers)
-        worker_peers_close(worker->peers, on_peers_closed, drain);
-    else
-        on_peers_closed(drain);
-}
-
-static void on_door_closed(void *arg)
-{
-    struct worker_drain *drain = arg;
-    if (--drain->doors_open == 0) close_storage(drain);
-}
-
-static void close_doors(struct worker_drain *drain)
-{
-    struct worker *worker = drain->worker;
-    drain->doors_open = 1;
-    if (worker->api) {
-        drain->doors_open++;
-        api_door_close(worker->api, on_door_closed, drain);
-    }
-    if (worker->ingress) {
-        drain->doors_open++;
-        ingress_close(worker->ingress, on_door_closed, drain);
-    }
-    if (worker->admin) {
-        drain->doors_open++;
-        admin_door_close(worker->admin, on_door_closed, drain);
-    }
-    on_door_closed(drain);
+    if (--drain->listeners > 0) return;
+    for (drain->part = worker_parts; *drain->part; drain->part++)
+        if ((*drain->part)->stop) (*drain->part)->stop(drain->worker);
+    close_next(drain);
 }
 
 static void on_idle_poll_closed(uv_handle_t *handle)
 {
-    close_doors(handle->data);
+    struct worker_drain *drain = handle->data;
+    drain->listeners = 1;
+    for (const struct worker_part *const *part = worker_parts; *part; part++) {
+        if (!(*part)->close_listener) continue;
+        drain->listeners++;
+        (*part)->close_listener(drain->worker, on_listener_closed, drain);
+    }
+    on_listener_closed(drain);
 }
+
+// ---- until all are idle -------------------------------------------------------------------------
 
 static bool is_idle(const struct worker *worker)
 {
-    return (!worker->api || api_door_is_idle(worker->api)) && (!worker->ingress || ingress_is_idle(worker->ingress)) &&
-           (!worker->intake || intake_is_idle(worker->intake)) &&
-           (!worker->peers || worker_peers_is_idle(worker->peers));
+    for (const struct worker_part *const *part = worker_parts; *part; part++)
+        if ((*part)->is_idle && !(*part)->is_idle(worker)) return false;
+    return true;
 }
 
-// Other replicas hand calls over for as long as there is a session here; then they are told to go elsewhere.
 static void on_idle_poll(uv_timer_t *timer)
 {
     struct worker_drain *drain = timer->data;
     struct worker *worker = drain->worker;
     bool late = clock_mono_ms() >= drain->deadline_ms;
-    if (drain->node_drained && !drain->peers_retired && worker->peers) {
-        drain->peers_retired = true;
-        worker_peers_retire(worker->peers);
-        if (!late) return; // the word must leave
+    if (!drain->draining && !drain->is_retired) {
+        drain->is_retired = true;
+        for (const struct worker_part *const *part = worker_parts; *part; part++)
+            if ((*part)->retire) (*part)->retire(worker);
+        if (!late) return; // what was sent to peers must leave
     }
-    if (!late && !(drain->node_drained && is_idle(worker))) return;
-    if (late && !drain->told_late && !is_idle(worker)) log_warn("worker", "drain_deadline_passed");
-    drain->told_late |= late;
-    if (!drain->node_drained) return; // the node keeps to the same deadline by itself
+    if (!late && !(!drain->draining && is_idle(worker))) return;
+    if (late && !drain->is_late && !is_idle(worker)) log_warn("worker", "drain_deadline_passed");
+    drain->is_late |= late;
+    if (drain->draining) return; // the node keeps to the same deadline by itself
     uv_close((uv_handle_t *)timer, on_idle_poll_closed);
 }
 
-static void on_node_drained(void *arg)
+static void on_drained(void *arg)
 {
-    ((struct worker_drain *)arg)->node_drained = true;
+    ((struct worker_drain *)arg)->draining--;
 }
 
 static void on_lame_duck_over(uv_timer_t *timer)
 {
     struct worker_drain *drain = timer->data;
     struct worker *worker = drain->worker;
-    const struct server_config *config = worker->server->config;
-    drain->deadline_ms = clock_mono_ms() + (uint64_t)config->drain_deadline_ms;
-    if (worker->api) api_door_stop_accepting(worker->api);
-    if (worker->ingress) ingress_stop_accepting(worker->ingress);
+    const struct drain_settings *settings = drain_settings_of(worker->server->config);
+    drain->deadline_ms = clock_mono_ms() + (uint64_t)settings->deadline_ms;
+    for (const struct worker_part *const *part = worker_parts; *part; part++)
+        if ((*part)->stop_accepting) (*part)->stop_accepting(worker);
     uv_timer_start(&drain->idle_poll, on_idle_poll, 0, IDLE_POLL_MS);
-    if (worker->node)
-        tunnel_node_drain(worker->node, (uint64_t)config->drain_spread_ms, (uint64_t)config->drain_deadline_ms,
-                          on_node_drained, drain);
-    else
-        drain->node_drained = true;
+    for (const struct worker_part *const *part = worker_parts; *part; part++) {
+        if (!(*part)->drain) continue;
+        drain->draining++;
+        (*part)->drain(worker, on_drained, drain);
+    }
 }
 
 static void begin(void *arg)
@@ -177,8 +110,8 @@ static void begin(void *arg)
     struct worker *worker = drain->worker;
     uv_timer_init(loop_uv(worker->loop), &drain->idle_poll);
     drain->idle_poll.data = drain;
-    if (drain->lame_duck_ms && worker->api) api_door_wind_down(worker->api);
-    if (drain->lame_duck_ms && worker->ingress) ingress_wind_down(worker->ingress);
+    for (const struct worker_part *const *part = worker_parts; *part && drain->lame_duck_ms; part++)
+        if ((*part)->wind_down) (*part)->wind_down(worker);
     uv_timer_start(&drain->idle_poll, on_lame_duck_over, drain->lame_duck_ms, 0);
 }
 

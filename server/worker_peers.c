@@ -1,12 +1,17 @@
 #include "server/worker_peers.h"
 
+#include "server/worker_part.h"
+
 #include "base/clock.h"
 #include "base/loop/timer.h"
 #include "base/mem.h"
 #include "server/chores/runtime_tokens.h"
+#include "server/listener_settings.h"
 #include "server/peer/peer_calls.h"
-#include "server/peer/peer_door.h"
 #include "server/peer/peer_links.h"
+#include "server/peer/peer_listener.h"
+#include "server/peer/peer_settings.h"
+#include "server/process_settings.h"
 
 enum { TICK_MS = 1000 };
 
@@ -14,7 +19,7 @@ struct worker_peers {
     struct worker *worker;
     struct peer_pool pool;
     struct peer_links *links; // NULL: this is the only replica
-    struct peer_door *door;
+    struct peer_listener *listener;
     struct peer_calls *calls;
     struct timer timer;
     loop_fn on_closed;
@@ -29,7 +34,8 @@ static struct tunnel_carried *carry(void *ctx, struct tunnel_node *node, const s
     struct server *server = ctx;
     struct worker_peers *peers = server->workers[tunnel_node_index(node)]->peers;
     // Hosts are made up for nothing, and webhooks need no credential: no name that nobody has reaches the registry.
-    if (!runtime_tokens_knows(server->tokens, request->account_id, request->runtime)) return NULL;
+    if (!runtime_tokens_knows(server->tokens, &(struct runtime_key){request->account_id, request->runtime}))
+        return NULL;
     return peers ? peer_calls_open(peers->calls, node, request, events, arg) : NULL;
 }
 
@@ -46,64 +52,59 @@ static void on_tick(void *arg)
     struct worker_peers *peers = arg;
     uint64_t now_ms = clock_mono_ms();
     if (peers->links) peer_links_tick(peers->links, now_ms);
-    if (peers->door) peer_door_tick(peers->door, now_ms);
+    if (peers->listener) peer_listener_tick(peers->listener, now_ms);
 }
 
-struct worker_peers *worker_peers_create(struct worker *worker)
+static struct worker_peers *create(struct worker *worker)
 {
     struct worker_peers *peers = mem_zalloc(sizeof *peers);
-    const struct server_config *config = worker->server->config;
+    const struct config *config = worker->server->config;
+    const struct process_settings *process = process_settings_of(config);
+    const struct listener_settings *listeners = listener_settings_of(config);
+    const struct peer_settings *peer = peer_settings_of(config);
     peers->worker = worker;
     tls_stream_pool_init(&peers->pool.tls, loop_uv(worker->loop));
-    if (config->peer_listen[0])
+    if (listeners->peer[0])
         peers->links = peer_links_create(worker->loop, &(struct peer_links_options){
                                                            .pool = &peers->pool,
                                                            .tls = worker->server->peer_tls.link,
-                                                           .streams_max = (unsigned)config->peer_streams_max,
-                                                           .idle_ms = (uint64_t)config->peer_idle_timeout_ms,
+                                                           .streams_max = (unsigned)peer->streams_max,
+                                                           .idle_ms = (uint64_t)peer->idle_timeout_ms,
                                                        });
     peers->calls = peer_calls_create(worker->loop, &(struct peer_calls_options){
                                                        .registry = worker->registry,
                                                        .links = peers->links,
-                                                       .replica = config->node_name,
+                                                       .replica = process->node_name,
                                                    });
     timer_init(&peers->timer, loop_uv(worker->loop), on_tick, peers);
     timer_start(&peers->timer, TICK_MS, TICK_MS);
     return peers;
 }
 
-enum error_code worker_peers_open_door(struct worker_peers *peers, struct error *err)
+static enum error_code open_listener(struct worker_peers *peers, struct error *err)
 {
     struct worker *worker = peers->worker;
-    const struct server_config *config = worker->server->config;
-    if (!config->peer_listen[0]) return ERROR_NONE;
-    peers->door = peer_door_create(worker->loop,
-                                   &(struct peer_door_options){
-                                       .listen = config->peer_listen,
-                                       .pool = &peers->pool,
-                                       .tls = worker->server->peer_tls.door,
-                                       .node = worker->node,
-                                       .connections_max = (unsigned)config->peer_connections_max,
-                                       .streams_max = (unsigned)config->peer_streams_max,
-                                   },
-                                   err);
-    return peers->door ? ERROR_NONE : err->code;
+    const struct config *config = worker->server->config;
+    const struct listener_settings *listeners = listener_settings_of(config);
+    const struct peer_settings *peer = peer_settings_of(config);
+    if (!listeners->peer[0]) return ERROR_NONE;
+    peers->listener = peer_listener_create(worker->loop,
+                                           &(struct peer_listener_options){
+                                               .listen = listeners->peer,
+                                               .pool = &peers->pool,
+                                               .tls = worker->server->peer_tls.listener,
+                                               .node = worker->node,
+                                               .connections_max = (unsigned)peer->connections_max,
+                                               .streams_max = (unsigned)peer->streams_max,
+                                           },
+                                           err);
+    return peers->listener ? ERROR_NONE : err->code;
 }
 
-void worker_peers_set_tls(struct worker_peers *peers, SSL_CTX *door, SSL_CTX *link)
+void worker_peers_set_tls(struct worker_peers *peers, SSL_CTX *listener, SSL_CTX *link)
 {
-    if (peers->door) peer_door_set_tls(peers->door, door);
+    if (peers->listener) peer_listener_set_tls(peers->listener, listener);
     if (peers->links) peer_links_set_tls(peers->links, link);
-}
-
-void worker_peers_retire(struct worker_peers *peers)
-{
-    if (peers->door) peer_door_retire(peers->door);
-}
-
-bool worker_peers_is_idle(const struct worker_peers *peers)
-{
-    return !peers->door || peer_door_is_idle(peers->door);
 }
 
 // ---- the end: each step waits for the one before -------------------------------------------------------------------
@@ -140,19 +141,63 @@ static void on_links_closed(void *arg)
     peer_calls_close(peers->calls, on_calls_closed, peers);
 }
 
-void worker_peers_close_door(struct worker_peers *peers)
+static void close_listener(struct worker_peers *peers)
 {
-    peer_door_destroy(peers->door);
-    peers->door = NULL;
+    peer_listener_destroy(peers->listener);
+    peers->listener = NULL;
 }
 
-void worker_peers_close(struct worker_peers *peers, loop_fn on_closed, void *arg)
+static void close_all(struct worker_peers *peers, loop_fn on_closed, void *arg)
 {
     peers->on_closed = on_closed;
     peers->closed_arg = arg;
-    worker_peers_close_door(peers);
+    close_listener(peers);
     if (peers->links)
         peer_links_close(peers->links, on_links_closed, peers);
     else
         on_links_closed(peers);
 }
+
+// ---- parts of a worker --------------------------------------------------------------------------
+
+static enum error_code start_peers(struct worker *worker, struct error *err)
+{
+    (void)err;
+    worker->peers = create(worker);
+    return ERROR_NONE;
+}
+
+static enum error_code start_peer_listener(struct worker *worker, struct error *err)
+{
+    return open_listener(worker->peers, err);
+}
+
+// Other replicas hand calls over for as long as there is a session here; then they are sent elsewhere.
+static void retire_peers(struct worker *worker)
+{
+    if (worker->peers && worker->peers->listener) peer_listener_retire(worker->peers->listener);
+}
+
+static bool peers_idle(const struct worker *worker)
+{
+    return !worker->peers || !worker->peers->listener || peer_listener_is_idle(worker->peers->listener);
+}
+
+static void stop_peers(struct worker *worker)
+{
+    if (worker->peers) close_listener(worker->peers);
+}
+
+static void close_peers(struct worker *worker, loop_fn done, void *arg)
+{
+    if (worker->peers)
+        close_all(worker->peers, done, arg);
+    else
+        done(arg);
+    worker->peers = NULL;
+}
+
+const struct worker_part worker_part_peers = {
+    .start = start_peers, .retire = retire_peers, .is_idle = peers_idle, .stop = stop_peers, .close = close_peers};
+
+const struct worker_part worker_part_peer_listener = {.start = start_peer_listener};

@@ -32,8 +32,8 @@ struct tunnel_broker *tunnel_broker_create(const struct tunnel_options *options,
     broker->directory = tunnel_directory_create(clock_mono_ms);
     tunnel_meter_init(&broker->meter);
     broker->sessions.max = options->sessions_max;
-    broker->session_addresses = census_create(options->sessions_per_address);
-    broker->handshake_addresses = census_create(options->handshakes_per_address);
+    broker->session_addresses = connection_limiter_create(options->sessions_per_address);
+    broker->handshake_addresses = connection_limiter_create(options->handshakes_per_address);
     pthread_rwlock_init(&broker->lock, NULL);
     atomic_init(&broker->refs, 1);
     return broker;
@@ -43,8 +43,8 @@ void tunnel_broker_unref(struct tunnel_broker *broker)
 {
     if (atomic_fetch_sub(&broker->refs, 1) != 1) return;
     tunnel_directory_destroy(broker->directory);
-    census_destroy(broker->session_addresses);
-    census_destroy(broker->handshake_addresses);
+    connection_limiter_destroy(broker->session_addresses);
+    connection_limiter_destroy(broker->handshake_addresses);
     pthread_rwlock_destroy(&broker->lock);
     mem_free(broker->options.listen);
     mem_free((char *)(uintptr_t)broker->options.tls_certificate_file);
@@ -100,19 +100,19 @@ void tunnel_broker_supersede(struct tunnel_broker *broker, const char *account_i
                              uint64_t newer_epoch)
 {
     struct broker_order pattern = {.broker = broker, .newer_epoch = newer_epoch};
-    tunnel_directory_match_older(broker->directory, str_c(account_id), str_c(runtime), newer_epoch, broker_on_match,
-                                 &pattern);
+    tunnel_directory_match_older(broker->directory, &(struct runtime_key){str_c(account_id), str_c(runtime)},
+                                 newer_epoch, broker_on_match, &pattern);
 }
 
 static void broker_on_wake(struct tunnel_node *node, void *arg)
 {
     struct broker_order *order = arg;
     struct tunnel_session *session = node->closed ? NULL : id_map_get(&node->sessions, order->id);
-    if (session) tunnel_session_wake_spare(session);
+    if (session) tunnel_session_wake_standby(session);
     mem_free(order);
 }
 
-static void broker_on_spare(void *arg, struct tunnel_session_ref ref)
+static void broker_on_standby(void *arg, struct tunnel_session_ref ref)
 {
     struct tunnel_broker *broker = arg;
     struct broker_order *order = mem_zalloc(sizeof(*order));
@@ -120,9 +120,9 @@ static void broker_on_spare(void *arg, struct tunnel_session_ref ref)
     if (!tunnel_node_post(broker, ref.node, broker_on_wake, order)) mem_free(order);
 }
 
-void tunnel_broker_wake_spares(struct tunnel_broker *broker, struct str account_id, struct str runtime)
+void tunnel_broker_wake_standbys(struct tunnel_broker *broker, const struct runtime_key *key)
 {
-    tunnel_directory_match_spares(broker->directory, account_id, runtime, broker_on_spare, broker);
+    tunnel_directory_match_standbys(broker->directory, key, broker_on_standby, broker);
 }
 
 static void broker_on_older(void *arg, struct tunnel_session_ref ref)
@@ -131,11 +131,10 @@ static void broker_on_older(void *arg, struct tunnel_session_ref ref)
     *(bool *)arg = true;
 }
 
-bool tunnel_broker_has_older(struct tunnel_broker *broker, struct str account_id, struct str runtime,
-                             uint64_t newer_epoch)
+bool tunnel_broker_has_older(struct tunnel_broker *broker, const struct runtime_key *key, uint64_t newer_epoch)
 {
     bool found = false;
-    tunnel_directory_match_older(broker->directory, account_id, runtime, newer_epoch, broker_on_older, &found);
+    tunnel_directory_match_older(broker->directory, key, newer_epoch, broker_on_older, &found);
     return found;
 }
 
@@ -156,7 +155,8 @@ static void broker_on_operation(struct tunnel_node *node, void *arg)
 bool tunnel_broker_operate(struct tunnel_broker *broker, const struct tunnel_operation *operation)
 {
     struct tunnel_session_ref ref;
-    if (!tunnel_directory_find(broker->directory, operation->account_id, operation->runtime, operation->epoch, &ref))
+    if (!tunnel_directory_find(broker->directory, &(struct runtime_key){operation->account_id, operation->runtime},
+                               operation->epoch, &ref))
         return false;
     struct str id = operation->operation_id, document = operation->document;
     struct broker_operation *message = mem_zalloc(sizeof(*message) + id.len + document.len);

@@ -14,6 +14,7 @@
 #include "base/http_header.h"
 #include "base/id.h"
 #include "base/loop/loop.h"
+#include "base/runtime_key.h"
 #include "base/str.h"
 #include "tunnel/wire/report.h"
 
@@ -77,7 +78,7 @@ struct wire_control;
 struct tunnel_carrier; // see "calls carried elsewhere"
 
 struct tunnel_options {
-    char *listen; // host:port of the tunnel door; every node listens with SO_REUSEPORT
+    char *listen; // host:port of the tunnel listener; every node listens with SO_REUSEPORT
     const char *tls_certificate_file, *tls_key_file;
     unsigned sessions_max;               // of the process
     unsigned sessions_per_address;       // of them, from one address (IPv6: a /64); 0: no cap of its own
@@ -147,7 +148,7 @@ MUST_CHECK enum error_code tunnel_node_reload_tls(struct tunnel_node *node, stru
 // runtime (any node) is told SUPERSEDED and closed.
 void tunnel_session_opened(struct tunnel_node *node, struct tunnel_session_ref ref, uint64_t epoch);
 // stands_by: another instance serves the runtime, and instances of it keep replacing each other. The session stays as a
-// warm spare without an epoch and asks again every few seconds, and at once when the one that serves seems to have
+// warm standby without an epoch and asks again every few seconds, and at once when the one that serves seems to have
 // gone.
 void tunnel_session_stands_by(struct tunnel_node *node, struct tunnel_session_ref ref);
 void tunnel_session_refused(struct tunnel_node *node, struct tunnel_session_ref ref, const char *reason);
@@ -159,11 +160,10 @@ void tunnel_broker_revoke(struct tunnel_broker *broker, const char *account_id, 
 void tunnel_broker_supersede(struct tunnel_broker *broker, const char *account_id, const char *runtime,
                              uint64_t newer_epoch);
 
-// Thread-safe. Whoever served the runtime, here or elsewhere, may have gone: its spares here ask for an epoch now.
-void tunnel_broker_wake_spares(struct tunnel_broker *broker, struct str account_id, struct str runtime);
+// Thread-safe. Whoever served the runtime, here or elsewhere, may have gone: its standbys here ask for an epoch now.
+void tunnel_broker_wake_standbys(struct tunnel_broker *broker, const struct runtime_key *key);
 // Thread-safe. Is there a session that tunnel_broker_supersede() would end?
-bool tunnel_broker_has_older(struct tunnel_broker *broker, struct str account_id, struct str runtime,
-                             uint64_t newer_epoch);
+bool tunnel_broker_has_older(struct tunnel_broker *broker, const struct runtime_key *key, uint64_t newer_epoch);
 // Thread-safe. From this moment on (monotonic milliseconds) no session of this process gets a call, until another one
 // is set: the replica cannot prove any more that they are its own. Sessions and calls in flight stay. Never called: no
 // end.
@@ -229,30 +229,36 @@ struct tunnel_request {
     uint64_t epoch;
 };
 
-// All on the loop that opened the call, never inside tunnel_call_open(). After on_end or on_fail the call is over and
-// freed as soon as that callback returns.
-struct tunnel_call_events {
-    // 1xx, 16 times at most. Their fields are not told: a cluster sets no links for our origin. May be NULL.
+// The events of one HTTP exchange, for whoever made its request: the same from a stream of a session to
+// a call, from a carrier to a call, and from a call to its caller. Other ends of exchanges (peer_stream,
+// call_exchange, the agent's streams and upstreams) use the same names for the same events.
+//
+// Order: on_info*, on_head, on_data*, on_trailers?, on_end; on_fail in place of whatever is still to come.
+// Either is the last: the exchange is freed when it returns. An upgraded exchange ends its halves apart.
+// on_taken and on_room come at any time. All on the loop that opened the exchange, never inside the
+// function that opens it. on_head, on_data, on_end and on_fail are never NULL.
+struct exchange_events {
+    // 1xx, 16 times at most. Their fields are not passed on: a cluster sets no links for our origin.
     void (*on_info)(void *arg, int status);
     void (*on_head)(void *arg, int status, const struct http_header *headers, size_t count);
-    // at..len is valid during the call only; every byte must be given back with tunnel_call_consumed() once the
-    // consumer took it, that is what opens the stream's window again.
+    // at..len is valid during the call only; every byte must be given back as consumed once the consumer
+    // took it: that is what opens the stream's window again.
     void (*on_data)(void *arg, const uint8_t *at, size_t len);
-    void (*on_trailers)(void *arg, const struct http_header *headers, size_t count); // may be NULL
-    // Of an accepted CONNECT: the far end sends no more. The caller's half stays open until it ends it. May be NULL.
-    void (*on_remote_end)(void *arg);
-    void (*on_end)(void *arg);      // END_STREAM from the far end and ours sent
-    void (*on_writable)(void *arg); // room again after tunnel_call_write() said "full"
-    // So many written bytes are on their way to the agent, so that a request of which nothing has arrived can still end
-    // with TUNNEL_CAUSE_NO_TUNNEL after writing, but not after this. May be NULL.
+    void (*on_trailers)(void *arg, const struct http_header *headers, size_t count);
+    // Upgraded: the far end sends no more. The caller's half stays open until it ends it.
+    void (*on_half_end)(void *arg);
+    // So many written bytes are on their way to the agent: a request of which nothing has arrived can
+    // still end with TUNNEL_CAUSE_NO_TUNNEL after writing, but not after this.
     void (*on_taken)(void *arg, size_t len);
+    void (*on_room)(void *arg); // room again after a write that returned "full"
+    void (*on_end)(void *arg);  // END_STREAM from the far end and ours sent
     void (*on_fail)(void *arg, enum tunnel_cause cause, const char *detail);
 };
 
 // Never NULL: what goes wrong arrives as on_fail.
 struct tunnel_call *tunnel_call_open(struct tunnel_node *node, const struct tunnel_request *request,
-                                     const struct tunnel_call_events *events, void *arg);
-// Copies and queues. False: the queue is full (64 KiB beyond what flow control took): stop until on_writable.
+                                     const struct exchange_events *events, void *arg);
+// Copies and queues. False: the queue is full (64 KiB beyond what flow control took): stop until on_room.
 // The bytes were taken in either case.
 bool tunnel_call_write(struct tunnel_call *call, const void *at, size_t len);
 void tunnel_call_end(struct tunnel_call *call); // half-close: the request body is complete
@@ -276,21 +282,15 @@ struct tunnel_carried_body {
     size_t trailer_count;
 };
 
-// What a carrier tells the call, on the call's loop and never inside open(). All as tunnel_call_events but the two
-// that are explained; one of the last three is the last.
+// What a carrier reports to the call, on the call's loop and never inside open().
 struct tunnel_carrier_events {
-    void (*on_info)(void *arg, int status);
-    void (*on_head)(void *arg, int status, const struct http_header *headers, size_t count);
-    void (*on_data)(void *arg, const uint8_t *at, size_t len);
-    void (*on_trailers)(void *arg, const struct http_header *headers, size_t count);
-    void (*on_remote_end)(void *arg);
-    void (*on_taken)(void *arg, size_t len); // so many written bytes will not be given back by on_here
+    // Lives on. Its on_taken: so many written bytes will not be given back by on_here.
+    const struct exchange_events *exchange;
+    // Gives the call back because the runtime came here: with its request and what was written, as far as
+    // it was not reported taken. The last one, as on_end and on_fail are.
     void (*on_here)(void *arg, const struct tunnel_request *request, const struct tunnel_carried_body *body);
-    void (*on_end)(void *arg);
-    void (*on_fail)(void *arg, enum tunnel_cause cause, const char *detail);
 };
-// Takes calls whose runtime has no session in this process: to the replica that has, or waits for one. on_here gives a
-// call back because the runtime came here: with its request and what was written, as far as it was not reported taken.
+// Takes calls whose runtime has no session in this process: to the replica that has, or waits for one.
 struct tunnel_carrier {
     // Copies the request. NULL: the call is not carried.
     struct tunnel_carried *(*open)(void *ctx, struct tunnel_node *node, const struct tunnel_request *request,
@@ -302,6 +302,6 @@ struct tunnel_carrier {
 };
 
 // Is there a live session in this process for the runtime? (For status pages; a call just tries.)
-bool tunnel_node_has_runtime(struct tunnel_node *node, struct str account_id, struct str runtime);
+bool tunnel_node_has_runtime(struct tunnel_node *node, const struct runtime_key *key);
 
 #endif

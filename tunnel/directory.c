@@ -29,23 +29,35 @@ struct tunnel_directory {
 };
 
 // Both names come from storage, not from peers.
-static size_t directory_hash(struct str account_id, struct str runtime)
+static size_t directory_hash(const struct runtime_key *key)
 {
-    return (size_t)hash_end(hash_part(hash_part(HASH_BEGIN, account_id), runtime));
+    return (size_t)runtime_key_hash(HASH_BEGIN, key);
 }
 
-static struct directory_route *directory_route_find(const struct tunnel_directory *directory, struct str account_id,
-                                                    struct str runtime)
+static struct runtime_key directory_key(const struct directory_route *route)
 {
-    struct directory_route *route = directory->buckets[directory_hash(account_id, runtime) & (directory->cap - 1)];
-    while (route && !(str_eq(str_c(route->runtime), runtime) && str_eq(str_c(route->account_id), account_id)))
+    return (struct runtime_key){str_c(route->account_id), str_c(route->runtime)};
+}
+
+static bool directory_route_is_of(const struct directory_route *route, const struct runtime_key *key)
+{
+    struct runtime_key own = directory_key(route);
+    return runtime_key_eq(&own, key);
+}
+
+static struct directory_route *directory_route_find(const struct tunnel_directory *directory,
+                                                    const struct runtime_key *key)
+{
+    struct directory_route *route = directory->buckets[directory_hash(key) & (directory->cap - 1)];
+    while (route && !directory_route_is_of(route, key))
         route = route->next;
     return route;
 }
 
 static void directory_route_link(struct tunnel_directory *directory, struct directory_route *route)
 {
-    size_t bucket = directory_hash(str_c(route->account_id), str_c(route->runtime)) & (directory->cap - 1);
+    struct runtime_key key = directory_key(route);
+    size_t bucket = directory_hash(&key) & (directory->cap - 1);
     route->next = directory->buckets[bucket];
     directory->buckets[bucket] = route;
 }
@@ -89,7 +101,7 @@ static struct directory_route *directory_route_make(struct tunnel_directory *dir
                                                     const struct tunnel_identity *identity)
 {
     struct directory_route *route =
-        directory_route_find(directory, str_c(identity->account_id), str_c(identity->runtime));
+        directory_route_find(directory, &(struct runtime_key){str_c(identity->account_id), str_c(identity->runtime)});
     if (route) return route;
     if (directory->count >= directory->cap) directory_rebuild(directory);
     route = mem_zalloc(sizeof(*route));
@@ -203,21 +215,21 @@ void tunnel_directory_stand_by(struct tunnel_directory *directory, struct tunnel
     pthread_mutex_unlock(&directory->mutex);
 }
 
-void tunnel_directory_match_spares(struct tunnel_directory *directory, struct str account_id, struct str runtime,
-                                   tunnel_directory_fn on_match, void *arg)
+void tunnel_directory_match_standbys(struct tunnel_directory *directory, const struct runtime_key *key,
+                                     tunnel_directory_fn on_match, void *arg)
 {
     pthread_mutex_lock(&directory->mutex);
-    struct directory_route *route = directory_route_find(directory, account_id, runtime);
+    struct directory_route *route = directory_route_find(directory, key);
     for (struct tunnel_entry *entry = route ? route->entries : NULL; entry; entry = entry->next)
         if (entry->standby) on_match(arg, entry->info.ref);
     pthread_mutex_unlock(&directory->mutex);
 }
 
-bool tunnel_directory_find(struct tunnel_directory *directory, struct str account_id, struct str runtime,
-                           uint64_t epoch, struct tunnel_session_ref *out)
+bool tunnel_directory_find(struct tunnel_directory *directory, const struct runtime_key *key, uint64_t epoch,
+                           struct tunnel_session_ref *out)
 {
     pthread_mutex_lock(&directory->mutex);
-    struct directory_route *route = directory_route_find(directory, account_id, runtime);
+    struct directory_route *route = directory_route_find(directory, key);
     bool found = route && route->entry && (!epoch || route->entry->info.epoch == epoch) &&
                  (directory->route_until_ms == UINT64_MAX || directory->now_ms() < directory->route_until_ms);
     if (found) *out = route->entry->info.ref;
@@ -232,11 +244,10 @@ void tunnel_directory_route_until(struct tunnel_directory *directory, uint64_t m
     pthread_mutex_unlock(&directory->mutex);
 }
 
-bool tunnel_directory_was_here(struct tunnel_directory *directory, struct str account_id, struct str runtime,
-                               uint64_t within_ms)
+bool tunnel_directory_was_here(struct tunnel_directory *directory, const struct runtime_key *key, uint64_t within_ms)
 {
     pthread_mutex_lock(&directory->mutex);
-    struct directory_route *route = directory_route_find(directory, account_id, runtime);
+    struct directory_route *route = directory_route_find(directory, key);
     bool was_here =
         route && (route->entry || (route->gone_at_ms && directory->now_ms() - route->gone_at_ms <= within_ms));
     pthread_mutex_unlock(&directory->mutex);
@@ -247,17 +258,18 @@ void tunnel_directory_match(struct tunnel_directory *directory, const char *acco
                             const char *token_id, tunnel_directory_fn on_match, void *arg)
 {
     pthread_mutex_lock(&directory->mutex);
-    struct directory_route *route = directory_route_find(directory, str_c(account_id), str_c(runtime));
+    struct directory_route *route =
+        directory_route_find(directory, &(struct runtime_key){str_c(account_id), str_c(runtime)});
     for (struct tunnel_entry *entry = route ? route->entries : NULL; entry; entry = entry->next)
         if (!token_id || !strcmp(entry->info.identity.token_id, token_id)) on_match(arg, entry->info.ref);
     pthread_mutex_unlock(&directory->mutex);
 }
 
-void tunnel_directory_match_older(struct tunnel_directory *directory, struct str account_id, struct str runtime,
+void tunnel_directory_match_older(struct tunnel_directory *directory, const struct runtime_key *key,
                                   uint64_t newer_epoch, tunnel_directory_fn on_match, void *arg)
 {
     pthread_mutex_lock(&directory->mutex);
-    struct directory_route *route = directory_route_find(directory, account_id, runtime);
+    struct directory_route *route = directory_route_find(directory, key);
     for (struct tunnel_entry *entry = route ? route->entries : NULL; entry; entry = entry->next)
         if (entry->info.epoch && entry->info.epoch < newer_epoch) on_match(arg, entry->info.ref);
     pthread_mutex_unlock(&directory->mutex);

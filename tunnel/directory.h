@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "base/runtime_key.h"
 #include "tunnel/broker.h"
 
 struct tunnel_directory;
@@ -45,26 +46,25 @@ MUST_CHECK enum error_code tunnel_directory_open(struct tunnel_directory *direct
                                                  uint64_t *out_newer);
 void tunnel_directory_stand_by(struct tunnel_directory *directory, struct tunnel_entry *entry, bool stands_by);
 // Every session of the runtime that stands by.
-void tunnel_directory_match_spares(struct tunnel_directory *directory, struct str account_id, struct str runtime,
-                                   tunnel_directory_fn on_match, void *arg);
+void tunnel_directory_match_standbys(struct tunnel_directory *directory, const struct runtime_key *key,
+                                     tunnel_directory_fn on_match, void *arg);
 // No calls any more. True: it got them until now.
 bool tunnel_directory_retire(struct tunnel_directory *directory, struct tunnel_entry *entry);
 // epoch: 0, or the only one that will do.
-MUST_CHECK bool tunnel_directory_find(struct tunnel_directory *directory, struct str account_id, struct str runtime,
-                                      uint64_t epoch, struct tunnel_session_ref *out);
+MUST_CHECK bool tunnel_directory_find(struct tunnel_directory *directory, const struct runtime_key *key, uint64_t epoch,
+                                      struct tunnel_session_ref *out);
 // Nothing is found from this moment on (clock_mono_ms); looked at in each find, so that a process
 // that was stopped for a while routes nothing by what it knew before.
 void tunnel_directory_route_until(struct tunnel_directory *directory, uint64_t mono_ms);
 // Had the runtime a session in this process within the last within_ms? (Whether it is worth while
 // to wait for it.)
-bool tunnel_directory_was_here(struct tunnel_directory *directory, struct str account_id, struct str runtime,
-                               uint64_t within_ms);
+bool tunnel_directory_was_here(struct tunnel_directory *directory, const struct runtime_key *key, uint64_t within_ms);
 
 // Every session of the runtime that was authenticated with token_id (NULL: with any).
 void tunnel_directory_match(struct tunnel_directory *directory, const char *account_id, const char *runtime,
                             const char *token_id, tunnel_directory_fn on_match, void *arg);
 // Every session of the runtime with an epoch below newer_epoch that has one.
-void tunnel_directory_match_older(struct tunnel_directory *directory, struct str account_id, struct str runtime,
+void tunnel_directory_match_older(struct tunnel_directory *directory, const struct runtime_key *key,
                                   uint64_t newer_epoch, tunnel_directory_fn on_match, void *arg);
 void tunnel_entry_snapshot(const struct tunnel_entry *entry, struct tunnel_session_info *out); // on its session's loop
 void tunnel_directory_each(struct tunnel_directory *directory,

@@ -138,7 +138,8 @@ static bool node_admit(struct tunnel_node *node, const char *remote, struct erro
         (void)node_refuse(ERROR_UNAVAILABLE, err, "this replica has reached tunnel.sessions_max");
         return false;
     }
-    if (!node_counts(node, remote, network) || census_enter(broker->session_addresses, str_c(network))) return true;
+    if (!node_counts(node, remote, network) || connection_limiter_enter(broker->session_addresses, str_c(network)))
+        return true;
     quota_give(&broker->sessions);
     metric_add(broker->meter.refused_address, 1);
     (void)node_refuse(ERROR_UNAVAILABLE, err, "this address has as many sessions here as it may");
@@ -149,7 +150,7 @@ void tunnel_node_release(struct tunnel_node *node, const char *remote)
 {
     char network[INET6_ADDRSTRLEN];
     quota_give(&node->broker->sessions);
-    if (node_counts(node, remote, network)) census_leave(node->broker->session_addresses, str_c(network));
+    if (node_counts(node, remote, network)) connection_limiter_leave(node->broker->session_addresses, str_c(network));
 }
 
 static int node_decide(struct tunnel_node *node, const struct tunnel_upgrade *upgrade, struct tunnel_session_info *info,
@@ -230,7 +231,7 @@ static void node_on_accept(void *ctx, int fd, const char *remote)
     tunnel_ws_server_adopt(node->ws_server, fd, remote);
 }
 
-static enum error_code node_open_door(struct tunnel_node *node, struct error *err)
+static enum error_code node_open_listener(struct tunnel_node *node, struct error *err)
 {
     const struct tunnel_options *options = &node->broker->options;
     const struct tunnel_ws_options ws_options = {
@@ -289,7 +290,7 @@ static void node_tick_sessions(struct tunnel_node *node, uint64_t now_ms)
     size_t at = 0, count;
     do {
         for (count = 0; count < TICKED_AT_ONCE; count++) {
-            due[count] = timetable_next_due(&node->timetable, &at, now_ms);
+            due[count] = deadline_table_next_due(&node->deadlines, &at, now_ms);
             if (!due[count]) break;
             __builtin_prefetch(due[count]);
             __builtin_prefetch((const char *)due[count] + CACHE_LINE_BYTES);
@@ -347,7 +348,7 @@ static void node_shut(struct tunnel_node *node)
     timer_finish(&node->tick);
     turn_close(&node->turn, tunnel_node_unref, node);
     id_map_finish(&node->sessions);
-    timetable_finish(&node->timetable);
+    deadline_table_finish(&node->deadlines);
     id_map_finish(&node->calls);
     id_map_finish(&node->relays);
 }
@@ -362,7 +363,7 @@ static void node_init(struct tunnel_node *node, struct tunnel_broker *broker, st
     node->handshake_tokens = broker->options.handshakes_per_second;
     node->handshake_at_ms = clock_mono_ms();
     id_map_init(&node->sessions);
-    timetable_init(&node->timetable);
+    deadline_table_init(&node->deadlines);
     node->life = (struct tunnel_life_rules){
         .ping_after_ms = broker->options.ping_after_ms,
         .dead_after_ms = broker->options.dead_after_ms,
@@ -385,7 +386,7 @@ struct tunnel_node *tunnel_node_create(struct tunnel_broker *broker, struct loop
     }
     struct tunnel_node *node = mem_zalloc(sizeof(*node));
     node_init(node, broker, loop);
-    if (node_open_door(node, err)) {
+    if (node_open_listener(node, err)) {
         node_shut(node);
         return NULL;
     }
@@ -479,8 +480,8 @@ void tunnel_reports_abuse(struct tunnel_node *node, struct tunnel_session_ref re
     if (session) tunnel_session_break(session, "reports: %s", reason);
 }
 
-bool tunnel_node_has_runtime(struct tunnel_node *node, struct str account_id, struct str runtime)
+bool tunnel_node_has_runtime(struct tunnel_node *node, const struct runtime_key *key)
 {
     struct tunnel_session_ref ref;
-    return tunnel_directory_find(node->broker->directory, account_id, runtime, 0, &ref);
+    return tunnel_directory_find(node->broker->directory, key, 0, &ref);
 }

@@ -8,14 +8,14 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/census.h"
+#include "base/connection_limiter.h"
 #include "base/loop/listener.h"
 #include "base/loop/timer.h"
 #include "base/loop/turn.h"
 #include "base/quota.h"
 #include "tunnel/broker.h"
 #include "tunnel/directory.h"
-#include "tunnel/listener/timetable.h"
+#include "tunnel/listener/deadline_table.h"
 #include "tunnel/listener/ws.h"
 #include "tunnel/session/id_map.h"
 #include "tunnel/session/life.h"
@@ -30,8 +30,8 @@ struct tunnel_broker {
     struct tunnel_directory *directory;
     struct tunnel_meter meter;
     struct quota sessions;
-    struct census *session_addresses, *handshake_addresses; // NULL: no cap
-    pthread_rwlock_t lock;                                  // guards nodes
+    struct connection_limiter *session_addresses, *handshake_addresses; // NULL: no cap
+    pthread_rwlock_t lock;                                              // guards nodes
     struct tunnel_node *nodes[TUNNEL_NODES_MAX];
     atomic_uint refs; // its nodes' and its own
 };
@@ -52,7 +52,7 @@ struct tunnel_node {
 
     struct id_map sessions; // id -> struct tunnel_session
     struct tunnel_session *session_list;
-    struct timetable timetable; // when which of them is looked at
+    struct deadline_table deadlines; // when which of them is looked at
     unsigned session_count;
     uint64_t last_session_id;
     struct id_map calls; // key -> struct tunnel_call

@@ -79,6 +79,7 @@ struct argo_api *argo_api_create(const struct argo_api_options *options, struct 
     api->failed = metric_with(requests, "failed");
     enum error_code code =
         kube_config_of_server(str_c(options->url), options->ca_file, options->token_file, &api->config, err);
+    api->config.transport = options->transport;
     if (code != ERROR_NONE) error_prefix(err, "argocd");
     if (code == ERROR_NONE) api->client = kube_client_create(options->loop, &api->config, err);
     if (api->client) {

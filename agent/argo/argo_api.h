@@ -15,16 +15,18 @@
 
 struct argo_api;
 struct argo_request;
+struct kube_transport;
 
 enum { ARGO_API_REQUESTS_MAX = 16 };
 
 struct argo_api_options {
     struct loop *loop;
-    const char *url;                  // https://host[:port][/prefix]
-    const char *token_file, *ca_file; // ca_file "": the CAs of the system
-    uint64_t timeout_ms;              // of a request
-    uint64_t bytes_max;               // of an answer
-    unsigned requests_max;            // at a time; at most ARGO_API_REQUESTS_MAX
+    const char *url;                        // https://host[:port][/prefix]
+    const char *token_file, *ca_file;       // ca_file "": the CAs of the system
+    uint64_t timeout_ms;                    // of a request
+    uint64_t bytes_max;                     // of an answer
+    unsigned requests_max;                  // at a time; at most ARGO_API_REQUESTS_MAX
+    const struct kube_transport *transport; // NULL: HTTP; agent/kube/kube_client.h
 };
 
 // NULL with *err when url or ca_file cannot be used.

@@ -28,7 +28,7 @@ struct argo_tree {
 struct argo_trees {
     struct argo_trees_options options;
     struct key_table *trees; // by ns/name
-    struct key_table *nodes; // by group/kind/ns/name
+    struct key_table *nodes; // by application and group/kind/ns/name
     uint64_t round;
     size_t refused;
     bool is_full;
@@ -120,26 +120,28 @@ static void set(char **to, struct str text, size_t bytes_max)
     *to = len ? mem_strndup(text.at, len) : NULL;
 }
 
-static char *key_of(struct str group, struct str kind, struct str ns, struct str name)
+// Two Applications may name an object of the same name, each in a cluster of its own.
+static char *key_of(const struct argo_node_key *key)
 {
-    return mem_printf("%.*s/%.*s/%.*s/%.*s", STR_ARG(group), STR_ARG(kind), STR_ARG(ns), STR_ARG(name));
+    return mem_printf("%.*s/%.*s\n%.*s/%.*s/%.*s/%.*s", STR_ARG(key->application_ns), STR_ARG(key->application_name),
+                      STR_ARG(key->group), STR_ARG(key->kind), STR_ARG(key->ns), STR_ARG(key->name));
 }
 
 static struct argo_node *node_of(struct argo_tree *tree, const json_t *from)
 {
     struct argo_trees *trees = tree->trees;
-    char *key = key_of(json_get_str(from, "group"), json_get_str(from, "kind"), json_get_str(from, "namespace"),
-                       json_get_str(from, "name"));
+    char *key = key_of(&(struct argo_node_key){str_c(tree->ns), str_c(tree->name), json_get_str(from, "group"),
+                                               json_get_str(from, "kind"), json_get_str(from, "namespace"),
+                                               json_get_str(from, "name")});
     struct argo_node *node = key_table_get(trees->nodes, str_c(key));
-    if (node && node->tree == tree) {
+    if (node) {
         mem_free(key);
         return node;
     }
-    // Two Applications name it: the one that was there first keeps it.
-    if (node || key_table_count(trees->nodes) >= trees->options.nodes_max) {
-        if (!node) metric_add(trees->left_out, 1);
-        if (!node && !trees->is_full) log_warn("argocd", "nodes_left_out", log_uint("max", trees->options.nodes_max));
-        trees->is_full = trees->is_full || !node;
+    if (key_table_count(trees->nodes) >= trees->options.nodes_max) {
+        metric_add(trees->left_out, 1);
+        if (!trees->is_full) log_warn("argocd", "nodes_left_out", log_uint("max", trees->options.nodes_max));
+        trees->is_full = true;
         mem_free(key);
         return NULL;
     }
@@ -256,11 +258,10 @@ void argo_trees_forget(struct argo_trees *trees, struct str ns, struct str name)
     if (tree) tree_free(tree);
 }
 
-struct argo_node *argo_trees_find(const struct argo_trees *trees, struct str group, struct str kind, struct str ns,
-                                  struct str name)
+struct argo_node *argo_trees_find(const struct argo_trees *trees, const struct argo_node_key *key)
 {
-    AUTO_FREE char *key = key_of(group, kind, ns, name);
-    return key_table_get(trees->nodes, str_c(key));
+    AUTO_FREE char *text = key_of(key);
+    return key_table_get(trees->nodes, str_c(text));
 }
 
 const char *argo_node_verdict(struct argo_node *node, const char *own, uint64_t version)

@@ -47,9 +47,12 @@ void argo_trees_tick(struct argo_trees *trees, uint64_t now_ms); // a few times 
 // The Application, or a resource of it, has changed.
 void argo_trees_touch(struct argo_trees *trees, struct str ns, struct str name);
 void argo_trees_forget(struct argo_trees *trees, struct str ns, struct str name); // it is gone
+struct argo_node_key {
+    struct str application_ns, application_name; // whose tree it is in
+    struct str group, kind, ns, name;
+};
 // NULL: not known. Until the next tick.
-struct argo_node *argo_trees_find(const struct argo_trees *trees, struct str group, struct str kind, struct str ns,
-                                  struct str name);
+struct argo_node *argo_trees_find(const struct argo_trees *trees, const struct argo_node_key *key);
 // Appends how many Applications the token may not read.
 void argo_trees_findings(const struct argo_trees *trees, json_t *findings);
 uint64_t argo_version_of(struct str resource_version); // 0: none

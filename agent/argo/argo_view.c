@@ -10,7 +10,9 @@ struct argo_view {
     struct argo_api *api;
     struct argo_trees *trees;
     struct argo_commits *commits;
-    struct collector *collector; // NULL: none now
+    struct collector *collector; // of the own cluster; NULL: none now
+    struct collector *(*collector_of)(void *arg, struct str ns, struct str name);
+    void *arg;
 };
 
 static bool is_same(const char *one, const char *other)
@@ -21,23 +23,25 @@ static bool is_same(const char *one, const char *other)
 static size_t on_tree(void *arg, struct str ns, struct str name, const json_t *nodes)
 {
     struct argo_view *view = arg;
-    if (!view->collector) return 0;
+    struct collector *collector = view->collector ? view->collector_of(view->arg, ns, name) : NULL;
+    if (!collector) return 0;
     size_t behind = 0, i;
     json_t *each;
-    collector_tree(view->collector, ns, name, nodes);
+    collector_tree(collector, ns, name, nodes);
     json_array_foreach((json_t *)(uintptr_t)nodes, i, each)
     {
         struct str group = json_get_str(each, "group"), kind = json_get_str(each, "kind"),
                    where = json_get_str(each, "namespace"), called = json_get_str(each, "name");
-        const struct inventory_resource *resource = collector_find(view->collector, group, kind, where, called);
-        struct argo_node *node = argo_trees_find(view->trees, group, kind, where, called);
+        const struct inventory_resource *resource = collector_find(collector, group, kind, where, called);
+        struct argo_node *node =
+            argo_trees_find(view->trees, &(struct argo_node_key){ns, name, group, kind, where, called});
         bool is_shown = resource && (resource->absent || (resource->uid && resource->reported));
         if (!node || !is_shown || resource->health_status) continue;
         bool is_seen = !resource->absent;
         behind += is_seen && resource->version && resource->version != node->version;
         const char *verdict = argo_node_verdict(node, is_seen ? resource->assessed : NULL, resource->version);
         bool is_news = resource->absent && resource->version != argo_version_of(str_c(node->uid));
-        if (is_news || !is_same(verdict, resource->shown)) collector_fetch(view->collector, group, kind, where, called);
+        if (is_news || !is_same(verdict, resource->shown)) collector_fetch(collector, group, kind, where, called);
     }
     return behind;
 }
@@ -64,6 +68,8 @@ enum error_code argo_view_create(struct loop *loop, const struct argo_view_optio
     if (!api) return ERROR_INVALID;
     struct argo_view *view = mem_zalloc(sizeof *view);
     view->api = api;
+    view->collector_of = options->collector_of;
+    view->arg = options->arg;
     view->trees = argo_trees_create(&(struct argo_trees_options){.api = api,
                                                                  .interval_ms = options->interval_ms,
                                                                  .refresh_ms = options->refresh_ms,
@@ -108,11 +114,17 @@ static bool is_application(const struct inventory_resource *resource)
     return strcmp(resource->kind->kind, "Application") == 0 && strcmp(resource->kind->group, "argoproj.io") == 0;
 }
 
+static struct argo_node *node_of(const struct argo_view *view, const struct inventory_resource *resource)
+{
+    return argo_trees_find(
+        view->trees, &(struct argo_node_key){inventory_application_ns(resource), inventory_application_name(resource),
+                                             str_c(resource->kind->group), str_c(resource->kind->kind),
+                                             str_c(resource->ns), str_c(resource->name)});
+}
+
 const struct argo_node *argo_view_node(struct argo_view *view, const struct inventory_resource *resource)
 {
-    return view ? argo_trees_find(view->trees, str_c(resource->kind->group), str_c(resource->kind->kind),
-                                  str_c(resource->ns), str_c(resource->name))
-                : NULL;
+    return view ? node_of(view, resource) : NULL;
 }
 
 const char *argo_view_verdict(struct argo_view *view, struct inventory_resource *resource, const json_t *object,
@@ -124,8 +136,7 @@ const char *argo_view_verdict(struct argo_view *view, struct inventory_resource 
     resource->version = argo_version_of(json_str(json_path(object, "metadata", "resourceVersion", NULL)));
     struct str ns = inventory_application_ns(resource), name = inventory_application_name(resource);
     if (name.len) argo_trees_touch(view->trees, ns, name);
-    struct argo_node *node = argo_trees_find(view->trees, str_c(resource->kind->group), str_c(resource->kind->kind),
-                                             str_c(resource->ns), str_c(resource->name));
+    struct argo_node *node = node_of(view, resource);
     const char *verdict = argo_node_verdict(node, own, resource->version);
     if (verdict && !is_same(verdict, own)) *out_message = str_c(node->message);
     return resource->shown = verdict;

@@ -18,6 +18,9 @@ struct argo_view_options {
     uint64_t timeout_ms, interval_ms, refresh_ms, bytes_max;
     unsigned requests_max;
     uint64_t nodes_max, commits_max;
+    // Where the objects of this Application are followed; NULL: nowhere.
+    struct collector *(*collector_of)(void *arg, struct str ns, struct str name);
+    void *arg;
 };
 
 // *out is NULL where no url is set.

@@ -30,6 +30,25 @@ void agent_answer(struct agent_stream *stream, int status, struct str content_ty
     send_answer(stream, status, content_type, STR_EMPTY, str_first(body, BODY_BYTES_MAX));
 }
 
+static void add_member(struct strbuf *body, const char *name, const char *value)
+{
+    strbuf_addf(body, ",\"%s\":", name);
+    strbuf_add_json(body, str_c(value));
+}
+
+void agent_answer_problem(struct agent_stream *stream, int status, const char *code, const char *detail)
+{
+    struct strbuf body;
+    strbuf_init(&body, BODY_BYTES_MAX);
+    strbuf_addf(&body, "{\"type\":\"about:blank\",\"status\":%d", status);
+    add_member(&body, "title", code);
+    add_member(&body, "code", code);
+    add_member(&body, "detail", detail);
+    strbuf_add_c(&body, "}\n");
+    send_answer(stream, status, STR("application/problem+json"), STR_EMPTY, strbuf_str(&body));
+    strbuf_finish(&body);
+}
+
 void agent_answer_cause(struct agent_stream *stream, int status, const char *cause, const char *detail)
 {
     struct strbuf body;

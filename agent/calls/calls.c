@@ -79,7 +79,7 @@ static enum error_code check_unbound(const struct agent_calls *calls, const stru
 // What it says of the caller is read once, since it is the same text for all calls of a user; the signature is verified
 // for each call.
 static enum error_code check_bound(const struct agent_calls *calls, const struct agent_stream_request *request,
-                                   struct agent_tunnel_trust *trust, struct error *err)
+                                   struct agent_tunnel_trust *trust, struct str *out_caller, struct error *err)
 {
     const struct wire_identity_call call = {request->method, request->protocol, request->authority, request->path};
     struct wire_identity_bound bound;
@@ -90,6 +90,7 @@ static enum error_code check_bound(const struct agent_calls *calls, const struct
     if (code) return code;
     if (!replay_window_take(&trust->replays, bound.number))
         return error_set(err, ERROR_UNAUTHENTICATED, "identity was used before, or is too old to be checked");
+    *out_caller = bound.caller;
     if (identity_cache_find(calls->identities, bound.caller, trust->key, 0)) return ERROR_NONE;
     code = wire_identity_read_caller(bound.caller, str_c(calls->options.runtime), &identity, err);
     if (!code) code = check_user(&identity, err);
@@ -98,9 +99,20 @@ static enum error_code check_bound(const struct agent_calls *calls, const struct
 }
 
 static enum error_code check_identity(const struct agent_calls *calls, const struct agent_stream_request *request,
-                                      struct agent_tunnel_trust *trust, struct error *err)
+                                      struct agent_tunnel_trust *trust, struct str *out_caller, struct error *err)
 {
-    return trust->is_bound ? check_bound(calls, request, trust, err) : check_unbound(calls, request, trust->key, err);
+    *out_caller = STR_EMPTY;
+    return trust->is_bound ? check_bound(calls, request, trust, out_caller, err)
+                           : check_unbound(calls, request, trust->key, err);
+}
+
+static void start_app_proxy(const struct agent_calls *calls, struct agent_stream *stream, struct str path,
+                            struct str caller)
+{
+    struct wire_identity identity = {.user_name = ""};
+    if (caller.len && wire_identity_read_caller(caller, str_c(calls->options.runtime), &identity, NULL) != ERROR_NONE)
+        identity.user_name[0] = '\0';
+    agent_app_proxy_start(&calls->options.app_proxy, stream, path, str_c(identity.user_name));
 }
 
 // ---- streams that are answered at once ---------------------------------------------------------------------------
@@ -128,7 +140,7 @@ static void on_refused_close(void *arg, struct agent_stream *stream, uint32_t co
 static void refuse(struct agent_stream *stream, int status, const char *cause, const char *detail)
 {
     static const struct agent_stream_events events = {
-        .on_data = on_refused_data, .on_end = on_refused, .on_writable = on_refused, .on_close = on_refused_close};
+        .on_data = on_refused_data, .on_end = on_refused, .on_room = on_refused, .on_close = on_refused_close};
     agent_stream_attach(stream, &events, NULL);
     agent_answer_cause(stream, status, cause, detail);
 }
@@ -172,7 +184,7 @@ static void start_reports(struct agent_calls *calls, struct agent_stream *stream
 {
     static const struct agent_stream_events events = {.on_data = on_reports_data,
                                                       .on_end = on_reports_end,
-                                                      .on_writable = on_reports_writable,
+                                                      .on_room = on_reports_writable,
                                                       .on_close = on_reports_close};
     const struct http_header headers[] = {{STR("content-type"), STR("application/octet-stream")}};
     if (!calls->options.reporter) {
@@ -214,6 +226,7 @@ void agent_calls_accept(struct agent_calls *calls, struct agent_stream *stream, 
 {
     const struct agent_stream_request *request = agent_stream_request(stream);
     struct agent_route route;
+    struct str caller = STR_EMPTY;
     struct error err = {0};
     agent_router_route(calls->options.router, request->method, request->authority, request->path, &route);
     metric_add(metric_with(calls->total, route.label), 1);
@@ -224,7 +237,7 @@ void agent_calls_accept(struct agent_calls *calls, struct agent_stream *stream, 
         start_reports(calls, stream, request); // of the platform itself: a call for a person carries an identity
     } else if (route.kind == AGENT_ROUTE_REPORTS) {
         refuse(stream, 404, "no-route", "no service answers under this path");
-    } else if (!route.anonymous && check_identity(calls, request, trust, &err)) {
+    } else if (!route.anonymous && check_identity(calls, request, trust, &caller, &err)) {
         // Before the allow-list's verdict, so that nobody learns what is in it.
         log_limited(LOG_WARN, "calls", "identity_refused", STR_EMPTY, STR_EMPTY, log_err(&err),
                     log_int("stream", agent_stream_id(stream)));
@@ -232,7 +245,7 @@ void agent_calls_accept(struct agent_calls *calls, struct agent_stream *stream, 
     } else if (route.kind == AGENT_ROUTE_REFUSED) {
         refuse(stream, route.status, route.cause, refusal_text(&route));
     } else if (route.kind == AGENT_ROUTE_APP_PROXY) {
-        agent_app_proxy_start(&calls->options.app_proxy, stream, route.path);
+        start_app_proxy(calls, stream, route.path, caller);
     } else {
         agent_proxy_start(calls->options.pool, calls->options.http2, stream, &route);
     }

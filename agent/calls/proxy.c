@@ -171,7 +171,7 @@ void agent_proxy_start(struct upstream_pool *pool, struct upstream_http2 *http2,
     static const struct agent_stream_events stream_events = {
         .on_data = on_stream_data,
         .on_end = on_stream_end,
-        .on_writable = on_stream_writable,
+        .on_room = on_stream_writable,
         .on_close = on_stream_close,
     };
     static const struct upstream_events events = {
@@ -179,7 +179,7 @@ void agent_proxy_start(struct upstream_pool *pool, struct upstream_http2 *http2,
         .on_head = on_head,
         .on_data = on_data,
         .on_end = on_end,
-        .on_writable = on_upstream_writable,
+        .on_room = on_upstream_writable,
         .on_fail = on_fail,
     };
     const struct agent_stream_request *request = agent_stream_request(stream);

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/config.h"
+#include "agent/calls/router_settings.h"
 #include "base/mem.h"
 #include "base/parse.h"
 #include "tunnel/wire/handshake.h"
@@ -181,23 +181,23 @@ static void release_list(struct endpoint_list *list)
     mem_free(list->at);
 }
 
-static enum error_code configure(struct agent_router *router, const struct agent_config *config, struct error *err)
+static enum error_code configure(struct agent_router *router, const struct router_settings *settings, struct error *err)
 {
-    if (parse_list(config->router_services, parse_service, &router->services, err))
+    if (parse_list(settings->services, parse_service, &router->services, err))
         return error_prefix(err, "router.services");
-    if (parse_list(config->router_webhooks, parse_webhook, &router->webhooks, err))
+    if (parse_list(settings->webhooks, parse_webhook, &router->webhooks, err))
         return error_prefix(err, "router.webhooks");
-    if (parse_list(config->tcp_allow, parse_tcp, &router->tcp, err)) return error_prefix(err, "tcp.allow");
-    if (!config->router_workflows[0]) return ERROR_NONE;
-    if (parse_http_url(str_c(config->router_workflows), &router->workflows, err))
+    if (parse_list(settings->tcp_allow, parse_tcp, &router->tcp, err)) return error_prefix(err, "tcp.allow");
+    if (!settings->workflows[0]) return ERROR_NONE;
+    if (parse_http_url(str_c(settings->workflows), &router->workflows, err))
         return error_prefix(err, "router.workflows");
     return ERROR_NONE;
 }
 
-struct agent_router *agent_router_create(const struct agent_config *config, struct error *err)
+struct agent_router *agent_router_create(const struct router_settings *settings, struct error *err)
 {
     struct agent_router *router = mem_zalloc(sizeof(*router));
-    if (configure(router, config, err) == ERROR_NONE) return router;
+    if (configure(router, settings, err) == ERROR_NONE) return router;
     agent_router_destroy(router);
     return NULL;
 }

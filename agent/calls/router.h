@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/str.h"
 
-struct agent_config;
+struct router_settings;
 struct agent_router;
 
 enum agent_route_kind {
@@ -39,7 +39,7 @@ struct agent_route {
 };
 
 // ERROR_INVALID names the setting and the entry.
-struct agent_router *agent_router_create(const struct agent_config *config, struct error *err);
+struct agent_router *agent_router_create(const struct router_settings *settings, struct error *err);
 void agent_router_destroy(struct agent_router *router);         // NULL is fine
 bool agent_router_needs_tls(const struct agent_router *router); // there is an https:// among the services
 

@@ -318,11 +318,11 @@ static void on_connection_error(void *arg, const struct error *err)
     maybe_free(u);
 }
 
-static void on_connection_drained(void *arg)
+static void on_connection_room(void *arg)
 {
     struct upstream *u = arg;
     u->depth++;
-    u->events.on_writable(u->arg);
+    u->events.on_room(u->arg);
     u->depth--;
     maybe_free(u);
 }
@@ -348,7 +348,7 @@ static void connect_upstream(struct upstream *u, uint64_t idle_ms_max)
         .on_connected = on_connection_connected,
         .on_read = on_connection_read,
         .on_eof = on_connection_eof,
-        .on_drained = on_connection_drained,
+        .on_room = on_connection_room,
         .on_error = on_connection_error,
     };
     u->connection = upstream_pool_take(u->pool, str_c(u->host), u->port, u->tls, idle_ms_max, &events, u, &u->reused);

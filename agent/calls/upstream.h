@@ -40,7 +40,7 @@ struct upstream_events { // from the loop, never inside upstream_start(); upstre
     bool (*on_data)(void *arg, const char *at, size_t len);
     // The answer is complete. Of an upgraded connection: the service's half; on_fail may follow when it takes no more.
     void (*on_end)(void *arg, const struct http_header *trailers, size_t count);
-    void (*on_writable)(void *arg);
+    void (*on_room)(void *arg);
     // ERROR_UNAVAILABLE: could not connect; ERROR_PROTOCOL or ERROR_IO: it broke its protocol or closed early.
     void (*on_fail)(void *arg, const struct error *err);
 };
@@ -50,7 +50,7 @@ struct upstream *upstream_start(struct upstream_pool *pool, const struct upstrea
                                 const struct upstream_events *events, void *arg, struct error *err);
 // Aborts what is not finished, at once. No event follows.
 void upstream_destroy(struct upstream *upstream); // NULL is fine
-// Body bytes. False: full, stop until on_writable; the bytes were taken. Of a WebSocket before its head: on_fail.
+// Body bytes. False: full, stop until on_room; the bytes were taken. Of a WebSocket before its head: on_fail.
 bool upstream_write(struct upstream *upstream, const void *at, size_t len);
 // The request body is complete; trailers go with a chunked one and are dropped otherwise.
 void upstream_end(struct upstream *upstream, const struct http_header *trailers, size_t count);

@@ -11,7 +11,7 @@ static void free_connection(struct upstream_connection *c)
 {
     upstream_pool_unref(c->pool);
     upstream_tls_free(c);
-    agent_tls_pipe_finish(&c->pipe);
+    byte_queue_finish(&c->out);
     byte_queue_finish(&c->writing);
     mem_free(c->host);
     mem_free(c);
@@ -139,8 +139,9 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
 {
     struct upstream_connection *c = handle->data;
     (void)suggested;
-    if (c->ssl && !c->pipe.in) c->pipe.in = mem_alloc(UPSTREAM_TLS_READ_BYTES);
-    *out = c->ssl ? uv_buf_init((char *)c->pipe.in, UPSTREAM_TLS_READ_BYTES)
+    bool is_tls = c->tls.ssl;
+    if (is_tls && !c->wire_in) c->wire_in = mem_alloc(UPSTREAM_TLS_READ_BYTES);
+    *out = is_tls ? uv_buf_init(c->wire_in, UPSTREAM_TLS_READ_BYTES)
                   : uv_buf_init(c->pool->buffer, sizeof(c->pool->buffer));
 }
 
@@ -166,14 +167,13 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
     struct upstream_connection *c = stream->data;
     if (n == 0) return;
-    if (!c->ssl || (n < 0 && n != UV_EOF)) {
+    if (!c->tls.ssl || (n < 0 && n != UV_EOF)) {
         on_plain(c, n, buf);
         return;
     }
-    c->pipe.in_at = 0;
-    c->pipe.in_len = n > 0 ? (size_t)n : 0;
-    c->pipe.eof = n == UV_EOF;
-    if (c->pipe.eof) uv_read_stop(stream);
+    if (n > 0) tls_connection_feed(&c->tls, buf->base, (size_t)n);
+    c->tls.input_ended = n == UV_EOF;
+    if (c->tls.input_ended) uv_read_stop(stream);
     upstream_tls_pump(c);
 }
 
@@ -210,7 +210,7 @@ static void on_written(uv_write_t *write, int status)
     if (c->state == UPSTREAM_CONNECTION_CLOSED) return;
     if (status < 0) { // reading reports how the exchange ends, unless it has ended
         upstream_connection_set_sending(c, UPSTREAM_SENDING_FAILED);
-        byte_queue_finish(&c->pipe.out);
+        byte_queue_finish(&c->out);
         if (c->read_ended) {
             fail(c, ERROR_IO, status);
             return;
@@ -223,13 +223,13 @@ static void on_written(uv_write_t *write, int status)
 static void empty_queue(struct upstream_connection *c)
 {
     struct upstream_pool *pool = c->pool;
-    if (pool->spare_count == UPSTREAM_SPARES_MAX || c->pipe.out.cap > UPSTREAM_SPARE_BYTES_MAX) {
-        byte_queue_finish(&c->pipe.out);
+    if (pool->spare_count == UPSTREAM_SPARES_MAX || c->out.cap > UPSTREAM_SPARE_BYTES_MAX) {
+        byte_queue_finish(&c->out);
         return;
     }
-    byte_queue_clear(&c->pipe.out);
-    pool->spares[pool->spare_count++] = c->pipe.out;
-    c->pipe.out = (struct byte_queue){.at = NULL};
+    byte_queue_clear(&c->out);
+    pool->spares[pool->spare_count++] = c->out;
+    c->out = (struct byte_queue){.at = NULL};
 }
 
 static void end_writing(struct upstream_connection *c)
@@ -242,7 +242,7 @@ static void end_writing(struct upstream_connection *c)
         upstream_connection_close(c);
     } else if (c->full) {
         c->full = false;
-        c->events.on_drained(c->arg);
+        c->events.on_room(c->arg);
     }
 }
 
@@ -251,17 +251,17 @@ static void send_queue(struct upstream_connection *c)
 {
     if (!is_connected(c) || byte_queue_len(&c->writing)) return;
     upstream_tls_seal(c);
-    size_t len = byte_queue_len(&c->pipe.out);
+    size_t len = byte_queue_len(&c->out);
     if (!len) return;
-    uv_buf_t buf = uv_buf_init((char *)(uintptr_t)byte_queue_front(&c->pipe.out), (unsigned)len);
+    uv_buf_t buf = uv_buf_init((char *)(uintptr_t)byte_queue_front(&c->out), (unsigned)len);
     int n = uv_try_write((uv_stream_t *)&c->tcp, &buf, 1);
     if (n > 0 && (size_t)n == len) {
         empty_queue(c);
         return;
     }
-    if (n > 0) byte_queue_drop(&c->pipe.out, (size_t)n);
-    c->writing = c->pipe.out;
-    c->pipe.out = (struct byte_queue){.at = NULL};
+    if (n > 0) byte_queue_drop(&c->out, (size_t)n);
+    c->writing = c->out;
+    c->out = (struct byte_queue){.at = NULL};
     buf = uv_buf_init((char *)(uintptr_t)byte_queue_front(&c->writing), (unsigned)byte_queue_len(&c->writing));
     c->write.data = c;
     int rc = uv_write(&c->write, (uv_stream_t *)&c->tcp, &buf, 1, on_written);
@@ -270,7 +270,7 @@ static void send_queue(struct upstream_connection *c)
 
 static size_t queued_bytes(const struct upstream_connection *c)
 {
-    return byte_queue_len(&c->plain) + byte_queue_len(&c->pipe.out) + byte_queue_len(&c->writing);
+    return byte_queue_len(&c->plain) + byte_queue_len(&c->out) + byte_queue_len(&c->writing);
 }
 
 static void flush(struct upstream_connection *c)
@@ -280,7 +280,7 @@ static void flush(struct upstream_connection *c)
         c->pump_wanted = false;
         upstream_tls_pump(c);
         if (c->state == UPSTREAM_CONNECTION_CLOSED) return;
-        if (c->reading && !c->pipe.eof) uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
+        if (c->reading && !c->tls.input_ended) uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
     }
     send_queue(c);
     if (!queued_bytes(c) && c->state != UPSTREAM_CONNECTION_SHAKING) end_writing(c);
@@ -300,9 +300,9 @@ bool upstream_connection_write(struct upstream_connection *c, const struct str *
     struct upstream_pool *pool = c->pool;
     assert(count <= UPSTREAM_CONNECTION_PARTS_MAX);
     if (c->state == UPSTREAM_CONNECTION_CLOSED || c->sending != UPSTREAM_SENDING_OPEN) return true;
-    if (!c->pipe.out.cap && pool->spare_count) c->pipe.out = pool->spares[--pool->spare_count];
+    if (!c->out.cap && pool->spare_count) c->out = pool->spares[--pool->spare_count];
     for (size_t i = 0; i < count; i++)
-        byte_queue_add(c->ssl ? &c->plain : &c->pipe.out, parts[i].at, parts[i].len);
+        byte_queue_add(c->tls.ssl ? &c->plain : &c->out, parts[i].at, parts[i].len);
     if (queued_bytes(c) >= UPSTREAM_CONNECTION_QUEUE_BYTES) send_queue(c); // as much as a turn gathers
     c->full = queued_bytes(c) >= UPSTREAM_CONNECTION_QUEUE_BYTES;
     upstream_connection_mark_dirty(c);
@@ -353,15 +353,15 @@ static void on_dialed(void *arg, int fd, const struct error *err)
         upstream_connection_fail(c, &failed);
         return;
     }
-    if (c->tls && !c->ssl) { // the log has the reason
+    if (c->is_https && !c->tls.ssl) { // the log has the reason
         error_set(&failed, ERROR_UNAVAILABLE, "%s:%u: TLS cannot be started", c->host, (unsigned)c->port);
         upstream_connection_fail(c, &failed);
         return;
     }
-    upstream_connection_set_state(c, c->ssl ? UPSTREAM_CONNECTION_SHAKING : UPSTREAM_CONNECTION_OPEN);
+    upstream_connection_set_state(c, c->tls.ssl ? UPSTREAM_CONNECTION_SHAKING : UPSTREAM_CONNECTION_OPEN);
     if (c->reading) uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
     upstream_connection_mark_dirty(c);
-    if (c->ssl)
+    if (c->tls.ssl)
         upstream_tls_pump(c);
     else
         c->events.on_connected(c->arg);
@@ -376,7 +376,7 @@ struct upstream_connection *upstream_connection_dial(struct upstream_pool *pool,
     pool->refs++;
     c->host = mem_strndup(host.at, host.len);
     c->port = port;
-    c->tls = tls;
+    c->is_https = tls;
     c->reading = true; // an early end is noticed
     uv_tcp_init(pool->loop, &c->tcp);
     c->tcp.data = c;

@@ -58,16 +58,17 @@ struct upstream_connection {
     uv_tcp_t tcp;
     uv_write_t write;
     uv_shutdown_t shutdown;
-    struct agent_tls_pipe pipe; // out: what the socket did not take yet, of plain connections, too
-    struct byte_queue writing;  // what `write` holds: apart, so that the queue may move while it grows
-    SSL *ssl;                   // NULL: plain; what follows is upstream_tls.c's
-    struct byte_queue plain;    // waits for the handshake, then for the end of the turn
-    bool tls;                   // as it was requested: a kept connection serves only its like
-    bool reading;               // the exchange takes bytes
-    bool read_ended;            // the other end has ended its direction
-    bool pump_wanted;           // reading was resumed: what has been read off the socket comes first
-    bool full;                  // on_drained is due
-    uint64_t since_ms;          // in a state that has a list
+    struct byte_queue out;     // what the socket did not take yet, of plain connections, too
+    struct byte_queue writing; // what `write` holds: apart, so that the queue may move while it grows
+    struct tls_connection tls; // without SSL: plain; what follows is upstream_tls.c's
+    char *wire_in;             // UPSTREAM_TLS_READ_BYTES, from the first read on
+    struct byte_queue plain;   // waits for the handshake, then for the end of the turn
+    bool is_https;             // as it was requested: a kept connection serves only its like
+    bool reading;              // the exchange takes bytes
+    bool read_ended;           // the other end has ended its direction
+    bool pump_wanted;          // reading was resumed: what has been read off the socket comes first
+    bool full;                 // on_room is due
+    uint64_t since_ms;         // in a state that has a list
 };
 
 struct upstream_list {

@@ -115,7 +115,7 @@ static void on_eof(void *arg)
     on_error(arg, &err);
 }
 
-static void on_drained(void *arg)
+static void on_room(void *arg)
 {
     struct http2_connection *c = arg;
     c->full = false;
@@ -147,7 +147,7 @@ static struct http2_connection *open_connection(struct upstream_http2 *http2, st
         .on_connected = on_connected,
         .on_read = on_read,
         .on_eof = on_eof,
-        .on_drained = on_drained,
+        .on_room = on_room,
         .on_error = on_error,
     };
     struct http2_connection *c = mem_zalloc(sizeof(*c));

@@ -189,7 +189,7 @@ static ssize_t read_body(nghttp2_session *h2, int32_t id, uint8_t *buf, size_t l
     }
     if (call->full && byte_queue_len(&call->body) <= HTTP2_BODY_QUEUE_BYTES / 2) {
         call->full = false;
-        call->events.on_writable(call->arg);
+        call->events.on_room(call->arg);
     }
     return (ssize_t)n;
 }

@@ -95,7 +95,7 @@ static struct upstream_connection *find_idle(const struct upstream_pool *pool, s
     struct upstream_connection *found = NULL;
     *out_count = 0;
     for (struct upstream_connection *c = pool->idle.first; c; c = c->next) {
-        if (c->port != port || c->tls != tls || !str_eq(str_c(c->host), host)) continue;
+        if (c->port != port || c->is_https != tls || !str_eq(str_c(c->host), host)) continue;
         if (!found) found = c;
         (*out_count)++;
     }
@@ -122,7 +122,7 @@ struct upstream_connection *upstream_pool_take(struct upstream_pool *pool, struc
 void upstream_pool_give(struct upstream_pool *pool, struct upstream_connection *c)
 {
     unsigned count;
-    find_idle(pool, str_c(c->host), c->port, c->tls, &count);
+    find_idle(pool, str_c(c->host), c->port, c->is_https, &count);
     if (!upstream_connection_is_clean(c) || pool->destroyed || count >= UPSTREAM_POOL_IDLE_PER_SERVICE) {
         upstream_connection_close(c);
         return;

@@ -32,7 +32,7 @@ struct upstream_connection_events {
     void (*on_connected)(void *arg);                        // a fresh one only
     void (*on_read)(void *arg, const char *at, size_t len); // lives for the call
     void (*on_eof)(void *arg);
-    void (*on_drained)(void *arg);                        // the queue is empty after it was full
+    void (*on_room)(void *arg);                           // the queue is empty after it was full
     void (*on_error)(void *arg, const struct error *err); // ERROR_UNAVAILABLE: could not connect
 };
 
@@ -46,7 +46,7 @@ void upstream_pool_give(struct upstream_pool *pool, struct upstream_connection *
 uv_loop_t *upstream_pool_loop(const struct upstream_pool *pool);
 unsigned upstream_pool_idle_count(const struct upstream_pool *pool);
 
-// Copies; what a turn of the loop wrote leaves together at its end. False: the queue is full, stop until on_drained;
+// Copies; what a turn of the loop wrote leaves together at its end. False: the queue is full, stop until on_room;
 // the bytes were taken. After the other end stopped reading bytes are dropped: what it answered is still to be read.
 bool upstream_connection_write(struct upstream_connection *connection, const struct str *parts, size_t count);
 void upstream_connection_end(struct upstream_connection *connection); // half-close when the queue is empty

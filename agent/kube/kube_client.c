@@ -173,7 +173,7 @@ static void set_tls(CURL *easy, const struct kube_config *config)
                  {CURLOPT_SSLKEY_BLOB, made ? made->key_pem : config->client_key_pem}};
     for (size_t i = 0; i < sizeof blobs / sizeof blobs[0]; i++) {
         if (!blobs[i].pem) continue;
-        unsigned flags = made && i ? CURL_BLOB_COPY : CURL_BLOB_NOCOPY;
+        unsigned flags = (made && i) || config->may_change ? CURL_BLOB_COPY : CURL_BLOB_NOCOPY;
         struct curl_blob blob = {(void *)blobs[i].pem, strlen(blobs[i].pem), flags};
         curl_easy_setopt(easy, blobs[i].option, &blob);
     }
@@ -405,6 +405,11 @@ struct kube_client *kube_client_create(struct loop *loop, struct kube_config *co
     timer_init(&client->timer, loop_uv(loop), on_timer, client);
     timer_init(&client->turn, loop_uv(loop), on_turn, client);
     return client;
+}
+
+struct kube_client *kube_client_create_beside(const struct kube_client *client, struct error *err)
+{
+    return kube_client_create(client->loop, client->config, err);
 }
 
 void kube_client_close(struct kube_client *client)

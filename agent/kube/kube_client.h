@@ -18,6 +18,8 @@ enum { KUBE_CLIENT_REQUESTS_MAX = 512, KUBE_CLIENT_CONNECTIONS_MAX = 128 };
 
 // config is borrowed and outlives the client. NULL with *err when libcurl or the credentials cannot be used.
 struct kube_client *kube_client_create(struct loop *loop, struct kube_config *config, struct error *err);
+// Another one with the same configuration and loop, and limits of its own.
+struct kube_client *kube_client_create_beside(const struct kube_client *client, struct error *err);
 // Ends every request without callbacks. Not inside them.
 void kube_client_close(struct kube_client *client);
 

@@ -28,6 +28,7 @@ struct kube_config {
     char *ns;                         // of the context or of the pod
     char *token_read;                 // what token_file held
     uint64_t token_read_at_ms;
+    bool may_change; // its texts are replaced while requests run
 };
 
 // path of a kubeconfig; "" or NULL: the pod's service account.

@@ -14,9 +14,20 @@ static const struct operation_kind {
     {"apps", "v1", "Deployment", "deployments"},
     {"apps", "v1", "StatefulSet", "statefulsets"},
     {"apps", "v1", "DaemonSet", "daemonsets"},
+    {"argoproj.io", "v1alpha1", "Workflow", "workflows"},
+    {"apps", "v1", "ReplicaSet", "replicasets"},
+    {"batch", "v1", "Job", "jobs"},
+    {"batch", "v1", "CronJob", "cronjobs"},
+    {"networking.k8s.io", "v1", "Ingress", "ingresses"},
+    {"", "v1", "Pod", "pods"},
+    {"", "v1", "Service", "services"},
+    {"", "v1", "ConfigMap", "configmaps"},
+    {"", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"},
 };
 
-// And what each action is for; NULL: what can be restarted.
+enum { RESTARTABLE_FIRST = 1, RESTARTABLE_END = 5 };
+
+// And what each action is for; NULL: what can be restarted; "": all of them.
 static const struct {
     const char *name, *kind;
 } actions[OPERATION_ACTION_COUNT] = {
@@ -32,6 +43,12 @@ static const struct {
     [OPERATION_ROLLOUT_PROMOTE_FULL] = {"ROLLOUT_PROMOTE_FULL", "Rollout"},
     [OPERATION_ROLLOUT_ABORT] = {"ROLLOUT_ABORT", "Rollout"},
     [OPERATION_ROLLOUT_RETRY] = {"ROLLOUT_RETRY", "Rollout"},
+    [OPERATION_ROLLOUT_PROMOTE] = {"ROLLOUT_PROMOTE", "Rollout"},
+    [OPERATION_DELETE] = {"DELETE", ""},
+    [OPERATION_WORKFLOW_STOP] = {"WORKFLOW_STOP", "Workflow"},
+    [OPERATION_WORKFLOW_TERMINATE] = {"WORKFLOW_TERMINATE", "Workflow"},
+    [OPERATION_WORKFLOW_SUSPEND] = {"WORKFLOW_SUSPEND", "Workflow"},
+    [OPERATION_WORKFLOW_RESUME] = {"WORKFLOW_RESUME", "Workflow"},
 };
 
 static const struct operation_kind *find_kind(struct str group, struct str kind)
@@ -78,7 +95,8 @@ static bool is_for_kind(enum operation_action action, struct str group, struct s
 {
     const struct operation_kind *found = find_kind(group, kind);
     const char *wanted = actions[action].kind;
-    return found && (wanted ? str_eq(kind, str_c(wanted)) : !str_eq(kind, STR("Application")));
+    if (!found || !wanted) return found && found >= &kinds[RESTARTABLE_FIRST] && found < &kinds[RESTARTABLE_END];
+    return !*wanted || str_eq(kind, str_c(wanted));
 }
 
 static enum error_code take_members(struct operation *out, struct error *err)

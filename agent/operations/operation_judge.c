@@ -314,6 +314,17 @@ static void judge_resume(const struct look *look)
         look->out->verdict = OPERATION_DONE;
 }
 
+// As the plugin for kubectl: what is paused goes on, else the step is left.
+static void judge_promote(const struct look *look)
+{
+    bool is_paused = json_is_true(json_path(look->object, "spec", "paused", NULL)) ||
+                     json_array_size(json_path(look->object, "status", "pauseConditions", NULL));
+    if (is_paused)
+        judge_resume(look);
+    else
+        judge_skip(look);
+}
+
 static void judge_rollout(const struct look *look)
 {
     const json_t *status = json_get_object(look->object, "status");
@@ -327,6 +338,7 @@ static void judge_rollout(const struct look *look)
         break;
     case OPERATION_ROLLOUT_RESUME: judge_resume(look); break;
     case OPERATION_ROLLOUT_SKIP_CURRENT_STEP: judge_skip(look); break;
+    case OPERATION_ROLLOUT_PROMOTE: judge_promote(look); break;
     case OPERATION_ROLLOUT_PROMOTE_FULL:
         if (!look->past->is_sent && !is_stable) change_status(look, json_pack("{s:b}", "promoteFull", true));
         break;
@@ -339,6 +351,110 @@ static void judge_rollout(const struct look *look)
     }
 }
 
+// ---- deletion -----------------------------------------------------------------------------------
+
+#define CASCADE_FINALIZER "resources-finalizer.argocd.argoproj.io"
+
+static bool has_finalizer(const json_t *metadata)
+{
+    size_t i;
+    json_t *each;
+    json_array_foreach(json_get_array(metadata, "finalizers"), i, each)
+    {
+        if (str_starts(json_str(each), STR(CASCADE_FINALIZER))) return true;
+    }
+    return false;
+}
+
+// With `cascade` an Application gets Argo CD's finalizer first, which deletes its resources.
+static void judge_delete(const struct look *look)
+{
+    const json_t *metadata = json_get_object(look->object, "metadata");
+    bool is_other = look->past->uid.len && !str_eq(look->past->uid, json_get_str(metadata, "uid"));
+    bool cascades = json_get_bool(look->operation->parameters, "cascade", false);
+    if (is_other) { // it was deleted, and made again
+        look->out->verdict = OPERATION_DONE;
+    } else if (json_object_get(metadata, "deletionTimestamp")) {
+        look->out->verdict = OPERATION_WAIT;
+    } else if (look->past->is_maybe && !look->past->uid.len && !look->operation->uid.len) {
+        decide_maybe(look); // this may be one that was made since
+    } else if (cascades && str_eq(look->operation->kind, STR("Application")) && !has_finalizer(metadata)) {
+        json_t *finalizers = json_deep_copy(json_object_get(metadata, "finalizers"));
+        if (!finalizers) finalizers = json_array();
+        json_array_append_new(finalizers, json_string(CASCADE_FINALIZER));
+        change(look, json_pack("{s:{s:o}}", "metadata", "finalizers", finalizers));
+    } else {
+        change(look, json_pack("{s:s, s:s, s:{s:O*, s:O*}}", "apiVersion", "v1", "kind", "DeleteOptions",
+                               "preconditions", "uid", json_object_get(metadata, "uid"), "resourceVersion",
+                               json_object_get(metadata, "resourceVersion")));
+        json_object_del(look->out->body, "metadata");
+        look->out->method = "DELETE";
+        look->out->content_type = "application/json";
+    }
+}
+
+// ---- Workflows ----------------------------------------------------------------------------------
+
+// Nodes that wait to be resumed, as they are once they were; NULL: there are none.
+static json_t *resumed_nodes(const struct look *look)
+{
+    json_t *changed = json_object(), *node;
+    const char *id;
+    json_object_foreach(json_path(look->object, "status", "nodes", NULL), id, node)
+    {
+        bool waits =
+            str_eq(json_get_str(node, "type"), STR("Suspend")) && str_eq(json_get_str(node, "phase"), STR("Running"));
+        if (!waits) continue;
+        struct str at = look->operation->at;
+        json_object_set_new(changed, id,
+                            json_pack("{s:s, s:s%}", "phase", "Succeeded", "finishedAt", at.len ? at.at : "", at.len));
+    }
+    if (json_object_size(changed)) return changed;
+    json_decref(changed);
+    return NULL;
+}
+
+static void judge_resume_workflow(const struct look *look)
+{
+    json_t *nodes = resumed_nodes(look);
+    bool is_suspended = json_is_true(json_path(look->object, "spec", "suspend", NULL));
+    bool is_packed = json_get_str(json_get_object(look->object, "status"), "compressedNodes").len > 0;
+    if (nodes)
+        change(look, json_pack("{s:{s:n}, s:{s:o}}", "spec", "suspend", "status", "nodes", nodes));
+    else if (is_suspended)
+        change(look, json_pack("{s:{s:n}}", "spec", "suspend"));
+    else if (look->past->is_sent || look->past->is_maybe)
+        look->out->verdict = OPERATION_DONE;
+    else if (is_packed)
+        decide(look->out, OPERATION_FAILED, "NOT_SUPPORTED", "the nodes of the workflow are compressed in its status");
+    else
+        decide(look->out, OPERATION_FAILED, "NOT_RUNNING", "the workflow is not suspended");
+}
+
+static void judge_workflow(const struct look *look)
+{
+    const json_t *spec = json_get_object(look->object, "spec");
+    struct str phase = json_str(json_path(look->object, "status", "phase", NULL));
+    bool has_ended = str_eq(phase, STR("Succeeded")) || str_eq(phase, STR("Failed")) || str_eq(phase, STR("Error"));
+    enum operation_action action = look->operation->action;
+    const char *shutdown = action == OPERATION_WORKFLOW_STOP ? "Stop" : "Terminate";
+    bool was_sent = look->past->is_sent || look->past->is_maybe;
+    if (has_ended && was_sent)
+        look->out->verdict = OPERATION_DONE;
+    else if (has_ended)
+        decide(look->out, OPERATION_FAILED, "NOT_RUNNING", "the workflow has ended as %.*s", STR_ARG(phase));
+    else if (action == OPERATION_WORKFLOW_RESUME)
+        judge_resume_workflow(look);
+    else if (action == OPERATION_WORKFLOW_SUSPEND && json_get_bool(spec, "suspend", false))
+        look->out->verdict = OPERATION_DONE;
+    else if (action == OPERATION_WORKFLOW_SUSPEND)
+        change(look, json_pack("{s:{s:b}}", "spec", "suspend", true));
+    else if (str_eq(json_get_str(spec, "shutdown"), str_c(shutdown)))
+        look->out->verdict = OPERATION_WAIT; // for its end
+    else
+        change(look, json_pack("{s:{s:s}}", "spec", "shutdown", shutdown));
+}
+
 static void judge(const struct look *look)
 {
     switch (look->operation->action) {
@@ -348,6 +464,11 @@ static void judge(const struct look *look)
     case OPERATION_TERMINATE_SYNC: judge_terminate(look); break;
     case OPERATION_APP_ROLLBACK: judge_rollback(look); break;
     case OPERATION_RESTART: judge_restart(look); break;
+    case OPERATION_DELETE: judge_delete(look); break;
+    case OPERATION_WORKFLOW_STOP:
+    case OPERATION_WORKFLOW_TERMINATE:
+    case OPERATION_WORKFLOW_SUSPEND:
+    case OPERATION_WORKFLOW_RESUME: judge_workflow(look); break;
     default: judge_rollout(look); break;
     }
 }
@@ -359,6 +480,10 @@ void operation_judge(const struct operation *operation, const char *id, const js
     *out = (struct operation_decision){.verdict = OPERATION_WAIT};
     if (!object) {
         bool is_gone = past->is_sent || past->is_maybe;
+        if (is_gone && operation->action == OPERATION_DELETE) {
+            out->verdict = OPERATION_DONE;
+            return;
+        }
         decide(out, is_gone ? OPERATION_UNKNOWN : OPERATION_FAILED, is_gone ? "OBJECT_GONE" : "NOT_FOUND",
                is_gone ? "the object was deleted meanwhile" : "the cluster has no such object");
         return;

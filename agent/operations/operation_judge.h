@@ -9,8 +9,9 @@
 
 // What is known to have happened.
 struct operation_past {
-    bool is_sent;  // the API server took the change
-    bool is_maybe; // it may have: a process that ended, or a request without an answer
+    bool is_sent;   // the API server took the change
+    bool is_maybe;  // it may have: a process that ended, or a request without an answer
+    struct str uid; // of the object that a change was sent for; empty: none was by this process
 };
 
 enum operation_verdict {

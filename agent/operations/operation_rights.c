@@ -13,15 +13,27 @@ enum right {
     RIGHT_ROLLBACK,
     RIGHT_RESTART,
     RIGHT_ROLLOUT,
+    RIGHT_LOGS, // of pods; no operation
+    RIGHT_DELETE,
+    RIGHT_DELETE_APPLICATION,
+    RIGHT_WORKFLOW,
     RIGHT_COUNT
 };
 
 static const char *const right_names[RIGHT_COUNT] = {
-    [RIGHT_REFRESH] = "refresh",           [RIGHT_SYNC] = "sync",
-    [RIGHT_SYNC_PRUNE] = "sync-prune",     [RIGHT_SYNC_FORCE] = "sync-force",
-    [RIGHT_SYNC_REPLACE] = "sync-replace", [RIGHT_TERMINATE] = "terminate",
-    [RIGHT_ROLLBACK] = "rollback",         [RIGHT_RESTART] = "restart",
+    [RIGHT_REFRESH] = "refresh",
+    [RIGHT_SYNC] = "sync",
+    [RIGHT_SYNC_PRUNE] = "sync-prune",
+    [RIGHT_SYNC_FORCE] = "sync-force",
+    [RIGHT_SYNC_REPLACE] = "sync-replace",
+    [RIGHT_TERMINATE] = "terminate",
+    [RIGHT_ROLLBACK] = "rollback",
+    [RIGHT_RESTART] = "restart",
     [RIGHT_ROLLOUT] = "rollout",
+    [RIGHT_LOGS] = "logs",
+    [RIGHT_DELETE] = "delete",
+    [RIGHT_DELETE_APPLICATION] = "delete-application",
+    [RIGHT_WORKFLOW] = "workflow",
 };
 
 enum { ENTRIES_MAX = 256 };
@@ -116,9 +128,9 @@ static bool matches(struct str pattern, struct str text)
     return p == pattern.len;
 }
 
-static bool has_right(const struct operation_rights *rights, enum right right, const struct operation *operation)
+static bool has_right(const struct operation_rights *rights, enum right right, struct str ns, struct str name)
 {
-    AUTO_FREE char *object = mem_printf("%.*s/%.*s", STR_ARG(operation->ns), STR_ARG(operation->name));
+    AUTO_FREE char *object = mem_printf("%.*s/%.*s", STR_ARG(ns), STR_ARG(name));
     for (size_t i = 0; i < rights->count; i++) {
         const struct entry *entry = &rights->entries[i];
         if (entry->right == right && (!entry->pattern || matches(str_c(entry->pattern), str_c(object)))) return true;
@@ -147,7 +159,15 @@ static size_t needed(const struct operation *operation, enum right out[RIGHT_COU
     case OPERATION_ROLLOUT_SKIP_CURRENT_STEP:
     case OPERATION_ROLLOUT_PROMOTE_FULL:
     case OPERATION_ROLLOUT_ABORT:
+    case OPERATION_ROLLOUT_PROMOTE:
     case OPERATION_ROLLOUT_RETRY: out[count++] = RIGHT_ROLLOUT; break;
+    case OPERATION_DELETE:
+        out[count++] = str_eq(operation->kind, STR("Application")) ? RIGHT_DELETE_APPLICATION : RIGHT_DELETE;
+        break;
+    case OPERATION_WORKFLOW_STOP:
+    case OPERATION_WORKFLOW_TERMINATE:
+    case OPERATION_WORKFLOW_SUSPEND:
+    case OPERATION_WORKFLOW_RESUME: out[count++] = RIGHT_WORKFLOW; break;
     case OPERATION_ACTION_COUNT: break;
     }
     return count;
@@ -159,11 +179,16 @@ enum error_code operation_rights_check(const struct operation_rights *rights, co
     enum right wanted[RIGHT_COUNT];
     size_t count = needed(operation, wanted);
     for (size_t i = 0; i < count; i++)
-        if (!has_right(rights, wanted[i], operation))
+        if (!has_right(rights, wanted[i], operation->ns, operation->name))
             return error_set(err, ERROR_FORBIDDEN,
                              "the agent's setting operations.allowed does not permit \"%s\" for %.*s/%.*s",
                              right_names[wanted[i]], STR_ARG(operation->ns), STR_ARG(operation->name));
     return count ? ERROR_NONE : error_set(err, ERROR_FORBIDDEN, "the agent does not permit this action");
+}
+
+bool operation_rights_allow_logs(const struct operation_rights *rights, struct str ns, struct str pod)
+{
+    return has_right(rights, RIGHT_LOGS, ns, pod);
 }
 
 // ---- RBAC ---------------------------------------------------------------------------------------
@@ -173,6 +198,11 @@ static bool is_granted(const struct operation_rights *rights, enum right right)
     for (size_t i = 0; i < rights->count; i++)
         if (rights->entries[i].right == right) return true;
     return false;
+}
+
+bool operation_rights_has_logs(const struct operation_rights *rights)
+{
+    return is_granted(rights, RIGHT_LOGS);
 }
 
 void operation_rights_print_rbac(const struct operation_rights *rights, struct strbuf *out)
@@ -188,6 +218,18 @@ void operation_rights_print_rbac(const struct operation_rights *rights, struct s
         {RIGHT_RESTART, "apps", "deployments, statefulsets, daemonsets", "get, patch"},
         {RIGHT_RESTART, "argoproj.io", "rollouts", "get, patch"},
         {RIGHT_ROLLOUT, "argoproj.io", "rollouts, rollouts/status", "get, patch"},
+        {RIGHT_DELETE_APPLICATION, "argoproj.io", "applications", "get, patch, delete"},
+        {RIGHT_DELETE, "argoproj.io", "rollouts, workflows", "get, delete"},
+        {RIGHT_DELETE, "apps", "deployments, statefulsets, daemonsets, replicasets", "get, delete"},
+        {RIGHT_DELETE, "batch", "jobs, cronjobs", "get, delete"},
+        {RIGHT_DELETE, "networking.k8s.io", "ingresses", "get, delete"},
+        {RIGHT_DELETE, "\"\"", "pods, services, configmaps, persistentvolumeclaims", "get, delete"},
+        {RIGHT_WORKFLOW, "argoproj.io", "workflows", "get, patch"},
+        {RIGHT_LOGS, "\"\"", "pods", "get, list"},
+        {RIGHT_LOGS, "\"\"", "pods/log, replicationcontrollers", "get"},
+        {RIGHT_LOGS, "apps", "deployments, statefulsets, daemonsets, replicasets", "get"},
+        {RIGHT_LOGS, "batch", "jobs", "get"},
+        {RIGHT_LOGS, "argoproj.io", "rollouts, applications", "get"},
     };
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
         if (is_granted(rights, rules[i].right))

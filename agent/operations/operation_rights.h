@@ -17,6 +17,9 @@ bool operation_rights_is_empty(const struct operation_rights *rights);
 // ERROR_FORBIDDEN: the message names the setting and the entry that would allow it.
 MUST_CHECK enum error_code operation_rights_check(const struct operation_rights *rights,
                                                   const struct operation *operation, struct error *err);
+// Logs of pods are no operation; they are read while they are asked for (agent/logs/).
+bool operation_rights_allow_logs(const struct operation_rights *rights, struct str ns, struct str pod);
+bool operation_rights_has_logs(const struct operation_rights *rights); // of any pod
 // Rules of a ClusterRole in YAML for what is allowed; nothing when nothing is.
 void operation_rights_print_rbac(const struct operation_rights *rights, struct strbuf *out);
 

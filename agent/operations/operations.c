@@ -6,6 +6,7 @@
 #include "agent/kube/kube_fetch.h"
 #include "agent/operations/operation_judge.h"
 #include "base/clock.h"
+#include "base/id.h"
 #include "base/json/json.h"
 #include "base/log/log.h"
 #include "base/loop/timer.h"
@@ -13,7 +14,7 @@
 #include "base/metrics/metrics.h"
 
 enum { TICK_MS = 100, FOLLOW_MIN_MS = 500, FOLLOW_MAX_MS = 10000, RETRY_MS = 1000, CONFLICTS_MAX = 10 };
-enum { CHANGE_TIMEOUT_MS = 30000 };
+enum { CHANGE_TIMEOUT_MS = 30000, OWN_BEGIN_MS = 60000 };
 
 // One operation, from its delivery until it is forgotten.
 struct held {
@@ -22,6 +23,7 @@ struct held {
     char id[WIRE_CONTROL_ID_BYTES_MAX + 1];
     struct operation operation; // without a document when it was refused
     struct operation_past past;
+    char uid[64];     // past.uid
     uint64_t attempt; // the last delivery
     uint64_t begin_until_ms, follow_until_ms, look_at_ms, wait_ms;
     struct kube_fetch *fetch;
@@ -31,6 +33,9 @@ struct held {
     bool has_ended, is_unreported;
     const char *code;
     char message[256];
+    bool is_own; // not the platform's
+    operations_on_state on_state;
+    void *arg;
 };
 
 struct operations {
@@ -81,9 +86,21 @@ void operations_destroy(struct operations *operations)
 
 // ---- reports ------------------------------------------------------------------------------------
 
+static void notify_owner(struct held *held)
+{
+    operations_on_state on_state = held->on_state;
+    held->on_state = NULL;
+    if (on_state) on_state(held->arg, held->state, held->code, held->message);
+}
+
 static void report(struct held *held)
 {
     struct operations *operations = held->owner;
+    if (!timer_is_active(&operations->tick)) timer_start(&operations->tick, 0, TICK_MS);
+    if (held->is_own) {
+        if (held->state != WIRE_OPERATION_ACCEPTED) notify_owner(held);
+        return;
+    }
     const struct wire_control state = {.type = WIRE_CONTROL_OPERATION_STATE,
                                        .operation = str_c(held->id),
                                        .attempt = held->attempt,
@@ -91,7 +108,6 @@ static void report(struct held *held)
                                        .code = str_c(held->code),
                                        .reason = str_c(held->message)};
     held->is_unreported = !operations->options.report(operations->options.arg, &state);
-    if (!timer_is_active(&operations->tick)) timer_start(&operations->tick, 0, TICK_MS);
 }
 
 static void set_state(struct held *held, enum wire_operation_state state)
@@ -188,6 +204,7 @@ static void send_change(struct held *held, struct operation_decision *decision)
         return;
     }
     size_t len;
+    held->past.uid = str_c(held->uid);
     AUTO_FREE char *path = operation_path(&held->operation, decision->subresource);
     AUTO_FREE char *body = json_canonical(decision->body, &len);
     held->change = kube_client_get(operations->options.client,
@@ -211,7 +228,11 @@ static void judge(struct held *held, const json_t *object)
     struct operation_decision decision;
     operation_judge(&held->operation, held->id, object, &held->past, &decision);
     switch (decision.verdict) {
-    case OPERATION_CHANGE: send_change(held, &decision); break;
+    case OPERATION_CHANGE:
+        snprintf(held->uid, sizeof held->uid, "%.*s",
+                 STR_ARG(json_get_str(json_get_object(object, "metadata"), "uid")));
+        send_change(held, &decision);
+        break;
     case OPERATION_WAIT:
         if (held->state != WIRE_OPERATION_RUNNING) set_state(held, WIRE_OPERATION_RUNNING);
         look_again(held, held->wait_ms);
@@ -328,6 +349,25 @@ static void begin(struct held *held, const struct wire_control *delivery)
     set_state(held, WIRE_OPERATION_ACCEPTED);
 }
 
+static void add(struct operations *operations, const struct wire_control *delivery, operations_on_state on_state,
+                void *arg)
+{
+    struct held *held = mem_zalloc(sizeof *held);
+    held->owner = operations;
+    held->is_own = on_state;
+    held->on_state = on_state;
+    held->arg = arg;
+    snprintf(held->id, sizeof held->id, "%.*s", STR_ARG(delivery->operation));
+    held->attempt = delivery->attempt;
+    held->past.is_maybe = delivery->attempt > 1;
+    held->begin_until_ms = clock_mono_ms() + delivery->ttl_ms;
+    held->wait_ms = FOLLOW_MIN_MS;
+    *operations->last = held;
+    operations->last = &held->next;
+    operations->count++;
+    begin(held, delivery);
+}
+
 void operations_take(struct operations *operations, const struct wire_control *delivery)
 {
     struct held *held = find(operations, delivery->operation);
@@ -340,15 +380,19 @@ void operations_take(struct operations *operations, const struct wire_control *d
         metric_add(operations->left_out, 1);
         return;
     }
-    held = mem_zalloc(sizeof *held);
-    held->owner = operations;
-    snprintf(held->id, sizeof held->id, "%.*s", STR_ARG(delivery->operation));
-    held->attempt = delivery->attempt;
-    held->past.is_maybe = delivery->attempt > 1;
-    held->begin_until_ms = clock_mono_ms() + delivery->ttl_ms;
-    held->wait_ms = FOLLOW_MIN_MS;
-    *operations->last = held;
-    operations->last = &held->next;
-    operations->count++;
-    begin(held, delivery);
+    add(operations, delivery, NULL, NULL);
+}
+
+bool operations_run(struct operations *operations, struct str document, operations_on_state on_state, void *arg)
+{
+    char id[ID_UUID_BYTES];
+    id_uuid7(id);
+    if (!make_room(operations)) {
+        metric_add(operations->left_out, 1);
+        return false;
+    }
+    const struct wire_control delivery = {
+        .operation = str_c(id), .attempt = 1, .ttl_ms = OWN_BEGIN_MS, .document = document};
+    add(operations, &delivery, on_state, arg);
+    return true;
 }

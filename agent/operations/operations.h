@@ -26,5 +26,11 @@ struct operations *operations_create(struct loop *loop, const struct operations_
 void operations_destroy(struct operations *operations); // before its client; NULL is fine
 // WIRE_CONTROL_OPERATION.
 void operations_take(struct operations *operations, const struct wire_control *operation);
+// One of this process's own, document as the platform sends it, with a minute to begin. on_state
+// once, later or at once: when the change was taken, or the operation has ended. False: no room,
+// and no call. Not inside on_state.
+typedef void (*operations_on_state)(void *arg, enum wire_operation_state state, const char *code, const char *message);
+MUST_CHECK bool operations_run(struct operations *operations, struct str document, operations_on_state on_state,
+                               void *arg);
 
 #endif

@@ -36,7 +36,9 @@ struct cluster_identity {
     char *own_uid, *name, *server;
     char own_problem[TEXT_BYTES];
     uint64_t next_ms;
-    bool failed; // something, in this look
+    bool failed;                         // something, in this look
+    enum cluster_secret_verdict verdict; // of the Secret before `at`
+    bool has_verdict;                    // it is to be handed on
 };
 
 // -------------------------------------------------------------------------------------------------
@@ -145,6 +147,12 @@ static void conclude(struct cluster_identity *identity, const char *format, ...)
         identity->at = identity->count; // without the own identity there is nothing to compare with
 }
 
+static void decide(struct cluster_identity *identity, enum cluster_secret_verdict verdict)
+{
+    identity->verdict = verdict;
+    identity->has_verdict = true;
+}
+
 static const char *reason_of(int status, const struct error *err, char out[REASON_BYTES])
 {
     snprintf(out, REASON_BYTES, "status %d", status);
@@ -159,11 +167,14 @@ static void on_there(void *arg, int status, json_t *value, const struct error *e
     char text[REASON_BYTES];
     identity->fetch = NULL;
     if (!uid.len) {
+        decide(identity, CLUSTER_SECRET_UNIDENTIFIED);
         conclude(identity, "%s: the namespace kube-system cannot be read: %s", identity->server,
                  reason_of(status, err, text));
         return;
     }
-    o->on_cluster(o->arg, str_c(identity->name), str_c(identity->server), str_eq(uid, str_c(identity->own_uid)));
+    bool is_own = str_eq(uid, str_c(identity->own_uid));
+    decide(identity, is_own ? CLUSTER_SECRET_OWN : CLUSTER_SECRET_OTHER);
+    o->on_cluster(o->arg, str_c(identity->name), str_c(identity->server), is_own);
     conclude(identity, "%s", "");
 }
 
@@ -204,10 +215,12 @@ static void on_secret(void *arg, int status, json_t *value, const struct error *
     struct error unusable;
     char text[REASON_BYTES];
     identity->fetch = NULL;
+    decide(identity, status == 404 ? CLUSTER_SECRET_GONE : CLUSTER_SECRET_UNREADABLE);
     if (!value) {
         conclude(identity, "it cannot be read: %s", reason_of(status, err, text));
         return;
     }
+    decide(identity, CLUSTER_SECRET_UNUSABLE);
     if (take_secret(identity, value, &unusable) != ERROR_NONE) {
         conclude(identity, "%s", unusable.text);
         return;
@@ -219,6 +232,7 @@ static void on_secret(void *arg, int status, json_t *value, const struct error *
     }
     set_state(identity, IDENTITY_THERE);
     identity->fetch = kube_fetch_start(identity->there, system_path, on_there, identity);
+    identity->has_verdict = identity->fetch == NULL;
     if (!identity->fetch) conclude(identity, "too many requests");
 }
 
@@ -258,6 +272,29 @@ static void begin(struct cluster_identity *identity)
     if (identity->fetch) set_state(identity, IDENTITY_OWN);
 }
 
+// The client that borrowed the configuration is closed first.
+static void hand_on(struct cluster_identity *identity)
+{
+    const struct cluster_identity_options *o = &identity->options;
+    bool has_config = identity->verdict == CLUSTER_SECRET_UNIDENTIFIED || identity->verdict == CLUSTER_SECRET_OTHER;
+    if (!identity->has_verdict || !o->on_secret) return;
+    assert(identity->at);
+    identity->has_verdict = false;
+    if (identity->there) kube_client_close(identity->there);
+    identity->there = NULL;
+    o->on_secret(o->arg, &(struct cluster_secret){.index = identity->at - 1,
+                                                  .verdict = identity->verdict,
+                                                  .name = str_c(identity->name),
+                                                  .server = str_c(identity->server),
+                                                  .config = has_config ? &identity->config : NULL,
+                                                  .problem = identity->secrets[identity->at - 1].problem});
+}
+
+size_t cluster_identity_count(const struct cluster_identity *identity)
+{
+    return identity ? identity->count : 0;
+}
+
 void cluster_identity_tick(struct cluster_identity *identity, uint64_t now_ms)
 {
     if (!identity) return;
@@ -270,6 +307,7 @@ void cluster_identity_tick(struct cluster_identity *identity, uint64_t now_ms)
     case IDENTITY_SECRET:
     case IDENTITY_THERE: break;
     case IDENTITY_NEXT:
+        hand_on(identity);
         leave(identity);
         if (identity->at < identity->count) {
             begin_secret(identity);

@@ -18,18 +18,18 @@ enum { TIERS = 4, TIER_NAMED = 1, PATIENCE_RESTARTS = 3, RELIST_MS = 60000 };
 static const struct {
     const char *group, *version, *kind, *plural;
     int tier;
-    bool always;
+    bool always, managed; // reported for itself; watched in a managed cluster
 } fixed_kinds[] = {
-    {"argoproj.io", "v1alpha1", "Application", "applications", 0, true},
-    {"argoproj.io", "v1alpha1", "ApplicationSet", "applicationsets", 1, true},
-    {"argoproj.io", "v1alpha1", "Rollout", "rollouts", 1, true},
-    {"argoproj.io", "v1alpha1", "AnalysisRun", "analysisruns", 1, true},
-    {"argoproj.io", "v1alpha1", "Workflow", "workflows", 1, true},
-    {"apps", "v1", "ReplicaSet", "replicasets", 2, false},
-    {"apps", "v1", "ControllerRevision", "controllerrevisions", 2, false},
-    {"batch", "v1", "Job", "jobs", 2, false},
-    {"discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", 2, false},
-    {"", "v1", "Pod", "pods", 3, false},
+    {"argoproj.io", "v1alpha1", "Application", "applications", 0, true, false},
+    {"argoproj.io", "v1alpha1", "ApplicationSet", "applicationsets", 1, true, false},
+    {"argoproj.io", "v1alpha1", "Rollout", "rollouts", 1, true, false},
+    {"argoproj.io", "v1alpha1", "AnalysisRun", "analysisruns", 1, true, true},
+    {"argoproj.io", "v1alpha1", "Workflow", "workflows", 1, true, false},
+    {"apps", "v1", "ReplicaSet", "replicasets", 2, false, true},
+    {"apps", "v1", "ControllerRevision", "controllerrevisions", 2, false, true},
+    {"batch", "v1", "Job", "jobs", 2, false, true},
+    {"discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", 2, false, true},
+    {"", "v1", "Pod", "pods", 3, false, true},
 };
 
 // One watch of a kind: of one namespace, or of all.
@@ -432,7 +432,14 @@ static void on_gone(void *arg, const struct inventory_resource *resource)
     collector->options.events->on_gone(collector->options.arg, resource);
 }
 
-static const struct inventory_events inventory_events = {on_report, on_gone, on_stale, on_forget};
+static void on_elsewhere(void *arg, struct str ns, struct str name, struct str elsewhere, const json_t *entries)
+{
+    struct collector *collector = arg;
+    const struct collector_events *events = collector->options.events;
+    if (events->on_elsewhere) events->on_elsewhere(collector->options.arg, ns, name, elsewhere, entries);
+}
+
+static const struct inventory_events inventory_events = {on_report, on_gone, on_stale, on_elsewhere, on_forget};
 
 static bool is_namespace(struct str name)
 {
@@ -477,9 +484,10 @@ struct collector *collector_create(const struct collector_options *options, stru
         return NULL;
     }
     for (size_t i = 0; i < sizeof fixed_kinds / sizeof fixed_kinds[0]; i++) {
+        if (options->is_managed && !fixed_kinds[i].managed) continue;
         struct inventory_kind *kind = inventory_kind_of(collector->inventory, str_c(fixed_kinds[i].group),
                                                         str_c(fixed_kinds[i].version), str_c(fixed_kinds[i].kind));
-        kind->always = fixed_kinds[i].always;
+        kind->always = fixed_kinds[i].always && !options->is_managed;
         struct kind_watch *kind_watch = add_kind(collector, kind, fixed_kinds[i].tier);
         kind_watch->fixed = true;
         add_sources(kind_watch, fixed_kinds[i].plural, true);
@@ -538,6 +546,26 @@ static bool is_child(const struct collector *collector, const json_t *node)
     return !(kind_watch && kind_watch->fixed && resource->uid);
 }
 
+void collector_application(struct collector *collector, struct str ns, struct str name, const json_t *entries)
+{
+    inventory_application(collector->inventory, ns, name, entries);
+    if (!collector->options.is_managed) return;
+    // Kinds that are new are still to be listed.
+    size_t cursor = 0;
+    for (const struct inventory_kind *kind; (kind = inventory_next_kind(collector->inventory, &cursor));)
+        if (kind->claims && !kind->user) collector->fetch_barrier = 0;
+}
+
+void collector_forget_applications(struct collector *collector)
+{
+    inventory_forget_applications(collector->inventory);
+}
+
+bool collector_has_application(const struct collector *collector, struct str ns, struct str name)
+{
+    return inventory_has_application(collector->inventory, ns, name);
+}
+
 void collector_tree(struct collector *collector, struct str ns, struct str name, const json_t *nodes)
 {
     json_t *entries = json_array(), *node;
@@ -593,6 +621,14 @@ void collector_unread(const struct collector *collector, struct strbuf *out)
 {
     for (const struct kind_watch *kind_watch = collector->kinds; kind_watch; kind_watch = kind_watch->next)
         if (is_unread(kind_watch)) strbuf_addf(out, "%s/%s\n", kind_watch->kind->group, kind_watch->kind->kind);
+}
+
+void collector_unread_all(const struct collector *collector, struct strbuf *out)
+{
+    size_t cursor = 0;
+    if (!inventory_application_count(collector->inventory)) return;
+    for (const struct inventory_kind *kind; (kind = inventory_next_kind(collector->inventory, &cursor));)
+        strbuf_addf(out, "%s/%s\n", kind->group, kind->kind);
 }
 
 size_t collector_application_count(const struct collector *collector)

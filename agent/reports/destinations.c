@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/reports/application_notes.h"
 #include "agent/reports/findings.h"
 #include "agent/reports/key_table.h"
 #include "base/mem.h"
@@ -21,6 +22,8 @@ struct destinations {
     struct key_table *same;      // addresses and names with the own API server's identity; values: copies of the keys
     struct key_table *elsewhere; // struct elsewhere by destination
     size_t applications;         // in all of elsewhere
+    const char *(*problem_of)(void *arg, struct str elsewhere);
+    void *arg;
 };
 
 struct elsewhere {
@@ -208,25 +211,84 @@ void destinations_leave(struct destinations *destinations, struct str elsewhere)
     mem_free(one);
 }
 
-static void add_finding(json_t *findings, size_t applications, const char *where)
+static const char cure[] =
+    "if that is the agent's own cluster, add this name or address to reporter.cluster_aliases, or its cluster Secret "
+    "to reporter.cluster_secrets; to read another cluster, add its cluster Secret to reporter.cluster_secrets and set "
+    "reporter.managed_clusters = true";
+static const char managed_cure[] = "check its cluster Secret in reporter.cluster_secrets, that the cluster is reached "
+                                   "from here, and the limit reporter.managed_objects_max";
+
+bool destinations_is_same(struct str one, struct str other)
 {
-    char message[TEXT_BYTES];
-    snprintf(
-        message, sizeof message,
-        "%zu Applications deploy to %s, which this agent does not read: their sync state and health are Argo CD's, "
-        "their resources are not shown",
-        applications, where);
-    findings_add(findings, "CLUSTER_NOT_READ", FINDING_WARNING, message,
-                 "if that is the agent's own cluster, add this name or address to reporter.cluster_aliases, or its "
-                 "cluster Secret to reporter.cluster_secrets; the resources of other clusters are not read");
+    return has_scheme(one) && str_eq_nocase(plain_address(one), plain_address(other));
 }
 
-// The one behind `than` in the order of Applications, most first, then of names.
+void destinations_read_by(struct destinations *destinations, const char *(*problem_of)(void *arg, struct str elsewhere),
+                          void *arg)
+{
+    destinations->problem_of = problem_of;
+    destinations->arg = arg;
+}
+
+static const char *problem_of(const struct destinations *destinations, struct str elsewhere)
+{
+    return destinations->problem_of ? destinations->problem_of(destinations->arg, elsewhere) : NULL;
+}
+
+json_t *destinations_unread(const struct destinations *destinations, struct str server, struct str name)
+{
+    if (destinations_is_own(destinations, server, name)) return NULL;
+    char message[TEXT_BYTES * 2];
+    struct str elsewhere = server.len ? server : name, where = str_first(elsewhere, ALIAS_BYTES_MAX);
+    const char *problem = problem_of(destinations, elsewhere);
+    if (problem && !*problem) return NULL;
+    if (problem)
+        snprintf(message, sizeof message,
+                 "the agent cannot read the cluster %.*s, to which the Application deploys: %s; its resources are "
+                 "shown as they were read last",
+                 STR_ARG(where), problem);
+    else
+        snprintf(message, sizeof message,
+                 "the agent does not read the cluster %.*s, to which the Application deploys: its sync state and "
+                 "health are Argo CD's, its resources are not shown",
+                 STR_ARG(where));
+    return application_notes_unread(message, problem ? managed_cure : cure);
+}
+
+static void add_finding(const struct destinations *destinations, json_t *findings, size_t applications,
+                        struct str elsewhere)
+{
+    char message[TEXT_BYTES * 2];
+    struct str where = str_first(elsewhere, ALIAS_BYTES_MAX);
+    const char *problem = problem_of(destinations, elsewhere);
+    if (problem && !*problem) return;
+    if (problem)
+        snprintf(message, sizeof message,
+                 "%zu Applications deploy to %.*s, which cannot be read: %s; their resources are shown as they were "
+                 "read last",
+                 applications, STR_ARG(where), problem);
+    else
+        snprintf(message, sizeof message,
+                 "%zu Applications deploy to %.*s, which this agent does not read: their sync state and health are "
+                 "Argo CD's, their resources are not shown",
+                 applications, STR_ARG(where));
+    findings_add(findings, "CLUSTER_NOT_READ", FINDING_WARNING, message, problem ? managed_cure : cure);
+}
+
+static bool is_read(const struct destinations *destinations, const struct elsewhere *one)
+{
+    const char *problem = problem_of(destinations, str_c(one->destination));
+    return problem && !*problem;
+}
+
+// Of those that are not read the one behind `than` in the order of Applications, most first, then
+// of names.
 static const struct elsewhere *next_of(const struct destinations *destinations, const struct elsewhere *than)
 {
     const struct elsewhere *best = NULL;
     size_t cursor = 0;
     for (const struct elsewhere *one; (one = key_table_next(destinations->elsewhere, &cursor, NULL));) {
+        if (is_read(destinations, one)) continue;
         bool behind = !than || one->applications < than->applications ||
                       (one->applications == than->applications && strcmp(one->destination, than->destination) > 0);
         bool better = !best || one->applications > best->applications ||
@@ -239,12 +301,12 @@ static const struct elsewhere *next_of(const struct destinations *destinations, 
 void destinations_findings(const struct destinations *destinations, json_t *findings)
 {
     const struct elsewhere *one = NULL;
-    size_t rest = destinations->applications;
+    size_t rest = destinations->applications, cursor = 0;
+    for (const struct elsewhere *each; (each = key_table_next(destinations->elsewhere, &cursor, NULL));)
+        if (is_read(destinations, each)) rest -= each->applications;
     for (size_t named = 0; named < NAMED_MAX && (one = next_of(destinations, one)); named++) {
-        char where[ALIAS_BYTES_MAX];
-        snprintf(where, sizeof where, "%.*s", STR_ARG(str_first(str_c(one->destination), sizeof where - 1)));
-        add_finding(findings, one->applications, where);
+        add_finding(destinations, findings, one->applications, str_c(one->destination));
         rest -= one->applications;
     }
-    if (rest) add_finding(findings, rest, "further clusters");
+    if (rest) add_finding(destinations, findings, rest, STR("further clusters"));
 }

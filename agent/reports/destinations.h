@@ -36,10 +36,20 @@ bool destinations_learn(struct destinations *destinations, struct str name, stru
 // (cluster_identity.h). True: what the agent takes for its own has changed.
 bool destinations_identify(struct destinations *destinations, struct str name, struct str server, bool is_own);
 
+// Whether two addresses are the same but for a trailing slash, the default port and case.
+bool destinations_is_same(struct str one, struct str other);
+// Asks about other clusters that the agent may read: NULL: this is none; "": it is read; else why
+// it is not. NULL: there are none.
+void destinations_read_by(struct destinations *destinations, const char *(*problem_of)(void *arg, struct str elsewhere),
+                          void *arg);
+
 // An Application deploys elsewhere, or no more. Beyond DESTINATIONS_ELSEWHERE_MAX different
 // ones the last are not named.
 void destinations_enter(struct destinations *destinations, struct str elsewhere);
 void destinations_leave(struct destinations *destinations, struct str elsewhere);
+// {"message", "suggestion"} (application_notes.h) for an Application of this destination; NULL: its
+// resources are read. The caller's (json_decref).
+json_t *destinations_unread(const struct destinations *destinations, struct str server, struct str name);
 // Appends a finding (findings.h) for each of the first few other clusters, and one for the rest.
 void destinations_findings(const struct destinations *destinations, json_t *findings);
 

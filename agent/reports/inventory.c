@@ -437,20 +437,34 @@ void inventory_tree(struct inventory *inventory, struct str ns, struct str name,
     if (application) set_claims(inventory, application, application->elsewhere ? NULL : entries, true);
 }
 
-static void application_seen(struct inventory *inventory, struct str ns, struct str name, const json_t *object)
+static struct inventory_application *application_of(struct inventory *inventory, struct str ns, struct str name)
 {
     AUTO_FREE char *key = mem_printf("%.*s/%.*s", STR_ARG(ns), STR_ARG(name));
     struct inventory_application *application = key_table_get(inventory->applications, str_c(key));
-    if (!application) {
-        application = mem_zalloc(sizeof *application);
-        application->ns = mem_strndup(ns.len ? ns.at : "", ns.len);
-        application->name = mem_strndup(name.len ? name.at : "", name.len);
-        key_table_put(inventory->applications, str_c(key), application);
-    }
+    if (application) return application;
+    application = mem_zalloc(sizeof *application);
+    application->ns = mem_strndup(ns.len ? ns.at : "", ns.len);
+    application->name = mem_strndup(name.len ? name.at : "", name.len);
+    key_table_put(inventory->applications, str_c(key), application);
+    return application;
+}
+
+static void tell_elsewhere(struct inventory *inventory, struct str ns, struct str name, struct str elsewhere,
+                           const json_t *entries)
+{
+    if (inventory->events->on_elsewhere) inventory->events->on_elsewhere(inventory->arg, ns, name, elsewhere, entries);
+}
+
+static void application_seen(struct inventory *inventory, struct str ns, struct str name, const json_t *object)
+{
+    struct inventory_application *application = application_of(inventory, ns, name);
     struct str elsewhere = elsewhere_of(inventory, object);
+    const json_t *entries = json_path(object, "status", "resources", NULL);
+    bool was = application->elsewhere != NULL;
     set_elsewhere(inventory, application, elsewhere);
-    set_claims(inventory, application, elsewhere.len ? NULL : json_path(object, "status", "resources", NULL), false);
+    set_claims(inventory, application, elsewhere.len ? NULL : entries, false);
     if (elsewhere.len) set_claims(inventory, application, NULL, true);
+    if (was || elsewhere.len) tell_elsewhere(inventory, ns, name, elsewhere, elsewhere.len ? entries : NULL);
 }
 
 static void application_gone(struct inventory *inventory, struct str ns, struct str name)
@@ -458,12 +472,36 @@ static void application_gone(struct inventory *inventory, struct str ns, struct 
     AUTO_FREE char *key = mem_printf("%.*s/%.*s", STR_ARG(ns), STR_ARG(name));
     struct inventory_application *application = key_table_get(inventory->applications, str_c(key));
     if (!application) return;
+    if (application->elsewhere) tell_elsewhere(inventory, ns, name, STR_EMPTY, NULL);
     set_elsewhere(inventory, application, STR_EMPTY);
     set_claims(inventory, application, NULL, false);
     set_claims(inventory, application, NULL, true);
     key_table_remove(inventory->applications, str_c(key));
     application->gone = true;
     if (application->references == 0) application_free(application);
+}
+
+void inventory_application(struct inventory *inventory, struct str ns, struct str name, const json_t *entries)
+{
+    if (entries)
+        set_claims(inventory, application_of(inventory, ns, name), entries, false);
+    else
+        application_gone(inventory, ns, name);
+}
+
+void inventory_forget_applications(struct inventory *inventory)
+{
+    size_t cursor = 0;
+    for (const struct inventory_application *one; (one = key_table_next(inventory->applications, &cursor, NULL));) {
+        AUTO_FREE char *ns = mem_strdup(one->ns), *name = mem_strdup(one->name);
+        application_gone(inventory, str_c(ns), str_c(name));
+    }
+}
+
+bool inventory_has_application(const struct inventory *inventory, struct str ns, struct str name)
+{
+    AUTO_FREE char *key = mem_printf("%.*s/%.*s", STR_ARG(ns), STR_ARG(name));
+    return key_table_get(inventory->applications, str_c(key)) != NULL;
 }
 
 static bool is_application(const struct inventory_kind *kind)

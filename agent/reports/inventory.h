@@ -1,7 +1,8 @@
-// inventory: which objects of the cluster are to be reported, and why. An object is reported when its kind always is
-// (applications, rollouts, workflows, ...), when an application's status.resources names it, or when an object that
-// is reported owns it. Of what is not reported only identity, uid and owner are kept (a Pod may be seen before the
-// ReplicaSet that makes it interesting). No I/O, no manifests; one owner, one thread. Callbacks must not call back in.
+// inventory: which objects of the cluster are to be reported, and why. An object is reported when
+// its kind always is (applications, rollouts, workflows, ...), when an application's
+// status.resources names it, or when an object that is reported owns it. Of what is not reported
+// only identity, uid and owner are kept (a Pod may be seen before the ReplicaSet that makes it
+// interesting). No I/O, no manifests; one owner, one thread. Callbacks must not call back in.
 #ifndef CULVERT_AGENT_INVENTORY_H
 #define CULVERT_AGENT_INVENTORY_H
 
@@ -62,6 +63,9 @@ struct inventory_events {
     void (*on_gone)(void *arg, const struct inventory_resource *resource);
     // It is to be reported (again) but its content is not at hand.
     void (*on_stale)(void *arg, struct inventory_resource *resource);
+    // An Application deploys to another cluster: entries of its status.resources; or no more, or it
+    // is gone: elsewhere is empty, entries NULL. Borrowed. NULL: not wanted.
+    void (*on_elsewhere)(void *arg, struct str ns, struct str name, struct str elsewhere, const json_t *entries);
     // About to be freed: forget the pointer.
     void (*on_forget)(void *arg, struct inventory_resource *resource);
 };
@@ -77,15 +81,22 @@ struct inventory_kind *inventory_kind_of(struct inventory *inventory, struct str
                                          struct str kind);
 struct inventory_kind *inventory_next_kind(const struct inventory *inventory, size_t *cursor);
 
-// An object as listed, watched or fetched. May change object (through on_report). An Application's status is read.
+// An object as listed, watched or fetched. May change object (through on_report). An
+// Application's status is read.
 void inventory_seen(struct inventory *inventory, struct inventory_kind *kind, uint64_t generation, json_t *object);
 void inventory_deleted(struct inventory *inventory, struct inventory_kind *kind, struct str ns, struct str name);
 // What Argo CD's resource tree of an Application holds besides what its status names: entries like
 // those of status.resources, instead of those that were given before. Borrowed.
 void inventory_tree(struct inventory *inventory, struct str ns, struct str name, const json_t *entries);
+// An Application of another cluster whose resources are objects of this one: entries of its
+// status.resources. NULL: it names none any more. Borrowed.
+void inventory_application(struct inventory *inventory, struct str ns, struct str name, const json_t *entries);
+void inventory_forget_applications(struct inventory *inventory); // none is there any more
+bool inventory_has_application(const struct inventory *inventory, struct str ns, struct str name);
 // A list is complete: what it did not hold is gone. ns NULL: the list was of all namespaces.
 void inventory_sweep(struct inventory *inventory, struct inventory_kind *kind, const char *ns, uint64_t generation);
-// Objects that applications name and that were not seen: all of the kind are to be looked at (absent_due).
+// Objects that applications name and that were not seen: all of the kind are to be looked at
+// (absent_due).
 void inventory_doubt(struct inventory_kind *kind);
 // NULL: there is none.
 struct inventory_resource *inventory_find(const struct inventory *inventory, struct str group, struct str kind,

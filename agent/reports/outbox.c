@@ -182,9 +182,9 @@ static void slot_free(struct outbox *outbox, struct outbox_slot *slot)
     set_wanted(outbox, slot, false);
     drop_manifest(outbox, slot);
     struct outbox_object *o = &slot->object;
-    struct str *texts[] = {&o->group,       &o->version,      &o->kind,           &o->ns,
-                           &o->name,        &o->uid,          &o->application_ns, &o->application_name,
-                           &o->sync_status, &o->health_status};
+    struct str *texts[] = {
+        &o->cluster, &o->group,          &o->version,          &o->kind,        &o->ns,           &o->name,
+        &o->uid,     &o->application_ns, &o->application_name, &o->sync_status, &o->health_status};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         mem_free((char *)texts[i]->at);
     mem_free(slot->key);
@@ -267,15 +267,15 @@ void outbox_set_mode(struct outbox *outbox, enum outbox_mode mode)
     outbox->mode = mode;
 }
 
-static char *make_key(struct str group, struct str kind, struct str ns, struct str name)
+static char *make_key(const struct outbox_object *object)
 {
-    return mem_printf("%.*s/%.*s/%.*s/%.*s", STR_ARG(group), STR_ARG(kind), STR_ARG(ns), STR_ARG(name));
+    return mem_printf("%.*s\n%.*s/%.*s/%.*s/%.*s", STR_ARG(object->cluster), STR_ARG(object->group),
+                      STR_ARG(object->kind), STR_ARG(object->ns), STR_ARG(object->name));
 }
 
-const struct outbox_slot *outbox_find(const struct outbox *outbox, struct str group, struct str kind, struct str ns,
-                                      struct str name)
+const struct outbox_slot *outbox_find(const struct outbox *outbox, const struct outbox_object *identity)
 {
-    AUTO_FREE char *key = make_key(group, kind, ns, name);
+    AUTO_FREE char *key = make_key(identity);
     return key_table_get(outbox->slots, str_c(key));
 }
 
@@ -314,7 +314,7 @@ static void queue(struct outbox *outbox, struct outbox_slot *slot, bool deleted,
 
 static struct outbox_slot *slot_of(struct outbox *outbox, const struct outbox_object *object, uint64_t now_ms)
 {
-    char *key = make_key(object->group, object->kind, object->ns, object->name);
+    char *key = make_key(object);
     struct outbox_slot *slot = key_table_get(outbox->slots, str_c(key));
     if (slot || key_table_count(outbox->slots) >= outbox->options.objects_max) {
         mem_free(key);
@@ -322,6 +322,7 @@ static struct outbox_slot *slot_of(struct outbox *outbox, const struct outbox_ob
     }
     slot = mem_zalloc(sizeof *slot);
     slot->key = key;
+    slot->object.cluster = copy(object->cluster);
     slot->object.group = copy(object->group);
     slot->object.kind = copy(object->kind);
     slot->object.ns = copy(object->ns);
@@ -334,7 +335,8 @@ static struct outbox_slot *slot_of(struct outbox *outbox, const struct outbox_ob
 
 static void make_entry(const struct outbox *outbox, const struct outbox_object *object, uint8_t out[DIGEST_ENTRY_BYTES])
 {
-    digest_entry_make(&(struct digest_object){.cluster = str_c(outbox->options.cluster_name),
+    struct str own = str_c(outbox->options.cluster_name);
+    digest_entry_make(&(struct digest_object){.cluster = object->cluster.len ? object->cluster : own,
                                               .group = object->group,
                                               .kind = object->kind,
                                               .ns = object->ns,
@@ -412,10 +414,9 @@ static void delete_slot(struct outbox *outbox, struct outbox_slot *slot, uint64_
     queue(outbox, slot, true, now_ms);
 }
 
-void outbox_delete(struct outbox *outbox, struct str group, struct str kind, struct str ns, struct str name,
-                   uint64_t now_ms)
+void outbox_delete(struct outbox *outbox, const struct outbox_object *identity, uint64_t now_ms)
 {
-    AUTO_FREE char *key = make_key(group, kind, ns, name);
+    AUTO_FREE char *key = make_key(identity);
     struct outbox_slot *slot = key_table_get(outbox->slots, str_c(key));
     if (slot) delete_slot(outbox, slot, now_ms);
 }

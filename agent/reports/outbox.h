@@ -1,16 +1,18 @@
-// outbox: what is still to be told about each object. One slot an object (group, kind, namespace, name), the newest
-// state wins, so its size is bounded by the number of objects and the latest state is never dropped. Manifests are kept
-// compressed and only until they are written; what remains of an object is its identity and two hashes. A slot that
-// changes more often than the platform needs to know (10 changes in 10 s) is told once a second. All objects together
-// are a digest tree (tunnel/wire/digest_tree.h), kept up to date with each change. Owned by the reporter; one thread;
-// no I/O.
+// outbox: what is still to be told about each object. One slot an object (cluster, group, kind,
+// namespace, name), the newest state wins, so its size is bounded by the number of objects and
+// the latest state is never dropped. Manifests are kept compressed and only until they are
+// written; what remains of an object is its identity and two hashes. A slot that changes more
+// often than the platform needs to know (10 changes in 10 s) is told once a second. All objects
+// together are a digest tree (tunnel/wire/digest_tree.h), kept up to date with each change. Owned
+// by the reporter; one thread; no I/O.
 //
 //   IDLE --change--> QUEUED --written--> IN_FLIGHT --acknowledged, refused--> IDLE
 //   IN_FLIGHT --change, tombstone when the stream is lost--> QUEUED
 //   QUEUED --the next exchange will find it--> IDLE
 //   IN_FLIGHT --the stream is lost--> IDLE
 //
-// A tombstone is never idle: its slot goes when it is acknowledged. What the platform has is a state of its own:
+// A tombstone is never idle: its slot goes when it is acknowledged. What the platform has is a
+// state of its own:
 //
 //   UNSYNCED --written--> SYNCED --stream lost--> MAYBE_SYNCED --exchange of digests--> SYNCED or UNSYNCED
 //   SYNCED --refused--> REFUSED --change, wanted--> UNSYNCED
@@ -54,13 +56,14 @@ struct outbox_options {
     size_t bytes_max;         // of retained manifests, 0: 64 MiB; beyond it outbox_is_full()
     unsigned burst;           // changes of one object before it is slowed, 0: 10
     uint64_t interval_ms;     // between its changes from then on, 0: 1,000
-    // Changes of all objects together in a second, with as many at once; 0: no limit. What the platform was never told
-    // (a snapshot) is not held back by it.
+    // Changes of all objects together in a second, with as many at once; 0: no limit. What the
+    // platform was never told (a snapshot) is not held back by it.
     unsigned changes_per_second;
 };
 
 // What to tell. Views, copied.
 struct outbox_object {
+    struct str cluster; // its name; empty: options.cluster_name
     struct str group, version, kind, ns, name, uid;
     struct str application_ns, application_name, sync_status, health_status;
     // Details of a record (tunnel/wire/report.h). A slot keeps them as long as its manifest.
@@ -96,10 +99,12 @@ struct outbox *outbox_create(const struct outbox_options *options); // NULL: def
 void outbox_destroy(struct outbox *outbox);                         // NULL is fine
 // Forgets everything: the next stream begins with a snapshot.
 void outbox_clear(struct outbox *outbox);
-// The stream is gone: what was on its way may or may not have arrived. What is queued stays so. Mode: CLOSED.
+// The stream is gone: what was on its way may or may not have arrived. What is queued stays so.
+// Mode: CLOSED.
 void outbox_pause(struct outbox *outbox);
 void outbox_set_mode(struct outbox *outbox, enum outbox_mode mode);
-// A snapshot begins: nothing counts as told, refused or listed any more; every object is expected to be put again.
+// A snapshot begins: nothing counts as told, refused or listed any more; every object is expected
+// to be put again.
 void outbox_mark(struct outbox *outbox);
 
 enum outbox_put {
@@ -109,17 +114,17 @@ enum outbox_put {
     OUTBOX_PUT_REFUSED,   // too many objects
 };
 enum outbox_put outbox_put(struct outbox *outbox, const struct outbox_object *object, uint64_t now_ms);
-// The object is gone. Nothing happens when it was never told.
-void outbox_delete(struct outbox *outbox, struct str group, struct str kind, struct str ns, struct str name,
-                   uint64_t now_ms);
-// After complete lists: deletes every object that the snapshot has not put, unless it is still there: that may be known
-// of one whose kind can no longer be listed. Returns how many.
+// The object is gone: that of this cluster, group, kind, namespace and name. Nothing happens when
+// it was never told.
+void outbox_delete(struct outbox *outbox, const struct outbox_object *identity, uint64_t now_ms);
+// After complete lists: deletes every object that the snapshot has not put, unless it is still
+// there: that may be known of one whose kind can no longer be listed. Returns how many.
 size_t outbox_delete_unlisted(struct outbox *outbox, uint64_t now_ms,
                               bool (*is_there)(void *arg, const struct outbox_object *object), void *arg);
-const struct outbox_slot *outbox_find(const struct outbox *outbox, struct str group, struct str kind, struct str ns,
-                                      struct str name);
+const struct outbox_slot *outbox_find(const struct outbox *outbox, const struct outbox_object *identity);
 
-// The slot to write next, or NULL: none is due (*out_wait_ms: when one will be, 0 if the queue is empty).
+// The slot to write next, or NULL: none is due (*out_wait_ms: when one will be, 0 if the queue is
+// empty).
 struct outbox_slot *outbox_next(struct outbox *outbox, uint64_t now_ms, uint64_t *out_wait_ms);
 // It was written under this sequence (a tombstone, too): gives its manifest's memory back.
 void outbox_written(struct outbox *outbox, struct outbox_slot *slot, uint64_t sequence);
@@ -128,13 +133,14 @@ void outbox_acknowledge(struct outbox *outbox, uint64_t sequence);
 // The record was refused: its content is not sent again until it changes.
 void outbox_refuse(struct outbox *outbox, uint64_t sequence);
 
-// ---- exchanges of digests -------------------------------------------------------------------------------------
+// ---- exchanges of digests
+// -------------------------------------------------------------------------------------
 
 const struct digest_tree *outbox_tree(const struct outbox *outbox);
 void outbox_each_entry(const struct outbox *outbox, void (*on_each)(void *arg, const uint8_t *entry), void *arg);
-// The exchange, which began in mode TELLS, is over: the platform lacks the objects of these keys (sorted) and has all
-// others. on_wanted is called for each whose content is not on its way already; it must not call back in. Mode: TELLS.
-// Returns how many.
+// The exchange, which began in mode TELLS, is over: the platform lacks the objects of these keys
+// (sorted) and has all others. on_wanted is called for each whose content is not on its way
+// already; it must not call back in. Mode: TELLS. Returns how many.
 size_t outbox_settle(struct outbox *outbox, const uint8_t (*keys)[DIGEST_KEY_BYTES], size_t count,
                      void (*on_wanted)(void *arg, const struct outbox_slot *slot), void *arg);
 

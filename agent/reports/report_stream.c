@@ -98,6 +98,7 @@ static bool emit(struct report_stream *stream, struct wire_report *record, const
 static void emit_slot(struct report_stream *stream, struct outbox_slot *slot)
 {
     const struct outbox_object *object = &slot->object;
+    struct str own = str_c(stream->options.cluster_name);
     struct wire_report record = {
         .type = slot->deleted ? WIRE_REPORT_DELETED : WIRE_REPORT_OBJECT,
         .group = object->group,
@@ -106,7 +107,7 @@ static void emit_slot(struct report_stream *stream, struct outbox_slot *slot)
         .ns = object->ns,
         .name = object->name,
         .uid = object->uid,
-        .cluster = str_c(stream->options.cluster_name),
+        .cluster = object->cluster.len ? object->cluster : own,
         .application_ns = object->application_ns,
         .application_name = object->application_name,
         .observed_at_ms = slot->deleted ? clock_wall_ms() : object->observed_at_ms,

@@ -34,6 +34,8 @@ struct reporter_options {
     // Argo CD's cluster Secrets that may be used (cluster_identity.h), and how often.
     const char *cluster_secrets;
     uint64_t cluster_interval_ms;
+    bool managed_clusters;         // read those of them that are other clusters (managed_clusters.h)
+    size_t managed_objects_max;    // of each; 0: as many as of the own one
     bool clusters;                 // read Argo CD's cluster Secrets for names and addresses
     struct argo_view_options argo; // its texts need to live only during the call
     struct outbox_options outbox;

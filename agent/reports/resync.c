@@ -1,5 +1,6 @@
 #include "agent/reports/resync.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,12 +11,24 @@ struct resync {
     struct outbox *outbox;
     const struct resync_events *events;
     void *arg;
-    bool probe_due, root_due, asking;
+    enum resync_state state;
     uint64_t branches;             // to be told
     struct digest_leaf_set leaves; // to be told
     uint8_t (*wanted)[DIGEST_KEY_BYTES];
     size_t wanted_count, wanted_room;
 };
+
+static void set_state(struct resync *resync, enum resync_state state)
+{
+    static const unsigned allowed[] = {
+        [RESYNC_IDLE] = 1u << RESYNC_IDLE | 1u << RESYNC_PROBE_DUE | 1u << RESYNC_ROOT_DUE,
+        [RESYNC_PROBE_DUE] = 1u << RESYNC_IDLE,
+        [RESYNC_ROOT_DUE] = 1u << RESYNC_IDLE | 1u << RESYNC_ASKING,
+        [RESYNC_ASKING] = 1u << RESYNC_IDLE,
+    };
+    assert(allowed[resync->state] & 1u << state);
+    resync->state = state;
+}
 
 struct resync *resync_create(struct outbox *outbox, const struct resync_events *events, void *arg)
 {
@@ -28,7 +41,7 @@ struct resync *resync_create(struct outbox *outbox, const struct resync_events *
 
 void resync_stop(struct resync *resync)
 {
-    resync->probe_due = resync->root_due = resync->asking = false;
+    set_state(resync, RESYNC_IDLE);
     resync->branches = 0;
     resync->leaves = (struct digest_leaf_set){0};
     mem_free(resync->wanted);
@@ -45,18 +58,13 @@ void resync_destroy(struct resync *resync)
 
 void resync_probe(struct resync *resync)
 {
-    resync->probe_due = true;
+    set_state(resync, RESYNC_PROBE_DUE);
 }
 
 void resync_begin(struct resync *resync)
 {
     resync_stop(resync);
-    resync->root_due = resync->asking = true;
-}
-
-bool resync_is_asking(const struct resync *resync)
-{
-    return resync->asking;
+    set_state(resync, RESYNC_ROOT_DUE);
 }
 
 // ---- what to say ---------------------------------------------------------------------------------------------------
@@ -74,7 +82,7 @@ static bool put_root(struct resync *resync, struct strbuf *out)
     outbox_set_mode(resync->outbox, OUTBOX_TELLS);
     for (unsigned branch = 0; branch < DIGEST_BRANCHES; branch++)
         digest_tree_branch(outbox_tree(resync->outbox), branch, nodes[branch]);
-    resync->root_due = false;
+    set_state(resync, RESYNC_ASKING);
     return put(&(struct digest){.kind = DIGEST_ROOT, .nodes = nodes[0]}, out);
 }
 
@@ -141,11 +149,11 @@ static bool put_leaves(struct resync *resync, struct strbuf *out)
 
 bool resync_next(struct resync *resync, struct strbuf *out)
 {
-    if (resync->probe_due) {
-        resync->probe_due = false;
+    if (resync->state == RESYNC_PROBE_DUE) {
+        set_state(resync, RESYNC_IDLE);
         return put(&(struct digest){.kind = DIGEST_PROBE}, out);
     }
-    if (resync->root_due) return put_root(resync, out);
+    if (resync->state == RESYNC_ROOT_DUE) return put_root(resync, out);
     if (resync->branches) return put_branches(resync, out);
     if (digest_leaf_set_count(&resync->leaves)) return put_leaves(resync, out);
     return false;
@@ -193,7 +201,8 @@ enum error_code resync_take(struct resync *resync, struct str payload, struct er
         resync->events->on_snapshot(resync->arg);
         return ERROR_NONE;
     }
-    if (!resync->asking) return ERROR_NONE; // of an exchange that was given up
+    // Of an exchange that was given up, or from before the one that is due.
+    if (resync->state == RESYNC_IDLE || resync->state == RESYNC_PROBE_DUE) return ERROR_NONE;
     switch (digest.kind) {
     case DIGEST_ASK_BRANCHES: resync->branches |= digest.branches; return ERROR_NONE;
     case DIGEST_ASK_LEAVES:

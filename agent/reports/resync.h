@@ -1,5 +1,9 @@
 // resync: the agent's side of an exchange of digests (tunnel/wire/digest.h), without its I/O: what to say next, and
 // what follows from what the platform says. One a stream; owned by the reporter; its loop.
+//
+//   IDLE --resync_probe()--> PROBE_DUE --it is sent--> IDLE
+//   IDLE --resync_begin()--> ROOT_DUE --it is sent--> ASKING --settled, "later"--> IDLE
+//   any state --resync_stop(), the platform wants a snapshot--> IDLE
 #ifndef CULVERT_AGENT_RESYNC_H
 #define CULVERT_AGENT_RESYNC_H
 
@@ -10,6 +14,13 @@
 #include "agent/reports/outbox.h"
 #include "base/error.h"
 #include "base/strbuf.h"
+
+enum resync_state {
+    RESYNC_IDLE,
+    RESYNC_PROBE_DUE,
+    RESYNC_ROOT_DUE,
+    RESYNC_ASKING, // answers what the platform asks of branches and leaves, until it is settled
+};
 
 struct resync;
 
@@ -25,10 +36,9 @@ struct resync_events {
 struct resync *resync_create(struct outbox *outbox, const struct resync_events *events, void *arg);
 void resync_destroy(struct resync *resync); // NULL is fine
 
-void resync_probe(struct resync *resync);           // the inventory is not known yet
-void resync_begin(struct resync *resync);           // it is: compare
-bool resync_is_asking(const struct resync *resync); // since resync_begin(), until one of the events
-void resync_stop(struct resync *resync);            // a snapshot is sent instead
+void resync_probe(struct resync *resync); // the inventory is not known yet
+void resync_begin(struct resync *resync); // it is: compare
+void resync_stop(struct resync *resync);  // a snapshot is sent instead
 
 // Puts the next word to say into *out. False: there is none.
 bool resync_next(struct resync *resync, struct strbuf *out);

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <linux/sockios.h>
-#include <openssl/err.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -15,8 +14,9 @@
 
 void agent_link_free(struct agent_link *link)
 {
-    agent_tls_connection_free(link->ssl);
-    agent_tls_pipe_finish(&link->pipe);
+    agent_tls_connection_finish(&link->tls);
+    byte_queue_finish(&link->wire_out);
+    mem_free(link->wire_in);
     strbuf_finish(&link->request);
     strbuf_finish(&link->answer);
     strbuf_finish(&link->upgrade);
@@ -49,7 +49,7 @@ static void shut(struct agent_link *link)
     uv_close((uv_handle_t *)&link->timer, on_handle_closed);
     if (link->fd >= 0) close(link->fd);
     link->fd = -1;
-    byte_queue_finish(&link->pipe.out);
+    byte_queue_finish(&link->wire_out);
     // The request holds the credential.
     if (link->request.at) explicit_bzero(link->request.at, link->request.cap);
     if (link->upgrade.at) explicit_bzero(link->upgrade.at, link->upgrade.cap);
@@ -81,7 +81,7 @@ void agent_link_want(struct agent_link *link, int events)
 // failed.
 bool agent_link_flush(struct agent_link *link)
 {
-    struct byte_queue *wire = &link->pipe.out;
+    struct byte_queue *wire = &link->wire_out;
     while (link->phase != PHASE_ENDED && byte_queue_len(wire)) {
         ssize_t n = send(link->fd, byte_queue_front(wire), byte_queue_len(wire), MSG_NOSIGNAL);
         if (n < 0 && errno == EAGAIN) {
@@ -106,17 +106,30 @@ bool agent_link_flush(struct agent_link *link)
     return true;
 }
 
-// After a call that did not succeed: waiting for input is fine, all else ends the link.
-void agent_link_tls_stopped(struct agent_link *link, int rc)
+// A short read has emptied the socket: no second call only to get EAGAIN.
+bool agent_link_fill(struct agent_link *link)
 {
-    int reason = SSL_get_error(link->ssl, rc), error = errno;
+    if (link->reads_left == 0 || link->tls.input_ended) return false;
+    link->reads_left--;
+    if (!link->wire_in) link->wire_in = mem_alloc(WIRE_READ_BYTES);
+    ssize_t n = recv(link->fd, link->wire_in, WIRE_READ_BYTES, 0);
+    if (n < WIRE_READ_BYTES) link->reads_left = 0;
+    if (n > 0) tls_connection_feed(&link->tls, link->wire_in, (size_t)n);
+    if (n < 0 && errno != EAGAIN && errno != EINTR) link->read_errno = errno;
+    link->tls.input_ended = n == 0 || link->read_errno;
+    return n > 0 || link->tls.input_ended;
+}
+
+// After a call that did not succeed: waiting for input is fine, all else ends the link.
+void agent_link_tls_stopped(struct agent_link *link, enum tls_result result)
+{
     struct error err = {0};
     agent_link_flush(link); // handshake messages, alerts
-    if (reason == SSL_ERROR_WANT_READ || link->phase == PHASE_ENDED) return;
-    if (reason == SSL_ERROR_SYSCALL && error)
-        error_set(&err, ERROR_IO, "connection to the platform: %s", strerror(error));
+    if (result == TLS_AGAIN || link->phase == PHASE_ENDED) return;
+    if (link->read_errno)
+        error_set(&err, ERROR_IO, "connection to the platform: %s", strerror(link->read_errno));
     else
-        agent_tls_error(link->ssl, reason, &err);
+        agent_tls_error(&link->tls, &err);
     agent_link_end_error(link, &err);
 }
 
@@ -150,11 +163,10 @@ static bool write_message(struct agent_link *link, size_t *out_len)
     start -= link->control_len;
     memcpy(start, link->control, link->control_len);
     link->control_len = 0;
-    ERR_clear_error();
-    errno = 0;
-    int total = (int)(payload + len - start), n = SSL_write(link->ssl, start, total);
-    if (n != total) agent_link_tls_stopped(link, n); // the queue takes everything: only a broken connection stops it
-    return n == total;
+    // The queue takes everything: only a broken connection stops it.
+    bool written = tls_connection_write(&link->tls, start, (size_t)(payload + len - start));
+    if (!written) agent_link_tls_stopped(link, TLS_FAILED);
+    return written;
 }
 
 // After a big message the kernel is asked for room (TCP_NOTSENT_LOWAT) before the next is made:
@@ -288,27 +300,26 @@ void agent_link_opened(struct agent_link *link)
 static bool read_records(struct agent_link *link, size_t *out_len)
 {
     size_t len = 0;
-    int n = 1;
-    while (n > 0 && len < sizeof(link->in)) {
-        ERR_clear_error();
-        errno = 0;
-        n = SSL_read(link->ssl, link->in + len, (int)(sizeof(link->in) - len));
-        if (n > 0) len += (size_t)n;
+    enum tls_result result = TLS_OK;
+    while (result == TLS_OK && len < sizeof(link->in)) {
+        size_t got;
+        result = tls_connection_read(&link->tls, link->in + len, sizeof(link->in) - len, &got);
+        len += got;
+        if (result == TLS_AGAIN && agent_link_fill(link)) result = TLS_OK;
     }
     *out_len = len;
-    if (n > 0) return true;
-    bool waits = SSL_get_error(link->ssl, n) == SSL_ERROR_WANT_READ;
+    if (result == TLS_OK) return true;
     if (!len)
-        agent_link_tls_stopped(link, n);
-    else if (byte_queue_len(&link->pipe.out))
-        link->dirty = true; // TLS's own messages
-    return !waits;          // an end comes again, behind what was sent before it
+        agent_link_tls_stopped(link, result);
+    else if (byte_queue_len(&link->wire_out))
+        link->dirty = true;     // TLS's own messages
+    return result != TLS_AGAIN; // an end comes again, behind what was sent before it
 }
 
 void agent_link_read(struct agent_link *link)
 {
     bool more = true;
-    link->pipe.reads_left = READS_A_TURN;
+    link->reads_left = READS_A_TURN;
     while (more && (link->phase == PHASE_OPEN || link->phase == PHASE_UPGRADE)) {
         size_t len;
         more = read_records(link, &len);
@@ -328,7 +339,7 @@ static struct agent_life_socket look_at_socket(const struct agent_link *link)
     return (struct agent_life_socket){
         .sent_bytes = link->sent_bytes,
         .taken_bytes = link->sent_bytes - (known ? (uint64_t)waiting : 0),
-        .backlog = unsent > 0 || byte_queue_len(&link->pipe.out) || (link->poll_events & UV_WRITABLE),
+        .backlog = unsent > 0 || byte_queue_len(&link->wire_out) || (link->poll_events & UV_WRITABLE),
     };
 }
 
@@ -398,12 +409,11 @@ void agent_link_close(struct agent_link *link, uint16_t code, struct str reason)
         uint8_t mask[WS_FRAME_MASK_BYTES];
         link->control_len = 0;
         pump_write(link);
-        if (link->phase == PHASE_OPEN && !byte_queue_len(&link->pipe.out)) {
+        if (link->phase == PHASE_OPEN && !byte_queue_len(&link->wire_out)) {
             uint8_t frame[WS_FRAME_CONTROL_BYTES_MAX + 6];
             ws_frame_masks_next(&link->masks, mask);
             size_t n = ws_frame_close(frame, code, reason, mask);
-            ERR_clear_error();
-            if (SSL_write(link->ssl, frame, (int)n) == (int)n) SSL_shutdown(link->ssl);
+            if (tls_connection_write(&link->tls, frame, n)) tls_connection_end(&link->tls);
             agent_link_flush(link);
         }
     }

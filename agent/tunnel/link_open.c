@@ -1,7 +1,6 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <openssl/err.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -70,7 +69,7 @@ static enum error_code say_token(struct agent_link *link, struct error *err)
 {
     struct token_proof *proof = &link->proof;
     char sealed[TOKEN_TEXT_BYTES], value[TOKEN_TEXT_BYTES + 8];
-    if (!wire_proof_bind(link->ssl, proof->binding))
+    if (!wire_proof_bind(link->tls.ssl, proof->binding))
         return error_set(err, ERROR_PROTOCOL,
                          "the platform offers a TLS version with which the token cannot be sealed");
     enum error_code code = wire_proof_seal(str_c(proof->token), proof->binding, sealed, err);
@@ -82,22 +81,21 @@ static enum error_code say_token(struct agent_link *link, struct error *err)
 
 static void pump_tls(struct agent_link *link)
 {
-    ERR_clear_error();
-    errno = 0;
-    link->pipe.reads_left = READS_A_TURN;
-    int rc = SSL_do_handshake(link->ssl);
-    if (rc != 1) {
-        agent_link_tls_stopped(link, rc);
+    link->reads_left = READS_A_TURN;
+    enum tls_result result = tls_connection_handshake(&link->tls);
+    while (result == TLS_AGAIN && agent_link_fill(link))
+        result = tls_connection_handshake(&link->tls);
+    if (result != TLS_OK) {
+        agent_link_tls_stopped(link, result);
         return;
     }
     struct error err = {0};
-    if (agent_tls_established(link->ssl, &err) || (link->proof.token[0] && say_token(link, &err))) {
+    if (agent_tls_established(&link->tls, &err) || (link->proof.token[0] && say_token(link, &err))) {
         agent_link_end_error(link, &err);
         return;
     }
-    rc = SSL_write(link->ssl, link->request.at, (int)link->request.len);
-    if (rc != (int)link->request.len) {
-        agent_link_tls_stopped(link, rc);
+    if (!tls_connection_write(&link->tls, link->request.at, link->request.len)) {
+        agent_link_tls_stopped(link, TLS_FAILED);
         return;
     }
     link->phase = PHASE_UPGRADE;
@@ -107,7 +105,6 @@ static void pump_tls(struct agent_link *link)
 
 static void start_tls(struct agent_link *link)
 {
-    link->pipe.fd = link->fd;
     if (link->request.at) explicit_bzero(link->request.at, link->request.cap); // the proxy's credential
     strbuf_finish(&link->request);
     link->request = link->upgrade;
@@ -263,7 +260,7 @@ enum error_code agent_link_start(uv_loop_t *loop, struct agent_tls *tls, const s
     strbuf_init(&link->answer, HEAD_BYTES_MAX);
     enum error_code code = write_requests(link, target, err);
     if (!code && target->sealed_token.len) code = take_token(link, target->sealed_token, err);
-    if (!code) code = agent_tls_connection(tls, target->host, &link->pipe, &link->ssl, err);
+    if (!code) code = agent_tls_connect(tls, target->host, &link->wire_out, &link->tls, err);
     if (code) {
         agent_link_free(link);
         return code;

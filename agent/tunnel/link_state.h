@@ -13,7 +13,8 @@
 
 enum {
     READ_BYTES = 64 * 1024, // of plain text, put together from records before it is looked at
-    READS_A_TURN = 2,       // of TLS_PIPE_READ_BYTES: other sockets have their turn, too
+    WIRE_READ_BYTES = 128 * 1024,
+    READS_A_TURN = 2, // of WIRE_READ_BYTES: other sockets have their turn, too
     HEAD_BYTES_MAX = 16 * 1024,
     NOTSENT_BYTES = 64 * 1024, // what the kernel may hold unsent: the rest waits where it can still be reordered
     CONTROL_BYTES_MAX = 3 * (WS_FRAME_CONTROL_BYTES_MAX + 6),
@@ -30,7 +31,11 @@ struct agent_link {
     enum link_phase phase;
     struct agent_dialer *dialer;
     int fd;
-    SSL *ssl;
+    struct tls_connection tls;
+    struct byte_queue wire_out; // TLS records that wait for the socket
+    uint8_t *wire_in;           // WIRE_READ_BYTES, from the first read on
+    unsigned reads_left;        // how often the socket may be read now
+    int read_errno;             // why reading it failed, or 0
     uv_poll_t poll;
     int poll_events;
     uv_prepare_t prepare;
@@ -58,8 +63,7 @@ struct agent_link {
     struct ws_frame_masks masks;
     uint8_t control[CONTROL_BYTES_MAX]; // control frames that wait
     size_t control_len;
-    uint8_t *out;               // where one message is laid out
-    struct agent_tls_pipe pipe; // out: TLS records that wait for the socket
+    uint8_t *out; // where one message is laid out
     uint8_t in[READ_BYTES];
 
     struct agent_life life;
@@ -74,7 +78,9 @@ void agent_link_finish(struct agent_link *link, const struct agent_link_end *why
 void agent_link_end_error(struct agent_link *link, const struct error *err);
 void agent_link_want(struct agent_link *link, int events); // of the poll
 bool agent_link_flush(struct agent_link *link);            // what TLS wrote; false: the socket is full, or it failed
-void agent_link_tls_stopped(struct agent_link *link, int rc);
+// Reads the socket for TLS. False: nothing is there now, or the turn has read its share.
+bool agent_link_fill(struct agent_link *link);
+void agent_link_tls_stopped(struct agent_link *link, enum tls_result result);
 void agent_link_read(struct agent_link *link);
 void agent_link_decode(struct agent_link *link, uint8_t *at, size_t len);
 void agent_link_opened(struct agent_link *link);

@@ -311,8 +311,7 @@ static void tell_writable(struct agent_session *session)
         session->writable = stream->next_writable;
         stream->next_writable = NULL;
         stream->in_writable = false;
-        if (stream->events && stream->answer != AGENT_STREAM_ANSWER_RESET)
-            stream->events->on_writable(stream->arg, stream);
+        if (stream->events && stream->answer != AGENT_STREAM_ANSWER_RESET) stream->events->on_room(stream->arg, stream);
     }
 }
 

@@ -87,7 +87,7 @@ struct agent_stream_events {
     // Request body; every byte is given back by agent_stream_consumed() once it is used. `at` lives for the call.
     void (*on_data)(void *arg, struct agent_stream *stream, const uint8_t *at, size_t len);
     void (*on_end)(void *arg, struct agent_stream *stream); // the request body is complete
-    void (*on_writable)(void *arg, struct agent_stream *stream);
+    void (*on_room)(void *arg, struct agent_stream *stream);
     // Last event: finished both ways, reset, or the session died. The stream is freed when this returns.
     void (*on_close)(void *arg, struct agent_stream *stream, uint32_t code);
 };
@@ -103,7 +103,7 @@ void agent_stream_inform(struct agent_stream *stream, int status, const struct h
 // The head, once. end: no body follows. Names may be of any case; values are copied.
 void agent_stream_respond(struct agent_stream *stream, int status, const struct http_header *headers, size_t count,
                           bool end);
-// Queues body bytes (copied). False: the queue is full, stop until on_writable; the bytes were taken in either case.
+// Queues body bytes (copied). False: the queue is full, stop until on_room; the bytes were taken in either case.
 bool agent_stream_write(struct agent_stream *stream, const void *at, size_t len);
 // The body is complete. trailers may be NULL.
 void agent_stream_end(struct agent_stream *stream, const struct http_header *trailers, size_t count);

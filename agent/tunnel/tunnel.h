@@ -25,7 +25,7 @@ struct agent_tunnel_trust {
 };
 
 enum agent_tunnel_state {
-    AGENT_TUNNEL_OPENING,  // until the platform's HELLO_ACK, which a spare waits long for
+    AGENT_TUNNEL_OPENING,  // until the platform's HELLO_ACK, which a standby waits long for
     AGENT_TUNNEL_SERVING,  // carries calls
     AGENT_TUNNEL_RETIRING, // GOAWAY sent: calls in flight finish
 };

@@ -5,10 +5,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/calls/router_settings.h"
 #include "agent/config.h"
 #include "agent/secret_file.h"
+#include "agent/tunnel/platform_settings.h"
 #include "agent/tunnel/platform_url.h"
 #include "agent/tunnel/redial.h"
+#include "agent/tunnel/runtime_settings.h"
 #include "agent/tunnel/tls.h"
 #include "agent/tunnel/tunnel.h"
 #include "base/clock.h"
@@ -35,7 +38,7 @@ enum {
 struct tunnel_client {
     uv_loop_t *loop;
     struct loop *owner;
-    const struct agent_config *config;
+    const struct config *config;
     struct tunnel_client_events events;
     void *arg;
     struct platform_url url;
@@ -50,7 +53,7 @@ struct tunnel_client {
     struct timer stats_timer;
     uint64_t stats_at_ms;              // the last that were sent
     bool lag_told;                     // they said that what was reported is old
-    bool is_spare;                     // another agent of this runtime serves: the tunnel that opens is a spare
+    bool is_standby;                   // another agent of this runtime serves: the tunnel that opens is a standby
     bool destroyed, draining, replace; // replace: dial although one is serving
     struct redial redial;
     char reason[256];
@@ -76,7 +79,7 @@ static enum error_code set_token(struct tunnel_client *client, struct str text, 
 static enum error_code load_token(struct tunnel_client *client, bool *out_changed, struct error *err)
 {
     char text[TOKEN_TEXT_BYTES + 16];
-    const char *path = client->config->runtime_token_file;
+    const char *path = runtime_settings_of(client->config)->token_file;
     struct str token;
     *out_changed = false;
     enum error_code code = secret_file_read(path, text, sizeof(text), &token, err);
@@ -124,10 +127,10 @@ static void dial_after(struct tunnel_client *client, uint64_t wait_ms)
     timer_start(&client->timer, wait_ms, 0);
 }
 
-static void set_spare(struct tunnel_client *client, bool is_spare)
+static void set_standby(struct tunnel_client *client, bool is_standby)
 {
-    client->is_spare = is_spare;
-    metric_set(client->standby, is_spare);
+    client->is_standby = is_standby;
+    metric_set(client->standby, is_standby);
 }
 
 static void set_online(struct tunnel_client *client)
@@ -153,7 +156,7 @@ static uint64_t wait_after(struct tunnel_client *client, const struct agent_link
     metric_add(metric_with(client->dials, end->status ? "refused" : "failed"), 1);
     log_warn(COMPONENT, event, log_err(&end->error), log_int("status", end->status), log_c("hint", hint),
              log_uint("retry_in_ms", wait_ms));
-    set_spare(client, false);
+    set_standby(client, false);
     snprintf(client->reason, sizeof(client->reason), "%.*s", (int)sizeof(client->reason) - 1, end->error.text);
     return wait_ms;
 }
@@ -175,9 +178,9 @@ static void on_serving(void *arg, struct agent_tunnel *tunnel)
     struct tunnel_client *client = arg;
     client->replace = false;
     client->reason[0] = '\0';
-    set_spare(client, false);
+    set_standby(client, false);
     metric_add(metric_with(client->dials, "ok"), 1);
-    log_info(COMPONENT, "connected", log_c("runtime", client->config->runtime_name),
+    log_info(COMPONENT, "connected", log_c("runtime", runtime_settings_of(client->config)->name),
              log_uint("epoch", agent_tunnel_epoch(tunnel)));
     for (unsigned i = 0; i < TUNNELS_MAX; i++)
         if (client->tunnels[i] && client->tunnels[i] != tunnel)
@@ -236,7 +239,7 @@ static void on_standby(void *arg, struct agent_tunnel *tunnel, struct str reason
         COMPONENT, "session_standby", log_str("reason", reason),
         log_c("hint", "several agents use the token of this runtime: one serves, the others take over when it ends"));
     snprintf(client->reason, sizeof(client->reason), "another agent serves this runtime");
-    set_spare(client, true);
+    set_standby(client, true);
 }
 
 static void on_end(void *arg, struct agent_tunnel *tunnel, const struct agent_link_end *end)
@@ -270,12 +273,12 @@ static void dial(struct tunnel_client *client)
     if (client->draining || find_state(client, AGENT_TUNNEL_OPENING)) return;
     if (find_state(client, AGENT_TUNNEL_SERVING) && !client->replace) return;
 
-    bool is_sealed = client->config->platform_sealed_token;
+    bool is_sealed = platform_settings_of(client->config)->sealed_token;
     char authorization[TOKEN_TEXT_BYTES + 8];
     snprintf(authorization, sizeof(authorization), "Bearer %s", client->token_text);
     const struct http_header headers[] = {
         {STR("Authorization"), str_c(authorization)}, // the first: it may be left out
-        {STR(WIRE_HEADER_RUNTIME), str_c(client->config->runtime_name)},
+        {STR(WIRE_HEADER_RUNTIME), str_c(runtime_settings_of(client->config)->name)},
         {STR(WIRE_HEADER_INSTANCE_ID), str_c(client->instance_id)},
         {STR(WIRE_HEADER_BOOT_ID), str_c(client->boot_id)},
         {STR(WIRE_HEADER_AGENT_VERSION), STR(CULVERT_VERSION)},
@@ -294,7 +297,7 @@ static void dial(struct tunnel_client *client)
         .sealed_token = is_sealed ? str_c(client->token_text) : STR_EMPTY,
     };
     const struct agent_session_options options = {
-        .streams_max = (unsigned)client->config->router_streams_max,
+        .streams_max = (unsigned)router_settings_of(client->config)->streams_max,
         .buffered_bytes_max = BUFFERED_BYTES_MAX,
     };
     struct agent_link_end end = {.retry_after_ms = -1};
@@ -352,18 +355,19 @@ static struct str first_env(const char *upper, const char *lower)
     return str_c(value);
 }
 
-static struct agent_tls *create_tls(const struct agent_config *config, struct error *err)
+static struct agent_tls *create_tls(const struct config *config, struct error *err)
 {
-    const struct agent_tls_options options = {
-        .ca_file = config->platform_ca_file, .pins = config->platform_pin, .resumes = true};
+    const struct platform_settings *platform = platform_settings_of(config);
+    const struct agent_tls_options options = {.ca_file = platform->ca_file, .pins = platform->pin, .resumes = true};
     return agent_tls_create(&options, err);
 }
 
 static enum error_code set_url(struct tunnel_client *client, struct error *err)
 {
-    const struct agent_config *config = client->config;
+    const struct config *config = client->config;
+    const struct platform_settings *platform = platform_settings_of(config);
     char text[PROXY_URL_BYTES_MAX];
-    struct str proxy = str_c(config->proxy_url), exclude = str_c(config->proxy_exclude);
+    struct str proxy = str_c(platform->proxy_url), exclude = str_c(platform->proxy_exclude);
     enum error_code code = ERROR_NONE;
     if (!proxy.len) proxy = first_env("HTTPS_PROXY", "https_proxy");
     if (!exclude.len) exclude = first_env("NO_PROXY", "no_proxy");
@@ -371,27 +375,28 @@ static enum error_code set_url(struct tunnel_client *client, struct error *err)
         code = secret_file_read(proxy.at + strlen("file:"), text, sizeof(text), &proxy, err);
         if (code) error_prefix(err, "proxy.url");
     }
-    if (!code) code = platform_url_parse(str_c(config->platform_url), proxy, exclude, &client->url, err);
+    if (!code) code = platform_url_parse(str_c(platform->url), proxy, exclude, &client->url, err);
     explicit_bzero(text, sizeof(text));
     return code;
 }
 
 static enum error_code configure(struct tunnel_client *client, struct error *err)
 {
-    const struct agent_config *config = client->config;
+    const struct config *config = client->config;
+    const struct runtime_settings *runtime = runtime_settings_of(config);
     bool changed;
     enum error_code code = set_url(client, err);
     if (!code) code = load_token(client, &changed, err);
     if (code) return code;
     client->tls = create_tls(config, err);
     if (!client->tls) return err ? err->code : ERROR_INVALID;
-    snprintf(client->instance_id, sizeof(client->instance_id), "%s", config->instance_id);
+    snprintf(client->instance_id, sizeof(client->instance_id), "%s", runtime->instance_id);
     if (!client->instance_id[0] && gethostname(client->instance_id, sizeof(client->instance_id) - 1) < 0)
         return error_set(err, ERROR_IO, "the host name is empty: set instance.id");
     return ERROR_NONE;
 }
 
-struct tunnel_client *tunnel_client_create(struct loop *loop, const struct agent_config *config,
+struct tunnel_client *tunnel_client_create(struct loop *loop, const struct config *config,
                                            const struct tunnel_client_events *events, void *arg, struct error *err)
 {
     struct tunnel_client *client = mem_zalloc(sizeof(*client));
@@ -429,14 +434,14 @@ void tunnel_client_start(struct tunnel_client *client)
 }
 
 // It was opened with the token from before.
-static void drop_spare(struct tunnel_client *client)
+static void drop_standby(struct tunnel_client *client)
 {
-    struct agent_tunnel **spare = find_state(client, AGENT_TUNNEL_OPENING);
-    if (spare) {
-        agent_tunnel_destroy(*spare, STR("the token changed"));
-        *spare = NULL;
+    struct agent_tunnel **standby = find_state(client, AGENT_TUNNEL_OPENING);
+    if (standby) {
+        agent_tunnel_destroy(*standby, STR("the token changed"));
+        *standby = NULL;
     }
-    set_spare(client, false);
+    set_standby(client, false);
 }
 
 enum error_code tunnel_client_reload(struct tunnel_client *client, struct error *err)
@@ -453,7 +458,7 @@ enum error_code tunnel_client_reload(struct tunnel_client *client, struct error 
     client->tls = tls;
     redial_forget_failures(&client->redial);
     client->replace = changed && find_state(client, AGENT_TUNNEL_SERVING);
-    if (changed && client->is_spare) drop_spare(client);
+    if (changed && client->is_standby) drop_standby(client);
     dial_after(client, 0); // does nothing when a tunnel with the same token serves
     return ERROR_NONE;
 }
@@ -506,7 +511,7 @@ bool tunnel_client_send_control(struct tunnel_client *client, const struct wire_
 
 void tunnel_client_get_info(const struct tunnel_client *client, struct tunnel_client_info *out)
 {
-    *out = (struct tunnel_client_info){.online = false, .standby = client->is_spare};
+    *out = (struct tunnel_client_info){.online = false, .standby = client->is_standby};
     snprintf(out->reason, sizeof(out->reason), "%s", client->reason);
     for (unsigned i = 0; i < TUNNELS_MAX; i++) {
         const struct agent_tunnel *tunnel = client->tunnels[i];

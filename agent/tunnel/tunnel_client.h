@@ -13,7 +13,7 @@
 #include "base/id.h"
 #include "base/loop/loop.h"
 
-struct agent_config;
+struct config;
 struct tunnel_client;
 
 struct tunnel_client_events {
@@ -30,7 +30,7 @@ struct tunnel_client_events {
 
 struct tunnel_client_info {
     bool online;  // the platform acknowledged a tunnel that is alive
-    bool standby; // a warm spare: another agent serves this runtime
+    bool standby; // a warm standby: another agent serves this runtime
     uint64_t epoch;
     uint64_t rtt_us;
     unsigned streams_open;
@@ -39,7 +39,7 @@ struct tunnel_client_info {
 
 // NULL with *err when the configuration cannot work: URL, token file, CA file. config outlives the
 // client.
-struct tunnel_client *tunnel_client_create(struct loop *loop, const struct agent_config *config,
+struct tunnel_client *tunnel_client_create(struct loop *loop, const struct config *config,
                                            const struct tunnel_client_events *events, void *arg, struct error *err);
 void tunnel_client_start(struct tunnel_client *client); // begins to dial
 // Reads token file and CA file again. When the token changed a new tunnel replaces the old one. On

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "api/access/auth_cache.h"
+#include "api/access/rule_set_cache.h"
+#include "api/access/rule_set_store.h"
 #include "api/access/session_cookie.h"
 #include "base/clock.h"
 #include "base/mem.h"
@@ -37,6 +39,7 @@ struct lookup {
     struct lookup *next, **link;
     struct token token;
     uint64_t asked_ms;
+    struct api_principal principal; // when it is known and its rules are asked for
     struct waiter *first, *last;
 };
 
@@ -46,6 +49,7 @@ struct api_auth {
     uint64_t (*now_ms)(void);
     uint64_t ttl_ms;
     struct api_auth_cache *cache;
+    struct rule_set_cache *rule_sets;
     struct lookup *lookups;
     size_t lookup_count;
     struct refused *refused; // REFUSED_ENTRIES; NULL: nothing is remembered
@@ -57,8 +61,10 @@ struct api_auth *api_auth_create(struct pg *pg, const struct api_auth_options *o
     if (options) auth->options = *options;
     auth->pg = pg;
     auth->now_ms = options && options->now_ms ? options->now_ms : clock_mono_ms;
+    if (!auth->options.authenticate) auth->options.authenticate = identity_store_authenticate;
     auth->ttl_ms = options && options->ttl_ms ? options->ttl_ms : API_AUTH_TTL_MS;
     auth->cache = api_auth_cache_create(auth->ttl_ms);
+    auth->rule_sets = rule_set_cache_create();
     if (auth->options.refused_ttl_ms) auth->refused = mem_array(REFUSED_ENTRIES, sizeof *auth->refused);
     return auth;
 }
@@ -107,6 +113,7 @@ void api_auth_destroy(struct api_auth *auth)
         tell_all(first, &err, NULL);
     }
     api_auth_cache_destroy(auth->cache);
+    rule_set_cache_destroy(auth->rule_sets);
     mem_free(auth->refused);
     mem_free(auth);
 }
@@ -163,33 +170,85 @@ static void note_refusals(struct api_auth *auth, const struct lookup *lookup)
     memcpy(refused->secret_sha256, lookup->token.secret_sha256, sizeof refused->secret_sha256);
 }
 
-static void on_authenticated(void *arg, const struct error *cause, const struct principal *found)
+// Ends the lookup. err NULL: its principal was found.
+static void answer_lookup(struct lookup *lookup, const struct error *err)
 {
-    struct lookup *lookup = arg;
     struct api_auth *auth = lookup->auth;
-    struct error err = {0};
-    struct api_principal principal;
-    enum error_code code = ERROR_NONE;
-    if (!auth) { // destroyed meanwhile; done has been called
-        mem_free_secret(lookup, sizeof *lookup);
-        return;
-    }
-    if (cause) {
-        translate(cause, &err);
-        code = err.code;
-    } else {
-        code = api_principal_from(found, &principal, &err);
-    }
-    if (code == ERROR_NONE) {
+    const struct api_principal principal = lookup->principal;
+    if (!err) {
         api_auth_cache_put(auth->cache, &lookup->token, &principal, lookup->asked_ms);
         if (auth->options.note_success) auth->options.note_success(auth->options.ctx, &lookup->token);
-    } else if (code == ERROR_UNAUTHENTICATED) {
+    } else if (err->code == ERROR_UNAUTHENTICATED) {
         note_refusals(auth, lookup);
     }
     lookup_unlink(lookup);
     struct waiter *first = lookup->first;
     mem_free_secret(lookup, sizeof *lookup);
-    tell_all(first, code == ERROR_NONE ? NULL : &err, code == ERROR_NONE ? &principal : NULL);
+    tell_all(first, err, err ? NULL : &principal);
+}
+
+// The set may have changed since the credential was looked at: it goes by its name of now.
+static void on_rules(void *arg, const struct error *cause, struct access_rules *rules, struct str name)
+{
+    struct lookup *lookup = arg;
+    struct api_principal *principal = &lookup->principal;
+    struct error err;
+    if (!lookup->auth) { // destroyed meanwhile; done has been called
+        access_rules_unref(rules);
+        mem_free_secret(lookup, sizeof *lookup);
+        return;
+    }
+    if (!cause && (name.len == 0 || name.len >= sizeof principal->rule_set)) {
+        error_set(&err, ERROR_INTERNAL, "the rules of the account have no name");
+        cause = &err;
+    }
+    if (!cause) {
+        snprintf(principal->rule_set, sizeof principal->rule_set, "%.*s", STR_ARG(name));
+        rule_set_cache_put(lookup->auth->rule_sets, str_c(principal->account_id), name, rules);
+        access_rules_unref(rules);
+        answer_lookup(lookup, NULL);
+        return;
+    }
+    access_rules_unref(rules);
+    translate(cause, &err);
+    answer_lookup(lookup, &err);
+}
+
+static void on_authenticated(void *arg, const struct error *cause, const struct principal *found)
+{
+    struct lookup *lookup = arg;
+    struct api_auth *auth = lookup->auth;
+    struct api_principal *principal = &lookup->principal;
+    struct error err = {0};
+    if (!auth) { // destroyed meanwhile; done has been called
+        mem_free_secret(lookup, sizeof *lookup);
+        return;
+    }
+    enum error_code code = ERROR_NONE;
+    if (cause)
+        translate(cause, &err);
+    else
+        code = api_principal_from(found, principal, &err);
+    if (cause || code != ERROR_NONE) {
+        answer_lookup(lookup, &err);
+    } else if (principal->rule_set[0] &&
+               !rule_set_cache_find(auth->rule_sets, str_c(principal->account_id), str_c(principal->rule_set))) {
+        rule_set_store_load(auth->pg, str_c(principal->account_id), str_c(principal->user_id), on_rules, lookup);
+    } else {
+        answer_lookup(lookup, NULL);
+    }
+}
+
+enum error_code api_auth_rules(struct api_auth *auth, const struct api_principal *principal, struct access_rules **out,
+                               struct error *err)
+{
+    struct access_rules *rules = NULL;
+    if (principal->rule_set[0]) {
+        rules = rule_set_cache_find(auth->rule_sets, str_c(principal->account_id), str_c(principal->rule_set));
+        if (!rules) return error_set(err, ERROR_UNAVAILABLE, "the rules of the account are not known now, try again");
+    }
+    *out = access_rules_ref(rules);
+    return ERROR_NONE;
 }
 
 // A question under way about exactly this credential, not older than an answer may be.
@@ -226,7 +285,7 @@ static void look_up(struct api_auth *auth, const struct token *token, struct str
     if (lookup->next) lookup->next->link = &lookup->next;
     auth->lookups = lookup;
     // Copies: the answer may come at once and take the lookup with it.
-    identity_store_authenticate(auth->pg, token->id, token->secret_sha256, on_authenticated, lookup);
+    auth->options.authenticate(auth->pg, token->id, token->secret_sha256, on_authenticated, lookup);
 }
 
 static bool is_limited(const struct api_auth *auth, struct str remote, const struct token *token, struct error *err)

@@ -7,6 +7,8 @@
 #ifndef CULVERT_API_ACCESS_AUTH_H
 #define CULVERT_API_ACCESS_AUTH_H
 
+#include "api/access/access_rules.h"
+#include "api/access/identity_store.h"
 #include "api/access/principal.h"
 #include "base/token.h"
 
@@ -30,6 +32,9 @@ struct api_auth_options {
     uint64_t refused_ttl_ms;  // how long a refused credential is refused without a query; 0: not at all
     uint64_t ttl_ms;          // 0: API_AUTH_TTL_MS
     uint64_t (*now_ms)(void); // monotonic; NULL: clock_mono_ms
+    // The database; NULL: identity_store_authenticate.
+    void (*authenticate)(struct pg *pg, const char *token_id, const uint8_t sha256[ID_SHA256_BYTES],
+                         principal_done on_done, void *arg);
 };
 
 // err NULL: principal is valid during the call (copy it). Else principal is NULL and err->code is
@@ -65,5 +70,10 @@ struct api_credentials {
 // ERROR_FORBIDDEN besides: the cookie came without its CSRF token, or from another site.
 void api_auth_check_credentials(struct api_auth *auth, const struct api_credentials *credentials, struct str remote,
                                 api_auth_done done, void *arg);
+
+// The rules that limit this principal, which a check gave at most API_AUTH_TTL_MS ago: a reference
+// for the caller, or NULL: none do. ERROR_UNAVAILABLE: they are not known any more.
+MUST_CHECK enum error_code api_auth_rules(struct api_auth *auth, const struct api_principal *principal,
+                                          struct access_rules **out, struct error *err);
 
 #endif

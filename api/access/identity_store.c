@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "api/access/scope.h"
 #include "api/access/token_seal.h"
 #include "base/mem.h"
 #include "base/parse.h"
@@ -34,6 +35,7 @@ enum lookup_column {
     LOOKUP_TOKEN_ID,
     LOOKUP_METHOD,
     LOOKUP_SCOPES,
+    LOOKUP_RULE_SET,
 };
 
 static bool is_true(struct str text)
@@ -76,6 +78,7 @@ static void fill_principal(struct principal *out, const struct pg_rows *rows)
         .email = pg_rows_get(rows, 0, LOOKUP_EMAIL),
         .role = role_of(pg_rows_get(rows, 0, LOOKUP_ROLE)),
         .scopes = pg_rows_get(rows, 0, LOOKUP_SCOPES),
+        .rule_set = pg_rows_get(rows, 0, LOOKUP_RULE_SET),
         .runtime = pg_rows_get(rows, 0, LOOKUP_RUNTIME),
         .runtime_id = pg_rows_get(rows, 0, LOOKUP_RUNTIME_ID),
         .token_id = pg_rows_get(rows, 0, LOOKUP_TOKEN_ID),
@@ -140,11 +143,21 @@ static void on_valid(void *arg, const struct error *err, const struct pg_rows *r
 {
     struct valid_call *call = arg;
     size_t rows = err || count == 0 ? 0 : (size_t)pg_rows_count(results);
-    struct str *token_ids = mem_array(rows ? rows : 1, sizeof *token_ids);
-    for (size_t i = 0; i < rows; i++)
-        token_ids[i] = pg_rows_get(results, (int)i, 0);
-    call->on_done(call->arg, err, token_ids, rows);
-    mem_free(token_ids);
+    struct valid_token *tokens = mem_array(rows ? rows : 1, sizeof *tokens);
+    for (size_t i = 0; i < rows; i++) {
+        struct str rest = pg_rows_get(results, (int)i, 2), scope;
+        bool is_scoped = rest.len > 0;
+        unsigned scopes = 0;
+        while (rest.len) {
+            str_cut(&rest, ' ', &scope);
+            scopes |= scope_bit(scope);
+        }
+        tokens[i].id = pg_rows_get(results, (int)i, 0);
+        tokens[i].rights = principal_rights(role_of(pg_rows_get(results, (int)i, 1)), is_scoped, scopes,
+                                            pg_rows_get(results, (int)i, 3));
+    }
+    call->on_done(call->arg, err, tokens, rows);
+    mem_free(tokens);
     mem_free(call);
 }
 

@@ -2,6 +2,7 @@
 #ifndef CULVERT_API_ACCESS_IDENTITY_STORE_H
 #define CULVERT_API_ACCESS_IDENTITY_STORE_H
 
+#include "base/hash.h"
 #include "base/id.h"
 #include "storage/sql/store.h"
 
@@ -20,6 +21,7 @@ struct principal {
     enum principal_role role;
     struct str scopes;              // of the key, separated by spaces; empty: it has none
     struct str runtime, runtime_id; // runtimes
+    struct str rule_set;            // users but admins: names the rules that limit it; empty: none
     struct str token_id;            // of the key, session, link or runtime token
 };
 // Finds the credential by its id and compares the hash in constant time; an unknown id costs the
@@ -29,8 +31,20 @@ typedef void (*principal_done)(void *arg, const struct error *err, const struct 
 void identity_store_authenticate(struct pg *pg, const char *token_id, const uint8_t sha256[ID_SHA256_BYTES],
                                  principal_done on_done, void *arg);
 
-// Which of these are valid now, in any order; views valid during the callback. No use is noted.
-typedef void (*valid_tokens_done)(void *arg, const struct error *err, const struct str *token_ids, size_t count);
+// What a credential permits, as a number: of two that are equal each permits what the other does.
+static inline uint64_t principal_rights(enum principal_role role, bool is_scoped, unsigned scopes, struct str rule_set)
+{
+    uint64_t bits = (uint64_t)role | (uint64_t)is_scoped << 8 | (uint64_t)scopes << 16;
+    return hash_end(hash_part(HASH_BEGIN, rule_set)) ^ bits;
+}
+
+// One that is valid now, and what it permits.
+struct valid_token {
+    struct str id;
+    uint64_t rights;
+};
+// Which of these are valid, in any order; views valid during the callback. No use is noted.
+typedef void (*valid_tokens_done)(void *arg, const struct error *err, const struct valid_token *tokens, size_t count);
 void identity_store_valid_tokens(struct pg *pg, const char *const *token_ids, size_t count, valid_tokens_done on_done,
                                  void *arg);
 

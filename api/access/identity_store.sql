@@ -1,11 +1,14 @@
 -- name: token_lookup
 SELECT kind, account_id, account_name, user_id, user_name, email, role, runtime, runtime_id,
-       encode(secret_sha256, 'hex'), is_valid, note_use, :token_id, method, scopes
+       encode(secret_sha256, 'hex'), is_valid, note_use, :token_id, method, scopes,
+       CASE WHEN kind = 'user' AND role <> 'admin' THEN access_rule_set(account_id, user_id) END
   FROM credential_lookup(:token_id)
 
 -- A definer's function for each: row-level security shows nobody the keys of several accounts.
 -- name: tokens_valid
-SELECT wanted.id
+SELECT wanted.id, found.role, found.scopes,
+       CASE WHEN found.kind = 'user' AND found.role <> 'admin'
+            THEN access_rule_set(found.account_id, found.user_id) END
   FROM unnest(string_to_array(:token_ids, ' ')) AS wanted (id)
  CROSS JOIN LATERAL credential_lookup(wanted.id) AS found
  WHERE found.is_valid

@@ -39,6 +39,7 @@ enum error_code api_principal_from(const struct principal *principal, struct api
     take_scopes(principal->scopes, &copy);
     bool fits = copy_id(principal->account_id, copy.account_id, sizeof copy.account_id) &&
                 copy_id(principal->user_id, copy.user_id, sizeof copy.user_id) &&
+                copy_id(principal->rule_set, copy.rule_set, sizeof copy.rule_set) &&
                 copy_id(principal->runtime, copy.runtime, sizeof copy.runtime) &&
                 copy_id(principal->runtime_id, copy.runtime_id, sizeof copy.runtime_id) &&
                 copy_id(principal->token_id, copy.token_id, sizeof copy.token_id);
@@ -48,4 +49,9 @@ enum error_code api_principal_from(const struct principal *principal, struct api
     copy_name(principal->email, copy.email, sizeof copy.email);
     *out = copy;
     return ERROR_NONE;
+}
+
+uint64_t api_principal_rights(const struct api_principal *principal)
+{
+    return principal_rights(principal->role, principal->is_scoped, principal->scopes, str_c(principal->rule_set));
 }

@@ -22,11 +22,16 @@ struct api_principal {
     char runtime[128]; // runtimes
     char runtime_id[64];
     char token_id[32];
+    // Names the rules that apply to it (api_auth_rules()); empty: none do.
+    char rule_set[64];
 };
 
 // Copies. Names and the mail address are for reading and are cut at a character's edge; an id or a
 // runtime's name that does not fit is ERROR_INTERNAL, because cut it would be another party's.
 MUST_CHECK enum error_code api_principal_from(const struct principal *principal, struct api_principal *out,
                                               struct error *err);
+
+// What a credential of this principal permits, to be compared with what it permits later.
+uint64_t api_principal_rights(const struct api_principal *principal);
 
 #endif

@@ -1,5 +1,6 @@
 #include "api/cache/answer_cache.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -71,11 +72,19 @@ static void make_metrics(struct answer_cache *cache)
 
 static void on_tick(void *arg);
 
+static const struct answer_cache_peers real_peers = {
+    .version = answer_store_version,
+    .shape = answer_store_shape,
+    .redis_is_ready = redis_is_ready,
+    .redis_command = redis_command,
+};
+
 struct answer_cache *answer_cache_create(const struct answer_cache_options *options)
 {
     struct answer_cache *cache = mem_zalloc(sizeof *cache);
     cache->options = *options;
-    answer_store_shape(cache->shape);
+    if (!cache->options.peers) cache->options.peers = &real_peers;
+    cache->options.peers->shape(cache->shape);
     timer_init(&cache->timer, loop_uv(options->loop), on_tick, cache);
     redis_guard_init(&cache->guard, "answer");
     make_metrics(cache);
@@ -317,7 +326,7 @@ static void on_version_before(void *arg, const struct error *err, struct str ver
     struct known *known = known_find(cache, ticket->key);
     bool slow = known && took_us > known->took_us / 2; // the way round would be as long
     if (slow) known_pause(known);
-    if (err || slow || !redis_is_ready(cache->options.redis)) {
+    if (err || slow || !cache->options.peers->redis_is_ready(cache->options.redis)) {
         metric_add(cache->passed, 1);
         ticket_run(ticket);
         return;
@@ -327,26 +336,28 @@ static void on_version_before(void *arg, const struct error *err, struct str ver
     ticket->is_asking = true;
     ticket->deadline_ms = clock_mono_ms() + cache->options.patience_ms;
     if (!timer_is_active(&cache->timer)) timer_start(&cache->timer, TICK_MS, TICK_MS);
-    redis_command(cache->options.redis, 2, (struct str[]){STR("GET"), name_of(ticket, name)}, on_found, ticket);
+    cache->options.peers->redis_command(cache->options.redis, 2, (struct str[]){STR("GET"), name_of(ticket, name)},
+                                        on_found, ticket);
 }
 
 void answer_cache_look(struct answer_cache *cache, const char *account_id, const uint8_t key[ID_SHA256_BYTES],
                        answer_looked on_looked, void *arg)
 {
     struct answer_ticket *ticket = ticket_create(cache, account_id, key);
+    assert(on_looked);
     const struct answer_cache_options *options = &cache->options;
     ticket->on_looked = on_looked;
     ticket->arg = arg;
     ticket->started_us = clock_mono_us();
     const struct known *known = known_find(cache, key);
-    bool tries = known && options->answer_bytes_max && options->redis && redis_is_ready(options->redis) &&
-                 clock_mono_ms() >= known->paused_until_ms;
+    bool tries = known && options->answer_bytes_max && options->redis &&
+                 options->peers->redis_is_ready(options->redis) && clock_mono_ms() >= known->paused_until_ms;
     if (!tries) {
         metric_add(cache->passed, 1);
         ticket_run(ticket);
         return;
     }
-    answer_store_version(options->pg, ticket->account_id, on_version_before, ticket);
+    options->peers->version(options->pg, ticket->account_id, on_version_before, ticket);
 }
 
 // ---- keeping -------------------------------------------------------------------------------------------------------
@@ -358,12 +369,12 @@ static void on_version_after(void *arg, const struct error *err, struct str vers
     bool same = !err && str_eq(version, str_c(ticket->version));
     bool soon = clock_mono_ms() - ticket->version_at_ms <= ANSWER_VERSION_SPAN_MS;
     if (cache && !(same && soon)) metric_add(cache->changed, 1);
-    if (cache && same && soon && redis_is_ready(cache->options.redis)) {
+    if (cache && same && soon && cache->options.peers->redis_is_ready(cache->options.redis)) {
         char name[NAME_BYTES_MAX], ttl[24];
         snprintf(ttl, sizeof ttl, "%llu", (unsigned long long)cache->options.ttl_ms);
         struct str of = name_of(ticket, name), sealed = seal(ticket, of);
         const struct str words[] = {STR("SET"), of, sealed, STR("PX"), str_c(ttl)};
-        redis_command(cache->options.redis, 5, words, NULL, NULL);
+        cache->options.peers->redis_command(cache->options.redis, 5, words, NULL, NULL);
         mem_free((char *)(uintptr_t)sealed.at);
         metric_add(cache->kept, 1);
     }
@@ -386,5 +397,5 @@ void answer_cache_keep(struct answer_ticket *ticket, struct str answer, bool rep
         return;
     }
     ticket->answer = str_of(mem_strndup(answer.at, answer.len), answer.len);
-    answer_store_version(options->pg, ticket->account_id, on_version_after, ticket);
+    options->peers->version(options->pg, ticket->account_id, on_version_after, ticket);
 }

@@ -22,19 +22,29 @@
 #include "base/purpose_key.h"
 #include "storage/pg/pg.h"
 #include "storage/redis/redis.h"
+#include "storage/sql/store.h"
 
 struct answer_cache;
 struct answer_ticket; // a query under way: from its look to its keep
 
+// What is asked; functions as those of api/cache/answer_store.h and storage/redis/redis.h.
+struct answer_cache_peers {
+    void (*version)(struct pg *pg, const char *account_id, store_node_done on_done, void *arg);
+    void (*shape)(uint8_t out[ID_SHA256_BYTES]);
+    bool (*redis_is_ready)(const struct redis *redis);
+    void (*redis_command)(struct redis *redis, size_t count, const struct str *words, redis_done on_done, void *arg);
+};
+
 struct answer_cache_options {
     struct loop *loop;
     struct pg *pg;
-    struct redis *redis;     // NULL: nothing is kept
-    struct purpose_key key;  // of this purpose alone; copied
-    size_t answer_bytes_max; // 0: nothing is kept
-    uint64_t slower_than_us; // only what takes longer
-    uint64_t ttl_ms;         // in Redis
-    uint64_t patience_ms;    // for Redis: after that the query runs
+    struct redis *redis;                    // NULL: nothing is kept
+    struct purpose_key key;                 // of this purpose alone; copied
+    size_t answer_bytes_max;                // 0: nothing is kept
+    uint64_t slower_than_us;                // only what takes longer
+    uint64_t ttl_ms;                        // in Redis
+    uint64_t patience_ms;                   // for Redis: after that the query runs
+    const struct answer_cache_peers *peers; // NULL: PostgreSQL and Redis
 };
 
 struct answer_cache *answer_cache_create(const struct answer_cache_options *options);

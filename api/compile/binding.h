@@ -42,6 +42,7 @@ struct bound_join {
 struct binding {
     const char *type;
     const char *from, *alias;
+    const char *key;   // its columns
     const char *scope; // names :account_id
     struct access_type access;
     const struct bound_field *fields;
@@ -67,6 +68,9 @@ struct bound_input {
     bool is_needed;       // without a value nothing is found
     // Rows that are found, too, when the value is among those of a list; NULL: none.
     const char *also_value, *also_sql;
+    // A query over :value and :limit that gives the keys of the rows that the condition holds for,
+    // from an index that row-level security keeps from sql; NULL: there is none.
+    const char *found;
 };
 
 struct bound_key {
@@ -78,6 +82,7 @@ struct bound_order {
     const char *name;
     const struct bound_key *keys;
     size_t key_count;
+    const char *label; // of fences; NULL: the first key
 };
 
 // A root field of Query.
@@ -87,6 +92,20 @@ struct bound_query {
     const struct bound_input *inputs;
     const struct bound_order *orders; // the first is the default
     bool is_list;                     // gives a slice; else the first row or null
+    unsigned page_rows;               // of a list, where `first` is not given
+};
+
+// A dimension that rows are counted by.
+struct bound_facet {
+    const char *name, *sql;
+    const char *const *own; // the filters that choose by it; end with NULL
+};
+
+// A root field of Query that counts the rows of a list.
+struct bound_count {
+    const char *field;
+    const struct bound_query *query;
+    const struct bound_facet *facets; // NULL: total and fences
 };
 
 #endif

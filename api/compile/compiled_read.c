@@ -4,13 +4,11 @@
 #include <stdlib.h>
 
 #include "api/compile/plan_cache.h"
+#include "api/compile/read_inputs.h"
 #include "api/compile/row_writer.h"
 #include "api/resolvers.h"
-#include "base/clock.h"
 #include "base/mem.h"
 #include "storage/sql/store_call.h"
-
-enum { PAGE_DEFAULT = 100, ARRAY_BYTES_MAX = 1024 * 1024, KEY_BYTES_MAX = 512 * 1024 };
 
 // One root field on its way; in the request's arena.
 struct compiled_read {
@@ -20,127 +18,15 @@ struct compiled_read {
     struct shape shape;
     struct store_window window; // of lists
     struct plan_request wanted;
-    struct pg_param *values; // of the inputs
+    struct read_inputs inputs;
+    unsigned skip;
     struct plan *plan;
+    const struct compiled_rows *rows; // in place of on_written
     gql_written on_written;
     void *arg;
 };
 
-// ---- values -------------------------------------------------------------------------------------
-
-static void add_array_item(struct strbuf *text, struct str item)
-{
-    strbuf_add_c(text, text->len > 1 ? ",\"" : "\"");
-    for (size_t i = 0; i < item.len; i++) {
-        if (item.at[i] == '"' || item.at[i] == '\\') strbuf_add_byte(text, '\\');
-        strbuf_add_byte(text, item.at[i]);
-    }
-    strbuf_add_byte(text, '"');
-}
-
-// Empty texts and nulls in a list are no values. One value that is compared by = ANY stands alone.
-static enum plan_given texts_value(struct compiled_read *read, const struct bound_input *input, const json_t *list,
-                                   struct pg_param *out, struct error *err)
-{
-    struct strbuf text;
-    struct str only = STR_EMPTY;
-    size_t i, count = 0;
-    bool has_also = false;
-    json_t *each;
-    strbuf_init(&text, ARRAY_BYTES_MAX);
-    strbuf_add_byte(&text, '{');
-    json_array_foreach((json_t *)(uintptr_t)list, i, each)
-    {
-        if (!json_string_length(each)) continue;
-        only = json_str(each);
-        add_array_item(&text, only);
-        if (input->also_value && str_eq(only, str_c(input->also_value))) has_also = true;
-        count++;
-    }
-    strbuf_add_byte(&text, '}');
-    bool is_one = count == 1 && !has_also && strstr(input->sql, "= ANY (:value)");
-    if (text.overflow)
-        error_set(err, ERROR_INVALID, "%s: more than %d bytes", input->name, ARRAY_BYTES_MAX);
-    else if (is_one)
-        *out = pg_text(only);
-    else if (count)
-        *out = pg_text(arena_str(read->request->arena, strbuf_str(&text)));
-    strbuf_finish(&text);
-    return count == 0 ? PLAN_NOT_GIVEN : is_one ? PLAN_ONE : has_also ? PLAN_ALSO : PLAN_MANY;
-}
-
-// Nothing, null and the empty text are no value. *out stays missing when there is an error.
-static enum plan_given value_of(struct compiled_read *read, const struct bound_input *input, const json_t *value,
-                                struct pg_param *out, struct error *err)
-{
-    struct str text = json_str(value);
-    int64_t ignored;
-    switch (input->type) {
-    case BOUND_VALUE_TEXTS: return texts_value(read, input, value, out, err);
-    case BOUND_VALUE_BOOLEAN:
-        if (!json_is_boolean(value)) return PLAN_NOT_GIVEN;
-        *out = pg_bool(json_is_true(value));
-        return PLAN_MANY;
-    case BOUND_VALUE_NUMBER:
-        if (!json_is_integer(value)) return PLAN_NOT_GIVEN;
-        *out = pg_text(str_c(arena_printf(read->request->arena, "%" JSON_INTEGER_FORMAT, json_integer_value(value))));
-        return PLAN_MANY;
-    case BOUND_VALUE_TIME:
-        if (text.len && clock_parse_rfc3339(text, &ignored, NULL) != ERROR_NONE)
-            error_set(err, ERROR_INVALID, "%s: must be an RFC 3339 time", input->name);
-        else
-            *out = pg_text(text);
-        break;
-    case BOUND_VALUE_TEXT: *out = pg_text(text); break;
-    case BOUND_VALUE_REFUSED:
-        if (!json_is_true(value) && !text.len) return PLAN_NOT_GIVEN;
-        error_set(err, ERROR_INVALID, "%s: %s", input->name, input->sql);
-        return PLAN_MANY;
-    }
-    return text.len ? PLAN_MANY : PLAN_NOT_GIVEN;
-}
-
-static enum error_code set_inputs(struct compiled_read *read, struct error *err)
-{
-    const json_t *arguments = read->selected->arguments, *filters = json_get_object(arguments, "filters");
-    const struct bound_input *inputs = read->query->inputs;
-    size_t count = 0;
-    while (inputs[count].name)
-        count++;
-    read->values = arena_array(read->request->arena, count, sizeof *read->values);
-    enum plan_given *given = arena_array(read->request->arena, count, sizeof *given);
-    for (size_t i = 0; i < count; i++) {
-        const json_t *value = json_object_get(filters, inputs[i].name);
-        if (!value) value = json_object_get(arguments, inputs[i].name);
-        given[i] = value_of(read, &inputs[i], value, &read->values[i], err);
-        if (given[i] == PLAN_NOT_GIVEN && (inputs[i].fallback || inputs[i].is_needed)) {
-            read->values[i] = pg_text(inputs[i].fallback ? str_c(inputs[i].fallback) : STR(""));
-            given[i] = PLAN_MANY;
-        }
-        if (given[i] != PLAN_NOT_GIVEN && read->values[i].kind == PG_PARAM_MISSING) return err->code;
-    }
-    read->wanted.given = given;
-    return ERROR_NONE;
-}
-
 // ---- order and page -----------------------------------------------------------------------------
-
-// orderBy: {field, direction}, or a list of one; without it the declared first one.
-static enum error_code set_order(struct compiled_read *read, bool *out_is_descending, struct error *err)
-{
-    const json_t *wanted = json_object_get(read->selected->arguments, "orderBy");
-    if (json_array_size(wanted) > 1)
-        return error_set(err, ERROR_INVALID, "orderBy: %zu orders are given, one is accepted", json_array_size(wanted));
-    if (json_is_array(wanted)) wanted = json_array_get(wanted, 0);
-    struct str name = json_get_str(wanted, "field");
-    *out_is_descending = str_eq(json_get_str(wanted, "direction"), STR("desc"));
-    for (const struct bound_order *order = read->query->orders; order->name; order++) {
-        if (name.len && !str_eq(name, str_c(order->name))) continue;
-        read->wanted.order = order;
-        return ERROR_NONE;
-    }
-    return error_set(err, ERROR_INVALID, "orderBy.field: invalid order \"%.*s\" for this list", STR_ARG(name));
-}
 
 static enum error_code check_cursor(bool is_given, const struct str *keys, const struct bound_order *order,
                                     struct error *err)
@@ -151,18 +37,22 @@ static enum error_code check_cursor(bool is_given, const struct str *keys, const
 
 static enum error_code set_page(struct compiled_read *read, struct error *err)
 {
-    struct plan_request *wanted = &read->wanted;
+    struct row_window *wanted = &read->wanted.window;
     struct store_window *window = &read->window;
     struct store_page page;
     bool is_descending;
     if (!read->query->is_list) {
         wanted->order = read->query->orders;
-        wanted->limit = 1;
+        wanted->limit = read->rows ? (unsigned)read->rows->rows_max : 1;
+        read->wanted.id_sql = read->rows ? read->rows->id_sql : NULL;
         return ERROR_NONE;
     }
     if (api_page_of(read->selected->arguments, &page, err) != ERROR_NONE) return err->code;
-    if (!page.first && !page.last) page.first = PAGE_DEFAULT;
-    enum error_code code = set_order(read, &is_descending, err);
+    if (!page.first && !page.last) page.first = read->query->page_rows;
+    read->skip = page.skip;
+    wanted->has_skip = page.skip > 0;
+    enum error_code code =
+        read_inputs_order(read->query->orders, read->selected->arguments, &wanted->order, &is_descending, err);
     if (code == ERROR_NONE) code = store_window_init(window, &page, 1 + wanted->order->key_count, err);
     if (code == ERROR_NONE) code = check_cursor(window->has_low, window->low, wanted->order, err);
     if (code == ERROR_NONE) code = check_cursor(window->has_high, window->high, wanted->order, err);
@@ -180,7 +70,7 @@ static struct str bound_value(const struct compiled_read *read, const struct pla
 {
     const struct store_window *window = &read->window;
     bool is_low = param->source == PLAN_LOW;
-    bool is_descending = read->wanted.is_reversed != window->is_back;
+    bool is_descending = read->wanted.window.is_reversed != window->is_back;
     return (is_low != is_descending ? window->low : window->high)[1 + param->index];
 }
 
@@ -188,19 +78,23 @@ static struct str bound_value(const struct compiled_read *read, const struct pla
 
 static void add_key(const struct compiled_read *read, struct strbuf *key)
 {
-    const struct plan_request *wanted = &read->wanted;
-    strbuf_addf(key, "|%s %d%d%d %u %d %s|", wanted->order->name, wanted->is_reversed, wanted->has_low,
-                wanted->has_high, wanted->limit, (int)wanted->access.scope,
-                wanted->access.column ? wanted->access.column : "");
-    for (size_t i = 0; read->query->inputs[i].name; i++)
-        strbuf_add_byte(key, (char)('0' + (int)wanted->given[i]));
+    const struct row_window *wanted = &read->wanted.window;
+    strbuf_addf(key, "|%s %d%d%d%d%d %u|", wanted->order->name, wanted->is_reversed, wanted->has_low, wanted->has_high,
+                wanted->has_skip, read->wanted.id_sql != NULL, wanted->limit);
+    access_predicate_add_key(&read->wanted.choice.access, key);
+    for (size_t i = 0; i < read->inputs.count; i++)
+        strbuf_add_byte(key, (char)('0' + (int)read->wanted.choice.given[i]));
 }
 
 static enum error_code set_plan(struct compiled_read *read, struct error *err)
 {
     struct plan_cache *plans = read->request->api->plans;
     read->wanted.shape = &read->shape;
-    read->wanted.access = access_predicate_of(&read->request->principal, &read->query->binding->access);
+    read->wanted.choice = (struct row_choice){
+        .binding = read->query->binding,
+        .inputs = read->query->inputs,
+        .given = read->inputs.given,
+        .access = access_predicate_of(&read->request->principal, read->request->rules, &read->query->binding->access)};
     if (shape_init(&read->shape, read->query, read->selected, err) != ERROR_NONE) return err->code;
     struct strbuf *key = &read->shape.key;
     add_key(read, key);
@@ -221,7 +115,7 @@ static enum error_code check_cost(struct compiled_read *read, struct error *err)
 {
     struct api_request *request = read->request;
     uint64_t max = request->api->options.query_cost_max;
-    uint64_t rows = read->query->is_list ? read->window.rows_max : 1;
+    uint64_t rows = read->query->is_list ? read->window.rows_max : read->wanted.window.limit;
     request->query_cost += rows * read->plan->row_cost;
     if (!max || request->query_cost <= max) return ERROR_NONE;
     return error_set(err, ERROR_INVALID,
@@ -236,10 +130,12 @@ static struct pg_param param_value(const struct compiled_read *read, const struc
 {
     switch (param->source) {
     case PLAN_ACCOUNT: return pg_text(str_c(read->request->principal.account_id));
-    case PLAN_ACCESS: return pg_text(read->wanted.access.value);
-    case PLAN_INPUT: return read->values[param->index];
+    case PLAN_ACCESS: return pg_text(read->wanted.choice.access.value);
+    case PLAN_INPUT: return read->inputs.values[param->index];
     case PLAN_LOW:
     case PLAN_HIGH: return pg_text(bound_value(read, param));
+    case PLAN_SKIP: return pg_text(str_c(arena_printf(read->request->arena, "%u", read->skip)));
+    case PLAN_OPTION: break; // of counts
     }
     assert(false);
     return pg_null();
@@ -255,8 +151,8 @@ static void write_rows(struct compiled_read *read, const struct pg_rows *rows)
                             .rows = rows,
                             .count = has_more ? rows_max : found,
                             .is_turned = is_back,
-                            .has_next = is_back ? read->window.has_high : has_more,
-                            .has_prev = is_back ? has_more : read->window.has_low};
+                            .has_next = is_back ? read->window.has_high || read->skip : has_more,
+                            .has_prev = is_back ? has_more : read->window.has_low || read->skip};
     struct strbuf text;
     strbuf_init(&text, read->selected->answer_bytes_max);
     row_writer_write(&page, &text);
@@ -264,12 +160,44 @@ static void write_rows(struct compiled_read *read, const struct pg_rows *rows)
     strbuf_finish(&text);
 }
 
+// Each by itself. One whose null may not be is left out; its problem is noted.
+static void write_each(struct compiled_read *read, const struct pg_rows *rows)
+{
+    struct row_page page = {
+        .plan = read->plan, .shape = &read->shape, .rows = rows, .count = (size_t)pg_rows_count(rows)};
+    struct strbuf text;
+    strbuf_init(&text, read->selected->answer_bytes_max);
+    for (; page.first_row < page.count; page.first_row++) {
+        strbuf_clear(&text);
+        struct str id = pg_rows_get(rows, (int)page.first_row, read->plan->id_column);
+        if (row_writer_write(&page, &text) && !text.overflow)
+            read->rows->on_row(read->rows->arg, id, strbuf_str(&text));
+    }
+    strbuf_finish(&text);
+    read->rows->on_done(read->rows->arg, NULL);
+}
+
+static void fail(struct compiled_read *read, const struct error *err)
+{
+    if (read->rows)
+        read->rows->on_done(read->rows->arg, err);
+    else
+        read->on_written(read->arg, err, NULL);
+}
+
 static void on_rows(void *arg, const struct error *err, const struct pg_rows *results, size_t count)
 {
     struct compiled_read *read = arg;
     struct plan *plan = read->plan;
+    struct error bad;
+    if (err && err->code == ERROR_INVALID && (read->window.has_low || read->window.has_high)) {
+        error_set(&bad, ERROR_INVALID, "invalid cursor: must come from pageInfo or edges of an earlier answer");
+        err = &bad;
+    }
     if (err)
-        read->on_written(read->arg, err, NULL);
+        fail(read, err);
+    else if (read->rows)
+        write_each(read, &results[count - 1]);
     else
         write_rows(read, &results[count - 1]);
     plan_unref(plan); // read may be gone
@@ -279,12 +207,29 @@ static void submit(struct compiled_read *read)
 {
     struct pg_param params[PLAN_PARAMS_MAX] = {0};
     const struct plan *plan = read->plan;
-    for (unsigned i = 0; i < plan->statement.parameters; i++)
-        params[i] = param_value(read, &plan->params[i]);
+    for (unsigned i = 0; i < plan->read.statement.parameters; i++)
+        params[i] = param_value(read, &plan->read.params[i]);
     struct pg_batch *batch = pg_batch_create(read->request->api->options.pg, read->request->principal.account_id);
     pg_batch_generic(batch);
-    pg_batch_add(batch, &plan->statement, params);
+    pg_batch_add(batch, &plan->read.statement, params);
     pg_batch_submit(batch, STORE_READ_MS, on_rows, read);
+}
+
+static void begin(struct compiled_read *read)
+{
+    struct error err;
+    read->wanted.query = read->query;
+    enum error_code code =
+        read_inputs_init(&read->inputs, read->query->inputs, read->selected->arguments, read->request->arena, &err);
+    if (code == ERROR_NONE) code = set_page(read, &err);
+    if (code == ERROR_NONE) code = set_plan(read, &err);
+    if (code == ERROR_NONE) code = check_cost(read, &err);
+    if (code == ERROR_NONE) {
+        submit(read);
+        return;
+    }
+    plan_unref(read->plan);
+    fail(read, &err);
 }
 
 void compiled_read_resolve(void *ctx, const void *with, const struct gql_selected *selected, gql_written on_written,
@@ -294,16 +239,17 @@ void compiled_read_resolve(void *ctx, const void *with, const struct gql_selecte
     struct compiled_read *read = arena_alloc(request->arena, sizeof *read);
     *read = (struct compiled_read){
         .request = request, .query = with, .selected = selected, .on_written = on_written, .arg = arg};
-    read->wanted.query = read->query;
-    struct error err;
-    enum error_code code = set_inputs(read, &err);
-    if (code == ERROR_NONE) code = set_page(read, &err);
-    if (code == ERROR_NONE) code = set_plan(read, &err);
-    if (code == ERROR_NONE) code = check_cost(read, &err);
-    if (code == ERROR_NONE) {
-        submit(read);
-        return;
-    }
-    plan_unref(read->plan);
-    on_written(arg, &err, NULL);
+    begin(read);
+}
+
+void compiled_read_rows(struct api_request *request, const struct compiled_rows *rows)
+{
+    struct compiled_read *read = arena_alloc(request->arena, sizeof *read);
+    struct bound_query *query = arena_dup(request->arena, rows->query, sizeof *query);
+    query->is_list = false; // what is selected is one row
+    *read = (struct compiled_read){.request = request,
+                                   .query = query,
+                                   .selected = rows->selected,
+                                   .rows = arena_dup(request->arena, rows, sizeof *rows)};
+    begin(read);
 }

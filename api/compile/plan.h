@@ -4,11 +4,10 @@
 #ifndef CULVERT_API_COMPILE_PLAN_H
 #define CULVERT_API_COMPILE_PLAN_H
 
+#include "api/compile/read_sql.h"
 #include "api/compile/shape.h"
-#include "base/arena.h"
 #include "base/list.h"
 #include "base/table.h"
-#include "storage/pg/pg.h"
 
 enum row_op_kind {
     ROW_TEXT,   // bytes as they are
@@ -36,46 +35,30 @@ struct row_op {
     const struct gql_type *type; // of enums
 };
 
-enum plan_source { PLAN_ACCOUNT, PLAN_ACCESS, PLAN_INPUT, PLAN_LOW, PLAN_HIGH };
-
-struct plan_param {
-    enum plan_source source;
-    size_t index; // of the input or of the key
-};
-
-enum { PLAN_PARAMS_MAX = 96 };
-
 struct plan {
     struct table_node node; // of the cache
     struct list used;       // of the cache, in order of use
     unsigned references;
     struct arena *arena;
     struct str key;
-    struct pg_statement statement;
-    char statement_name[40];
-    struct plan_param params[PLAN_PARAMS_MAX];
+    struct read_statement read;
     struct row_op *ops;
     size_t op_count;
     const char *order_name;
     int first_key; // the column of the first key; -1: no cursor is asked for
+    int id_column; // of plan_request.id_sql; -1: there is none
     size_t key_count;
     uint64_t row_cost; // of one row, see graphql.cost_max
 };
 
 void plan_unref(struct plan *plan); // NULL is fine
 
-// How one input is given. PLAN_ALSO: many values, with its also_value among them.
-enum plan_given { PLAN_NOT_GIVEN, PLAN_ONE, PLAN_MANY, PLAN_ALSO };
-
 struct plan_request {
     const struct bound_query *query;
     const struct shape *shape;
-    const struct bound_order *order;
-    bool is_reversed; // against the declared order
-    bool has_low, has_high;
-    unsigned limit;               // rows, with the one that shows that there are more
-    const enum plan_given *given; // one an input
-    struct access_predicate access;
+    struct row_choice choice;
+    struct row_window window; // limit: with the row that shows that there are more
+    const char *id_sql;       // one more column, a text, that names the row; NULL: none
 };
 
 // key: what tells plans apart: the shape, and all of the request but values. ERROR_INVALID: a field

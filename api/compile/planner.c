@@ -1,17 +1,20 @@
 #include <assert.h>
-#include <stdio.h>
+#include <string.h>
 
 #include "api/compile/plan.h"
-#include "base/id.h"
 #include "base/mem.h"
 #include "base/strbuf.h"
 
-enum { SQL_BYTES_MAX = 256 * 1024, PLAN_BYTES_FIRST = 8 * 1024, PLAN_BYTES_MAX = 4 * 1024 * 1024, COLUMNS_MAX = 400 };
+enum {
+    LITERAL_BYTES_MAX = 256 * 1024,
+    PLAN_BYTES_FIRST = 8 * 1024,
+    PLAN_BYTES_MAX = 4 * 1024 * 1024,
+    COLUMNS_MAX = 400
+};
 
 // A plan while it is made.
 struct planner {
     const struct plan_request *request;
-    const struct binding *binding;
     struct plan *plan;
     struct strbuf literal; // the text in front of the next operation
     size_t op_cap;
@@ -24,7 +27,9 @@ struct planner {
 
 void plan_unref(struct plan *plan)
 {
-    if (!plan || --plan->references > 0) return;
+    if (!plan) return;
+    assert(plan->references > 0);
+    if (--plan->references > 0) return;
     arena_destroy(plan->arena);
     mem_free(plan);
 }
@@ -119,7 +124,8 @@ static enum error_code add_node(struct planner *p, size_t index)
         size_t loop = op_add(p, (struct row_op){.kind = ROW_LOOP, .node = index});
         const struct gql_type_ref *item = node->def->type.item;
         if (add_object(p, index, item && !item->non_null) != ERROR_NONE) return p->err->code;
-        p->plan->ops[loop].jump = op_add(p, (struct row_op){.kind = ROW_LOOP_END, .jump = loop});
+        size_t loop_end = op_add(p, (struct row_op){.kind = ROW_LOOP_END, .jump = loop}); // may move all
+        p->plan->ops[loop].jump = loop_end;
         strbuf_add_byte(&p->literal, ']');
         break;
     }
@@ -151,202 +157,63 @@ static enum error_code add_object(struct planner *p, size_t index, bool is_nulla
         return p->err->code;
     size_t begin = op_add(p, op);
     enum error_code code = add_fields(p, index);
-    p->plan->ops[begin].jump = op_add(p, (struct row_op){.kind = ROW_OBJECT_END});
+    size_t end = op_add(p, (struct row_op){.kind = ROW_OBJECT_END}); // may move all
+    p->plan->ops[begin].jump = end;
     return code;
 }
 
 // ---- the statement ------------------------------------------------------------------------------
 
-static unsigned parameter(struct planner *p, enum plan_source source, size_t index)
+static void add_columns(struct planner *p, struct read_sql *sql)
 {
-    struct plan *plan = p->plan;
-    for (unsigned i = 0; i < plan->statement.parameters; i++)
-        if (plan->params[i].source == source && plan->params[i].index == index) return i + 1;
-    assert(plan->statement.parameters < PLAN_PARAMS_MAX);
-    plan->params[plan->statement.parameters] = (struct plan_param){source, index};
-    return ++plan->statement.parameters;
-}
-
-static bool is_name(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
-}
-
-// The text with :account_id and :value as parameters; value is what stands for the latter. Not
-// inside of quotes.
-static void add_sql(struct planner *p, struct strbuf *out, const char *text, const char *value)
-{
-    bool is_quoted = false;
-    for (const char *at = text; *at; at++) {
-        if (*at == '\'') is_quoted = !is_quoted;
-        bool is_parameter = !is_quoted && *at == ':' && at[1] != ':' && (at == text || at[-1] != ':') && is_name(at[1]);
-        if (!is_parameter) {
-            strbuf_add_byte(out, *at);
-            continue;
-        }
-        size_t len = 1;
-        while (is_name(at[len]))
-            len++;
-        struct str name = str_of(at + 1, len - 1);
-        if (str_eq(name, STR("account_id"))) {
-            strbuf_addf(out, "$%u", parameter(p, PLAN_ACCOUNT, 0));
-        } else {
-            assert(value && str_eq(name, STR("value")));
-            strbuf_add_c(out, value);
-        }
-        at += len - 1;
-    }
-}
-
-static const char *cast_of(enum bound_value type)
-{
-    switch (type) {
-    case BOUND_VALUE_TEXTS: return "text[]";
-    case BOUND_VALUE_BOOLEAN: return "boolean";
-    case BOUND_VALUE_NUMBER: return "bigint";
-    case BOUND_VALUE_TIME: return "timestamptz";
-    case BOUND_VALUE_TEXT:
-    case BOUND_VALUE_REFUSED: break;
-    }
-    return "text";
-}
-
-// One value of a list is an equality, which an index that goes on with the order's keys can serve.
-static void add_input(struct planner *p, struct strbuf *sql, size_t index)
-{
-    static const char any[] = "= ANY (:value)";
-    const struct bound_input *input = &p->request->query->inputs[index];
-    char value[40];
-    snprintf(value, sizeof value, "$%u::%s", parameter(p, PLAN_INPUT, index),
-             p->request->given[index] == PLAN_ONE ? "text" : cast_of(input->type));
-    strbuf_add_c(sql, " AND (");
-    const char *rest = input->sql;
-    for (const char *at; p->request->given[index] == PLAN_ONE && (at = strstr(rest, any)); rest = at + sizeof any - 1) {
-        add_sql(p, sql, arena_cstr(p->plan->arena, str_of(rest, (size_t)(at - rest))), value);
-        strbuf_addf(sql, "= %s", value);
-    }
-    add_sql(p, sql, rest, value);
-    if (p->request->given[index] == PLAN_ALSO) strbuf_addf(sql, " OR %s", input->also_sql);
-    strbuf_add_byte(sql, ')');
-}
-
-static bool is_uniform(const struct bound_order *order)
-{
-    for (size_t i = 1; i < order->key_count; i++)
-        if (order->keys[i].is_down != order->keys[0].is_down) return false;
-    return true;
-}
-
-// Rows behind the bound: (a, b) > ($1, $2), or where directions differ a >= $1 AND (a > $1 OR (a =
-// $1 AND b < $2)), whose first condition an index serves.
-static void add_bound(struct planner *p, struct strbuf *sql, enum plan_source source)
-{
-    const struct bound_order *order = p->request->order;
-    bool is_low = source == PLAN_LOW;
-    strbuf_add_c(sql, " AND (");
-    if (is_uniform(order)) {
-        for (size_t i = 0; i < order->key_count; i++)
-            strbuf_addf(sql, "%s%s", i ? ", " : "", order->keys[i].sql);
-        strbuf_addf(sql, ") %s (", order->keys[0].is_down != is_low ? ">" : "<");
-        for (size_t i = 0; i < order->key_count; i++)
-            strbuf_addf(sql, "%s$%u", i ? ", " : "", parameter(p, source, i));
-        strbuf_add_byte(sql, ')');
-        return;
-    }
-    const struct bound_key *first = &order->keys[0];
-    strbuf_addf(sql, "%s %s $%u AND (", first->sql, first->is_down != is_low ? ">=" : "<=", parameter(p, source, 0));
-    for (size_t i = 0; i < order->key_count; i++) {
-        const struct bound_key *key = &order->keys[i];
-        unsigned number = parameter(p, source, i);
-        strbuf_addf(sql, "%s %s $%u", key->sql, key->is_down != is_low ? ">" : "<", number);
-        if (i + 1 < order->key_count) strbuf_addf(sql, " OR (%s = $%u AND (", key->sql, number);
-    }
-    for (size_t i = 0; i + 1 < order->key_count; i++)
-        strbuf_add_c(sql, "))");
-    strbuf_add_c(sql, "))");
-}
-
-static void add_order(const struct planner *p, struct strbuf *sql)
-{
-    const struct bound_order *order = p->request->order;
-    strbuf_add_c(sql, " ORDER BY ");
-    for (size_t i = 0; i < order->key_count; i++)
-        strbuf_addf(sql, "%s%s%s", i ? ", " : "", order->keys[i].sql,
-                    order->keys[i].is_down != p->request->is_reversed ? " DESC" : "");
-}
-
-static void add_page(struct planner *p, struct strbuf *sql)
-{
-    const struct binding *binding = p->binding;
-    const struct plan_request *request = p->request;
-    strbuf_addf(sql, " FROM %s %s WHERE ", binding->from, binding->alias);
-    add_sql(p, sql, binding->scope, NULL);
-    if (request->access.scope == ACCESS_NOTHING) strbuf_add_c(sql, " AND false");
-    if (request->access.scope == ACCESS_EQUAL)
-        strbuf_addf(sql, " AND %s = $%u", request->access.column, parameter(p, PLAN_ACCESS, 0));
-    for (size_t i = 0; request->query->inputs[i].name; i++)
-        if (request->given[i] != PLAN_NOT_GIVEN) add_input(p, sql, i);
-    if (request->has_low) add_bound(p, sql, PLAN_LOW);
-    if (request->has_high) add_bound(p, sql, PLAN_HIGH);
-    add_order(p, sql);
-    strbuf_addf(sql, " LIMIT %u", request->limit);
-}
-
-static void add_columns(struct planner *p, struct strbuf *sql)
-{
-    strbuf_add_c(sql, "SELECT ");
+    strbuf_add_c(&sql->text, "SELECT ");
     for (size_t i = 0; i < p->column_count; i++) {
-        if (i) strbuf_add_c(sql, ", ");
-        add_sql(p, sql, p->columns[i], NULL);
+        if (i) strbuf_add_c(&sql->text, ", ");
+        read_sql_add(sql, p->columns[i], NULL);
     }
     p->plan->first_key = p->needs_keys ? (int)p->column_count : -1;
-    for (size_t i = 0; p->needs_keys && i < p->request->order->key_count; i++)
-        strbuf_addf(sql, "%s(%s)::text", p->column_count + i ? ", " : "", p->request->order->keys[i].sql);
-    if (!p->column_count && !p->needs_keys) strbuf_add_c(sql, "NULL"); // rows are counted all the same
+    for (size_t i = 0; p->needs_keys && i < p->request->window.order->key_count; i++)
+        strbuf_addf(&sql->text, "%s(%s)::text", p->column_count + i ? ", " : "", p->request->window.order->keys[i].sql);
+    p->plan->id_column = -1;
+    if (p->request->id_sql) {
+        p->plan->id_column = (int)(p->column_count + (p->needs_keys ? p->request->window.order->key_count : 0));
+        strbuf_addf(&sql->text, "%s%s", p->plan->id_column ? ", " : "", p->request->id_sql);
+    }
+    if (!p->column_count && !p->needs_keys && !p->request->id_sql)
+        strbuf_add_c(&sql->text, "NULL"); // rows are counted all the same
 }
 
-static void add_joined(struct planner *p, struct strbuf *sql)
+static void add_joined(struct planner *p, struct read_sql *sql)
 {
-    const struct binding *binding = p->binding;
-    strbuf_addf(sql, "WITH page AS MATERIALIZED (SELECT %s.*", binding->alias);
-    add_page(p, sql);
-    strbuf_add_byte(sql, ')');
+    const struct binding *binding = p->request->choice.binding;
+    strbuf_addf(&sql->text, "WITH page AS MATERIALIZED (SELECT %s.*", binding->alias);
+    read_sql_add_rows(sql, &p->request->choice, &p->request->window);
+    strbuf_add_byte(&sql->text, ')');
     for (unsigned i = 0; binding->joins[i].name; i++) {
         if (!(p->joins & 1u << i)) continue;
-        strbuf_addf(sql, ", %s AS MATERIALIZED (", binding->joins[i].name);
-        add_sql(p, sql, binding->joins[i].query, NULL);
-        strbuf_add_byte(sql, ')');
+        strbuf_addf(&sql->text, ", %s AS MATERIALIZED (", binding->joins[i].name);
+        read_sql_add(sql, binding->joins[i].query, NULL);
+        strbuf_add_byte(&sql->text, ')');
     }
-    strbuf_add_byte(sql, ' ');
+    strbuf_add_byte(&sql->text, ' ');
     add_columns(p, sql);
-    strbuf_addf(sql, " FROM page %s", binding->alias);
+    strbuf_addf(&sql->text, " FROM page %s", binding->alias);
     for (unsigned i = 0; binding->joins[i].name; i++)
-        if (p->joins & 1u << i) strbuf_addf(sql, " JOIN %s ON %s", binding->joins[i].name, binding->joins[i].on);
-    add_order(p, sql);
+        if (p->joins & 1u << i) strbuf_addf(&sql->text, " JOIN %s ON %s", binding->joins[i].name, binding->joins[i].on);
+    read_sql_add_order(sql, p->request->window.order, p->request->window.is_reversed);
 }
 
 static enum error_code make_statement(struct planner *p)
 {
-    struct plan *plan = p->plan;
-    struct strbuf sql;
-    strbuf_init(&sql, SQL_BYTES_MAX);
+    struct read_sql sql;
+    read_sql_init(&sql, &p->plan->read);
     if (p->joins) {
         add_joined(p, &sql);
     } else {
         add_columns(p, &sql);
-        add_page(p, &sql);
+        read_sql_add_rows(&sql, &p->request->choice, &p->request->window);
     }
-    uint8_t hash[ID_SHA256_BYTES];
-    id_sha256(sql.at, sql.len, hash);
-    int len = snprintf(plan->statement_name, sizeof plan->statement_name, "read_");
-    for (size_t i = 0; i < 16; i++)
-        len += snprintf(plan->statement_name + len, sizeof plan->statement_name - (size_t)len, "%02x", hash[i]);
-    plan->statement.name = plan->statement_name;
-    plan->statement.sql = arena_cstr(plan->arena, strbuf_str(&sql));
-    plan->statement.is_dynamic = true;
-    bool fits = !sql.overflow;
-    strbuf_finish(&sql);
-    return fits ? ERROR_NONE : error_set(p->err, ERROR_TOO_LARGE, "the selection is too large");
+    return read_sql_finish(&sql, p->plan->arena, p->err);
 }
 
 enum error_code plan_make(const struct plan_request *request, struct str key, struct plan **out, struct error *err)
@@ -357,10 +224,10 @@ enum error_code plan_make(const struct plan_request *request, struct str key, st
     list_init(&plan->used);
     plan->arena = arena_create_sized(PLAN_BYTES_FIRST, PLAN_BYTES_MAX);
     plan->key = arena_str(plan->arena, key);
-    plan->order_name = request->order->name;
-    plan->key_count = request->order->key_count;
-    struct planner p = {.request = request, .binding = request->query->binding, .plan = plan, .err = err};
-    strbuf_init(&p.literal, SQL_BYTES_MAX);
+    plan->order_name = request->window.order->name;
+    plan->key_count = request->window.order->key_count;
+    struct planner p = {.request = request, .plan = plan, .err = err};
+    strbuf_init(&p.literal, LITERAL_BYTES_MAX);
     enum error_code code = add_object(&p, 0, !request->shape->nodes[0].def->type.non_null);
     flush_literal(&p);
     if (code == ERROR_NONE && p.literal.overflow) code = error_set(err, ERROR_TOO_LARGE, "the selection is too large");

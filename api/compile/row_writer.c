@@ -4,11 +4,11 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "api/compile/read_cursor.h"
 #include "base/json/json.h"
 #include "base/mem.h"
 #include "base/parse.h"
 #include "storage/manifests/manifest_blob.h"
-#include "storage/sql/store_call.h"
 
 enum { FRAMES_MAX = 64, TIME_BYTES = 19 };
 
@@ -233,18 +233,9 @@ static void write_cursor(const struct row_writer *w, size_t row)
         strbuf_add_c(w->out, "null");
         return;
     }
-    char keys[STORE_CURSOR_BYTES_MAX], text[STORE_CURSOR_BYTES_MAX / 3 * 4 + 8];
-    size_t len = strlen(page->plan->order_name) + 1;
-    memcpy(keys, page->plan->order_name, len);
-    for (size_t i = 0; i < page->plan->key_count; i++) {
-        struct str key = pg_rows_get(page->rows, row_of(page, row), page->plan->first_key + (int)i);
-        if (key.len + 1 > sizeof keys - len) key = STR_EMPTY; // names are bounded far below
-        if (key.len) memcpy(keys + len, key.at, key.len);
-        len += key.len;
-        keys[len++] = '\0';
-    }
     strbuf_add_byte(w->out, '"');
-    strbuf_add(w->out, text, format_base64url((const uint8_t *)keys, len, text));
+    read_cursor_write(w->out, page->plan->order_name, page->rows, row_of(page, row), page->plan->first_key,
+                      page->plan->key_count);
     strbuf_add_byte(w->out, '"');
 }
 
@@ -318,8 +309,9 @@ static size_t step(struct row_writer *w, size_t at)
 
 bool row_writer_write(const struct row_page *page, struct strbuf *out)
 {
-    struct row_writer w = {.page = page, .projection = page->shape->projection, .out = out};
+    struct row_writer w = {.page = page, .projection = page->shape->projection, .out = out, .row = page->first_row};
     size_t before = out->len;
+    assert(page->plan && page->shape);
     for (size_t at = 0; at < page->plan->op_count && !out->overflow;) {
         at = step(&w, at);
         if (at != SIZE_MAX) continue;

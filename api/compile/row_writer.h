@@ -12,6 +12,7 @@ struct row_page {
     size_t count;   // without the row that shows that there are more
     bool is_turned; // the first one of the page is the last of the rows
     bool has_next, has_prev;
+    size_t first_row; // what is written outside of a list
 };
 
 // Appends the value. False: a null that may not be went up to the root, or a column could not be

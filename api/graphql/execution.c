@@ -19,7 +19,7 @@ struct root_field {
     struct gql_selected selected; // of a resolver that writes
     struct strbuf text;
     bool is_written;
-    bool failed;
+    bool failed, is_strict;
 };
 
 struct execution {
@@ -37,6 +37,7 @@ struct execution {
     size_t next, left;   // the next to start; those without an answer
     bool starting;       // answers that come at once do not recurse
     bool is_unversioned; // a resolver ran that is
+    bool is_refused;     // by the resolver of a field that is strict, the only one
     gql_answered on_answered;
     void *arg;
 };
@@ -105,6 +106,10 @@ static bool write_data(struct execution *x, struct strbuf *body)
 
 static void answer(struct execution *x)
 {
+    if (x->is_refused) {
+        refuse(x);
+        return;
+    }
     static const char head[] = "{\"data\":";
     struct strbuf body;
     strbuf_init(&body, x->request.answer_bytes_max);
@@ -160,6 +165,7 @@ static const char *text_for_client(const struct gql_collected *field, const stru
     case ERROR_NOT_FOUND:
     case ERROR_CONFLICT:
     case ERROR_UNAUTHENTICATED:
+    case ERROR_LIMITED:
     case ERROR_FORBIDDEN: return err->text;
     default: break;
     }
@@ -177,11 +183,12 @@ static void note_failure(struct root_field *field, const struct error *err)
     strbuf_add_byte(&path, '[');
     strbuf_add_json(&path, field->collected->key);
     strbuf_add_byte(&path, ']');
-    const char *text = path.overflow ? NULL : arena_cstr(x->arena, strbuf_str(&path));
+    const char *place = path.overflow ? NULL : arena_cstr(x->arena, strbuf_str(&path));
+    const char *text = text_for_client(field->collected, err);
     strbuf_finish(&path);
-    gql_problem_add(&x->problems, field->collected->field->at, code_of(err->code), text, "%s",
-                    text_for_client(field->collected, err));
+    gql_problem_add(&x->problems, field->collected->field->at, code_of(err->code), place, "%s", text);
     field->failed = true;
+    if (field->is_strict && x->field_count == 1 && text == err->text) x->is_refused = true;
 }
 
 static void start_fields(struct execution *x);
@@ -252,6 +259,7 @@ static void start_field(struct root_field *field)
         const struct gql_resolver *resolver = &x->request.resolvers[i];
         if (resolver->kind != x->operation->kind || !str_eq(str_c(resolver->field), name)) continue;
         if (!resolver->is_versioned) x->is_unversioned = true;
+        field->is_strict = resolver->is_strict;
         if (x->request.admit && x->request.admit(x->request.ctx, resolver, &err) != ERROR_NONE) {
             on_resolved(field, &err, NULL);
             return;
@@ -311,6 +319,11 @@ static bool prepare(struct execution *x)
         gql_problem_add(&x->problems, x->operation->at, "BAD_REQUEST", NULL, "Mutations are taken with POST only.");
         return false;
     }
+    if (x->operation->kind == GQL_SUBSCRIPTION && !x->request.subscriptions_allowed) {
+        gql_problem_add(&x->problems, x->operation->at, "BAD_REQUEST", NULL,
+                        "Subscriptions are answered as a stream: POST with Accept: text/event-stream.");
+        return false;
+    }
     x->variables = gql_coerce_variables(x->request.schema, x->operation, x->request.variables, &x->problems);
     return x->variables != NULL;
 }
@@ -325,6 +338,13 @@ static bool collect(struct execution *x)
                                             .selections_left = SELECTIONS_MAX};
     struct gql_collection *collection = gql_collect(&x->projection, x->root, x->operation->selections);
     if (!collection) return false;
+    bool is_one = collection->count == 1 && !gql_is_introspection(collection->fields[0].field->name) &&
+                  !str_eq(collection->fields[0].field->name, STR("__typename"));
+    if (x->operation->kind == GQL_SUBSCRIPTION && !is_one) {
+        gql_problem_add(&x->problems, x->operation->at, "GRAPHQL_VALIDATION_FAILED", NULL,
+                        "A subscription must select exactly one field, and no introspection.");
+        return false;
+    }
     x->fields = arena_array(x->arena, collection->count, sizeof *x->fields);
     for (size_t i = 0; i < collection->count; i++)
         x->fields[i] = (struct root_field){.execution = x, .collected = &collection->fields[i]};

@@ -34,6 +34,9 @@ struct gql_resolver {
     gql_resolve resolve;
     unsigned access;   // what gql_request.admit decides by; not 0
     bool is_versioned; // of entities alone whose version is known; see gql_request.repeatable
+    // Its clients read `data` alone: what is wrong with the request and refused before anything
+    // changed is answered as a document that is not valid, with 400 and without data.
+    bool is_strict;
     // In place of resolve.
     gql_resolve_selected resolve_selected;
     const void *with;
@@ -47,9 +50,10 @@ struct gql_request {
     size_t resolver_count;
     const struct gql_limits *limits;
     size_t answer_bytes_max;
-    bool mutations_allowed; // false for GET
-    bool *is_mutation;      // set before it is answered; may be NULL
-    void *ctx;              // of the resolvers and of admit
+    bool mutations_allowed;     // false for GET
+    bool subscriptions_allowed; // resolvers of kind GQL_SUBSCRIPTION give one event each time
+    bool *is_mutation;          // set before it is answered; may be NULL
+    void *ctx;                  // of the resolvers and of admit
     // May this field be resolved for the caller? Else it says why not. NULL: every one may.
     enum error_code (*admit)(void *ctx, const struct gql_resolver *resolver, struct error *err);
     // Around each resolver, when it begins: enter(ctx, resolver) before it, leave(leave_arg) behind

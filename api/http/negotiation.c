@@ -39,15 +39,18 @@ static bool next_item(struct str *rest, struct item *out)
 
 enum graphql_media negotiate_media(struct str accept)
 {
-    unsigned response = 0, json = 0, any = 0;
+    unsigned response = 0, json = 0, any = 0, events = 0;
     for (struct item item; next_item(&accept, &item);) {
         if (str_eq_nocase(item.name, STR("application/graphql-response+json")))
             response = item.quality;
         else if (str_eq_nocase(item.name, STR("application/json")))
             json = item.quality;
+        else if (str_eq_nocase(item.name, STR("text/event-stream")))
+            events = item.quality;
         else if (str_eq(item.name, STR("*/*")) || str_eq_nocase(item.name, STR("application/*")))
             any = item.quality;
     }
+    if (events && events >= response && events >= json && events >= any) return GRAPHQL_MEDIA_EVENTS;
     if (response && response >= json) return GRAPHQL_MEDIA_RESPONSE;
     return json && !response && !any ? GRAPHQL_MEDIA_JSON_ONLY : GRAPHQL_MEDIA_JSON;
 }
@@ -72,13 +75,13 @@ static int digit_of(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-static enum error_code unescape(struct str text, struct str name, struct arena *arena, struct str *out,
-                                struct error *err)
+enum error_code query_unescape(struct str text, struct str name, bool is_form, struct arena *arena, struct str *out,
+                               struct error *err)
 {
     char *at = arena_alloc(arena, text.len + 1);
     size_t len = 0;
     for (size_t i = 0; i < text.len; i++) {
-        int byte = text.at[i] == '+' ? ' ' : (unsigned char)text.at[i];
+        int byte = is_form && text.at[i] == '+' ? ' ' : (unsigned char)text.at[i];
         if (byte == '%') {
             int high = text.len - i > 2 ? digit_of(text.at[i + 1]) : -1;
             int low = text.len - i > 2 ? digit_of(text.at[i + 2]) : -1;
@@ -105,7 +108,7 @@ enum error_code query_field(struct str query, struct str name, struct arena *are
         if (!str_eq(key, name)) continue;
         if (found) return error_set(err, ERROR_INVALID, "The query parameter \"%.*s\" is there twice.", STR_ARG(name));
         found = true;
-        enum error_code code = unescape(value, name, arena, out, err);
+        enum error_code code = query_unescape(value, name, true, arena, out, err);
         if (code != ERROR_NONE) return code;
     }
     return ERROR_NONE;

@@ -12,6 +12,7 @@ enum graphql_media {
     GRAPHQL_MEDIA_JSON,      // application/json, for clients that name nothing or anything
     GRAPHQL_MEDIA_JSON_ONLY, // that name this one alone: 200 where a well-formed request fails
     GRAPHQL_MEDIA_RESPONSE,  // application/graphql-response+json
+    GRAPHQL_MEDIA_EVENTS,    // text/event-stream, where it is preferred: subscriptions
 };
 enum graphql_media negotiate_media(struct str accept);
 
@@ -22,5 +23,9 @@ enum content_coding negotiate_coding(struct str accept_encoding);
 // absent. ERROR_INVALID: an incomplete escape, a NUL, or the field is there twice.
 MUST_CHECK enum error_code query_field(struct str query, struct str name, struct arena *arena, struct str *out,
                                        struct error *err);
+// Of its value: %41 is A, and where it is of a form + is a space. ERROR_INVALID: an escape that
+// is none, or %00.
+MUST_CHECK enum error_code query_unescape(struct str text, struct str name, bool is_form, struct arena *arena,
+                                          struct str *out, struct error *err);
 
 #endif

@@ -19,9 +19,12 @@ void api_add_header(struct api_request *request, struct str name, struct str val
 static void respond(struct api_request *request, const struct api_http_response *response)
 {
     struct api_http_response whole = *response;
+    assert(whole.status >= 200 && whole.status <= 599);
+    assert(whole.header_count + request->header_count <= sizeof whole.headers / sizeof *whole.headers);
     for (size_t i = 0; i < request->header_count; i++)
         whole.headers[whole.header_count++] = request->headers[i];
     request->on_responded(request->arg, &whole);
+    access_rules_unref(request->rules);
     arena_destroy(request->arena);
     mem_free(request);
 }
@@ -55,6 +58,12 @@ void api_respond(struct api_request *request, int status, const char *content_ty
     respond(request, &(struct api_http_response){.status = status, .content_type = content_type, .body = body});
 }
 
+void api_respond_compressed(struct api_request *request, int status, const char *content_type, struct str body)
+{
+    struct api_http_response response = {.status = status, .content_type = content_type, .body = body};
+    respond_compressed(request, &response);
+}
+
 void api_respond_graphql(struct api_request *request, int status, const char *allow, struct str body)
 {
     struct api_http_response response = {.status = status, .content_type = json_content_type, .body = body};
@@ -62,6 +71,14 @@ void api_respond_graphql(struct api_request *request, int status, const char *al
         response.content_type = "application/graphql-response+json; charset=utf-8";
     if (allow) add_header(&response, STR("allow"), allow);
     respond_compressed(request, &response);
+}
+
+void api_respond_stream(struct api_request *request, void (*on_stream)(void *arg, struct api_stream *stream), void *arg)
+{
+    struct api_http_response response = {
+        .status = 200, .content_type = "text/event-stream; charset=utf-8", .on_stream = on_stream, .stream_arg = arg};
+    add_header(&response, STR("x-accel-buffering"), "no"); // nginx passes pieces on as they come
+    respond(request, &response);
 }
 
 void api_respond_json(struct api_request *request, int status, json_t *value)

@@ -5,6 +5,8 @@
 #include "api/http/actor.h"
 #include "api/http/request.h"
 #include "api/http/route.h"
+#include "api/live/live.h"
+#include "api/rest/stored_route.h"
 #include "base/log/log.h"
 #include "base/mem.h"
 #include "base/metrics/metrics.h"
@@ -24,16 +26,22 @@ static const struct api_route own_routes[] = {
     {"/2.0/api/applications", "POST", API_RUNTIME, API_EVENTS_BODY, api_events_draft},
     {"/2.0/api/resources", "POST", API_RUNTIME, API_EVENTS_BODY, api_events_draft},
     {"/api/ping", "GET", API_ANYBODY, API_NO_BODY, ping},
+    {"/openapi.json", "GET", API_ANYBODY, API_NO_BODY, rest_openapi},
+    {"/v1", "GET", API_ANYBODY, API_NO_BODY, rest_page},
+    {"/v1/page.js", "GET", API_ANYBODY, API_NO_BODY, rest_script},
 };
 
 static size_t count_routes(const struct api *api)
 {
-    return sizeof own_routes / sizeof *own_routes + api->options.route_count;
+    size_t stored = api->options.stored ? api->options.stored->count : 0;
+    return sizeof own_routes / sizeof *own_routes + api->options.route_count + stored;
 }
 
 static const struct api_route *route_at(const struct api *api, size_t i)
 {
     size_t own = sizeof own_routes / sizeof *own_routes;
+    size_t fixed = own + api->options.route_count;
+    if (i >= fixed) return &api->options.stored->list[i - fixed].route;
     return i < own ? &own_routes[i] : &api->options.routes[i - own];
 }
 
@@ -113,7 +121,8 @@ static bool takes_type(const struct api_route *route, struct str content_type)
 
 bool api_has_path(struct str path)
 {
-    return str_starts(path, STR("/2.0/")) || str_starts(path, STR("/api/"));
+    return str_starts(path, STR("/2.0/")) || str_starts(path, STR("/api/")) || str_starts(path, STR("/v1/")) ||
+           str_eq(path, STR("/v1")) || str_eq(path, STR("/openapi.json"));
 }
 
 size_t api_body_bytes_max(const struct api *api, struct str path)
@@ -137,14 +146,27 @@ struct api *api_create(const struct api_options *options)
         .patience_ms = options->cache_patience_ms,
     });
     api->plans = plan_cache_create(options->plans_max);
+    api->documents = document_cache_create(options->documents_max);
+    api->counts = count_cache_create(options->counts_max, options->count_interval_ms);
+    struct live_options live = *options->live;
+    live.loop = options->loop;
+    api->live = live_create(&live);
     return api;
+}
+
+struct live *api_live(struct api *api)
+{
+    return api->live;
 }
 
 void api_destroy(struct api *api)
 {
     if (!api) return;
+    live_destroy(api->live);
     answer_cache_destroy(api->answers);
     plan_cache_destroy(api->plans);
+    document_cache_destroy(api->documents);
+    count_cache_destroy(api->counts);
     purpose_key_finish(&api->options.cache_key);
     mem_free(api);
 }
@@ -184,6 +206,11 @@ static void on_authenticated(void *arg, const struct error *err, const struct ap
     if (err) {
         if (err->code == ERROR_LIMITED) request->retry_after_s = LIMITED_RETRY_AFTER_S;
         api_respond_error(request, err);
+        return;
+    }
+    struct error unknown;
+    if (api_auth_rules(request->api->options.auth, principal, &request->rules, &unknown) != ERROR_NONE) {
+        api_respond_error(request, &unknown);
         return;
     }
     request->principal = *principal;
@@ -248,6 +275,9 @@ void api_handle(struct api *api, const struct api_http_request *http, api_respon
     request->cookie = arena_str(request->arena, http->cookie);
     request->sec_fetch_site = arena_str(request->arena, http->sec_fetch_site);
     request->user_agent = arena_str(request->arena, http->user_agent);
+    request->if_none_match = arena_str(request->arena, http->if_none_match);
+    request->idempotency_key = arena_str(request->arena, http->idempotency_key);
+    request->last_event_id = arena_str(request->arena, http->last_event_id);
     request->body = http->body;
     request->route = route_of(api, request->method, request->path, request->path_values);
     request->on_responded = on_responded;

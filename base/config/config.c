@@ -13,10 +13,16 @@ extern char **environ;
 
 enum { FILE_BYTES_MAX = 1024 * 1024, ENTRIES_MAX = 512 };
 
+struct config {
+    const struct config_table *table;
+    void **values; // one a section
+};
+
 // What the sources said about one entry; the last one wins and only the winner is checked.
 struct candidate {
     const struct config_entry *entry;
-    char *text; // owned; NULL: nobody spoke
+    size_t section; // its index in the table
+    char *text;     // owned; NULL: nobody spoke
     char *source;
     bool in_file; // has been set there
 };
@@ -65,7 +71,7 @@ static void offer(struct candidate *candidate, struct str text, const char *sour
     candidate->source = mem_strdup(source);
 }
 
-// ---- the file ------------------------------------------------------------------------------------------------
+// ---- the file -----------------------------------------------------------------------------------
 
 static void read_file_line(struct load *load, const char *source, struct str line)
 {
@@ -130,7 +136,7 @@ static void read_file(struct load *load, const char *path)
     mem_free_secret(text, FILE_BYTES_MAX + 1);
 }
 
-// ---- the environment -----------------------------------------------------------------------------------------
+// ---- the environment ----------------------------------------------------------------------------
 
 static void read_environment(struct load *load)
 {
@@ -149,7 +155,7 @@ static void read_environment(struct load *load)
     }
 }
 
-// ---- flags ---------------------------------------------------------------------------------------------------
+// ---- flags --------------------------------------------------------------------------------------
 
 // Reads the flag at argv[i]; gives the number of words it took.
 static int read_flag(struct load *load, int argc, char **argv, int i)
@@ -205,9 +211,9 @@ static void read_flags(struct load *load, int argc, char **argv, const char **ou
     if (out_word_count) *out_word_count = words;
 }
 
-// ---- values --------------------------------------------------------------------------------------------------
+// ---- values -------------------------------------------------------------------------------------
 
-static void set_values(struct load *load, void *values)
+static void set_values(struct load *load, struct config *config)
 {
     for (size_t i = 0; i < load->count; i++) {
         const struct candidate *candidate = &load->candidates[i];
@@ -218,7 +224,7 @@ static void set_values(struct load *load, void *values)
             char name[CONFIG_NAME_BYTES_MAX];
             config_name_env(load->table, entry, name);
             complain(load, entry->name, "is required (--%s, %s or the configuration file)", entry->name, name);
-        } else if (config_value_set(entry, str_c(text), values, &err) != ERROR_NONE) {
+        } else if (config_value_set(entry, str_c(text), config->values[candidate->section], &err) != ERROR_NONE) {
             const char *source = candidate->source ? candidate->source : "default";
             complain(load, source, "%s: %s", entry->name, entry->secret ? "has no valid value" : err.text);
         }
@@ -226,11 +232,11 @@ static void set_values(struct load *load, void *values)
 }
 
 // What each value is by itself is known to be right.
-static void check_sections(struct load *load, const void *values)
+static void check_sections(struct load *load, const struct config *config)
 {
     size_t before = load->problems->len;
     for (size_t i = 0; i < load->table->section_count; i++)
-        if (load->table->sections[i]->check) load->table->sections[i]->check(values, load->problems);
+        if (load->table->sections[i]->check) load->table->sections[i]->check(config, load->problems);
     if (load->problems->len != before) load->failed = true;
 }
 
@@ -244,7 +250,7 @@ static void init_candidates(struct load *load)
     size_t next = 0;
     for (size_t s = 0; s < table->section_count; s++)
         for (size_t i = 0; i < table->sections[s]->count; i++)
-            load->candidates[next++].entry = &table->sections[s]->entries[i];
+            load->candidates[next++] = (struct candidate){.entry = &table->sections[s]->entries[i], .section = s};
 }
 
 static void release_candidates(struct load *load)
@@ -257,25 +263,102 @@ static void release_candidates(struct load *load)
     mem_free(load->candidates);
 }
 
-enum error_code config_load(const struct config_table *table, const char *file, int argc, char **argv, void *values,
-                            struct strbuf *problems, const char **out_words, int *out_word_count)
+static struct config *create(const struct config_table *table)
+{
+    struct config *config = mem_zalloc(sizeof *config);
+    *config = (struct config){.table = table, .values = mem_array(table->section_count, sizeof *config->values)};
+    for (size_t s = 0; s < table->section_count; s++)
+        config->values[s] = mem_zalloc(table->sections[s]->size);
+    return config;
+}
+
+enum error_code config_load(const struct config_table *table, const char *file, int argc, char **argv,
+                            struct config **out, struct strbuf *problems, const char **out_words, int *out_word_count)
 {
     struct load load = {.table = table, .problems = problems};
+    struct config *config = create(table);
     init_candidates(&load);
     if (file) read_file(&load, file);
     read_environment(&load);
     read_flags(&load, argc, argv, out_words, out_word_count);
-    set_values(&load, values);
-    if (!load.failed) check_sections(&load, values);
+    set_values(&load, config);
+    if (!load.failed) check_sections(&load, config);
     release_candidates(&load);
-    if (!load.failed) return ERROR_NONE;
-    config_release(table, values);
-    return ERROR_INVALID;
+    if (load.failed) config_destroy(config);
+    *out = load.failed ? NULL : config;
+    return load.failed ? ERROR_INVALID : ERROR_NONE;
 }
 
-void config_release(const struct config_table *table, void *values)
+void config_destroy(struct config *config)
 {
-    for (size_t s = 0; s < table->section_count; s++)
-        for (size_t i = 0; i < table->sections[s]->count; i++)
-            config_value_release(&table->sections[s]->entries[i], values);
+    if (!config) return;
+    for (size_t s = 0; s < config->table->section_count; s++) {
+        const struct config_section *section = config->table->sections[s];
+        for (size_t i = 0; i < section->count; i++)
+            config_value_release(&section->entries[i], config->values[s]);
+        mem_free(config->values[s]);
+    }
+    mem_free(config->values);
+    mem_free(config);
+}
+
+const void *config_values(const struct config *config, const struct config_section *section)
+{
+    for (size_t s = 0; s < config->table->section_count; s++)
+        if (config->table->sections[s] == section) return config->values[s];
+    abort(); // the table is part of the program
+}
+
+int64_t config_number(const struct config *config, const char *name)
+{
+    for (size_t s = 0; s < config->table->section_count; s++) {
+        const struct config_section *section = config->table->sections[s];
+        for (size_t i = 0; i < section->count; i++) {
+            const struct config_entry *entry = &section->entries[i];
+            if (strcmp(entry->name, name) != 0 || config_value_is_text(entry->type) || entry->type == CONFIG_BOOL)
+                continue;
+            int64_t number;
+            memcpy(&number, (const char *)config->values[s] + entry->offset, sizeof number);
+            return number;
+        }
+    }
+    abort();
+}
+
+const struct config_table *config_table_of(const struct config *config)
+{
+    return config->table;
+}
+
+// ---- for sections -------------------------------------------------------------------------------
+
+void config_check_pair(const char *what, const char *certificate, const char *key, struct strbuf *problems)
+{
+    if ((certificate[0] == '\0') != (key[0] == '\0'))
+        strbuf_addf(problems, "%s.certificate_file and %s.key_file: must be set together\n", what, what);
+}
+
+enum error_code config_secret(const char *value, char **out, struct error *err)
+{
+    enum { SECRET_BYTES_MAX = 4096 };
+    if (strncmp(value, "file:", 5) != 0) {
+        *out = mem_strdup(value);
+        return ERROR_NONE;
+    }
+    FILE *file = fopen(value + 5, "re");
+    if (!file) return error_set(err, ERROR_INVALID, "%s: cannot be read: %m", value + 5);
+    char text[SECRET_BYTES_MAX + 1];
+    size_t len = fread(text, 1, sizeof text, file);
+    fclose(file);
+    while (len && len <= SECRET_BYTES_MAX && (text[len - 1] == '\n' || text[len - 1] == '\r'))
+        len--;
+    enum error_code code = ERROR_NONE;
+    if (len && len <= SECRET_BYTES_MAX && memchr(text, '\0', len))
+        code = error_set(err, ERROR_INVALID, "%s: contains a NUL byte", value + 5);
+    else if (len == 0 || len > SECRET_BYTES_MAX)
+        code = error_set(err, ERROR_INVALID, "%s: is empty or longer than %d bytes", value + 5, SECRET_BYTES_MAX);
+    else
+        *out = mem_strndup(text, len);
+    explicit_bzero(text, sizeof text);
+    return code;
 }

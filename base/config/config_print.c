@@ -23,12 +23,13 @@ static void print_setting(const struct config_entry *entry, const void *values, 
     strbuf_add_byte(out, '\n');
 }
 
-void config_print(const struct config_table *table, const void *values, struct strbuf *out)
+void config_print(const struct config *config, struct strbuf *out)
 {
+    const struct config_table *table = config_table_of(config);
     for (size_t s = 0; s < table->section_count; s++) {
         print_title(table, s, out);
         for (size_t i = 0; i < table->sections[s]->count; i++)
-            print_setting(&table->sections[s]->entries[i], values, out);
+            print_setting(&table->sections[s]->entries[i], config_values(config, table->sections[s]), out);
     }
 }
 

@@ -23,7 +23,7 @@ enum config_type {
 struct config_entry {
     const char *name; // "api.listen"
     enum config_type type;
-    size_t offset;       // offsetof(struct x_config, field)
+    size_t offset;       // offsetof(struct x_settings, field), in the section's struct
     const char *def;     // in the file's notation; NULL: required
     int64_t min, max;    // for the numeric types; both 0: unbounded
     const char *choices; // "debug|info|warn|error"
@@ -32,14 +32,17 @@ struct config_entry {
     const char *help;    // one sentence
 };
 
-// Settings of one noun, under one heading.
+struct config;
+
+// Settings of one noun, under one heading: one struct (base/config/config.h, CONFIG_SECTION).
 struct config_section {
     const char *title;
+    size_t size; // of the struct
     const struct config_entry *entries;
     size_t count;
-    // What several settings must be together: adds a line a complaint. Called once each value by
-    // itself is right, so that no text is NULL. May be NULL.
-    void (*check)(const void *values, struct strbuf *problems);
+    // What several settings must be together, those of other sections included: adds a line a
+    // complaint. Called once each value by itself is right, so that no text is NULL. May be NULL.
+    void (*check)(const struct config *config, struct strbuf *problems);
 };
 
 // In the initializer of a section: the entries of an array and how many they are.

@@ -19,6 +19,7 @@ struct byte_queue {
 void byte_queue_init(struct byte_queue *q, size_t bytes_max);
 void byte_queue_finish(struct byte_queue *q);                          // frees; empty and ready again, bound as before
 bool byte_queue_add(struct byte_queue *q, const void *at, size_t len); // false: over bytes_max, nothing added
+void byte_queue_reserve(struct byte_queue *q, size_t len);             // memory for that many more bytes
 void byte_queue_drop(struct byte_queue *q, size_t len);                // from the front; len <= byte_queue_len()
 void byte_queue_clear(struct byte_queue *q);                           // empty, but keeps its memory for the next bytes
 

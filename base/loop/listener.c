@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/census.h"
+#include "base/connection_limiter.h"
 #include "base/log/log.h"
 #include "base/loop/timer.h"
 #include "base/mem.h"
@@ -78,7 +78,7 @@ void listener_network(const char *remote, char out[INET6_ADDRSTRLEN])
     snprintf(address, sizeof address, "%s", remote[0] == '[' ? remote + 1 : remote);
     char *end = strrchr(address, remote[0] == '[' ? ']' : ':');
     if (end) *end = '\0';
-    census_network(address, out);
+    connection_limiter_network(address, out);
 }
 
 // ---- accepting -----------------------------------------------------------------------------------------------

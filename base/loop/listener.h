@@ -35,7 +35,7 @@ MUST_CHECK enum error_code listener_create(struct loop *loop, const struct liste
 // Could this process alone listen there? ERROR_CONFLICT: another one does. (SO_REUSEPORT would let both, and the kernel
 // would deal connections out to either.) A moment later it may be otherwise.
 MUST_CHECK enum error_code listener_probe(struct str address, struct error *err);
-// The census's key (base/census.h) of a peer as on_accept was told it.
+// The connection limiter's key (base/connection_limiter.h) of a peer as on_accept was told it.
 void listener_network(const char *remote, char out[INET6_ADDRSTRLEN]);
 uint16_t listener_port(const struct listener *listener);
 void listener_resume(struct listener *listener); // there is room again; harmless when there is none

@@ -1,5 +1,5 @@
-// tls_files: what every door does to an SSL_CTX: certificate and key out of PEM files, and the protocols that are
-// offered (ALPN, RFC 7301). Any thread, while nobody else has the context.
+// tls_files: what every listener does to an SSL_CTX: certificate and key out of PEM files, and the
+// protocols that are offered (ALPN, RFC 7301). Any thread, while nobody else has the context.
 #ifndef CULVERT_BASE_TLS_TLS_FILES_H
 #define CULVERT_BASE_TLS_TLS_FILES_H
 

@@ -15,9 +15,11 @@ import workload
 from application import Plan, Release
 from namespace import namespace
 from object_store import ObjectStore
-from resource_types import APPLICATIONS, NAMESPACES, ResourceType, by_kind
+from resource_types import APPLICATIONS, NAMESPACES, TYPES, ResourceType, by_kind
 from world import World
 
+RESOURCES_FINALIZER = "resources-finalizer.argocd.argoproj.io"
+INSTANCE_LABEL = "app.kubernetes.io/instance"
 RELEASES_MAX = 50  # how far back a sync can ask for a revision
 RECONCILE_STEPS = 90  # how often reconciledAt moves when nothing else does
 
@@ -87,8 +89,26 @@ class ApplicationController:
         present = {(document["metadata"]["namespace"], document["metadata"]["name"]) for document in applications}
         for gone in self.deliveries.keys() - present:
             del self.deliveries[gone]
+        self._world.each(applications, self._finalize)
+        applications = [document for document in applications if "deletionTimestamp" not in document["metadata"]]
         self._world.each(applications, self._operate)
         self._world.each(self._home.list(APPLICATIONS)[0], self._assess)
+
+    def _finalize(self, document: dict) -> None:
+        """An application that is being deleted goes once its resources went, if its finalizer asks for that."""
+        metadata = document["metadata"]
+        finalizers = metadata.get("finalizers") or []
+        if "deletionTimestamp" not in metadata or RESOURCES_FINALIZER not in finalizers:
+            return
+        destination = document["spec"].get("destination", {})
+        store = self._clusters.get(destination.get("server") or "", self._home)
+        for resource_type in TYPES:
+            for found in store.list(resource_type, destination.get("namespace") or "")[0] if resource_type.namespaced else ():
+                labels = found["metadata"].get("labels") or {}
+                if labels.get(INSTANCE_LABEL) == metadata["name"] and not found["metadata"].get("ownerReferences"):
+                    store.delete(resource_type, found["metadata"]["namespace"], found["metadata"]["name"])
+        left = [entry for entry in finalizers if entry != RESOURCES_FINALIZER]
+        self._write(document, lambda draft: draft["metadata"].update(finalizers=left))
 
     def reconcile_all(self) -> None:
         """Marks every application as compared just now."""

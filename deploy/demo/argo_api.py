@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 
 import health
-from http_door import Exchange
+from http_listener import Exchange
 from object_store import ObjectStore
 from resource_types import APPLICATIONS, TYPES, by_kind
 from workload import images_of

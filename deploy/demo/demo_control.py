@@ -7,16 +7,18 @@ import time
 import status
 from application import verdict
 from argo_api import ArgoApi
-from http_door import Exchange
+from http_listener import Exchange
 from life import STEPS_AT_ONCE_MAX, Life
 from object_store import ObjectStore
 from outage import EVERYTHING, SECONDS_MAX, Outage
+from pod_log import RATE_MAX, PodLogs
 from resource_types import APPLICATIONS, TYPES, version_document
 
 
 class DemoControl:
-    def __init__(self, store: ObjectStore, life: Life, outage: Outage, argo: ArgoApi):
+    def __init__(self, store: ObjectStore, life: Life, outage: Outage, argo: ArgoApi, logs: PodLogs):
         self._store = store
+        self._logs = logs
         self._argo = argo
         self._life = life
         self._outage = outage
@@ -32,6 +34,7 @@ class DemoControl:
             "hang": self._hang,
             "deny-argo": self._deny_argo,
             "hang-argo": self._hang_argo,
+            "logs": self._set_logs,
         }
         self._gets = {"state": self._state, "status": self._status, "sensitive": self._sensitive}
 
@@ -92,6 +95,11 @@ class DemoControl:
         self._argo.hangs_until = time.monotonic() + exchange.query.number("seconds", maximum=SECONDS_MAX)
         return self._status(exchange)
 
+    def _set_logs(self, exchange: Exchange) -> dict:
+        """How many lines a second each container writes."""
+        self._logs.rate = max(1, exchange.query.number("rate", default=1, maximum=RATE_MAX))
+        return self._status(exchange)
+
     def _status(self, _exchange: Exchange) -> dict:
         return {
             "demo": True,
@@ -101,6 +109,7 @@ class DemoControl:
             "oldestResourceVersion": str(self._store.floor),
             "watches": self._store.watch_count,
             "argoRequests": self._argo.requests,
+            "openLogs": self._logs.open,
         }
 
     def _state(self, _exchange: Exchange) -> list[dict]:

@@ -12,12 +12,13 @@ import representation
 import resource_types
 import selector
 import status
-from http_door import Exchange
+from http_listener import Exchange
 from object_request import ObjectRequests, parse
 from object_store import ADDED, DELETED, MODIFIED, Change, ObjectStore, Watch, WatchClosed, key_of
 from outage import Outage
+from pod_log import PodLogs
 from representation import META_VERSION, Whole
-from resource_types import APPLICATIONS, ROLLOUTS, WORKFLOWS, ResourceType
+from resource_types import APPLICATIONS, PODS, ROLLOUTS, WORKFLOWS, ResourceType
 from selector import Predicate
 
 WATCH_POLL_SECONDS = 1.0  # how soon a client that left is noticed
@@ -33,6 +34,7 @@ class Target:
         self.namespace = namespace
         self.name = name
         self.of_status = subresource == "status"
+        self.of_log = subresource == "log"
 
 
 def find_target(path: str) -> Target | None:
@@ -54,6 +56,8 @@ def find_target(path: str) -> Target | None:
         return None
     name = rest[1] if len(rest) > 1 else ""
     subresource = rest[2] if len(rest) > 2 else ""
+    if subresource == "log":
+        return Target(resource_type, namespace, name, subresource) if resource_type is PODS and namespace else None
     if subresource and (subresource != "status" or not resource_type.status_subresource):
         return None
     if name and resource_type.namespaced and not namespace:
@@ -72,7 +76,9 @@ class KubernetesApi:
         bookmark_seconds: float,
         on_write: Callable[[ResourceType], None],
         outage: Outage,
+        logs: PodLogs,
     ):
+        self._logs = logs
         self._store = store
         self._requests = requests
         self._address = address
@@ -96,8 +102,11 @@ class KubernetesApi:
                 return
             raise status.no_such_path()
         verb = self._verb(exchange, target)
-        self._outage.check(verb, target.resource_type.plural, target.resource_type.group)
-        if exchange.method in ("GET", "HEAD"):
+        resource = target.resource_type.plural + ("/log" if target.of_log else "")
+        self._outage.check(verb, resource, target.resource_type.group)
+        if target.of_log:
+            self._logs.answer(exchange, target.namespace, target.name)
+        elif exchange.method in ("GET", "HEAD"):
             self._read(exchange, target)
         else:
             self._write(exchange, target)
@@ -129,6 +138,10 @@ class KubernetesApi:
     @staticmethod
     def _verb(exchange: Exchange, target: Target) -> str:
         """What RBAC calls the request; 405 when the resource does not have it."""
+        if target.of_log:
+            if exchange.method != "GET":
+                raise status.method_not_allowed()
+            return "get"
         if target.of_status:
             verbs = {"GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch"}
         elif target.name:

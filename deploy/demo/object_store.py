@@ -70,7 +70,7 @@ Changes = list[Change]
 
 
 class WatchClosed(Exception):
-    """The watch was ended by the store: `abrupt` when its connection is to be cut without a farewell."""
+    """The watch was ended by the store: `abrupt` when its connection is to be cut without a lingering_close."""
 
     def __init__(self, abrupt: bool):
         super().__init__("watch closed")
@@ -373,7 +373,7 @@ class ObjectStore:
         return watch
 
     def drop_watches(self) -> int:
-        """Cuts every open watch without a farewell; returns how many."""
+        """Cuts every open watch without a lingering_close; returns how many."""
         return self._end_watches(abrupt=True)
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """Kubernetes Status: the one shape of every refusal.
 
 ApiError is raised wherever a request is found wanting (store, selectors, HTTP) and turned into a
-`kind: Status` document at the door. Messages follow those of the Kubernetes API server, because clients
+`kind: Status` document at the listener. Messages follow those of the Kubernetes API server, because clients
 and people match on them.
 """
 

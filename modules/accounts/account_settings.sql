@@ -9,6 +9,14 @@ UPDATE accounts a
         OR NOT EXISTS (SELECT FROM runtimes r
                         WHERE r.account_id = :account_id AND r.first_session_at IS NOT NULL))
 
+-- name: account_settings_reset
+UPDATE accounts a
+   SET git_provider = NULL, git_api_url = NULL, shared_config_repo = NULL
+ WHERE a.account_id = :account_id
+   AND (a.shared_config_repo IS NULL
+        OR NOT EXISTS (SELECT FROM runtimes r
+                        WHERE r.account_id = :account_id AND r.first_session_at IS NOT NULL))
+
 -- name: account_settings_suggest
 UPDATE accounts a
    SET shared_config_repo = coalesce(a.shared_config_repo, :repo)

@@ -56,6 +56,16 @@ static void resolve_update_settings(void *ctx, const json_t *arguments, gql_reso
     store_submit_count(batch, 0, on_put, api_pending_create(request, on_resolved, arg));
 }
 
+static void resolve_reset_settings(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+{
+    struct api_request *request = ctx;
+    const char *account_id = request->principal.account_id;
+    (void)arguments;
+    struct pg_batch *batch = pg_batch_create(request->api->options.pg, account_id);
+    pg_add(batch, account_settings_reset, .account_id = pg_text(str_c(account_id)));
+    store_submit_count(batch, 0, on_put, api_pending_create(request, on_resolved, arg));
+}
+
 // ---- suggestIscRepo ----------------------------------------------------------------------------
 
 static void on_suggested(void *arg, const struct error *err, struct str node)
@@ -63,10 +73,7 @@ static void on_suggested(void *arg, const struct error *err, struct str node)
     struct api_pending *pending = arg;
     struct error bad;
     json_t *row = NULL;
-    if (!err && json_decode(node, NULL, &row, &bad) != ERROR_NONE) {
-        bad.code = ERROR_INTERNAL;
-        err = &bad;
-    }
+    err = api_decode_node(err, node, &row, &bad);
     json_t *repo = err ? NULL : json_incref(json_object_get(row, "repo"));
     json_decref(row);
     pending->on_resolved(pending->arg, err, repo);
@@ -99,6 +106,7 @@ static void resolve_cli_release(void *ctx, const json_t *arguments, gql_resolved
 static const struct gql_resolver resolvers[] = {
     {GQL_QUERY, "latestCliRelease", resolve_cli_release, .access = API_USERS},
     {GQL_MUTATION, "updateCsdpSettings", resolve_update_settings, .access = API_ADMINS},
+    {GQL_MUTATION, "resetSharedConfigRepo", resolve_reset_settings, .access = API_ADMINS},
     {GQL_MUTATION, "suggestIscRepo", resolve_suggest_repo, .access = API_ADMINS},
 };
 

@@ -1,24 +1,31 @@
-#include <string.h>
-
-#include "api/resolvers.h"
-#include "base/mem.h"
-#include "culvert_reads.h"
-#include "modules/applications/application_store.h"
 #include "modules/applications/applications.h"
+
+#include "api/live/live_window.h"
+#include "api/resolvers.h"
+#include "culvert_reads.h"
 #include "modules/module.h"
 
-static void resolve_application_sets(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
-{
-    struct api_request *request = ctx;
-    struct store_page page;
-    if (!api_page_or_answer(arguments, &page, on_resolved, arg)) return;
-    application_set_store_list(request->api->options.pg, request->principal.account_id,
-                               json_get_str(arguments, "runtime"), &page, api_resolved_slice,
-                               api_pending_create(request, on_resolved, arg));
-}
+static const struct live_window_type window = {
+    .list = "applications",
+    .group = "argoproj.io",
+    .kind = "Application",
+    .id_sql = "a.runtime || '/' || a.namespace || '/' || a.name",
+};
+
+static const struct live_window_type one = {
+    .list = "applications",
+    .object = "application",
+    .group = "argoproj.io",
+    .kind = "Application",
+    .id_sql = "a.runtime || '/' || a.namespace || '/' || a.name",
+    .always = "includeComponents",
+};
 
 static const struct gql_resolver resolvers[] = {
-    {GQL_QUERY, "applicationSets", resolve_application_sets, .access = API_USERS},
+    {GQL_SUBSCRIPTION, "applicationsWindow", .access = API_RUNTIMES_TOO, .resolve_selected = live_window_resolve,
+     .with = &window},
+    {GQL_SUBSCRIPTION, "application", .access = API_RUNTIMES_TOO, .resolve_selected = live_window_resolve,
+     .with = &one},
 };
 
 const struct module module_applications = {

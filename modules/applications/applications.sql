@@ -2,7 +2,7 @@
 -- from: culvert.applications a
 -- key: a.name, a.runtime, a.namespace
 -- scope: a.account_id = :account_id AND NOT a.is_deleted
--- access: application, runtime = a.runtime, namespace = a.namespace, project = a.project
+-- access: application, runtime = a.runtime, namespace = a.namespace, cluster = :{application_cluster}, git_source = :{application_git_source}, product = :{application_product}, labels = a.labels
 -- join: r = :{runtime_states} AND r.runtime IN (SELECT runtime FROM page) ON r.runtime = a.runtime
 -- query: applications
 -- query: application(runtime = a.runtime, name = a.name, namespace = a.namespace)
@@ -32,10 +32,10 @@
 -- field: source.path = coalesce(a.source_path, a.path)
 -- field: source.fileURL = NULL
 -- field: source.revision = coalesce(a.source_revision, a.sync_revision)
--- field: source.commitMessage = a.commit_message
--- field: source.commitDate = a.commit_date
--- field: source.commitURL = NULL
--- field: source.commitAuthor = a.commit_author
+-- field: source.commitMessage = coalesce(a.commit_message, :{application_commit_message})
+-- field: source.commitDate = coalesce(a.commit_date, :{application_commit_date})
+-- field: source.commitURL = :{application_commit_url}
+-- field: source.commitAuthor = coalesce(a.commit_author, :{application_commit_author})
 -- field: source.profileURL = NULL
 -- field: source.avatarURL = NULL
 -- field: source.gitManifest = NULL
@@ -61,11 +61,11 @@
 -- field: status.healthMessage = a.health_message
 -- field: status.revision = coalesce(a.sync_revision, '')
 -- field: status.version = ''
--- field: status.commitAuthor = a.commit_author
+-- field: status.commitAuthor = coalesce(a.commit_author, :{application_commit_author})
 -- field: status.commitAvatar = NULL
--- field: status.commitUrl = NULL
--- field: status.commitMessage = a.commit_message
--- field: status.commitDate = a.commit_date
+-- field: status.commitUrl = :{application_commit_url}
+-- field: status.commitMessage = coalesce(a.commit_message, :{application_commit_message})
+-- field: status.commitDate = coalesce(a.commit_date, :{application_commit_date})
 -- field: status.syncRevisions = :{application_sync_revisions}
 -- field: status.changeRevisions = :{application_change_revisions}
 -- field: status.historyId = a.history_id
@@ -99,7 +99,8 @@
 -- field: isGitSource = a.is_git_source
 -- field: isMultiSourced = a.is_multi_source
 -- field: appVersions = a.app_versions
--- field: runningImages = (SELECT (:{application_running_images}) FROM (SELECT a.*) p) ONLY application
+-- field: runningImages = (SELECT (:{application_running_images}) FROM (SELECT a.*) p)
+-- field: resourcesNotRead = jsonb_path_query_first(a.errors, '$[*] ? (@.title == "ResourcesNotRead")')
 -- field: freshness = :{entity_freshness}
 -- field: observedAt = time(a.observed_at)
 -- field: receivedAt = time(a.received_at)
@@ -111,6 +112,7 @@
 -- filter: applications text[] = a.name = ANY (:value)
 -- filter: applicationName text = strpos(lower(a.name), lower(:value)) > 0
 -- filter: text text = :{application_text}
+-- found: text = culvert.applications_with_text(:value, :limit)
 -- filter: statuses text[] = a.sync_status = ANY (:value)
 -- also: statuses SYNCING = a.operation_phase = 'Running'
 -- filter: healthStatuses text[] = :{application_health} = ANY (:value)
@@ -122,6 +124,7 @@
 -- filter: userId refused = applications are not kept by user
 -- filter: favorite boolean = NOT :value
 -- filter: labels text[] = :{application_labels}
+-- found: labels = culvert.applications_with_labels(:value, :limit)
 -- filter: groups text[] = 'argoproj.io' = ANY (:value)
 -- filter: versions text[] = a.version = ANY (:value)
 -- filter: inactive boolean = :value IS NOT NULL
@@ -129,6 +132,7 @@
 -- filter: excludeGitSources boolean = NOT (:value AND a.is_git_source)
 -- filter: appGroups text[] = :value IS NULL
 -- filter: hasAppGroups boolean = NOT :value
+-- filter: ids text[] = :{application_ids}
 -- filter: operationPhases text[] = a.operation_phase = ANY (:value)
 -- filter: repoURLs text[] = a.repo_url = ANY (:value)
 -- filter: revisions text[] = a.sync_revision = ANY (:value)
@@ -138,6 +142,29 @@
 -- order: RUNTIME = a.runtime, a.name, a.namespace
 -- order: SEVERITY = culvert.health_rank(a.health_status), a.name, a.runtime, a.namespace
 -- order: SYNC = a.sync_status, a.name, a.runtime, a.namespace
+-- index: applicationsIndex
+-- label: SEVERITY = :{application_health} || ' ' || a.name
+-- label: SYNC = a.sync_status || ' ' || a.name
+-- facets: applicationFacets
+-- facet: HEALTH healthStatuses = :{application_health}
+-- facet: SYNC statuses = a.sync_status
+-- facet: OPERATION operationPhases = a.operation_phase
+-- facet: RUNTIME runtime runtimes = a.runtime
+-- facet: CLUSTER clusterUrl clusterUrls = coalesce(a.destination_server, a.destination_name)
+-- facet: NAMESPACE namespace namespaces = :{application_namespaces}
+-- facet: PROJECT project projects = a.project
+-- facet: AUTO_SYNC autoSync = a.sync_policy = 'Automated'
+-- facet: REPO repoURLs = a.repo_url
+
+-- fragment: application_cluster
+coalesce(a.destination_server, a.destination_name)
+
+-- Of Argo CD's tracking id, NAME:GROUP/KIND:NAMESPACE/NAME, or its tracking label.
+-- fragment: application_git_source
+coalesce(nullif(split_part(a.annotations ->> 'argocd.argoproj.io/tracking-id', ':', 1), ''), a.labels ->> 'app.kubernetes.io/instance')
+
+-- fragment: application_product
+coalesce(a.annotations ->> 'codefresh.io/product', a.labels ->> 'codefresh.io/product')
 
 -- fragment: application_projects
 CASE WHEN a.project IS NULL THEN '[]'::jsonb ELSE jsonb_build_array(a.project) END
@@ -145,8 +172,18 @@ CASE WHEN a.project IS NULL THEN '[]'::jsonb ELSE jsonb_build_array(a.project) E
 -- fragment: application_first_results
 jsonb_path_query_array(a.operation_resources, '$[0 to 49]')
 
+-- Both of what the filter looks at, once.
+-- fragment: application_namespaces
+unnest(CASE WHEN a.destination_namespace <> a.namespace THEN ARRAY[a.namespace, a.destination_namespace]
+            ELSE ARRAY[a.namespace] END)
+
 -- fragment: application_health
 (CASE WHEN a.health_status IS NULL THEN 'UNKNOWN' ELSE a.health_status END)
+
+-- RUNTIME/NAMESPACE/NAME
+-- fragment: application_ids
+(a.name, a.runtime, a.namespace) IN (SELECT split_part(i, '/', 3), split_part(i, '/', 1), split_part(i, '/', 2)
+                                       FROM unnest(:value) i)
 
 -- fragment: application_is_alone
 coalesce(a.labels ->> 'codefresh.io/entity', '') <> 'component'
@@ -160,7 +197,35 @@ a.labels ?| ARRAY(SELECT l FROM unnest(:value) l WHERE strpos(l, '=') = 0)
 -- fragment: application_text
 strpos(lower(concat_ws(' ', a.name, a.repo_url, a.path, a.sync_revision, a.labels::text)), lower(:value)) > 0
 
--- Revisions alone: what reporters told of their commits is with the releases.
+-- What reporters told of the commit that it is synced to.
+-- fragment: application_commit_author
+(SELECT c.author
+   FROM culvert.commits c
+  WHERE c.account_id = a.account_id AND c.revision = a.sync_revision AND c.author <> ''
+  ORDER BY c.last_seen_at DESC, c.repo_url
+  LIMIT 1)
+
+-- fragment: application_commit_message
+(SELECT c.message
+   FROM culvert.commits c
+  WHERE c.account_id = a.account_id AND c.revision = a.sync_revision AND c.message <> ''
+  ORDER BY c.last_seen_at DESC, c.repo_url
+  LIMIT 1)
+
+-- fragment: application_commit_date
+(SELECT c.commit_date
+   FROM culvert.commits c
+  WHERE c.account_id = a.account_id AND c.revision = a.sync_revision AND c.commit_date <> ''
+  ORDER BY c.last_seen_at DESC, c.repo_url
+  LIMIT 1)
+
+-- fragment: application_commit_url
+(SELECT i.fields ->> 'commitURL'
+   FROM culvert.images i
+  WHERE i.account_id = a.account_id AND i.commit = a.sync_revision AND i.commit <> '' AND i.fields ? 'commitURL'
+  ORDER BY i.updated_at DESC, i.image_id
+  LIMIT 1)
+
 -- fragment: application_sync_revisions
 (SELECT json_agg(:{application_revision} ORDER BY v.place)
    FROM jsonb_array_elements_text(CASE WHEN a.sync_revisions <> '[]' THEN a.sync_revisions
@@ -172,7 +237,13 @@ strpos(lower(concat_ws(' ', a.name, a.repo_url, a.path, a.sync_revision, a.label
    FROM jsonb_array_elements_text(a.change_revisions) WITH ORDINALITY AS v (revision, place))
 
 -- fragment: application_revision
-json_build_object('revision', v.revision, 'author', NULL, 'message', NULL, 'date', NULL, 'avatar', NULL, 'url', NULL)
+(SELECT json_build_object('revision', v.revision, 'author', max(c.author), 'message', max(c.message),
+                          'date', max(c.commit_date), 'avatar', NULL, 'url', NULL)
+   FROM (SELECT *
+           FROM culvert.commits c
+          WHERE c.account_id = a.account_id AND c.revision = v.revision
+          ORDER BY c.last_seen_at DESC, c.repo_url
+          LIMIT 1) c)
 
 -- What the pods of an application (p) run.
 -- fragment: application_running_images

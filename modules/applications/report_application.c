@@ -239,6 +239,24 @@ static json_t *errors_of(const json_t *status)
     return errors;
 }
 
+// Its agent adds this annotation where it does not read the resources (application_notes.h).
+static void append_unread(json_t *errors, const struct report *report, const json_t *metadata)
+{
+    json_t *unread = NULL;
+    struct str text = json_get_str(json_get_object(metadata, "annotations"), "culvert.dev/resources-not-read");
+    if (report->source == REPORT_FROM_HTTP || !text.len) return;
+    if (json_decode(text, NULL, &unread, NULL) != ERROR_NONE) return;
+    char at[CLOCK_RFC3339_BYTES];
+    struct str message = json_get_str(unread, "message"), suggestion = json_get_str(unread, "suggestion");
+    clock_format_rfc3339(report->observed_at_ms, at);
+    if (message.len) {
+        append_error(errors, "SyncError", "WARNING", STR("ResourcesNotRead"), message, str_c(at));
+        json_t *last = json_array_get(errors, json_array_size(errors) - 1);
+        json_object_set_new(last, "suggestion", json_new_str(report_cut(suggestion, TEXT_MAX)));
+    }
+    json_decref(unread);
+}
+
 // ---- history -------------------------------------------------------------------------------------------------------
 
 static bool is_time(struct str text)
@@ -440,6 +458,7 @@ static int plan_row(struct report_plan *plan, const struct report *report, struc
     json_t *history = history_of(status, &first, &last);
     json_t *errors = errors_of(status);
     const json_t *metadata = json_get_object(manifest, "metadata");
+    append_unread(errors, report, metadata);
     struct sql_application_upsert row = {
         ROW_KEY(plan, report),
         ROW_ORDER(plan, report),

@@ -15,6 +15,7 @@ static void resolve_clusters(void *ctx, const json_t *arguments, gql_resolved on
 
 static const struct gql_resolver resolvers[] = {
     {GQL_QUERY, "clusters", resolve_clusters, .access = API_USERS, .is_versioned = true},
+    {GQL_MUTATION, "updateRuntimeClusters", clusters_resolve_update, .access = API_RUNTIMES_TOO},
 };
 
 const struct module module_clusters = {

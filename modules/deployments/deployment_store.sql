@@ -1,3 +1,7 @@
+-- Times as keys of pages: exact, and in the form that cursors carry.
+-- fragment: rfc3339_micros
+'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'
+
 -- The same repository by its several names.
 -- fragment: deployment_repo
 regexp_replace(coalesce(d.sources -> 0 ->> 'repoURL', ''), '([.]git)?/*$', '')
@@ -23,6 +27,71 @@ regexp_replace(coalesce(d.sources -> 0 ->> 'repoURL', ''), '([.]git)?/*$', '')
                                    'sha256', o ->> 4))
    FROM manifest_sets s, jsonb_array_elements(s.objects) o
   WHERE s.account_id = d.account_id AND s.digest = d.manifests_digest)
+
+-- What services and rollouts were like before and after is not kept of releases.
+-- fragment: deployment_nothing
+'{"services": [], "rollouts": []}'::json
+
+-- Images of a deployment that CI reported: by name, by digest, or by the commit that they were
+-- built of.
+-- fragment: deployment_builds
+SELECT coalesce(json_agg(json_build_object('imageId', i.image_id, 'imageName', i.image_name,
+                                           'workflowName', i.workflow_name, 'workflowUrl', i.fields ->> 'workflowUrl',
+                                           'logsUrl', i.fields ->> 'logsUrl', 'created', i.fields ->> 'created')
+                         ORDER BY i.image_name, i.image_id), '[]'::json) AS builds,
+       coalesce(array_agg(i.image_id), '{}') AS ids
+  FROM (SELECT *
+          FROM images i
+         WHERE i.account_id = d.account_id
+           AND (i.image_name IN (SELECT jsonb_array_elements_text(coalesce(d.images, '[]')))
+                OR i.repo_digest IN (SELECT split_part(x, '@', 2)
+                                       FROM jsonb_array_elements_text(coalesce(d.images, '[]')) x
+                                      WHERE strpos(x, '@') > 0)
+                OR (i.commit = d.revision AND i.commit <> ''))
+         ORDER BY i.updated_at DESC, i.image_id
+         LIMIT 50) i
+
+-- What is noted of those images (b): issues, and pull requests.
+-- fragment: deployment_notes
+SELECT coalesce(json_agg(:{deployment_note} ORDER BY t.key) FILTER (WHERE t.value ? 'issueValue'), '[]'::json) AS issues,
+       coalesce(json_agg(:{deployment_note} ORDER BY t.key) FILTER (WHERE t.value ? 'pullRequestValue'), '[]'::json) AS prs,
+       coalesce(jsonb_agg(t.value -> 'pullRequestValue') FILTER (WHERE t.value ? 'pullRequestValue'), '[]') AS requests
+  FROM (SELECT *
+          FROM annotations t
+         WHERE t.account_id = d.account_id AND t.entity_type = 'image' AND t.entity_id = ANY (b.ids)
+         ORDER BY t.updated_at DESC, t.entity_id, t.type, t.key
+         LIMIT 100) t
+
+-- fragment: deployment_note
+json_build_object(
+    'id', t.entity_id || '/' || t.type || '/' || t.key, 'type', t.type, 'key', t.key, 'entityType', t.entity_type,
+    'entityId', t.entity_id, 'accountId', t.account_id, 'classicId', t.classic_id,
+    'value', coalesce(t.value -> 'issueValue', t.value -> 'pullRequestValue')::text,
+    'url', coalesce(t.value -> 'issueValue', t.value -> 'pullRequestValue') ->> 'url',
+    'title', coalesce(t.value -> 'issueValue', t.value -> 'pullRequestValue') ->> 'title',
+    'status', t.value -> 'issueValue' ->> 'status')
+
+-- Those of the pull requests (n), else the author of the commit (m).
+-- fragment: deployment_committers
+coalesce((SELECT json_agg(json_build_object(
+                     'userName', c.name, 'avatar', c.avatar,
+                     'commits', (SELECT json_agg(json_build_object('url', e ->> 'url', 'userName', e ->> 'userName',
+                                                                   'sha', e ->> 'sha', 'message', e ->> 'message',
+                                                                   'commitDate', e ->> 'commitDate'))
+                                   FROM jsonb_array_elements(n.requests) r
+                                  CROSS JOIN LATERAL jsonb_array_elements(coalesce(r -> 'commits', '[]')) e
+                                  WHERE e ->> 'userName' = c.name)) ORDER BY c.name)
+            FROM (SELECT DISTINCT ON (p ->> 'userName') p ->> 'userName' AS name, p ->> 'avatar' AS avatar
+                    FROM jsonb_array_elements(n.requests) r
+                   CROSS JOIN LATERAL jsonb_array_elements(coalesce(r -> 'committers', '[]')) p
+                   WHERE p ->> 'userName' <> ''
+                   ORDER BY p ->> 'userName', p ->> 'avatar') c),
+         CASE WHEN m.node ->> 'author' IS NOT NULL THEN json_build_array(json_build_object(
+                  'userName', m.node ->> 'author', 'avatar', NULL,
+                  'commits', json_build_array(json_build_object(
+                      'url', m.node ->> 'url', 'userName', m.node ->> 'author', 'sha', d.revision,
+                      'message', m.node ->> 'message', 'commitDate', m.node ->> 'date')))) END,
+         '[]'::json)
 
 -- How it ended: Argo CD writes into status.history what succeeded.
 -- fragment: deployment_operation
@@ -52,11 +121,15 @@ jsonb_build_object(
             'healthMessage', CASE WHEN d.is_current THEN a.health_message END, 'revision', d.revision, 'version', '',
             'commitAuthor', m.node ->> 'author', 'commitMessage', m.node ->> 'message',
             'commitDate', m.node ->> 'date', 'commitUrl', m.node ->> 'url', 'historyId', d.history_id),
-        'specSources', d.sources, 'issues', '[]'::json, 'prs', '[]'::json,
-        'committers', CASE WHEN m.node ->> 'author' IS NULL THEN '[]'::json
-                           ELSE json_build_array(json_build_object('userName', m.node ->> 'author')) END,
-        'revision', d.revision),
-    'operationState', :{deployment_operation}, 'childApps', '[]'::json, 'current', d.is_current,
+        'destination', CASE WHEN a.destination_namespace IS NOT NULL OR a.destination_server IS NOT NULL
+                              OR a.destination_name IS NOT NULL
+                            THEN json_build_object('name', a.destination_name, 'server', a.destination_server,
+                                                   'namespace', a.destination_namespace) END,
+        'specSources', d.sources, 'issues', n.issues, 'prs', n.prs, 'builds', b.builds,
+        'committers', :{deployment_committers}, 'revision', d.revision),
+    'operationState', :{deployment_operation}, 'childApps', '[]'::json,
+    'fromState', :{deployment_nothing}, 'toState', :{deployment_nothing}, 'transition', :{deployment_nothing},
+    'current', d.is_current,
     'deployedAt', to_char(d.deployed_at, :{rfc3339}), 'recordedAt', to_char(d.recorded_at, :{rfc3339}),
     'initiator', d.initiator, 'automated', d.is_automated, 'result', coalesce(o.phase, 'Succeeded'),
     'images', d.images, 'manifestsDigest', encode(d.manifests_digest, 'hex'), 'manifests', :{deployment_manifests},
@@ -97,6 +170,8 @@ LEFT JOIN applications a ON a.account_id = d.account_id AND a.runtime = d.runtim
         ORDER BY o.revision IS NOT DISTINCT FROM d.revision DESC, o.started_at DESC
         LIMIT 1) o ON true
   CROSS JOIN LATERAL (SELECT :{deployment_commit} AS node) m
+  CROSS JOIN LATERAL (:{deployment_builds}) b
+  CROSS JOIN LATERAL (:{deployment_notes}) n
 
 -- fragment: deployment_is_current
 EXISTS (SELECT FROM applications a

@@ -2,7 +2,10 @@
 #include "api/resolvers.h"
 #include "base/mem.h"
 #include "modules/identity/audit.h"
+#include "modules/identity/browser_session_settings.h"
 #include "modules/identity/people.h"
+#include "modules/identity/rule_decisions.h"
+#include "modules/identity/rules.h"
 #include "modules/identity/sign_in.h"
 #include "modules/module.h"
 
@@ -43,15 +46,13 @@ static json_t *classic_user(const json_t *me)
 static void on_me(void *arg, const struct error *err, struct str node)
 {
     struct api_request *request = arg;
-    json_t *me = NULL;
+    json_t *me;
     struct error bad;
+    err = api_decode_node(err, node, &me, &bad);
     if (err) {
         api_respond_error(request, err);
-    } else if (node.len == 0) {
+    } else if (!me) {
         api_respond_problem(request, 404, "not_found", "the user of this credential does not exist");
-    } else if (json_decode(node, NULL, &me, &bad) != ERROR_NONE) {
-        bad.code = ERROR_INTERNAL;
-        api_respond_error(request, &bad);
     } else {
         json_t *user = classic_user(me);
         json_decref(me);
@@ -65,6 +66,23 @@ static void get_user(struct api_request *request)
     identity_store_me(request->api->options.pg, who->account_id, str_c(who->user_id), STR_EMPTY, on_me, request);
 }
 
+// ---- REST: GET /api/auth/authenticate ------------------------------------------------------------
+
+// What a gateway asks before it lets a request through: who made it, as a header that it may hand
+// on.
+static void authenticate(struct api_request *request)
+{
+    const struct api_principal *who = &request->principal;
+    bool is_user = who->kind == PRINCIPAL_USER;
+    json_t *entity = json_pack("{s:s, s:s, s:s}", "type", is_user ? "user" : "runtime", "id",
+                               is_user ? who->user_id : who->runtime_id, "accountId", who->account_id);
+    char *text = json_dumps(entity, JSON_COMPACT);
+    json_decref(entity);
+    api_add_header(request, STR("x-cf-auth-entity"), str_c(text));
+    mem_free(text);
+    api_respond(request, 200, "application/json; charset=utf-8", STR("{}"));
+}
+
 static const struct gql_resolver resolvers[] = {
     {GQL_QUERY, "me", resolve_me, .access = API_RUNTIMES_TOO},
     {GQL_QUERY, "users", people_resolve_users, .access = API_USERS},
@@ -72,6 +90,23 @@ static const struct gql_resolver resolvers[] = {
     {GQL_QUERY, "apiKeys", people_resolve_api_keys, .access = API_ADMINS},
     {GQL_QUERY, "myApiKeys", people_resolve_my_api_keys, .access = API_OWN},
     {GQL_QUERY, "auditEntries", audit_resolve_entries, .access = API_ADMINS},
+    {GQL_QUERY, "abacRules", rules_resolve_list, .access = API_ADMINS},
+    {GQL_QUERY, "abacRule", rules_resolve_get, .access = API_ADMINS},
+    {GQL_QUERY, "permissions", rules_resolve_permissions, .access = API_USERS},
+    {GQL_QUERY, "explainPermissions", rules_resolve_explain, .access = API_ADMINS},
+    {GQL_QUERY, "defaultAccess", rules_resolve_default_access, .access = API_USERS},
+    {GQL_MUTATION, "createAbacRule", rules_resolve_create, .access = API_ADMINS, .is_strict = true},
+    {GQL_MUTATION, "updateAbacRule", rules_resolve_update, .access = API_ADMINS, .is_strict = true},
+    {GQL_MUTATION, "removeAbacRule", rules_resolve_remove, .access = API_ADMINS, .is_strict = true},
+    {GQL_MUTATION, "setDefaultAccess", rules_resolve_set_default_access, .access = API_ADMINS},
+    {GQL_QUERY, "serviceUsers", people_resolve_service_users, .access = API_USERS},
+    {GQL_QUERY, "apiKey", people_resolve_api_key, .access = API_ADMINS},
+    {GQL_QUERY, "myApiKey", people_resolve_my_api_key, .access = API_OWN},
+    {GQL_MUTATION, "deleteUser", people_resolve_delete_user, .access = API_ADMINS},
+    {GQL_MUTATION, "createServiceUser", people_resolve_create_service_user, .access = API_ADMINS},
+    {GQL_MUTATION, "updateServiceUser", people_resolve_update_service_user, .access = API_ADMINS},
+    {GQL_MUTATION, "deleteServiceUser", people_resolve_delete_service_user, .access = API_ADMINS},
+    {GQL_MUTATION, "renameTeam", people_resolve_rename_team, .access = API_ADMINS},
     {GQL_MUTATION, "createUser", people_resolve_create_user, .access = API_ADMINS},
     {GQL_MUTATION, "updateUser", people_resolve_update_user, .access = API_ADMINS},
     {GQL_MUTATION, "createSignInLink", people_resolve_create_sign_in_link, .access = API_ADMINS},
@@ -87,6 +122,7 @@ static const struct gql_resolver resolvers[] = {
 
 static const struct api_route routes[] = {
     {"/api/user", "GET", API_USER, API_NO_BODY, get_user},
+    {"/api/auth/authenticate", "GET", API_USER_OR_RUNTIME, API_NO_BODY, authenticate},
     {"/api/auth/session", "POST", API_ANYBODY, API_JSON_BODY, sign_in_session},
     {"/api/auth/session", "GET, DELETE", API_USER_OWN, API_NO_BODY, sign_in_session},
     {"/api/auth/sessions", "GET, DELETE", API_USER_OWN, API_NO_BODY, sign_in_sessions},
@@ -97,4 +133,5 @@ const struct module module_identity = {
     .name = "identity",
     MODULE_LIST(resolvers, resolvers),
     MODULE_LIST(routes, routes),
+    .settings = &browser_session_settings_section,
 };

@@ -9,6 +9,7 @@
 #include "api/resolvers.h"
 #include "base/mem.h"
 #include "culvert_statements.h"
+#include "modules/identity/browser_session_settings.h"
 #include "storage/sql/store_call.h"
 
 enum { LIST_MAX = 10000, NAME_BYTES_MAX = 200, EMAIL_BYTES_MAX = 320, SCOPES_BYTES_MAX = 256, NUMBER_BYTES = 24 };
@@ -29,13 +30,26 @@ static enum error_code check_text(struct str text, const char *name, size_t byte
 
 // ---- lists --------------------------------------------------------------------------------------
 
+static void find_people(struct api_request *request, const json_t *arguments, bool is_service, gql_resolved on_resolved,
+                        void *arg)
+{
+    int64_t page = json_get_int(arguments, "page", 1);
+    char offset[NUMBER_BYTES];
+    snprintf(offset, sizeof offset, "%lld", page > 1 ? (long long)(page - 1) * LIST_MAX : 0);
+    struct pg_batch *batch = batch_of(request);
+    pg_add(batch, people_find, .account_id = ACCOUNT(request), .user_id = pg_text(json_get_str(arguments, "id")),
+           .is_service = pg_bool(is_service), .offset = pg_text(str_c(offset)), .limit = pg_text(STR("10000")));
+    store_submit_node(batch, 0, ERROR_NONE, NULL, api_resolved_node, api_pending_create(request, on_resolved, arg));
+}
+
 void people_resolve_users(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
-    (void)arguments;
-    struct api_request *request = ctx;
-    struct pg_batch *batch = batch_of(request);
-    pg_add(batch, people_list, .account_id = ACCOUNT(request), .limit = pg_text(STR("10000")));
-    store_submit_node(batch, 0, ERROR_NONE, NULL, api_resolved_node, api_pending_create(request, on_resolved, arg));
+    find_people(ctx, arguments, false, on_resolved, arg);
+}
+
+void people_resolve_service_users(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+{
+    find_people(ctx, arguments, true, on_resolved, arg);
 }
 
 void people_resolve_teams(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
@@ -65,6 +79,26 @@ void people_resolve_my_api_keys(void *ctx, const json_t *arguments, gql_resolved
     (void)arguments;
     struct api_request *request = ctx;
     list_keys(request, str_c(request->principal.user_id), on_resolved, arg);
+}
+
+static void get_key(struct api_request *request, struct str user_id, const json_t *arguments, gql_resolved on_resolved,
+                    void *arg)
+{
+    struct pg_batch *batch = batch_of(request);
+    pg_add(batch, api_key_get, .account_id = ACCOUNT(request), .user_id = pg_text(user_id),
+           .token_id = pg_text(json_get_str(arguments, "id")));
+    store_submit_node(batch, 0, ERROR_NONE, NULL, api_resolved_node, api_pending_create(request, on_resolved, arg));
+}
+
+void people_resolve_api_key(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+{
+    get_key(ctx, json_get_str(arguments, "userId"), arguments, on_resolved, arg);
+}
+
+void people_resolve_my_api_key(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+{
+    struct api_request *request = ctx;
+    get_key(request, str_c(request->principal.user_id), arguments, on_resolved, arg);
 }
 
 // ---- users --------------------------------------------------------------------------------------
@@ -114,13 +148,9 @@ static void on_created(void *arg, const struct error *err, struct str node)
 {
     struct creation *creation = arg;
     struct api_pending *pending = creation->pending;
-    const struct json_limits limits = {.bytes_max = 64 * 1024};
     struct error bad;
-    json_t *made = NULL, *value = NULL;
-    if (!err && json_decode(node, &limits, &made, &bad) != ERROR_NONE) {
-        bad.code = ERROR_INTERNAL;
-        err = &bad;
-    }
+    json_t *made, *value = NULL;
+    err = api_decode_node(err, node, &made, &bad);
     if (!err && creation->member) {
         value = json_pack("{s:o, s:s}", creation->member, made, "token", creation->text);
     } else if (!err) {
@@ -145,9 +175,9 @@ void people_resolve_create_sign_in_link(void *ctx, const json_t *arguments, gql_
     struct creation *creation = creation_create(request, NULL, on_resolved, arg);
     struct token link;
     sign_in_link_generate(&link, creation->text);
-    sign_in_link_store_create(request->api->options.pg, request->principal.account_id,
-                              json_get_str(arguments, "userName"), &link, request->api->options.sign_in_link_life_ms,
-                              on_created, creation);
+    sign_in_link_store_create(
+        request->api->options.pg, request->principal.account_id, json_get_str(arguments, "userName"), &link,
+        (uint64_t)browser_session_settings_of(request->api->options.config)->link_life_ms, on_created, creation);
 }
 
 static enum error_code take_scopes(const json_t *arguments, char out[SCOPES_BYTES_MAX], struct error *err)
@@ -240,7 +270,7 @@ static void revoke_key(struct api_request *request, struct str user_id, const js
 
 void people_resolve_revoke_api_key(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
-    revoke_key(ctx, STR_EMPTY, arguments, on_resolved, arg);
+    revoke_key(ctx, json_get_str(arguments, "userId"), arguments, on_resolved, arg);
 }
 
 void people_resolve_revoke_my_api_key(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
@@ -262,10 +292,15 @@ void people_resolve_create_team(void *ctx, const json_t *arguments, gql_resolved
     }
     char team_id[ID_ACCOUNT_BYTES];
     id_account(team_id);
+    char *users = json_dumps(json_object_get(arguments, "userIds"), JSON_COMPACT);
     struct pg_batch *batch = batch_of(request);
     pg_add(batch, team_create, .account_id = ACCOUNT(request), .team_id = pg_text(str_c(team_id)),
            .name = pg_text(name));
-    store_submit_node(batch, 0, ERROR_NONE, NULL, api_resolved_node, api_pending_create(request, on_resolved, arg));
+    pg_add(batch, team_fill, .account_id = ACCOUNT(request), .team_id = pg_text(str_c(team_id)),
+           .user_ids = pg_text(str_c(users && *users == '[' ? users : "[]")));
+    mem_free(users);
+    pg_add(batch, team_get, .account_id = ACCOUNT(request), .team_id = pg_text(str_c(team_id)));
+    store_submit_node(batch, 2, ERROR_NONE, NULL, api_resolved_node, api_pending_create(request, on_resolved, arg));
 }
 
 void people_resolve_delete_team(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
@@ -282,6 +317,20 @@ static void submit_team(struct api_request *request, struct pg_batch *batch, str
     pg_add(batch, team_get, .account_id = ACCOUNT(request), .team_id = pg_text(team_id));
     store_submit_node(batch, 1, ERROR_NOT_FOUND, "the team does not exist", api_resolved_node,
                       api_pending_create(request, on_resolved, arg));
+}
+
+void people_resolve_rename_team(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
+{
+    struct api_request *request = ctx;
+    struct str team_id = json_get_str(arguments, "id"), name = json_get_str(arguments, "name");
+    struct error err;
+    if (check_text(name, "name", NAME_BYTES_MAX, &err) != ERROR_NONE) {
+        on_resolved(arg, &err, NULL);
+        return;
+    }
+    struct pg_batch *batch = batch_of(request);
+    pg_add(batch, team_rename, .account_id = ACCOUNT(request), .team_id = pg_text(team_id), .name = pg_text(name));
+    submit_team(request, batch, team_id, on_resolved, arg);
 }
 
 void people_resolve_add_team_member(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)

@@ -5,6 +5,14 @@
 
 #include "api/graphql/execution.h"
 
+void people_resolve_service_users(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void people_resolve_api_key(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void people_resolve_my_api_key(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void people_resolve_rename_team(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void people_resolve_delete_user(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void people_resolve_create_service_user(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void people_resolve_update_service_user(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void people_resolve_delete_service_user(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void people_resolve_users(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void people_resolve_teams(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void people_resolve_api_keys(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);

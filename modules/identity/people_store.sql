@@ -6,12 +6,70 @@ json_build_object(
     'teams', (SELECT coalesce(json_agg(t.name ORDER BY t.name), '[]'::json)
                 FROM team_members m
                 JOIN teams t ON t.account_id = m.account_id AND t.team_id = m.team_id
-               WHERE m.account_id = u.account_id AND m.user_id = u.user_id))
+               WHERE m.account_id = u.account_id AND m.user_id = u.user_id),
+    'status', CASE WHEN u.is_disabled THEN 'disabled' ELSE 'active' END,
+    'roles', CASE WHEN u.is_admin THEN '["User", "Admin"]'::json ELSE '["User"]'::json END,
+    'accounts', (SELECT json_agg(json_build_object('id', a.account_id, 'name', a.name))
+                   FROM accounts a
+                  WHERE a.account_id = u.account_id),
+    'memberOf', (SELECT coalesce(json_agg(json_build_object('id', t.team_id, 'name', t.name) ORDER BY t.name),
+                                 '[]'::json)
+                   FROM team_members m
+                   JOIN teams t ON t.account_id = m.account_id AND t.team_id = m.team_id
+                  WHERE m.account_id = u.account_id AND m.user_id = u.user_id))
 
--- name: people_list
+-- service: only those that are service users, or all; user_id empty: all.
+-- name: people_find
 SELECT coalesce(json_agg(node), '[]'::json)
-  FROM (SELECT :{person_node} AS node FROM users u WHERE u.account_id = :account_id
-         ORDER BY u.name LIMIT :limit::integer) AS people
+  FROM (SELECT :{person_node} AS node
+          FROM users u
+         WHERE u.account_id = :account_id AND (u.is_service OR NOT :is_service::boolean)
+           AND (:user_id = '' OR u.user_id = :user_id)
+         ORDER BY u.name
+         LIMIT :limit::integer OFFSET :offset::bigint) AS people
+
+-- Of the last admin nothing is deleted.
+-- name: person_delete
+WITH locked AS (
+    SELECT account_id FROM accounts WHERE account_id = :account_id FOR UPDATE)
+DELETE FROM users u
+ USING locked
+ WHERE u.account_id = locked.account_id AND (u.user_id = :user_id OR (:name <> '' AND u.name = :name))
+   AND u.user_id <> :caller AND (u.is_service OR NOT :is_service::boolean)
+   AND (NOT u.is_admin OR u.is_disabled
+        OR EXISTS (SELECT FROM users a
+                    WHERE a.account_id = :account_id AND a.user_id <> u.user_id AND a.is_admin AND NOT a.is_disabled))
+
+-- name NULL: as it is. The account is locked, as in person_update.
+-- name: service_user_change
+WITH locked AS (
+    SELECT account_id FROM accounts WHERE account_id = :account_id FOR UPDATE)
+UPDATE users u
+   SET name = coalesce(:name, u.name), is_admin = :is_admin::boolean
+  FROM locked
+ WHERE u.account_id = locked.account_id AND u.user_id = :user_id AND u.is_service
+   AND (:is_admin::boolean OR NOT u.is_admin OR u.is_disabled
+        OR EXISTS (SELECT FROM users a
+                    WHERE a.account_id = :account_id AND a.user_id <> u.user_id AND a.is_admin AND NOT a.is_disabled))
+
+-- team_ids NULL: as they are.
+-- name: person_leave_teams
+DELETE FROM team_members m
+ WHERE m.account_id = :account_id AND m.user_id = :user_id AND :team_ids::jsonb IS NOT NULL
+   AND NOT :team_ids::jsonb ? m.team_id
+
+-- name: person_join_teams
+INSERT INTO team_members (account_id, team_id, user_id)
+SELECT t.account_id, t.team_id, u.user_id
+  FROM teams t
+  JOIN users u ON u.account_id = t.account_id AND u.user_id = :user_id AND u.is_service
+ WHERE t.account_id = :account_id AND :team_ids::jsonb ? t.team_id
+ON CONFLICT DO NOTHING
+
+-- name: service_user_get
+SELECT :{person_node}
+  FROM users u
+ WHERE u.account_id = :account_id AND u.user_id = :user_id AND u.is_service AND u.is_admin = :is_admin::boolean
 
 -- name: person_create
 WITH u AS (
@@ -47,7 +105,15 @@ SELECT :{person_node} FROM u
 json_build_object(
     'id', k.token_id, 'name', k.name, 'userId', u.user_id, 'userName', u.name, 'scopes', k.scopes,
     'createdAt', to_char(k.created_at, :{rfc3339}), 'expiresAt', to_char(k.expires_at, :{rfc3339}),
-    'lastUsedAt', to_char(k.last_used_at, :{rfc3339}), 'revokedAt', to_char(k.revoked_at, :{rfc3339}))
+    'lastUsedAt', to_char(k.last_used_at, :{rfc3339}), 'revokedAt', to_char(k.revoked_at, :{rfc3339}),
+    'tokenPrefix', k.token_id, 'subject', json_build_object('type', 'user', 'ref', u.user_id))
+
+-- Null where it is another user's, or has ended.
+-- name: api_key_get
+SELECT :{api_key_node}
+  FROM api_keys k
+  JOIN users u ON u.account_id = k.account_id AND u.user_id = k.user_id
+ WHERE k.account_id = :account_id AND k.token_id = :token_id AND k.user_id = :user_id AND k.revoked_at IS NULL
 
 -- user_id empty: of all users.
 -- name: api_keys_list
@@ -79,7 +145,12 @@ UPDATE api_keys
 
 -- fragment: team_node
 json_build_object(
-    'id', t.team_id, 'name', t.name,
+    'id', t.team_id, 'name', t.name, 'account', t.account_id, 'type', 'default', 'tags', '[]'::json,
+    'users', (SELECT coalesce(json_agg(json_build_object('id', u.user_id, 'name', u.name, 'email', u.email)
+                                       ORDER BY u.name), '[]'::json)
+                FROM team_members m
+                JOIN users u ON u.account_id = m.account_id AND u.user_id = m.user_id
+               WHERE m.account_id = t.account_id AND m.team_id = t.team_id),
     'members', (SELECT coalesce(json_agg(u.name ORDER BY u.name), '[]'::json)
                   FROM team_members m
                   JOIN users u ON u.account_id = m.account_id AND u.user_id = m.user_id
@@ -94,6 +165,16 @@ SELECT coalesce(json_agg(node), '[]'::json)
 WITH t AS (
     INSERT INTO teams (account_id, team_id, name) VALUES (:account_id, :team_id, :name) RETURNING *)
 SELECT :{team_node} FROM t
+
+-- name: team_rename
+UPDATE teams t SET name = :name WHERE t.account_id = :account_id AND t.team_id = :team_id
+
+-- name: team_fill
+INSERT INTO team_members (account_id, team_id, user_id)
+SELECT u.account_id, :team_id, u.user_id
+  FROM users u
+ WHERE u.account_id = :account_id AND :user_ids::jsonb ? u.user_id
+ON CONFLICT DO NOTHING
 
 -- name: team_delete
 DELETE FROM teams WHERE account_id = :account_id AND team_id = :team_id

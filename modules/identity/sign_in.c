@@ -5,9 +5,11 @@
 #include "api/access/browser_session_store.h"
 #include "api/access/session_cookie.h"
 #include "api/http/actor.h"
+#include "api/resolvers.h"
 #include "base/log/log.h"
 #include "base/mem.h"
 #include "base/metrics/metrics.h"
+#include "modules/identity/browser_session_settings.h"
 
 // In the request's arena.
 struct sign_in {
@@ -28,7 +30,8 @@ static void count_sign_in(const char *method, const char *result)
 static void set_cookie(struct api_request *request, const char *text)
 {
     char value[SESSION_COOKIE_BYTES];
-    session_cookie_write(text, request->api->options.session_life_ms / 1000, value);
+    session_cookie_write(text, (uint64_t)browser_session_settings_of(request->api->options.config)->life_max_ms / 1000,
+                         value);
     api_add_header(request, STR("set-cookie"), str_c(value));
     explicit_bzero(value, sizeof value);
 }
@@ -48,10 +51,7 @@ static void on_opened(void *arg, const struct error *err, struct str node)
     struct api_request *request = sign_in->request;
     struct error bad;
     json_t *opened = NULL;
-    if (!err && json_decode(node, NULL, &opened, &bad) != ERROR_NONE) {
-        bad.code = ERROR_INTERNAL;
-        err = &bad;
-    }
+    err = api_decode_node(err, node, &opened, &bad);
     if (err) {
         refuse(sign_in, err);
         return;
@@ -83,6 +83,7 @@ static void on_checked(void *arg, const struct error *err, const struct api_prin
         refuse(sign_in, err);
         return;
     }
+    const struct browser_session_settings *settings = browser_session_settings_of(options->config);
     session_cookie_generate(&sign_in->cookie, sign_in->text);
     actor_set(request, principal);
     browser_session_store_open(options->pg, principal->account_id,
@@ -91,9 +92,9 @@ static void on_checked(void *arg, const struct error *err, const struct api_prin
                                                              .session = &sign_in->cookie.token,
                                                              .remote = request->remote,
                                                              .user_agent = request->user_agent,
-                                                             .idle_ms = options->session_idle_ms,
-                                                             .life_ms = options->session_life_ms,
-                                                             .per_user_max = options->sessions_per_user_max},
+                                                             .idle_ms = (uint64_t)settings->idle_max_ms,
+                                                             .life_ms = (uint64_t)settings->life_max_ms,
+                                                             .per_user_max = (unsigned)settings->per_user_max},
                                on_opened, sign_in);
     actor_clear(options->pg);
 }
@@ -154,10 +155,7 @@ static void on_current(void *arg, const struct error *err, struct str node)
     struct session_cookie cookie;
     struct error bad;
     json_t *current = NULL;
-    if (!err && json_decode(node, NULL, &current, &bad) != ERROR_NONE) {
-        bad.code = ERROR_INTERNAL;
-        err = &bad;
-    }
+    err = api_decode_node(err, node, &current, &bad);
     if (err) {
         api_respond_error(request, err);
         return;

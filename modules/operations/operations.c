@@ -2,11 +2,14 @@
 // get to the agent: docs/internals/operations.md.
 #include <string.h>
 
+#include "api/access/access_fields.h"
+#include "api/object_access.h"
 #include "api/resolvers.h"
 #include "base/mem.h"
 #include "culvert_reads.h"
 #include "modules/module.h"
 #include "modules/operations/operation_store.h"
+#include "storage/operations/operation_settings.h"
 
 enum {
     NAME_BYTES_MAX = 253, // RFC 1123 subdomains, as Kubernetes has them
@@ -68,7 +71,13 @@ static bool is_action(const struct operation_new *operation, const char *name)
 static enum error_code check_kind(struct operation_new *operation, struct error *err)
 {
     bool is_restart = is_action(operation, "RESTART");
-    struct str wanted = str_starts(operation->action, STR("ROLLOUT_")) ? STR("Rollout") : STR("Application");
+    struct str wanted = str_starts(operation->action, STR("ROLLOUT_"))    ? STR("Rollout")
+                        : str_starts(operation->action, STR("WORKFLOW_")) ? STR("Workflow")
+                                                                          : STR("Application");
+    if (is_action(operation, "DELETE")) {
+        if (operation->kind.len) return ERROR_NONE; // which kinds: the agent knows
+        return error_set(err, ERROR_INVALID, "operation.kind: DELETE needs the kind of the object, and its group");
+    }
     if (!operation->kind.len && !is_restart) {
         operation->group = STR("argoproj.io");
         operation->kind = wanted;
@@ -93,13 +102,19 @@ static enum error_code take_parameters(struct api_request *request, const json_t
         return error_set(err, ERROR_INVALID, "operation.sync: only the action SYNC takes it");
     if (!rollback != !is_action(out, "APP_ROLLBACK"))
         return error_set(err, ERROR_INVALID, "operation.rollback: the action APP_ROLLBACK needs it, no other takes it");
-    if (!sync && !rollback) return ERROR_NONE;
+    const json_t *deletion = json_get_object(input, "delete"), *given = sync ? sync : rollback ? rollback : deletion;
+    if (deletion && !is_action(out, "DELETE"))
+        return error_set(err, ERROR_INVALID, "operation.delete: only the action DELETE takes it");
+    if (!given) return ERROR_NONE;
     size_t len;
-    char *text = json_canonical(sync ? sync : rollback, &len);
+    char *text = json_canonical(given, &len);
     enum error_code code = ERROR_NONE;
     if (len > PARAMETERS_BYTES_MAX || memmem(text, len, "\\u0000", 6))
         code = error_set(err, ERROR_INVALID, "operation.%s: %zu bytes, must be at most %d without a NUL",
-                         sync ? "sync" : "rollback", len, PARAMETERS_BYTES_MAX);
+                         sync       ? "sync"
+                         : rollback ? "rollback"
+                                    : "delete",
+                         len, PARAMETERS_BYTES_MAX);
     else
         out->parameters = arena_str(request->arena, str_of(text, len));
     mem_free(text);
@@ -143,23 +158,61 @@ static void on_added(void *arg, const struct error *err, struct str node)
     api_resolved_node(pending, err, node);
 }
 
+// In the request's arena.
+struct run {
+    struct api_pending *pending;
+    struct operation_new operation;
+    char id[ID_UUID_BYTES];
+};
+
+static void on_permitted(void *arg, const struct error *err)
+{
+    struct run *run = arg;
+    struct api_pending *pending = run->pending;
+    struct api_request *request = pending->request;
+    if (err)
+        pending->on_resolved(pending->arg, err, NULL);
+    else
+        operation_store_add(request->api->options.pg, request->principal.account_id, &run->operation, on_added,
+                            pending);
+}
+
+// Actions of the schema have the names of rules; one that rules do not know is for those alone whom
+// no rules limit.
+static void check_rules(struct run *run)
+{
+    struct api_request *request = run->pending->request;
+    const struct operation_new *operation = &run->operation;
+    const struct access_subject subject = {operation->runtime, operation->group, operation->kind, operation->ns,
+                                           operation->name};
+    enum access_action action;
+    struct error err;
+    if (access_action_named(operation->action, &action))
+        object_access_check(request, &subject, action, on_permitted, run);
+    else
+        on_permitted(run,
+                     access_field_check("an action without rules", request->rules, &err) == ERROR_NONE ? NULL : &err);
+}
+
 static void resolve_run_operation(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
     struct api_request *request = ctx;
     const struct api_principal *who = &request->principal;
-    char id[ID_UUID_BYTES];
+    struct run *run = arena_alloc(request->arena, sizeof *run);
     struct error err;
-    id_uuid7(id);
-    struct operation_new operation = {.operation_id = id,
-                                      .parameters = STR("{}"),
-                                      .requested_by = str_c(who->user_id),
-                                      .requested_by_name = str_c(who->user_name),
-                                      .open_max = request->api->options.operations_open_max};
-    if (take_operation(request, json_get_object(arguments, "operation"), &operation, &err) != ERROR_NONE)
+    id_uuid7(run->id);
+    run->operation =
+        (struct operation_new){.operation_id = run->id,
+                               .parameters = STR("{}"),
+                               .requested_by = str_c(who->user_id),
+                               .requested_by_name = str_c(who->user_name),
+                               .open_max = (uint64_t)operation_settings_of(request->api->options.config)->open_max};
+    if (take_operation(request, json_get_object(arguments, "operation"), &run->operation, &err) != ERROR_NONE) {
         on_resolved(arg, &err, NULL);
-    else
-        operation_store_add(request->api->options.pg, who->account_id, &operation, on_added,
-                            api_pending_create(request, on_resolved, arg));
+        return;
+    }
+    run->pending = api_pending_create(request, on_resolved, arg);
+    check_rules(run);
 }
 
 static const struct gql_resolver resolvers[] = {

@@ -138,7 +138,9 @@ nodes AS (
                                                       'uid', t.uid))),
                'createdAt', to_char(a.resource_created_at, :{rfc3339}), :{tree_images},
                :{tree_presence}, 'health', :{tree_resource_health}, 'status', a.sync_status,
-               'freshness', :{entity_freshness}, 'observedAt', to_char(a.observed_at, :{rfc3339}))
+               'freshness', CASE WHEN t.errors @> '[{"title": "ResourcesNotRead"}]' AND :{entity_freshness} IN ('live', 'lagging')
+                                 THEN 'stale' ELSE :{entity_freshness} END,
+               'observedAt', to_char(a.observed_at, :{rfc3339}))
       FROM below a
       LEFT JOIN edges e ON e.id = a.id
       LEFT JOIN images i ON i.uid = a.uid AND a.uid <> ''

@@ -1,6 +1,7 @@
 #include "modules/rollouts/rollout_store.h"
 
 #include "culvert_statements.h"
+#include "storage/sql/store_call.h"
 #include "storage/sql/store_filter.h"
 #include "storage/sql/store_manifests.h"
 
@@ -58,4 +59,15 @@ void rollout_store_get(struct pg *pg, const char *account_id, struct str runtime
     pg_add(batch, rollout_get, .account_id = pg_text(str_c(account_id)), .runtime = pg_text(runtime),
            .name = pg_text(name), .namespace = pg_text(ns), .cluster = pg_text(cluster));
     store_submit_node_with_manifests(batch, 0, manifests, on_done, arg);
+}
+
+void rollout_store_step_status(struct pg *pg, const char *account_id, const struct rollout_place *place, int step,
+                               store_node_done on_done, void *arg)
+{
+    char number[STORE_NUMBER_BYTES];
+    struct pg_batch *batch = pg_batch_create(pg, account_id);
+    pg_add(batch, rollout_step_status, .account_id = pg_text(str_c(account_id)), .runtime = pg_text(place->runtime),
+           .cluster = pg_text(place->cluster), .namespace = pg_text(place->ns), .name = pg_text(place->name),
+           .step = step < 0 ? pg_text(STR("")) : store_number((uint64_t)step, number));
+    store_submit_node(batch, 0, ERROR_NONE, NULL, on_done, arg);
 }

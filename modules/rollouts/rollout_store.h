@@ -13,4 +13,12 @@ void rollout_store_list(struct pg *pg, const char *account_id, struct str filter
 void rollout_store_get(struct pg *pg, const char *account_id, struct str runtime, struct str cluster, struct str ns,
                        struct str name, store_node_done on_done, void *arg);
 
+enum { ROLLOUT_STEPS_MAX = 10000 };
+struct rollout_place {
+    struct str runtime, cluster, ns, name; // all but runtime may be empty
+};
+// node: {status}, which may be null. step: its index, or -1 for the one that the rollout is at.
+void rollout_store_step_status(struct pg *pg, const char *account_id, const struct rollout_place *place, int step,
+                               store_node_done on_done, void *arg);
+
 #endif

@@ -177,3 +177,18 @@ SELECT :{rollout_node}, live.encoding, live.plain_bytes, encode(live.content, 'h
   JOIN r ON r.runtime = t.runtime
   LEFT JOIN manifests live ON live.account_id = :account_id AND live.sha256 = a.manifest_sha256
   LEFT JOIN manifests desired ON desired.account_id = :account_id AND desired.sha256 = a.desired_sha256
+
+-- Behind the last step all have passed.
+-- name: rollout_step_status
+SELECT json_build_object('status', CASE
+           WHEN nullif(:step, '') IS NULL AND t.current_step_index >= jsonb_array_length(t.steps)
+                AND t.current_step_index > 0 THEN 'PASSED'
+           ELSE s.node -> coalesce(nullif(:step, '')::bigint, t.current_step_index)::integer -> 'details' ->> 'status' END)
+  FROM (SELECT t.*
+          FROM rollouts t
+          JOIN :{rollout_resource}
+         WHERE t.account_id = :account_id AND t.runtime = :runtime AND (:name = '' OR t.name = :name)
+           AND (:namespace = '' OR t.namespace = :namespace) AND (:cluster = '' OR t.cluster = :cluster)
+         ORDER BY t.phase = 'Healthy', t.cluster, t.namespace, t.name
+         LIMIT 1) t
+ CROSS JOIN LATERAL (SELECT :{rollout_steps} AS node) s

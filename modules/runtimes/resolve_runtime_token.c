@@ -1,6 +1,8 @@
 #include <string.h>
 
+#include "api/access/runtime_token_settings.h"
 #include "api/access/runtime_token_store.h"
+#include "api/resolvers.h"
 #include "base/log/log.h"
 #include "base/mem.h"
 #include "base/token.h"
@@ -56,10 +58,7 @@ static void on_created(void *arg, const struct error *err, struct str node)
     const struct api_options *options = &pending->request->api->options;
     struct error bad;
     json_t *token = NULL;
-    if (!err && json_decode(node, NULL, &token, &bad) != ERROR_NONE) {
-        bad.code = ERROR_INTERNAL;
-        err = &bad;
-    }
+    err = api_decode_node(err, node, &token, &bad);
     json_t *value = err ? NULL : json_pack("{s:s, s:o}", "token", creation->text, "runtimeToken", token);
     explicit_bzero(creation->text, sizeof creation->text);
     if (!err) options->on_tokens_changed(options->ctx);
@@ -70,11 +69,12 @@ static void create(struct api_request *request, const json_t *arguments, bool re
                    void *arg)
 {
     struct error err;
+    const struct runtime_token_settings *settings = runtime_token_settings_of(request->api->options.config);
     struct runtime_token_new new_token = {.runtime = json_get_str(arguments, "runtime"),
                                           .name = json_get_str(arguments, "name"),
-                                          .valid_max = request->api->options.runtime_tokens_valid_max,
+                                          .valid_max = (unsigned)settings->valid_max,
                                           .replaces = replaces,
-                                          .grace_ms = request->api->options.rotation_grace_ms};
+                                          .grace_ms = (uint64_t)settings->rotation_grace_ms};
     enum error_code code = check_name(new_token.name, &err);
     if (code == ERROR_NONE) code = runtimes_token_life(arguments, "expiresInSeconds", &new_token.expires_in_ms, &err);
     if (code == ERROR_NONE) code = take_grace(arguments, &new_token.grace_ms, &err);

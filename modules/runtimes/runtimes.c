@@ -70,6 +70,9 @@ static const struct gql_resolver resolvers[] = {
     {GQL_QUERY, "shouldBeImplicitConfigurationRuntime", resolve_implicit_configuration, .access = API_RUNTIMES_TOO},
     {GQL_MUTATION, "migrateRuntime", resolve_migrate_runtime, .access = API_ADMINS},
     {GQL_MUTATION, "reportRuntimeErrors", runtimes_resolve_report_runtime_errors, .access = API_RUNTIMES_TOO},
+    {GQL_QUERY, "runtimeStoreKey", runtimes_resolve_store_key, .access = API_RUNTIMES_TOO},
+    {GQL_QUERY, "getSealingKey", runtimes_resolve_get_sealing_key, .access = API_RUNTIMES_TOO},
+    {GQL_MUTATION, "saveSealingKey", runtimes_resolve_save_sealing_key, .access = API_RUNTIMES_TOO},
 };
 
 static const struct api_route routes[] = {

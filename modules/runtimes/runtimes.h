@@ -15,6 +15,9 @@ void runtimes_resolve_create_runtime_token(void *ctx, const json_t *arguments, g
 void runtimes_resolve_rotate_runtime_token(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void runtimes_resolve_revoke_runtime_token(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void runtimes_resolve_report_runtime_errors(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void runtimes_resolve_save_sealing_key(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void runtimes_resolve_store_key(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void runtimes_resolve_get_sealing_key(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 
 void runtimes_event_source_error(struct api_request *request);
 

@@ -4,6 +4,9 @@
 
 #include "base/deployment_key.h"
 #include "base/mem.h"
+#include "server/security_settings.h"
+#include "storage/pg/database_settings.h"
+#include "storage/reports/storage_settings.h"
 
 enum { QUEUE_MAX = 16 };
 
@@ -51,22 +54,24 @@ static void on_deadline(void *arg)
     end(query);
 }
 
-enum error_code command_query_run(const struct server_config *config, struct command_query *query, command_query_fn fn,
+enum error_code command_query_run(const struct config *config, struct command_query *query, command_query_fn fn,
                                   void *arg)
 {
-    char *conninfo, settings[SERVER_STORAGE_SETTINGS_BYTES];
-    *query = (struct command_query){.deadline_ms = (uint64_t)config->database_deadline_ms};
-    if (server_config_secret(config->database_url, &conninfo, &query->err) != ERROR_NONE) return query->err.code;
+    const struct security_settings *security = security_settings_of(config);
+    const struct database_settings *database = database_settings_of(config);
+    char *conninfo, settings[STORAGE_SETTINGS_BYTES];
+    *query = (struct command_query){.deadline_ms = (uint64_t)database->deadline_ms};
+    if (config_secret(database->url, &conninfo, &query->err) != ERROR_NONE) return query->err.code;
     struct deployment_key *deployment_key = NULL;
     struct purpose_key column_key;
-    if (deployment_key_load(config->security_deployment_key_file, config->security_deployment_key_previous_file,
-                            &deployment_key, &query->err) != ERROR_NONE) {
+    if (deployment_key_load(security->deployment_key_file, security->deployment_key_previous_file, &deployment_key,
+                            &query->err) != ERROR_NONE) {
         mem_free_secret(conninfo, strlen(conninfo));
         return query->err.code;
     }
     deployment_key_derive(deployment_key, SERVER_COLUMN_KEY, &column_key);
     deployment_key_destroy(deployment_key);
-    server_config_storage_settings(config, settings);
+    storage_settings_write(storage_settings_of(config), settings);
     query->loop = loop_create("command", 0);
     // What commands change is the operator's doing.
     AUTO_FREE char *with_actor = mem_printf("%s app.actor={\"kind\":\"command\"}", settings);
@@ -75,7 +80,7 @@ enum error_code command_query_run(const struct server_config *config, struct com
                                            .connections = 1,
                                            .column_key = &column_key,
                                            .queue_max = QUEUE_MAX,
-                                           .statement_timeout_ms = (uint64_t)config->database_statement_timeout_ms,
+                                           .statement_timeout_ms = (uint64_t)database->statement_timeout_ms,
                                            .settings = with_actor,
                                        });
     purpose_key_finish(&column_key);

@@ -25,7 +25,7 @@ void command_query_on_count(void *arg, const struct error *err, uint64_t count);
 
 // Connects, calls fn, and returns when the answer is in query->node or query->count. What failed is
 // in query->err, too: ERROR_UNAVAILABLE when the database does not answer within database.deadline.
-MUST_CHECK enum error_code command_query_run(const struct server_config *config, struct command_query *query,
+MUST_CHECK enum error_code command_query_run(const struct config *config, struct command_query *query,
                                              command_query_fn fn, void *arg);
 
 #endif

@@ -6,6 +6,7 @@
 #include "api/access/audit_store.h"
 #include "api/access/browser_session_store.h"
 #include "api/access/identity_store.h"
+#include "api/access/runtime_token_settings.h"
 #include "api/access/runtime_token_store.h"
 #include "api/access/scope.h"
 #include "api/access/session_cookie.h"
@@ -16,11 +17,12 @@
 #include "base/parse.h"
 #include "base/token.h"
 #include "migrations/migrations.h"
+#include "server/admin/command_arguments.h"
 #include "server/admin/command_query.h"
 #include "server/admin/command_roles.h"
-#include "server/admin/command_words.h"
 #include "server/chores/traffic.h"
 #include "server/chores/traffic_report.h"
+#include "server/listener_settings.h"
 #include "server/tunnel_table.h"
 #include "storage/reports/storage_usage_store.h"
 #include "storage/sessions/session_store.h"
@@ -100,7 +102,7 @@ static void ask_find_account(struct command_query *query, void *arg)
 }
 
 // Fills subject->account_id from the account's name.
-static int resolve_account(const struct server_config *config, struct subject *subject)
+static int resolve_account(const struct config *config, struct subject *subject)
 {
     struct command_query query;
     if (command_query_run(config, &query, ask_find_account, subject) != ERROR_NONE) return failed(&query.err);
@@ -123,15 +125,15 @@ static void ask_create_account(struct command_query *query, void *arg)
     identity_store_create_account(query->pg, subject->account_id, subject->account, command_query_on_node, query);
 }
 
-static int create_account(const struct server_config *config, const struct command_words *words)
+static int create_account(const struct config *config, const struct command_arguments *words)
 {
-    if (words->plain_count != 1 || !command_words_only(words, "|if-absent|"))
+    if (words->plain_count != 1 || !command_arguments_only(words, "|if-absent|"))
         return usage("admin create-account NAME [--if-absent]");
     struct subject subject = {.account = str_c(words->plain[0])};
     id_account(subject.account_id);
     struct command_query query;
     enum error_code code = command_query_run(config, &query, ask_create_account, &subject);
-    if (code == ERROR_CONFLICT && command_words_option(words, "if-absent"))
+    if (code == ERROR_CONFLICT && command_arguments_option(words, "if-absent"))
         code = command_query_run(config, &query, ask_find_account, &subject);
     if (code != ERROR_NONE) return failed(&query.err);
     puts(query.node);
@@ -146,20 +148,20 @@ static void ask_create_user(struct command_query *query, void *arg)
                                command_query_on_node, query);
 }
 
-static int create_user(const struct server_config *config, const struct command_words *words)
+static int create_user(const struct config *config, const struct command_arguments *words)
 {
-    const char *account = command_words_option(words, "account");
-    if (words->plain_count != 2 || !account || !command_words_only(words, "|account|admin|if-absent|"))
+    const char *account = command_arguments_option(words, "account");
+    if (words->plain_count != 2 || !account || !command_arguments_only(words, "|account|admin|if-absent|"))
         return usage("admin create-user --account ACCOUNT NAME EMAIL [--admin] [--if-absent]");
     struct subject subject = {.account = str_c(account),
                               .name = str_c(words->plain[0]),
                               .email = str_c(words->plain[1]),
-                              .is_admin = command_words_option(words, "admin") != NULL};
+                              .is_admin = command_arguments_option(words, "admin") != NULL};
     int status = resolve_account(config, &subject);
     if (status != EXIT_DONE) return status;
     struct command_query query;
     enum error_code code = command_query_run(config, &query, ask_create_user, &subject);
-    if (code == ERROR_CONFLICT && command_words_option(words, "if-absent")) {
+    if (code == ERROR_CONFLICT && command_arguments_option(words, "if-absent")) {
         fprintf(stderr, "culvertd: the user exists already\n");
         return EXIT_DONE;
     }
@@ -191,14 +193,30 @@ static bool take_scopes(const char *text, char out[SCOPES_BYTES_MAX])
     return true;
 }
 
-static int create_key(const struct server_config *config, const struct command_words *words)
+// Stores subject->token and prints its text, the only time that it is seen; overwrites the text.
+static int create_secret(const struct config *config, void (*ask)(struct command_query *query, void *arg),
+                         struct subject *subject, char text[TOKEN_TEXT_BYTES])
 {
-    const char *account = command_words_option(words, "account"), *user = command_words_option(words, "user"),
-               *expires = command_words_option(words, "expires");
-    if (words->plain_count != 1 || !account || !user || !command_words_only(words, "|account|user|expires|scopes|"))
+    struct command_query query;
+    int status = EXIT_DONE;
+    if (command_query_run(config, &query, ask, subject) != ERROR_NONE) {
+        status = failed(&query.err);
+    } else {
+        printf("{\"id\":\"%s\",\"token\":\"%s\"}\n", subject->token.id, text);
+        mem_free(query.node);
+    }
+    explicit_bzero(text, TOKEN_TEXT_BYTES);
+    return status;
+}
+
+static int create_key(const struct config *config, const struct command_arguments *words)
+{
+    const char *account = command_arguments_option(words, "account"), *user = command_arguments_option(words, "user"),
+               *expires = command_arguments_option(words, "expires");
+    if (words->plain_count != 1 || !account || !user || !command_arguments_only(words, "|account|user|expires|scopes|"))
         return usage("admin create-key --account ACCOUNT --user USER NAME [--expires 90d] [--scopes read,calls]");
     struct subject subject = {.account = str_c(account), .user = str_c(user), .name = str_c(words->plain[0])};
-    const char *scopes = command_words_option(words, "scopes");
+    const char *scopes = command_arguments_option(words, "scopes");
     if (!take_scopes(scopes ? scopes : "", subject.scopes)) return usage("--scopes: read, write, calls, admin");
     if (expires) {
         uint64_t span_ms;
@@ -210,16 +228,7 @@ static int create_key(const struct server_config *config, const struct command_w
     if (status != EXIT_DONE) return status;
     char text[TOKEN_TEXT_BYTES];
     token_generate(&subject.token, text);
-    struct command_query query;
-    if (command_query_run(config, &query, ask_create_key, &subject) != ERROR_NONE) {
-        status = failed(&query.err);
-    } else {
-        // The only time that the key is seen.
-        printf("{\"id\":\"%s\",\"token\":\"%s\"}\n", subject.token.id, text);
-        mem_free(query.node);
-    }
-    explicit_bzero(text, sizeof text);
-    return status;
+    return create_secret(config, ask_create_key, &subject, text);
 }
 
 static void ask_revoke_key(struct command_query *query, void *arg)
@@ -228,10 +237,10 @@ static void ask_revoke_key(struct command_query *query, void *arg)
     identity_store_revoke_key(query->pg, subject->account_id, subject->token_id, command_query_on_count, query);
 }
 
-static int revoke_key(const struct server_config *config, const struct command_words *words)
+static int revoke_key(const struct config *config, const struct command_arguments *words)
 {
-    const char *account = command_words_option(words, "account");
-    if (words->plain_count != 1 || !account || !command_words_only(words, "|account|"))
+    const char *account = command_arguments_option(words, "account");
+    if (words->plain_count != 1 || !account || !command_arguments_only(words, "|account|"))
         return usage("admin revoke-key --account ACCOUNT ID");
     struct subject subject = {.account = str_c(account), .token_id = str_c(words->plain[0])};
     int status = resolve_account(config, &subject);
@@ -267,13 +276,15 @@ static void print_link(const char *platform_url, const char *text, const char *n
     json_decref(link);
 }
 
-static int sign_in_link(const struct server_config *config, const struct command_words *words)
+static int sign_in_link(const struct config *config, const struct command_arguments *words)
 {
-    const char *account = command_words_option(words, "account"), *user = command_words_option(words, "user");
-    if (words->plain_count != 0 || !account || !user || !command_words_only(words, "|account|user|"))
+    const struct listener_settings *listeners = listener_settings_of(config);
+    const char *account = command_arguments_option(words, "account"), *user = command_arguments_option(words, "user");
+    if (words->plain_count != 0 || !account || !user || !command_arguments_only(words, "|account|user|"))
         return usage("admin sign-in-link --account ACCOUNT --user USER");
-    struct subject subject = {
-        .account = str_c(account), .user = str_c(user), .life_ms = (uint64_t)config->sessions_link_life_ms};
+    struct subject subject = {.account = str_c(account),
+                              .user = str_c(user),
+                              .life_ms = (uint64_t)config_number(config, "sessions.link_life")};
     int status = resolve_account(config, &subject);
     if (status != EXIT_DONE) return status;
     char text[TOKEN_TEXT_BYTES];
@@ -283,7 +294,7 @@ static int sign_in_link(const struct server_config *config, const struct command
         status = failed(&query.err);
     } else {
         // The only time that the token is seen.
-        print_link(config->platform_url, text, query.node);
+        print_link(listeners->platform_url, text, query.node);
         mem_free(query.node);
     }
     explicit_bzero(text, sizeof text);
@@ -296,10 +307,10 @@ static void ask_end_sessions(struct command_query *query, void *arg)
     browser_session_store_end_by_name(query->pg, subject->account_id, subject->user, command_query_on_count, query);
 }
 
-static int end_sessions(const struct server_config *config, const struct command_words *words)
+static int end_sessions(const struct config *config, const struct command_arguments *words)
 {
-    const char *account = command_words_option(words, "account"), *user = command_words_option(words, "user");
-    if (words->plain_count != 0 || !account || !user || !command_words_only(words, "|account|user|"))
+    const char *account = command_arguments_option(words, "account"), *user = command_arguments_option(words, "user");
+    if (words->plain_count != 0 || !account || !user || !command_arguments_only(words, "|account|user|"))
         return usage("admin end-sessions --account ACCOUNT --user USER");
     struct subject subject = {.account = str_c(account), .user = str_c(user)};
     int status = resolve_account(config, &subject);
@@ -318,10 +329,10 @@ static void ask_verify_audit(struct command_query *query, void *arg)
     audit_store_verify(query->pg, subject->account_id, command_query_on_node, query);
 }
 
-static int verify_audit(const struct server_config *config, const struct command_words *words)
+static int verify_audit(const struct config *config, const struct command_arguments *words)
 {
-    const char *account = command_words_option(words, "account");
-    if (words->plain_count != 0 || !account || !command_words_only(words, "|account|"))
+    const char *account = command_arguments_option(words, "account");
+    if (words->plain_count != 0 || !account || !command_arguments_only(words, "|account|"))
         return usage("admin verify-audit --account ACCOUNT");
     struct subject subject = {.account = str_c(account)};
     int status = resolve_account(config, &subject);
@@ -347,10 +358,10 @@ static void ask_export_audit(struct command_query *query, void *arg)
 }
 
 // Page by page, so that neither the server nor this command has to hold it all.
-static int export_audit(const struct server_config *config, const struct command_words *words)
+static int export_audit(const struct config *config, const struct command_arguments *words)
 {
-    const char *account = command_words_option(words, "account");
-    if (words->plain_count != 0 || !account || !command_words_only(words, "|account|"))
+    const char *account = command_arguments_option(words, "account");
+    if (words->plain_count != 0 || !account || !command_arguments_only(words, "|account|"))
         return usage("admin export-audit --account ACCOUNT");
     struct subject subject = {.account = str_c(account)};
     int status = resolve_account(config, &subject);
@@ -380,19 +391,21 @@ static void ask_create_runtime_token(struct command_query *query, void *arg)
 }
 
 // A span in an option; left alone when it is not there.
-static bool take_span(const struct command_words *words, const char *name, uint64_t *out, bool *out_has,
+static bool take_span(const struct command_arguments *words, const char *name, uint64_t *out, bool *out_has,
                       struct error *err)
 {
-    const char *text = command_words_option(words, name);
+    const char *text = command_arguments_option(words, name);
     *out_has = text != NULL;
     return !text || parse_duration_ms(str_c(text), out, err) == ERROR_NONE;
 }
 
-static int create_runtime_token(const struct server_config *config, const struct command_words *words)
+static int create_runtime_token(const struct config *config, const struct command_arguments *words)
 {
-    const char *account = command_words_option(words, "account"), *runtime = command_words_option(words, "runtime");
+    const struct runtime_token_settings *tokens = runtime_token_settings_of(config);
+    const char *account = command_arguments_option(words, "account"),
+               *runtime = command_arguments_option(words, "runtime");
     if (words->plain_count > 1 || !account || !runtime ||
-        !command_words_only(words, "|account|runtime|expires|replace-after|"))
+        !command_arguments_only(words, "|account|runtime|expires|replace-after|"))
         return usage("admin create-runtime-token --account ACCOUNT --runtime RUNTIME [--expires 90d] "
                      "[--replace-after 24h] [NAME]");
     struct subject subject = {.account = str_c(account)};
@@ -401,7 +414,7 @@ static int create_runtime_token(const struct server_config *config, const struct
     bool expires;
     *wanted = (struct runtime_token_new){.runtime = str_c(runtime),
                                          .name = str_c(words->plain_count ? words->plain[0] : ""),
-                                         .valid_max = (unsigned)config->runtime_tokens_valid_max};
+                                         .valid_max = (unsigned)tokens->valid_max};
     if (!take_span(words, "expires", &wanted->expires_in_ms, &expires, &err) ||
         !take_span(words, "replace-after", &wanted->grace_ms, &wanted->replaces, &err))
         return usage(err.text);
@@ -412,16 +425,7 @@ static int create_runtime_token(const struct server_config *config, const struct
     token_generate(&subject.token, text);
     wanted->token_id = str_c(subject.token.id);
     memcpy(wanted->token_sha256, subject.token.secret_sha256, sizeof wanted->token_sha256);
-    struct command_query query;
-    if (command_query_run(config, &query, ask_create_runtime_token, &subject) != ERROR_NONE) {
-        status = failed(&query.err);
-    } else {
-        // The only time that the token is seen.
-        printf("{\"id\":\"%s\",\"token\":\"%s\"}\n", subject.token.id, text);
-        mem_free(query.node);
-    }
-    explicit_bzero(text, sizeof text);
-    return status;
+    return create_secret(config, ask_create_runtime_token, &subject, text);
 }
 
 static void ask_list_runtime_tokens(struct command_query *query, void *arg)
@@ -431,10 +435,11 @@ static void ask_list_runtime_tokens(struct command_query *query, void *arg)
                              query);
 }
 
-static int list_runtime_tokens(const struct server_config *config, const struct command_words *words)
+static int list_runtime_tokens(const struct config *config, const struct command_arguments *words)
 {
-    const char *account = command_words_option(words, "account"), *runtime = command_words_option(words, "runtime");
-    if (words->plain_count != 0 || !account || !runtime || !command_words_only(words, "|account|runtime|"))
+    const char *account = command_arguments_option(words, "account"),
+               *runtime = command_arguments_option(words, "runtime");
+    if (words->plain_count != 0 || !account || !runtime || !command_arguments_only(words, "|account|runtime|"))
         return usage("admin list-runtime-tokens --account ACCOUNT --runtime RUNTIME");
     struct subject subject = {.account = str_c(account), .runtime_token.runtime = str_c(runtime)};
     int status = resolve_account(config, &subject);
@@ -457,10 +462,11 @@ static void ask_revoke_runtime_token(struct command_query *query, void *arg)
                                command_query_on_count, query);
 }
 
-static int revoke_runtime_token(const struct server_config *config, const struct command_words *words)
+static int revoke_runtime_token(const struct config *config, const struct command_arguments *words)
 {
-    const char *account = command_words_option(words, "account"), *runtime = command_words_option(words, "runtime");
-    if (words->plain_count != 1 || !account || !runtime || !command_words_only(words, "|account|runtime|"))
+    const char *account = command_arguments_option(words, "account"),
+               *runtime = command_arguments_option(words, "runtime");
+    if (words->plain_count != 1 || !account || !runtime || !command_arguments_only(words, "|account|runtime|"))
         return usage("admin revoke-runtime-token --account ACCOUNT --runtime RUNTIME ID");
     struct subject subject = {
         .account = str_c(account), .token_id = str_c(words->plain[0]), .runtime_token.runtime = str_c(runtime)};
@@ -486,11 +492,11 @@ static void ask_set_retention(struct command_query *query, void *arg)
     identity_store_set_history_keep(query->pg, subject->account_id, subject->keep_days, command_query_on_node, query);
 }
 
-static int set_retention(const struct server_config *config, const struct command_words *words)
+static int set_retention(const struct config *config, const struct command_arguments *words)
 {
-    const char *account = command_words_option(words, "account");
+    const char *account = command_arguments_option(words, "account");
     uint64_t days = 0;
-    if (words->plain_count != 1 || !account || !command_words_only(words, "|account|"))
+    if (words->plain_count != 1 || !account || !command_arguments_only(words, "|account|"))
         return usage("admin set-retention --account ACCOUNT DAYS|default");
     if (strcmp(words->plain[0], "default") != 0 &&
         parse_u64(str_c(words->plain[0]), KEEP_DAYS_MIN, KEEP_DAYS_MAX, &days, NULL) != ERROR_NONE)
@@ -526,7 +532,7 @@ static void ask_recount(struct command_query *query, void *arg)
 }
 
 // Resolves the account, asks, and prints the answer.
-static int print_answer(const struct server_config *config, struct subject *subject, command_query_fn ask)
+static int print_answer(const struct config *config, struct subject *subject, command_query_fn ask)
 {
     int status = resolve_account(config, subject);
     if (status != EXIT_DONE) return status;
@@ -538,9 +544,9 @@ static int print_answer(const struct server_config *config, struct subject *subj
 }
 
 // False: neither a number (bytes: with a unit, as in settings) nor default. Left out: as it is.
-static bool take_quota(const struct command_words *words, const char *name, bool is_bytes, int64_t *out)
+static bool take_quota(const struct command_arguments *words, const char *name, bool is_bytes, int64_t *out)
 {
-    const char *text = command_words_option(words, name);
+    const char *text = command_arguments_option(words, name);
     uint64_t value = 0;
     *out = STORAGE_QUOTA_KEEP;
     if (!text) return true;
@@ -552,29 +558,29 @@ static bool take_quota(const struct command_words *words, const char *name, bool
     return code == ERROR_NONE && value > 0 && value <= INT64_MAX;
 }
 
-static int set_quota(const struct server_config *config, const struct command_words *words)
+static int set_quota(const struct config *config, const struct command_arguments *words)
 {
-    const char *account = command_words_option(words, "account");
+    const char *account = command_arguments_option(words, "account");
     struct subject subject = {.account = str_c(account)};
     bool fits = take_quota(words, "bytes", true, &subject.quota.bytes);
     fits &= take_quota(words, "rows", false, &subject.quota.rows);
     fits &= take_quota(words, "runtime-bytes", true, &subject.quota.runtime_bytes);
     fits &= take_quota(words, "runtime-rows", false, &subject.quota.runtime_rows);
     if (!account || words->plain_count != 0 || !fits ||
-        !command_words_only(words, "|account|bytes|rows|runtime-bytes|runtime-rows|"))
+        !command_arguments_only(words, "|account|bytes|rows|runtime-bytes|runtime-rows|"))
         return usage(
             "admin set-quota --account ACCOUNT [--bytes N|default] [--rows N|default] [--runtime-bytes N|default] "
             "[--runtime-rows N|default]; bytes as in 500MiB");
     return print_answer(config, &subject, ask_set_quota);
 }
 
-static int show_usage(const struct server_config *config, const struct command_words *words)
+static int show_usage(const struct config *config, const struct command_arguments *words)
 {
-    const char *account = command_words_option(words, "account");
-    if (!account || words->plain_count != 0 || !command_words_only(words, "|account|recount|"))
+    const char *account = command_arguments_option(words, "account");
+    if (!account || words->plain_count != 0 || !command_arguments_only(words, "|account|recount|"))
         return usage("admin usage --account ACCOUNT [--recount]");
     struct subject subject = {.account = str_c(account)};
-    return print_answer(config, &subject, command_words_option(words, "recount") ? ask_recount : ask_usage);
+    return print_answer(config, &subject, command_arguments_option(words, "recount") ? ask_recount : ask_usage);
 }
 
 // ---- tunnels -------------------------------------------------------------------------------------------------------
@@ -585,17 +591,17 @@ static void ask_tunnels(struct command_query *query, void *arg)
     session_store_list(query->pg, str_c(subject->account_id), TUNNEL_TABLE_ROWS_MAX, command_query_on_node, query);
 }
 
-static int tunnels(const struct server_config *config, const struct command_words *words)
+static int tunnels(const struct config *config, const struct command_arguments *words)
 {
-    const char *account = command_words_option(words, "account");
-    if (words->plain_count != 0 || !command_words_only(words, "|account|json|"))
+    const char *account = command_arguments_option(words, "account");
+    if (words->plain_count != 0 || !command_arguments_only(words, "|account|json|"))
         return usage("admin tunnels [--account ACCOUNT] [--json]");
     struct subject subject = {.account = str_c(account)};
     int status = account ? resolve_account(config, &subject) : EXIT_DONE;
     if (status != EXIT_DONE) return status;
     struct command_query query;
     if (command_query_run(config, &query, ask_tunnels, &subject) != ERROR_NONE) return failed(&query.err);
-    if (command_words_option(words, "json"))
+    if (command_arguments_option(words, "json"))
         puts(query.node);
     else if (tunnel_table_print(str_c(query.node), &query.err) != ERROR_NONE)
         status = failed(&query.err);
@@ -611,9 +617,9 @@ static void ask_encrypt_tokens(struct command_query *query, void *arg)
     runtime_token_store_seal_all(query->pg, command_query_on_count, query);
 }
 
-static int encrypt_tokens(const struct server_config *config, const struct command_words *words)
+static int encrypt_tokens(const struct config *config, const struct command_arguments *words)
 {
-    if (words->plain_count != 0 || !command_words_only(words, "|")) return usage("admin encrypt-tokens");
+    if (words->plain_count != 0 || !command_arguments_only(words, "|")) return usage("admin encrypt-tokens");
     struct command_query query;
     enum error_code code = command_query_run(config, &query, ask_encrypt_tokens, NULL);
     if (code == ERROR_NONE) printf("{\"encrypted\":%llu}\n", (unsigned long long)query.count);
@@ -622,13 +628,13 @@ static int encrypt_tokens(const struct server_config *config, const struct comma
 
 // ---- traffic -------------------------------------------------------------------------------------------------------
 
-static int traffic(const struct server_config *config, const struct command_words *words)
+static int traffic(const struct config *config, const struct command_arguments *words)
 {
-    const char *text = command_words_option(words, "minutes");
+    const char *text = command_arguments_option(words, "minutes");
     uint64_t minutes = 5;
     struct error err;
     bool fits = !text || parse_u64(str_c(text), 1, TRAFFIC_MINUTES_MAX, &minutes, NULL) == ERROR_NONE;
-    if (words->plain_count != 0 || !command_words_only(words, "|minutes|") || !fits)
+    if (words->plain_count != 0 || !command_arguments_only(words, "|minutes|") || !fits)
         return usage("admin traffic [--minutes 1..20]");
     return traffic_report_print(config, (unsigned)minutes, &err) == ERROR_NONE ? EXIT_DONE : failed(&err);
 }
@@ -643,16 +649,16 @@ static void on_migration(void *arg, unsigned version, const char *name)
 // The owner's credential comes from a file of its own and never from the settings: what serves does not have it.
 static int migrate(int argc, const char **argv)
 {
-    struct command_words words;
+    struct command_arguments words;
     char *conninfo;
     struct error err;
-    bool fits = command_words_sort(argc, argv, &words) && command_words_only(&words, "|url-file|");
-    const char *file = fits ? command_words_option(&words, "url-file") : NULL;
+    bool fits = command_arguments_sort(argc, argv, &words) && command_arguments_only(&words, "|url-file|");
+    const char *file = fits ? command_arguments_option(&words, "url-file") : NULL;
     if (!file || !*file || words.plain_count != 0)
         return usage("migrate --url-file FILE: the file has the connection string of the owner role, which no setting "
                      "names");
     AUTO_FREE char *url = mem_printf("file:%s", file);
-    if (server_config_secret(url, &conninfo, &err) != ERROR_NONE) return failed(&err);
+    if (config_secret(url, &conninfo, &err) != ERROR_NONE) return failed(&err);
     enum error_code code = migrations_apply(conninfo, on_migration, NULL, &err);
     mem_free_secret(conninfo, strlen(conninfo));
     if (code != ERROR_NONE) return failed(&err);
@@ -671,12 +677,12 @@ static int create_deployment_key(int argc, const char **argv)
 
 static int print_roles(int argc, const char **argv)
 {
-    struct command_words words;
-    if (!command_words_sort(argc, argv, &words) || words.plain_count != 0 ||
-        !command_words_only(&words, "|owner|login|database|"))
+    struct command_arguments words;
+    if (!command_arguments_sort(argc, argv, &words) || words.plain_count != 0 ||
+        !command_arguments_only(&words, "|owner|login|database|"))
         return usage("admin print-roles [--owner NAME] [--login NAME] [--database NAME]");
-    const char *owner = command_words_option(&words, "owner"), *login = command_words_option(&words, "login"),
-               *database = command_words_option(&words, "database");
+    const char *owner = command_arguments_option(&words, "owner"), *login = command_arguments_option(&words, "login"),
+               *database = command_arguments_option(&words, "database");
     bool printed = command_roles_print(&(struct command_roles){.owner = owner ? owner : COMMAND_ROLES_PREFIX "owner",
                                                                .login = login ? login : COMMAND_ROLES_PREFIX "server",
                                                                .database = database ? database : "culvert"});
@@ -698,11 +704,11 @@ bool commands_run_without_settings(int argc, const char **argv, int *out_status)
     return true;
 }
 
-int commands_run(const struct server_config *config, int argc, const char **argv)
+int commands_run(const struct config *config, int argc, const char **argv)
 {
     static const struct {
         const char *name;
-        int (*run)(const struct server_config *, const struct command_words *);
+        int (*run)(const struct config *, const struct command_arguments *);
     } commands[] = {
         {"create-account", create_account},
         {"create-user", create_user},
@@ -723,8 +729,8 @@ int commands_run(const struct server_config *config, int argc, const char **argv
         {"traffic", traffic},
     };
     if (strcmp(argv[0], "admin") != 0 || argc < 2) return usage("the command is unknown");
-    struct command_words words;
-    if (!command_words_sort(argc - 2, argv + 2, &words)) return usage("the arguments do not fit the command");
+    struct command_arguments words;
+    if (!command_arguments_sort(argc - 2, argv + 2, &words)) return usage("the arguments do not fit the command");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(config, &words);
     return usage("the admin command is unknown");

@@ -11,7 +11,7 @@
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_STATE = 3 };
 
 // argv: the rest of the command line behind the settings' flags, without argv[0].
-int commands_run(const struct server_config *config, int argc, const char **argv);
+int commands_run(const struct config *config, int argc, const char **argv);
 // Those that read no settings and so run on a host that has none: `migrate`, `admin
 // create-deployment-key` and `admin print-roles`. False: it is another command; else *out_status is
 // its exit status.

@@ -37,15 +37,15 @@ void amqp_topology_queue(const struct amqp_topology *topology, unsigned shard, c
     snprintf(out, AMQP_NAME_BYTES, "%s.reports.%u", topology->prefix, shard);
 }
 
-unsigned amqp_topology_shard(const struct amqp_topology *topology, struct str account_id, struct str runtime)
+unsigned amqp_topology_shard(const struct amqp_topology *topology, const struct runtime_key *key)
 {
     // FNV-1a: the same in every replica and release, since it decides about order.
     uint32_t hash = 2166136261u;
-    for (size_t i = 0; i < account_id.len; i++)
-        hash = (hash ^ (uint8_t)account_id.at[i]) * 16777619u;
+    for (size_t i = 0; i < key->account_id.len; i++)
+        hash = (hash ^ (uint8_t)key->account_id.at[i]) * 16777619u;
     hash = (hash ^ 0) * 16777619u;
-    for (size_t i = 0; i < runtime.len; i++)
-        hash = (hash ^ (uint8_t)runtime.at[i]) * 16777619u;
+    for (size_t i = 0; i < key->runtime.len; i++)
+        hash = (hash ^ (uint8_t)key->runtime.at[i]) * 16777619u;
     return (hash ^ hash >> 16) % topology->shards;
 }
 

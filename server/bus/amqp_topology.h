@@ -6,6 +6,7 @@
 #ifndef CULVERT_SERVER_BUS_AMQP_TOPOLOGY_H
 #define CULVERT_SERVER_BUS_AMQP_TOPOLOGY_H
 
+#include "base/runtime_key.h"
 #include "base/str.h"
 #include "server/bus/amqp_link.h"
 
@@ -22,7 +23,7 @@ struct amqp_topology {
 MUST_CHECK enum error_code amqp_topology_declare(const struct amqp_topology *topology, struct amqp_link *link,
                                                  amqp_channel_t channel, struct error *err);
 // Where messages about a runtime go.
-unsigned amqp_topology_shard(const struct amqp_topology *topology, struct str account_id, struct str runtime);
+unsigned amqp_topology_shard(const struct amqp_topology *topology, const struct runtime_key *key);
 
 void amqp_topology_exchange(const struct amqp_topology *topology, char out[AMQP_NAME_BYTES]);
 void amqp_topology_dead(const struct amqp_topology *topology, char out[AMQP_NAME_BYTES]); // exchange and queue

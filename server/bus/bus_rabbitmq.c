@@ -7,8 +7,8 @@
 #include "base/loop/timer.h"
 #include "base/mem.h"
 #include "base/metrics/metrics.h"
+#include "server/bus/bus_batch.h"
 #include "server/bus/bus_consignment.h"
-#include "server/bus/bus_parcel.h"
 #include "server/bus/rabbitmq.h"
 #include "storage/manifests/manifest_known.h"
 
@@ -27,8 +27,8 @@ struct bus_rabbitmq {
     void *ctx;
     struct bus_consignee consignee;
     struct manifest_known *known;
-    struct bus_parcel *open;                   // being filled, singly linked
-    struct bus_parcel *sent_first, *sent_last; // in the order of their deadlines
+    struct bus_batch *open;                   // being filled, singly linked
+    struct bus_batch *sent_first, *sent_last; // in the order of their deadlines
     struct timer timer;
     uint64_t database_seen_ms;
     bool has_database, stopped, will_seal;
@@ -43,33 +43,33 @@ static struct bus_rabbitmq *rabbitmq_of(struct bus *bus)
 
 // ---- messages -----------------------------------------------------------------------------------
 
-static void sent_add(struct bus_rabbitmq *bus, struct bus_parcel *parcel)
+static void sent_add(struct bus_rabbitmq *bus, struct bus_batch *batch)
 {
-    parcel->next = NULL;
-    parcel->prev = bus->sent_last;
+    batch->next = NULL;
+    batch->prev = bus->sent_last;
     if (bus->sent_last)
-        bus->sent_last->next = parcel;
+        bus->sent_last->next = batch;
     else
-        bus->sent_first = parcel;
-    bus->sent_last = parcel;
+        bus->sent_first = batch;
+    bus->sent_last = batch;
 }
 
-static void sent_remove(struct bus_rabbitmq *bus, struct bus_parcel *parcel)
+static void sent_remove(struct bus_rabbitmq *bus, struct bus_batch *batch)
 {
-    if (parcel->prev)
-        parcel->prev->next = parcel->next;
+    if (batch->prev)
+        batch->prev->next = batch->next;
     else
-        bus->sent_first = parcel->next;
-    if (parcel->next)
-        parcel->next->prev = parcel->prev;
+        bus->sent_first = batch->next;
+    if (batch->next)
+        batch->next->prev = batch->prev;
     else
-        bus->sent_last = parcel->prev;
+        bus->sent_last = batch->prev;
 }
 
-static void divert(struct bus_rabbitmq *bus, struct bus_parcel *parcel, const char *cause)
+static void divert(struct bus_rabbitmq *bus, struct bus_batch *batch, const char *cause)
 {
-    metric_add(metric_with(bus->diverted, cause), parcel->count);
-    bus_parcel_divert(parcel, bus->handler);
+    metric_add(metric_with(bus->diverted, cause), batch->count);
+    bus_batch_divert(batch, bus->handler);
 }
 
 static void on_verdict(struct bus_letter *letter, void *ctx)
@@ -77,44 +77,45 @@ static void on_verdict(struct bus_letter *letter, void *ctx)
     static const char *const causes[] = {[AMQP_RETURNED] = "returned", [AMQP_NACKED] = "nacked", [AMQP_LOST] = "lost"};
     static const struct report_outcome taken = {REPORT_UNCHANGED, ""};
     struct bus_rabbitmq *bus = ctx;
-    struct bus_parcel *parcel = (struct bus_parcel *)letter; // its first member's first
-    sent_remove(bus, parcel);
-    amqp_publisher_release(bus->publisher, parcel->bytes.len);
-    if (parcel->is_late) amqp_publisher_note_late(bus->publisher, -1);
-    metric_observe(bus->confirm_seconds, (double)(clock_mono_ms() - parcel->sent_ms) / 1e3);
-    if (parcel->publication.verdict != AMQP_CONFIRMED) {
-        divert(bus, parcel, causes[parcel->publication.verdict]);
+    struct bus_batch *batch = (struct bus_batch *)letter; // its first member's first
+    sent_remove(bus, batch);
+    amqp_publisher_release(bus->publisher, batch->bytes.len);
+    if (batch->is_late) amqp_publisher_note_late(bus->publisher, -1);
+    metric_observe(bus->confirm_seconds, (double)(clock_mono_ms() - batch->sent_ms) / 1e3);
+    if (batch->publication.verdict != AMQP_CONFIRMED) {
+        divert(bus, batch, causes[batch->publication.verdict]);
     } else {
-        metric_add(bus->reports, parcel->count);
-        bus_parcel_tell(parcel, NULL, &taken);
+        metric_add(bus->reports, batch->count);
+        bus_batch_tell(batch, NULL, &taken);
     }
-    bus_parcel_destroy(parcel);
+    bus_batch_destroy(batch);
     bus->on_progress(bus->ctx);
 }
 
 static void on_verdict_dropped(struct bus_letter *letter)
 {
-    bus_parcel_destroy((struct bus_parcel *)letter);
+    bus_batch_destroy((struct bus_batch *)letter);
 }
 
-static void seal(struct bus_rabbitmq *bus, struct bus_parcel *parcel)
+static void seal(struct bus_rabbitmq *bus, struct bus_batch *batch)
 {
-    bus_parcel_seal(parcel);
-    parcel->sent_ms = clock_mono_ms();
-    parcel->deadline_ms = parcel->sent_ms + bus->options->confirm_timeout_ms;
-    parcel->publication.letter = (struct bus_letter){.open = on_verdict, .drop = on_verdict_dropped};
-    parcel->publication.port = bus->port;
-    parcel->publication.shard = rabbitmq_shard(bus->rabbitmq, str_c(parcel->account_id), str_c(parcel->runtime));
-    rabbitmq_sign(bus->rabbitmq, parcel->publication.shard, parcel->publication.body, parcel->publication.signature);
-    sent_add(bus, parcel);
-    amqp_publisher_send(bus->publisher, &parcel->publication);
+    bus_batch_seal(batch);
+    batch->sent_ms = clock_mono_ms();
+    batch->deadline_ms = batch->sent_ms + bus->options->confirm_timeout_ms;
+    batch->publication.letter = (struct bus_letter){.open = on_verdict, .drop = on_verdict_dropped};
+    batch->publication.port = bus->port;
+    batch->publication.shard =
+        rabbitmq_shard(bus->rabbitmq, &(struct runtime_key){str_c(batch->account_id), str_c(batch->runtime)});
+    rabbitmq_sign(bus->rabbitmq, batch->publication.shard, batch->publication.body, batch->publication.signature);
+    sent_add(bus, batch);
+    amqp_publisher_send(bus->publisher, &batch->publication);
 }
 
-static void seal_one(struct bus_rabbitmq *bus, struct bus_parcel **link)
+static void seal_one(struct bus_rabbitmq *bus, struct bus_batch **link)
 {
-    struct bus_parcel *parcel = *link;
-    *link = parcel->next;
-    seal(bus, parcel);
+    struct bus_batch *batch = *link;
+    *link = batch->next;
+    seal(bus, batch);
 }
 
 static void seal_all(struct bus_rabbitmq *bus)
@@ -150,10 +151,10 @@ static void seal_soon(struct bus_rabbitmq *bus)
 
 // ---- taking --------------------------------------------------------------------------------------------------------
 
-static struct bus_parcel **find_open(struct bus_rabbitmq *bus, const struct report *report)
+static struct bus_batch **find_open(struct bus_rabbitmq *bus, const struct report *report)
 {
-    struct bus_parcel **link = &bus->open;
-    while (*link && !bus_parcel_is_for(*link, report))
+    struct bus_batch **link = &bus->open;
+    while (*link && !bus_batch_is_for(*link, report))
         link = &(*link)->next;
     return link;
 }
@@ -168,8 +169,8 @@ static const char *refusal_of(const struct bus_rabbitmq *bus, const struct repor
 {
     if (bus->stopped) return "stopping";
     if (bytes_of(report) > bus->options->message_bytes) return "large";
-    if (report->account_id.len >= sizeof((struct bus_parcel *)NULL)->account_id ||
-        report->runtime.len >= sizeof((struct bus_parcel *)NULL)->runtime)
+    if (report->account_id.len >= sizeof((struct bus_batch *)NULL)->account_id ||
+        report->runtime.len >= sizeof((struct bus_batch *)NULL)->runtime)
         return "name";
     // No path leads back to the agent for what another replica refuses later.
     struct error ignored;
@@ -183,12 +184,12 @@ static const char *refusal_of(const struct bus_rabbitmq *bus, const struct repor
 }
 
 // A batch with room for the report, or NULL with the cause.
-static struct bus_parcel **room_for(struct bus_rabbitmq *bus, const struct report *report, const char **out_cause)
+static struct bus_batch **room_for(struct bus_rabbitmq *bus, const struct report *report, const char **out_cause)
 {
     *out_cause = refusal_of(bus, report);
     if (*out_cause && !str_eq(str_c(*out_cause), STR("full"))) return NULL;
-    struct bus_parcel **link = find_open(bus, report);
-    if (*link && bus_parcel_has_room(*link, report)) return link;
+    struct bus_batch **link = find_open(bus, report);
+    if (*link && bus_batch_has_room(*link, report)) return link;
     if (*link) seal_one(bus, link); // so that what is older goes first
     if (*out_cause) return NULL;
     if (!amqp_publisher_reserve(bus->publisher)) {
@@ -196,9 +197,9 @@ static struct bus_parcel **room_for(struct bus_rabbitmq *bus, const struct repor
         if (report->type != REPORT_SNAPSHOT_END) return NULL;
         amqp_publisher_reserve_past(bus->publisher);
     }
-    struct bus_parcel *parcel = bus_parcel_create(report, (size_t)bus->options->message_count);
-    parcel->next = bus->open;
-    bus->open = parcel;
+    struct bus_batch *batch = bus_batch_create(report, (size_t)bus->options->message_count);
+    batch->next = bus->open;
+    bus->open = batch;
     seal_soon(bus);
     return &bus->open;
 }
@@ -208,12 +209,12 @@ static enum error_code submit(struct bus *of, const struct report *report, bool 
 {
     struct bus_rabbitmq *bus = rabbitmq_of(of);
     const char *cause;
-    struct bus_parcel **link = room_for(bus, report, &cause);
+    struct bus_batch **link = room_for(bus, report, &cause);
     if (link) {
-        struct bus_parcel *parcel = *link;
-        enum error_code code = bus_parcel_add(parcel, report, patient, on_done, arg, err);
+        struct bus_batch *batch = *link;
+        enum error_code code = bus_batch_add(batch, report, patient, on_done, arg, err);
         if (code != ERROR_NONE) return code;
-        if (parcel->count == parcel->capacity || parcel->writer.body.len >= bus->options->message_bytes)
+        if (batch->count == batch->capacity || batch->writer.body.len >= bus->options->message_bytes)
             seal_one(bus, link);
         return ERROR_NONE;
     }
@@ -259,12 +260,12 @@ static void on_tick(void *arg)
     uint64_t now = clock_mono_ms();
     bool late = false;
     note_database(bus, now);
-    for (struct bus_parcel *parcel = bus->sent_first; parcel && parcel->deadline_ms <= now; parcel = parcel->next) {
+    for (struct bus_batch *batch = bus->sent_first; batch && batch->deadline_ms <= now; batch = batch->next) {
         late = true;
-        if (parcel->is_late) continue;
-        parcel->is_late = true;
+        if (batch->is_late) continue;
+        batch->is_late = true;
         amqp_publisher_note_late(bus->publisher, 1);
-        divert(bus, parcel, "timeout");
+        divert(bus, batch, "timeout");
     }
     if (late) amqp_publisher_check_progress(bus->publisher);
     bus_consignee_pump(&bus->consignee);
@@ -289,13 +290,13 @@ static void destroy(struct bus *of)
     struct error err;
     stop(of);
     error_set(&err, ERROR_CANCELLED, "the server is shutting down");
-    for (struct bus_parcel *parcel = bus->open, *next; parcel; parcel = next) {
-        next = parcel->next;
-        bus_parcel_tell(parcel, &err, NULL);
-        bus_parcel_destroy(parcel);
+    for (struct bus_batch *batch = bus->open, *next; batch; batch = next) {
+        next = batch->next;
+        bus_batch_tell(batch, &err, NULL);
+        bus_batch_destroy(batch);
     }
-    for (struct bus_parcel *parcel = bus->sent_first; parcel; parcel = parcel->next)
-        bus_parcel_tell(parcel, &err, NULL);
+    for (struct bus_batch *batch = bus->sent_first; batch; batch = batch->next)
+        bus_batch_tell(batch, &err, NULL);
     bus_port_close(bus->port);
     bus_port_unref(bus->port);
     timer_finish(&bus->timer);

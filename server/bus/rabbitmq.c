@@ -122,9 +122,9 @@ struct amqp_publisher *rabbitmq_publisher(const struct rabbitmq *rabbitmq)
     return rabbitmq->publisher;
 }
 
-unsigned rabbitmq_shard(const struct rabbitmq *rabbitmq, struct str account_id, struct str runtime)
+unsigned rabbitmq_shard(const struct rabbitmq *rabbitmq, const struct runtime_key *key)
 {
-    return amqp_topology_shard(&rabbitmq->topology, account_id, runtime);
+    return amqp_topology_shard(&rabbitmq->topology, key);
 }
 
 void rabbitmq_sign(const struct rabbitmq *rabbitmq, unsigned shard, struct str body, char out[BUS_SIGNATURE_TEXT_BYTES])

@@ -4,6 +4,7 @@
 #ifndef CULVERT_SERVER_BUS_RABBITMQ_H
 #define CULVERT_SERVER_BUS_RABBITMQ_H
 
+#include "base/runtime_key.h"
 #include "server/bus/amqp_consumer.h"
 #include "server/bus/amqp_publisher.h"
 #include "server/bus/bus.h"
@@ -52,7 +53,7 @@ struct bus *bus_rabbitmq_create(struct loop *loop, struct event_handler *handler
 
 const struct rabbitmq_options *rabbitmq_options(const struct rabbitmq *rabbitmq);
 struct amqp_publisher *rabbitmq_publisher(const struct rabbitmq *rabbitmq);
-unsigned rabbitmq_shard(const struct rabbitmq *rabbitmq, struct str account_id, struct str runtime);
+unsigned rabbitmq_shard(const struct rabbitmq *rabbitmq, const struct runtime_key *key);
 // Any thread. The signature of a message for the shard; whether one came with it that is good (or
 // none, where that is accepted).
 void rabbitmq_sign(const struct rabbitmq *rabbitmq, unsigned shard, struct str body,

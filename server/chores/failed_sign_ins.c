@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/census.h"
 #include "base/clock.h"
+#include "base/connection_limiter.h"
 #include "base/failure_sketch.h"
 #include "base/log/log.h"
 #include "base/mem.h"
@@ -96,7 +96,7 @@ static struct str network_of(const struct failed_sign_ins *failed, struct str re
     if (!failed->addresses || !address.len) return STR_EMPTY;
     if (failed->options.is_proxy && failed->options.is_proxy(failed->options.ctx, address)) return STR_EMPTY;
     snprintf(text, sizeof text, "%.*s", STR_ARG(address));
-    census_network(text, memory);
+    connection_limiter_network(text, memory);
     return str_c(memory);
 }
 

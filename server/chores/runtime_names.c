@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "base/id.h"
 #include "base/mem.h"
 
@@ -33,25 +32,27 @@ void runtime_names_finish(struct runtime_names *names)
     mem_free(names->buckets);
 }
 
-static size_t bucket_of(const struct runtime_names *names, struct str account_id, struct str runtime)
+static size_t bucket_of(const struct runtime_names *names, const struct runtime_key *key)
 {
-    return (size_t)hash_end(hash_part(hash_part(names->seed, account_id), runtime)) & (names->bucket_count - 1);
+    return (size_t)runtime_key_hash(names->seed, key) & (names->bucket_count - 1);
 }
 
-static struct str account_of(const struct runtime_name *name)
+static struct runtime_key key_of(const struct runtime_name *name)
 {
-    return str_of(name->text, name->account_len);
+    return (struct runtime_key){str_of(name->text, name->account_len),
+                                str_of(name->text + name->account_len, name->runtime_len)};
 }
 
-static struct str runtime_of(const struct runtime_name *name)
+static bool is_of(const struct runtime_name *name, const struct runtime_key *key)
 {
-    return str_of(name->text + name->account_len, name->runtime_len);
+    struct runtime_key own = key_of(name);
+    return runtime_key_eq(&own, key);
 }
 
-static struct runtime_name **look_up(const struct runtime_names *names, struct str account_id, struct str runtime)
+static struct runtime_name **look_up(const struct runtime_names *names, const struct runtime_key *key)
 {
-    struct runtime_name **at = &names->buckets[bucket_of(names, account_id, runtime)];
-    while (*at && !(str_eq(account_of(*at), account_id) && str_eq(runtime_of(*at), runtime)))
+    struct runtime_name **at = &names->buckets[bucket_of(names, key)];
+    while (*at && !is_of(*at, key))
         at = &(*at)->next;
     return at;
 }
@@ -65,7 +66,8 @@ static void grow(struct runtime_names *names)
     for (size_t i = 0; i < old_count; i++) {
         for (struct runtime_name *name = old[i], *next; name; name = next) {
             next = name->next;
-            struct runtime_name **bucket = &names->buckets[bucket_of(names, account_of(name), runtime_of(name))];
+            struct runtime_key key = key_of(name);
+            struct runtime_name **bucket = &names->buckets[bucket_of(names, &key)];
             name->next = *bucket;
             *bucket = name;
         }
@@ -73,26 +75,26 @@ static void grow(struct runtime_names *names)
     mem_free(old);
 }
 
-void runtime_names_add(struct runtime_names *names, struct str account_id, struct str runtime)
+void runtime_names_add(struct runtime_names *names, const struct runtime_key *key)
 {
-    struct runtime_name **at = look_up(names, account_id, runtime);
+    struct runtime_name **at = look_up(names, key);
     if (*at) {
         (*at)->times++;
         return;
     }
-    struct runtime_name *name = mem_zalloc(sizeof *name + account_id.len + runtime.len);
+    struct runtime_name *name = mem_zalloc(sizeof *name + key->account_id.len + key->runtime.len);
     name->times = 1;
-    name->account_len = account_id.len;
-    name->runtime_len = runtime.len;
-    if (account_id.len) memcpy(name->text, account_id.at, account_id.len);
-    if (runtime.len) memcpy(name->text + account_id.len, runtime.at, runtime.len);
+    name->account_len = key->account_id.len;
+    name->runtime_len = key->runtime.len;
+    if (key->account_id.len) memcpy(name->text, key->account_id.at, key->account_id.len);
+    if (key->runtime.len) memcpy(name->text + key->account_id.len, key->runtime.at, key->runtime.len);
     *at = name;
     if (++names->count > names->bucket_count) grow(names);
 }
 
-void runtime_names_remove(struct runtime_names *names, struct str account_id, struct str runtime)
+void runtime_names_remove(struct runtime_names *names, const struct runtime_key *key)
 {
-    struct runtime_name **at = look_up(names, account_id, runtime), *name = *at;
+    struct runtime_name **at = look_up(names, key), *name = *at;
     assert(name);
     if (--name->times > 0) return;
     *at = name->next;
@@ -100,7 +102,7 @@ void runtime_names_remove(struct runtime_names *names, struct str account_id, st
     mem_free(name);
 }
 
-bool runtime_names_have(const struct runtime_names *names, struct str account_id, struct str runtime)
+bool runtime_names_have(const struct runtime_names *names, const struct runtime_key *key)
 {
-    return *look_up(names, account_id, runtime) != NULL;
+    return *look_up(names, key) != NULL;
 }

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/runtime_key.h"
 #include "base/str.h"
 
 struct runtime_name;
@@ -19,8 +20,8 @@ struct runtime_names {
 
 void runtime_names_init(struct runtime_names *names);
 void runtime_names_finish(struct runtime_names *names);
-void runtime_names_add(struct runtime_names *names, struct str account_id, struct str runtime);
-void runtime_names_remove(struct runtime_names *names, struct str account_id, struct str runtime); // once
-bool runtime_names_have(const struct runtime_names *names, struct str account_id, struct str runtime);
+void runtime_names_add(struct runtime_names *names, const struct runtime_key *key);
+void runtime_names_remove(struct runtime_names *names, const struct runtime_key *key); // once
+bool runtime_names_have(const struct runtime_names *names, const struct runtime_key *key);
 
 #endif

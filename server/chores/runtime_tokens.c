@@ -132,7 +132,8 @@ static void slot_leave(struct runtime_tokens *tokens, const struct slot *slot)
     if (slot->is_expired)
         tokens->expired--;
     else
-        runtime_names_remove(&tokens->names, str_c(slot->identity.account_id), str_c(slot->identity.runtime));
+        runtime_names_remove(&tokens->names,
+                             &(struct runtime_key){str_c(slot->identity.account_id), str_c(slot->identity.runtime)});
     if (slot->expires_ms && !slot->is_expired) tokens->ending--;
 }
 
@@ -141,7 +142,8 @@ static void slot_enter(struct runtime_tokens *tokens, const struct slot *slot)
     if (slot->is_expired)
         tokens->expired++;
     else
-        runtime_names_add(&tokens->names, str_c(slot->identity.account_id), str_c(slot->identity.runtime));
+        runtime_names_add(&tokens->names,
+                          &(struct runtime_key){str_c(slot->identity.account_id), str_c(slot->identity.runtime)});
     if (slot->expires_ms && !slot->is_expired) tokens->ending++;
 }
 
@@ -319,11 +321,11 @@ bool runtime_tokens_has(struct runtime_tokens *tokens, const struct tunnel_ident
     return has;
 }
 
-bool runtime_tokens_knows(struct runtime_tokens *tokens, struct str account_id, struct str runtime)
+bool runtime_tokens_knows(struct runtime_tokens *tokens, const struct runtime_key *key)
 {
     if (!atomic_load(&tokens->known)) return true;
     pthread_mutex_lock(&tokens->mutex);
-    bool knows = runtime_names_have(&tokens->names, account_id, runtime);
+    bool knows = runtime_names_have(&tokens->names, key);
     pthread_mutex_unlock(&tokens->mutex);
     return knows;
 }

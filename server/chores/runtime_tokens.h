@@ -8,6 +8,7 @@
 
 #include "api/access/runtime_token_store.h"
 #include "base/loop/loop.h"
+#include "base/runtime_key.h"
 #include "base/token.h"
 #include "tunnel/broker.h"
 
@@ -60,7 +61,7 @@ void runtime_tokens_note_use(struct runtime_tokens *tokens, const char *token_id
 bool runtime_tokens_has(struct runtime_tokens *tokens, const struct tunnel_identity *identity);
 // Thread-safe. Has the runtime a valid token, so that it may have a tunnel, here or elsewhere? Until all tokens were
 // read once it may.
-bool runtime_tokens_knows(struct runtime_tokens *tokens, struct str account_id, struct str runtime);
+bool runtime_tokens_knows(struct runtime_tokens *tokens, const struct runtime_key *key);
 // Thread-safe. Have all tokens been read once? Until then every agent would be told to come again.
 bool runtime_tokens_are_known(const struct runtime_tokens *tokens);
 // Thread-safe: refresh now (a token was made or revoked by this process).

@@ -75,10 +75,10 @@ static void count(struct traffic *traffic, const char *field, uint64_t n)
     metric_add(traffic->dropped, n);
 }
 
-void traffic_count_reports(struct traffic *traffic, struct str account_id, struct str runtime, unsigned n)
+void traffic_count_reports(struct traffic *traffic, const struct runtime_key *key, unsigned n)
 {
     char field[FIELD_BYTES_MAX];
-    int len = snprintf(field, sizeof field, "r:%.*s/%.*s", STR_ARG(account_id), STR_ARG(runtime));
+    int len = snprintf(field, sizeof field, "r:%.*s/%.*s", STR_ARG(key->account_id), STR_ARG(key->runtime));
     if (len > 0 && len < FIELD_BYTES_MAX) count(traffic, field, n);
 }
 

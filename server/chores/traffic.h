@@ -6,6 +6,7 @@
 #define CULVERT_SERVER_CHORES_TRAFFIC_H
 
 #include "base/loop/loop.h"
+#include "base/runtime_key.h"
 #include "base/str.h"
 #include "storage/redis/redis.h"
 
@@ -16,7 +17,7 @@ enum { TRAFFIC_MINUTES_MAX = 20 };
 struct traffic *traffic_create(struct loop *loop, struct redis *redis);
 void traffic_destroy(struct traffic *traffic); // before redis is closed; NULL is fine
 
-void traffic_count_reports(struct traffic *traffic, struct str account_id, struct str runtime, unsigned count);
+void traffic_count_reports(struct traffic *traffic, const struct runtime_key *key, unsigned count);
 void traffic_count_call(struct traffic *traffic, struct str account_id);
 
 // What the last minutes brought, the present one last: one JSON object a line,

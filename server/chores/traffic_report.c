@@ -7,6 +7,7 @@
 #include "base/loop/timer.h"
 #include "base/mem.h"
 #include "server/chores/traffic.h"
+#include "storage/redis/redis_settings.h"
 
 enum { POLL_MS = 10, PENDING_MAX = 8 };
 
@@ -55,18 +56,19 @@ static void on_timer(void *arg)
     }
 }
 
-static enum error_code run(struct report *report, const struct server_config *config, char *url, struct error *err)
+static enum error_code run(struct report *report, const struct config *config, char *url, struct error *err)
 {
+    const struct redis_settings *redis = redis_settings_of(config);
     report->loop = loop_create("command", 0);
     report->redis = redis_create(report->loop,
                                  &(struct redis_options){
                                      .url = url,
-                                     .password_file = config->redis_password_file,
-                                     .allow_plaintext = config->redis_allow_plaintext,
-                                     .ca_file = config->redis_tls_ca_file,
-                                     .certificate_file = config->redis_tls_certificate_file,
-                                     .key_file = config->redis_tls_key_file,
-                                     .timeout_ms = (uint64_t)config->redis_timeout_ms,
+                                     .password_file = redis->password_file,
+                                     .allow_plaintext = redis->allow_plaintext,
+                                     .ca_file = redis->tls_ca_file,
+                                     .certificate_file = redis->tls_certificate_file,
+                                     .key_file = redis->tls_key_file,
+                                     .timeout_ms = (uint64_t)redis->timeout_ms,
                                      .pending_max = PENDING_MAX,
                                  },
                                  err);
@@ -74,7 +76,7 @@ static enum error_code run(struct report *report, const struct server_config *co
         loop_destroy(report->loop);
         return err->code;
     }
-    report->deadline_ms = clock_mono_ms() + 2 * (uint64_t)config->redis_timeout_ms;
+    report->deadline_ms = clock_mono_ms() + 2 * (uint64_t)redis->timeout_ms;
     timer_init(&report->timer, loop_uv(report->loop), on_timer, report);
     timer_start(&report->timer, 0, POLL_MS);
     loop_run(report->loop);
@@ -83,11 +85,12 @@ static enum error_code run(struct report *report, const struct server_config *co
     return report->err.code;
 }
 
-enum error_code traffic_report_print(const struct server_config *config, unsigned minutes, struct error *err)
+enum error_code traffic_report_print(const struct config *config, unsigned minutes, struct error *err)
 {
-    if (!config->redis_url[0]) return error_set(err, ERROR_UNAVAILABLE, "Redis is not configured (redis.url)");
+    const struct redis_settings *redis = redis_settings_of(config);
+    if (!redis->url[0]) return error_set(err, ERROR_UNAVAILABLE, "Redis is not configured (redis.url)");
     char *url;
-    enum error_code code = server_config_secret(config->redis_url, &url, err);
+    enum error_code code = config_secret(redis->url, &url, err);
     if (code != ERROR_NONE) return code;
     struct report report = {.minutes = minutes};
     code = run(&report, config, url, err);

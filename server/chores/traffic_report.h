@@ -7,7 +7,6 @@
 #include "server/config/config.h"
 
 // Prints to standard output. ERROR_UNAVAILABLE: no Redis is configured, or it does not answer.
-MUST_CHECK enum error_code traffic_report_print(const struct server_config *config, unsigned minutes,
-                                                struct error *err);
+MUST_CHECK enum error_code traffic_report_print(const struct config *config, unsigned minutes, struct error *err);
 
 #endif

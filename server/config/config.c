@@ -1,63 +1,56 @@
 #include "server/config/config.h"
 
-#include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
-#include "base/mem.h"
-#include "server/config/sections.h"
+#include "api/access/access_settings.h"
+#include "api/access/runtime_token_settings.h"
+#include "api/api_settings.h"
+#include "api/live/live_settings.h"
+#include "modules/modules.h"
+#include "server/bus/bus_settings.h"
+#include "server/chores/authentication_settings.h"
+#include "server/chores/retention_settings.h"
+#include "server/drain_settings.h"
+#include "server/ingress/ingress_settings.h"
+#include "server/intake/report_settings.h"
+#include "server/listener_settings.h"
+#include "server/peer/peer_settings.h"
+#include "server/process_settings.h"
+#include "server/security_settings.h"
+#include "server/tls/tls_settings.h"
+#include "server/ui/ui_settings.h"
+#include "storage/operations/operation_settings.h"
+#include "storage/pg/database_settings.h"
+#include "storage/redis/redis_settings.h"
+#include "storage/reports/storage_settings.h"
+#include "tunnel/tunnel_settings.h"
 
-// In the order of the example file.
-static const struct config_section *const sections[] = {
-    &server_config_process,
-    &server_config_doors,
-    &server_config_tls,
-    &server_config_security,
-    &server_config_database,
-    &server_config_redis,
-    &server_config_api,
-    &server_config_ui,
-    &server_config_ingress,
-    &server_config_tunnel,
-    &server_config_authentication,
-    &server_config_sessions,
-    &server_config_runtime_tokens,
-    &server_config_peer,
-    &server_config_reports,
-    &server_config_bus,
-    &server_config_operations,
-    &server_config_storage,
-    &server_config_retention,
-    &server_config_shutdown,
+// Those of modules are between the two.
+static const struct config_section *const first[] = {
+    &process_settings_section,  &listener_settings_section, &tls_settings_section,    &security_settings_section,
+    &database_settings_section, &redis_settings_section,    &api_settings_section,    &live_settings_section,
+    &ui_settings_section,       &ingress_settings_section,  &tunnel_settings_section, &authentication_settings_section,
 };
 
-const struct config_table server_config_table = {
-    .sections = sections,
-    .section_count = sizeof sections / sizeof *sections,
-    .program = "culvertd",
-    .env_prefix = "CULVERT_",
+static const struct config_section *const last[] = {
+    &access_settings_section,  &runtime_token_settings_section, &peer_settings_section,
+    &report_settings_section,  &bus_settings_section,           &operation_settings_section,
+    &storage_settings_section, &retention_settings_section,     &drain_settings_section,
 };
 
-enum error_code server_config_secret(const char *value, char **out, struct error *err)
+static void add(struct server_config_table *out, const struct config_section *section)
 {
-    enum { SECRET_BYTES_MAX = 4096 };
-    if (strncmp(value, "file:", 5) != 0) {
-        *out = mem_strdup(value);
-        return ERROR_NONE;
-    }
-    FILE *file = fopen(value + 5, "re");
-    if (!file) return error_set(err, ERROR_INVALID, "%s: cannot be read: %m", value + 5);
-    char text[SECRET_BYTES_MAX + 1];
-    size_t len = fread(text, 1, sizeof text, file);
-    fclose(file);
-    while (len && len <= SECRET_BYTES_MAX && (text[len - 1] == '\n' || text[len - 1] == '\r'))
-        len--;
-    enum error_code code = ERROR_NONE;
-    if (len && len <= SECRET_BYTES_MAX && memchr(text, '\0', len))
-        code = error_set(err, ERROR_INVALID, "%s: contains a NUL byte", value + 5);
-    else if (len == 0 || len > SECRET_BYTES_MAX)
-        code = error_set(err, ERROR_INVALID, "%s: is empty or longer than %d bytes", value + 5, SECRET_BYTES_MAX);
-    else
-        *out = mem_strndup(text, len);
-    explicit_bzero(text, sizeof text);
-    return code;
+    if (out->table.section_count == SERVER_CONFIG_SECTIONS_MAX) abort(); // the list is part of the program
+    out->sections[out->table.section_count++] = section;
+}
+
+void server_config_table_init(struct server_config_table *out)
+{
+    out->table = (struct config_table){.sections = out->sections, .program = "culvertd", .env_prefix = "CULVERT_"};
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++)
+        add(out, first[i]);
+    for (const struct module *const *module = modules; *module; module++)
+        if ((*module)->settings) add(out, (*module)->settings);
+    for (size_t i = 0; i < sizeof last / sizeof *last; i++)
+        add(out, last[i]);
 }

@@ -2,7 +2,7 @@
 // 400 KiB; so nothing reaches it but one complete request at a time that base/http1/http1.h has read first, with the
 // meaning that base/http1/http1.h gave it: chunked bodies arrive unchunked, with a Content-Length, and what came behind
 // a request waits here until that one is answered. A request that is refused is replaced by one of our own making,
-// which the door's handler answers with the refusal before it closes. Private to h2o_*.c.
+// which the listener's handler answers with the refusal before it closes. Private to h2o_*.c.
 //
 // How: h2o keeps its callbacks in fields of its socket. Whenever h2o could have begun to read, that is after every call
 // into it and after every write, h2o_gate_hold() puts the gate's own callbacks in their place and keeps h2o's.

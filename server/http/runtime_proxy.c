@@ -19,7 +19,7 @@ enum {
 struct runtime_proxy {
     struct loop *loop;
     struct call_proxy calls;
-    struct census *accounts;
+    struct connection_limiter *accounts;
     size_t requests; // that are not freed
     loop_fn on_closed;
     void *on_closed_arg;
@@ -39,7 +39,7 @@ enum request_state {
 
 struct proxied_request {
     struct runtime_proxy *proxy;
-    struct door_request *request; // dead once it has left
+    struct listener_request *request; // dead once it has left
     struct call_exchange *exchange;
     enum request_state state;
     struct http_header *headers;
@@ -83,9 +83,9 @@ static void free_request(void *arg)
 
 // The request is not ours any more, nor are the texts that the exchange has views of. An exchange
 // may not be destroyed inside its own callbacks.
-static struct door_request *leave(struct proxied_request *proxied)
+static struct listener_request *leave(struct proxied_request *proxied)
 {
-    struct door_request *request = proxied->request;
+    struct listener_request *request = proxied->request;
     enter(proxied, REQUEST_LEFT);
     proxied->request = NULL;
     call_exchange_abandon(proxied->exchange);
@@ -113,14 +113,14 @@ static void pump(struct proxied_request *proxied)
         proxied->pending = free_one;
         proxied->pending_bytes = 0;
         enter(proxied, REQUEST_SENDING);
-        door_request_write(proxied->request, strbuf_str(&proxied->writing));
+        listener_request_write(proxied->request, strbuf_str(&proxied->writing));
     } else if (proxied->ended) {
         bool broken = proxied->broken;
-        struct door_request *request = leave(proxied);
+        struct listener_request *request = leave(proxied);
         if (broken)
-            door_request_abort(request);
+            listener_request_abort(request);
         else
-            door_request_end(request);
+            listener_request_end(request);
     }
 }
 
@@ -145,8 +145,8 @@ static void on_info(void *front, int status)
 static bool has_chunks(const struct proxied_request *proxied, const struct call_answer_head *head)
 {
     bool bodyless =
-        head->status == 204 || head->status == 304 || str_eq(door_request_method(proxied->request), STR("HEAD"));
-    return head->length == UINT64_MAX && !bodyless && door_request_is_http11(proxied->request);
+        head->status == 204 || head->status == 304 || str_eq(listener_request_method(proxied->request), STR("HEAD"));
+    return head->length == UINT64_MAX && !bodyless && listener_request_is_http11(proxied->request);
 }
 
 static void on_head(void *front, const struct call_answer_head *head)
@@ -163,9 +163,9 @@ static void on_head(void *front, const struct call_answer_head *head)
     proxied->chunked = has_chunks(proxied, head);
     // libh2o would frame it likewise, but knows no trailers.
     if (proxied->chunked) headers[count++] = (struct http_header){STR("transfer-encoding"), STR("chunked")};
-    if (head->last) door_request_be_last(proxied->request);
+    if (head->last) listener_request_be_last(proxied->request);
     enter(proxied, REQUEST_SENDING);
-    door_request_start(proxied->request, head->status, head->length, headers, count, on_connection_ready, proxied);
+    listener_request_start(proxied->request, head->status, head->length, headers, count, on_connection_ready, proxied);
 }
 
 static bool on_data(void *front, const uint8_t *at, size_t len)
@@ -178,7 +178,7 @@ static bool on_data(void *front, const uint8_t *at, size_t len)
     if (proxied->chunked) strbuf_add(out, "\r\n", 2);
     proxied->pending_bytes += len;
     if (out->overflow)
-        door_request_abort(leave(proxied));
+        listener_request_abort(leave(proxied));
     else
         pump(proxied);
     return false; // on_connection_ready() says when it is taken
@@ -203,12 +203,12 @@ static void on_end(void *front, const struct http_header *trailers, size_t count
     struct proxied_request *proxied = front;
     if (proxied->state == REQUEST_LEFT) return;
     proxied->ended = true;
-    bool takes = call_headers_take_trailers(proxied->headers, door_request_header_count(proxied->request));
+    bool takes = call_headers_take_trailers(proxied->headers, listener_request_header_count(proxied->request));
     if (proxied->chunked) add_last_chunk(proxied, trailers, takes ? count : 0);
     pump(proxied);
 }
 
-static void on_cut(void *front, const char *reason)
+static void on_fail(void *front, const char *reason)
 {
     struct proxied_request *proxied = front;
     (void)reason;
@@ -221,7 +221,7 @@ static void on_cut(void *front, const char *reason)
 // ---- the request --------------------------------------------------------------------------------
 
 // There is room for its body.
-static void on_ready(void *front)
+static void on_room(void *front)
 {
     struct proxied_request *proxied = front;
     struct call_exchange *exchange = proxied->exchange;
@@ -233,14 +233,14 @@ static void on_ready(void *front)
     }
     if (proxied->body.len > 0 || call_exchange_is_received(exchange)) return;
     struct http_header trailers[TRAILERS_MAX];
-    size_t count = http1_parse_trailers(door_request_trailers(proxied->request), trailers, TRAILERS_MAX);
+    size_t count = http1_parse_trailers(listener_request_trailers(proxied->request), trailers, TRAILERS_MAX);
     call_exchange_feed_end(exchange, trailers, count);
 }
 
 static bool take_account(void *front, struct str account_id)
 {
     const struct proxied_request *proxied = front;
-    return door_request_take_account(proxied->request, proxied->proxy->accounts, account_id);
+    return listener_request_take_account(proxied->request, proxied->proxy->accounts, account_id);
 }
 
 static const struct call_front runtime_proxy_front = {
@@ -249,42 +249,42 @@ static const struct call_front runtime_proxy_front = {
     .on_data = on_data,
     .on_half_end = on_half_end,
     .on_end = on_end,
-    .on_cut = on_cut,
-    .on_ready = on_ready,
+    .on_fail = on_fail,
+    .on_room = on_room,
     .take_account = take_account,
 };
 
 // libh2o keeps Content-Length to itself.
 static size_t copy_headers(struct proxied_request *proxied, bool has_length)
 {
-    const struct door_request *request = proxied->request;
-    size_t count = door_request_header_count(request);
+    const struct listener_request *request = proxied->request;
+    size_t count = listener_request_header_count(request);
     proxied->headers = mem_array(count + 1, sizeof *proxied->headers);
     for (size_t i = 0; i < count; i++)
-        proxied->headers[i] = door_request_header_at(request, i);
+        proxied->headers[i] = listener_request_header_at(request, i);
     if (!has_length) return count;
     int len = snprintf(proxied->length, sizeof proxied->length, "%zu", proxied->body.len);
     proxied->headers[count++] = (struct http_header){STR("content-length"), str_of(proxied->length, (size_t)len)};
     return count;
 }
 
-void runtime_proxy_take(struct runtime_proxy *proxy, struct door_request *request)
+void runtime_proxy_take(struct runtime_proxy *proxy, struct listener_request *request, struct str target)
 {
     struct proxied_request *proxied = mem_zalloc(sizeof *proxied);
     proxied->proxy = proxy;
     proxied->request = request;
-    proxied->body = door_request_body(request);
+    proxied->body = listener_request_body(request);
     strbuf_init(&proxied->pending, PENDING_BYTES_MAX);
     strbuf_init(&proxied->writing, PENDING_BYTES_MAX);
-    bool has_trailers = door_request_trailers(request).len > 0;
-    bool has_length = door_request_has_body(request) && !has_trailers;
+    bool has_trailers = listener_request_trailers(request).len > 0;
+    bool has_length = listener_request_has_body(request) && !has_trailers;
     size_t header_count = copy_headers(proxied, has_length);
     const struct call_head head = {
-        .method = door_request_method(request),
-        .target = door_request_target(request),
-        .host = door_request_host(request),
-        .peer = door_request_peer(request),
-        .request_id = door_request_id(request),
+        .method = listener_request_method(request),
+        .target = target,
+        .host = listener_request_host(request),
+        .peer = listener_request_peer(request),
+        .request_id = listener_request_id(request),
         .headers = proxied->headers,
         .header_count = header_count,
         .complete = proxied->body.len == 0 && !has_trailers,
@@ -293,7 +293,7 @@ void runtime_proxy_take(struct runtime_proxy *proxy, struct door_request *reques
         .tls = true,
     };
     proxy->requests++;
-    door_request_on_gone(request, on_client_gone, proxied, true);
+    listener_request_on_gone(request, on_client_gone, proxied, true);
     proxied->exchange = call_exchange_create(&proxy->calls, &head, &runtime_proxy_front, proxied);
     call_exchange_start(proxied->exchange);
 }
@@ -306,7 +306,7 @@ static void on_late_authentication(void *endpoint)
 }
 
 struct runtime_proxy *runtime_proxy_create(struct loop *loop, const struct call_proxy_options *options,
-                                           struct census *accounts, struct error *err)
+                                           struct connection_limiter *accounts, struct error *err)
 {
     struct runtime_proxy *proxy = mem_zalloc(sizeof *proxy);
     struct call_proxy_options calls = *options;

@@ -221,10 +221,10 @@ void ingress_connection_linger(struct ingress_connection *connection)
 
 bool ingress_connection_take_account(struct ingress_connection *connection, struct str account_id)
 {
-    struct census *accounts = connection->ingress->options.accounts;
+    struct connection_limiter *accounts = connection->ingress->options.accounts;
     if (str_eq(account_id, str_c(connection->account))) return true;
-    if (account_id.len >= sizeof connection->account || !census_enter(accounts, account_id)) return false;
-    if (connection->account[0]) census_leave(accounts, str_c(connection->account));
+    if (account_id.len >= sizeof connection->account || !connection_limiter_enter(accounts, account_id)) return false;
+    if (connection->account[0]) connection_limiter_leave(accounts, str_c(connection->account));
     snprintf(connection->account, sizeof connection->account, "%.*s", STR_ARG(account_id));
     return true;
 }
@@ -252,8 +252,8 @@ static void on_handle_gone(struct ingress_connection *connection)
     if (--connection->handles_open > 0) return;
     *connection->link = connection->next;
     if (connection->next) connection->next->link = connection->link;
-    if (connection->counted) census_leave(ingress->options.addresses, str_c(connection->network));
-    if (connection->account[0]) census_leave(ingress->options.accounts, str_c(connection->account));
+    if (connection->counted) connection_limiter_leave(ingress->options.addresses, str_c(connection->network));
+    if (connection->account[0]) connection_limiter_leave(ingress->options.accounts, str_c(connection->account));
     count_connection(ingress, false);
     mem_free(connection);
     if (ingress->listener) tcp_listener_connection_closed(ingress->listener);
@@ -329,8 +329,8 @@ void ingress_connection_create(struct ingress *ingress, uv_tcp_t *tcp)
     tls_stream_peer(connection->stream, connection->peer);
     // A proxy in front of us speaks for many clients.
     if (trusted_proxies_have(&ingress->calls.trusted, str_c(connection->peer))) return;
-    census_network(connection->peer, connection->network);
-    connection->counted = census_enter(ingress->options.addresses, str_c(connection->network));
+    connection_limiter_network(connection->peer, connection->network);
+    connection->counted = connection_limiter_enter(ingress->options.addresses, str_c(connection->network));
     if (connection->counted) return;
     // Before the handshake, which is what costs.
     metric_add(metric_with(ingress->refused, "address"), 1);

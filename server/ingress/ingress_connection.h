@@ -1,5 +1,6 @@
-// ingress_connection: one client of the ingress door: its socket, TLS, clock and end. What is spoken on it is a
-// protocol: ingress_http1 or ingress_http2, chosen by ALPN. On its door's loop.
+// ingress_connection: one client of the ingress listener: its socket, TLS, clock and end. What is
+// spoken on it is a protocol: ingress_http1 or ingress_http2, chosen by ALPN. On its listener's
+// loop.
 //
 // Private to the ingress files: they share struct ingress.
 #ifndef CULVERT_SERVER_INGRESS_CONNECTION_H
@@ -14,7 +15,7 @@
 #include "server/tls/tls_stream.h"
 
 enum {
-    INGRESS_GOODBYE_MS = 1000, // how long clients are heard after they were told that the door closes
+    INGRESS_GOODBYE_MS = 1000, // how long clients are heard after they were told that the listener closes
     INGRESS_LINGER_MS = 2000,  // how long a client may take to see our end of the connection
     INGRESS_ACCOUNT_KEY_BYTES = 64,
 };
@@ -61,7 +62,7 @@ struct ingress_protocol {
     bool (*on_cut)(void *front);
     // The time has come; returns when to come again, 0: not by itself.
     uint64_t (*on_time)(void *front, uint64_t now_ms);
-    void (*stop)(void *front);          // the door stops: no further request
+    void (*stop)(void *front);          // the listener stops: no further request
     bool (*is_busy)(const void *front); // is a request being carried out?
     void (*destroy)(void *front);       // cancels what runs
 };
@@ -87,22 +88,22 @@ struct ingress_connection {
     unsigned handles_open;
     uint64_t sent_bytes, sent_at_ms; // progress of the client's reading, as last seen
     bool eof;                        // the client sends no more
-    bool counted;                    // in the census of addresses
+    bool counted;                    // in the connection limiter of addresses
     bool patient;
     const char *cut_reason;                  // set: to be cut in the turn's end
-    char account[INGRESS_ACCOUNT_KEY_BYTES]; // whose census it is in; empty: nobody's yet
+    char account[INGRESS_ACCOUNT_KEY_BYTES]; // whose connection limiter it is in; empty: nobody's yet
     char peer[INET6_ADDRSTRLEN];
-    char network[INET6_ADDRSTRLEN]; // the peer's for the census: one with IPv6 has a /64 at least
+    char network[INET6_ADDRSTRLEN]; // the peer's for the connection limiter: one with IPv6 has a /64 at least
 };
 
 // Takes the socket over.
 void ingress_connection_create(struct ingress *ingress, uv_tcp_t *tcp);
-// Goes on with one that another door has opened, in HTTP/1.1 and between two requests. What it counts in is the
-// caller's to fill in.
+// Goes on with one that another listener has opened, in HTTP/1.1 and between two requests. What it
+// counts in is the caller's to fill in.
 struct ingress_connection *ingress_connection_resume(struct ingress *ingress, uv_tcp_t *tcp, SSL *ssl);
 // Cuts at once; also out of the connection's own callbacks (not out of its calls').
 void ingress_connection_close(struct ingress_connection *connection);
-// The door stops.
+// The listener stops.
 void ingress_connection_stop(struct ingress_connection *connection);
 
 // ---- for the protocols ---------------------------------------------------------------------------------------
@@ -124,7 +125,7 @@ void ingress_connection_be_patient(struct ingress_connection *connection);
 // Counts the connection for this account. False: the account has too many.
 bool ingress_connection_take_account(struct ingress_connection *connection, struct str account_id);
 
-// ---- of the door ---------------------------------------------------------------------------------------------
+// ---- of the listener --------------------------------------------------------------------------
 
 void ingress_count_answer(struct ingress *ingress, int status);
 // Looks whether everything is closed.

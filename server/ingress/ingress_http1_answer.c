@@ -172,7 +172,7 @@ static void on_end(void *front, const struct http_header *trailers, size_t count
     ingress_connection_wake(http1->connection);
 }
 
-static void on_cut(void *front, const char *reason)
+static void on_fail(void *front, const char *reason)
 {
     struct ingress_http1 *http1 = front;
     struct ingress *ingress = http1->connection->ingress;
@@ -187,7 +187,7 @@ static void on_cut(void *front, const char *reason)
     ingress_connection_wake(http1->connection);
 }
 
-static void on_ready(void *front)
+static void on_room(void *front)
 {
     struct ingress_http1 *http1 = front;
     ingress_connection_wake(http1->connection);
@@ -217,8 +217,8 @@ const struct call_front ingress_http1_front = {
     .on_data = on_data,
     .on_half_end = on_half_end,
     .on_end = on_end,
-    .on_cut = on_cut,
-    .on_ready = on_ready,
+    .on_fail = on_fail,
+    .on_room = on_room,
     .take_account = take_account,
     .be_patient = be_patient,
     .arm = arm,

@@ -32,7 +32,7 @@ struct ingress_http2 {
     bool said_end;          // and that no stream is taken any more
     bool pump_wanted;       // a stream's body can go on
     size_t withheld;        // credit of the connection that is not given back yet
-    bool held;              // because the door's buffers are full
+    bool held;              // because the listener's buffers are full
     uint64_t abuse, abuse_at_ms;
     bool flooded; // the client is told with a GOAWAY before the connection ends
 };
@@ -102,7 +102,7 @@ nghttp2_session *ingress_http2_session_create(struct ingress_http2 *http2);
 void ingress_http2_forget(struct ingress_http2 *http2, struct ingress_http2_stream *stream);
 // Counts what asks for work and brings none, in frames; too much ends the connection with ENHANCE_YOUR_CALM.
 void ingress_http2_count_abuse(struct ingress_http2 *http2, unsigned frames);
-// Gives credit of the connection back as far as the budget of the door allows.
+// Gives credit of the connection back as far as the budget of the listener allows.
 void ingress_http2_credit(struct ingress_http2 *http2, size_t len);
 
 #endif

@@ -391,7 +391,7 @@ static void on_end(void *front, const struct http_header *trailers, size_t count
     resume(stream);
 }
 
-static void on_cut(void *front, const char *reason)
+static void on_fail(void *front, const char *reason)
 {
     struct ingress_http2_stream *stream = front;
     if (stream->leaving)
@@ -400,7 +400,7 @@ static void on_cut(void *front, const char *reason)
         ingress_http2_stream_reset(stream, NGHTTP2_INTERNAL_ERROR, reason);
 }
 
-static void on_ready(void *front)
+static void on_room(void *front)
 {
     struct ingress_http2_stream *stream = front;
     stream->http2->pump_wanted = stream->pump = true;
@@ -431,8 +431,8 @@ const struct call_front ingress_http2_stream_front = {
     .on_data = on_data,
     .on_half_end = on_half_end,
     .on_end = on_end,
-    .on_cut = on_cut,
-    .on_ready = on_ready,
+    .on_fail = on_fail,
+    .on_room = on_room,
     .take_account = take_account,
     .be_patient = be_patient,
     .arm = arm,

@@ -7,14 +7,14 @@
 
 struct ingress_transfer {
     struct tls_stream_rest rest;
-    struct census *addresses, *accounts;
+    struct connection_limiter *addresses, *accounts;
     bool counted, patient;
     char account[INGRESS_ACCOUNT_KEY_BYTES];
     char peer[INET6_ADDRSTRLEN];
     char network[INET6_ADDRSTRLEN];
 };
 
-// The connection's places in the censuses go along.
+// The connection's places in the limiters go along.
 static void pack(struct ingress_transfer *transfer, struct ingress_connection *connection)
 {
     transfer->addresses = connection->ingress->options.addresses;
@@ -49,8 +49,8 @@ bool ingress_transfer_begin(struct ingress_connection *connection, unsigned loop
 
 void ingress_transfer_drop(struct ingress_transfer *transfer)
 {
-    if (transfer->counted) census_leave(transfer->addresses, str_c(transfer->network));
-    if (transfer->account[0]) census_leave(transfer->accounts, str_c(transfer->account));
+    if (transfer->counted) connection_limiter_leave(transfer->addresses, str_c(transfer->network));
+    if (transfer->account[0]) connection_limiter_leave(transfer->accounts, str_c(transfer->account));
     SSL_free(transfer->rest.ssl);
     close(transfer->rest.fd);
     mem_free(transfer);

@@ -1,6 +1,7 @@
-// ingress_transfer: a connection on its way from one loop's door to another's. HTTP/1.1 connections
-// that rest go to the loop of the session that has answered their last requests, so that their
-// calls need no second thread. What counts them (caps by address and account) does not notice.
+// ingress_transfer: a connection on its way from one loop's listener to another's. HTTP/1.1
+// connections that rest go to the loop of the session that has answered their last requests, so
+// that their calls need no second thread. What counts them (caps by address and account) does not
+// notice.
 #ifndef CULVERT_SERVER_INGRESS_TRANSFER_H
 #define CULVERT_SERVER_INGRESS_TRANSFER_H
 

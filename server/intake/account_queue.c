@@ -46,6 +46,36 @@ static void set_next_state(struct account_queue *queue, enum account_queue_next_
     queue->next_state = state;
 }
 
+// item: of PARKED and TRIED.
+static void set_suspect(struct account_queue *queue, enum account_queue_suspect_state state, struct event_item *item)
+{
+    // clang-format off
+    static const unsigned allowed[] = {
+        [ACCOUNT_QUEUE_SUSPECT_NONE] = 1u << ACCOUNT_QUEUE_SUSPECT_PARKED,
+        [ACCOUNT_QUEUE_SUSPECT_PARKED] = 1u << ACCOUNT_QUEUE_SUSPECT_TRIED | 1u << ACCOUNT_QUEUE_SUSPECT_NONE,
+        [ACCOUNT_QUEUE_SUSPECT_TRIED] = 1u << ACCOUNT_QUEUE_SUSPECT_PARKED | 1u << ACCOUNT_QUEUE_SUSPECT_NONE,
+    };
+    // clang-format on
+    assert(allowed[queue->suspect_state] & 1u << state);
+    assert((state == ACCOUNT_QUEUE_SUSPECT_NONE) == !item);
+    queue->suspect_state = state;
+    queue->suspect = item;
+}
+
+static void forget_suspect(struct account_queue *queue)
+{
+    if (queue->suspect) set_suspect(queue, ACCOUNT_QUEUE_SUSPECT_NONE, NULL);
+}
+
+// aside: of BEHIND.
+static void set_turn(struct account_queue *queue, enum account_queue_turn turn, struct event_item *aside)
+{
+    assert(turn != ACCOUNT_QUEUE_TURN_BEHIND || queue->turn_of == ACCOUNT_QUEUE_TURN_BEHIND_DUE);
+    assert((turn == ACCOUNT_QUEUE_TURN_BEHIND) == (aside != NULL));
+    queue->turn_of = turn;
+    queue->aside = aside;
+}
+
 static void end(struct account_queue *queue, struct event_item *item, const struct error *err,
                 const struct report_outcome *outcome)
 {
@@ -61,8 +91,10 @@ static void discard_next(struct account_queue *queue)
 
 void account_queue_end_all(struct account_queue *queue, const struct error *err)
 {
-    if (queue->aside) end(queue, queue->aside, err, NULL);
-    queue->aside = NULL;
+    struct event_item *aside = queue->aside;
+    set_turn(queue, ACCOUNT_QUEUE_TURN_FIRST, NULL);
+    forget_suspect(queue);
+    if (aside) end(queue, aside, err, NULL);
     for (size_t i = 0; i < queue->in_flight_count; i++)
         end(queue, queue->in_flight[i], err, NULL);
     queue->in_flight_count = 0;
@@ -74,7 +106,6 @@ void account_queue_end_all(struct account_queue *queue, const struct error *err)
         end(queue, item, err, NULL);
     for (struct event_item *item; (item = event_line_take(&queue->parked));)
         end(queue, item, err, NULL);
-    queue->suspect = NULL;
 }
 
 // ---- waiting -------------------------------------------------------------------------------------------------------
@@ -144,6 +175,8 @@ static void on_ready(void *arg)
 // Before all others, as it was: the suspect alone, then the rest of its runtime.
 static void unpark(struct account_queue *queue)
 {
+    assert(queue->parked.first == queue->suspect);
+    set_suspect(queue, ACCOUNT_QUEUE_SUSPECT_TRIED, queue->suspect);
     for (struct event_item *item; (item = event_line_take(&queue->waiting));)
         event_line_add(&queue->parked, item);
     queue->waiting = queue->parked;
@@ -204,10 +237,12 @@ void account_queue_prepare(struct account_queue *queue)
 {
     const struct event_handler_options *options = queue->options->handler;
     assert(queue->next_state == ACCOUNT_QUEUE_NEXT_NONE && queue->ahead_count == 0);
-    if (queue->parked.count && queue->parked_until_ms <= clock_mono_ms()) unpark(queue);
+    bool is_parked = queue->suspect_state == ACCOUNT_QUEUE_SUSPECT_PARKED;
+    if (is_parked && queue->parked_until_ms <= clock_mono_ms()) unpark(queue);
     size_t most = queue->alone ? 1 : options->batch_count;
-    if (queue->defects >= DEFECTS_MAX && queue->is_behind_next && queue->waiting.count > 1) {
-        queue->aside = event_line_take(&queue->waiting);
+    bool is_behind_due = queue->turn_of == ACCOUNT_QUEUE_TURN_BEHIND_DUE && queue->defects >= DEFECTS_MAX;
+    if (is_behind_due && queue->waiting.count > 1) {
+        set_turn(queue, ACCOUNT_QUEUE_TURN_BEHIND, event_line_take(&queue->waiting));
         most = 1;
     }
     choose_next(queue, most);
@@ -262,7 +297,7 @@ static void refuse(struct account_queue *queue, struct event_item *item, const s
 {
     if (queue->alone) queue->alone--;
     queue->defects = 0;
-    if (queue->suspect == item) queue->suspect = NULL;
+    if (queue->suspect == item) forget_suspect(queue);
     struct report_outcome refused = {.result = REPORT_REFUSED, .detail = err->text};
     log_limited(LOG_WARN, "event_handler", "report_refused", item->report.account_id, item->report.runtime,
                 log_str("account", item->report.account_id), log_str("runtime", item->report.runtime),
@@ -276,7 +311,7 @@ static void refuse_aside(struct account_queue *queue)
     struct event_item *item = queue->aside;
     struct error err;
     if (!item) return;
-    queue->aside = NULL;
+    set_turn(queue, ACCOUNT_QUEUE_TURN_FIRST, NULL);
     if (queue->suspect == item)
         error_set(&err, ERROR_TIMEOUT, "%u attempts took too long, other reports did not", queue->timeouts);
     else
@@ -292,7 +327,7 @@ struct event_item **account_queue_succeeded(struct account_queue *queue, size_t 
     queue->away = false;
     queue->not_before_ms = 0;
     queue->conflicts = queue->defects = 0;
-    if (queue->suspect == queue->in_flight[0]) queue->suspect = NULL;
+    if (queue->suspect == queue->in_flight[0]) forget_suspect(queue);
     queue->others_went = true;
     if (queue->alone) queue->alone -= count < queue->alone ? count : queue->alone;
     assert(count == queue->in_flight_count);
@@ -312,8 +347,9 @@ static void put_all_back(struct account_queue *queue)
         event_line_add_head(&queue->waiting, queue->ahead[--queue->ahead_count]);
     while (queue->in_flight_count)
         event_line_add_head(&queue->waiting, queue->in_flight[--queue->in_flight_count]);
-    if (queue->aside) event_line_add_head(&queue->waiting, queue->aside);
-    queue->aside = NULL;
+    if (!queue->aside) return;
+    event_line_add_head(&queue->waiting, queue->aside);
+    set_turn(queue, ACCOUNT_QUEUE_TURN_FIRST, NULL);
 }
 
 // The patient ones wait in their order; the others are told, also those that were not yet tried: they would be too.
@@ -353,7 +389,7 @@ static void hold(struct account_queue *queue, const struct error *err)
 {
     struct event_item *item = queue->in_flight[0];
     queue->defects++;
-    queue->is_behind_next = !queue->aside;
+    if (!queue->aside) set_turn(queue, ACCOUNT_QUEUE_TURN_BEHIND_DUE, NULL);
     if (queue->aside) { // so it is not the report: those who can come again are told to
         struct error told;
         error_set(&told, ERROR_UNAVAILABLE, "%.*s", ERROR_TEXT_BYTES - 1, err->text);
@@ -371,13 +407,14 @@ static void hold(struct account_queue *queue, const struct error *err)
 }
 
 // All of the suspect's runtime that can wait does so aside; the others of it are told.
-static void park(struct account_queue *queue, const struct error *err)
+static void park(struct account_queue *queue, struct event_item *suspect, const struct error *err)
 {
     put_all_back(queue);
     struct event_line all = queue->waiting, told = {0};
     queue->waiting = (struct event_line){0};
+    set_suspect(queue, ACCOUNT_QUEUE_SUSPECT_PARKED, suspect);
     for (struct event_item *item; (item = event_line_take(&all));) {
-        bool is_of_it = str_eq(item->report.runtime, queue->suspect->report.runtime);
+        bool is_of_it = str_eq(item->report.runtime, suspect->report.runtime);
         event_line_add(!is_of_it ? &queue->waiting : item->patient ? &queue->parked : &told, item);
     }
     queue->parked_until_ms = clock_mono_ms() + queue->options->handler->park_ms;
@@ -391,7 +428,7 @@ static void give_up(struct account_queue *queue, struct event_item *item)
 {
     struct report_outcome outcome = {REPORT_RESYNC, "it took too long"};
     queue->in_flight_count = 0;
-    queue->suspect = NULL;
+    forget_suspect(queue);
     if (queue->alone) queue->alone--;
     log_warn("event_handler", "snapshot_abandoned", log_str("account", item->report.account_id),
              log_str("runtime", item->report.runtime), log_uint("tries", queue->timeouts));
@@ -404,20 +441,20 @@ static void suspect(struct account_queue *queue, const struct error *err)
 {
     struct event_item *item = queue->in_flight[0];
     if (queue->suspect != item) {
-        queue->suspect = item;
         queue->timeouts = 0;
         queue->others_went = false;
     }
     queue->timeouts++;
     if (queue->timeouts < TIMEOUTS_MAX) {
-        park(queue, err);
+        park(queue, item, err);
     } else if (item->report.type == REPORT_SNAPSHOT_END) {
         give_up(queue, item);
     } else if (queue->others_went) {
         refuse_the_one(queue, err);
     } else {
         queue->defects = DEFECTS_MAX;
-        queue->is_behind_next = queue->away = true;
+        queue->away = true;
+        set_turn(queue, ACCOUNT_QUEUE_TURN_BEHIND_DUE, NULL);
         put_back(queue, err);
         if (!queue->alone) queue->alone = 1;
         back_off(queue);
@@ -451,7 +488,6 @@ void account_queue_failed(struct account_queue *queue, const struct error *err)
         suspect(queue, err);
         return;
     }
-    if (queue->aside) queue->is_behind_next = false;
     bool split = is_about_the_data(err->code) || err->code == ERROR_INTERNAL || err->code == ERROR_TIMEOUT;
     if (split && count > queue->alone) queue->alone = count;
     if (is_about_the_data(err->code) || err->code == ERROR_INTERNAL) {

@@ -9,6 +9,16 @@
 //   PREPARING, READY --the one in flight fails, account_queue_end_all()--> NONE
 //
 // Reports ahead belong to that transaction: there are some in PREPARING and READY, and none in NONE.
+//
+//   suspect: NONE --a report takes too long by itself--> PARKED, and all of its runtime with it
+//            PARKED --its time is over--> TRIED, alone and before all others
+//            TRIED --it takes too long again--> PARKED
+//            TRIED --applied, refused, given up--> NONE
+//            TRIED --nobody else gets through either--> TRIED, in turns with the one behind it
+//
+//   turns, of the first report and the one behind it: FIRST --it fails by a defect--> BEHIND_DUE
+//            BEHIND_DUE --after some failures, account_queue_prepare()--> BEHIND: the first one waits aside
+//            BEHIND --the one behind it fails, too--> FIRST; --is answered--> FIRST: the one aside is refused
 #ifndef CULVERT_SERVER_INTAKE_ACCOUNT_QUEUE_H
 #define CULVERT_SERVER_INTAKE_ACCOUNT_QUEUE_H
 
@@ -34,6 +44,18 @@ enum account_queue_next_state {
     ACCOUNT_QUEUE_NEXT_READY,
 };
 
+enum account_queue_suspect_state {
+    ACCOUNT_QUEUE_SUSPECT_NONE,
+    ACCOUNT_QUEUE_SUSPECT_PARKED,
+    ACCOUNT_QUEUE_SUSPECT_TRIED,
+};
+
+enum account_queue_turn {
+    ACCOUNT_QUEUE_TURN_FIRST,
+    ACCOUNT_QUEUE_TURN_BEHIND_DUE,
+    ACCOUNT_QUEUE_TURN_BEHIND,
+};
+
 struct account_queue {
     struct account_queue *next; // the handler's list
     const struct account_queue_options *options;
@@ -50,16 +72,17 @@ struct account_queue {
     bool away;     // so was the database at its last try
     size_t alone;  // so many of the first go one by one: a transaction of them failed on its data or took too long
     unsigned conflicts;
-    unsigned defects;         // so often the first of them met an error that is neither its own nor the database's
-    struct event_item *aside; // the first one, while the one behind it is tried
-    bool is_behind_next;      // that is done at the next try
-    struct event_line parked; // the suspect and, behind it, all of its runtime; empty while it is tried
+    unsigned defects; // so often the first of them met an error that is neither its own nor the database's
+    enum account_queue_turn turn_of;
+    struct event_item *aside; // in BEHIND: the first one
+    enum account_queue_suspect_state suspect_state;
+    struct event_item *suspect; // in PARKED and TRIED: it took too long by itself
+    struct event_line parked;   // in PARKED: the suspect and, behind it, all of its runtime
     uint64_t parked_until_ms;
-    struct event_item *suspect; // one that took too long by itself
-    unsigned timeouts;          // so often, in a row
-    bool others_went;           // since then: it is not the database
-    uint64_t started_us;        // of the transaction in flight
-    uint64_t turn;              // what it was given, on the handler's clock: the least goes first
+    unsigned timeouts;   // so often, in a row
+    bool others_went;    // since then: it is not the database
+    uint64_t started_us; // of the transaction in flight
+    uint64_t turn;       // what it was given, on the handler's clock: the least goes first
     struct backoff backoff;
     uint64_t not_before_ms; // of the next try, after a failure
     uint64_t since_ms;      // when the oldest waiting report came

@@ -6,9 +6,8 @@
 #include "base/metrics/metrics.h"
 #include "server/bus/rabbitmq.h"
 #include "server/chores/traffic.h"
+#include "server/intake/flapping.h"
 #include "server/intake/http_group.h"
-#include "server/intake/live_updates.h"
-#include "server/intake/noise.h"
 #include "server/intake/resyncs.h"
 #include "server/intake/snapshot_ends.h"
 #include "server/intake/source.h"
@@ -18,15 +17,16 @@
 
 enum {
     PARK_MS = 5000,
-    NOISE_OBJECTS_MAX = 8192,
-    NOISE_FLUSH_MS = 5000,
+    FLAPPING_OBJECTS_MAX = 8192,
+    FLAPPING_FLUSH_MS = 5000,
     RESUMES_MAX = 256,
     BAD_FRAMES_MAX = 100, // compressed manifests of a session that are refused; one a second is forgiven
 };
 
 struct intake {
     struct loop *loop;
-    struct redis *redis;
+    void (*on_committed)(void *ctx, const struct report *reports, const struct report_outcome *outcomes, size_t count);
+    void *ctx; // of on_committed
     struct traffic *traffic;
     struct intake_sessions sessions; // functions NULL: none yet, or none any more
     struct pg *pg;
@@ -35,7 +35,7 @@ struct intake {
     ZSTD_DCtx *unpacker;
     struct unpack_budget *budget;
     struct metric_family *frames_refused;
-    struct noise *noise; // NULL: nobody listens
+    struct flapping *flapping; // NULL: nobody listens
     struct metric *lag;
     struct resyncs *resyncs;
     struct source_table *sources;
@@ -57,7 +57,8 @@ static void count_traffic(struct intake *intake, const struct report *reports, s
 {
     for (size_t i = 0, first = 0; i < count && intake->traffic; i++) {
         if (i + 1 < count && str_eq(reports[i + 1].runtime, reports[i].runtime)) continue;
-        traffic_count_reports(intake->traffic, reports[i].account_id, reports[i].runtime, (unsigned)(i + 1 - first));
+        traffic_count_reports(intake->traffic, &(struct runtime_key){reports[i].account_id, reports[i].runtime},
+                              (unsigned)(i + 1 - first));
         first = i + 1;
     }
 }
@@ -67,8 +68,8 @@ static void on_committed(void *ctx, const struct report *reports, const struct r
     struct intake *intake = ctx;
     observe_lag(intake, reports, count);
     count_traffic(intake, reports, count);
-    live_updates_publish(intake->redis, reports, outcomes, count);
-    if (intake->noise) noise_take(intake->noise, reports, outcomes, count, clock_mono_ms());
+    if (intake->on_committed) intake->on_committed(intake->ctx, reports, outcomes, count);
+    if (intake->flapping) flapping_take(intake->flapping, reports, outcomes, count, clock_mono_ms());
 }
 
 // ---- one report ----------------------------------------------------------------------------------------------------
@@ -222,13 +223,16 @@ static void on_gone(void *ctx, const struct report *tombstone)
         log_warn("intake", "tombstone_not_accepted", log_str("runtime", tombstone->runtime), log_err(&err));
 }
 
-static struct bus *create_bus(struct intake *intake, struct rabbitmq *rabbitmq, struct manifest_known *known)
+static struct bus *create_bus(struct intake *intake, const struct intake_options *options)
 {
-    if (!rabbitmq) return bus_local_create(intake->handler);
-    return bus_rabbitmq_create(
+    if (!options->rabbitmq) return bus_local_create(intake->handler);
+    return (options->create_remote_bus ? options->create_remote_bus : bus_rabbitmq_create)(
         intake->loop, intake->handler,
-        &(struct bus_rabbitmq_options){
-            .rabbitmq = rabbitmq, .pg = intake->pg, .known = known, .on_progress = on_progress, .ctx = intake});
+        &(struct bus_rabbitmq_options){.rabbitmq = options->rabbitmq,
+                                       .pg = intake->pg,
+                                       .known = options->known,
+                                       .on_progress = on_progress,
+                                       .ctx = intake});
 }
 
 static const struct intake_store postgresql_store = {
@@ -243,7 +247,8 @@ struct intake *intake_create(struct loop *loop, const struct intake_options *opt
     const struct intake_store *store = options->store ? options->store : &postgresql_store;
     struct intake *intake = mem_zalloc(sizeof *intake);
     intake->loop = loop;
-    intake->redis = options->redis;
+    intake->on_committed = options->on_committed;
+    intake->ctx = options->ctx;
     intake->traffic = options->traffic;
     intake->pg = options->pg;
     intake->lag = metric_with(metrics_histogram("culvert_reports_lag_seconds",
@@ -276,20 +281,24 @@ struct intake *intake_create(struct loop *loop, const struct intake_options *opt
                                        .on_progress = on_progress,
                                        .ctx = intake,
                                    });
-    if (options->noise_burst)
-        intake->noise = noise_create(loop, &(struct noise_options){.pg = options->pg,
-                                                                   .burst = options->noise_burst,
-                                                                   .interval_ms = options->noise_interval_ms,
-                                                                   .objects_max = NOISE_OBJECTS_MAX,
-                                                                   .flush_ms = NOISE_FLUSH_MS,
-                                                                   .put = noise_store_put});
-    intake->bus = create_bus(intake, options->rabbitmq, options->known);
+    if (options->flapping_burst)
+        intake->flapping =
+            flapping_create(loop, &(struct flapping_options){.pg = options->pg,
+                                                             .burst = options->flapping_burst,
+                                                             .interval_ms = options->flapping_interval_ms,
+                                                             .objects_max = FLAPPING_OBJECTS_MAX,
+                                                             .flush_ms = FLAPPING_FLUSH_MS,
+                                                             .put = flapping_store_put});
+    intake->bus = create_bus(intake, options);
     if (bus_is_remote(intake->bus))
-        intake->ends = snapshot_ends_create(loop, &(struct snapshot_ends_options){.pg = options->pg,
-                                                                                  .sources = intake->sources,
-                                                                                  .submit = submit_end,
-                                                                                  .on_resync = on_resync,
-                                                                                  .ctx = intake});
+        intake->ends = snapshot_ends_create(
+            loop,
+            &(struct snapshot_ends_options){.pg = options->pg,
+                                            .find = store->find_verdict ? store->find_verdict : snapshot_verdict_find,
+                                            .sources = intake->sources,
+                                            .submit = submit_end,
+                                            .on_resync = on_resync,
+                                            .ctx = intake});
     intake->resyncs = resyncs_create(&(struct resyncs_options){
         .pg = options->pg, .store = store->digests, .ctx = intake, .answer = on_resync_answer, .on_gone = on_gone});
     return intake;
@@ -326,7 +335,7 @@ void intake_set_node(struct intake *intake, struct tunnel_node *node)
 void intake_stop(struct intake *intake)
 {
     if (!intake) return;
-    if (intake->noise) noise_stop(intake->noise);
+    if (intake->flapping) flapping_stop(intake->flapping);
     snapshot_ends_stop(intake->ends);
     bus_stop(intake->bus);
     event_handler_stop(intake->handler);
@@ -341,7 +350,7 @@ void intake_destroy(struct intake *intake)
     bus_destroy(intake->bus);
     ZSTD_freeDCtx(intake->unpacker);
     unpack_budget_destroy(intake->budget);
-    noise_destroy(intake->noise);
+    flapping_destroy(intake->flapping);
     source_table_destroy(intake->sources);
     snapshot_ends_destroy(intake->ends);
     mem_free(intake);

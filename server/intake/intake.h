@@ -8,9 +8,11 @@
 #include "base/loop/loop.h"
 #include "server/intake/event_handler.h"
 #include "server/intake/resyncs.h"
-#include "storage/redis/redis.h"
+#include "server/intake/snapshot_ends.h"
 #include "tunnel/broker.h"
 
+struct bus;
+struct bus_rabbitmq_options;
 struct intake;
 struct manifest_known;
 struct rabbitmq;
@@ -34,21 +36,27 @@ struct intake_store {
     void (*submit)(struct report_transaction *transaction, report_store_done on_done, void *arg);
     void (*discard)(struct report_transaction *transaction);
     struct resyncs_store digests;
+    snapshot_ends_find *find_verdict; // NULL: snapshot_verdict_find
 };
 
 struct intake_options {
     const struct intake_store *store; // NULL: PostgreSQL
     struct pg *pg;
-    struct redis *redis;              // may be NULL
-    struct rabbitmq *rabbitmq;        // NULL: the bus is local
+    // After COMMIT, besides what the intake does itself. NULL: not called.
+    void (*on_committed)(void *ctx, const struct report *reports, const struct report_outcome *outcomes, size_t count);
+    void *ctx;
+    struct rabbitmq *rabbitmq; // NULL: the bus is local
+    // NULL: bus_rabbitmq_create.
+    struct bus *(*create_remote_bus)(struct loop *loop, struct event_handler *handler,
+                                     const struct bus_rabbitmq_options *options);
     struct traffic *traffic;          // NULL: reports are not counted
     const struct report_kinds *kinds; // what reports write; outlive the intake
     struct manifest_known *known;     // may be NULL; of all loops whose pools count their losses together
     uint64_t batch_count, batch_bytes, batch_delay_ms, queue_bytes_max;
-    uint64_t account_share, runtime_share;   // of the queue, in percent; 0: no limit
-    uint64_t transactions_max;               // in flight; 0: no limit
-    uint64_t unpacked_per_second;            // bytes of compressed manifests an account; 0: no bound
-    uint64_t noise_burst, noise_interval_ms; // 0: nobody listens for noise
+    uint64_t account_share, runtime_share;         // of the queue, in percent; 0: no limit
+    uint64_t transactions_max;                     // in flight; 0: no limit
+    uint64_t unpacked_per_second;                  // bytes of compressed manifests an account; 0: no bound
+    uint64_t flapping_burst, flapping_interval_ms; // 0: nobody listens for flapping
 };
 
 struct intake *intake_create(struct loop *loop, const struct intake_options *options);

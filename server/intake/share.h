@@ -1,6 +1,7 @@
 // share: how much of a loop's queue of reports is whose. An account may hold a part of it, and a runtime a part of
-// that, so that somebody who says fifty times as much as others finds the door closed before they do. What is counted
-// is bytes that wait or are being written; whoever holds nothing costs nothing here. One loop.
+// that, so that somebody who says fifty times as much as others finds the listener closed before
+// they do. What is counted is bytes that wait or are being written; whoever holds nothing costs
+// nothing here. One loop.
 #ifndef CULVERT_SERVER_INTAKE_SHARE_H
 #define CULVERT_SERVER_INTAKE_SHARE_H
 

@@ -123,7 +123,7 @@ static void on_timer(void *arg)
         source->end.is_asking = true;
         struct question *question = mem_alloc(sizeof *question);
         *question = (struct question){ends, source->ref, source->end.sequence};
-        snapshot_verdict_find(ends->options.pg, str_c(source->account_id), str_c(source->runtime), source->epoch,
-                              source->end.sequence, on_verdict, question);
+        ends->options.find(ends->options.pg, &(struct runtime_key){str_c(source->account_id), str_c(source->runtime)},
+                           source->epoch, source->end.sequence, on_verdict, question);
     }
 }

@@ -8,11 +8,17 @@
 #include "server/intake/source.h"
 #include "storage/pg/pg.h"
 #include "storage/reports/report.h"
+#include "storage/reports/snapshot_verdict_store.h"
 
 struct snapshot_ends;
 
+// As snapshot_verdict_find of storage/reports/snapshot_verdict_store.h.
+typedef void snapshot_ends_find(struct pg *pg, const struct runtime_key *key, uint64_t epoch, uint64_t sequence,
+                                snapshot_verdict_done on_done, void *arg);
+
 struct snapshot_ends_options {
     struct pg *pg;
+    snapshot_ends_find *find;
     struct source_table *sources; // outlives this
     // The session may end inside these.
     void (*submit)(void *ctx, struct source *source, const struct report *end);

@@ -44,7 +44,7 @@ void peer_call_fail(struct tunnel_carried *call, enum tunnel_cause cause, const 
 {
     peer_call_enter(call);
     peer_call_unlist(call);
-    call->events.on_fail(call->arg, cause, detail);
+    call->events.exchange->on_fail(call->arg, cause, detail);
     peer_call_leave(call);
 }
 
@@ -86,7 +86,8 @@ struct tunnel_carried *peer_call_create(struct peer_calls *calls, struct tunnel_
 
 bool peer_call_give_back(struct tunnel_carried *call)
 {
-    if (!tunnel_node_has_runtime(call->node, call->request->account_id, call->request->runtime)) return false;
+    if (!tunnel_node_has_runtime(call->node, &(struct runtime_key){call->request->account_id, call->request->runtime}))
+        return false;
     const struct tunnel_carried_body body = {.at = byte_queue_front(&call->kept),
                                              .len = byte_queue_len(&call->kept),
                                              .trailers = call->trailers.at,
@@ -108,7 +109,7 @@ static void call_commit(struct tunnel_carried *call)
     size_t taken = call->taken;
     call->taken = 0;
     byte_queue_finish(&call->kept);
-    if (taken) call->events.on_taken(call->arg, taken);
+    if (taken) call->events.exchange->on_taken(call->arg, taken);
 }
 
 // The owner did nothing with it: look again, from the authority; whoever said the same twice is given some time.
@@ -118,7 +119,8 @@ static void call_again(struct tunnel_carried *call)
     call->stream = NULL;
     call->taken = 0;
     call->credited = false;
-    registry_doubt(call->calls->options.registry, call->request->account_id, call->request->runtime, call->epoch);
+    registry_doubt(call->calls->options.registry,
+                   &(struct runtime_key){call->request->account_id, call->request->runtime}, call->epoch);
     metric_add(call->calls->retried, 1);
     call->same_epoch_hops = first ? 1 : call->same_epoch_hops + 1;
     call->refused_epoch = call->epoch;
@@ -135,7 +137,7 @@ static void on_info(void *arg, int status)
     struct tunnel_carried *call = arg;
     peer_call_enter(call);
     call_commit(call);
-    if (!call->over) call->events.on_info(call->arg, status);
+    if (!call->over) call->events.exchange->on_info(call->arg, status);
     peer_call_leave(call);
 }
 
@@ -169,7 +171,7 @@ static void on_head(void *arg, int status, const struct http_header *fields, siz
     metric_observe(call->calls->seconds, (double)(clock_mono_us() - call->opened_at_us) / 1e6);
     metric_add(call->calls->ok, 1);
     call_commit(call);
-    if (!call->over) call->events.on_head(call->arg, status, fields, count);
+    if (!call->over) call->events.exchange->on_head(call->arg, status, fields, count);
     peer_call_leave(call);
 }
 
@@ -177,7 +179,7 @@ static void on_data(void *arg, const uint8_t *at, size_t len)
 {
     struct tunnel_carried *call = arg;
     peer_call_enter(call);
-    call->events.on_data(call->arg, at, len);
+    call->events.exchange->on_data(call->arg, at, len);
     peer_call_leave(call);
 }
 
@@ -185,16 +187,16 @@ static void on_trailers(void *arg, const struct http_header *fields, size_t coun
 {
     struct tunnel_carried *call = arg;
     peer_call_enter(call);
-    call->events.on_trailers(call->arg, fields, count);
+    call->events.exchange->on_trailers(call->arg, fields, count);
     peer_call_leave(call);
 }
 
-static void on_remote_end(void *arg)
+static void on_half_end(void *arg)
 {
     struct tunnel_carried *call = arg;
     if (!call->upgraded) return; // the stream's end tells: our request must have left, too
     peer_call_enter(call);
-    call->events.on_remote_end(call->arg);
+    call->events.exchange->on_half_end(call->arg);
     peer_call_leave(call);
 }
 
@@ -203,7 +205,7 @@ static void on_taken(void *arg, size_t len)
     struct tunnel_carried *call = arg;
     peer_call_enter(call);
     if (call->committed)
-        call->events.on_taken(call->arg, len);
+        call->events.exchange->on_taken(call->arg, len);
     else
         call->taken += len;
     peer_call_leave(call);
@@ -233,7 +235,7 @@ static void on_close(void *arg, uint32_t code, bool whole, bool processed)
     if (whole && call->answered) {
         peer_call_enter(call);
         peer_call_unlist(call);
-        call->events.on_end(call->arg);
+        call->events.exchange->on_end(call->arg);
         peer_call_leave(call);
     } else if (!processed && !call->committed) {
         call_again(call);
@@ -250,7 +252,7 @@ static const struct peer_stream_events stream_events = {.on_info = on_info,
                                                         .on_head = on_head,
                                                         .on_data = on_data,
                                                         .on_trailers = on_trailers,
-                                                        .on_remote_end = on_remote_end,
+                                                        .on_half_end = on_half_end,
                                                         .on_taken = on_taken,
                                                         .on_credit = on_credit,
                                                         .on_close = on_close};

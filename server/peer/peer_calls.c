@@ -63,8 +63,9 @@ static void look_up(struct tunnel_carried *call)
     struct registry_answer answer;
     bool fresh = call->ask_fresh;
     call->ask_fresh = false;
-    call->query = registry_ask(call->calls->options.registry, call->request->account_id, call->request->runtime, fresh,
-                               &answer, on_answer, call);
+    call->query = registry_ask(call->calls->options.registry,
+                               &(struct runtime_key){call->request->account_id, call->request->runtime}, fresh, &answer,
+                               on_answer, call);
     if (!call->query) take_answer(call, &answer);
 }
 
@@ -99,8 +100,8 @@ static void tick_one(struct tunnel_carried *call, uint64_t now_ms)
         call->ask_at_ms = now_ms + ASK_EVERY_MS;
         call->ask_fresh = true;
         look_up(call);
-    } else if (registry_peek(call->calls->options.registry, call->request->account_id, call->request->runtime,
-                             &place) &&
+    } else if (registry_peek(call->calls->options.registry,
+                             &(struct runtime_key){call->request->account_id, call->request->runtime}, &place) &&
                may_hop(call, &place)) {
         peer_call_send(call, &place); // news came by Redis
     }

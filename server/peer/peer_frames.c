@@ -37,14 +37,14 @@ static void tell_fields(struct peer_stream *stream, const nghttp2_frame *frame, 
 {
     bool ended = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
     struct peer_pipe *pipe = stream->pipe;
-    if (pipe->is_door && frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
+    if (pipe->is_listener && frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
         stream->remote_ended = ended;
         pipe->events.on_request(pipe->arg, stream, fields, count, ended);
     } else if (!stream->events) {
         return;
-    } else if (!pipe->is_door && status >= 100 && status < 200) {
+    } else if (!pipe->is_listener && status >= 100 && status < 200) {
         stream->events->on_info(stream->arg, status);
-    } else if (!pipe->is_door && status) {
+    } else if (!pipe->is_listener && status) {
         stream->events->on_head(stream->arg, status, fields, count);
     } else {
         stream->events->on_trailers(stream->arg, fields, count);
@@ -86,7 +86,7 @@ static int on_frame_recv(nghttp2_session *h2, const nghttp2_frame *frame, void *
     bool ends = frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA;
     if (ends && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) {
         stream->remote_ended = true;
-        stream->events->on_remote_end(stream->arg);
+        stream->events->on_half_end(stream->arg);
     }
     return 0;
 }
@@ -141,7 +141,7 @@ static int on_frame_send(nghttp2_session *h2, const nghttp2_frame *frame, void *
     if (!(frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) return 0;
     stream->local_ended = true;
     // The answer is complete: what is still to come of the request is of no use to anybody.
-    if (pipe->is_door && !stream->remote_ended && !stream->has_halves)
+    if (pipe->is_listener && !stream->remote_ended && !stream->has_halves)
         nghttp2_submit_rst_stream(h2, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_NO_ERROR);
     return 0;
 }
@@ -167,13 +167,13 @@ nghttp2_session *peer_frames_create(struct peer_pipe *pipe, unsigned streams_max
         {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, PEER_WINDOW_BYTES},
         {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, 2 * PEER_WIRE_HEAD_BYTES_MAX},
         {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
-        pipe->is_door ? (nghttp2_settings_entry){NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, streams_max}
-                      : (nghttp2_settings_entry){NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
+        pipe->is_listener ? (nghttp2_settings_entry){NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, streams_max}
+                          : (nghttp2_settings_entry){NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
         {NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1},
     };
-    size_t count = sizeof settings / sizeof *settings - (pipe->is_door ? 0 : 1);
+    size_t count = sizeof settings / sizeof *settings - (pipe->is_listener ? 0 : 1);
     return http2_session_create(&(struct http2_session_options){
-        .is_server = pipe->is_door,
+        .is_server = pipe->is_listener,
         .set_callbacks = set_callbacks,
         .arg = pipe,
         .settings_max = SETTINGS_MAX,

@@ -1,5 +1,6 @@
-// peer_links: the connections of one loop to the peer doors of other replicas: made when a call needs one, one a
-// replica, closed after a time without calls, bounded in number. Everything on its loop.
+// peer_links: the connections of one loop to the peer listeners of other replicas: made when a call
+// needs one, one a replica, closed after a time without calls, bounded in number. Everything on its
+// loop.
 #ifndef CULVERT_SERVER_PEER_LINKS_H
 #define CULVERT_SERVER_PEER_LINKS_H
 

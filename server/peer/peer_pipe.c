@@ -111,7 +111,7 @@ static void on_turn(struct turn_item *item)
     struct peer_pipe *pipe = (struct peer_pipe *)((char *)item - offsetof(struct peer_pipe, turn));
     pump(pipe);
     bool done = pipe->retired && pipe->stream_count == 0 && (!pipe->open || !nghttp2_session_want_write(pipe->h2));
-    if (!pipe->broken[0] && done && pipe->is_door && pipe->open) {
+    if (!pipe->broken[0] && done && pipe->is_listener && pipe->open) {
         // What was answered last must not be cut off by a reset: the link closes when it has read all.
         if (!pipe->shut_at_ms) pipe->shut_at_ms = clock_mono_ms();
         tls_stream_shutdown(pipe->tls);
@@ -159,13 +159,13 @@ bool peer_pipe_takes_calls(const struct peer_pipe *pipe)
     return !pipe->broken[0] && !pipe->retired && nghttp2_session_check_request_allowed(pipe->h2);
 }
 
-struct peer_pipe *peer_pipe_create(struct peer_pool *pool, bool is_door, unsigned streams_max,
+struct peer_pipe *peer_pipe_create(struct peer_pool *pool, bool is_listener, unsigned streams_max,
                                    const struct peer_pipe_events *events, void *arg)
 {
     struct peer_pipe *pipe = mem_zalloc(sizeof *pipe);
     pipe->pool = pool;
     pool->pipes++;
-    pipe->is_door = is_door;
+    pipe->is_listener = is_listener;
     pipe->events = *events;
     pipe->arg = arg;
     pipe->turn.run = on_turn;

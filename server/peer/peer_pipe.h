@@ -1,5 +1,6 @@
 // peer_pipe: one HTTP/2 connection of the hop between replicas (server/peer/peer_wire.h), either end of it: libnghttp2
-// over a tls_stream. The calls on it are peer_streams. Owned by a link or by the door, on one loop.
+// over a tls_stream. The calls on it are peer_streams. Owned by a link or by the listener, on one
+// loop.
 //
 // Nothing is freed or ended inside nghttp2's callbacks: what breaks the pipe there ends it at the end of the turn.
 #ifndef CULVERT_SERVER_PEER_PIPE_H
@@ -26,14 +27,15 @@ enum {
 };
 
 struct peer_pipe_events {
-    // Door: a new stream, with its request. Sets the stream's events with peer_stream_bind() or resets it.
+    // Listener: a new stream, with its request. Sets the stream's events with peer_stream_bind() or
+    // resets it.
     void (*on_request)(void *arg, struct peer_stream *stream, const struct http_header *fields, size_t count,
                        bool ended);
     void (*on_goaway)(void *arg);                   // link: no more streams on this one (may be NULL)
     void (*on_lost)(void *arg, const char *reason); // the last one: the pipe is going, its streams are closed
 };
 
-struct peer_pipe *peer_pipe_create(struct peer_pool *pool, bool is_door, unsigned streams_max,
+struct peer_pipe *peer_pipe_create(struct peer_pool *pool, bool is_listener, unsigned streams_max,
                                    const struct peer_pipe_events *events, void *arg);
 // The connection is there. tcp as for tls_stream_create(). Streams may be opened before.
 void peer_pipe_attach(struct peer_pipe *pipe, uv_tcp_t *tcp, SSL_CTX *ssl, uint64_t handshake_timeout_ms);

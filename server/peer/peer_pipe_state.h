@@ -22,8 +22,8 @@ struct peer_pipe {
     struct header_intake *head;            // a header block on its way in
     uint64_t received_at_ms, pinged_at_ms; // the latter 0: no answer is due
     uint64_t growth_bytes;
-    uint64_t shut_at_ms; // door: our end of the connection is closed, the peer's is awaited
-    bool is_door, open, retired, ended;
+    uint64_t shut_at_ms; // listener: our end of the connection is closed, the peer's is awaited
+    bool is_listener, open, retired, ended;
     char broken[128];
 };
 

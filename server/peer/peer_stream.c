@@ -55,7 +55,7 @@ void peer_stream_close(struct peer_stream *stream, uint32_t code, bool processed
     const struct peer_stream_events *events = stream->events;
     bool whole = stream->remote_ended && stream->local_ended;
     // The peer has answered in full and wants no more of the request (RFC 9113 section 8.1).
-    if (!stream->pipe->is_door && stream->remote_ended && code == NGHTTP2_NO_ERROR) whole = true;
+    if (!stream->pipe->is_listener && stream->remote_ended && code == NGHTTP2_NO_ERROR) whole = true;
     stream->events = NULL;
     if (events) events->on_close(stream->arg, code, whole, processed);
     stream_free(stream);

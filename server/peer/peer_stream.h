@@ -24,7 +24,7 @@ struct peer_stream_events {
     void (*on_head)(void *arg, int status, const struct http_header *fields, size_t count); // link
     void (*on_data)(void *arg, const uint8_t *at, size_t len);
     void (*on_trailers)(void *arg, const struct http_header *fields, size_t count);
-    void (*on_remote_end)(void *arg);
+    void (*on_half_end)(void *arg);
     void (*on_taken)(void *arg, size_t len); // so many written bytes have left for the peer
     void (*on_credit)(void *arg);            // the peer has consumed something
     // The last one. whole: both directions were ended properly. processed: the peer may have acted upon the stream.
@@ -34,19 +34,20 @@ struct peer_stream_events {
 // Link: NULL when it takes no streams. ended: no body follows.
 struct peer_stream *peer_stream_open(struct peer_pipe *pipe, const struct http_header *fields, size_t count, bool ended,
                                      const struct peer_stream_events *events, void *arg);
-// Door.
+// Listener.
 void peer_stream_bind(struct peer_stream *stream, const struct peer_stream_events *events, void *arg);
 void peer_stream_info(struct peer_stream *stream, int status);
 void peer_stream_head(struct peer_stream *stream, int status, const struct http_header *fields, size_t count,
                       bool ended);
-// Door, with the head: an accepted CONNECT, whose halves end each on its own. Otherwise a complete answer ends both.
+// Listener, with the head: an accepted CONNECT, whose halves end each on its own. Otherwise a
+// complete answer ends both.
 void peer_stream_keep_halves(struct peer_stream *stream);
 
 void peer_stream_write(struct peer_stream *stream, const void *at, size_t len); // copies
 void peer_stream_end(struct peer_stream *stream, const struct http_header *trailers, size_t count);
 void peer_stream_consumed(struct peer_stream *stream, size_t len);
-// Door, after the head: nghttp2 would drop what it has not sent of an answer that is reset. Here all that was written
-// leaves first. No event follows; the pointer is dead.
+// Listener, after the head: nghttp2 would drop what it has not sent of an answer that is reset.
+// Here all that was written leaves first. No event follows; the pointer is dead.
 void peer_stream_break(struct peer_stream *stream, uint32_t code);
 void peer_stream_reset(struct peer_stream *stream, uint32_t code); // no event follows; the pointer is dead
 

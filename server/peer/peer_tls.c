@@ -56,8 +56,8 @@ enum error_code peer_tls_init(struct peer_tls *out, const char *certificate_file
 {
     *out = (struct peer_tls){SSL_CTX_new(TLS_server_method()), SSL_CTX_new(TLS_client_method())};
     enum error_code code =
-        out->door && out->link ? ERROR_NONE : error_set(err, ERROR_INTERNAL, "OpenSSL cannot create a context");
-    if (code == ERROR_NONE) code = configure(out->door, certificate_file, key_file, ca_file, err);
+        out->listener && out->link ? ERROR_NONE : error_set(err, ERROR_INTERNAL, "OpenSSL cannot create a context");
+    if (code == ERROR_NONE) code = configure(out->listener, certificate_file, key_file, ca_file, err);
     if (code == ERROR_NONE) code = configure(out->link, certificate_file, key_file, ca_file, err);
     if (code == ERROR_NONE) return code;
     error_prefix(err, "peer TLS");
@@ -67,7 +67,7 @@ enum error_code peer_tls_init(struct peer_tls *out, const char *certificate_file
 
 void peer_tls_finish(struct peer_tls *tls)
 {
-    SSL_CTX_free(tls->door);
+    SSL_CTX_free(tls->listener);
     SSL_CTX_free(tls->link);
     *tls = (struct peer_tls){0};
 }

@@ -1,6 +1,7 @@
-// peer_tls: the two TLS contexts of the hop between replicas: one for the door, one for links. TLS 1.3 only, both sides
-// show a certificate of the one CA given, and it must name `culvert-replica` in its subjectAltName (DNS or URI): other
-// certificates of the same CA open nothing. Immutable once made; shared by all loops.
+// peer_tls: the two TLS contexts of the hop between replicas: one for the listener, one for links.
+// TLS 1.3 only, both sides show a certificate of the one CA given, and it must name
+// `culvert-replica` in its subjectAltName (DNS or URI): other certificates of the same CA open
+// nothing. Immutable once made; shared by all loops.
 #ifndef CULVERT_SERVER_PEER_TLS_H
 #define CULVERT_SERVER_PEER_TLS_H
 
@@ -11,7 +12,7 @@
 #define PEER_TLS_NAME "culvert-replica"
 
 struct peer_tls {
-    SSL_CTX *door, *link;
+    SSL_CTX *listener, *link;
 };
 
 // Zeroes *out on error.

@@ -34,7 +34,7 @@ struct call_exchange {
     struct call_route route;
     struct call_authentication *authentication; // while it is pending
     struct tunnel_call *call;                   // while it runs
-    struct grant grant;                         // of the credential
+    struct watched_credential grant;            // of the credential
     uint64_t since_us;
     char request_id[REQUEST_ID_BYTES];
     unsigned home; // the loop of the session that answers; the proxy's own until it is known
@@ -99,7 +99,7 @@ static void finish(struct call_exchange *exchange)
 static void cut(struct call_exchange *exchange, const char *reason)
 {
     exchange->over = true;
-    exchange->front->on_cut(exchange->front_arg, reason);
+    exchange->front->on_fail(exchange->front_arg, reason);
 }
 
 // The whole answer to a request that is not carried (further).
@@ -293,7 +293,7 @@ static void on_head(void *arg, int status, const struct http_header *headers, si
                                           .request_id = str_c(exchange->request_id),
                                           .length = length};
     exchange->front->on_head(exchange->front_arg, &head);
-    if (exchange->raw) exchange->front->on_ready(exchange->front_arg); // what the client sent behind its head
+    if (exchange->raw) exchange->front->on_room(exchange->front_arg); // what the client sent behind its head
 }
 
 static void on_data(void *arg, const uint8_t *at, size_t len)
@@ -329,7 +329,7 @@ static void on_trailers(void *arg, const struct http_header *headers, size_t cou
     exchange->trailer_count = n;
 }
 
-static void on_remote_end(void *arg)
+static void on_half_end(void *arg)
 {
     struct call_exchange *exchange = arg;
     if (!exchange->raw || exchange->over) return;
@@ -352,12 +352,12 @@ static void on_end(void *arg)
         finish(exchange);
 }
 
-static void on_writable(void *arg)
+static void on_room(void *arg)
 {
     struct call_exchange *exchange = arg;
     exchange->call_blocked = false;
     call_exchange_restart_pace(exchange);
-    exchange->front->on_ready(exchange->front_arg);
+    exchange->front->on_room(exchange->front_arg);
 }
 
 static void on_fail(void *arg, enum tunnel_cause cause, const char *detail)
@@ -381,14 +381,14 @@ void call_exchange_took(struct call_exchange *exchange, size_t len)
     if (exchange->call && len > 0) tunnel_call_consumed(exchange->call, len);
 }
 
-static const struct tunnel_call_events call_events = {
+static const struct exchange_events call_events = {
     .on_info = on_info,
     .on_head = on_head,
     .on_data = on_data,
     .on_trailers = on_trailers,
-    .on_remote_end = on_remote_end,
+    .on_half_end = on_half_end,
     .on_end = on_end,
-    .on_writable = on_writable,
+    .on_room = on_room,
     .on_fail = on_fail,
 };
 
@@ -427,7 +427,7 @@ static void open_call(struct call_exchange *exchange, struct str account_id, con
     exchange->call = tunnel_call_open(exchange->proxy->options.node, &request, &call_events, exchange);
     if (exchange->received) return;
     begin_pace(exchange);
-    exchange->front->on_ready(exchange->front_arg); // the body that has come already
+    exchange->front->on_room(exchange->front_arg); // the body that has come already
 }
 
 static void refuse_credential(struct call_exchange *exchange, const struct error *err)
@@ -484,8 +484,9 @@ static void on_authenticated(void *arg, const struct error *err, const struct ca
         exchange->last = true;
         answer_problem(exchange, 503, "too-many-connections", "the account has too many connections open");
     } else {
-        if (proxy->options.grants)
-            grants_add(proxy->options.grants, &exchange->grant, principal->token_id, on_void, exchange);
+        if (proxy->options.credential_watch)
+            credential_watch_add_rights(proxy->options.credential_watch, &exchange->grant, principal->token_id,
+                                        principal->rights, on_void, exchange);
         open_call(exchange, arena_str(exchange->arena, principal->account_id),
                   arena_cstr(exchange->arena, principal->user_id), arena_cstr(exchange->arena, principal->user_name));
     }
@@ -497,6 +498,7 @@ static void authenticate(struct call_exchange *exchange)
     struct call_credential credential = {0};
     call_headers_take_credential(exchange->head.headers, exchange->head.header_count, exchange->head.on_platform,
                                  &credential);
+    credential.runtime = str_c(exchange->route.runtime);
     if (credential.token.len == 0 && credential.cookie.len == 0) {
         answer_problem(exchange, 401, "unauthenticated", "a credential is needed: Authorization or x-access-token");
         return;
@@ -512,7 +514,8 @@ static void authenticate(struct call_exchange *exchange)
 static void pass_webhook(struct call_exchange *exchange)
 {
     struct str account_id = str_c(exchange->route.account_id);
-    if (!webhook_limiter_take(&exchange->proxy->limiter, account_id, str_c(exchange->route.runtime), now_ms(exchange)))
+    if (!webhook_limiter_take(&exchange->proxy->limiter,
+                              &(struct runtime_key){account_id, str_c(exchange->route.runtime)}, now_ms(exchange)))
         answer_problem(exchange, 429, "rate-limited", "too many webhooks for this runtime");
     else
         open_call(exchange, account_id, NULL, NULL);
@@ -572,7 +575,7 @@ void call_exchange_abandon(struct call_exchange *exchange)
     exchange->over = true;
     if (exchange->authentication) exchange->authentication->exchange = NULL;
     exchange->authentication = NULL;
-    grants_remove(&exchange->grant);
+    credential_watch_remove(&exchange->grant);
 }
 
 void call_exchange_destroy(struct call_exchange *exchange)
@@ -580,7 +583,7 @@ void call_exchange_destroy(struct call_exchange *exchange)
     if (!exchange) return;
     struct call_proxy *proxy = exchange->proxy;
     if (exchange->authentication) exchange->authentication->exchange = NULL;
-    grants_remove(&exchange->grant);
+    credential_watch_remove(&exchange->grant);
     if (exchange->call) tunnel_call_cancel(exchange->call);
     proxy->exchanges--;
     if (proxy->options.in_flight) metric_move(proxy->options.in_flight, -1);

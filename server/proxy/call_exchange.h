@@ -30,8 +30,8 @@ struct call_front {
     bool (*on_data)(void *front, const uint8_t *at, size_t len);
     void (*on_half_end)(void *front); // upgraded: the service sends no more, the client may go on
     void (*on_end)(void *front, const struct http_header *trailers, size_t count); // whole
-    void (*on_cut)(void *front, const char *reason); // not whole, and the client must see that
-    void (*on_ready)(void *front);                   // call_exchange_wants() may have become true
+    void (*on_fail)(void *front, const char *reason); // not whole, and the client must see that
+    void (*on_room)(void *front);                     // call_exchange_wants() may have become true
     // Counts the client's connection for this account. False: the account has too many.
     bool (*take_account)(void *front, struct str account_id);
     // The client may take nothing for a long time (server-sent events, WebSocket). NULL: it always

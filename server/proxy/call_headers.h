@@ -1,7 +1,7 @@
 // call_headers: what of a request's headers goes into a cluster, and what of an answer's headers
 // comes out. The cluster is the customer's and may be hostile to the platform's origin, and a
 // caller may be hostile to the cluster: so both directions are rebuilt, never passed. Pure; any
-// thread. Used by the ingress door and by the API door's proxy.
+// thread. Used by the ingress listener and by the API listener's proxy.
 #ifndef CULVERT_SERVER_CALL_HEADERS_H
 #define CULVERT_SERVER_CALL_HEADERS_H
 

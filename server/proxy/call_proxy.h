@@ -12,7 +12,7 @@
 #include "base/loop/loop.h"
 #include "base/metrics/metrics.h"
 #include "base/str.h"
-#include "server/chores/grants.h"
+#include "server/chores/credential_watch.h"
 #include "server/proxy/trusted_proxies.h"
 #include "server/proxy/webhook_limiter.h"
 #include "tunnel/broker.h"
@@ -22,7 +22,8 @@ enum { CALL_PROXY_SPARE_ARENAS = 64 };
 // Whose credential it is.
 struct call_principal {
     struct str account_id, user_id, user_name;
-    struct str token_id; // of the key, as struct grants knows it
+    struct str token_id; // of the key, as struct credential_watch knows it
+    uint64_t rights;     // that it has now (credential_watch_add_rights())
 };
 
 // What a call presents; views. cookie: of calls at the platform's own origin, where there is no
@@ -30,6 +31,7 @@ struct call_principal {
 struct call_credential {
     struct str token; // without scheme
     struct str cookie, csrf_token, sec_fetch_site;
+    struct str runtime; // that is called
 };
 
 // The answer to authenticate(), once, on the same loop, now or later. err NULL: the credential is
@@ -47,7 +49,7 @@ struct call_proxy_options {
     uint64_t body_bytes_per_second_min, body_rate_window_ms;
     unsigned webhooks_per_second; // per runtime; 0: 20
     // What ends when its credential is not valid any more: of the same loop. NULL: nothing does.
-    struct grants *grants;
+    struct credential_watch *credential_watch;
     // Whose credential is this? With the client's address; valid during the call.
     void (*authenticate)(void *ctx, unsigned loop_index, const struct call_credential *credential, struct str remote,
                          call_authenticated done, void *arg);

@@ -29,7 +29,7 @@ struct call_route {
 // ERROR_NOT_FOUND: nobody lives under this host or path.
 MUST_CHECK enum error_code call_route_parse(struct str host, struct str target, struct str tunnel_domain,
                                             struct str platform_host, struct call_route *out, struct error *err);
-// The part behind a host: "/runtimes/<runtime>/proxy[/...]" (for the API door).
+// The part behind a host: "/runtimes/<runtime>/proxy[/...]" (for the API listener).
 MUST_CHECK enum error_code call_route_parse_proxy(struct str target, struct call_route *out, struct error *err);
 // ERROR_INVALID unless every server on the way reads this target as the same path: no encoded
 // separators or NUL, no dot segments in any spelling, no empty segments, no backslash, complete

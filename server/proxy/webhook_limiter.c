@@ -21,9 +21,9 @@ void webhook_limiter_finish(struct webhook_limiter *limiter)
     limiter->buckets = NULL;
 }
 
-bool webhook_limiter_take(struct webhook_limiter *limiter, struct str account_id, struct str runtime, uint64_t now_ms)
+bool webhook_limiter_take(struct webhook_limiter *limiter, const struct runtime_key *key, uint64_t now_ms)
 {
-    uint64_t hash = hash_end(hash_part(hash_part(limiter->seed, account_id), runtime));
+    uint64_t hash = runtime_key_hash(limiter->seed, key);
     struct webhook_bucket *bucket = &limiter->buckets[hash % WEBHOOK_LIMITER_BUCKETS];
     uint64_t full = (uint64_t)limiter->per_second * BURST_SECONDS * CALL;
     uint64_t passed = now_ms > bucket->at_ms ? now_ms - bucket->at_ms : 0;

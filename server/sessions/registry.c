@@ -66,13 +66,18 @@ static void lookup_end(struct lookup *lookup, const struct registry_answer *answ
     mem_free(lookup);
 }
 
-static void take_place(struct registry *registry, struct str account_id, struct str runtime,
-                       const struct session_place *place, struct registry_answer *out)
+static struct runtime_key key_of(const struct lookup *lookup)
+{
+    return (struct runtime_key){str_c(lookup->account_id), str_c(lookup->runtime)};
+}
+
+static void take_place(struct registry *registry, const struct runtime_key *key, const struct session_place *place,
+                       struct registry_answer *out)
 {
     uint64_t now_ms = clock_mono_ms();
     *out = (struct registry_answer){.known = REGISTRY_NOBODY, .gone_ms = place->found ? place->gone_ms : UINT64_MAX};
     if (!place->live) {
-        (void)registry_table_over(registry->table, account_id, runtime, place->epoch, now_ms);
+        (void)registry_table_over(registry->table, key, place->epoch, now_ms);
         metric_add(registry->nobody, 1);
         return;
     }
@@ -80,13 +85,14 @@ static void take_place(struct registry *registry, struct str account_id, struct 
     out->place.epoch = place->epoch;
     snprintf(out->place.replica, sizeof out->place.replica, "%.*s", STR_ARG(place->replica));
     snprintf(out->place.address, sizeof out->place.address, "%.*s", STR_ARG(place->peer_address));
-    (void)registry_table_held(registry->table, account_id, runtime, &out->place, now_ms);
+    (void)registry_table_held(registry->table, key, &out->place, now_ms);
     metric_add(registry->postgres_said, 1);
 }
 
 static void on_postgres(void *arg, const struct error *err, const struct session_place *place)
 {
     struct lookup *lookup = arg;
+    struct runtime_key looked_up = key_of(lookup);
     struct registry_answer answer = {.known = REGISTRY_UNKNOWN};
     if (!lookup->registry) {
         mem_free(lookup);
@@ -95,33 +101,33 @@ static void on_postgres(void *arg, const struct error *err, const struct session
     if (err)
         metric_add(lookup->registry->failed, 1);
     else
-        take_place(lookup->registry, str_c(lookup->account_id), str_c(lookup->runtime), place, &answer);
+        take_place(lookup->registry, &looked_up, place, &answer);
     lookup_end(lookup, &answer);
 }
 
 static void ask_postgres(struct lookup *lookup)
 {
+    struct runtime_key looked_up = key_of(lookup);
     lookup->fresh = true;
-    session_store_find(lookup->registry->options.pg, str_c(lookup->account_id), str_c(lookup->runtime), ASK_MS,
-                       on_postgres, lookup);
+    session_store_find(lookup->registry->options.pg, &looked_up, ASK_MS, on_postgres, lookup);
 }
 
 static void on_redis(void *arg, const struct error *err, struct str reply)
 {
     struct lookup *lookup = arg;
+    struct runtime_key looked_up = key_of(lookup);
     struct registry_answer answer = {.known = REGISTRY_HELD};
     if (!lookup->registry) {
         mem_free(lookup);
         return;
     }
     struct registry *registry = lookup->registry;
-    char key[REGISTRY_LINE_BYTES];
-    struct str place = registry_line_key(str_c(lookup->account_id), str_c(lookup->runtime), key), line = STR_EMPTY;
+    char name[REGISTRY_LINE_BYTES];
+    struct str place = registry_line_key(&looked_up, name), line = STR_EMPTY;
     if (!err && reply.len && !registry_line_verify(&registry->options.key, place, reply, clock_wall_ms(), &line))
         redis_guard_refuse(&registry->line_guard, place);
     if (err || !registry_line_parse_place(line, &answer.place) ||
-        !registry_table_held(registry->table, str_c(lookup->account_id), str_c(lookup->runtime), &answer.place,
-                             clock_mono_ms())) {
+        !registry_table_held(registry->table, &looked_up, &answer.place, clock_mono_ms())) {
         ask_postgres(lookup);
         return;
     }
@@ -131,21 +137,21 @@ static void on_redis(void *arg, const struct error *err, struct str reply)
 
 // ---- questions -----------------------------------------------------------------------------------------------------
 
-static struct lookup *lookup_find(struct registry *registry, struct str account_id, struct str runtime, bool fresh)
+static struct lookup *lookup_find(struct registry *registry, const struct runtime_key *key, bool fresh)
 {
     struct lookup *lookup = registry->lookups;
-    while (lookup && !((lookup->fresh || !fresh) && str_eq(str_c(lookup->runtime), runtime) &&
-                       str_eq(str_c(lookup->account_id), account_id)))
+    while (lookup && !((lookup->fresh || !fresh) && str_eq(str_c(lookup->runtime), key->runtime) &&
+                       str_eq(str_c(lookup->account_id), key->account_id)))
         lookup = lookup->next;
     return lookup;
 }
 
-static struct lookup *lookup_start(struct registry *registry, struct str account_id, struct str runtime, bool fresh)
+static struct lookup *lookup_start(struct registry *registry, const struct runtime_key *key, bool fresh)
 {
     struct lookup *lookup = mem_zalloc(sizeof *lookup);
     lookup->registry = registry;
-    snprintf(lookup->account_id, sizeof lookup->account_id, "%.*s", STR_ARG(account_id));
-    snprintf(lookup->runtime, sizeof lookup->runtime, "%.*s", STR_ARG(runtime));
+    snprintf(lookup->account_id, sizeof lookup->account_id, "%.*s", STR_ARG(key->account_id));
+    snprintf(lookup->runtime, sizeof lookup->runtime, "%.*s", STR_ARG(key->runtime));
     lookup->next = registry->lookups;
     lookup->link = &registry->lookups;
     if (lookup->next) lookup->next->link = &lookup->next;
@@ -156,28 +162,28 @@ static struct lookup *lookup_start(struct registry *registry, struct str account
         ask_postgres(lookup);
         return lookup;
     }
-    char key[REGISTRY_LINE_BYTES];
-    const struct str words[] = {STR("GET"), registry_line_key(account_id, runtime, key)};
+    char name[REGISTRY_LINE_BYTES];
+    const struct str words[] = {STR("GET"), registry_line_key(key, name)};
     redis_command(redis, 2, words, on_redis, lookup);
     return lookup;
 }
 
-struct registry_query *registry_ask(struct registry *registry, struct str account_id, struct str runtime, bool fresh,
+struct registry_query *registry_ask(struct registry *registry, const struct runtime_key *key, bool fresh,
                                     struct registry_answer *out, registry_done on_done, void *arg)
 {
     *out = (struct registry_answer){.known = REGISTRY_UNKNOWN};
-    if (!fresh) out->known = registry_table_find(registry->table, account_id, runtime, clock_mono_ms(), &out->place);
+    if (!fresh) out->known = registry_table_find(registry->table, key, clock_mono_ms(), &out->place);
     if (out->known != REGISTRY_UNKNOWN) {
         metric_add(registry->remembered, 1);
         return NULL;
     }
-    struct lookup *lookup = lookup_find(registry, account_id, runtime, fresh);
-    bool fits = account_id.len < sizeof lookup->account_id && runtime.len < sizeof lookup->runtime;
+    struct lookup *lookup = lookup_find(registry, key, fresh);
+    bool fits = key->account_id.len < sizeof lookup->account_id && key->runtime.len < sizeof lookup->runtime;
     if (registry->stopped || !fits || (!lookup && registry->lookup_count >= LOOKUPS_MAX)) {
         metric_add(registry->failed, 1);
         return NULL;
     }
-    if (!lookup) lookup = lookup_start(registry, account_id, runtime, fresh);
+    if (!lookup) lookup = lookup_start(registry, key, fresh);
     struct registry_query *query = mem_zalloc(sizeof *query);
     *query = (struct registry_query){.next = lookup->queries, .link = &lookup->queries, .on_done = on_done, .arg = arg};
     if (query->next) query->next->link = &query->next;
@@ -185,9 +191,9 @@ struct registry_query *registry_ask(struct registry *registry, struct str accoun
     return query;
 }
 
-bool registry_peek(struct registry *registry, struct str account_id, struct str runtime, struct registry_place *out)
+bool registry_peek(struct registry *registry, const struct runtime_key *key, struct registry_place *out)
 {
-    return registry_table_find(registry->table, account_id, runtime, clock_mono_ms(), out) == REGISTRY_HELD;
+    return registry_table_find(registry->table, key, clock_mono_ms(), out) == REGISTRY_HELD;
 }
 
 void registry_query_cancel(struct registry_query *query)
@@ -197,9 +203,9 @@ void registry_query_cancel(struct registry_query *query)
     mem_free(query);
 }
 
-void registry_doubt(struct registry *registry, struct str account_id, struct str runtime, uint64_t epoch)
+void registry_doubt(struct registry *registry, const struct runtime_key *key, uint64_t epoch)
 {
-    registry_table_doubt(registry->table, account_id, runtime, epoch);
+    registry_table_doubt(registry->table, key, epoch);
 }
 
 // ---- messages between replicas ------------------------------------------------------------------
@@ -225,7 +231,8 @@ static void check_news(struct registry *registry, const struct registry_line *li
     news->registry = registry;
     snprintf(news->account_id, sizeof news->account_id, "%.*s", STR_ARG(line->account_id));
     snprintf(news->runtime, sizeof news->runtime, "%.*s", STR_ARG(line->runtime));
-    session_store_find(registry->options.pg, line->account_id, line->runtime, ASK_MS, on_news_checked, news);
+    session_store_find(registry->options.pg, &(struct runtime_key){line->account_id, line->runtime}, ASK_MS,
+                       on_news_checked, news);
 }
 
 static void on_message(void *arg, struct str channel, struct str message)
@@ -241,16 +248,19 @@ static void on_message(void *arg, struct str channel, struct str message)
     if (!registry_line_parse(text, &line)) return;
     uint64_t now_ms = clock_mono_ms();
     if (line.kind == REGISTRY_LINE_OVER) {
-        (void)registry_table_over(registry->table, line.account_id, line.runtime, line.place.epoch, now_ms);
+        (void)registry_table_over(registry->table, &(struct runtime_key){line.account_id, line.runtime},
+                                  line.place.epoch, now_ms);
         // PostgreSQL decides whether one of ours takes its place: news may be old.
         if (registry->options.supersedes)
-            tunnel_broker_wake_spares(registry->options.broker, line.account_id, line.runtime);
+            tunnel_broker_wake_standbys(registry->options.broker, &(struct runtime_key){line.account_id, line.runtime});
         return;
     }
-    (void)registry_table_held(registry->table, line.account_id, line.runtime, &line.place, now_ms);
+    (void)registry_table_held(registry->table, &(struct runtime_key){line.account_id, line.runtime}, &line.place,
+                              now_ms);
     bool is_ours = strcmp(line.place.replica, registry->options.replica) == 0;
     if (!is_ours && registry->options.supersedes &&
-        tunnel_broker_has_older(registry->options.broker, line.account_id, line.runtime, line.place.epoch))
+        tunnel_broker_has_older(registry->options.broker, &(struct runtime_key){line.account_id, line.runtime},
+                                line.place.epoch))
         check_news(registry, &line);
 }
 
@@ -273,19 +283,19 @@ void registry_tell_open(struct registry *registry, const struct tunnel_session_i
 {
     struct redis *redis = registry->options.redis;
     if (!redis || !redis_is_ready(redis)) return;
-    char key[REGISTRY_LINE_BYTES], value[REGISTRY_LINE_BYTES], text[REGISTRY_SIGNED_BYTES], life[16];
+    char name[REGISTRY_LINE_BYTES], value[REGISTRY_LINE_BYTES], text[REGISTRY_SIGNED_BYTES], life[16];
     struct str account_id = str_c(session->identity.account_id), runtime = str_c(session->identity.runtime);
     struct registry_place place = {.epoch = session->epoch};
     snprintf(place.replica, sizeof place.replica, "%s", registry->options.replica);
     snprintf(place.address, sizeof place.address, "%s", registry->options.address);
     int life_len = snprintf(life, sizeof life, "%d", LINE_LIFE_S);
-    struct str at = registry_line_key(account_id, runtime, key);
+    struct str at = registry_line_key(&(struct runtime_key){account_id, runtime}, name);
     struct str line = registry_line_sign(&registry->options.key, at, registry_line_place(&place, value),
                                          clock_wall_ms() + LINE_LIFE_S * INT64_C(1000), text);
     const struct str words[] = {STR("SET"), at, line, STR("EX"), str_of(life, (size_t)life_len)};
     redis_command(redis, 5, words, NULL, NULL);
     char message[REGISTRY_LINE_BYTES];
-    publish(registry, registry_line_open(account_id, runtime, &place, message));
+    publish(registry, registry_line_open(&(struct runtime_key){account_id, runtime}, &place, message));
 }
 
 void registry_tell_over(struct registry *registry, const struct tunnel_session_info *session)
@@ -297,15 +307,16 @@ void registry_tell_over(struct registry *registry, const struct tunnel_session_i
     static const char script[] =
         "local line=redis.call('GET',KEYS[1]) if line and string.sub(line,1,#ARGV[1]+1)==ARGV[1]..' ' "
         "then return redis.call('DEL',KEYS[1]) end return 0";
-    char key[REGISTRY_LINE_BYTES], value[REGISTRY_LINE_BYTES], message[REGISTRY_LINE_BYTES];
+    char name[REGISTRY_LINE_BYTES], value[REGISTRY_LINE_BYTES], message[REGISTRY_LINE_BYTES];
     struct str account_id = str_c(session->identity.account_id), runtime = str_c(session->identity.runtime);
     struct registry_place place = {.epoch = session->epoch};
     snprintf(place.replica, sizeof place.replica, "%s", registry->options.replica);
     snprintf(place.address, sizeof place.address, "%s", registry->options.address);
-    const struct str words[] = {STR("EVAL"), STR(script), STR("1"), registry_line_key(account_id, runtime, key),
+    const struct str words[] = {STR("EVAL"), STR(script), STR("1"),
+                                registry_line_key(&(struct runtime_key){account_id, runtime}, name),
                                 registry_line_place(&place, value)};
     redis_command(redis, 5, words, NULL, NULL);
-    publish(registry, registry_line_over(account_id, runtime, session->epoch, message));
+    publish(registry, registry_line_over(&(struct runtime_key){account_id, runtime}, session->epoch, message));
 }
 
 // ---- life ----------------------------------------------------------------------------------------------------------

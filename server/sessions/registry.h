@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/purpose_key.h"
+#include "base/runtime_key.h"
 #include "server/sessions/registry_table.h"
 #include "storage/pg/pg.h"
 #include "storage/redis/redis.h"
@@ -49,14 +50,14 @@ void registry_stop(struct registry *registry);    // queries under way are forgo
 void registry_destroy(struct registry *registry); // after pg and redis were closed
 
 // fresh: from PostgreSQL, whatever is remembered. NULL: *out has the answer already.
-struct registry_query *registry_ask(struct registry *registry, struct str account_id, struct str runtime, bool fresh,
+struct registry_query *registry_ask(struct registry *registry, const struct runtime_key *key, bool fresh,
                                     struct registry_answer *out, registry_done on_done, void *arg);
 // What is remembered, for nothing. False: nothing, or that no replica has it.
-bool registry_peek(struct registry *registry, struct str account_id, struct str runtime, struct registry_place *out);
+bool registry_peek(struct registry *registry, const struct runtime_key *key, struct registry_place *out);
 void registry_query_cancel(struct registry_query *query); // on_done does not come
 // The owner reported that it is not there (421), or could not be reached: what is known up to that
 // epoch is in doubt.
-void registry_doubt(struct registry *registry, struct str account_id, struct str runtime, uint64_t epoch);
+void registry_doubt(struct registry *registry, const struct runtime_key *key, uint64_t epoch);
 
 // A session of ours opened or ended: notifies the others.
 void registry_tell_open(struct registry *registry, const struct tunnel_session_info *session);

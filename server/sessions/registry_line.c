@@ -60,10 +60,10 @@ static struct str made(const char *out, int len)
     return str_of(out, (size_t)len < REGISTRY_LINE_BYTES ? (size_t)len : REGISTRY_LINE_BYTES - 1);
 }
 
-struct str registry_line_key(struct str account_id, struct str runtime, char *out)
+struct str registry_line_key(const struct runtime_key *key, char *out)
 {
-    return made(
-        out, snprintf(out, REGISTRY_LINE_BYTES, "culvert:2:tunnel:%.*s:%.*s", STR_ARG(account_id), STR_ARG(runtime)));
+    return made(out, snprintf(out, REGISTRY_LINE_BYTES, "culvert:2:tunnel:%.*s:%.*s", STR_ARG(key->account_id),
+                              STR_ARG(key->runtime)));
 }
 
 struct str registry_line_place(const struct registry_place *place, char *out)
@@ -72,17 +72,17 @@ struct str registry_line_place(const struct registry_place *place, char *out)
                               place->address[0] ? place->address : "-"));
 }
 
-struct str registry_line_open(struct str account_id, struct str runtime, const struct registry_place *place, char *out)
+struct str registry_line_open(const struct runtime_key *key, const struct registry_place *place, char *out)
 {
-    return made(out,
-                snprintf(out, REGISTRY_LINE_BYTES, "open %.*s %.*s %" PRIu64 " %s %s", STR_ARG(account_id),
-                         STR_ARG(runtime), place->epoch, place->replica, place->address[0] ? place->address : "-"));
+    return made(out, snprintf(out, REGISTRY_LINE_BYTES, "open %.*s %.*s %" PRIu64 " %s %s", STR_ARG(key->account_id),
+                              STR_ARG(key->runtime), place->epoch, place->replica,
+                              place->address[0] ? place->address : "-"));
 }
 
-struct str registry_line_over(struct str account_id, struct str runtime, uint64_t epoch, char *out)
+struct str registry_line_over(const struct runtime_key *key, uint64_t epoch, char *out)
 {
-    return made(out, snprintf(out, REGISTRY_LINE_BYTES, "over %.*s %.*s %" PRIu64, STR_ARG(account_id),
-                              STR_ARG(runtime), epoch));
+    return made(out, snprintf(out, REGISTRY_LINE_BYTES, "over %.*s %.*s %" PRIu64, STR_ARG(key->account_id),
+                              STR_ARG(key->runtime), epoch));
 }
 
 // ---- signatures ----------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@
 #define CULVERT_SERVER_REGISTRY_LINE_H
 
 #include "base/purpose_key.h"
+#include "base/runtime_key.h"
 #include "server/sessions/registry_table.h"
 
 enum { REGISTRY_LINE_BYTES = 896, REGISTRY_SIGNED_BYTES = REGISTRY_LINE_BYTES + 96 };
@@ -20,10 +21,10 @@ struct registry_line {
 bool registry_line_parse(struct str message, struct registry_line *out);
 bool registry_line_parse_place(struct str value, struct registry_place *out);
 // Writers; out has REGISTRY_LINE_BYTES.
-struct str registry_line_key(struct str account_id, struct str runtime, char *out);
+struct str registry_line_key(const struct runtime_key *key, char *out);
 struct str registry_line_place(const struct registry_place *place, char *out);
-struct str registry_line_open(struct str account_id, struct str runtime, const struct registry_place *place, char *out);
-struct str registry_line_over(struct str account_id, struct str runtime, uint64_t epoch, char *out);
+struct str registry_line_open(const struct runtime_key *key, const struct registry_place *place, char *out);
+struct str registry_line_over(const struct runtime_key *key, uint64_t epoch, char *out);
 
 // Signatures: "<line> <expires, ms, wall> <64 hex digits>", HMAC-SHA256 over place, expiry and
 // line. place: the key or channel, so that a line counts where it was written alone. out has

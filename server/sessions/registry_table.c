@@ -57,21 +57,27 @@ void registry_table_destroy(struct registry_table *table)
     mem_free(table);
 }
 
-static size_t bucket_of(const struct registry_table *table, struct str account_id, struct str runtime)
+static struct runtime_key key_of(const struct entry *entry)
 {
-    return (size_t)hash_end(hash_part(hash_part(HASH_BEGIN, account_id), runtime)) & (table->cap - 1);
+    return (struct runtime_key){str_of(entry->names, entry->account_len),
+                                str_of(entry->names + entry->account_len, entry->runtime_len)};
 }
 
-static bool is_of(const struct entry *entry, struct str account_id, struct str runtime)
+static size_t bucket_of(const struct registry_table *table, const struct runtime_key *key)
 {
-    return str_eq(str_of(entry->names, entry->account_len), account_id) &&
-           str_eq(str_of(entry->names + entry->account_len, entry->runtime_len), runtime);
+    return (size_t)runtime_key_hash(HASH_BEGIN, key) & (table->cap - 1);
 }
 
-static struct entry *look_up(const struct registry_table *table, struct str account_id, struct str runtime)
+static bool is_of(const struct entry *entry, const struct runtime_key *key)
 {
-    struct entry *entry = table->buckets[bucket_of(table, account_id, runtime)];
-    while (entry && !is_of(entry, account_id, runtime))
+    struct runtime_key own = key_of(entry);
+    return runtime_key_eq(&own, key);
+}
+
+static struct entry *look_up(const struct registry_table *table, const struct runtime_key *key)
+{
+    struct entry *entry = table->buckets[bucket_of(table, key)];
+    while (entry && !is_of(entry, key))
         entry = entry->next;
     return entry;
 }
@@ -101,8 +107,8 @@ static void link_newest(struct registry_table *table, struct entry *entry)
 
 static void drop(struct registry_table *table, struct entry *entry)
 {
-    struct entry **link = &table->buckets[bucket_of(table, str_of(entry->names, entry->account_len),
-                                                    str_of(entry->names + entry->account_len, entry->runtime_len))];
+    struct runtime_key key = key_of(entry);
+    struct entry **link = &table->buckets[bucket_of(table, &key)];
     while (*link != entry)
         link = &(*link)->next;
     *link = entry->next;
@@ -113,9 +119,9 @@ static void drop(struct registry_table *table, struct entry *entry)
 
 // The entry of the runtime, as the newest of its order. NULL: there is no room for one without a
 // replica.
-static struct entry *make(struct registry_table *table, struct str account_id, struct str runtime, bool is_place)
+static struct entry *make(struct registry_table *table, const struct runtime_key *key, bool is_place)
 {
-    struct entry *entry = look_up(table, account_id, runtime);
+    struct entry *entry = look_up(table, key);
     if (entry) {
         unlink_use(table, entry);
     } else {
@@ -124,13 +130,13 @@ static struct entry *make(struct registry_table *table, struct str account_id, s
             if (!is_place && oldest->is_place) return NULL;
             drop(table, oldest);
         }
-        entry = mem_zalloc(sizeof *entry + account_id.len + runtime.len);
+        entry = mem_zalloc(sizeof *entry + key->account_id.len + key->runtime.len);
         entry->is_place = is_place;
-        entry->account_len = account_id.len;
-        entry->runtime_len = runtime.len;
-        if (account_id.len) memcpy(entry->names, account_id.at, account_id.len);
-        if (runtime.len) memcpy(entry->names + account_id.len, runtime.at, runtime.len);
-        struct entry **bucket = &table->buckets[bucket_of(table, account_id, runtime)];
+        entry->account_len = key->account_id.len;
+        entry->runtime_len = key->runtime.len;
+        if (key->account_id.len) memcpy(entry->names, key->account_id.at, key->account_id.len);
+        if (key->runtime.len) memcpy(entry->names + key->account_id.len, key->runtime.at, key->runtime.len);
+        struct entry **bucket = &table->buckets[bucket_of(table, key)];
         entry->next = *bucket;
         *bucket = entry;
         table->count++;
@@ -149,10 +155,10 @@ static void set_known(struct registry_table *table, struct entry *entry, enum re
 
 // ---- updates ------------------------------------------------------------------------------------
 
-enum registry_known registry_table_find(struct registry_table *table, struct str account_id, struct str runtime,
-                                        uint64_t now_ms, struct registry_place *out)
+enum registry_known registry_table_find(struct registry_table *table, const struct runtime_key *key, uint64_t now_ms,
+                                        struct registry_place *out)
 {
-    struct entry *entry = look_up(table, account_id, runtime);
+    struct entry *entry = look_up(table, key);
     if (!entry || entry->known == REGISTRY_UNKNOWN || now_ms >= entry->good_until_ms) return REGISTRY_UNKNOWN;
     unlink_use(table, entry);
     link_newest(table, entry);
@@ -160,10 +166,10 @@ enum registry_known registry_table_find(struct registry_table *table, struct str
     return entry->known;
 }
 
-bool registry_table_held(struct registry_table *table, struct str account_id, struct str runtime,
+bool registry_table_held(struct registry_table *table, const struct runtime_key *key,
                          const struct registry_place *place, uint64_t now_ms)
 {
-    struct entry *entry = make(table, account_id, runtime, true);
+    struct entry *entry = make(table, key, true);
     // The same epoch may come back: a lease that ran out can be renewed while no replica took over.
     if (place->epoch < entry->place.epoch) return false;
     set_known(table, entry, REGISTRY_HELD);
@@ -172,10 +178,9 @@ bool registry_table_held(struct registry_table *table, struct str account_id, st
     return true;
 }
 
-bool registry_table_over(struct registry_table *table, struct str account_id, struct str runtime, uint64_t epoch,
-                         uint64_t now_ms)
+bool registry_table_over(struct registry_table *table, const struct runtime_key *key, uint64_t epoch, uint64_t now_ms)
 {
-    struct entry *entry = make(table, account_id, runtime, false);
+    struct entry *entry = make(table, key, false);
     if (!entry) return true;
     if (epoch && epoch < entry->place.epoch) return false;
     set_known(table, entry, REGISTRY_NOBODY);
@@ -184,9 +189,9 @@ bool registry_table_over(struct registry_table *table, struct str account_id, st
     return true;
 }
 
-void registry_table_doubt(struct registry_table *table, struct str account_id, struct str runtime, uint64_t epoch)
+void registry_table_doubt(struct registry_table *table, const struct runtime_key *key, uint64_t epoch)
 {
-    struct entry *entry = look_up(table, account_id, runtime);
+    struct entry *entry = look_up(table, key);
     if (entry && (!epoch || entry->place.epoch <= epoch)) entry->known = REGISTRY_UNKNOWN;
 }
 

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/runtime_key.h"
 #include "base/str.h"
 
 enum { REGISTRY_REPLICA_BYTES = 208, REGISTRY_ADDRESS_BYTES = 304 };
@@ -38,17 +39,16 @@ struct registry_table *registry_table_create(const struct registry_table_options
 void registry_table_destroy(struct registry_table *table); // NULL is fine
 
 // HELD: *out is the place. NOBODY: it had no replica recently.
-enum registry_known registry_table_find(struct registry_table *table, struct str account_id, struct str runtime,
-                                        uint64_t now_ms, struct registry_place *out);
+enum registry_known registry_table_find(struct registry_table *table, const struct runtime_key *key, uint64_t now_ms,
+                                        struct registry_place *out);
 // A source reports a place. False: older than what is known, and dropped.
-bool registry_table_held(struct registry_table *table, struct str account_id, struct str runtime,
+bool registry_table_held(struct registry_table *table, const struct runtime_key *key,
                          const struct registry_place *place, uint64_t now_ms);
 // A source reports that this epoch (0: whatever there is) is over and nothing newer is known.
 // False: a newer one is known.
-bool registry_table_over(struct registry_table *table, struct str account_id, struct str runtime, uint64_t epoch,
-                         uint64_t now_ms);
+bool registry_table_over(struct registry_table *table, const struct runtime_key *key, uint64_t epoch, uint64_t now_ms);
 // What is known up to this epoch (0: all) is in doubt: the next find returns UNKNOWN.
-void registry_table_doubt(struct registry_table *table, struct str account_id, struct str runtime, uint64_t epoch);
+void registry_table_doubt(struct registry_table *table, const struct runtime_key *key, uint64_t epoch);
 void registry_table_doubt_all(struct registry_table *table); // messages may have been missed
 size_t registry_table_count(const struct registry_table *table);
 

@@ -29,7 +29,7 @@ struct lag {
 };
 
 struct session_lags {
-    struct pg *pg;
+    struct session_lags_options options;
     struct timer timer; // before what could not be written is tried again
     struct table table; // by session
     size_t dirty_count;
@@ -46,10 +46,11 @@ static void on_timer(void *arg)
     write_dirty(arg);
 }
 
-struct session_lags *session_lags_create(struct loop *loop, struct pg *pg)
+struct session_lags *session_lags_create(struct loop *loop, const struct session_lags_options *options)
 {
     struct session_lags *lags = mem_zalloc(sizeof *lags);
-    lags->pg = pg;
+    lags->options = *options;
+    if (!lags->options.write) lags->options.write = session_batch_lag;
     table_init(&lags->table);
     timer_init(&lags->timer, loop_uv(loop), on_timer, lags);
     lags->ages = metrics_ages("culvert_runtime_lag_seconds", "Lag of the agents that are most behind their clusters.",
@@ -171,7 +172,7 @@ static void write_dirty(struct session_lags *lags)
         set_dirty(lags, now[i], false);
     }
     lags->writing_count = count;
-    session_batch_lag(lags->pg, rows, count, on_written, lags);
+    lags->options.write(lags->options.pg, rows, count, on_written, lags);
 }
 
 // ---- reports of agents

@@ -6,12 +6,18 @@
 #define CULVERT_SERVER_SESSION_LAGS_H
 
 #include "base/loop/loop.h"
-#include "storage/pg/pg.h"
+#include "storage/sessions/session_batch.h"
 #include "tunnel/broker.h"
 
 struct session_lags;
 
-struct session_lags *session_lags_create(struct loop *loop, struct pg *pg);
+struct session_lags_options {
+    struct pg *pg;
+    // The database; NULL: session_batch_lag.
+    void (*write)(struct pg *pg, const struct session_lag *lags, size_t count, store_count_done on_done, void *arg);
+};
+
+struct session_lags *session_lags_create(struct loop *loop, const struct session_lags_options *options);
 void session_lags_stop(struct session_lags *lags);    // nothing is begun any more; NULL is fine
 void session_lags_destroy(struct session_lags *lags); // after pg was closed; NULL is fine
 // What the agent of an open session reported.

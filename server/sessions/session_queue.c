@@ -64,6 +64,8 @@ struct session_queue *session_queue_create(struct loop *loop, const struct sessi
 {
     struct session_queue *queue = mem_zalloc(sizeof *queue);
     queue->options = *options;
+    if (!queue->options.open) queue->options.open = session_batch_open;
+    if (!queue->options.close) queue->options.close = session_batch_close;
     queue->openings_last = &queue->openings;
     queue->ends_last = &queue->ends;
     queue->opening_most = queue->ending_most = SESSION_BATCH_MAX;
@@ -232,7 +234,7 @@ static void send_openings(struct session_queue *queue)
             .waits = session->stands_by,
         };
     }
-    session_batch_open(queue->options.pg, str_c(queue->options.replica), rows, queue->opening_count, on_opened, queue);
+    queue->options.open(queue->options.pg, str_c(queue->options.replica), rows, queue->opening_count, on_opened, queue);
     mem_free(ids);
     mem_free(rows);
 }
@@ -284,6 +286,13 @@ static struct end *pop_end(struct session_queue *queue)
     return end;
 }
 
+static struct end *note_ended(struct session_queue *queue, struct end *end, const struct error *err)
+{
+    if (!err && !queue->stopped && queue->options.on_ended)
+        queue->options.on_ended(queue->options.ctx, end->account_id, end->runtime);
+    return end;
+}
+
 static void on_closed(void *arg, const struct error *err, uint64_t ignored)
 {
     struct session_queue *queue = arg;
@@ -297,7 +306,7 @@ static void on_closed(void *arg, const struct error *err, uint64_t ignored)
         if (again)
             push_end(queue, queue->ending_now[i]);
         else
-            mem_free(queue->ending_now[i]);
+            mem_free(note_ended(queue, queue->ending_now[i], err));
     }
     if (err && err->code != ERROR_CANCELLED && !queue->complained)
         log_warn("sessions", "session_ends_not_recorded", log_uint("sessions", count), log_bool("again", again),
@@ -329,7 +338,7 @@ static void send_ends(struct session_queue *queue)
                                         .silent_ms = end->silent_ms + clock_mono_ms() - end->ended_at_ms};
     }
     queue->ending_count = count;
-    session_batch_close(queue->options.pg, rows, count, on_closed, queue);
+    queue->options.close(queue->options.pg, rows, count, on_closed, queue);
     mem_free(rows);
 }
 

@@ -19,11 +19,18 @@ struct session_queue_options {
     const char *replica;
     atomic_bool *may_open; // until it is set, openings wait here
     size_t ends_max;       // that may wait; over that the oldest is dropped (its lease will end it)
+    // The database; NULL: session_batch_open and session_batch_close.
+    void (*open)(struct pg *pg, struct str replica, const struct session_new *sessions, size_t count,
+                 session_batch_opened on_done, void *arg);
+    void (*close)(struct pg *pg, const struct session_over *sessions, size_t count, store_count_done on_done,
+                  void *arg);
     void *ctx;
     // Without err: epoch 0: the runtime was deleted; stands_by: another instance serves on with
     // that epoch. err: the database is away, or refuses.
     void (*on_opened)(void *ctx, struct tunnel_node *node, const struct tunnel_session_info *session,
                       const struct error *err, struct session_grant grant);
+    // The end of a session is written. NULL: not called.
+    void (*on_ended)(void *ctx, const char *account_id, const char *runtime);
 };
 
 struct session_queue *session_queue_create(struct loop *loop, const struct session_queue_options *options);

@@ -189,7 +189,7 @@ static void on_opened(void *ctx, struct tunnel_node *node, const struct tunnel_s
                       const struct error *err, struct session_grant grant)
 {
     (void)ctx;
-    // A spare carries nothing: while the database is away it may as well stay.
+    // A standby carries nothing: while the database is away it may as well stay.
     if (err ? session->stands_by : grant.stands_by) {
         tunnel_session_stands_by(node, session->ref);
         return;
@@ -205,6 +205,12 @@ static void on_opened(void *ctx, struct tunnel_node *node, const struct tunnel_s
     tunnel_session_refused(node, session->ref, reason);
 }
 
+static void on_changed(void *ctx, const char *account_id, const char *runtime)
+{
+    struct sessions *sessions = ctx;
+    if (sessions->options.on_changed) sessions->options.on_changed(sessions->options.ctx, account_id, runtime);
+}
+
 struct sessions *sessions_create(struct loop *loop, const struct sessions_options *options)
 {
     struct sessions *sessions = mem_zalloc(sizeof *sessions);
@@ -217,8 +223,9 @@ struct sessions *sessions_create(struct loop *loop, const struct sessions_option
                                                      .ends_max = options->ends_max,
                                                      .ctx = sessions,
                                                      .on_opened = on_opened,
+                                                     .on_ended = on_changed,
                                                  });
-    sessions->lags = session_lags_create(loop, options->pg);
+    sessions->lags = session_lags_create(loop, &(struct session_lags_options){.pg = options->pg});
     if (options->renews) watch_lease(sessions);
     return sessions;
 }
@@ -248,6 +255,7 @@ void sessions_on_opening(struct sessions *sessions, struct tunnel_node *node, co
 void sessions_on_open(struct sessions *sessions, const struct tunnel_session_info *session)
 {
     registry_tell_open(sessions->options.registry, session);
+    on_changed(sessions, session->identity.account_id, session->identity.runtime);
 }
 
 void sessions_on_lag(struct sessions *sessions, const struct tunnel_session_info *session, uint64_t behind_ms,

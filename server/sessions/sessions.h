@@ -25,8 +25,12 @@ struct sessions_options {
     const char *replica;
     const char *peer_address; // empty: there is no listener for other replicas, and no session is fenced
     uint64_t lease_ttl_ms;
-    size_t ends_max;       // ended sessions that may wait for PostgreSQL
-    bool renews;           // this loop renews the replica's lease, and at its start ends what an earlier process left
+    size_t ends_max; // ended sessions that may wait for PostgreSQL
+    bool renews;     // this loop renews the replica's lease, and at its start ends what an earlier process left
+    // A session of the runtime was written as open or ended: what is known of it is fresh, or no
+    // longer. NULL: not called.
+    void (*on_changed)(void *ctx, const char *account_id, const char *runtime);
+    void *ctx;
     atomic_bool *may_open; // shared by the loops: set once that has ended; until then sessions wait for their epochs
 };
 

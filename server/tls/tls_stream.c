@@ -5,15 +5,13 @@
 #include <fcntl.h>
 #include <linux/sockios.h>
 #include <netinet/tcp.h>
-#include <openssl/err.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 
 #include "base/mem.h"
-#include "base/strbuf.h"
-#include "base/tls/tls_bio.h"
+#include "base/tls/tls_connection.h"
 #include "server/tls/hangup_watch.h"
 
 enum {
@@ -46,16 +44,16 @@ struct tls_stream {
     uv_tcp_t *tcp;
     uv_timer_t timer;           // the handshake's limit; later the length of a pause
     struct hangup_watch *watch; // in a pause that lasts, and once the peer has ended its direction
-    SSL *ssl;                   // NULL: plain
+    bool is_plain;
+    struct tls_connection tls; // not of a plain one
     struct tls_stream_events events;
     void *arg;
     struct turn_item turn_item;
-    struct strbuf gathered; // written by the owner, not yet a record
-    struct strbuf leaving;  // records (plain: bytes) for the kernel
-    struct tls_bio bio;
+    struct byte_queue gathered; // written by the owner, not yet a record
+    struct byte_queue leaving;  // records (plain: bytes) for the kernel
     uv_write_t write;
-    char *writing;         // what uv holds; NULL: no write in flight
-    uint64_t handed_bytes; // to the kernel or to uv
+    struct byte_queue writing; // what uv holds; empty: no write in flight
+    uint64_t handed_bytes;     // to the kernel or to uv
     uv_shutdown_t shutdown;
     struct error error;
     unsigned handles_open;
@@ -119,84 +117,66 @@ static __attribute__((format(printf, 3, 4))) void fail(struct tls_stream *stream
     wake(stream);
 }
 
-// The reason in OpenSSL's queue, for the log.
 static void fail_tls(struct tls_stream *stream, const char *what)
 {
-    unsigned long code = ERR_get_error();
-    const char *reason = code ? ERR_reason_error_string(code) : NULL;
-    ERR_clear_error();
-    fail(stream, ERROR_PROTOCOL, "TLS %s: %s", what, reason ? reason : "closed by the peer");
-}
-
-// What is left there would be taken for the next call's. Looking costs less than clearing.
-static void forget_errors(void)
-{
-    if (ERR_peek_error() != 0) ERR_clear_error();
+    fail(stream, ERROR_PROTOCOL, "TLS %s: %s", what, tls_connection_error(&stream->tls));
 }
 
 // ---- buffers -------------------------------------------------------------------------------------------------
 
 // A stream holds a buffer only between a write and the end of the turn; growing a new one each time
 // would cost more than the encryption of a small answer.
-static void take_spare(struct tls_stream_spares *spares, struct strbuf *buffer)
+static void take_spare(struct tls_stream_spares *spares, struct byte_queue *buffer)
 {
-    if (buffer->at || spares->count == 0) return;
-    size_t max = buffer->max;
+    if (buffer->cap > 0 || spares->count == 0) return;
+    size_t max = buffer->bytes_max;
     *buffer = spares->buffers[--spares->count];
-    buffer->max = max;
+    buffer->bytes_max = max;
 }
 
-static void give_spare(struct tls_stream_spares *spares, struct strbuf *buffer)
+static void give_spare(struct tls_stream_spares *spares, struct byte_queue *buffer)
 {
-    if (buffer->len > 0 || !buffer->at) return;
+    if (byte_queue_len(buffer) > 0 || buffer->cap == 0) return;
     if (buffer->cap <= SPARE_BYTES_MAX && spares->count < TLS_STREAM_SPARES) {
+        byte_queue_clear(buffer);
         spares->buffers[spares->count++] = *buffer;
-        *buffer = (struct strbuf){.max = buffer->max};
+        byte_queue_init(buffer, buffer->bytes_max);
     } else {
-        strbuf_finish(buffer);
+        byte_queue_finish(buffer);
     }
 }
 
 static void free_spares(struct tls_stream_spares *spares)
 {
     while (spares->count > 0)
-        strbuf_finish(&spares->buffers[--spares->count]);
+        byte_queue_finish(&spares->buffers[--spares->count]);
 }
 
 // ---- writing -------------------------------------------------------------------------------------------------
 
-// Encrypts what was gathered. Our BIO takes everything, so that SSL_write never has to be repeated.
-static void seal(struct tls_stream *stream, const char *at, size_t len)
+// Encrypts what was gathered.
+static void seal(struct tls_stream *stream, const void *at, size_t len)
 {
     take_spare(&stream->pool->sealed, &stream->leaving);
-    if (!stream->ssl) {
-        if (!strbuf_add(&stream->leaving, at, len)) fail(stream, ERROR_TOO_LARGE, "write %s", out_of_bound);
-        return;
-    }
-    while (len > 0 && !is_over(stream)) {
-        int take = (int)(len < RECORD_BYTES ? len : RECORD_BYTES);
-        forget_errors();
-        if (SSL_write(stream->ssl, at, take) != take) {
-            fail_tls(stream, "write");
-            return;
-        }
-        at += take;
-        len -= (size_t)take;
+    if (stream->is_plain) {
+        if (!byte_queue_add(&stream->leaving, at, len)) fail(stream, ERROR_TOO_LARGE, "write %s", out_of_bound);
+    } else if (!tls_connection_write(&stream->tls, at, len)) {
+        fail_tls(stream, "write");
     }
 }
 
 static void seal_gathered(struct tls_stream *stream)
 {
-    if (stream->gathered.len == 0 || stream->state != TLS_STREAM_OPEN) return;
-    seal(stream, stream->gathered.at, stream->gathered.len);
-    strbuf_clear(&stream->gathered);
+    if (byte_queue_len(&stream->gathered) == 0 || stream->state != TLS_STREAM_OPEN) return;
+    seal(stream, byte_queue_front(&stream->gathered), byte_queue_len(&stream->gathered));
+    byte_queue_clear(&stream->gathered);
 }
 
 // Whole records at once, straight from where they are; the rest waits for company until the turn
 // ends.
 static void gather(struct tls_stream *stream, const char *at, size_t len)
 {
-    struct strbuf *gathered = &stream->gathered;
+    struct byte_queue *gathered = &stream->gathered;
     if (gathered->len >= RECORD_BYTES) seal_gathered(stream); // written before the handshake was done
     while (stream->state == TLS_STREAM_OPEN && gathered->len + len >= RECORD_BYTES) {
         size_t take = RECORD_BYTES - gathered->len;
@@ -204,7 +184,7 @@ static void gather(struct tls_stream *stream, const char *at, size_t len)
             take = len - len % RECORD_BYTES;
             seal(stream, at, take);
         } else {
-            strbuf_add(gathered, at, take);
+            byte_queue_add(gathered, at, take);
             seal_gathered(stream);
         }
         at += take;
@@ -212,8 +192,8 @@ static void gather(struct tls_stream *stream, const char *at, size_t len)
     }
     if (len == 0) return;
     take_spare(&stream->pool->gathered, gathered);
-    if (!gathered->at) (void)strbuf_reserve(gathered, RECORD_BYTES);
-    if (!strbuf_add(gathered, at, len)) fail(stream, ERROR_TOO_LARGE, "write %s", out_of_bound);
+    if (gathered->cap == 0) byte_queue_reserve(gathered, RECORD_BYTES);
+    if (!byte_queue_add(gathered, at, len)) fail(stream, ERROR_TOO_LARGE, "write %s", out_of_bound);
 }
 
 static void on_written(uv_write_t *request, int status);
@@ -221,9 +201,9 @@ static void on_written(uv_write_t *request, int status);
 // Hands records to the kernel; what it does not take now, uv keeps and writes when it can.
 static void hand_over(struct tls_stream *stream)
 {
-    size_t len = stream->leaving.len;
-    if (len == 0 || stream->writing) return;
-    uv_buf_t buffer = uv_buf_init(stream->leaving.at, (unsigned)len);
+    size_t len = byte_queue_len(&stream->leaving);
+    if (len == 0 || byte_queue_len(&stream->writing) > 0) return;
+    uv_buf_t buffer = uv_buf_init((char *)(uintptr_t)byte_queue_front(&stream->leaving), (unsigned)len);
     int sent = uv_try_write((uv_stream_t *)stream->tcp, &buffer, 1);
     if (sent < 0 && sent != UV_EAGAIN) {
         fail(stream, ERROR_IO, "write: %s", uv_strerror(sent));
@@ -232,16 +212,16 @@ static void hand_over(struct tls_stream *stream)
     size_t taken = sent > 0 ? (size_t)sent : 0;
     stream->handed_bytes += len;
     if (taken == len) {
-        strbuf_clear(&stream->leaving);
+        byte_queue_clear(&stream->leaving);
         return;
     }
-    stream->writing = strbuf_detach(&stream->leaving);
-    buffer = uv_buf_init(stream->writing + taken, (unsigned)(len - taken));
+    stream->writing = stream->leaving;
+    byte_queue_init(&stream->leaving, PENDING_BYTES_MAX);
+    buffer = uv_buf_init(buffer.base + taken, (unsigned)(len - taken));
     stream->write.data = stream;
     int code = uv_write(&stream->write, (uv_stream_t *)stream->tcp, &buffer, 1, on_written);
     if (code == 0) return;
-    mem_free(stream->writing);
-    stream->writing = NULL;
+    byte_queue_finish(&stream->writing);
     fail(stream, ERROR_IO, "write: %s", uv_strerror(code));
 }
 
@@ -253,8 +233,7 @@ static void send_sealed(struct tls_stream *stream)
 static void on_written(uv_write_t *request, int status)
 {
     struct tls_stream *stream = request->data;
-    mem_free(stream->writing);
-    stream->writing = NULL;
+    byte_queue_finish(&stream->writing);
     if (stream->state == TLS_STREAM_CLOSED) return;
     if (status != 0) fail(stream, ERROR_IO, "write: %s", uv_strerror(status));
     wake(stream);
@@ -277,13 +256,11 @@ static void finish_writing(struct tls_stream *stream)
 {
     if (stream->shut == TLS_STREAM_SHUT_NOT || stream->state != TLS_STREAM_OPEN) return;
     if (stream->shut == TLS_STREAM_SHUT_WANTED) {
-        forget_errors();
-        if (stream->ssl) SSL_shutdown(stream->ssl);
-        forget_errors();
+        if (!stream->is_plain) tls_connection_end(&stream->tls);
         set_shut(stream, TLS_STREAM_SHUT_NOTIFIED);
     }
     send_sealed(stream);
-    if (stream->writing || stream->shut != TLS_STREAM_SHUT_NOTIFIED || is_over(stream)) return;
+    if (byte_queue_len(&stream->writing) > 0 || stream->shut != TLS_STREAM_SHUT_NOTIFIED || is_over(stream)) return;
     set_shut(stream, TLS_STREAM_SHUT_SENT);
     stream->shutdown.data = stream;
     if (uv_shutdown(&stream->shutdown, (uv_stream_t *)stream->tcp, on_shutdown_done) != 0) end_shutdown(stream);
@@ -315,8 +292,9 @@ void tls_stream_shutdown(struct tls_stream *stream)
 
 size_t tls_stream_queued(const struct tls_stream *stream)
 {
-    return stream->gathered.len + stream->leaving.len +
-           (stream->writing ? uv_stream_get_write_queue_size((const uv_stream_t *)stream->tcp) : 0);
+    return byte_queue_len(&stream->gathered) + byte_queue_len(&stream->leaving) +
+           (byte_queue_len(&stream->writing) > 0 ? uv_stream_get_write_queue_size((const uv_stream_t *)stream->tcp)
+                                                 : 0);
 }
 
 // What lies in the kernel, which may be megabytes.
@@ -351,40 +329,34 @@ static void report_eof(struct tls_stream *stream)
 
 static void handshake(struct tls_stream *stream)
 {
-    forget_errors();
-    int code = SSL_do_handshake(stream->ssl);
-    if (code == 1) {
+    switch (tls_connection_handshake(&stream->tls)) {
+    case TLS_OK:
         set_state(stream, TLS_STREAM_OPEN);
         uv_timer_stop(&stream->timer);
         stream->events.on_open(stream->arg);
         return;
-    }
-    if (SSL_get_error(stream->ssl, code) != SSL_ERROR_WANT_READ) {
+    case TLS_FAILED:
         fail_tls(stream, "handshake");
         hand_over(stream); // the alert with the reason; the connection ends in any case
-    } else if (stream->tcp_eof) {
-        fail(stream, ERROR_PROTOCOL, "TLS handshake: closed by the peer");
+        return;
+    case TLS_AGAIN:
+    case TLS_END: return;
     }
 }
 
 // Decrypts what has arrived for as long as the owner reads.
 static void deliver_tls(struct tls_stream *stream)
 {
+    enum tls_result result = TLS_OK;
     if (stream->state == TLS_STREAM_OPENING) handshake(stream);
-    while (stream->state == TLS_STREAM_OPEN && stream->reading) {
-        forget_errors();
-        int got = SSL_read(stream->ssl, stream->pool->plain, TLS_STREAM_READ_BYTES);
-        if (got > 0) {
-            stream->events.on_data(stream->arg, stream->pool->plain, (size_t)got);
-            continue;
-        }
-        int why = SSL_get_error(stream->ssl, got);
-        if (why == SSL_ERROR_ZERO_RETURN || (why == SSL_ERROR_WANT_READ && stream->tcp_eof))
-            report_eof(stream);
-        else if (why != SSL_ERROR_WANT_READ)
-            fail_tls(stream, "read");
-        return;
+    while (result == TLS_OK && stream->state == TLS_STREAM_OPEN && stream->reading) {
+        size_t len;
+        result = tls_connection_read(&stream->tls, stream->pool->plain, TLS_STREAM_READ_BYTES, &len);
+        if (len > 0) stream->events.on_data(stream->arg, stream->pool->plain, len);
     }
+    if (stream->state != TLS_STREAM_OPEN || !stream->reading) return; // an end comes again
+    if (result == TLS_END) report_eof(stream);
+    if (result == TLS_FAILED) fail_tls(stream, "read");
 }
 
 static void update_tcp_reading(struct tls_stream *stream);
@@ -408,18 +380,17 @@ static void on_tcp_read(uv_stream_t *tcp, ssize_t len, const uv_buf_t *buffer)
         if (stream->state == TLS_STREAM_OPEN) watch_later(stream);
         if (len != UV_EOF) fail(stream, ERROR_IO, "read: %s", uv_strerror((int)len));
     }
-    if (!stream->ssl) {
+    if (stream->is_plain) {
         if (len > 0)
             stream->events.on_data(stream->arg, buffer->base, (size_t)len);
         else if (len == UV_EOF)
             report_eof(stream);
     } else {
-        if (len > 0) stream->bio.arriving = str_of(buffer->base, (size_t)len);
+        if (len > 0) tls_connection_feed(&stream->tls, buffer->base, (size_t)len);
+        if (len == UV_EOF) stream->tls.input_ended = true;
         if (len > 0 || len == UV_EOF) deliver_tls(stream);
-        if (stream->bio.arriving.len > 0 && !strbuf_add_str(&stream->bio.held, stream->bio.arriving))
-            fail(stream, ERROR_TOO_LARGE, "read %s", out_of_bound);
-        stream->bio.arriving = STR_EMPTY;
-        if (stream->leaving.len > 0) wake(stream); // handshake, key updates, alerts
+        if (!tls_connection_hold(&stream->tls)) fail(stream, ERROR_TOO_LARGE, "read %s", out_of_bound);
+        if (byte_queue_len(&stream->leaving) > 0) wake(stream); // handshake, key updates, alerts
     }
     update_tcp_reading(stream);
 }
@@ -495,14 +466,14 @@ void tls_stream_read_stop(struct tls_stream *stream)
 static void run_turn(struct turn_item *item)
 {
     struct tls_stream *stream = (struct tls_stream *)((char *)item - offsetof(struct tls_stream, turn_item));
-    if (!stream->ssl && stream->state == TLS_STREAM_OPENING) {
+    if (stream->is_plain && stream->state == TLS_STREAM_OPENING) {
         set_state(stream, TLS_STREAM_OPEN);
         stream->events.on_open(stream->arg);
-    } else if (stream->ssl && stream->state == TLS_STREAM_OPEN && stream->reading && stream->read_wanted) {
+    } else if (!stream->is_plain && stream->state == TLS_STREAM_OPEN && stream->reading && stream->read_wanted) {
         stream->read_wanted = false;
         deliver_tls(stream);
     }
-    if (!stream->ssl && stream->tcp_eof && !is_over(stream)) report_eof(stream);
+    if (stream->is_plain && stream->tcp_eof && !is_over(stream)) report_eof(stream);
     if (stream->state == TLS_STREAM_CLOSED) return;
     seal_gathered(stream);
     send_sealed(stream);
@@ -518,7 +489,6 @@ static void run_turn(struct turn_item *item)
     }
     give_spare(&stream->pool->gathered, &stream->gathered);
     give_spare(&stream->pool->sealed, &stream->leaving);
-    strbuf_shrink(&stream->bio.held);
     if (stream->state == TLS_STREAM_BROKEN) {
         set_state(stream, TLS_STREAM_FAILED);
         update_tcp_reading(stream);
@@ -543,22 +513,12 @@ static struct tls_stream *create(struct tls_stream_pool *pool, uv_tcp_t *tcp, co
     stream->arg = arg;
     stream->turn_item.run = run_turn;
     stream->handles_open = 2;
-    strbuf_init(&stream->gathered, PENDING_BYTES_MAX);
-    strbuf_init(&stream->leaving, PENDING_BYTES_MAX);
-    strbuf_init(&stream->bio.held, 2 * TLS_STREAM_READ_BYTES);
-    stream->bio.leaving = &stream->leaving;
+    byte_queue_init(&stream->gathered, PENDING_BYTES_MAX);
+    byte_queue_init(&stream->leaving, PENDING_BYTES_MAX);
     tcp->data = stream;
     uv_timer_init(tcp->loop, &stream->timer);
     stream->timer.data = stream;
     return stream;
-}
-
-static void take_ssl(struct tls_stream *stream, SSL *ssl)
-{
-    stream->ssl = ssl;
-    if (!ssl) return;
-    BIO *bio = tls_bio_new(stream->pool->bio_method, &stream->bio);
-    SSL_set_bio(ssl, bio, bio);
 }
 
 struct tls_stream *tls_stream_create(struct tls_stream_pool *pool, uv_tcp_t *tcp, SSL_CTX *ssl,
@@ -566,13 +526,11 @@ struct tls_stream *tls_stream_create(struct tls_stream_pool *pool, uv_tcp_t *tcp
 {
     struct tls_stream *stream = create(pool, tcp, events, arg);
     if (ssl) {
-        take_ssl(stream, SSL_new(ssl));
-        if (!stream->ssl) abort(); // out of memory
         bool is_client = SSL_CTX_get_ssl_method(ssl) == TLS_client_method();
         if (is_client)
-            SSL_set_connect_state(stream->ssl);
+            tls_connection_connect(&stream->tls, pool->bio_method, ssl, &stream->leaving);
         else
-            SSL_set_accept_state(stream->ssl);
+            tls_connection_accept(&stream->tls, pool->bio_method, ssl, &stream->leaving);
         uv_timer_start(&stream->timer, on_handshake_timeout, handshake_timeout_ms, 0);
         if (is_client) { // it speaks first
             handshake(stream);
@@ -580,6 +538,7 @@ struct tls_stream *tls_stream_create(struct tls_stream_pool *pool, uv_tcp_t *tcp
         }
         update_tcp_reading(stream);
     } else {
+        stream->is_plain = true;
         wake(stream);
     }
     return stream;
@@ -588,8 +547,8 @@ struct tls_stream *tls_stream_create(struct tls_stream_pool *pool, uv_tcp_t *tcp
 static bool rests(const struct tls_stream *stream)
 {
     bool both_go_on = !stream->tcp_eof && stream->shut == TLS_STREAM_SHUT_NOT;
-    bool is_empty = stream->gathered.len == 0 && stream->leaving.len == 0 && !stream->writing &&
-                    stream->bio.held.len == 0 && (!stream->ssl || SSL_pending(stream->ssl) == 0);
+    bool is_empty = byte_queue_len(&stream->gathered) == 0 && byte_queue_len(&stream->leaving) == 0 &&
+                    byte_queue_len(&stream->writing) == 0 && (stream->is_plain || tls_connection_rests(&stream->tls));
     return stream->state == TLS_STREAM_OPEN && both_go_on && is_empty;
 }
 
@@ -599,9 +558,7 @@ bool tls_stream_take_apart(struct tls_stream *stream, struct tls_stream_rest *ou
     if (!rests(stream) || uv_fileno((uv_handle_t *)stream->tcp, &fd) != 0) return false;
     int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0); // the connection outlives the handle's descriptor
     if (copy < 0) return false;
-    if (stream->ssl) SSL_set_bio(stream->ssl, NULL, NULL);
-    *out = (struct tls_stream_rest){.fd = copy, .ssl = stream->ssl};
-    stream->ssl = NULL;
+    *out = (struct tls_stream_rest){.fd = copy, .ssl = stream->is_plain ? NULL : tls_connection_release(&stream->tls)};
     return true;
 }
 
@@ -609,7 +566,8 @@ struct tls_stream *tls_stream_resume(struct tls_stream_pool *pool, uv_tcp_t *tcp
                                      const struct tls_stream_events *events, void *arg)
 {
     struct tls_stream *stream = create(pool, tcp, events, arg);
-    take_ssl(stream, ssl);
+    stream->is_plain = !ssl;
+    if (ssl) tls_connection_resume(&stream->tls, pool->bio_method, ssl, &stream->leaving);
     set_state(stream, TLS_STREAM_OPEN);
     stream->handed_bytes = unacknowledged_bytes(stream);
     return stream;
@@ -621,11 +579,10 @@ static void on_handle_closed(uv_handle_t *handle)
     if (--stream->handles_open > 0) return;
     void (*on_closed)(void *arg) = stream->on_closed;
     void *arg = stream->closed_arg;
-    SSL_free(stream->ssl);
-    strbuf_finish(&stream->gathered);
-    strbuf_finish(&stream->leaving);
-    strbuf_finish(&stream->bio.held);
-    mem_free(stream->writing);
+    tls_connection_finish(&stream->tls);
+    byte_queue_finish(&stream->gathered);
+    byte_queue_finish(&stream->leaving);
+    byte_queue_finish(&stream->writing);
     mem_free(stream->tcp);
     mem_free(stream);
     if (on_closed) on_closed(arg);
@@ -656,7 +613,7 @@ struct str tls_stream_protocol(const struct tls_stream *stream)
 {
     const unsigned char *name = NULL;
     unsigned len = 0;
-    if (stream->ssl) SSL_get0_alpn_selected(stream->ssl, &name, &len);
+    if (stream->tls.ssl) SSL_get0_alpn_selected(stream->tls.ssl, &name, &len);
     return str_of((const char *)name, len);
 }
 
@@ -683,7 +640,7 @@ void tls_stream_pool_init(struct tls_stream_pool *pool, uv_loop_t *loop)
     pool->gathered.count = pool->sealed.count = 0;
     pool->cipher = mem_alloc(TLS_STREAM_READ_BYTES);
     pool->plain = mem_alloc(TLS_STREAM_READ_BYTES);
-    pool->bio_method = tls_bio_method_create();
+    pool->bio_method = tls_connection_method_create();
     turn_init(&pool->turn, loop);
 }
 

@@ -23,8 +23,9 @@
 #include <uv.h>
 
 #include "base/error.h"
+#include "base/loop/byte_queue.h"
 #include "base/loop/turn.h"
-#include "base/strbuf.h"
+#include "base/str.h"
 
 struct tls_stream;
 
@@ -32,7 +33,7 @@ enum { TLS_STREAM_SPARES = 64 };
 
 // Empty buffers that wait for their next use.
 struct tls_stream_spares {
-    struct strbuf buffers[TLS_STREAM_SPARES];
+    struct byte_queue buffers[TLS_STREAM_SPARES];
     size_t count;
 };
 

@@ -8,13 +8,13 @@
 
 #include "base/str.h"
 
-struct door_request;
+struct listener_request;
 struct ui_files;
 
 // Takes off the base path under which a proxy publishes the listener, if the path has it.
 struct str ui_site_local_path(const struct ui_files *files, struct str path);
 
 // False: not a path of the UI, and the request is untouched. files NULL: there is no UI.
-bool ui_site_take(const struct ui_files *files, struct door_request *request, struct str local_path);
+bool ui_site_take(const struct ui_files *files, struct listener_request *request, struct str local_path);
 
 #endif

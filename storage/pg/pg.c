@@ -126,6 +126,7 @@ void pg_batch_slow(struct pg_batch *batch)
 void pg_batch_submit(struct pg_batch *batch, uint64_t deadline_ms, pg_done on_done, void *arg)
 {
     struct pg *pg = batch->pg;
+    assert(batch->submitted_us == 0); // once
     batch->on_done = on_done;
     batch->arg = arg;
     batch->submitted_us = clock_mono_us();

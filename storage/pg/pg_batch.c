@@ -1,5 +1,6 @@
 #include "storage/pg/pg_batch.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -98,6 +99,7 @@ static void check_params(const struct pg_statement *statement, const struct pg_p
 void pg_batch_add(struct pg_batch *batch, const struct pg_statement *statement, const struct pg_param *params)
 {
     size_t count = statement->parameters;
+    assert(batch->submitted_us == 0); // not submitted yet
     check_params(statement, params);
     size_t bytes = params_bytes(count, params);
     if (batch->count == PG_BATCH_STATEMENTS_MAX || bytes > PG_BATCH_BYTES_MAX - batch->bytes)

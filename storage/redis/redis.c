@@ -23,7 +23,8 @@ struct command {
 struct subscription {
     struct subscription *next;
     struct redis *redis;
-    char *channel;
+    char *channel; // or a pattern
+    bool is_pattern;
     redis_message on_message;
     loop_fn on_gap;
     void *arg;
@@ -179,14 +180,17 @@ static void on_push(redisAsyncContext *context, void *answer, void *data)
     (void)context;
     struct subscription *subscription = data;
     const redisReply *reply = answer;
-    if (!reply || reply->type != REDIS_REPLY_ARRAY || reply->elements != 3) return;
-    const redisReply *kind = reply->element[0], *channel = reply->element[1], *message = reply->element[2];
+    // "pmessage" has the pattern in front of the channel.
+    size_t parts = subscription->is_pattern ? 4 : 3;
+    if (!reply || reply->type != REDIS_REPLY_ARRAY || reply->elements < 3 || reply->elements > parts) return;
+    const redisReply *kind = reply->element[0];
+    const redisReply *channel = reply->element[reply->elements - 2], *message = reply->element[reply->elements - 1];
     if (kind->type != REDIS_REPLY_STRING || subscription->redis->is_closing) return;
-    if (strcmp(kind->str, "message") == 0 && channel->type == REDIS_REPLY_STRING &&
-        message->type == REDIS_REPLY_STRING) {
+    if (strcmp(kind->str, subscription->is_pattern ? "pmessage" : "message") == 0 &&
+        channel->type == REDIS_REPLY_STRING && message->type == REDIS_REPLY_STRING) {
         subscription->on_message(subscription->arg, str_of(channel->str, (size_t)channel->len),
                                  str_of(message->str, (size_t)message->len));
-    } else if (strcmp(kind->str, "subscribe") == 0) {
+    } else if (strcmp(kind->str, subscription->is_pattern ? "psubscribe" : "subscribe") == 0) {
         // From here on nothing is missed; what was said before is.
         if (subscription->was_live && subscription->on_gap) subscription->on_gap(subscription->arg);
         subscription->was_live = true;
@@ -195,7 +199,7 @@ static void on_push(redisAsyncContext *context, void *answer, void *data)
 
 static void subscribe_now(struct subscription *subscription, redisAsyncContext *context)
 {
-    const char *words[] = {"SUBSCRIBE", subscription->channel};
+    const char *words[] = {subscription->is_pattern ? "PSUBSCRIBE" : "SUBSCRIBE", subscription->channel};
     redisAsyncCommandArgv(context, on_push, subscription, 2, words, NULL);
 }
 
@@ -261,12 +265,14 @@ static struct redis_link *make_link(struct redis *redis)
                                                           .on_closed = on_handle_closed});
 }
 
-void redis_subscribe(struct redis *redis, struct str channel, redis_message on_message, loop_fn on_gap, void *arg)
+static void add_subscription(struct redis *redis, struct str channel, bool is_pattern, redis_message on_message,
+                             loop_fn on_gap, void *arg)
 {
     struct subscription *s = mem_zalloc(sizeof *s);
     *s = (struct subscription){.next = redis->subscriptions,
                                .redis = redis,
                                .channel = mem_strndup(channel.at, channel.len),
+                               .is_pattern = is_pattern,
                                .on_message = on_message,
                                .on_gap = on_gap,
                                .arg = arg};
@@ -276,6 +282,17 @@ void redis_subscribe(struct redis *redis, struct str channel, redis_message on_m
         redis->subscriber = make_link(redis);
     else if (redis_link_context(redis->subscriber))
         subscribe_now(s, redis_link_context(redis->subscriber));
+}
+
+void redis_subscribe(struct redis *redis, struct str channel, redis_message on_message, loop_fn on_gap, void *arg)
+{
+    add_subscription(redis, channel, false, on_message, on_gap, arg);
+}
+
+void redis_subscribe_pattern(struct redis *redis, struct str pattern, redis_message on_message, loop_fn on_gap,
+                             void *arg)
+{
+    add_subscription(redis, pattern, true, on_message, on_gap, arg);
 }
 
 // ---- life ----------------------------------------------------------------------------------------------------------

@@ -36,5 +36,8 @@ void redis_command(struct redis *redis, size_t count, const struct str *words, r
 // that some may be lost).
 typedef void (*redis_message)(void *arg, struct str channel, struct str message);
 void redis_subscribe(struct redis *redis, struct str channel, redis_message on_message, loop_fn on_gap, void *arg);
+// The same for all channels that match, as "name:*".
+void redis_subscribe_pattern(struct redis *redis, struct str pattern, redis_message on_message, loop_fn on_gap,
+                             void *arg);
 
 #endif

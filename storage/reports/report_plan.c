@@ -1,5 +1,6 @@
 #include "storage/reports/report_plan.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -62,6 +63,7 @@ int report_plan_add_step(struct report_plan *plan, const struct pg_statement *st
 
 void report_plan_beside(struct report_plan *plan, int step, size_t first)
 {
+    assert(step >= 0 && (size_t)step < plan->step_count && first <= plan->step_count);
     struct report_step *row = &plan->steps[step];
     for (size_t i = first; i < plan->step_count; i++)
         row->bytes += plan->steps[i].bytes;
@@ -89,6 +91,7 @@ struct report_plan_mark report_plan_mark(const struct report_plan *plan)
 struct report_growth report_plan_growth(const struct report_plan *plan, struct report_plan_mark since)
 {
     size_t bytes = 0;
+    assert(since.steps <= plan->step_count && since.late <= plan->late_count && since.blobs <= plan->blob_count);
     for (size_t i = since.steps; i < plan->step_count; i++)
         bytes += plan->steps[i].bytes;
     for (size_t i = since.late; i < plan->late_count; i++)
@@ -101,6 +104,7 @@ struct report_growth report_plan_growth(const struct report_plan *plan, struct r
 
 void report_plan_drop(struct report_plan *plan, struct report_plan_mark since)
 {
+    assert(since.steps <= plan->step_count && since.late <= plan->late_count && since.blobs <= plan->blob_count);
     plan->step_count = since.steps;
     plan->late_count = since.late;
     plan->blob_count = since.blobs;

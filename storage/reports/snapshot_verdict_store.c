@@ -41,15 +41,15 @@ static void on_found(void *arg, const struct error *err, const struct pg_rows *r
     mem_free(call);
 }
 
-void snapshot_verdict_find(struct pg *pg, struct str account_id, struct str runtime, uint64_t epoch, uint64_t sequence,
+void snapshot_verdict_find(struct pg *pg, const struct runtime_key *key, uint64_t epoch, uint64_t sequence,
                            snapshot_verdict_done on_done, void *arg)
 {
-    AUTO_FREE char *account = mem_strndup(account_id.at, account_id.len);
+    AUTO_FREE char *account = mem_strndup(key->account_id.at, key->account_id.len);
     struct pg_batch *batch = pg_batch_create(pg, account);
     char epoch_text[NUMBER_BYTES], sequence_text[NUMBER_BYTES];
     struct verdict_call *call = mem_alloc(sizeof *call);
     *call = (struct verdict_call){on_done, arg};
-    pg_add(batch, snapshot_verdict_find, .account_id = pg_text(account_id), .runtime = pg_text(runtime),
+    pg_add(batch, snapshot_verdict_find, .account_id = pg_text(key->account_id), .runtime = pg_text(key->runtime),
            .epoch = pg_text(number(epoch, epoch_text)), .sequence = pg_text(number(sequence, sequence_text)));
     pg_batch_submit(batch, STORE_READ_MS, on_found, call);
 }

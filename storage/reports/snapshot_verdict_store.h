@@ -2,6 +2,7 @@
 #ifndef CULVERT_STORAGE_REPORTS_SNAPSHOT_VERDICT_STORE_H
 #define CULVERT_STORAGE_REPORTS_SNAPSHOT_VERDICT_STORE_H
 
+#include "base/runtime_key.h"
 #include "storage/reports/report.h"
 #include "storage/sql/store.h"
 
@@ -13,7 +14,7 @@ enum snapshot_verdict { SNAPSHOT_UNDECIDED, SNAPSHOT_MATCHED, SNAPSHOT_NEEDS_RES
 
 // About this end or a later one of the same session.
 typedef void (*snapshot_verdict_done)(void *arg, const struct error *err, enum snapshot_verdict verdict);
-void snapshot_verdict_find(struct pg *pg, struct str account_id, struct str runtime, uint64_t epoch, uint64_t sequence,
+void snapshot_verdict_find(struct pg *pg, const struct runtime_key *key, uint64_t epoch, uint64_t sequence,
                            snapshot_verdict_done on_done, void *arg);
 
 #endif

@@ -91,7 +91,7 @@ static void add_group(struct pg_batch *batch, struct open_call *call, struct str
     for (size_t i = group.first; i < group.first + group.count; i++)
         add_session(&text, &sessions[i]);
     strbuf_add_byte(&text, ']');
-    assert(!text.overflow); // a door lets no such heads in
+    assert(!text.overflow); // a listener lets no such heads in
     if (group.first) pg_batch_switch_account(batch, sessions[group.first].account_id);
     const struct pg_param account = pg_text(str_c(sessions[group.first].account_id));
     const struct pg_param list = pg_text(strbuf_str(&text));

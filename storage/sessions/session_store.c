@@ -85,13 +85,13 @@ static void on_found(void *arg, const struct error *err, const struct pg_rows *r
     mem_free(call);
 }
 
-void session_store_find(struct pg *pg, struct str account_id, struct str runtime, uint64_t deadline_ms,
-                        session_find_done on_done, void *arg)
+void session_store_find(struct pg *pg, const struct runtime_key *key, uint64_t deadline_ms, session_find_done on_done,
+                        void *arg)
 {
     char account[64];
-    snprintf(account, sizeof account, "%.*s", STR_ARG(account_id));
+    snprintf(account, sizeof account, "%.*s", STR_ARG(key->account_id));
     struct pg_batch *batch = pg_batch_create(pg, account);
-    pg_add(batch, session_find, .account_id = pg_text(account_id), .runtime = pg_text(runtime));
+    pg_add(batch, session_find, .account_id = pg_text(key->account_id), .runtime = pg_text(key->runtime));
     struct find_call *call = mem_alloc(sizeof *call);
     *call = (struct find_call){on_done, arg};
     pg_batch_submit(batch, deadline_ms, on_found, call);

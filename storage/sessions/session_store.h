@@ -3,10 +3,11 @@
 #ifndef CULVERT_STORAGE_SESSIONS_SESSION_STORE_H
 #define CULVERT_STORAGE_SESSIONS_SESSION_STORE_H
 
+#include "base/runtime_key.h"
 #include "storage/sql/store.h"
 
 // One lease a replica covers all its sessions: extends it (ttl_ms from now, the server's clock) and says where the
-// replica's peer door is (empty: it has none). Fails within deadline_ms.
+// replica's peer listener is (empty: it has none). Fails within deadline_ms.
 void session_store_renew(struct pg *pg, struct str replica, uint64_t ttl_ms, struct str peer_address,
                          uint64_t deadline_ms, store_count_done on_done, void *arg);
 
@@ -29,8 +30,8 @@ struct session_place {
     uint64_t gone_ms; // not live: since when
 };
 typedef void (*session_find_done)(void *arg, const struct error *err, const struct session_place *place);
-void session_store_find(struct pg *pg, struct str account_id, struct str runtime, uint64_t deadline_ms,
-                        session_find_done on_done, void *arg);
+void session_store_find(struct pg *pg, const struct runtime_key *key, uint64_t deadline_ms, session_find_done on_done,
+                        void *arg);
 
 // measures: a JSON array, see the function tunnels_measured in migrations/0005.
 void session_store_measured(struct pg *pg, struct str measures, store_count_done on_done, void *arg);

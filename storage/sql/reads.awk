@@ -8,20 +8,32 @@
 #   -- scope: w.account_id = :account_id              what belongs to the caller's account
 #   -- access: widget, runtime = w.runtime            the entity type whose rules apply, and columns of
 #                                                     its attributes
+#   -- callers: users                                 runtimes read none of them
 #   -- join: r = :{runtime_states} ON r.runtime = w.runtime      made when a field needs it
 #   -- field: name = w.name                           also: labels = pairs(w.labels), made = time(w.at)
 #   -- field: text = manifest(w.sha256) ONLY widget   of this query alone; elsewhere another line, or null
 #   -- object: part = w.size > 0                      an object inside: null where this does not hold
+#   -- same: self = Gadget                            a field that is the same row as another
+# type, with
+#                                                     what that type binds; its table and alias
+# are the same
 #   -- query: widgets                                 a field of Query that gives slices
 #   -- query: widget(name = w.name)                   one that gives one row, by its arguments
+#   -- query: widget(name = w.name) BY w.size DESC    of several the first in this order, not the key's
+#   -- page: 1000                                     rows where a client gives no `first`, else 100
 #   -- filter: runtimes text[] = w.runtime = ANY (:value)        or text, boolean, bigint, timestamptz
 #   -- filter: hidden boolean DEFAULT f = w.is_hidden = :value   the value where none is given
 #   -- order: SIZE = w.size DESC, key                 the first is the default; without any: key
 #   -- also: states BUSY = w.is_busy                  or this, when BUSY is among the values of the filter
+#   -- found: states = f(:value, :limit)              the keys of the filter's rows, from an index
 #   -- filter: owner refused = owners are not kept    an error where it is given; the reason
+#   -- index: widgetsIndex                       a field of Query that counts a list, with fences
+#   -- label: SIZE = w.name                      what fences in that order show; else its first key
+#   -- facets: widgetFacets                      a field of Query that counts by dimensions
+#   -- facet: RUNTIME runtimes = w.runtime       a dimension, filters that choose by it, its value
 # A field's right side is SQL over the row; 'text', NULL, true, false and '[]' stand for themselves.
-# Fragments of the .sql files are included as :{name}. The other lines of the format (one, many,
-# facet) are refused: nothing answers them yet.
+# Fragments of the .sql files are included as :{name}. The other lines of the format (one, many) are
+# refused: nothing answers them yet.
 function fail_at(place, message) {
     print place ": " message > "/dev/stderr"
     failed = 1
@@ -126,8 +138,8 @@ function declare(key, text, words) {
         attribute[type, key] = once(type, "-- " key ":", text)
         if (key == "from" && split(text, words, " ") != 2) fail("expected TABLE ALIAS, found \"" text "\"")
         if (key == "from") alias[type] = words[2]
-        if (key == "access" && text !~ /^[a-z_]+(, [a-z]+ = [a-z_.]+)*$/)
-            fail("access \"" text "\": expected the name of an entity type, and NAME = COLUMN of attributes")
+        if (key == "access" && text !~ /^[a-z_]+(, [a-z_]+ = ([a-z_.]+|:[{][a-z_]+[}]))*$/)
+            fail("access \"" text "\": expected the name of an entity type, and NAME = COLUMN or :{fragment} of attributes")
     } else if (key == "field") {
         split_binding(text)
         only = ""
@@ -148,6 +160,11 @@ function declare(key, text, words) {
         present[type, left] = once(type, "object " left, right)
         objects[type] = objects[type] " " left
         place_of[type, "object " left] = FILENAME ":" FNR
+    } else if (key == "same") {
+        split_binding(text)
+        same[type, left] = once(type, "same " left, right)
+        sames[type] = sames[type] " " left
+        place_of[type, "same " left] = FILENAME ":" FNR
     } else if (key == "join") {
         split_binding(text)
         if (!match(right, / ON [^)]*$/)) fail("join " left ": expected NAME = QUERY ON CONDITION")
@@ -171,18 +188,50 @@ function declare(key, text, words) {
             fail("also \"" left "\": expected FILTER VALUE of a filter text[] above")
         also_value[type, words[1]] = once(type, "also " words[1], words[2])
         also_sql[type, words[1]] = right
+    } else if (key == "found") {
+        split_binding(text)
+        if (!((type, left) in filter_type)) fail("found " left ": no filter above has this name")
+        if (right !~ /:limit/) fail("found " left ": expected a query with :value and :limit")
+        found_sql[type, left] = once(type, "found " left, right)
     } else if (key == "order") {
         split_binding(text)
         if (left !~ /^[A-Z][A-Z0-9_]*$/) fail("order \"" left "\": expected a name in capitals")
         orders[type] = orders[type] " " once(type, "order " left, left)
         order_keys[type, left] = right
         place_of[type, "order " left] = FILENAME ":" FNR
+    } else if (key == "callers") {
+        if (text != "users") fail("callers \"" text "\": expected users")
+        for_users[type] = once(type, "-- callers:", 1)
+    } else if (key == "page") {
+        if (text !~ /^[1-9][0-9]*$/ || text + 0 > 10000) fail("page \"" text "\": expected 1 to 10000")
+        page_rows[type] = once(type, "-- page:", text)
     } else if (key == "query") {
         query[++queries] = text
         query_type[queries] = type
         query_place[queries] = FILENAME ":" FNR
         query_module[queries] = module
-    } else if (key ~ /^(one|many|facet)$/) {
+    } else if (key ~ /^(index|facets)$/) {
+        counts[++count_total] = text
+        count_kind[count_total] = key
+        count_type[count_total] = type
+        count_place[count_total] = FILENAME ":" FNR
+        count_module[count_total] = module
+    } else if (key == "label") {
+        split_binding(text)
+        if (!((type, "order " left) in given)) fail("label " left ": no order above has this name")
+        labels[type, left] = once(type, "label " left, right)
+    } else if (key == "facet") {
+        split_binding(text)
+        n = split(left, words, " ")
+        if (words[1] !~ /^[A-Z][A-Z0-9_]*$/) fail("facet \"" left "\": expected NAME FILTER..., the name in capitals")
+        for (i = 2; i <= n; i++)
+            if (!((type, words[i]) in filter_type)) fail("facet " words[1] ": no filter above is named " words[i])
+        facets[type] = facets[type] " " once(type, "facet " words[1], words[1])
+        sub(/^[^ ]+ */, "", left)
+        facet_own[type, words[1]] = left
+        facet_sql[type, words[1]] = right
+        place_of[type, "facet " words[1]] = FILENAME ":" FNR
+    } else if (key ~ /^(one|many)$/) {
         fail("\"-- " key ":\" is not answered by declared reads yet")
     } else if (key == "type") {
         end_type()
@@ -190,8 +239,42 @@ function declare(key, text, words) {
         type = once("", "type " text, text)
         type_place[type] = FILENAME ":" FNR
     } else {
-        fail("unknown key \"-- " key ":\"; type, from, key, scope, access, join, field, object, query, filter, also or order")
+        fail("unknown key \"-- " key ":\"; type, from, key, scope, access, callers, join, field, object, same, query, filter, also, found, order, page, index, label, facets or facet")
     }
+}
+# ---- the same row under another type
+# ------------------------------------------------------------
+function copy_field(what, path, from, under, i, j) {
+    paths[what] = paths[what] " " path
+    bound[what, path] = bound[from, under]
+    if ((from, under) in general) general[what, path] = general[from, under]
+    place_of[what, path] = place_of[from, under]
+    for (i = 1; (j = index(substr(path, i), ".")) > 0; i += j) above[what, substr(path, 1, i + j - 2)] = 1
+}
+function copy_joins(what, from, list, n, k) {
+    n = split(trim(joins[from]), list, " ")
+    for (k = 1; k <= n; k++) {
+        if ((what, list[k]) in join_query) continue
+        joins[what] = joins[what] " " list[k]
+        join_query[what, list[k]] = join_query[from, list[k]]
+        join_on[what, list[k]] = join_on[from, list[k]]
+    }
+}
+function include_same(what, name, from, place, list, n, k) {
+    from = same[what, name]
+    place = place_of[what, "same " name]
+    if (!(from in type_place)) fail_at(place, "same " name ": no type " from " is declared")
+    if (attribute[from, "from"] != attribute[what, "from"])
+        fail_at(place, "same " name ": " from " is of \"" attribute[from, "from"] "\", not of \"" attribute[what, "from"] "\"")
+    n = split(trim(paths[from]), list, " ")
+    for (k = 1; k <= n; k++) copy_field(what, name "." list[k], from, list[k])
+    n = split(trim(objects[from]), list, " ")
+    for (k = 1; k <= n; k++) {
+        present[what, name "." list[k]] = present[from, list[k]]
+        objects[what] = objects[what] " " name "." list[k]
+        place_of[what, "object " name "." list[k]] = place_of[from, "object " list[k]]
+    }
+    copy_joins(what, from)
 }
 # ---- checks against the schema ------------------------------------------------------------------
 # Each field of the schema's type is bound, by itself or by the fields inside it.
@@ -357,11 +440,12 @@ function binding_of(what, list, n, k, pair, words) {
     printf "static const struct access_attribute attributes_%s[] = {", what
     for (k = 2; k <= n; k++) {
         split(list[k], pair, " = ")
-        printf "{\"%s\", \"%s\"}, ", pair[1], pair[2]
+        printf "{\"%s\", %s}, ", pair[1], quoted(expand(type_place[what], pair[2]))
     }
     print "{NULL, NULL}};"
     split(attribute[what, "from"], words, " ")
     printf "static const struct binding binding_%s = {\n    .type = \"%s\",\n    .from = \"%s\",\n    .alias = \"%s\",\n", what, what, words[1], words[2]
+    printf "    .key = \"%s\",\n", attribute[what, "key"]
     printf "    .scope = %s,\n    .access = {\"%s\", attributes_%s},\n", quoted(expand(type_place[what], attribute[what, "scope"])), list[1], what
     printf "    .fields = fields_%s,\n    .objects = objects_%s,\n    .joins = joins_%s,\n};\n", what, what, what
 }
@@ -374,10 +458,11 @@ function list_table(i, name, what, list, n, k, j, m) {
     printf "\nstatic const struct bound_input inputs_%d[] = {\n", i
     n = split(trim(filters[what]), list, " ")
     for (k = 1; k <= n; k++)
-        printf "    {\"%s\", %s, %s, %s, false, %s},\n", list[k], type_of(filter_type[what, list[k]]),
+        printf "    {\"%s\", %s, %s, %s, false, %s, %s},\n", list[k], type_of(filter_type[what, list[k]]),
             quoted(expand(place_of[what, "filter " list[k]], condition[what, list[k]])),
-            (((what, list[k]) in fallback) ? "\"" fallback[what, list[k]] "\"" : "NULL") "", also_of(what, list[k])
-    print "    {NULL, 0, NULL, NULL, false, NULL, NULL},\n};"
+            (((what, list[k]) in fallback) ? "\"" fallback[what, list[k]] "\"" : "NULL") "", also_of(what, list[k]),
+            (((what, list[k]) in found_sql) ? quoted(found_sql[what, list[k]]) : "NULL")
+    print "    {NULL, 0, NULL, NULL, false, NULL, NULL, NULL},\n};"
     n = split(trim(orders[what] == "" ? "KEY" : orders[what]), list, " ")
     for (k = 1; k <= n; k++) {
         m = split_order(list[k] == "KEY" && !((what, "KEY") in order_keys) ? "key" : order_keys[what, list[k]], attribute[what, "key"])
@@ -388,10 +473,12 @@ function list_table(i, name, what, list, n, k, j, m) {
         keys_of[i, list[k]] = m
     }
     printf "static const struct bound_order orders_%d[] = {", i
-    for (k = 1; k <= n; k++) printf "{\"%s\", keys_%d_%s, %d}, ", list[k], i, list[k], keys_of[i, list[k]]
-    print "{NULL, NULL, 0}};"
+    for (k = 1; k <= n; k++)
+        printf "{\"%s\", keys_%d_%s, %d, %s}, ", list[k], i, list[k], keys_of[i, list[k]],
+            (((what, list[k]) in labels) ? quoted(expand(place_of[what, "order " list[k]], labels[what, list[k]])) : "NULL")
+    print "{NULL, NULL, 0, NULL}};"
 }
-function one_table(i, name, arguments, what, list, n, k, sdl) {
+function one_table(i, name, arguments, by, what, list, n, k, sdl) {
     what = query_type[i]
     n = split(arguments, list, /, */)
     printf "\nstatic const struct bound_input inputs_%d[] = {\n", i
@@ -402,19 +489,26 @@ function one_table(i, name, arguments, what, list, n, k, sdl) {
         if (split_at == 0) fail_at(query_place[i], "expected ARGUMENT = COLUMN, found \"" list[k] "\"")
         if (!(("Query", name, left) in argument)) fail_at(query_place[i], "Query." name " of the schema has no argument " left)
         sdl = argument["Query", name, left]
-        printf "    {\"%s\", BOUND_VALUE_%s, %s, NULL, %s, NULL, NULL},\n", left, (bare(sdl) == "Int" ? "NUMBER" : bare(sdl) == "Boolean" ? "BOOLEAN" : "TEXT"),
+        printf "    {\"%s\", BOUND_VALUE_%s, %s, NULL, %s, NULL, NULL, NULL},\n", left, (bare(sdl) == "Int" ? "NUMBER" : bare(sdl) == "Boolean" ? "BOOLEAN" : "TEXT"),
             quoted(right " = :value"), (sdl ~ /!$/ ? "true" : "false")
     }
-    print "    {NULL, 0, NULL, NULL, false, NULL, NULL},\n};"
-    # One row, the first by the key.
-    n = split_order("key", attribute[what, "key"])
+    print "    {NULL, 0, NULL, NULL, false, NULL, NULL, NULL},\n};"
+    n = split_order(by == "" ? "key" : by, attribute[what, "key"])
     printf "static const struct bound_key keys_%d[] = {", i
-    for (k = 1; k <= n; k++) printf "%s{%s, false}", (k > 1 ? ", " : ""), quoted(column[k])
+    for (k = 1; k <= n; k++) printf "%s{%s, %s}", (k > 1 ? ", " : ""), quoted(column[k]), is_down[k] ? "true" : "false"
     print "};"
-    print "static const struct bound_order orders_" i "[] = {{\"KEY\", keys_" i ", " n "}, {NULL, NULL, 0}};"
+    print "static const struct bound_order orders_" i "[] = {{\"KEY\", keys_" i ", " n ", NULL}, {NULL, NULL, 0, NULL}};"
 }
-function finish_one(i, text, name, arguments, is_list) {
+# Runtimes read rows of their own where these have a runtime, unless the type is for users.
+function callers_of(what) {
+    return attribute[what, "access"] ~ /, runtime = / && !(what in for_users) ? "API_RUNTIMES_TOO" : "API_USERS"
+}
+function finish_one(i, text, name, arguments, by, is_list) {
     text = query[i]
+    if (match(text, /\) BY /)) {
+        by = trim(substr(text, RSTART + 5))
+        text = substr(text, 1, RSTART)
+    }
     name = text
     is_list = text !~ /\(/
     if (!is_list) {
@@ -428,10 +522,53 @@ function finish_one(i, text, name, arguments, is_list) {
     if (!(query_type[i] in is_written)) binding_of(query_type[i])
     is_written[query_type[i]] = 1
     if (is_list) list_table(i, name)
-    else one_table(i, name, arguments)
-    printf "static const struct bound_query query_%d = {\"%s\", &binding_%s, inputs_%d, orders_%d, %s};\n", i, name, query_type[i], i, i, is_list ? "true" : "false"
+    else one_table(i, name, arguments, by)
+    printf "static const struct bound_query query_%d = {\"%s\", &binding_%s, inputs_%d, orders_%d, %s, %d};\n", i, name, query_type[i], i, i, is_list ? "true" : "false",
+        (query_type[i] in page_rows) ? page_rows[query_type[i]] : 100
     table[query_module[i]] = table[query_module[i]] "    {GQL_QUERY, \"" name "\", .access = " \
-        (attribute[query_type[i], "access"] ~ /, runtime = / ? "API_RUNTIMES_TOO" : "API_USERS") ", .resolve_selected = compiled_read_resolve, .with = &query_" i "},\n"
+        callers_of(query_type[i]) ", .resolve_selected = compiled_read_resolve, .with = &query_" i "},\n"
+}
+# What counts takes the filters of its list, and every dimension of the schema is declared.
+function check_count(i, name, list_name, kind, dimensions, list, n, k) {
+    if (!(("Query", name) in field)) fail_at(count_place[i], kind " " name ": type Query of the schema has no such field")
+    if (list_name == "") fail_at(count_place[i], kind " " name ": type " count_type[i] " has no list")
+    if (argument["Query", name, "filters"] != argument["Query", list_name, "filters"])
+        fail_at(count_place[i], "Query." name " of the schema does not take the filters of " list_name)
+    if (kind != "facets") return
+    dimensions = bare(argument["Query", name, "dimensions"])
+    n = split(trim(facets[count_type[i]]), list, " ")
+    for (k = 1; k <= n; k++)
+        if (!((dimensions, list[k]) in values))
+            fail_at(place_of[count_type[i], "facet " list[k]], "facet " list[k] ": Query." name "(dimensions) of the schema has no such value")
+    for (k in values) {
+        split(k, list, SUBSEP)
+        if (list[1] == dimensions && !((count_type[i], "facet " list[2]) in given))
+            fail_at(count_place[i], "value " list[2] " of " dimensions " is no facet")
+    }
+}
+function facet_table(i, what, list, own, n, m, k, j) {
+    n = split(trim(facets[what]), list, " ")
+    for (k = 1; k <= n; k++) {
+        m = split(facet_own[what, list[k]], own, " ")
+        printf "\nstatic const char *const own_%d_%d[] = {", i, k
+        for (j = 1; j <= m; j++) printf "\"%s\", ", own[j]
+        printf "NULL};"
+    }
+    printf "\nstatic const struct bound_facet facets_%d[] = {\n", i
+    for (k = 1; k <= n; k++)
+        printf "    {\"%s\", %s, own_%d_%d},\n", list[k], quoted(expand(place_of[what, "facet " list[k]], facet_sql[what, list[k]])), i, k
+    print "    {NULL, NULL, NULL},\n};"
+}
+function finish_count(i, name, what, list_at, k) {
+    name = counts[i]
+    what = count_type[i]
+    for (k = 1; k <= queries; k++) if (query_type[k] == what && query[k] !~ /\(/) list_at = k
+    check_count(i, name, list_at ? query[list_at] : "", count_kind[i])
+    if (part != "c") return
+    if (count_kind[i] == "facets") facet_table(i, what)
+    printf "static const struct bound_count count_%d = {\"%s\", &query_%d, %s};\n", i, name, list_at, count_kind[i] == "facets" ? "facets_" i : "NULL"
+    table[count_module[i]] = table[count_module[i]] "    {GQL_QUERY, \"" name "\", .access = " \
+        callers_of(what) ", .resolve_selected = compiled_count_resolve, .with = &count_" i "},\n"
 }
 FNR == 1 {
     end_type()
@@ -462,14 +599,22 @@ END {
     if (failed) exit 1
     end_type()
     read_schema()
+    for (what in type_place) {
+        n = split(trim(sames[what]), list, " ")
+        for (k = 1; k <= n; k++) include_same(what, list[k])
+    }
     for (what in type_place) check_type(what)
     if (part == "h") print "#ifndef CULVERT_READS_H\n#define CULVERT_READS_H\n\n#include \"api/graphql/execution.h\""
-    if (part == "c") print "#include \"culvert_reads.h\"\n\n#include \"api/compile/compiled_read.h\"\n#include \"api/resolvers.h\""
+    if (part == "c") print "#include \"culvert_reads.h\"\n\n#include \"api/compile/compiled_count.h\"\n#include \"api/compile/compiled_read.h\"\n#include \"api/resolvers.h\""
     for (i = 1; i <= queries; i++) {
         finish_one(i)
         module = query_module[i]
         if (!(module in counted)) modules = modules " " module
         counted[module]++
+    }
+    for (i = 1; i <= count_total; i++) {
+        finish_count(i)
+        counted[count_module[i]]++
     }
     n = split(trim(modules), list, " ")
     for (k = 1; k <= n; k++) {

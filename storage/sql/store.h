@@ -18,6 +18,7 @@ enum { STORE_PAGE_MAX = 10000 };
 struct store_page {
     struct str after, before;
     unsigned first, last;
+    unsigned skip; // rows behind the cursor that are passed over; only declared lists take it
 };
 
 // Views valid during the callback.

@@ -1,5 +1,6 @@
 #include "storage/sql/store_call.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -19,8 +20,8 @@ struct node_call {
 static void on_node(void *arg, const struct error *err, const struct pg_rows *results, size_t count)
 {
     struct node_call *call = arg;
-    (void)count;
     struct error none;
+    assert(err || call->answer < count);
     struct str node = STR_EMPTY;
     if (!err && pg_rows_count(&results[call->answer]) > 0) {
         node = pg_rows_get(&results[call->answer], 0, 0);
@@ -36,6 +37,7 @@ void store_submit_node(struct pg_batch *batch, size_t answer, enum error_code no
                        store_node_done on_done, void *arg)
 {
     struct node_call *call = mem_alloc(sizeof *call);
+    assert(on_done && (none == ERROR_NONE || none_text));
     *call = (struct node_call){answer, none, none_text, on_done, arg};
     pg_batch_submit(batch, STORE_CHANGE_MS, on_node, call);
 }
@@ -49,7 +51,7 @@ struct count_call {
 static void on_count(void *arg, const struct error *err, const struct pg_rows *results, size_t count)
 {
     struct count_call *call = arg;
-    (void)count;
+    assert(err || call->answer < count);
     call->on_done(call->arg, err, err ? 0 : pg_rows_affected(&results[call->answer]));
     mem_free(call);
 }
@@ -71,7 +73,7 @@ static void on_number(void *arg, const struct error *err, const struct pg_rows *
 {
     struct count_call *call = arg;
     uint64_t number = 0;
-    (void)count;
+    assert(err || call->answer < count);
     if (!err && parse_u64(pg_rows_get(&results[call->answer], 0, 0), 0, INT64_MAX, &number, NULL) != ERROR_NONE)
         number = 0;
     call->on_done(call->arg, err, number);

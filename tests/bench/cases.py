@@ -171,15 +171,14 @@ class Cases:
 
     # ---- slow readers --------------------------------------------------------------------------------------------------
 
-    def readers(self, way):
-        """Others alone, then beside more and more slow readers. Straight to the service there is nothing to learn."""
+    def readers(self, way, count):
+        """Others alone, then beside slow readers. Straight to the service there is nothing to learn."""
         if not way.pids():
             return
+        plural = "s" if count > 1 else ""
         alone = self._requests(way, OTHERS, SINGLE_SECONDS)
-        for count in READERS:
-            plural = "s" if count > 1 else ""
-            self._table.section(f"{count} reader{plural} at {READER_BYTES_PER_SECOND // 1000} kB/s for {READER_SECONDS} s, {OTHERS} connections of others")
-            self._readers(way, count, alone)
+        self._table.section(f"{count} reader{plural} at {READER_BYTES_PER_SECOND // 1000} kB/s for {READER_SECONDS} s, {OTHERS} connections of others")
+        self._readers(way, count, alone)
 
     def _readers(self, way, count, alone):
         words = ["--connections", count, "--rate", READER_BYTES_PER_SECOND]

@@ -9,11 +9,13 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import typing
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(TOP / "tests/e2e"), str(TOP / "tests/support")]
 
+import process_watch  # noqa: E402
 from fault_proxy import FaultProxy  # noqa: E402
 from nghttpx_pair import NghttpxPair  # noqa: E402
 from nginx_pair import NginxHttpPair, NginxStreamPair  # noqa: E402
@@ -21,11 +23,13 @@ from peer import Site  # noqa: E402
 from platform_under_test import Platform, wait_until  # noqa: E402
 from v2ray_pair import V2rayPair  # noqa: E402
 
+IDLE_CORES_MAX, IDLE_SAMPLE_SECONDS, IDLE_SECONDS_MAX = 0.10, 0.3, 15
+
 PEERS = (NginxStreamPair, NginxHttpPair, NghttpxPair, V2rayPair)
 DIRECT, TUNNEL, ONE_TLS = "direct", "tunnel", "one TLS"
 DESCRIPTIONS = {
     DIRECT: "client -> service, plain HTTP",
-    TUNNEL: "client =TLS=> ingress door of culvertd =WSS, HTTP/2=> culvert-agent -> service",
+    TUNNEL: "client =TLS=> ingress listener of culvertd =WSS, HTTP/2=> culvert-agent -> service",
     ONE_TLS: "at 50 ms only: one plain TLS connection, client =TLS=> delay => nginx -> service",
 }
 
@@ -99,8 +103,50 @@ class Ways:
                 say(f"left out: {kind.name}: {why_not}")
             else:
                 self._peers.append(kind)
+        self._servers = {}  # name of a peer -> its two ends, started for a case alone
         self.near = [Way(DIRECT, f"http://127.0.0.1:{self.origin_port}", lambda: {}), self._tunnel()]
-        self.near += [self._start_peer(kind, "peers", cleanup) for kind in self._peers]
+        self.near += [self._peer(kind) for kind in self._peers]
+
+    # ---- one case ----------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def running(self, way, is_fresh=False):
+        """The way's servers, those of no other peer. Peers are started afresh: some go on burning CPU when their clients have
+        left. `is_fresh`: ours are started again, too, for a peak of memory. Fails unless all are idle when the case begins."""
+        peer = self._servers.get(way.name)
+        if peer:
+            peer.start()
+        try:
+            if is_fresh and way.name == TUNNEL:
+                self._restart_ours(way)
+            self._wait_for_idle(way)
+            yield
+        finally:
+            if peer:
+                peer.stop()
+
+    def _restart_ours(self, way):
+        before = [self.platform.kill(name, signal.SIGTERM) for name in ("culvertd", "agent")]
+        wait_until(lambda: not {self.platform.pid(name) for name in ("culvertd", "agent")} & set(before), 60, "the restart of both ends")
+        wait_until(lambda: self.platform.ingress("GET", "/services/origin/1k").status == 200, 60, "the service origin")
+        way.pids = self._tunnel().pids
+
+    def _wait_for_idle(self, way):
+        ours = self._tunnel().pids()
+        pids = [pid for ends in (ours, way.pids()) for end in ends.values() for pid in end]
+        busy = 0.0
+
+        def is_idle():
+            nonlocal busy
+            before, began = process_watch.cpu_seconds(pids), time.monotonic()
+            time.sleep(IDLE_SAMPLE_SECONDS)
+            busy = (process_watch.cpu_seconds(pids) - before) / (time.monotonic() - began)
+            return busy <= IDLE_CORES_MAX
+
+        deadline = time.monotonic() + IDLE_SECONDS_MAX
+        while not is_idle():
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{way.name}: {busy:.2f} cores are busy before its case begins, at most {IDLE_CORES_MAX} may be")
 
     def program(self, name):
         return self._folder / name
@@ -139,6 +185,11 @@ class Ways:
         folder = self._folder / place
         folder.mkdir(mode=0o755, parents=True, exist_ok=True)
         return Site(folder, self.platform.home / "pki", self.origin_port, self._ports, leg)
+
+    def _peer(self, kind):
+        peer = self._servers[kind.name] = kind(self._site(f"peers/{kind.name.replace(' ', '-')}"))
+        self._cleanup.callback(peer.stop)
+        return Way(kind.name, f"https://localhost:{peer.port}", peer.pids, self.platform.env["CULVERT_CA"])
 
     def _start_peer(self, kind, place, cleanup, leg=lambda port: port):
         peer = kind(self._site(f"{place}/{kind.name.replace(' ', '-')}", leg))

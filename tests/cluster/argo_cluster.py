@@ -55,11 +55,13 @@ def free_port():
 class ArgoCluster:
     """The programs of one DIR. A program is known by DIR/NAME.pid and by DIR being its working directory."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, argo="argo-cd"):
+        """argo: which release of Argo CD, by its folder here; "argo-cd-2" is the last before version 3."""
+        self.argo = argo
         self.folder = pathlib.Path(folder).resolve()
         self.api = RealCluster(self.folder)
         self.ports = {}
-        self.started, self.first = {}, {}
+        self.started = {}
 
     # ---- programs ----------------------------------------------------------------------------------------------------
 
@@ -145,20 +147,6 @@ class ArgoCluster:
             )
         (self.folder / f"{name}.pid").write_text(f"{process.pid}\n")
 
-    def exchange(self, names, program, without=()):
-        """Ends these programs and starts another version of them, with the words of the first but for options it lacks."""
-        for name in names:
-            if self.pid(name) is not None:
-                self.kill(name)
-            words, environment = self.first.setdefault(name, self.started[name])
-            lacks = [i for i, word in enumerate(words) if word.decode() in without]
-            kept = [word for i, word in enumerate(words) if i not in lacks and i - 1 not in lacks]
-            self.started[name] = [str(program).encode(), *kept[1:]], environment
-            self.restart(name)
-        self.wait("argocd-server", lambda: self.answers(self.ports["argocd-server"]))
-        self.wait("argocd-repo-server", lambda: self.answers(self.ports["repo-metrics"]))
-        self.wait("argocd-application-controller", lambda: self.answers(self.ports["controller-metrics"]))
-
     def reap(self, name):
         """True once it has ended with all its threads, which hold its sockets until then."""
         pid = int((self.folder / f"{name}.pid").read_text())
@@ -187,7 +175,7 @@ class ArgoCluster:
 
     def define(self):
         """Argo's resources, in the definitions of the releases that run; Workflows in one of ours, nothing runs them."""
-        files = [*built("argo-cd").glob("*-crd.yaml"), *built("argo-rollouts").glob("*-crd.yaml"), HERE / "workflows-crd.yaml"]
+        files = [*built(self.argo).glob("*-crd.yaml"), *built("argo-rollouts").glob("*-crd.yaml"), HERE / "workflows-crd.yaml"]
         for file in files:
             text = file.read_text()
             name = next(line.split()[1] for line in text.splitlines() if line.startswith("  name: "))
@@ -279,11 +267,13 @@ class ArgoCluster:
         redis, repo = f"127.0.0.1:{ports['redis']}", f"127.0.0.1:{ports['argocd-repo-server']}"
 
         def program(name, *words):
-            command = [built("argo-cd") / "argocd", "--loglevel", "info", *words]
+            command = [built(self.argo) / "argocd", "--loglevel", "info", *words]
             self.launch(name, command, ARGOCD_BINARY_NAME=name, **environment)
 
+        # Version 2 has no such option.
+        authority = ["--client-ca-path", ""] if self.argo == "argo-cd" else []
         words = ["--address", "127.0.0.1", "--port", ports["argocd-repo-server"], "--metrics-address", "127.0.0.1", "--redis", redis]
-        program("argocd-repo-server", *words, "--metrics-port", ports["repo-metrics"], "--disable-tls", "--client-ca-path", "")
+        program("argocd-repo-server", *words, "--metrics-port", ports["repo-metrics"], "--disable-tls", *authority)
         words = ["--namespace", "argocd", "--repo-server", repo, "--repo-server-plaintext", "--redis", redis]
         program("argocd-application-controller", *words, "--metrics-port", ports["controller-metrics"], "--app-resync", "30", "--app-resync-jitter", "0")
         words += ["--address", "127.0.0.1", "--port", ports["argocd-server"], "--metrics-port", ports["server-metrics"]]
@@ -291,6 +281,19 @@ class ArgoCluster:
         words = ["--namespace", "argocd", "--argocd-repo-server", repo, "--repo-server-plaintext", "--metrics-addr", f"127.0.0.1:{ports['set-metrics']}"]
         words += ["--probe-addr", f"127.0.0.1:{ports['set-probe']}", "--webhook-addr", f"127.0.0.1:{ports['set-webhook']}"]
         program("argocd-applicationset-controller", *words)
+
+    def upgrade(self):
+        """From the release that runs to version 3: definitions first, then all programs, at the same ports."""
+        self.end([name for name in ORDER if name.startswith("argocd-")])
+        self.argo = "argo-cd"
+        self.define()
+        self.launch_argo_cd()
+        self.wait_for_argo_cd()
+
+    def wait_for_argo_cd(self):
+        self.wait("argocd-server", lambda: self.answers(self.ports["argocd-server"]))
+        self.wait("argocd-application-controller", lambda: self.answers(self.ports["controller-metrics"]))
+        self.wait("argocd-repo-server", lambda: self.answers(self.ports["repo-metrics"]))
 
     def launch_rollouts(self):
         command = [built("argo-rollouts") / "rollouts-controller", "--kubeconfig", self.folder / "kubeconfig", "--leader-elect=false"]
@@ -326,10 +329,8 @@ class ArgoCluster:
             self.launch_rollouts()
             (self.folder / "argocd.url").write_text(f"http://127.0.0.1:{self.ports['argocd-server']}\n")
             (self.folder / "git.url").write_text(f"git://127.0.0.1:{self.ports['git']}\n")
-            self.wait("argocd-server", lambda: self.answers(self.ports["argocd-server"]))
-            self.wait("argocd-application-controller", lambda: self.answers(self.ports["controller-metrics"]))
+            self.wait_for_argo_cd()
             self.wait("argocd-server", lambda: self.api.request("GET", f"{ARGO}/namespaces/argocd/appprojects/default")[0] == 200)
-            self.wait("argocd-repo-server", lambda: self.answers(self.ports["repo-metrics"]))
             for name in ("git", "node", "kube-controller-manager", "argocd-applicationset-controller"):
                 self.wait(name, lambda: True)
             self.wait("rollouts-controller", lambda: self.answers(self.ports["rollouts-health"]))

@@ -1,4 +1,4 @@
-"""An HTTP/2 client of the ingress door on python3-h2, for what curl cannot do: frames and streams one by one."""
+"""An HTTP/2 client of the ingress listener on python3-h2, for what curl cannot do: frames and streams one by one."""
 
 import contextlib
 import socket
@@ -92,7 +92,7 @@ class Http2Client:
         data = self.sock.recv(1 << 16)
         if not data:
             self.closed = True
-            raise ConnectionError("the door ended the connection")
+            raise ConnectionError("the listener ended the connection")
         for event in self.h2.receive_data(data):
             self._take(event)
         self.flush()
@@ -139,7 +139,7 @@ class Http2Client:
 
 
 def alpn(platform, *protocols):
-    """What the door chooses of these; None when it refuses the handshake."""
+    """What the listener chooses of these; None when it refuses the handshake."""
     context = platform.context()
     context.set_alpn_protocols(list(protocols))
     parts = platform.env["CULVERT_INGRESS_URL"].rsplit(":", 1)

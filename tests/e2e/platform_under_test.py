@@ -33,7 +33,7 @@ class Platform:
         self.env = {}
         # Environment of whatever quickstart starts, besides ours. All tests share one address and one runtime token.
         self.settings = {"CULVERT_AUTHENTICATION_FAILURES_PER_ADDRESS_MAX": "0", "CULVERT_AUTHENTICATION_FAILURES_PER_KEY_MAX": "0",
-                         "CULVERT_RUNTIME_TOKENS_SESSIONS_PER_MINUTE_MAX": "0"}
+                         "CULVERT_RUNTIME_TOKENS_SESSIONS_PER_MINUTE_MAX": "0", "CULVERT_LIVE_STALL": "2s"}
 
     # ---- life --------------------------------------------------------------------------------------------------------
 
@@ -102,7 +102,7 @@ class Platform:
         return context
 
     def raw(self, url, host=None):
-        """A TLS connection to the door of url, the name in SNI being host."""
+        """A TLS connection to the listener of url, the name in SNI being host."""
         parts = urllib.parse.urlsplit(url)
         sock = socket.create_connection(("127.0.0.1", parts.port), timeout=30)
         return self.context().wrap_socket(sock, server_hostname=host or parts.hostname)
@@ -192,9 +192,9 @@ class Platform:
         self.settings.update({f"CULVERT_RABBITMQ_{name.upper()}": str(value) for name, value in settings.items()})
         return self
 
-    def port(self, door="CULVERT_URL"):
+    def port(self, listener="CULVERT_URL"):
         """Of one of the platform's own URLs."""
-        return urllib.parse.urlsplit(self.env[door]).port
+        return urllib.parse.urlsplit(self.env[listener]).port
 
     def create_runtime(self, name):
         """Its token."""
@@ -212,9 +212,9 @@ class Platform:
                 total += float(value)
         return total
 
-    def connections(self, door):
-        """Open connections of a door, as it counts them."""
-        name = f'culvert_http_connections{{listener="{door}"}} '
+    def connections(self, listener):
+        """Open connections of a listener, as it counts them."""
+        name = f'culvert_http_connections{{listener="{listener}"}} '
         return next(float(line.removeprefix(name)) for line in self.admin("/metrics").text().splitlines() if line.startswith(name))
 
     # ---- the demo cluster ------------------------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ def resources_agree(platform, besides):
 
 
 class Connection(http.client.HTTPConnection):
-    """To a door on loopback, whatever the name in the URL: runtime host names need no DNS here."""
+    """To a listener on loopback, whatever the name in the URL: runtime host names need no DNS here."""
 
     def __init__(self, platform, port, name, tls, timeout):
         super().__init__(name, port, timeout=timeout)

@@ -1,4 +1,4 @@
-"""For tests that say exactly what they mean: a client of the ingress door, over TLS, and reading to the end."""
+"""For tests that say exactly what they mean: a client of the ingress listener, over TLS, and reading to the end."""
 
 import contextlib
 import select
@@ -8,7 +8,7 @@ import time
 
 
 class RawClient:
-    """A connection to the ingress door that says exactly what it is given."""
+    """A connection to the ingress listener that says exactly what it is given."""
 
     def __init__(self, platform):
         self.platform = platform

@@ -16,9 +16,9 @@ class Replicas(Platform):
     def __init__(self, home, build):
         super().__init__(home, build, replicas=2)
 
-    def port(self, door, number=None):
+    def port(self, listener, number=None):
         ports = dict(line.split("=") for line in (self.home / "ports").read_text().split())
-        return int(ports[f"PORT_{door}" if number is None else f"PORT_{door}_{number}"])
+        return int(ports[f"PORT_{listener}" if number is None else f"PORT_{listener}_{number}"])
 
     def admin_of(self, number, path):
         return self.call("GET", f"http://127.0.0.1:{self.port('ADMIN', number)}", path, key=False)

@@ -1,5 +1,5 @@
 """Lists of HTTP/1 requests that some server somewhere reads in two ways. A case is raw text with one meaning, or none: built from
-the parts of a door (see Case.bytes), always followed by another request on the same connection, the sentinel, and with a request
+the parts of a listener (see Case.bytes), always followed by another request on the same connection, the sentinel, and with a request
 hidden in its body that must never be seen as one."""
 
 import dataclasses

@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 
-from api_door_client import JSON, application, events, events_with, same_process  # noqa: F401
+from api_listener_client import JSON, application, events, events_with, same_process  # noqa: F401
 from platform_under_test import wait_until
 
 

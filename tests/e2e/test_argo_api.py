@@ -13,6 +13,8 @@ TREE = """query($r: String!, $n: String!) { resourceTree(runtime: $r, name: $n) 
 RELEASES = """query($f: GitopsReleaseFilterArgs) { gitopsReleases(filters: $f, pagination: {first: 20}) { edges { node {
     syncOperationRevision commit { author message date } } } } }"""
 ERRORS = "query($n: String!) { runtime(name: $n) { errors { title message suggestion } } }"
+UNREAD = """query($r: String!, $n: String!) { application(runtime: $r, name: $n) { resourcesNotRead { message suggestion }
+    errors { title level message suggestion } } }"""
 WEB = "catalog"  # an application with a Deployment and a ConfigMap
 
 
@@ -42,6 +44,15 @@ class Argo:
     def nodes(self, name):
         tree = self.platform.graphql(TREE, {"r": self.platform.env["CULVERT_RUNTIME"], "n": name})["resourceTree"]
         return {(node["kind"], node["name"]): node for node in tree["nodes"]}
+
+    def unread(self, name):
+        """What an Application itself says of resources that are not read; None: they are."""
+        application = self.platform.graphql(UNREAD, {"r": self.platform.env["CULVERT_RUNTIME"], "n": name})["application"]
+        errors = [error for error in application["errors"] if error["title"] == "ResourcesNotRead"]
+        said = application["resourcesNotRead"]
+        wanted = said and [{**said, "title": "ResourcesNotRead", "level": "WARNING"}]
+        assert errors == (wanted or []), application
+        return said
 
     def finding(self, text):
         errors = self.platform.graphql(ERRORS, {"n": self.platform.env["CULVERT_RUNTIME"]})["runtime"]["errors"]
@@ -197,10 +208,14 @@ def test_a_cluster_under_another_address_is_this_one(argo, platform):
         made.append(f"{applications}/mirrored")
         wait_until(lambda: argo.finding(f"deploy to {server}, which this agent does not read"), 30, "nobody reads it")
         assert ("ConfigMap", "mirrored") not in argo.nodes("mirrored")
+        said = wait_until(lambda: argo.unread("mirrored"), 10, "the application says so itself")
+        assert f"does not read the cluster {server}" in said["message"] and "reporter.cluster_secrets" in said["suggestion"], said
+        assert argo.unread(WEB) is None
         argo.conf.write_text(argo.before + "reporter.cluster_secrets = mirror, argocd/nowhere, unusable\nreporter.cluster_interval = 500ms\n")
         argo.restart()
         wait_until(lambda: ("ConfigMap", "mirrored") in argo.nodes("mirrored"), 30, "it is the agent's own")
         wait_until(lambda: not argo.finding(f"deploy to {server}"), 30, "and is read")
+        wait_until(lambda: argo.unread("mirrored") is None, 10, "the application says no more")
         for name, reason in (("nowhere", "https://127.0.0.1:1: the namespace kube-system cannot be read"), ("unusable", "config.username is not supported")):
             found = wait_until(lambda name=name: argo.finding(f"cluster Secret argocd/{name}"), 30, name)
             assert reason in found["message"] and "reporter.cluster_secrets" in found["suggestion"], found

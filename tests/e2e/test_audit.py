@@ -4,7 +4,7 @@ import json
 import random
 import uuid
 
-from api_door_client import culvertd
+from api_listener_client import culvertd
 from platform_under_test import TOP
 from test_browser_sessions import SESSIONS, by_link
 from test_roles import codes, create_user, key_of

@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 
-from api_door_client import culvertd
+from api_listener_client import culvertd
 from test_ingress_revocation import Key
 from waiting import wait_until
 

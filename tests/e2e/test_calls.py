@@ -114,7 +114,7 @@ def test_names_that_are_made_up_cost_no_query(platform):
 
 
 def exchange(platform, head, host=None):
-    """Sends raw bytes to the ingress door, gives back what came until it closed or 5 s passed."""
+    """Sends raw bytes to the ingress listener, gives back what came until it closed or 5 s passed."""
     with platform.raw(platform.env["CULVERT_INGRESS_URL"], host or platform.env["CULVERT_INGRESS_HOST"]) as sock:
         sock.sendall(head)
         return read_to_end(sock, 5)

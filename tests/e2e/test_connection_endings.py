@@ -1,4 +1,4 @@
-"""However a client of a door leaves, in whatever state of whatever exchange: nothing of it is left behind."""
+"""However a client of a listener leaves, in whatever state of whatever exchange: nothing of it is left behind."""
 
 import contextlib
 import os
@@ -15,12 +15,12 @@ from conftest import build_folder
 from ingress_origin import IngressServices, TcpService
 from platform_under_test import wait_until
 from replicas_under_test import Replicas, calm
-from tunnel_door_client import BINARY, frame, request_of
+from tunnel_listener_client import BINARY, frame, request_of
 from visitor import Visitor
 
 EACH = 2
 LEAVE_SECONDS = 15  # until a connection that is over is forgotten
-SILENCE_SECONDS = 30  # the longest limit that a silent client has here (10 s, for handshakes of the tunnel door), and what follows it
+SILENCE_SECONDS = 30  # the longest limit that a silent client has here (10 s, for handshakes of the tunnel listener), and what follows it
 LIMIT_SECONDS = 2
 LIMITS = {"INGRESS_HEAD_TIMEOUT": "2s", "INGRESS_IDLE_TIMEOUT": "2s", "INGRESS_STALL_TIMEOUT": "2s", "API_REQUEST_TIMEOUT": "2s", "TUNNEL_HEAD_TIMEOUT": "4s", "TUNNEL_PING_AFTER": "3s"}
 DRAIN = {"DRAIN_LAME_DUCK": "100ms", "DRAIN_SPREAD": "100ms", "DRAIN_DEADLINE": "1s"}
@@ -52,7 +52,7 @@ class TcpSilent(TcpDeaf):
         super().serve(connection)
 
 
-class Doors(IngressServices):
+class Listeners(IngressServices):
     """Two replicas, one of which holds the tunnel, and services behind it."""
 
     def __init__(self, replicas):
@@ -74,30 +74,30 @@ class Doors(IngressServices):
 
     # ---- clients -----------------------------------------------------------------------------------------------------
 
-    def port(self, door):
-        number = 1 - self.here if door == "hop" else self.here
-        return self.platform.port("INGRESS" if door in ("hop", "h2") else door.upper(), number)
+    def port(self, listener):
+        number = 1 - self.here if listener == "hop" else self.here
+        return self.platform.port("INGRESS" if listener in ("hop", "h2") else listener.upper(), number)
 
-    def visit(self, door):
-        return Visitor(self.platform, self.port(door))
+    def visit(self, listener):
+        return Visitor(self.platform, self.port(listener))
 
-    def welcome(self, door):
+    def welcome(self, listener):
         """A visitor that may speak."""
-        visitor = self.visit(door)
-        if door == "admin":
+        visitor = self.visit(listener)
+        if listener == "admin":
             return visitor
-        name = self.platform.env["CULVERT_INGRESS_HOST"] if door in ("ingress", "h2", "hop") else "localhost"
-        return visitor.shake_hands(name, "h2" if door == "h2" else "http/1.1")
+        name = self.platform.env["CULVERT_INGRESS_HOST"] if listener in ("ingress", "h2", "hop") else "localhost"
+        return visitor.shake_hands(name, "h2" if listener == "h2" else "http/1.1")
 
-    def head(self, door, line, *lines):
-        host = f"localhost:{self.port(door)}" if door in ("api", "admin") else f"{self.platform.env['CULVERT_INGRESS_HOST']}:{self.port(door)}"
+    def head(self, listener, line, *lines):
+        host = f"localhost:{self.port(listener)}" if listener in ("api", "admin") else f"{self.platform.env['CULVERT_INGRESS_HOST']}:{self.port(listener)}"
         return "\r\n".join([f"{line} HTTP/1.1", f"Host: {host}", f"Authorization: {self.platform.env['CULVERT_API_KEY']}", *lines, "", ""]).encode()
 
-    def service(self, door, path):
-        return f"/runtimes/{self.platform.env['CULVERT_RUNTIME']}/proxy{path}" if door == "api" else path
+    def service(self, listener, path):
+        return f"/runtimes/{self.platform.env['CULVERT_RUNTIME']}/proxy{path}" if listener == "api" else path
 
-    def ask(self, door, path, *lines, method="GET", body=b""):
-        return self.welcome(door).last(self.head(door, f"{method} {self.service(door, path)}", *lines) + body)
+    def ask(self, listener, path, *lines, method="GET", body=b""):
+        return self.welcome(listener).last(self.head(listener, f"{method} {self.service(listener, path)}", *lines) + body)
 
     def ask2(self, path, method="GET", headers=(), **more):
         authority = f"{self.platform.env['CULVERT_INGRESS_HOST']}:{self.port('h2')}"
@@ -137,27 +137,27 @@ class Doors(IngressServices):
 
 
 @pytest.fixture(scope="module")
-def doors():
+def listeners():
     with tempfile.TemporaryDirectory(prefix="culvert-e2e.", dir="/var/tmp") as folder:
         pathlib.Path(folder).chmod(0o755)
         replicas = Replicas(pathlib.Path(folder) / "home", build_folder("asan"))
         replicas.settings.update({f"CULVERT_{name}": value for name, value in {**LIMITS, **DRAIN}.items()})
         try:
             replicas.start()
-            with Doors(replicas) as doors:
-                wait_until(lambda: doors.knock().hear(b"101"), 10, "the new token is known")
+            with Listeners(replicas) as listeners:
+                wait_until(lambda: listeners.knock().hear(b"101"), 10, "the new token is known")
                 wait_until(lambda: sum(replicas.metric(n, "culvert_tunnels") for n in (0, 1)) == 1, 20, "one tunnel")
-                doors.before, doors.descriptors_before = doors.held(), doors.descriptors()
-                yield doors
+                listeners.before, listeners.descriptors_before = listeners.held(), listeners.descriptors()
+                yield listeners
         finally:
             replicas.reset()
 
 
-def nothing_left(doors, before, seconds):
+def nothing_left(listeners, before, seconds):
     """Every gauge comes back to where it was."""
 
     def none_more():
-        left = {name: value for name, value in doors.held().items() if value > before.get(name, 0)}
+        left = {name: value for name, value in listeners.held().items() if value > before.get(name, 0)}
         assert not left, left
         return True
 
@@ -172,51 +172,51 @@ HEADERS_FRAME = b"\0\0\x20\1\5\0\0\0\1"  # announces 32 bytes
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"
 
 
-def every_door(door):
-    """What HTTP/1.1 has at any door."""
+def every_listener(listener):
+    """What HTTP/1.1 has at any listener."""
     exchanges = {
-        "nothing": lambda d: d.visit(door),
-        "half a head": lambda d: d.welcome(door).last(d.head(door, "GET /x")[:-10]),
-        "a malformed head": lambda d: d.welcome(door).last(d.head(door, "GET /a b")),
-        "a head that is not allowed": lambda d: d.welcome(door).last(d.head(door, "GET /x", "Expect: wonders")),
-        "half a body": lambda d: d.welcome(door).last(d.head(door, "POST /x", "Content-Length: 100") + b"half"),
-        "half of a chunk": lambda d: d.welcome(door).last(d.head(door, "POST /x", "Transfer-Encoding: chunked") + b"64\r\nhalf"),
-        "a whole request": lambda d: d.welcome(door).last(d.head(door, "GET /livez")),
-        "a second request": lambda d: d.welcome(door).say(d.head(door, "GET /livez")).hear(b"\r\n\r\n").last(d.head(door, "GET /livez")),
-        "many requests": lambda d: d.welcome(door).last(40 * d.head(door, "GET /livez") + b"GET"),
+        "nothing": lambda d: d.visit(listener),
+        "half a head": lambda d: d.welcome(listener).last(d.head(listener, "GET /x")[:-10]),
+        "a malformed head": lambda d: d.welcome(listener).last(d.head(listener, "GET /a b")),
+        "a head that is not allowed": lambda d: d.welcome(listener).last(d.head(listener, "GET /x", "Expect: wonders")),
+        "half a body": lambda d: d.welcome(listener).last(d.head(listener, "POST /x", "Content-Length: 100") + b"half"),
+        "half of a chunk": lambda d: d.welcome(listener).last(d.head(listener, "POST /x", "Transfer-Encoding: chunked") + b"64\r\nhalf"),
+        "a whole request": lambda d: d.welcome(listener).last(d.head(listener, "GET /livez")),
+        "a second request": lambda d: d.welcome(listener).say(d.head(listener, "GET /livez")).hear(b"\r\n\r\n").last(d.head(listener, "GET /livez")),
+        "many requests": lambda d: d.welcome(listener).last(40 * d.head(listener, "GET /livez") + b"GET"),
     }
-    if door != "admin":
-        exchanges["half a handshake"] = lambda d: d.visit(door).hello(half=True)
-        exchanges["a hello"] = lambda d: d.visit(door).hello()
-        exchanges["a handshake"] = lambda d: d.welcome(door)
+    if listener != "admin":
+        exchanges["half a handshake"] = lambda d: d.visit(listener).hello(half=True)
+        exchanges["a hello"] = lambda d: d.visit(listener).hello()
+        exchanges["a handshake"] = lambda d: d.welcome(listener)
     return exchanges
 
 
-def services(door):
+def services(listener):
     """What goes through the tunnel."""
     chunked = "Transfer-Encoding: chunked"
     return {
-        "a call": lambda d: d.ask(door, "/services/probe/x"),
-        "a call without an answer": lambda d: d.ask(door, "/services/probe/nothing"),
-        "a call to nowhere": lambda d: d.ask(door, "/services/none/x"),
-        "a download": lambda d: d.ask(door, "/services/probe/flood").hear(b"200 OK"),
-        "a download not begun": lambda d: d.ask(door, "/services/probe/flood"),
-        "events": lambda d: d.ask(door, "/services/probe/endless").hear(b"data: 1"),
-        "an upload": lambda d: d.ask(door, "/services/probe/x", chunked, method="POST", body=b"5\r\nabcde\r\n10000\r\n" + bytes(1000)),
-        "a refused upload": lambda d: d.ask(door, "/services/probe/refuse", chunked, method="POST").say_on(b"4000\r\n" + bytes(0x4000) + b"\r\n", 20),
+        "a call": lambda d: d.ask(listener, "/services/probe/x"),
+        "a call without an answer": lambda d: d.ask(listener, "/services/probe/nothing"),
+        "a call to nowhere": lambda d: d.ask(listener, "/services/none/x"),
+        "a download": lambda d: d.ask(listener, "/services/probe/flood").hear(b"200 OK"),
+        "a download not begun": lambda d: d.ask(listener, "/services/probe/flood"),
+        "events": lambda d: d.ask(listener, "/services/probe/endless").hear(b"data: 1"),
+        "an upload": lambda d: d.ask(listener, "/services/probe/x", chunked, method="POST", body=b"5\r\nabcde\r\n10000\r\n" + bytes(1000)),
+        "a refused upload": lambda d: d.ask(listener, "/services/probe/refuse", chunked, method="POST").say_on(b"4000\r\n" + bytes(0x4000) + b"\r\n", 20),
     }
 
 
-def upgrades(door):
+def upgrades(listener):
     return {
-        "a websocket": lambda d: d.ask(door, "/services/socket/", *WEBSOCKET).hear(b"101").last(frame(1, b"hello")),
-        "half a websocket frame": lambda d: d.ask(door, "/services/socket/", *WEBSOCKET).hear(b"101").last(frame(1, b"hello")[:4]),
-        "a websocket not switched yet": lambda d: d.ask(door, "/services/socket/", *WEBSOCKET),
-        "tcp": lambda d: d.ask(door, "/tcp/echo", *UPGRADE).hear(b"101").last(b"hello"),
-        "tcp, the service half gone": lambda d: d.ask(door, "/tcp/leaver", *UPGRADE).hear(b"101").say(b"half").hear(b"done"),
-        "tcp, the service gone": lambda d: d.ask(door, "/tcp/leaver", *UPGRADE).hear(b"101").last(b"gone"),
-        "tcp, the service silent": lambda d: d.ask(door, "/tcp/silent", *UPGRADE).hear(b"101").last(b"hello"),
-        "tcp, the service deaf": lambda d: d.ask(door, "/tcp/deaf", *UPGRADE).hear(b"101").say_on(bytes(1 << 16), 400),
+        "a websocket": lambda d: d.ask(listener, "/services/socket/", *WEBSOCKET).hear(b"101").last(frame(1, b"hello")),
+        "half a websocket frame": lambda d: d.ask(listener, "/services/socket/", *WEBSOCKET).hear(b"101").last(frame(1, b"hello")[:4]),
+        "a websocket not switched yet": lambda d: d.ask(listener, "/services/socket/", *WEBSOCKET),
+        "tcp": lambda d: d.ask(listener, "/tcp/echo", *UPGRADE).hear(b"101").last(b"hello"),
+        "tcp, the service half gone": lambda d: d.ask(listener, "/tcp/leaver", *UPGRADE).hear(b"101").say(b"half").hear(b"done"),
+        "tcp, the service gone": lambda d: d.ask(listener, "/tcp/leaver", *UPGRADE).hear(b"101").last(b"gone"),
+        "tcp, the service silent": lambda d: d.ask(listener, "/tcp/silent", *UPGRADE).hear(b"101").last(b"hello"),
+        "tcp, the service deaf": lambda d: d.ask(listener, "/tcp/deaf", *UPGRADE).hear(b"101").say_on(bytes(1 << 16), 400),
     }
 
 
@@ -261,9 +261,9 @@ def tunnel():
 
 
 EXCHANGES = {
-    "api": {**every_door("api"), **services("api")},
-    "admin": every_door("admin"),
-    "ingress": {**every_door("ingress"), **services("ingress"), **upgrades("ingress")},
+    "api": {**every_listener("api"), **services("api")},
+    "admin": every_listener("admin"),
+    "ingress": {**every_listener("ingress"), **services("ingress"), **upgrades("ingress")},
     "h2": http2(),
     "hop": {**services("hop"), **upgrades("hop")},
     "tunnel": tunnel(),
@@ -274,42 +274,42 @@ EXCHANGES = {
 GONE = {"closed": Visitor.close, "reset": Visitor.reset, "closed unread": Visitor.close_unread, "half-closed, then reset": Visitor.half_close_then_reset}
 
 
-def waits(door, name):
+def waits(listener, name):
     """Whoever closes a TCP connection looks like one who has ended his half and waits for the service's; the kernel's
     keep-alive (2 min) tells them apart. Over HTTP/2 the halves are those of streams."""
-    return door != "h2" and name in ("tcp, the service silent", "tcp, the service deaf")
+    return listener != "h2" and name in ("tcp, the service silent", "tcp, the service deaf")
 
 
 
 @pytest.mark.parametrize("ending", sorted(GONE))
-@pytest.mark.parametrize("door", sorted(EXCHANGES))
-def test_who_is_gone_leaves_nothing_behind(doors, door, ending):
-    before = doors.held()
-    exchanges = [exchange for name, exchange in EXCHANGES[door].items() if "reset" in ending or not waits(door, name)]
+@pytest.mark.parametrize("listener", sorted(EXCHANGES))
+def test_who_is_gone_leaves_nothing_behind(listeners, listener, ending):
+    before = listeners.held()
+    exchanges = [exchange for name, exchange in EXCHANGES[listener].items() if "reset" in ending or not waits(listener, name)]
     for exchange in exchanges:
-        for visitor in [exchange(doors) for _ in range(EACH)]:
+        for visitor in [exchange(listeners) for _ in range(EACH)]:
             GONE[ending](visitor.say_last())
-    visitors = [exchange(doors) for exchange in exchanges for _ in range(EACH)]
-    with doors.held_up():
+    visitors = [exchange(listeners) for exchange in exchanges for _ in range(EACH)]
+    with listeners.held_up():
         for visitor in visitors:
             GONE[ending](visitor.say_last())
-    nothing_left(doors, before, LEAVE_SECONDS)
+    nothing_left(listeners, before, LEAVE_SECONDS)
 
 
-def test_who_left_when_his_time_was_up_leaves_nothing_behind(doors):
-    """A door that looks at its clock before it looks at its clients speaks to those who are gone."""
-    before = doors.held()
+def test_who_left_when_his_time_was_up_leaves_nothing_behind(listeners):
+    """A listener that looks at its clock before it looks at its clients speaks to those who are gone."""
+    before = listeners.held()
     visitors = {ending: [] for ending in ("closed", "reset")}
     for ending, those in visitors.items():
-        for door, exchanges in EXCHANGES.items():
-            those += [exchange(doors) for name, exchange in exchanges.items() if ending == "reset" or not waits(door, name)]
-    with doors.held_up():
+        for listener, exchanges in EXCHANGES.items():
+            those += [exchange(listeners) for name, exchange in exchanges.items() if ending == "reset" or not waits(listener, name)]
+    with listeners.held_up():
         until = time.monotonic() + LIMIT_SECONDS
         for ending, those in visitors.items():
             for visitor in those:
                 GONE[ending](visitor)
         wait_until(lambda: time.monotonic() > until, 2 * LIMIT_SECONDS, "the time is up")
-    nothing_left(doors, before, LEAVE_SECONDS)
+    nothing_left(listeners, before, LEAVE_SECONDS)
 
 
 # ---- who is silent ------------------------------------------------------------------------------------------------------
@@ -317,27 +317,27 @@ def test_who_left_when_his_time_was_up_leaves_nothing_behind(doors):
 SILENT = {"half-closed": Visitor.half_close, "notified": Visitor.notify, "silent": lambda visitor: None}
 # What may last for as long as both sides like.
 LASTING = ("events", "a websocket", "half a websocket frame", "a websocket not switched yet", "tcp", "tcp, the service silent", "tcp, the service deaf")
-# The API door leaves those who do not read to the kernel (30 s), and hears no TLS while it answers.
+# The API listener leaves those who do not read to the kernel (30 s), and hears no TLS while it answers.
 UNHEARD = ("a download", "a download not begun", "events")
 
 
-def may_last(door, name, ending):
-    unheard = door == "api" and name in UNHEARD and ending != "half-closed"
-    return unheard or waits(door, name) or (ending == "silent" and name in LASTING)
+def may_last(listener, name, ending):
+    unheard = listener == "api" and name in UNHEARD and ending != "half-closed"
+    return unheard or waits(listener, name) or (ending == "silent" and name in LASTING)
 
 
-def test_who_is_silent_is_ended(doors):
-    before, silent = doors.held(), {}
+def test_who_is_silent_is_ended(listeners):
+    before, silent = listeners.held(), {}
     try:
-        for door, exchanges in EXCHANGES.items():
+        for listener, exchanges in EXCHANGES.items():
             for name, exchange in exchanges.items():
                 for ending, leave in SILENT.items():
-                    if may_last(door, name, ending):
+                    if may_last(listener, name, ending):
                         continue
-                    visitor = silent[door, name, ending] = exchange(doors)
+                    visitor = silent[listener, name, ending] = exchange(listeners)
                     leave(visitor.say_last())
         try:
-            nothing_left(doors, before, SILENCE_SECONDS)
+            nothing_left(listeners, before, SILENCE_SECONDS)
         except AssertionError as error:
             raise AssertionError(f"not ended: {[what for what, visitor in silent.items() if not visitor.was_ended()]}") from error
     finally:
@@ -348,12 +348,12 @@ def test_who_is_silent_is_ended(doors):
 # ---- in the end ---------------------------------------------------------------------------------------------------------
 
 
-def test_in_the_end_all_is_as_before(doors):
+def test_in_the_end_all_is_as_before(listeners):
     """Also what came so late that the test it came from had passed; and nobody holds a socket that no gauge counts."""
-    nothing_left(doors, doors.before, LEAVE_SECONDS)
+    nothing_left(listeners, listeners.before, LEAVE_SECONDS)
 
     def few():
-        more = {name: count - doors.descriptors_before[name] for name, count in doors.descriptors().items()}
+        more = {name: count - listeners.descriptors_before[name] for name, count in listeners.descriptors().items()}
         assert max(more.values()) <= KEPT, more
         return True
 

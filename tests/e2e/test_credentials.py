@@ -6,7 +6,7 @@ import os
 import time
 import uuid
 
-from api_door_client import application, culvertd, demo_path, events_with, same_process  # noqa: F401
+from api_listener_client import application, culvertd, demo_path, events_with, same_process  # noqa: F401
 from platform_under_test import wait_until
 
 
@@ -35,7 +35,7 @@ def test_revoked_key_stops(platform):
 
 
 def dial(platform, name, token):
-    """The status of the tunnel door's answer, and the socket."""
+    """The status of the tunnel listener's answer, and the socket."""
     sock = platform.raw(platform.env["CULVERT_TUNNEL_URL"].replace("wss://", "https://"))
     key = base64.b64encode(os.urandom(16)).decode()
     sock.sendall(
@@ -93,7 +93,7 @@ def test_deleted_runtime_loses_its_tunnel(platform):
     assert events_with(platform, token, application("nothing")).status == 401
 
 
-def test_unknown_token_at_the_tunnel_door(platform):
+def test_unknown_token_at_the_tunnel_listener(platform):
     def refused():
         status, sock = dial(platform, "nobody", "0123456789abcdef01234567." + "1" * 64)
         sock.close()

@@ -509,7 +509,7 @@ def test_the_watch_cache_is_bounded(start):
     assert 16 <= int(state["resourceVersion"]) - int(state["oldestResourceVersion"]) <= 20
 
 
-def test_dropped_watches_end_without_a_farewell(start):
+def test_dropped_watches_end_without_a_lingering_close(start):
     cluster = start("--paused")
     watch = cluster.watch("/api/v1/pods", resourceVersion=cluster.get("/api/v1/pods")["metadata"]["resourceVersion"])
     assert cluster.control("drop-watches")["dropped"] == 1

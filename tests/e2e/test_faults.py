@@ -301,7 +301,7 @@ def test_broken_upload_is_no_success(line, kind):
         answer = connection.getresponse()
         assert (answer.status, answer.headers["culvert-cause"]) == (502, "tunnel-lost"), answer.read()
     except BROKEN:
-        pass  # the door closed before all of the body was sent; the answer may be lost with the connection
+        pass  # the listener closed before all of the body was sent; the answer may be lost with the connection
     connection.close()
     line.wait_for_calls()
     assert line.call("PUT", "/echo", body).json()["sha256"] == hashlib.sha256(body).hexdigest()

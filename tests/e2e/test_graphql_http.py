@@ -8,7 +8,7 @@ import urllib.parse
 
 import pytest
 
-from api_door_client import GRAPHQL, JSON
+from api_listener_client import GRAPHQL, JSON
 from graphql_packages import ORACLE, installed
 
 RESPONSE = "application/graphql-response+json"
@@ -118,3 +118,18 @@ def test_introspection_that_multiplies_is_refused(platform):
     query = "{ __schema { types { fields { type { fields { type { fields { name } } } } } } } }"
     answer = platform.graphql_answer(query)
     assert answer.status == 400 and "introspection depth" in answer.text()
+
+
+def test_cost_is_in_answers_that_ask_for_it(platform):
+    def ask(query, **more):
+        return platform.api("POST", GRAPHQL, json.dumps({"query": query, **more}), headers=JSON).json()
+
+    query = "{ a: applications(pagination: {first: 20}) { edges { cursor } } b: applications(pagination: {first: 5}) { edges { node { errors { title } } } } }"
+    cost = ask(query, extensions={"cost": True})["extensions"]["cost"]
+    assert cost == {"requested": 20 + 5 * 2, "limit": 20000}
+    again = ask(query, extensions={"cost": True})  # not one that was kept
+    assert again["extensions"]["cost"] == cost and len(again["data"]["a"]["edges"]) <= 20
+    assert "extensions" not in ask(query) and "extensions" not in ask(query, extensions={"cost": False})
+    wrong = ask("{ nothing }", extensions={"cost": True})
+    assert wrong["errors"] and wrong["extensions"]["cost"]["requested"] == 0
+    assert get(platform, query, extensions={"cost": True}).json()["extensions"]["cost"] == cost

@@ -21,7 +21,7 @@ def runtime(platform):
 
 
 class Way:
-    """One of the ways to the service: the platform's origin on either door, or the runtime's own host."""
+    """One of the ways to the service: the platform's origin on either listener, or the runtime's own host."""
 
     def __init__(self, runtime, name):
         platform = runtime.platform
@@ -203,7 +203,7 @@ MUST_COME_OUT = {
     "Content-Type": "text/html; charset=utf-8", "Content-Language": "en", "Content-Disposition": "attachment; filename=x", "Cache-Control": "max-age=5", "ETag": '"abc"', "Last-Modified": "Sat, 21 Nov 2026 00:00:00 GMT", "Vary": "Accept",
     "Expires": "Sat, 21 Nov 2026 00:00:00 GMT", "Age": "5", "Accept-Ranges": "bytes", "Retry-After": "5", "Allow": "GET", "X-Total-Count": "7",
 }  # fmt: skip
-# The whole of what may be seen: what the service may say, and what the doors say themselves.
+# The whole of what may be seen: what the service may say, and what the listeners say themselves.
 MAY_COME_OUT = {name.lower() for name in MUST_COME_OUT} | {"content-encoding", "content-range", "pragma", "date", "www-authenticate", "location"} | {
     "server", "connection", "content-length", "transfer-encoding", "x-request-id", "x-content-type-options", "content-security-policy", "culvert-cause", "alt-svc-none"}  # fmt: skip
 

@@ -1,8 +1,8 @@
-"""The tunnel door against WebSocket frames that may not be, and frames of any shape that may."""
+"""The tunnel listener against WebSocket frames that may not be, and frames of any shape that may."""
 
 import pytest
 
-from tunnel_door_client import BINARY, CLOSE, CONTINUATION, PING, PONG, TEXT, WebSocket, close_frame, frame, same_process, stranger  # noqa: F401
+from tunnel_listener_client import BINARY, CLOSE, CONTINUATION, PING, PONG, TEXT, WebSocket, close_frame, frame, same_process, stranger  # noqa: F401
 
 SETTINGS = b"\0\0\0\4\0\0\0\0\0"  # the agent is the HTTP/2 server: its first frame
 

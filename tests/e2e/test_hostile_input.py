@@ -41,8 +41,8 @@ def listeners(platform, ports, process):
     name = platform.env["CULVERT_INGRESS_HOST"]
     host = f"{name}:{ports['INGRESS']}".encode()
 
-    def at(door, **more):
-        return hostile.Target(platform, ports[door], process=process, **more)
+    def at(listener, **more):
+        return hostile.Target(platform, ports[listener], process=process, **more)
 
     found = {
         "ingress, HTTP/2": (at("INGRESS", alpn="h2", name=name), hostile.http2_attacks(host)),
@@ -52,9 +52,9 @@ def listeners(platform, ports, process):
         "tunnel": (at("TUNNEL"), {**hostile.http1_attacks(b"localhost", b"/tunnel/v1", b"/tunnel/v1"), **hostile.websocket_attacks(b"localhost")}),
         "admin": (at("ADMIN", tls=False), hostile.http1_attacks(b"localhost", b"/livez", b"/metrics")),
     }
-    for door in ("INGRESS", "API", "TUNNEL", "PEER"):
-        if door in ports:
-            found[f"{door.lower()}, TLS"] = (at(door, tls=False), hostile.tls_attacks())
+    for listener in ("INGRESS", "API", "TUNNEL", "PEER"):
+        if listener in ports:
+            found[f"{listener.lower()}, TLS"] = (at(listener, tls=False), hostile.tls_attacks())
     return found
 
 
@@ -82,7 +82,7 @@ NAMES = ["ingress, HTTP/2", "ingress, HTTP/1", "ingress, webhooks", "API", "tunn
 def test_what_it_costs(released, name):
     if "asan" in str(released.build):
         pytest.skip("sanitizers cost what they cost: CULVERT_RELEASE_BUILD names a build with them")
-    ports = {door: released.port(door, 0) for door in ("API", "ADMIN", "TUNNEL", "INGRESS", "PEER")}
+    ports = {listener: released.port(listener, 0) for listener in ("API", "ADMIN", "TUNNEL", "INGRESS", "PEER")}
     target, attacks = listeners(released, ports, "culvertd-0")[name]
     pid = released.pid("culvertd-0")
     found = expensive(target, attacks)
@@ -93,7 +93,7 @@ def test_what_it_costs(released, name):
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "peer, TLS"])
 def test_it_survives(platform, name):
     """Under ASan and UBSan, each attack once."""
-    ports = {door: platform.port(f"CULVERT_{door}_URL" if door != "API" else "CULVERT_URL") for door in ("API", "ADMIN", "TUNNEL", "INGRESS")}
+    ports = {listener: platform.port(f"CULVERT_{listener}_URL" if listener != "API" else "CULVERT_URL") for listener in ("API", "ADMIN", "TUNNEL", "INGRESS")}
     target, attacks = listeners(platform, ports, "culvertd")[name]
     pid = platform.pid("culvertd")
     for pieces in attacks.values():

@@ -1,4 +1,4 @@
-"""The tunnel door against upgrades that mean something else, and other protocols on its port. Everything is sent on raw sockets."""
+"""The tunnel listener against upgrades that mean something else, and other protocols on its port. Everything is sent on raw sockets."""
 
 import base64
 import re
@@ -7,7 +7,7 @@ import ssl
 
 import pytest
 
-from tunnel_door_client import connect, knock, read_to_end, request_of, same_process, stranger  # noqa: F401
+from tunnel_listener_client import connect, knock, read_to_end, request_of, same_process, stranger  # noqa: F401
 
 KEY = base64.b64encode(bytes(range(16))).decode()
 
@@ -166,10 +166,10 @@ MALFORMED_UPGRADES = {
     "space before the colon": (raw(lambda d: d.replace(b"Upgrade:", b"Upgrade :", 1)), 400),
     "no colon": (raw(lambda d: d.replace(b"Upgrade: websocket", b"Upgrade websocket", 1)), 400),
     "no name": (raw(lambda d: d.replace(b"Upgrade: websocket", b": websocket", 1)), 400),
-    "NUL in a value": (raw(lambda d: d.replace(b"door-test", b"door\0test", 1)), 400),
+    "NUL in a value": (raw(lambda d: d.replace(b"listener-test", b"listener\0test", 1)), 400),
     "NUL in a name": (raw(lambda d: d.replace(b"culvert-instance-id", b"culvert-instance\0id", 1)), 400),
-    "control byte in a value": (raw(lambda d: d.replace(b"door-test", b"door\x07test", 1)), 400),
-    "DEL in a value": (raw(lambda d: d.replace(b"door-test", b"door\x7ftest", 1)), 400),
+    "control byte in a value": (raw(lambda d: d.replace(b"listener-test", b"listener\x07test", 1)), 400),
+    "DEL in a value": (raw(lambda d: d.replace(b"listener-test", b"listener\x7ftest", 1)), 400),
     "control byte without an end": (lambda n, t: b"GET /tunnel/v1 HTTP/1.1\r\nHost: a\x00", 400),
     "too many headers": (raw(lambda d: d.replace(b"\r\n\r\n", b"\r\n" + b"A: b\r\n" * 120 + b"\r\n", 1)), 431),
     "long header": (cl(X="a" * 9000), 431),

@@ -1,4 +1,4 @@
-"""HTTP/2 is not spoken on the API door, the tunnel door and the admin door, however it is asked for. (The ingress door has its own.)"""
+"""HTTP/2 is not spoken on the API listener, the tunnel listener and the admin listener, however it is asked for. (The ingress listener has its own.)"""
 
 import socket
 import ssl
@@ -7,18 +7,18 @@ import pytest
 
 from origin_under_test import read_responses
 
-DOORS = ["CULVERT_URL", "CULVERT_TUNNEL_URL"]
+LISTENERS = ["CULVERT_URL", "CULVERT_TUNNEL_URL"]
 SETTINGS = b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + SETTINGS
 UPGRADES = ["h2c", "H2C", "h2", "h2c-14", "h2c-16", "HTTP/2.0", "HTTP/2", "h2c, websocket", "websocket, h2c", "h2c\r\nUpgrade: h2"]
 HTTP2_SETTINGS = "HTTP2-Settings: AAMAAABkAAQAAP__"
 
 
-def connect(platform, door, protocols=None):
+def connect(platform, listener, protocols=None):
     context = platform.context()
     if protocols:
         context.set_alpn_protocols(protocols)
-    sock = socket.create_connection(("127.0.0.1", platform.port(door)), timeout=20)
+    sock = socket.create_connection(("127.0.0.1", platform.port(listener)), timeout=20)
     return context.wrap_socket(sock, server_hostname="localhost")
 
 
@@ -41,38 +41,38 @@ def check_refused(got):
     assert SETTINGS[3:] not in got and b"\r\nupgrade: h2" not in got.lower()
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_offered_alone(platform, door):
+@pytest.mark.parametrize("listener", LISTENERS)
+def test_offered_alone(platform, listener):
     """RFC 7301 section 3.2: the handshake fails."""
     with pytest.raises((ssl.SSLError, ConnectionError)):
-        connect(platform, door, ["h2"]).close()
+        connect(platform, listener, ["h2"]).close()
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("listener", LISTENERS)
 @pytest.mark.parametrize("protocols", [["h2", "http/1.1"], ["http/1.1", "h2"], ["h2c", "h2", "spdy/3", "http/1.1"]])
-def test_offered_among_others(platform, door, protocols):
-    with connect(platform, door, protocols) as sock:
+def test_offered_among_others(platform, listener, protocols):
+    with connect(platform, listener, protocols) as sock:
         assert sock.selected_alpn_protocol() == "http/1.1"
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("listener", LISTENERS)
 @pytest.mark.parametrize("protocols", [None, ["http/1.1"], ["h2", "http/1.1"]])
 @pytest.mark.parametrize("preface", [PREFACE, PREFACE[:24], PREFACE[:18], b"PRI / HTTP/2.0\r\nHost: localhost\r\n\r\n", b"PRI * HTTP/1.1\r\nHost: localhost\r\n\r\nSM\r\n\r\n"], ids=range(5))
-def test_preface_over_tls(platform, door, protocols, preface):
-    with connect(platform, door, protocols) as sock:
+def test_preface_over_tls(platform, listener, protocols, preface):
+    with connect(platform, listener, protocols) as sock:
         check_refused(exchange(sock, preface))
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_preface_over_plain_tcp(platform, door):
+@pytest.mark.parametrize("listener", LISTENERS)
+def test_preface_over_plain_tcp(platform, listener):
     """Nothing but, at most, TLS' own alert or word that TLS is spoken here."""
-    with socket.create_connection(("127.0.0.1", platform.port(door)), timeout=20) as sock:
+    with socket.create_connection(("127.0.0.1", platform.port(listener)), timeout=20) as sock:
         got = exchange(sock, PREFACE)
     if got and not (got[0] == 0x15 and len(got) <= 7):
         check_refused(got)
 
 
-def test_preface_on_the_admin_door(platform):
+def test_preface_on_the_admin_listener(platform):
     with socket.create_connection(("127.0.0.1", platform.port("CULVERT_ADMIN_URL")), timeout=20) as sock:
         check_refused(exchange(sock, PREFACE))
 
@@ -83,7 +83,7 @@ def upgrade(path, value):
 
 
 @pytest.mark.parametrize("value", UPGRADES)
-def test_upgrade_on_the_api_door(platform, value):
+def test_upgrade_on_the_api_listener(platform, value):
     """RFC 9110 section 7.8: an offer may be ignored. The preface behind it is then no request."""
     with connect(platform, "CULVERT_URL") as sock:
         sock.sendall(upgrade("/api/ping", value) + PREFACE)
@@ -93,13 +93,13 @@ def test_upgrade_on_the_api_door(platform, value):
 
 
 @pytest.mark.parametrize("value", UPGRADES)
-def test_upgrade_on_the_tunnel_door(platform, value):
+def test_upgrade_on_the_tunnel_listener(platform, value):
     with connect(platform, "CULVERT_TUNNEL_URL") as sock:
         check_refused(exchange(sock, upgrade("/tunnel/v1", value) + PREFACE))
 
 
 @pytest.mark.parametrize("value", UPGRADES)
-def test_upgrade_on_the_admin_door(platform, value):
+def test_upgrade_on_the_admin_listener(platform, value):
     """It has no TLS, where h2c would be at home."""
     with socket.create_connection(("127.0.0.1", platform.port("CULVERT_ADMIN_URL")), timeout=20) as sock:
         sock.sendall(upgrade("/livez", value) + PREFACE)

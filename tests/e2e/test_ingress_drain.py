@@ -1,4 +1,4 @@
-"""A door that closes: requests in flight are answered, and clients are told before nobody listens any more."""
+"""A listener that closes: requests in flight are answered, and clients are told before nobody listens any more."""
 
 import signal
 import subprocess

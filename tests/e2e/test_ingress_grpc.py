@@ -1,4 +1,4 @@
-"""gRPC through the tunnel: a real client and a real server (python3-grpcio), with the ingress door and the agent between."""
+"""gRPC through the tunnel: a real client and a real server (python3-grpcio), with the ingress listener and the agent between."""
 
 import threading
 from concurrent import futures
@@ -69,16 +69,16 @@ def rpc(ingress):
     server.start()
     ingress.add_service("grpc", f"h2c://127.0.0.1:{port}")
     env = ingress.platform.env
-    host, door = env["CULVERT_INGRESS_HOST"], env["CULVERT_INGRESS_URL"].rsplit(":", 1)[1]
+    host, listener = env["CULVERT_INGRESS_HOST"], env["CULVERT_INGRESS_URL"].rsplit(":", 1)[1]
     with open(env["CULVERT_CA"], "rb") as file:
         credentials = grpc.ssl_channel_credentials(file.read())
     options = [
         ("grpc.ssl_target_name_override", host),
-        ("grpc.default_authority", f"{host}:{door}"),
+        ("grpc.default_authority", f"{host}:{listener}"),
         ("grpc.max_receive_message_length", 1 << 26),
         ("grpc.enable_http_proxy", 0),
     ]
-    with grpc.secure_channel(f"127.0.0.1:{door}", credentials, options) as channel:
+    with grpc.secure_channel(f"127.0.0.1:{listener}", credentials, options) as channel:
         yield handler, channel, (("authorization", env["CULVERT_API_KEY"]),)
     server.stop(None)
 

@@ -1,4 +1,4 @@
-"""HTTP/1.1 at the ingress door: trailers, interim answers, upgrades, and who is told when somebody leaves."""
+"""HTTP/1.1 at the ingress listener: trailers, interim answers, upgrades, and who is told when somebody leaves."""
 
 import asyncio
 import contextlib
@@ -67,7 +67,7 @@ def test_continue_comes_from_the_service(ingress):
         client.send("POST /services/probe/refuse", "Expect: 100-continue", "Content-Length: 5000000")
         assert client.head().startswith(b"HTTP/1.1 413")
         client.to_the_end()
-    # A service that says nothing: the door does, after a while.
+    # A service that says nothing: the listener does, after a while.
     with RawClient(ingress.platform) as client:
         client.send("POST /services/probe/silent", "Expect: 100-continue", "Content-Length: 5")
         assert client.head() == b"HTTP/1.1 100 Continue\r\n\r\n"

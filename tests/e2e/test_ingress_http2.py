@@ -1,4 +1,4 @@
-"""HTTP/2 at the ingress door: what curl and python3-h2 can do with it, and what hostile clients cannot."""
+"""HTTP/2 at the ingress listener: what curl and python3-h2 can do with it, and what hostile clients cannot."""
 
 import hashlib
 import random

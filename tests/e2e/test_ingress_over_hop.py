@@ -1,4 +1,4 @@
-"""What passes the ingress door of the replica that holds the tunnel passes that of the other one, too, over the hop between them."""
+"""What passes the ingress listener of the replica that holds the tunnel passes that of the other one, too, over the hop between them."""
 
 import contextlib
 import pathlib
@@ -29,7 +29,7 @@ from test_ingress_tcp import test_tcp_service_is_gone, test_tcp_service_is_gone_
 
 
 class ServicesOverHop(IngressServices):
-    """The door that the tests know is that of the replica without the tunnel."""
+    """The listener that the tests know is that of the replica without the tunnel."""
 
     def _set_up(self, services, more=""):
         super()._set_up(services, more)  # the agent starts again, and dials whom it likes

@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 
-from api_door_client import culvertd
+from api_listener_client import culvertd
 from http2_client import Http2Client
 from platform_under_test import wait_until
 from raw_client import RawClient
@@ -103,7 +103,7 @@ def test_what_a_key_opened_ends_with_it(ingress, how):
     other.revoke()
 
 
-def test_the_api_doors_proxy_ends_too(ingress):
+def test_the_api_listeners_proxy_ends_too(ingress):
     platform, key = ingress.platform, Key(ingress.platform)
     runtime = platform.env["CULVERT_INGRESS_HOST"].split(".")[0].partition("-")[2]
     sock = platform.raw(platform.env["CULVERT_URL"])

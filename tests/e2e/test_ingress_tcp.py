@@ -1,4 +1,4 @@
-"""TCP connections through the ingress door: connect-tcp by Upgrade and by extended CONNECT."""
+"""TCP connections through the ingress listener: connect-tcp by Upgrade and by extended CONNECT."""
 
 import random
 import socket

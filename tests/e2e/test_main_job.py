@@ -79,7 +79,7 @@ def test_me(platform):
     assert user["_id"] == me["id"] and user["activeAccountName"] in [account["name"] for account in user["account"]]
 
 
-def test_call_through_both_doors(platform):
+def test_call_through_both_listeners(platform):
     for answer in (
         platform.ingress("GET", "/app-proxy/api/readyz"),
         platform.api("GET", f"/runtimes/{platform.env['CULVERT_RUNTIME']}/proxy/app-proxy/api/readyz"),

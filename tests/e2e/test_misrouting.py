@@ -31,7 +31,7 @@ def runtimes(platform):
 
 
 class Client:
-    """Keep-alive connections to both doors, opened with whatever name in SNI."""
+    """Keep-alive connections to both listeners, opened with whatever name in SNI."""
 
     def __init__(self, platform, seed, names):
         self.platform, self.random, self.names = platform, random.Random(seed), names
@@ -40,13 +40,13 @@ class Client:
         self.context = ssl.create_default_context(cafile=platform.env["CULVERT_CA"])
         self.context.check_hostname = False
 
-    def ask(self, door, data):
+    def ask(self, listener, data):
         """(status, headers, body) of one request."""
         for attempt in range(2):
-            sock = self.socks.pop(door, None)
+            sock = self.socks.pop(listener, None)
             fresh = sock is None
             if fresh:
-                raw = socket.create_connection(("127.0.0.1", self.ports[door]), timeout=30)
+                raw = socket.create_connection(("127.0.0.1", self.ports[listener]), timeout=30)
                 sock = self.context.wrap_socket(raw, server_hostname=self.random.choice(self.names))
             try:
                 sock.sendall(data)
@@ -62,9 +62,9 @@ class Client:
             if gone or status == 400:
                 sock.close()
             else:
-                self.socks[door] = sock
+                self.socks[listener] = sock
             return status, headers, body
-        raise AssertionError("the door closes fresh connections")
+        raise AssertionError("the listener closes fresh connections")
 
     def close(self):
         for sock in self.socks.values():
@@ -143,7 +143,7 @@ class Tuples:
         return lines, {"right": account, "other": other, "both": account}.get(kind)
 
     def make(self):
-        """(door, bytes, the runtime that may answer or None, must it)"""
+        """(listener, bytes, the runtime that may answer or None, must it)"""
         r = self.random
         way = r.choice(("host", "host", "api", "api", "platform host"))
         path, canonical = self.service_path()
@@ -163,10 +163,10 @@ class Tuples:
         segment, canonical_name = self.segment(base)
         lines, account = self.credential(base.account)
         right = next((one for one in self.runtimes if one.account is account and one.name == segment), None)
-        door = "api" if way == "api" else "ingress"
-        host = f"{self.platform_host}:{self.ports[door]}"
+        listener = "api" if way == "api" else "ingress"
+        host = f"{self.platform_host}:{self.ports[listener]}"
         must = bool(right) and canonical and canonical_name and clean
-        return door, self.request(f"/runtimes/{segment}/proxy{path}", host, lines, spoofs), right, must
+        return listener, self.request(f"/runtimes/{segment}/proxy{path}", host, lines, spoofs), right, must
 
     def segment(self, one):
         """(what stands for the runtime in a path, is it a plain name)"""
@@ -186,8 +186,8 @@ class Tuples:
 
 
 def check(client, made):
-    door, data, right, must = made
-    status, headers, body = client.ask(door, data)
+    listener, data, right, must = made
+    status, headers, body = client.ask(listener, data)
     if status != 200:
         assert not must, (status, body, data)
         assert 400 <= status <= 504 and status not in (500, 501), (status, body, data)
@@ -247,8 +247,8 @@ def test_foreign_is_like_missing(platform, runtimes, way):
         if way == "host":
             data = tuples.request("/services/w/x", f"{account_id}-{name}.{domain}", [("Authorization", mine.account.key)], [])
         else:
-            door = "api" if way == "api" else "ingress"
-            data = tuples.request(f"/runtimes/{name}/proxy/services/w/x", f"{tuples.platform_host}:{tuples.ports[door]}", [("Authorization", mine.account.key)], [])
+            listener = "api" if way == "api" else "ingress"
+            data = tuples.request(f"/runtimes/{name}/proxy/services/w/x", f"{tuples.platform_host}:{tuples.ports[listener]}", [("Authorization", mine.account.key)], [])
         return client.ask("api" if way == "api" else "ingress", data)
 
     foreign = ask(theirs.account.id, theirs.name)

@@ -1,4 +1,4 @@
-"""HTTP/2 at the ingress door: pseudo-fields and fields that name two runtimes, or more than one request, reach nobody, or the one that
+"""HTTP/2 at the ingress listener: pseudo-fields and fields that name two runtimes, or more than one request, reach nobody, or the one that
 :authority names; what would be a line of HTTP/1 behind it never becomes one."""
 
 import json
@@ -30,7 +30,7 @@ def runtimes(platform):
 
 
 class Client:
-    """One connection, opened again when the door ends it."""
+    """One connection, opened again when the listener ends it."""
 
     def __init__(self, platform, names, seed):
         self.platform, self.names, self.random = platform, names, random.Random(seed)
@@ -43,7 +43,7 @@ class Client:
     def open(self):
         raw = socket.create_connection(("127.0.0.1", self.port), timeout=30)
         self.sock = self.context.wrap_socket(raw, server_hostname=self.random.choice(self.names))
-        # Nothing is put right on the way out: the door has to see it as it is.
+        # Nothing is put right on the way out: the listener has to see it as it is.
         config = h2.config.H2Configuration(client_side=True, validate_outbound_headers=False, normalize_outbound_headers=False, header_encoding="latin-1")
         self.h2 = h2.connection.H2Connection(config)
         self.h2.initiate_connection()

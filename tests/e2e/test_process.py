@@ -13,7 +13,7 @@ import threading
 
 import pytest
 
-from api_door_client import application, culvertd, demo_path, events_with, head, same_process  # noqa: F401
+from api_listener_client import application, culvertd, demo_path, events_with, head, same_process  # noqa: F401
 from platform_under_test import TOP, wait_until
 
 sys.path.insert(0, str(TOP / "tests/support"))
@@ -119,7 +119,7 @@ def test_all_problems_at_once(platform, tmp_path):
 
 def start_refused(platform, *words, env=None):
     """A culvertd on other ports that is expected not to come up."""
-    ports = [f"--{door}.listen=127.0.0.1:0" for door in ("api", "admin", "tunnel", "ingress")]
+    ports = [f"--{listener}.listen=127.0.0.1:0" for listener in ("api", "admin", "tunnel", "ingress")]
     done = culvertd(platform, *ports, "--node.name=refused", *words, env=env)
     assert done.returncode == 1, (done.returncode, done.stderr)
     assert "LeakSanitizer" not in done.stderr and "AddressSanitizer" not in done.stderr, done.stderr
@@ -167,8 +167,8 @@ def test_taken_port_is_refused(platform):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        for door in ("api", "admin", "tunnel", "ingress"):
-            said = start_refused(platform, f"--{door}.listen=127.0.0.1:{port}")
+        for listener in ("api", "admin", "tunnel", "ingress"):
+            said = start_refused(platform, f"--{listener}.listen=127.0.0.1:{port}")
             assert str(port) in said or "listen" in said, said
 
 

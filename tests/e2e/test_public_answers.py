@@ -9,7 +9,7 @@ import pytest
 import hostile_input as hostile
 from http2_client import Http2Client
 from platform_under_test import wait_until
-from tunnel_door_client import knock, request_of
+from tunnel_listener_client import knock, request_of
 
 CANARY = "canary7f3a"
 ROUTES = {"", "app-proxy", "services", "webhooks", "workflows", "tcp", "other"}

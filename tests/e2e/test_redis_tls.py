@@ -11,7 +11,7 @@ import pytest
 TOP = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "tests/support"))
 
-from api_door_client import culvertd  # noqa: E402
+from api_listener_client import culvertd  # noqa: E402
 from conftest import build_folder  # noqa: E402
 from platform_under_test import Platform, wait_until  # noqa: E402
 from redis_client import Redis as RedisClient  # noqa: E402

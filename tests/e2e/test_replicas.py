@@ -23,6 +23,8 @@ from platform_under_test import TOP, wait_until
 from replicas_under_test import Replicas, calm, is_ready, load_of, restartable
 from redis_client import Redis
 from report_tunnel import ReportTunnel
+from sse_client import Subscription
+from test_live import WINDOW, Reporter
 
 sys.path.insert(0, str(TOP / "tests/support"))
 from fault_proxy import FaultProxy  # noqa: E402
@@ -343,7 +345,7 @@ def test_peers_cut_from_each_other(replicas):
     wait_until(lambda: ok_by(replicas, other), 10, "calls by both")
 
 
-def test_strangers_are_not_let_in_at_the_peer_door(replicas):
+def test_strangers_are_not_let_in_at_the_peer_listener(replicas):
     """Neither without a certificate, nor with one of another CA."""
     for chain in (None, ("server.crt", "server.key")):
         context = ssl.create_default_context(cafile=str(replicas.home / "pki/peer-ca.crt"))
@@ -408,3 +410,16 @@ def test_clocks_that_differ_by_minutes(replicas):
             assert all(ok_by(replicas, n) for n in (0, 1))
         assert not load.failures, load.failures[:10]
         assert replicas.owner() == wanted
+
+
+def test_a_subscriber_of_one_replica_sees_what_another_commits(replicas):
+    reporter = Reporter(replicas)
+    before = replicas.metric(1, "culvert_live_changes_received_total")
+    url = f"https://localhost:{replicas.port('API', 1)}"
+    with Subscription(replicas, WINDOW, {"ids": [reporter.id("first")]}, url=url) as stream:
+        assert list(stream.window()[0]) == [reporter.id("first")]
+        reporter.platform = types.SimpleNamespace(api=lambda *words, **more: replicas.api_of(0, *words, **more))
+        reporter.report("first", "Degraded")
+        assert stream.window(5)[0][reporter.id("first")]["healthStatus"] == "DEGRADED"
+    assert replicas.metric(1, "culvert_live_changes_received_total") > before  # by Redis, not by reading again
+    replicas.graphql("mutation($n: String!) { deleteRuntime(name: $n) }", {"n": reporter.name})

@@ -5,16 +5,18 @@ import uuid
 
 import pytest
 
-from api_door_client import culvertd
+from api_listener_client import culvertd
 from test_browser_sessions import SESSION, Browser, by_link, post
 from test_runtime_tokens import codes, fields, selection, value_of
 from waiting import wait_until
 
 # What needs an admin (reportRuntimeErrors: of users), what is the own; all else reads or writes.
 ADMINS = {"auditEntries", "runtimeTokens", "createRuntime", "deleteRuntime", "deleteManagedRuntime", "createRuntimeToken", "rotateRuntimeToken", "revokeRuntimeToken", "apiKeys", "createUser", "updateUser",
-          "reportRuntimeErrors", "createSignInLink", "createApiKey", "revokeApiKey", "createTeam", "deleteTeam", "addTeamMember", "removeTeamMember"}  # fmt: skip
-ADMINS |= {"updateCsdpSettings", "suggestIscRepo", "migrateRuntime"}
-OWN = {"myApiKeys", "createMyApiKey", "revokeMyApiKey"}
+          "reportRuntimeErrors", "createSignInLink", "createApiKey", "revokeApiKey", "createTeam", "deleteTeam", "addTeamMember", "removeTeamMember",
+          "abacRules", "abacRule", "explainPermissions", "createAbacRule", "updateAbacRule", "removeAbacRule", "setDefaultAccess"}  # fmt: skip
+ADMINS |= {"updateCsdpSettings", "suggestIscRepo", "resetSharedConfigRepo", "migrateRuntime", "apiKey", "deleteUser", "createServiceUser", "updateServiceUser", "deleteServiceUser", "renameTeam"}
+OWN = {"myApiKeys", "myApiKey", "createMyApiKey", "revokeMyApiKey"}
+RUNTIMES_ALONE = {"getSealingKey", "saveSealingKey", "updateRuntimeClusters"}
 # (role, scopes of the key): what it may do
 CALLERS = {
     ("ADMIN", ()): {"read", "write", "admin", "own", "calls"},
@@ -55,10 +57,11 @@ def test_every_field(platform, role, scopes):
     for kind in ("query", "mutation"):
         for field, (arguments, result) in fields(kind.capitalize()).items():
             needs = "admin" if field in ADMINS else "own" if field in OWN else "read" if kind == "query" else "write"
-            if needs in may and field in ("createUser", "createRuntime", "createTeam", "createMyApiKey"):
+            if needs in may and field in ("createServiceUser", "createUser", "createRuntime", "createTeam", "createMyApiKey", "setDefaultAccess"):
                 continue  # it would be there afterwards
             answer = call(platform, kind, field, arguments, result, key)
-            assert ("FORBIDDEN" in codes(answer)) == (needs not in may), (field, needs, answer)
+            refused = needs not in may or field in RUNTIMES_ALONE or (field == "runtimeStoreKey" and "admin" not in may)
+            assert ("FORBIDDEN" in codes(answer)) == refused, (field, needs, answer)
     runtime = platform.env["CULVERT_INGRESS_HOST"].split(".")[0].partition("-")[2]
     assert (platform.api("GET", f"/runtimes/{runtime}/proxy/app-proxy/api/readyz", key=key).status == 403) == ("calls" not in may)
     assert (platform.api("GET", "/api/user", key=key).status == 403) == ("read" not in may)

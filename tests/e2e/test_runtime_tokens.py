@@ -11,8 +11,8 @@ import threading
 
 import pytest
 
-import tunnel_door_client as door
-from api_door_client import culvertd
+import tunnel_listener_client as listener
+from api_listener_client import culvertd
 from conftest import build_folder
 from platform_under_test import Platform, wait_until
 from schema_text import schema_text
@@ -23,15 +23,18 @@ SESSIONS_A_MINUTE = 20
 FAILURES_PER_ADDRESS, FAILURES_PER_KEY = 30, 10
 
 # Every root field is in one of the two: a new one needs a decision here and in its module.
-RUNTIMES_TOO = {"me", "runtime", "application", "applications", "reportRuntimeErrors", "createImageBinary", "createImageLayers",
+RUNTIMES_TOO = {"me", "runtime", "application", "applications", "applicationsIndex", "applicationFacets", "reportRuntimeErrors", "createImageBinary", "createImageLayers",
                 "createImageRegistry", "patchImageBinary", "saveAnnotation", "shouldBeImplicitConfigurationRuntime",
-                "promotionTemplateByRuntime", "promotionTemplate", "productComponentsList", "productReleaseTasks", "productReleaseRunHooksTasks", "productReleaseCommitStatuses"}  # fmt: skip
-USERS_ONLY = {"runtimes", "clusters", "applicationSets", "limitsStatus", "rollouts", "rollout", "workflows", "workflow", "gitopsReleases", "images", "resourceTree", "runtimeTokens",
+                "promotionTemplateByRuntime", "promotionTemplate", "productComponentsList", "productReleaseTasks", "productReleaseRunHooksTasks", "productReleaseCommitStatuses",
+                "gitSources", "components", "getSealingKey", "runtimeStoreKey", "saveSealingKey", "updateRuntimeClusters"}  # fmt: skip
+USERS_ONLY = {"runtimes", "clusters", "applicationSets", "limitsStatus", "rollouts", "rollout", "workflows", "workflow", "workflowsIndex", "workflowFacets", "gitopsReleases", "images", "resourceTree", "runtimeTokens",
               "createRuntime", "deleteRuntime", "deleteManagedRuntime", "createRuntimeToken", "rotateRuntimeToken", "revokeRuntimeToken",
               "auditEntries", "users", "teams", "apiKeys", "myApiKeys", "createUser", "updateUser", "createSignInLink", "createApiKey", "createMyApiKey", "revokeApiKey", "revokeMyApiKey",
               "createTeam", "deleteTeam", "addTeamMember", "removeTeamMember",
-              "operations", "operation", "runOperation"}  # fmt: skip
-USERS_ONLY |= {"pipeline", "pipelines", "promotions", "productReleases", "latestCliRelease", "updateCsdpSettings", "suggestIscRepo", "migrateRuntime"}
+              "operations", "operation", "runOperation",
+              "abacRules", "abacRule", "permissions", "explainPermissions", "defaultAccess", "createAbacRule", "updateAbacRule", "removeAbacRule", "setDefaultAccess"}  # fmt: skip
+USERS_ONLY |= {"pipeline", "pipelines", "promotions", "productReleases", "latestCliRelease", "updateCsdpSettings", "suggestIscRepo", "resetSharedConfigRepo", "migrateRuntime", "rolloutStepStatus",
+               "serviceUsers", "apiKey", "myApiKey", "deleteUser", "createServiceUser", "updateServiceUser", "deleteServiceUser", "renameTeam"}
 # As api/http/router.c and the modules have them: "x" users, "r" runtimes, "xr" both, "" anybody.
 ROUTES = {
     "/2.0/api/graphql": "xr",
@@ -43,6 +46,10 @@ ROUTES = {
     "/2.0/api/resources": "r",
     "/api/user": "x",
     "/api/ping": "",
+    "/api/auth/authenticate": "xr",
+    "/openapi.json": "",
+    "/v1": "",
+    "/v1/page.js": "",
     "/api/auth/session": "x",
     "/api/auth/sessions": "x",
     "/api/auth/sessions/{id}": "x",
@@ -310,7 +317,7 @@ def test_the_end_comes_by_itself_and_is_explained(tokens):
 def test_new_sessions_of_one_token_are_limited(tokens):
     statuses = []
     for _ in range(SESSIONS_A_MINUTE + 5):
-        answer = door.knock(tokens, door.request_of("other", tokens.other), keep=True)
+        answer = listener.knock(tokens, listener.request_of("other", tokens.other), keep=True)
         if answer.sock:
             answer.sock.close()
         statuses.append(answer.status)
@@ -359,7 +366,7 @@ def test_wrong_credentials_are_limited_and_good_ones_are_not(tokens):
     for attempt in (
         lambda: tokens.api("GET", proxied, key=random_key()).status,
         lambda: tokens.ingress("GET", "/app-proxy/api/readyz", key=random_key()).status,
-        lambda: door.knock(tokens, door.request_of("other", tokens.other[:-1] + ("0" if tokens.other[-1] != "0" else "1"))).status,
+        lambda: listener.knock(tokens, listener.request_of("other", tokens.other[:-1] + ("0" if tokens.other[-1] != "0" else "1"))).status,
     ):
         assert until_limited(attempt, FAILURES_PER_ADDRESS) < 10  # one more every two seconds
     # A key that nobody has used here waits like the others; what is in use does not, nor do runtimes.

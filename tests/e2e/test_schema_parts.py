@@ -28,8 +28,8 @@ def test_parts_become_one_schema(tmp_path):
     "part, message",
     [
         ("enum Color {\n  BLUE\n}\n", "type Color is defined in"),
-        ("extend type Color {\n  x: Int\n}\n", "only types Query and Mutation are extended"),
-        ("extend enum Query {\n  x: Int\n}\n", "only types Query and Mutation are extended"),
+        ("extend type Color {\n  x: Int\n}\n", "only types Query, Mutation and Subscription are extended"),
+        ("extend enum Query {\n  x: Int\n}\n", "only types Query, Mutation and Subscription are extended"),
         ("type Query {\n  x: Int\n}\n", "Query is extended by parts"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Clients that take their time on the API door: it serves the others, ends the slow ones, and does not let one address take it all."""
+"""Clients that take their time on the API listener: it serves the others, ends the slow ones, and does not let one address take it all."""
 
 import csv
 import re
@@ -70,9 +70,9 @@ def test_slowhttptest(platform, profile, tmp_path):
 
 
 @pytest.mark.parametrize("part", ["TLS", "head", "drip", "body", "idle"])
-def test_the_door_ends_who_does_not_go_on(own_door, part):
+def test_the_listener_ends_who_does_not_go_on(own_listener, part):
     """In the time that a request has, whatever it is that does not come."""
-    platform = own_door
+    platform = own_listener
     socks = []
     for _ in range(50):
         plain = socket.create_connection(("127.0.0.1", int(platform.env["CULVERT_URL"].rsplit(":", 1)[1])), timeout=30)
@@ -111,7 +111,7 @@ def test_the_door_ends_who_does_not_go_on(own_door, part):
 
 
 @pytest.fixture()
-def own_door(platform):
+def own_listener(platform):
     """The platform, with two seconds for a request and few connections an address while the test runs."""
     file = platform.home / "culvertd.conf"
     text = file.read_text()
@@ -131,9 +131,9 @@ def restart(platform):
     wait_until(lambda: platform.pid("culvertd") != old and platform.api("GET", "/api/ping").status == 200, 60, "culvertd serves again")
 
 
-def test_one_address_cannot_take_it_all(own_door):
+def test_one_address_cannot_take_it_all(own_listener):
     """Over its cap its connections are closed before they cost anything; others come in, and it itself once one has ended."""
-    platform = own_door
+    platform = own_listener
     port = int(platform.env["CULVERT_URL"].rsplit(":", 1)[1])
     socks = []
     refused = 0
@@ -165,9 +165,9 @@ def test_one_address_cannot_take_it_all(own_door):
 
 @pytest.mark.parametrize("begun", [b"GET /api/user HTTP/1.1\r\nHost: localh", b"POST /api/user HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf",
                                    b"POST /api/user HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nha"])
-def test_a_request_that_does_not_come_in_time_is_told_so(own_door, begun):
+def test_a_request_that_does_not_come_in_time_is_told_so(own_listener, begun):
     """408 and the end; a connection that waits between requests ends without a word."""
-    platform = own_door
+    platform = own_listener
     with platform.raw(platform.env["CULVERT_URL"]) as slow, platform.raw(platform.env["CULVERT_URL"]) as idle:
         idle.sendall(head(platform, "GET /api/ping"))
         assert read_responses(idle, count=1)[0][0][0] == 200

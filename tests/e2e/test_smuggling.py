@@ -1,4 +1,4 @@
-"""Every request has one meaning on both doors, or none: 4xx and close. Behind nginx, haproxy and varnish no two parsers disagree about
+"""Every request has one meaning on both listeners, or none: 4xx and close. Behind nginx, haproxy and varnish no two parsers disagree about
 how many requests there were."""
 
 import concurrent.futures
@@ -18,7 +18,7 @@ from origin_under_test import Account, listen, read_responses, start_runtimes
 from platform_under_test import wait_until
 from request_lists import EITHER, REFUSED, TAKEN, TAKEN_WITHOUT_BODY
 
-DOORS = ["api", "ingress"]
+LISTENERS = ["api", "ingress"]
 numbers = itertools.count()
 
 
@@ -30,7 +30,7 @@ def runtime(platform):
         made.close()
 
 
-class Door:
+class Listener:
     """Where requests are sent, and how they are counted there."""
 
     def __init__(self, runtime, name):
@@ -67,18 +67,18 @@ def send(sock, data):
         pass  # it was refused before all had been sent
 
 
-def fault_of(door, case):
+def fault_of(listener, case):
     """None, or what went wrong."""
-    number = f"{door.name}{next(numbers)}"
-    with door.connect() as sock:
-        send(sock, case.bytes(*door.parts(number)))
+    number = f"{listener.name}{next(numbers)}"
+    with listener.connect() as sock:
+        send(sock, case.bytes(*listener.parts(number)))
         responses, closed, rest = read_responses(sock)
     statuses = [status for status, _, _ in responses]
     told = f"{statuses}, closed: {closed}, rest: {rest[:80]}"
-    mains, sentinels = door.origin_saw(number, "main"), door.origin_saw(number, "sentinel")
+    mains, sentinels = listener.origin_saw(number, "main"), listener.origin_saw(number, "sentinel")
     if not closed or rest:
         return f"not closed: {told}"
-    if door.origin_saw(number, "hidden") or door.runtime.origin.at("/hidden"):
+    if listener.origin_saw(number, "hidden") or listener.runtime.origin.at("/hidden"):
         return f"the hidden request was taken for one: {told}"
     if len(responses) == 1 and 400 <= statuses[0] < 502 and statuses[0] != 500:
         if mains or sentinels:
@@ -95,13 +95,13 @@ def fault_of(door, case):
     return None if statuses == [200, 200] and len(sentinels) == 1 else f"taken, but: {told}"
 
 
-@pytest.mark.parametrize("name", DOORS)
+@pytest.mark.parametrize("name", LISTENERS)
 @pytest.mark.parametrize("listed", sorted(request_lists.LISTS))
 def test_one_meaning_or_none(runtime, name, listed):
-    door = Door(runtime, name)
+    listener = Listener(runtime, name)
     cases = list(request_lists.LISTS[listed]())
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        faults = list(pool.map(lambda case: fault_of(door, case), cases))
+        faults = list(pool.map(lambda case: fault_of(listener, case), cases))
     wrong = [f"{case.name}: {fault}" for case, fault in zip(cases, faults) if fault]
     print(f"{name}: {len(cases)} requests of {listed}")
     assert not wrong, "\n".join(wrong)
@@ -112,33 +112,33 @@ def test_the_lists_are_long_enough():
     assert sum(len(list(cases())) for cases in request_lists.LISTS.values()) >= 800
 
 
-@pytest.mark.parametrize("name", DOORS)
+@pytest.mark.parametrize("name", LISTENERS)
 def test_split_anywhere(runtime, name):
     """The meaning does not depend on how the bytes arrive."""
-    door = Door(runtime, name)
+    listener = Listener(runtime, name)
     number = f"split{next(numbers)}"
-    host, auth, path, sentinel = door.parts(number)
+    host, auth, path, sentinel = listener.parts(number)
     case = next(c for c in request_lists.chunk_cases() if c.expect == TAKEN)
     data = case.bytes(host, auth, path, sentinel)
-    with door.connect() as sock:
+    with listener.connect() as sock:
         for at in range(len(data)):
             sock.sendall(data[at : at + 1])
         responses, closed, _ = read_responses(sock)
     assert [status for status, _, _ in responses] == [200, 200] and closed
-    assert [seen.body for seen in door.origin_saw(number, "main")] == [b"hello"]
+    assert [seen.body for seen in listener.origin_saw(number, "main")] == [b"hello"]
 
 
-@pytest.mark.parametrize("name", DOORS)
+@pytest.mark.parametrize("name", LISTENERS)
 def test_pipelined_behind_bodies(runtime, name):
     """Fifty requests in one write, with and without bodies: fifty answers in their order."""
-    door = Door(runtime, name)
+    listener = Listener(runtime, name)
     number = f"pipe{next(numbers)}"
-    host, auth, path, sentinel = door.parts(number)
+    host, auth, path, sentinel = listener.parts(number)
     data = b""
     for i in range(50):
         start = b"POST %s/%d HTTP/1.1\r\nHost: %s\r\nAuthorization: %s\r\n" % (path, i, host, auth)
         data += start + [b"\r\n", b"Content-Length: 5\r\n\r\nhello", b"Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n"][i % 3]
-    with door.connect() as sock:
+    with listener.connect() as sock:
         sock.sendall(data + sentinel.replace(b"{path}", path).replace(b"{host}", host).replace(b"{auth}", auth))
         responses, closed, _ = read_responses(sock)
     assert closed and [status for status, _, _ in responses] == [200] * 51
@@ -146,12 +146,12 @@ def test_pipelined_behind_bodies(runtime, name):
         assert b'"target": "/%s/%d", "bytes": %d' % (number.encode(), i, 5 if i % 3 else 0) in responses[i][2]
 
 
-@pytest.mark.parametrize("name", DOORS)
+@pytest.mark.parametrize("name", LISTENERS)
 def test_a_refused_client_can_read_why(runtime, name):
     """Also when it goes on sending: no reset overtakes the answer."""
-    door = Door(runtime, name)
+    listener = Listener(runtime, name)
     for _ in range(10):
-        with door.connect() as sock:
+        with listener.connect() as sock:
             send(sock, b"GET / HTTP/9.9\r\n" + b"X: y\r\n" * 50_000)
             responses, closed, _ = read_responses(sock)
         assert closed and [status for status, _, _ in responses] == [400]
@@ -162,10 +162,10 @@ def test_a_refused_client_can_read_why(runtime, name):
 
 
 class Relay:
-    """Plain TCP in, TLS to the door out, byte for byte: for proxies that speak plain HTTP to what is behind them."""
+    """Plain TCP in, TLS to the listener out, byte for byte: for proxies that speak plain HTTP to what is behind them."""
 
-    def __init__(self, door):
-        self.door, self.listener = door, listen()
+    def __init__(self, listener):
+        self.listener, self.listener = listener, listen()
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -178,7 +178,7 @@ class Relay:
             threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
 
     def _serve(self, near):
-        far = self.door.connect()
+        far = self.listener.connect()
         far.setblocking(False)
         near.setblocking(False)
         import select
@@ -208,10 +208,10 @@ class Relay:
 
 
 class Proxy:
-    """A proxy of Debian's in front of a door: started on a port of its own, asked how many requests it passed on."""
+    """A proxy of Debian's in front of a listener: started on a port of its own, asked how many requests it passed on."""
 
-    def __init__(self, door, folder):
-        self.door, self.folder = door, pathlib.Path(folder)
+    def __init__(self, listener, folder):
+        self.listener, self.folder = listener, pathlib.Path(folder)
         with listen() as probe:
             self.port = probe.getsockname()[1]
         self.process = self.relay = None
@@ -243,9 +243,9 @@ class Nginx(Proxy):
         (self.folder / "nginx.conf").write_text(
             f"daemon off; master_process off; pid {self.folder}/pid; error_log {self.folder}/error.log; events {{ }}\n"
             f"http {{ {temporary} log_format passed '$upstream_status'; access_log {self.folder}/access.log passed;\n"
-            f"upstream door {{ server 127.0.0.1:{self.door.port}; keepalive 8; }}\n"
+            f"upstream listener {{ server 127.0.0.1:{self.listener.port}; keepalive 8; }}\n"
             f"server {{ listen 127.0.0.1:{self.port}; ignore_invalid_headers off; underscores_in_headers on; client_header_timeout 2s; client_body_timeout 2s; keepalive_timeout 2s; large_client_header_buffers 4 64k;\n"
-            f"location / {{ proxy_pass https://door; proxy_http_version 1.1; proxy_set_header Connection ''; proxy_set_header Host $http_host;\n"
+            f"location / {{ proxy_pass https://listener; proxy_http_version 1.1; proxy_set_header Connection ''; proxy_set_header Host $http_host;\n"
             f"proxy_request_buffering off; proxy_next_upstream off; proxy_ssl_server_name off; }} }} }}\n"
         )
         self.start(self.program, "-c", str(self.folder / "nginx.conf"), "-e", str(self.folder / "error.log"))
@@ -260,8 +260,8 @@ class Haproxy(Proxy):
     def run(self):
         (self.folder / "haproxy.cfg").write_text(
             f"global\n stats socket {self.folder}/stats\ndefaults\n mode http\n retries 0\n timeout connect 5s\n timeout client 2s\n timeout server 20s\n"
-            f"frontend front\n bind 127.0.0.1:{self.port}\n default_backend door\n"
-            f"backend door\n http-reuse always\n server door 127.0.0.1:{self.door.port} ssl verify none alpn http/1.1\n"
+            f"frontend front\n bind 127.0.0.1:{self.port}\n default_backend listener\n"
+            f"backend listener\n http-reuse always\n server listener 127.0.0.1:{self.listener.port} ssl verify none alpn http/1.1\n"
         )
         self.start(self.program, "-db", "-f", str(self.folder / "haproxy.cfg"))
 
@@ -273,7 +273,7 @@ class Haproxy(Proxy):
             while piece := sock.recv(65536):
                 text += piece
         names, *rows = [line.split(",") for line in text.decode().lstrip("# ").splitlines() if line]
-        [row] = [dict(zip(names, row)) for row in rows if row[:2] == ["door", "door"]]
+        [row] = [dict(zip(names, row)) for row in rows if row[:2] == ["listener", "listener"]]
         return sum(int(row[f"hrsp_{kind}"] or 0) for kind in ("1xx", "2xx", "3xx", "4xx", "5xx", "other")), 0
 
 
@@ -281,15 +281,15 @@ class Varnish(Proxy):
     program = "/usr/sbin/varnishd"
 
     def run(self):
-        self.relay = Relay(self.door)
-        (self.folder / "door.vcl").write_text(
-            f'vcl 4.1;\nbackend door {{ .host = "127.0.0.1"; .port = "{self.relay.port}"; }}\nsub vcl_recv {{ return (pass); }}\n'
+        self.relay = Relay(self.listener)
+        (self.folder / "listener.vcl").write_text(
+            f'vcl 4.1;\nbackend listener {{ .host = "127.0.0.1"; .port = "{self.relay.port}"; }}\nsub vcl_recv {{ return (pass); }}\n'
         )
-        self.start(self.program, "-F", "-j", "none", "-n", str(self.folder / "work"), "-a", f"127.0.0.1:{self.port}", "-f", str(self.folder / "door.vcl"), "-s", "malloc,16m", "-p", "thread_pools=1", "-p", "max_retries=0",
+        self.start(self.program, "-F", "-j", "none", "-n", str(self.folder / "work"), "-a", f"127.0.0.1:{self.port}", "-f", str(self.folder / "listener.vcl"), "-s", "malloc,16m", "-p", "thread_pools=1", "-p", "max_retries=0",
                    "-p", "timeout_idle=2", "-p", "thread_stats_rate=1")
 
     def passed(self):
-        # A request whose body it could not pass on whole is no backend_req, although the door may have refused it already.
+        # A request whose body it could not pass on whole is no backend_req, although the listener may have refused it already.
         words = ["varnishstat", "-n", str(self.folder / "work"), "-1", "-f", "MAIN.backend_req", "-f", "MAIN.fetch_failed"]
         done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True, timeout=20)
         counts = {line.split()[0]: int(line.split()[1]) for line in done.stdout.splitlines() if line}
@@ -299,16 +299,16 @@ class Varnish(Proxy):
 PROXIES = {"nginx": Nginx, "haproxy": Haproxy, "varnish": Varnish}
 
 
-def send_through(door, port, case):
+def send_through(listener, port, case):
     """What disagrees, or None. Whatever the proxy makes of it: every answer belongs to its request."""
     number = f"behind{next(numbers)}"
     with socket.create_connection(("127.0.0.1", port), timeout=30) as sock:
-        send(sock, case.bytes(*door.parts(number)))
+        send(sock, case.bytes(*listener.parts(number)))
         responses, closed, _ = read_responses(sock, seconds=20)
     statuses = [status for status, _, _ in responses]
     targets = [body.decode().split('"target": "')[1].split('"')[0] for status, _, body in responses if status == 200 and b'"target"' in body]
-    mains, sentinels = door.origin_saw(number, "main"), door.origin_saw(number, "sentinel")
-    if door.origin_saw(number, "hidden") or door.runtime.origin.at("/hidden"):
+    mains, sentinels = listener.origin_saw(number, "main"), listener.origin_saw(number, "sentinel")
+    if listener.origin_saw(number, "hidden") or listener.runtime.origin.at("/hidden"):
         return f"the hidden request was taken for one: {statuses}"
     if len(mains) > 1 or len(sentinels) > 1:
         return f"{len(mains)} and {len(sentinels)} arrived"
@@ -319,27 +319,27 @@ def send_through(door, port, case):
     return None
 
 
-@pytest.mark.parametrize("name", DOORS)
+@pytest.mark.parametrize("name", LISTENERS)
 @pytest.mark.parametrize("kind", sorted(PROXIES))
 def test_behind_another_parser(runtime, kind, name, tmp_path):
     if not shutil.which(PROXIES[kind].program):
         pytest.skip(f"{kind} is not installed")
-    door = Door(runtime, name)
-    proxy = PROXIES[kind](door, tmp_path)
+    listener = Listener(runtime, name)
+    proxy = PROXIES[kind](listener, tmp_path)
     cases = [case for cases in request_lists.LISTS.values() for case in cases()]
     # Of the many control bytes one in five: they take the same way.
     cases = [case for i, case in enumerate(cases) if "\\x" not in case.name or i % 5 == 0]
     try:
         proxy.run()
-        passed, answered = proxy.passed(), door.answered()
+        passed, answered = proxy.passed(), listener.answered()
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
-            faults = list(pool.map(lambda case: send_through(door, proxy.port, case), cases))
+            faults = list(pool.map(lambda case: send_through(listener, proxy.port, case), cases))
         wrong = [f"{case.name}: {fault}" for case, fault in zip(cases, faults) if fault]
         assert not wrong, "\n".join(wrong)
 
         def agree():
             whole, broken = (now - then for now, then in zip(proxy.passed(), passed))
-            told = door.answered() - answered
+            told = listener.answered() - answered
             assert 100 < whole <= told <= whole + broken, (whole, broken, told)
             return True
 

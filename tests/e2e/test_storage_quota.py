@@ -9,7 +9,7 @@ import uuid
 
 import pytest
 
-from api_door_client import EVENTS, JSON, application, culvertd
+from api_listener_client import EVENTS, JSON, application, culvertd
 from origin_under_test import Account
 from platform_under_test import wait_until
 from report_tunnel import ACK, DELETED, OBJECT, REJECT, ReportTunnel, record

@@ -10,7 +10,7 @@ import tempfile
 import pytest
 
 import browser
-from api_door_client import culvertd
+from api_listener_client import culvertd
 from conftest import build_folder
 from platform_under_test import Platform
 from waiting import wait_until
@@ -29,7 +29,7 @@ def site():
     with tempfile.TemporaryDirectory(prefix="culvert-ui.", dir="/var/tmp") as folder:
         pathlib.Path(folder).chmod(0o755)
         platform = Platform(pathlib.Path(folder) / "home", build_folder("asan"))
-        platform.settings.update(CULVERT_UI_FILE=str(browser.UI_PACK), CULVERT_UI_BASE_PATH=BASE_PATH)
+        platform.settings.update(CULVERT_UI_FILE=str(browser.UI_PACK), CULVERT_UI_BASE_PATH=BASE_PATH, CULVERT_OPERATIONS_ALLOWED="logs:shop/*")
         try:
             platform.start()
             prepare(platform)
@@ -296,6 +296,32 @@ def test_application_by_keyboard(site, page):
     assert page.path() == "ui/apps?q=checkout"
 
 
+def test_logs_of_a_resource_follow_and_say_why_there_are_none(site, page):
+    pods = site.cluster("GET", "/api/v1/pods")["items"]
+    app = next(a for a in site.cluster("GET", "/apis/argoproj.io/v1alpha1/applications")["items"] if a["spec"]["destination"].get("namespace") == "shop" and any(r["kind"] == "Deployment" for r in a.get("status", {}).get("resources", ())) and a["metadata"]["name"] != "checkout")
+    name = next(r["name"] for r in app["status"]["resources"] if r["kind"] == "Deployment")
+    running = next(p for p in pods if p["metadata"]["name"].startswith(name) and p["metadata"]["namespace"] == "shop")
+    path = f"ui/apps/{site.env['CULVERT_RUNTIME']}/argocd/{app['metadata']['name']}"
+    page.open(path)
+    page.page.locator(".resource-name", has_text=f"Deployment {name}").get_by_role("link").first.click()
+    page.page.get_by_role("link", name="Logs", exact=True).click()
+    site.cluster("POST", "/demo/logs?rate=20")
+    lines = page.page.locator(".log-line")
+    wait_until(lambda: lines.count() > 10 and "level=info" in lines.last.inner_text(), 20, "lines arrive")
+    before = lines.last.inner_text()
+    wait_until(lambda: lines.last.inner_text() != before, 20, "new lines arrive")
+    assert "panel=logs" in page.page.url
+    page.page.get_by_label("Before the last restart").check()
+    wait_until(lambda: "no earlier instance" in page.page.locator(".log").inner_text(), 20, "the cause is shown")
+    site.cluster("POST", "/demo/forbid?resource=pods/log")
+    page.page.get_by_label("Before the last restart").uncheck()
+    page.page.get_by_label("Follow").check()
+    wait_until(lambda: "--print-rbac" in page.page.locator(".log").inner_text(), 20, "the missing right is shown")
+    site.cluster("POST", "/demo/allow")
+    page.page.get_by_role("link", name="Close").click()
+    wait_until(lambda: site.cluster("GET", "/demo/status")["openLogs"] == 0, 20, f"the log of {running['metadata']['name']} is closed")
+
+
 def test_hostile_texts_are_texts(site, page):
     page.go("ui/apps?q=hostile")
     page.until("document.querySelectorAll('table.applications tbody tr').length == 1")
@@ -396,6 +422,22 @@ def test_a_page_without_its_link_says_so_and_is_grey(site, context, page):
         context.set_offline(False)
     page.page.wait_for_selector(".link-bar", state="detached", timeout=40000)
     page.until("document.querySelector('main .tone-good')")
+
+
+def test_a_change_in_the_cluster_is_seen_without_asking(site, page):
+    """By the subscription that is open: no request is answered meanwhile."""
+    page.go("ui/apps")
+    page.until("document.querySelector('.link-state').textContent === 'live'")
+    page.page.evaluate("window.real = window.fetch; window.fetch = (_, {signal}) => new Promise((_, end) => signal.addEventListener('abort', () => end(signal.reason))); 0")
+    row = "[...document.querySelectorAll('tr[data-row]')].find(one => one.textContent.includes('checkout'))"
+    before = page.page.evaluate(f"{row}.querySelector('.c-sync').textContent")
+    path = "/apis/argoproj.io/v1alpha1/namespaces/argocd/applications/checkout"
+    old = site.cluster("GET", path)["status"]["sync"]["status"]
+    for status in ("OutOfSync" if old == "Synced" else "Synced", old):
+        site.cluster("PATCH", path, {"status": {"sync": {"status": status}}}, "application/merge-patch+json")
+        page.until(f"({row}.querySelector('.c-sync').textContent === {json.dumps(before)}) === {json.dumps(status == old)}", 5)
+    page.page.evaluate("window.fetch = window.real; 0")
+    page.go("ui/")  # ends the request that nothing answers
 
 
 def test_requests_are_one_at_a_time_and_none_while_hidden(page):

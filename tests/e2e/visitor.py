@@ -1,4 +1,4 @@
-"""A client of any door, with TLS or without, that can leave at any moment and in any way."""
+"""A client of any listener, with TLS or without, that can leave at any moment and in any way."""
 
 import contextlib
 import select
@@ -73,7 +73,7 @@ class Visitor:
         return self
 
     def request(self, method, path, headers=(), end=True, window=None, **pseudo):
-        """Over HTTP/2, whose preface goes first. window: what the door may send of an answer."""
+        """Over HTTP/2, whose preface goes first. window: what the listener may send of an answer."""
         if not self.h2:
             self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding="utf-8", validate_outbound_headers=False))
             self.h2.initiate_connection()
@@ -94,7 +94,7 @@ class Visitor:
     def _receive(self):
         data = self.sock.recv(1 << 16)
         if not data:
-            raise ConnectionError("the door ended the connection")
+            raise ConnectionError("the listener ended the connection")
         self.incoming.write(data)
 
     def _read(self):

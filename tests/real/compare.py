@@ -24,6 +24,8 @@ APPLICATION_QUERY = """query($r: String!, $n: String!) { application(runtime: $r
 TREE_QUERY = """query($r: String!, $n: String!) { resourceTree(runtime: $r, name: $n, namespace: "argocd") { nodes {
   group version kind namespace name uid parentRefs { kind namespace name uid } createdAt images presence health { status %s } status
   templateImages runningImages { image imageID pods } } } }"""
+RUNNING_QUERY = """query($f: ApplicationsFilterArgs) { applications(filters: $f, pagination: {first: 2}) { edges { node {
+  runningImages { image imageID pods } } } } }"""
 RELEASES_QUERY = """query($f: GitopsReleaseFilterArgs) { gitopsReleases(filters: $f, pagination: {first: 50}) { edges { node {
   argoHistoryId syncOperationRevision deployedAt initiator automated result } } } }"""
 SETS_QUERY = """query($r: String!) { applicationSets(runtime: $r, pagination: {first: 50}) { edges { node {
@@ -161,6 +163,7 @@ class Comparison:
     def compare_tree(self, item):
         name, uid = item["metadata"]["name"], item["metadata"]["uid"]
         theirs, ours = self.argo_tree(item), self.our_tree(name, uid)
+        self.compare_running(name, theirs)
         readable = self.readable()
         has_messages = "message" in tree_query().partition("health {")[2].partition("}")[0]
         for key in sorted(theirs.keys() | ours.keys()):
@@ -175,6 +178,16 @@ class Comparison:
             for field, value in theirs[key].items():
                 if field != "message" or has_messages:
                     self.note(where, f"unread {field}" if unread and field in ("uid", "createdAt") else field, value, ours[key][field])
+
+    def compare_running(self, name, theirs):
+        """What all pods of an application run, in a list of applications."""
+        wanted = {}
+        for key, fields in theirs.items():
+            for image, image_id, count in fields.get("runningImages", []) if key[1] == "Pod" else []:
+                wanted[image, image_id] = wanted.get((image, image_id), 0) + count
+        edges = self.ask(RUNNING_QUERY, f={"runtime": self.runtime, "applications": [name]})["applications"]["edges"]
+        told = [(each["image"], each["imageID"], each["pods"]) for edge in edges for each in edge["node"]["runningImages"]]
+        self.note(f"application {name}", "runningImages", sorted((*each, count) for each, count in wanted.items()), sorted(told))
 
     def kind_of_gap(self, theirs, ours, key):
         """Why we may lack a node of theirs: it is not in the cluster, the agent may not read it or its owner, or neither."""
@@ -299,9 +312,9 @@ def shown(value):
     return text if len(text) < 200 else text[:200] + "..."
 
 
-def allowed():
-    """The patterns of differences.txt: those between # lines that say why."""
-    lines = (HERE / "differences.txt").read_text().splitlines()
+def allowed(file="differences.txt"):
+    """Its patterns: those between # lines that give the reasons."""
+    lines = (HERE / file).read_text().splitlines()
     return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
 
 

@@ -5,8 +5,11 @@ every state that people look at (estate.py); and again after each outage. The fi
 programs are in the cache, the outages are part of tests/run --all.
 """
 
+import base64
+import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,8 +22,9 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "e2e"), str(HERE.parent / "cluster"
 from argo_cluster import ArgoCluster  # noqa: E402
 from compare import Comparison, is_gap, unexpected  # noqa: E402
 from conftest import build_folder  # noqa: E402
-from estate import APPLICATIONS, Estate  # noqa: E402
+from estate import APPLICATIONS, Estate, application  # noqa: E402
 from platform_under_test import Platform  # noqa: E402
+from real_cluster import RealCluster  # noqa: E402
 from waiting import wait_until  # noqa: E402
 
 BUILD = HERE.parent / "cluster/build"
@@ -75,13 +79,13 @@ def platform(cluster):
             under_test.reset()
 
 
-def agree(cluster, platform, seconds=60, gaps=False):
-    """GraphQL says what the cluster says, but for differences.txt; with gaps also of what cannot be read."""
+def agree(cluster, platform, seconds=60, gaps=False, patterns=None):
+    """GraphQL says what the cluster says, but for differences.txt or patterns; with gaps also of what cannot be read."""
     comparison = Comparison(cluster, platform)
     last = []
 
     def same():
-        last[:] = [line for line in unexpected(comparison.differences()) if gaps or not is_gap(line)]
+        last[:] = [line for line in unexpected(comparison.differences(), patterns) if gaps or not is_gap(line)]
         return not last
 
     try:
@@ -178,6 +182,83 @@ def test_with_a_token_for_argo_cd_s_api(cluster, platform, argo_api):
     agree(cluster, platform, 60, gaps=True)
     # What the agent may not read has its identity from Argo CD's tree.
     assert not [line for line in Comparison(cluster, platform).differences() if ": unread " in line]
+
+
+SECRET = "/api/v1/namespaces/argocd/secrets/cluster-far"
+ROLES = "/apis/rbac.authorization.k8s.io/v1/namespaces/argocd"
+FAR = """query($r: String!) { application(runtime: $r, name: "far") { resourcesNotRead { message suggestion } }
+  resourceTree(runtime: $r, name: "far") { nodes { kind name uid cluster freshness } } }"""
+
+
+def far(platform):
+    answer = platform.graphql(FAR, {"r": platform.env["CULVERT_RUNTIME"]})
+    return answer["application"], (answer["resourceTree"] or {"nodes": []})["nodes"][1:]
+
+
+@pytest.fixture
+def spoke(cluster, platform, tmp_path):
+    """A second cluster that Argo CD deploys to, and whose Secret the agent may use."""
+    second = RealCluster(tmp_path / "spoke")
+    second.start()
+    api, conf = cluster.api, platform.home / "agent/agent.conf"
+    before, pki = conf.read_text(), tmp_path / "spoke/pki"
+
+    def coded(path):
+        return base64.b64encode(path.read_bytes()).decode()
+
+    def must(method, path, body=None):
+        code, answer = api.request(method, path, body)
+        assert code < 300, (path, code, answer)
+
+    tls = {"caData": coded(pki / "ca.crt"), "certData": coded(pki / "admin.crt"), "keyData": coded(pki / "admin.key")}
+    labels = {"argocd.argoproj.io/secret-type": "cluster"}
+    data = {"name": "far", "server": second.url, "config": json.dumps({"tlsClientConfig": tls})}
+    rule = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["cluster-far"], "verbs": ["get"]}
+    agent = {"kind": "ServiceAccount", "name": "culvert-agent", "namespace": "argocd"}
+    try:
+        must("POST", SECRET.rpartition("/")[0], {"metadata": {"name": "cluster-far", "labels": labels}, "stringData": data})
+        must("POST", f"{ROLES}/roles", {"metadata": {"name": "culvert-far"}, "rules": [rule]})
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "culvert-far"}
+        must("POST", f"{ROLES}/rolebindings", {"metadata": {"name": "culvert-far"}, "subjects": [agent], "roleRef": role})
+        made = application(cluster.estate.git, "far", destination={"server": second.url, "namespace": "real-far"})
+        must("POST", APPLICATIONS, made)
+        wait_until(lambda: cluster.estate.states().get("far", ("",))[0] == "Synced", 90, "Argo CD syncs to the second cluster")
+        yield second
+    finally:
+        for path in (f"{APPLICATIONS}/far", SECRET, f"{ROLES}/rolebindings/culvert-far", f"{ROLES}/roles/culvert-far"):
+            api.request("DELETE", path)
+        conf.write_text(before)
+        platform.kill("agent")
+        second.stop()
+
+
+@pytest.mark.long
+def test_a_second_cluster_of_argo_cd(cluster, platform, spoke):
+    """Its resources are those of Argo CD's tree; while it cannot be reached they stay, marked."""
+    note = wait_until(lambda: (far(platform)[0] or {}).get("resourcesNotRead"), 60, "nobody reads it")
+    assert "reporter.managed_clusters" in note["suggestion"] and not far(platform)[1], note
+    conf = platform.home / "agent/agent.conf"
+    settings = {"cluster_secrets": "cluster-far", "managed_clusters": "true", "cluster_interval": "2s"}
+    conf.write_text(conf.read_text() + "".join(f"reporter.{name} = {value}\n" for name, value in settings.items()))
+    platform.kill("agent")
+    wait_until(lambda: far(platform)[0]["resourcesNotRead"] is None, 60, "it is read")
+    agree(cluster, platform, 90)
+    held = far(platform)[1]
+    assert {(node["kind"], node["name"]) for node in held} >= {("Deployment", "far"), ("ConfigMap", "web")}
+    assert {node["cluster"] for node in held} == {"far"}
+    for pid in spoke.pids():
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        wait_until(lambda: "cannot read" in (far(platform)[0]["resourcesNotRead"] or {"message": ""})["message"], 40, "a note")
+        assert runtime(platform)["freshness"] == "live"
+        marked = far(platform)[1]
+        assert [node["uid"] for node in marked] == [node["uid"] for node in held]
+        assert {node["freshness"] for node in marked} == {"stale"}
+    finally:
+        for pid in spoke.pids():
+            os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: far(platform)[0]["resourcesNotRead"] is None, 60, "it is read again")
+    agree(cluster, platform, 90)
 
 
 @pytest.mark.long

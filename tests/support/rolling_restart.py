@@ -2,7 +2,7 @@
 
 Used by tests/e2e/test_replicas.py and by benchmarks. A request is plain when it is neither a WebSocket nor endless; none
 of them may fail: not refused, not cut, no status but the one that was asked for. Clients keep their connections as long
-as the door lets them, and never repeat a request.
+as the listener lets them, and never repeat a request.
 """
 
 import collections
@@ -18,8 +18,8 @@ import time
 REQUEST_SECONDS_MAX = 20
 
 
-class Door(http.client.HTTPConnection):
-    """To a TLS door on loopback, whatever the name in the URL."""
+class Listener(http.client.HTTPConnection):
+    """To a TLS listener on loopback, whatever the name in the URL."""
 
     def __init__(self, port, name, context):
         super().__init__(name, port, timeout=REQUEST_SECONDS_MAX)
@@ -55,20 +55,20 @@ class Load:
         for thread in self._threads:
             thread.join(2 * REQUEST_SECONDS_MAX)
 
-    def _request(self, door, turn):
+    def _request(self, listener, turn):
         """One request; raises or returns what is wrong with its answer."""
         headers = {"Authorization": self.key, "Host": f"{self.host}:{self.port}"}
         kind = turn % 4
         if kind == 0:
             body = hashlib.sha256(str(turn).encode()).digest() * (64 if turn % 8 else 4096)
-            door.request("POST", self.service + "/echo", body=body, headers=headers)
-            answer = door.getresponse()
+            listener.request("POST", self.service + "/echo", body=body, headers=headers)
+            answer = listener.getresponse()
             told = answer.read()
             wrong = hashlib.sha256(body).hexdigest().encode() not in told
         else:
             size = (0, 1000, 1000, 200000)[kind]
-            door.request("GET", f"{self.service}/bytes/{size}", headers=headers)
-            answer = door.getresponse()
+            listener.request("GET", f"{self.service}/bytes/{size}", headers=headers)
+            answer = listener.getresponse()
             told = answer.read()
             wrong = len(told) != size
         if answer.status != 200:
@@ -76,13 +76,13 @@ class Load:
         return ("another body" if wrong else None), answer.will_close
 
     def _run(self, number):
-        door, turn = None, number
+        listener, turn = None, number
         while not self._stop.is_set():
             began, fault, closes = time.monotonic(), None, True
-            fresh = door is None
+            fresh = listener is None
             try:
-                door = door or Door(self.port, self.host, self.context)
-                fault, closes = self._request(door, turn)
+                listener = listener or Listener(self.port, self.host, self.context)
+                fault, closes = self._request(listener, turn)
             except Exception as error:
                 fault = f"{type(error).__name__}: {error} ({'a new' if fresh else 'a kept'} connection)"
             took = time.monotonic() - began
@@ -91,14 +91,14 @@ class Load:
                 self.slowest = max(self.slowest, took)
                 if fault:
                     self.failures.append(f"{time.strftime('%H:%M:%S')} client {number} turn {turn} after {took:.3f} s: {fault}")
-            if (closes or fault) and door:
-                door.close()
-                door = None
+            if (closes or fault) and listener:
+                listener.close()
+                listener = None
             turn += 1
             if self.pause_seconds:
                 self._stop.wait(self.pause_seconds)
-        if door:
-            door.close()
+        if listener:
+            listener.close()
 
 
 def wait(condition, seconds, what):

@@ -196,11 +196,11 @@ static void visit_on_fail(void *arg, enum tunnel_cause cause, const char *detail
 
 static void visit_start(struct run *run)
 {
-    static const struct tunnel_call_events events = {.on_head = visit_on_head,
-                                                     .on_data = visit_on_data,
-                                                     .on_end = visit_on_end,
-                                                     .on_writable = visit_upload,
-                                                     .on_fail = visit_on_fail};
+    static const struct exchange_events events = {.on_head = visit_on_head,
+                                                  .on_data = visit_on_data,
+                                                  .on_end = visit_on_end,
+                                                  .on_room = visit_upload,
+                                                  .on_fail = visit_on_fail};
     struct visit *visit = mem_zalloc(sizeof(*visit));
     const struct tunnel_request request = {.account_id = STR(ACCOUNT),
                                            .runtime = str_c(run->host->runtime),

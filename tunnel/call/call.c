@@ -20,7 +20,7 @@ struct tunnel_call {
     struct tunnel_node *node;
     struct tunnel_call *next, **link;
     uint64_t key;
-    struct tunnel_call_events events;
+    struct exchange_events events;
     void *arg;
     enum call_place place;
     struct tunnel_stream *stream; // CALL_HERE
@@ -184,11 +184,11 @@ static void call_on_trailers(void *arg, const struct http_header *headers, size_
     call_leave(call);
 }
 
-static void call_on_remote_end(void *arg)
+static void call_on_half_end(void *arg)
 {
     struct tunnel_call *call = arg;
     call_enter(call);
-    if (call->events.on_remote_end) call->events.on_remote_end(call->arg);
+    if (call->events.on_half_end) call->events.on_half_end(call->arg);
     call_leave(call);
 }
 
@@ -201,7 +201,7 @@ static void call_on_taken(void *arg, size_t len)
     if (call->events.on_taken) call->events.on_taken(call->arg, len);
     if (!call->over && call->full && call->queued <= TUNNEL_CALL_QUEUE_BYTES / 2) {
         call->full = false;
-        if (call->events.on_writable) call->events.on_writable(call->arg);
+        if (call->events.on_room) call->events.on_room(call->arg);
     }
     call_leave(call);
 }
@@ -227,14 +227,16 @@ static void call_on_back(void *arg, struct relay_letter *back, enum tunnel_cause
     tunnel_call_take_back(call, back, cause, detail);
 }
 
-const struct tunnel_stream_events tunnel_call_stream_events = {.on_info = call_on_info,
-                                                               .on_head = call_on_head,
-                                                               .on_data = call_on_data,
-                                                               .on_trailers = call_on_trailers,
-                                                               .on_remote_end = call_on_remote_end,
-                                                               .on_taken = call_on_taken,
-                                                               .on_end = call_on_end,
-                                                               .on_fail = call_on_fail,
+static const struct exchange_events call_exchange_events = {.on_info = call_on_info,
+                                                            .on_head = call_on_head,
+                                                            .on_data = call_on_data,
+                                                            .on_trailers = call_on_trailers,
+                                                            .on_half_end = call_on_half_end,
+                                                            .on_taken = call_on_taken,
+                                                            .on_end = call_on_end,
+                                                            .on_fail = call_on_fail};
+
+const struct tunnel_stream_events tunnel_call_stream_events = {.exchange = &call_exchange_events,
                                                                .on_back = call_on_back};
 
 // ---- finding the session -------------------------------------------------------------------------------------
@@ -290,8 +292,8 @@ static void call_go_far(struct tunnel_call *call, struct tunnel_session_ref ref)
 static bool call_go(struct tunnel_call *call, const struct tunnel_request *request)
 {
     struct tunnel_session_ref ref;
-    if (!tunnel_directory_find(call->node->broker->directory, request->account_id, request->runtime, request->epoch,
-                               &ref))
+    if (!tunnel_directory_find(call->node->broker->directory,
+                               &(struct runtime_key){request->account_id, request->runtime}, request->epoch, &ref))
         return false;
     bool here = ref.node == call->node->index;
     call->place = here ? CALL_HERE : CALL_FAR;
@@ -323,15 +325,8 @@ static void call_on_here(void *arg, const struct tunnel_request *request, const 
     if (!call_go(call, request)) call_fail_later(call, TUNNEL_CAUSE_NO_TUNNEL, "the session has just ended");
 }
 
-static const struct tunnel_carrier_events call_carrier_events = {.on_info = call_on_info,
-                                                                 .on_head = call_on_head,
-                                                                 .on_data = call_on_data,
-                                                                 .on_trailers = call_on_trailers,
-                                                                 .on_remote_end = call_on_remote_end,
-                                                                 .on_taken = call_on_taken,
-                                                                 .on_here = call_on_here,
-                                                                 .on_end = call_on_end,
-                                                                 .on_fail = call_on_fail};
+static const struct tunnel_carrier_events call_carrier_events = {.exchange = &call_exchange_events,
+                                                                 .on_here = call_on_here};
 
 static bool call_go_away(struct tunnel_call *call, const struct tunnel_request *request)
 {
@@ -415,7 +410,7 @@ void tunnel_call_lose(struct tunnel_call *call)
 // ---- the caller's functions ----------------------------------------------------------------------------------
 
 struct tunnel_call *tunnel_call_open(struct tunnel_node *node, const struct tunnel_request *request,
-                                     const struct tunnel_call_events *events, void *arg)
+                                     const struct exchange_events *events, void *arg)
 {
     assert(loop_is_current(node->loop) && !node->closed);
     struct tunnel_call *call = mem_zalloc(sizeof(*call));
@@ -432,8 +427,9 @@ struct tunnel_call *tunnel_call_open(struct tunnel_node *node, const struct tunn
     node->call_list = call;
     id_map_put(&node->calls, call->key, call);
     if (call_go(call, request) || (!request->epoch && call_go_away(call, request))) return call;
-    if (request->epoch || !tunnel_directory_was_here(node->broker->directory, request->account_id, request->runtime,
-                                                     TUNNEL_CALL_WAIT_MS)) {
+    if (request->epoch ||
+        !tunnel_directory_was_here(node->broker->directory,
+                                   &(struct runtime_key){request->account_id, request->runtime}, TUNNEL_CALL_WAIT_MS)) {
         call_fail_later(call, TUNNEL_CAUSE_NO_TUNNEL, "the runtime has no tunnel");
         return call;
     }

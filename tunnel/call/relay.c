@@ -10,7 +10,7 @@ enum parcel_type {
     PARCEL_HEAD,
     PARCEL_DATA,
     PARCEL_TRAILERS,
-    PARCEL_REMOTE_END,
+    PARCEL_HALF_END,
     PARCEL_TAKEN,
     PARCEL_END,
     PARCEL_FAIL
@@ -61,18 +61,18 @@ static void parcel_deliver_failure(struct parcel *parcel, struct tunnel_call *ca
     if (back)
         tunnel_call_take_back(call, back, parcel->cause, parcel->detail);
     else
-        tunnel_call_stream_events.on_fail(call, parcel->cause, parcel->detail);
+        tunnel_call_stream_events.exchange->on_fail(call, parcel->cause, parcel->detail);
 }
 
 static void parcel_deliver(struct parcel *parcel, struct tunnel_call *call)
 {
-    const struct tunnel_stream_events *to = &tunnel_call_stream_events;
+    const struct exchange_events *to = tunnel_call_stream_events.exchange;
     switch (parcel->type) {
     case PARCEL_INFO: to->on_info(call, parcel->status); break;
     case PARCEL_HEAD: to->on_head(call, parcel->status, parcel->headers.at, parcel->headers.count); break;
     case PARCEL_DATA: to->on_data(call, byte_queue_front(&parcel->data), parcel->data.len); break;
     case PARCEL_TRAILERS: to->on_trailers(call, parcel->headers.at, parcel->headers.count); break;
-    case PARCEL_REMOTE_END: to->on_remote_end(call); break;
+    case PARCEL_HALF_END: to->on_half_end(call); break;
     case PARCEL_TAKEN: to->on_taken(call, parcel->taken); break;
     case PARCEL_END: to->on_end(call); break;
     case PARCEL_FAIL: parcel_deliver_failure(parcel, call); break;
@@ -172,9 +172,9 @@ static void relay_on_trailers(void *arg, const struct http_header *headers, size
     relay_add(arg, PARCEL_TRAILERS)->headers = header_block_copy(headers, count);
 }
 
-static void relay_on_remote_end(void *arg)
+static void relay_on_half_end(void *arg)
 {
-    relay_add(arg, PARCEL_REMOTE_END);
+    relay_add(arg, PARCEL_HALF_END);
 }
 
 static void relay_on_taken(void *arg, size_t len)
@@ -204,16 +204,17 @@ static void relay_on_fail(void *arg, enum tunnel_cause cause, const char *detail
     relay_on_back(arg, NULL, cause, detail);
 }
 
-static const struct tunnel_stream_events relay_events = {.is_elsewhere = true,
-                                                         .on_info = relay_on_info,
-                                                         .on_head = relay_on_head,
-                                                         .on_data = relay_on_data,
-                                                         .on_trailers = relay_on_trailers,
-                                                         .on_remote_end = relay_on_remote_end,
-                                                         .on_taken = relay_on_taken,
-                                                         .on_end = relay_on_end,
-                                                         .on_fail = relay_on_fail,
-                                                         .on_back = relay_on_back};
+static const struct exchange_events relay_exchange_events = {.on_info = relay_on_info,
+                                                             .on_head = relay_on_head,
+                                                             .on_data = relay_on_data,
+                                                             .on_trailers = relay_on_trailers,
+                                                             .on_half_end = relay_on_half_end,
+                                                             .on_taken = relay_on_taken,
+                                                             .on_end = relay_on_end,
+                                                             .on_fail = relay_on_fail};
+
+static const struct tunnel_stream_events relay_events = {
+    .is_elsewhere = true, .exchange = &relay_exchange_events, .on_back = relay_on_back};
 
 // ---- from the caller -----------------------------------------------------------------------------------------
 

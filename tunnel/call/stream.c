@@ -123,7 +123,7 @@ static void stream_tell_fail(struct tunnel_stream *stream, enum tunnel_cause cau
     const struct tunnel_stream_events *events = stream->events;
     stream_meter(stream, tunnel_cause_name(cause));
     stream_detach(stream);
-    events->on_fail(stream->arg, cause, detail);
+    events->exchange->on_fail(stream->arg, cause, detail);
 }
 
 // The agent did nothing with it. What was sent of a body is not there to be sent again, so that such a call fails.
@@ -296,7 +296,8 @@ static struct str stream_header(const struct http_header *headers, size_t count,
 static void stream_take_info(struct tunnel_stream *stream, int status)
 {
     if (++stream->infos <= TUNNEL_INFOS_MAX) {
-        stream->events->on_info(stream->arg, status);
+        const struct exchange_events *to = stream->events->exchange;
+        if (to->on_info) to->on_info(stream->arg, status);
         return;
     }
     tunnel_stream_reset(stream, NGHTTP2_PROTOCOL_ERROR);
@@ -308,7 +309,8 @@ void tunnel_stream_take_head(struct tunnel_stream *stream, int status, const str
     if (!stream->events) return;
     stream_kept_drop(stream);
     if (stream->response != TUNNEL_STREAM_RESPONSE_AWAITED) {
-        stream->events->on_trailers(stream->arg, headers, count);
+        const struct exchange_events *to = stream->events->exchange;
+        if (to->on_trailers) to->on_trailers(stream->arg, headers, count);
         return;
     }
     if (status < 200) {
@@ -323,7 +325,7 @@ void tunnel_stream_take_head(struct tunnel_stream *stream, int status, const str
     if (!cause) {
         bool is_upgrade = stream->is_connect && status < 300;
         stream_set_response(stream, is_upgrade ? TUNNEL_STREAM_RESPONSE_UPGRADED : TUNNEL_STREAM_RESPONSE_STARTED);
-        stream->events->on_head(stream->arg, status, headers, count);
+        stream->events->exchange->on_head(stream->arg, status, headers, count);
         return;
     }
     char detail[64];
@@ -339,7 +341,7 @@ void tunnel_stream_take_data(struct tunnel_stream *stream, const uint8_t *at, si
     if (stream->unconsumed == 0) stream->consumer_at_ms = clock_mono_ms();
     wire_window_received(&stream->window, stream->events->is_elsewhere ? 0 : stream->unconsumed);
     stream_account(stream, (int64_t)len);
-    stream->events->on_data(stream->arg, at, len);
+    stream->events->exchange->on_data(stream->arg, at, len);
 }
 
 void tunnel_stream_take_end(struct tunnel_stream *stream)
@@ -349,7 +351,7 @@ void tunnel_stream_take_end(struct tunnel_stream *stream)
     case TUNNEL_STREAM_RESPONSE_STARTED: stream_set_response(stream, TUNNEL_STREAM_RESPONSE_COMPLETE); return;
     case TUNNEL_STREAM_RESPONSE_UPGRADED:
         stream_set_response(stream, TUNNEL_STREAM_RESPONSE_HALF_CLOSED);
-        if (stream->events->on_remote_end) stream->events->on_remote_end(stream->arg);
+        if (stream->events->exchange->on_half_end) stream->events->exchange->on_half_end(stream->arg);
         return;
     default: return; // without a head nothing has been answered: the stream's close fails the call
     }
@@ -375,7 +377,7 @@ void tunnel_stream_take_close(struct tunnel_stream *stream, uint32_t code)
         snprintf(status, sizeof(status), "%d", stream->status);
         stream_meter(stream, status);
         stream_detach(stream);
-        events->on_end(stream->arg);
+        events->exchange->on_end(stream->arg);
     } else if (stream->events) {
         char detail[96];
         snprintf(detail, sizeof(detail), "the agent reset the stream: %s", nghttp2_http2_strerror(code));

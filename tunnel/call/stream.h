@@ -36,17 +36,10 @@ struct relay_letter;
 // feeds or frees the session.
 struct tunnel_stream_events {
     bool is_elsewhere; // who hears this is on another loop: what is on its way there is not held back by anybody
-    // 1xx, at most TUNNEL_INFOS_MAX times and without fields: on their way to a client that does not read they cost
-    // little.
-    void (*on_info)(void *arg, int status);
-    void (*on_head)(void *arg, int status, const struct http_header *headers, size_t count);
-    void (*on_data)(void *arg, const uint8_t *at, size_t len);
-    void (*on_trailers)(void *arg, const struct http_header *headers, size_t count);
-    void (*on_remote_end)(void *arg);        // upgraded: the far end has ended its half, ours may go on; may be NULL
-    void (*on_taken)(void *arg, size_t len); // so many bytes of tunnel_stream_write() have left the queue
-    void (*on_end)(void *arg);               // the last one, or
-    void (*on_fail)(void *arg, enum tunnel_cause cause, const char *detail); // or, for who gave the stream its request:
-    // Nothing of it has reached the agent. `back` is all that was written, and the consumer's.
+    // Lives on. Its on_taken: so many bytes of tunnel_stream_write() have left the queue.
+    const struct exchange_events *exchange;
+    // In place of on_fail for who gave the stream its request: nothing of it has reached the agent. `back` is all that
+    // was written, and the consumer's.
     void (*on_back)(void *arg, struct relay_letter *back, enum tunnel_cause cause, const char *detail);
 };
 

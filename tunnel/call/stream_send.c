@@ -27,7 +27,9 @@ static void send_on_turn(struct turn_item *item)
     struct tunnel_stream *stream = (struct tunnel_stream *)((char *)item - offsetof(struct tunnel_stream, turn));
     size_t taken = stream->taken;
     stream->taken = 0;
-    if (stream->events && taken) stream->events->on_taken(stream->arg, taken);
+    if (!stream->events || !taken) return;
+    const struct exchange_events *to = stream->events->exchange;
+    if (to->on_taken) to->on_taken(stream->arg, taken);
 }
 
 void tunnel_stream_begin_sending(struct tunnel_stream *stream, enum wire_urgency urgency, uint64_t now_us)

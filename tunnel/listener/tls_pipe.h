@@ -8,22 +8,21 @@
 #ifndef CULVERT_TUNNEL_LISTENER_TLS_PIPE_H
 #define CULVERT_TUNNEL_LISTENER_TLS_PIPE_H
 
-#include <openssl/ssl.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "base/error.h"
 #include "base/loop/byte_queue.h"
-#include "base/tls/tls_bio.h"
+#include "base/tls/tls_connection.h"
 
 enum { TLS_PIPE_READ_BYTES = 64 * 1024 };
 
 struct tls_pool {
     BIO_METHOD *method;
-    uint8_t *arriving;     // TLS_PIPE_READ_BYTES
-    struct strbuf leaving; // records of the pipe in use,
-    const void *user;      // which is this one
+    uint8_t *arriving;         // TLS_PIPE_READ_BYTES
+    struct byte_queue leaving; // records of the pipe in use,
+    const void *user;          // which is this one
 };
 
 void tls_pool_init(struct tls_pool *pool);
@@ -31,18 +30,10 @@ void tls_pool_finish(struct tls_pool *pool); // after its pipes
 
 struct tls_pipe {
     struct tls_pool *pool;
-    SSL *ssl;
     int fd;
-    struct tls_bio bio;
+    struct tls_connection tls;
     struct byte_queue unsent; // records that the kernel did not take
     uint64_t taken_bytes;     // ever read from the socket
-};
-
-enum tls_pipe_result {
-    TLS_PIPE_OK,
-    TLS_PIPE_AGAIN,  // more input is needed, or the socket takes no more
-    TLS_PIPE_END,    // the peer sends no more
-    TLS_PIPE_FAILED, // broken; only tls_pipe_finish() is left
 };
 
 // Owns fd. The server's side of a handshake with a certificate from `tls`.
@@ -50,26 +41,24 @@ void tls_pipe_init(struct tls_pipe *pipe, struct tls_pool *pool, int fd, SSL_CTX
 void tls_pipe_finish(struct tls_pipe *pipe); // closes the socket
 
 // One read() into the pool; *out_at..*out_len is what came, as it came. The steps below take it
-// from there.
-enum tls_pipe_result tls_pipe_fill(struct tls_pipe *pipe, const uint8_t **out_at, size_t *out_len);
-// OK: done. FAILED: *err has the reason, and there may be an alert to flush.
-enum tls_pipe_result tls_pipe_handshake(struct tls_pipe *pipe, struct error *err);
-// Decrypts up to cap bytes; AGAIN: all of what arrived was taken (*out_len may still be over 0).
-enum tls_pipe_result tls_pipe_read(struct tls_pipe *pipe, uint8_t *out, size_t cap, size_t *out_len);
-// Encrypts at..len. False: broken.
+// from there. AGAIN: nothing is here; END: the peer has ended; FAILED: the socket is broken.
+enum tls_result tls_pipe_fill(struct tls_pipe *pipe, const uint8_t **out_at, size_t *out_len);
+void tls_pipe_forget(struct tls_pipe *pipe); // what tls_pipe_fill() gave and the steps did not take
+// As tls_connection's, into the pool. FAILED: *err has the reason, and there may be an alert to
+// flush.
+enum tls_result tls_pipe_handshake(struct tls_pipe *pipe, struct error *err);
+enum tls_result tls_pipe_read(struct tls_pipe *pipe, uint8_t *out, size_t cap, size_t *out_len);
 bool tls_pipe_write(struct tls_pipe *pipe, const void *at, size_t len);
-void tls_pipe_write_end(struct tls_pipe *pipe); // close_notify
+void tls_pipe_write_end(struct tls_pipe *pipe);
 // Plain bytes: for a peer that does not speak TLS.
 void tls_pipe_write_plain(struct tls_pipe *pipe, const void *at, size_t len);
 // Hands to the kernel what it takes, in one write(). AGAIN: the rest waits; call again when the
 // socket is writable.
-enum tls_pipe_result tls_pipe_flush(struct tls_pipe *pipe);
+enum tls_result tls_pipe_flush(struct tls_pipe *pipe);
 
 // From now on the socket counts as readable when that many bytes are there, or the peer's end
 // (SO_RCVLOWAT, socket(7)).
 void tls_pipe_wake_at(struct tls_pipe *pipe, int bytes);
-// A record has begun to come and has not ended.
-bool tls_pipe_in_record(const struct tls_pipe *pipe);
 // Milliseconds since bytes of the peer last reached the kernel, read or not, and how many lie there
 // (TCP_INFO, tcp(7)). False: unknown.
 MUST_CHECK bool tls_pipe_look(const struct tls_pipe *pipe, uint64_t *out_silent_ms, uint64_t *out_unread);

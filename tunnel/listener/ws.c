@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log/log.h"
-#include "tunnel/listener/ws_door.h"
+#include "tunnel/listener/ws_listener.h"
 
 enum {
     CLOSE_MS = 3000,                   // from tunnel_ws_close() to the peer's Close frame
@@ -91,13 +91,13 @@ void ws_linger(struct tunnel_ws *ws)
 static void flush(struct tunnel_ws *ws)
 {
     if (ws->server->pool.leaving.len) ws->said_ms = clock_mono_ms();
-    enum tls_pipe_result result = tls_pipe_flush(&ws->pipe);
+    enum tls_result result = tls_pipe_flush(&ws->pipe);
     if (ws->state == WS_DEAD) return;
-    if (result == TLS_PIPE_FAILED) {
+    if (result == TLS_FAILED) {
         ws_drop(ws);
         return;
     }
-    if (result == TLS_PIPE_OK && ws->shut_wanted && !ws->shut) {
+    if (result == TLS_OK && ws->shut_wanted && !ws->shut) {
         ws->shut = true;
         (void)shutdown(ws->pipe.fd, SHUT_WR);
     }
@@ -302,8 +302,8 @@ static void on_end(struct tunnel_ws *ws)
 
 static void decrypt(struct tunnel_ws *ws)
 {
-    enum tls_pipe_result result = TLS_PIPE_OK;
-    while (result == TLS_PIPE_OK && is_listening(ws)) {
+    enum tls_result result = TLS_OK;
+    while (result == TLS_OK && is_listening(ws)) {
         size_t len = 0;
         result = tls_pipe_read(&ws->pipe, ws->server->plain, WS_PLAIN_BYTES, &len);
         if (len && ws->state == WS_HEAD)
@@ -311,7 +311,7 @@ static void decrypt(struct tunnel_ws *ws)
         else if (len)
             take_frames(ws, ws->server->plain, len);
     }
-    if ((result == TLS_PIPE_END || result == TLS_PIPE_FAILED) && is_listening(ws)) {
+    if ((result == TLS_END || result == TLS_FAILED) && is_listening(ws)) {
         (void)tls_pipe_flush(&ws->pipe); // an alert with the reason
         on_end(ws);
     }
@@ -321,7 +321,7 @@ static void decrypt(struct tunnel_ws *ws)
 // fewer bytes than a word has, wherever the network cut it.
 static void wait_for_more(struct tunnel_ws *ws)
 {
-    bool whole = ws_frame_decoder_is_between(&ws->decoder) && !tls_pipe_in_record(&ws->pipe);
+    bool whole = ws_frame_decoder_is_between(&ws->decoder) && !tls_connection_in_record(&ws->pipe.tls);
     wake_at(ws, whole ? WORD_BYTES + 1 : 1);
 }
 
@@ -331,16 +331,16 @@ static void on_socket_readable(struct tunnel_ws *ws)
     size_t len;
     if (ws->speaks_first && ws->turn_item.link) write_turn(ws);
     if (ws->state == WS_DEAD) return;
-    enum tls_pipe_result result = tls_pipe_fill(&ws->pipe, &at, &len);
-    if (result == TLS_PIPE_AGAIN) return;
-    if (result != TLS_PIPE_OK) {
+    enum tls_result result = tls_pipe_fill(&ws->pipe, &at, &len);
+    if (result == TLS_AGAIN) return;
+    if (result != TLS_OK) {
         on_end(ws);
         return;
     }
     bool ready = ws->state != WS_TLS || ws_opening_handshake(ws, at, len);
     if (ready) decrypt(ws);
     if (ws->says_words && ws->state == WS_OPEN) wait_for_more(ws);
-    ws->pipe.bio.arriving = STR_EMPTY; // what is left is of no interest any more
+    tls_pipe_forget(&ws->pipe); // what is left is of no interest any more
     flush(ws);
 }
 

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "base/census.h"
+#include "base/connection_limiter.h"
 #include "base/error.h"
 #include "tunnel/listener/upgrade.h"
 #include "tunnel/wire/proof.h"
@@ -31,9 +31,10 @@ struct tunnel_ws_admission {
 
 struct tunnel_ws_options {
     const char *tls_certificate_file, *tls_key_file;
-    unsigned connections_max;           // established
-    unsigned handshakes_max;            // accepted and not yet established
-    struct census *handshake_addresses; // of the process: how many of them each address has; NULL: no bound of its own
+    unsigned connections_max; // established
+    unsigned handshakes_max;  // accepted and not yet established
+    struct connection_limiter
+        *handshake_addresses; // of the process: how many of them each address has; NULL: no bound of its own
     void *ctx;
     // Decides before 101, at once: 101, or another status with *err. *out is zeroed.
     int (*on_upgrade)(void *ctx, const struct tunnel_upgrade *upgrade, struct tunnel_ws_admission *out,

@@ -4,7 +4,7 @@
 
 #include "base/http1/http1.h"
 #include "base/log/log.h"
-#include "tunnel/listener/ws_door.h"
+#include "tunnel/listener/ws_listener.h"
 
 enum { TLS_RECORD_HANDSHAKE = 22 }; // first byte of every TLS connection (RFC 8446 section 5.1)
 
@@ -49,10 +49,10 @@ static void refuse_early(struct tunnel_ws *ws, int status, const struct error *e
 bool ws_opening_handshake(struct tunnel_ws *ws, const uint8_t *at, size_t len)
 {
     struct error err = {0};
-    if (!SSL_in_before(ws->pipe.ssl) || at[0] == TLS_RECORD_HANDSHAKE) {
-        enum tls_pipe_result result = tls_pipe_handshake(&ws->pipe, &err);
-        if (result == TLS_PIPE_OK) ws->state = WS_HEAD;
-        if (result != TLS_PIPE_FAILED) return result == TLS_PIPE_OK;
+    if (!SSL_in_before(ws->pipe.tls.ssl) || at[0] == TLS_RECORD_HANDSHAKE) {
+        enum tls_result result = tls_pipe_handshake(&ws->pipe, &err);
+        if (result == TLS_OK) ws->state = WS_HEAD;
+        if (result != TLS_FAILED) return result == TLS_OK;
         log_debug("tunnel", "tls_refused", log_c("remote", ws->remote), log_err(&err));
         ws->server->options.on_handshake_failed(ws->server->options.ctx, "tls");
         ws_linger(ws); // behind the alert
@@ -106,7 +106,7 @@ void ws_opening_take(struct tunnel_ws *ws, const uint8_t *at, size_t len)
     struct tunnel_ws_admission admission = {0};
     uint8_t binding[WIRE_BINDING_BYTES];
     upgrade.remote = ws->remote;
-    upgrade.binding = wire_proof_bind(ws->pipe.ssl, binding) ? binding : NULL;
+    upgrade.binding = wire_proof_bind(ws->pipe.tls.ssl, binding) ? binding : NULL;
     int status = options->on_upgrade(options->ctx, &upgrade, &admission, &err);
     if (status == 101)
         open_tunnel(ws, upgrade.websocket_key, &admission);

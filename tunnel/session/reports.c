@@ -257,28 +257,14 @@ static void reports_on_fail(void *arg, enum tunnel_cause cause, const char *deta
     reports_on_gone(reports);
 }
 
-static void reports_ignore(void *arg, const struct http_header *headers, size_t count)
-{
-    (void)arg;
-    (void)headers;
-    (void)count;
-}
-
-static void reports_ignore_info(void *arg, int status)
-{
-    (void)arg;
-    (void)status;
-}
-
 static void reports_open(struct tunnel_reports *reports)
 {
-    static const struct tunnel_stream_events events = {.on_info = reports_ignore_info,
-                                                       .on_head = reports_on_head,
-                                                       .on_data = reports_on_data,
-                                                       .on_trailers = reports_ignore,
-                                                       .on_taken = reports_on_taken,
-                                                       .on_end = reports_on_end,
-                                                       .on_fail = reports_on_fail};
+    static const struct exchange_events exchange = {.on_head = reports_on_head,
+                                                    .on_data = reports_on_data,
+                                                    .on_taken = reports_on_taken,
+                                                    .on_end = reports_on_end,
+                                                    .on_fail = reports_on_fail};
+    static const struct tunnel_stream_events events = {.exchange = &exchange};
     const struct http_header headers[] = {{STR(WIRE_HEADER_DIGEST), STR(WIRE_DIGEST_VERSION)},
                                           {STR(WIRE_HEADER_DETAILS), STR(WIRE_DETAILS_VERSION)}};
     const struct tunnel_request request = {.method = STR("POST"),

@@ -49,7 +49,7 @@ void tunnel_session_wants_write(struct tunnel_session *session)
 
 void tunnel_session_wake(struct tunnel_session *session)
 {
-    if (session->state != TUNNEL_SESSION_ENDED) timetable_set(&session->node->timetable, session, 0);
+    if (session->state != TUNNEL_SESSION_ENDED) deadline_table_set(&session->node->deadlines, session, 0);
 }
 
 void tunnel_session_break(struct tunnel_session *session, const char *format, ...)
@@ -100,7 +100,7 @@ void tunnel_session_start(struct tunnel_node *node, const struct tunnel_session_
     node->session_list = session;
     node->session_count++;
     id_map_put(&node->sessions, session->id, session);
-    timetable_add(&node->timetable, session);
+    deadline_table_add(&node->deadlines, session);
     tunnel_ws_set_user(ws, session);
     tunnel_session_wants_write(session); // HTTP/2's preface
     explicit_bzero(&copy, sizeof(copy));
@@ -179,13 +179,13 @@ void tunnel_session_accept(struct tunnel_session *session, uint64_t epoch)
 // each byte.
 static uint64_t session_due_ms(const struct tunnel_session *session)
 {
-    bool is_spare = session->state == TUNNEL_SESSION_STANDBY;
-    bool busy = (session->state != TUNNEL_SESSION_OPEN && !is_spare) || session->stream_count || session->drain_at_ms ||
-                tunnel_reports_want_tick(session->reports);
+    bool is_standby = session->state == TUNNEL_SESSION_STANDBY;
+    bool busy = (session->state != TUNNEL_SESSION_OPEN && !is_standby) || session->stream_count ||
+                session->drain_at_ms || tunnel_reports_want_tick(session->reports);
     if (busy) return 0;
     uint64_t due_ms = tunnel_session_life_due_ms(session);
     uint64_t early_ms = session->node->life.tick_ms - 1;
-    bool asks = is_spare && !session->asking && session->ask_at_ms - early_ms < due_ms;
+    bool asks = is_standby && !session->asking && session->ask_at_ms - early_ms < due_ms;
     return asks ? session->ask_at_ms - early_ms : due_ms;
 }
 
@@ -212,7 +212,7 @@ void tunnel_session_tick(struct tunnel_session *session, uint64_t now_ms)
         tunnel_reports_tick(session->reports, now_ms);
     if (session->drain_at_ms) tunnel_session_tick_drain(session, now_ms);
     if (session->state != TUNNEL_SESSION_ENDED)
-        timetable_set(&session->node->timetable, session, session_due_ms(session));
+        deadline_table_set(&session->node->deadlines, session, session_due_ms(session));
 }
 
 // ---- messages of the agent ----------------------------------------------------------------------

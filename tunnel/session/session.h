@@ -35,8 +35,8 @@ struct tunnel_session {
     struct tunnel_stream *streams;
     struct tunnel_reports *reports;
     struct tunnel_life life;
-    uint64_t drain_at_ms;  // when DRAIN is to be sent, 0: not draining
-    size_t timetable_slot; // tunnel/listener/timetable.h
+    uint64_t drain_at_ms;       // when DRAIN is to be sent, 0: not draining
+    size_t deadline_table_slot; // tunnel/listener/deadline_table.h
     enum tunnel_session_state state;
     unsigned stream_count; // of calls
 
@@ -85,7 +85,7 @@ struct tunnel_session {
 void tunnel_session_start(struct tunnel_node *node, const struct tunnel_session_info *info, struct tunnel_ws *ws);
 void tunnel_session_accept(struct tunnel_session *session, uint64_t epoch); // tunnel_session_opened()
 void tunnel_session_stand_by(struct tunnel_session *session);               // tunnel_session_stands_by()
-void tunnel_session_wake_spare(struct tunnel_session *session);             // if it stands by, it asks now
+void tunnel_session_wake_standby(struct tunnel_session *session);           // if it stands by, it asks now
 // WIRE_CONTROL_OPERATION, unless too many control messages wait.
 void tunnel_session_operate(struct tunnel_session *session, const struct wire_control *operation);
 void tunnel_session_supersede(struct tunnel_session *session, uint64_t newer_epoch);
@@ -103,7 +103,7 @@ void tunnel_session_on_bytes(void *session, const uint8_t *at, size_t len);
 size_t tunnel_session_on_writable(void *session, uint8_t *out, size_t cap);
 void tunnel_session_on_closed(void *session);
 
-// Between tunnel/session/session.c and the files of its parts: session_spare.c, session_life.c,
+// Between tunnel/session/session.c and the files of its parts: session_standby.c, session_life.c,
 // session_end.c.
 // The one place that changes the state; asserts that the transition is one of those above.
 void tunnel_session_set_state(struct tunnel_session *session, enum tunnel_session_state state);

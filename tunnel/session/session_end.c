@@ -24,7 +24,8 @@ static void session_retire(struct tunnel_session *session)
     const struct tunnel_identity *identity = &session->entry->info.identity;
     bool served = tunnel_directory_retire(broker->directory, session->entry);
     if (served && !session->superseded)
-        tunnel_broker_wake_spares(broker, str_c(identity->account_id), str_c(identity->runtime));
+        tunnel_broker_wake_standbys(broker,
+                                    &(struct runtime_key){str_c(identity->account_id), str_c(identity->runtime)});
 }
 
 // No new calls; those in flight may finish for grace_ms. Safe inside nghttp2's callbacks.
@@ -107,7 +108,7 @@ static void session_unlist(struct tunnel_session *session)
     if (session->next) session->next->link = session->link;
     node->session_count--;
     id_map_remove(&node->sessions, session->id);
-    timetable_remove(&node->timetable, session);
+    deadline_table_remove(&node->deadlines, session);
     turn_remove(&node->turn, &session->finish);
 }
 

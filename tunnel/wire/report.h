@@ -44,6 +44,10 @@ enum wire_report_encoding { WIRE_REPORT_PLAIN = 0, WIRE_REPORT_ZSTD = 1 };
 #define WIRE_PRESENCE_UNKNOWN_KIND "UNKNOWN_KIND"  // the API server does not serve the kind
 #define WIRE_MARK_REQUIRES_PRUNING "REQUIRES_PRUNING"
 #define WIRE_MARK_HOOK             "HOOK"
+// Annotations that an agent adds to the manifest of an Application: the commits that it names, and
+// {"message", "suggestion"} where its resources are not read.
+#define WIRE_ANNOTATION_COMMITS "app.meta.revisions-metadata"
+#define WIRE_ANNOTATION_UNREAD  "culvert.dev/resources-not-read"
 
 // Views into the decoder's buffer (decode) or the caller's memory (encode).
 struct wire_report {

@@ -42,7 +42,7 @@ function noAnswer(detail: string): RequestError {
     return new RequestError({title: 'No answer from Culvert', detail, code: 'no_answer', traceId: '', status: 0});
 }
 
-async function problemOf(response: Response): Promise<RequestError> {
+export async function problemOf(response: Response): Promise<RequestError> {
     let body: Record<string, unknown> = {};
     try {
         body = (await response.json()) as Record<string, unknown>;
@@ -53,18 +53,18 @@ async function problemOf(response: Response): Promise<RequestError> {
     const first = Array.isArray(body.errors) ? (body.errors[0] as {message?: string}) : undefined;
     return new RequestError({
         title: text('title') || `HTTP ${response.status}`,
-        detail: text('detail') || first?.message || '',
-        code: text('code'),
+        detail: text('detail') || text('message') || first?.message || '', // message: of an agent
+        code: text('code') || (response.headers.get('culvert-cause') ?? ''),
         traceId: text('traceId') || (response.headers.get('x-request-id') ?? ''),
         status: response.status,
     });
 }
 
-async function send(method: string, path: string, body: object | null, cancel: AbortSignal): Promise<Response> {
+async function send(method: string, path: string, body: object | null, cancel: AbortSignal, accept = '*/*', lastEventId = ''): Promise<Response> {
     try {
         const response = await fetch(new URL(path, document.baseURI), {
             method,
-            headers: {...(body ? {'content-type': 'application/json'} : {}), ...(csrfToken ? {'x-csrf-token': csrfToken} : {})},
+            headers: {accept, ...(body ? {'content-type': 'application/json'} : {}), ...(csrfToken ? {'x-csrf-token': csrfToken} : {}), ...(lastEventId ? {'last-event-id': lastEventId} : {})},
             body: body ? JSON.stringify(body) : null,
             credentials: 'same-origin',
             redirect: 'error',
@@ -108,6 +108,25 @@ export async function request<T>(query: string, variables: object, cancel?: Abor
         answeredAt.value = serverNow();
         return {data: body.data, errors: body.errors ?? []};
     }, cancel);
+}
+
+// An answer that goes on for as long as its reader wants. Only its end is limited by `cancel`.
+export async function stream(path: string, accept: string, cancel: AbortSignal): Promise<Response> {
+    const response = await send('GET', path, null, cancel, accept);
+    if (response.status === 403 && (await readSession(cancel))) return send('GET', path, null, cancel, accept);
+    return response;
+}
+
+// Something came from Culvert besides an answer.
+export function noteAlive(): void {
+    answeredAt.value = serverNow();
+}
+
+// A subscription. lastEventId: the newest of one that was the same.
+export async function openSubscription(query: string, variables: object, lastEventId: string, cancel: AbortSignal): Promise<Response> {
+    const response = await send('POST', graphql, {query, variables}, cancel, 'text/event-stream', lastEventId);
+    if (!response.ok || !response.headers.get('content-type')?.startsWith('text/event-stream')) throw await problemOf(response);
+    return response;
 }
 
 // ---- the session ---------------------------------------------------------------------------

@@ -3,6 +3,7 @@ import {useEffect, useRef} from 'preact/hooks';
 import {lastAnswer, link, signedIn, signOut} from './api.ts';
 import {Icon} from './icons.tsx';
 import {helpIsOpen, keys} from './keys.ts';
+import {following} from './live.ts';
 import {Empty, LinkBar} from './parts.tsx';
 import {href, route} from './router.ts';
 import {ApplicationPage} from './screens/application.tsx';
@@ -47,7 +48,7 @@ function LinkState() {
     return (
         <span class={`link-state ${linkClass(link.value)}`}>
             <Icon name={link.value === 'live' ? 'dot' : 'link'} />
-            <span>{link.value === 'live' ? 'connected' : `no answer for ${duration(now.value - lastAnswer.value)}`}</span>
+            <span>{link.value === 'live' ? (following.value ? 'live' : 'connected') : `no answer for ${duration(now.value - lastAnswer.value)}`}</span>
         </span>
     );
 }

@@ -5,9 +5,11 @@ import {signal} from '@preact/signals';
 import {useEffect, useMemo} from 'preact/hooks';
 import {failure, lastAnswer, RequestError, retryAt, sessionEnded, signedIn, silentMs} from './api.ts';
 import {backoffMs} from './backoff.ts';
+import {coversAll, following, unfollow} from './live.ts';
 import {serverNow} from './time.ts';
 
 const intervalMs = 5000;
+const followedMs = 15_000; // where a subscription brings what changes
 
 type Load = (cancel: AbortSignal) => Promise<void>;
 
@@ -50,7 +52,7 @@ async function run(): Promise<void> {
         if (running !== mine) return;
         failures = 0;
         failure.value = null;
-        schedule(intervalMs);
+        schedule(coversAll() ? followedMs : intervalMs);
     } catch (error) {
         if (running === mine) onFailure(error);
     } finally {
@@ -69,6 +71,7 @@ export function watch(next: Load): () => void {
     return () => {
         if (load !== next) return;
         load = null;
+        unfollow();
         running?.abort('cancelled');
         running = null;
         clearTimeout(timer);
@@ -85,7 +88,19 @@ export function reload(): void {
     void run();
 }
 
+let soon: ReturnType<typeof setTimeout> | undefined;
+// For changes that come one after the other.
+export function reloadSoon(): void {
+    clearTimeout(soon);
+    soon = setTimeout(reload, 300);
+}
+
 export function startPolling(): void {
+    let was = false;
+    following.subscribe((is) => {
+        if (was && !is) void run(); // asked now, and then as often as without a stream
+        was = is;
+    });
     const back = () => {
         if (!document.hidden && (serverNow() - lastAnswer.peek() > silentMs || !running)) void run();
     };

@@ -1,6 +1,7 @@
-// HTTP/2 clients of the ingress door: whatever frames come, in whatever order and pieces, nothing that they took is
-// left behind, what waits is bounded, and a client that only makes work is cut. The door's own code runs; the socket
-// with its TLS is this file's, and calls go to tests/unit/server/fake_broker.c.
+// HTTP/2 clients of the ingress listener: whatever frames come, in whatever order and pieces,
+// nothing that they took is left behind, what waits is bounded, and a client that only makes work
+// is cut. The listener's own code runs; the socket with its TLS is this file's, and calls go to
+// tests/unit/server/fake_broker.c.
 //
 // An input is a sequence of steps: a byte for what to do, its arguments behind it.
 //   0x00-0x7f  type flags stream length payload...    a frame
@@ -162,7 +163,7 @@ void tls_stream_peer(const struct tls_stream *s, char *out)
     snprintf(out, INET6_ADDRSTRLEN, "192.0.2.1");
 }
 
-// ---- the door --------------------------------------------------------------------------------------------------
+// ---- the listener -----------------------------------------------------------------------------
 
 static struct loop *loop;
 static struct ingress *ingress;
@@ -184,7 +185,7 @@ static void authenticate(void *ctx, unsigned loop_index, const struct call_crede
     }
 }
 
-static void open_door(void)
+static void open_listener(void)
 {
     struct error err;
     log_set_level(LOG_ERROR);
@@ -314,7 +315,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len)
     static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     static const uint8_t settings[9] = {0, 0, 0, 4};
     struct steps steps = {at, len};
-    if (!loop) open_door();
+    if (!loop) open_listener();
     fake_broker_start(loop);
     uv_tcp_t *tcp = mem_zalloc(sizeof *tcp);
     uv_tcp_init(loop_uv(loop), tcp);

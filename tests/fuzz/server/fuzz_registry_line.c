@@ -16,9 +16,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (!registry_line_parse_place(registry_line_place(&place, out), &again) || again.epoch != place.epoch) abort();
     }
     if (registry_line_parse(text, &line)) {
-        struct str written = line.kind == REGISTRY_LINE_OPEN
-                                 ? registry_line_open(line.account_id, line.runtime, &line.place, out)
-                                 : registry_line_over(line.account_id, line.runtime, line.place.epoch, out);
+        struct str written =
+            line.kind == REGISTRY_LINE_OPEN
+                ? registry_line_open(&(struct runtime_key){line.account_id, line.runtime}, &line.place, out)
+                : registry_line_over(&(struct runtime_key){line.account_id, line.runtime}, line.place.epoch, out);
         if (!registry_line_parse(written, &same) || same.place.epoch != line.place.epoch) abort();
     }
     // Neither is it believed: the key is not in the corpus.

@@ -48,7 +48,7 @@ static void on_end(void *arg, struct agent_stream *stream)
     (void)stream;
 }
 
-static void on_writable(void *arg, struct agent_stream *stream)
+static void on_room(void *arg, struct agent_stream *stream)
 {
     const struct answer *answer = arg;
     if (answer->endless) fill(stream);
@@ -63,7 +63,7 @@ static void on_close(void *arg, struct agent_stream *stream, uint32_t code)
 
 static void on_request(void *arg, struct agent_stream *stream)
 {
-    static const struct agent_stream_events events = {on_data, on_end, on_writable, on_close};
+    static const struct agent_stream_events events = {on_data, on_end, on_room, on_close};
     static const char small[SMALL_BYTES];
     struct answer *answer = mem_zalloc(sizeof(*answer));
     (void)arg;

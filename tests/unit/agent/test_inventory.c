@@ -46,7 +46,16 @@ static void on_forget(void *arg, struct inventory_resource *resource)
     (void)resource;
 }
 
-static const struct inventory_events events = {on_report, on_gone, on_stale, on_forget};
+static void on_elsewhere(void *arg, struct str ns, struct str name, struct str elsewhere, const json_t *entries)
+{
+    struct world *world = arg;
+    size_t used = strlen(world->told);
+    (void)ns;
+    snprintf(world->told + used, sizeof world->told - used, "@%.*s=%.*s:%zu ", STR_ARG(name), STR_ARG(elsewhere),
+             json_array_size(entries));
+}
+
+static const struct inventory_events events = {on_report, on_gone, on_stale, on_elsewhere, on_forget};
 
 static struct world *world_open_with(size_t resources_max)
 {
@@ -156,6 +165,32 @@ static void an_application_that_comes_home_is_read(void **state)
     assert_int_equal(json_array_size(findings), 0);
     json_decref(findings);
     destinations_destroy(destinations);
+}
+
+// The other side of on_elsewhere: the inventory of the cluster where these objects are.
+static void applications_of_another_cluster(void **state)
+{
+    (void)state;
+    struct world *world = world_open();
+    json_t *entries = json_pack("[{s:s, s:s, s:s, s:s, s:s}]", "group", "apps", "version", "v1", "kind", "Deployment",
+                                "namespace", "ns", "name", "web");
+    inventory_application(world->inventory, STR("argocd"), STR("far"), entries);
+    assert_true(inventory_has_application(world->inventory, STR("argocd"), STR("far")));
+    see(world, world->deployments, 1, "web", "");
+    see(world, world->replica_sets, 1, "web-1", "web");
+    EXPECT(world, "+ web:far: + web-1:far: ");
+    inventory_application(world->inventory, STR("argocd"), STR("far"), NULL);
+    EXPECT(world, "- web:: - web-1:: ");
+    assert_false(inventory_has_application(world->inventory, STR("argocd"), STR("far")));
+    // All at once, as when the cluster is known no more.
+    inventory_application(world->inventory, STR("argocd"), STR("far"), entries);
+    inventory_application(world->inventory, STR("argocd"), STR("too"), entries);
+    world->told[0] = 0;
+    inventory_forget_applications(world->inventory);
+    assert_non_null(strstr(world->told, "- web:"));
+    assert_int_equal(inventory_application_count(world->inventory), 0);
+    json_decref(entries);
+    world_close(world);
 }
 
 static void named_objects_and_their_children(void **state)
@@ -318,6 +353,7 @@ int main(void)
         cmocka_unit_test(what_finds_no_room_is_counted),
         cmocka_unit_test(only_this_cluster_is_this_cluster),
         cmocka_unit_test(an_application_that_comes_home_is_read),
+        cmocka_unit_test(applications_of_another_cluster),
         cmocka_unit_test(named_objects_and_their_children),
         cmocka_unit_test(changed_health_makes_stale),
         cmocka_unit_test(shared_objects_belong_to_the_first),

@@ -262,6 +262,72 @@ static void each_danger_has_a_right_of_its_own(void **state)
     }
 }
 
+#define POD "{\"action\":\"DELETE\",\"group\":\"\",\"kind\":\"Pod\",\"namespace\":\"shop\",\"name\":\"web\"}"
+
+static void a_deletion_is_for_one_object(void **state)
+{
+    (void)state;
+    static const char pod[] = "{\"metadata\":{\"resourceVersion\":\"7\",\"uid\":\"u\"}}";
+    expect_change(judged(POD, pod, false, false),
+                  "{\"apiVersion\":\"v1\",\"kind\":\"DeleteOptions\",\"preconditions\":{\"resourceVersion\":\"7\","
+                  "\"uid\":\"u\"}}");
+    expect(judged(POD, NULL, false, false), OPERATION_FAILED, "NOT_FOUND");
+    expect(judged(POD, NULL, true, false), OPERATION_DONE, NULL);
+    // A process that ended may have deleted it, and this one may have been made since.
+    expect(judged(POD, pod, false, true), OPERATION_UNKNOWN, "MAYBE_RUN");
+    struct operation operation = parsed(POD);
+    json_t *object = json_loads(pod, 0, NULL);
+    const struct operation_past past = {.is_sent = true, .uid = STR("before")};
+    struct operation_decision decision;
+    operation_judge(&operation, "id-1", object, &past, &decision);
+    expect(decision, OPERATION_DONE, NULL); // made again: not deleted again
+    json_decref(object);
+    operation_finish(&operation);
+    static const char leaving[] = "{\"metadata\":{\"uid\":\"u\",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"}}";
+    expect(judged(POD, leaving, true, false), OPERATION_WAIT, NULL);
+    struct error err;
+    assert_int_equal(check("delete-application,sync", POD, &err), ERROR_FORBIDDEN);
+    assert_int_equal(check("delete:shop/*", POD, &err), ERROR_NONE);
+    assert_int_equal(check("delete", "{\"action\":\"DELETE\"," GOOD "}", &err), ERROR_FORBIDDEN);
+}
+
+static void an_application_gets_its_finalizer_before_it_cascades(void **state)
+{
+    (void)state;
+    static const char cascade[] = "{\"action\":\"DELETE\",\"parameters\":{\"cascade\":true}," GOOD "}";
+    expect_change(
+        judged(cascade, "{\"metadata\":{\"resourceVersion\":\"7\",\"finalizers\":[\"other\"]}}", false, false),
+        "{\"metadata\":{\"finalizers\":[\"other\",\"resources-finalizer.argocd.argoproj.io\"],"
+        "\"resourceVersion\":\"7\"}}");
+    struct operation_decision decision =
+        judged(cascade, "{\"metadata\":{\"finalizers\":[\"resources-finalizer.argocd.argoproj.io\"]}}", false, false);
+    assert_string_equal(decision.method, "DELETE");
+    expect(decision, OPERATION_CHANGE, NULL);
+}
+
+static void a_workflow_is_led(void **state)
+{
+    (void)state;
+#define WORKFLOW(action)                                                                                               \
+    "{\"action\":\"WORKFLOW_" action "\",\"group\":\"argoproj.io\",\"kind\":\"Workflow\",\"namespace\":\"ci\","        \
+    "\"name\":\"build\",\"at\":\"2026-01-01T00:00:00Z\"}"
+    static const char runs[] =
+        "{\"metadata\":{\"resourceVersion\":\"7\"},\"spec\":{},\"status\":{\"phase\":\"Running\"}}";
+    expect_change(judged(WORKFLOW("STOP"), runs, false, false),
+                  "{\"metadata\":{\"resourceVersion\":\"7\"},\"spec\":{\"shutdown\":\"Stop\"}}");
+    expect(judged(WORKFLOW("TERMINATE"), "{\"status\":{\"phase\":\"Failed\"}}", false, false), OPERATION_FAILED,
+           "NOT_RUNNING");
+    expect(judged(WORKFLOW("TERMINATE"), "{\"status\":{\"phase\":\"Failed\"}}", true, false), OPERATION_DONE, NULL);
+    expect(judged(WORKFLOW("RESUME"), runs, false, false), OPERATION_FAILED, "NOT_RUNNING");
+    expect_change(
+        judged(WORKFLOW("RESUME"),
+               "{\"metadata\":{\"resourceVersion\":\"7\"},\"spec\":{\"suspend\":true},\"status\":{\"nodes\":{"
+               "\"a\":{\"type\":\"Suspend\",\"phase\":\"Running\"},\"b\":{\"type\":\"Pod\",\"phase\":\"Running\"}}}}",
+               false, false),
+        "{\"metadata\":{\"resourceVersion\":\"7\"},\"spec\":{\"suspend\":null},\"status\":{\"nodes\":{\"a\":{"
+        "\"finishedAt\":\"2026-01-01T00:00:00Z\",\"phase\":\"Succeeded\"}}}}");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +339,9 @@ int main(void)
         cmocka_unit_test(auto_sync_is_not_worked_against),
         cmocka_unit_test(a_step_is_skipped_once),
         cmocka_unit_test(each_danger_has_a_right_of_its_own),
+        cmocka_unit_test(a_deletion_is_for_one_object),
+        cmocka_unit_test(an_application_gets_its_finalizer_before_it_cascades),
+        cmocka_unit_test(a_workflow_is_led),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

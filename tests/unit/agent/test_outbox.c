@@ -32,7 +32,7 @@ static enum outbox_put put(struct outbox *outbox, const char *name, const char *
 
 static void erase(struct outbox *outbox, const char *name)
 {
-    outbox_delete(outbox, STR_EMPTY, STR("Pod"), STR("ns"), str_c(name), 1000);
+    outbox_delete(outbox, &(struct outbox_object){.kind = STR("Pod"), .ns = STR("ns"), .name = str_c(name)}, 1000);
 }
 
 static struct outbox_slot *next(struct outbox *outbox)
@@ -47,6 +47,38 @@ static void check_manifest(const struct outbox_slot *slot, const char *expected)
     size_t len = ZSTD_decompress(text, sizeof text, slot->object.manifest.at, slot->object.manifest.len);
     assert_int_equal(len, slot->manifest_bytes);
     assert_string_equal(text, expected);
+}
+
+static struct outbox_object in_cluster(const char *cluster, const char *manifest)
+{
+    struct outbox_object object = {.cluster = str_c(cluster),
+                                   .version = STR("v1"),
+                                   .kind = STR("Pod"),
+                                   .ns = STR("ns"),
+                                   .name = STR("a"),
+                                   .uid = STR("uid"),
+                                   .manifest = str_c(manifest)};
+    id_sha256(manifest, strlen(manifest), object.hash);
+    return object;
+}
+
+static void equal_names_in_two_clusters_are_two_objects(void **state)
+{
+    (void)state;
+    struct outbox *outbox = outbox_create(&(struct outbox_options){.cluster_name = "hub"});
+    const struct outbox_object own = in_cluster("", "{1}"), east = in_cluster("east", "{1}");
+    assert_int_equal(outbox_put(outbox, &own, 1000), OUTBOX_PUT_QUEUED);
+    assert_int_equal(outbox_put(outbox, &east, 1000), OUTBOX_PUT_QUEUED);
+    assert_int_equal(outbox_count(outbox), 2);
+    const struct outbox_slot *there = outbox_find(outbox, &east);
+    assert_true(str_eq(there->object.cluster, STR("east")));
+    // The platform names the own cluster, too: its entry is another one.
+    assert_memory_not_equal(outbox_find(outbox, &own)->entry, there->entry, sizeof there->entry);
+    outbox_delete(outbox, &east, 1000);
+    assert_int_equal(outbox_count(outbox), 1);
+    assert_null(outbox_find(outbox, &east));
+    assert_non_null(outbox_find(outbox, &own));
+    outbox_destroy(outbox);
 }
 
 static void newest_wins_and_unchanged_is_nothing(void **state)
@@ -156,7 +188,7 @@ static void refused_content_is_not_sent_again(void **state)
     outbox_destroy(outbox);
 }
 
-static void acknowledgement_spares_newer_changes(void **state)
+static void acknowledgement_standbys_newer_changes(void **state)
 {
     (void)state;
     struct outbox *outbox = outbox_create(NULL);
@@ -376,7 +408,8 @@ static void wanted_and_gone_before_it_is_told(void **state)
     struct outbox *outbox = outbox_create(NULL);
     outbox_set_mode(outbox, OUTBOX_ASKS);
     assert_int_equal(put(outbox, "a", "{1}"), OUTBOX_PUT_UNSURE);
-    const struct outbox_slot *slot = outbox_find(outbox, STR_EMPTY, STR("Pod"), STR("ns"), STR("a"));
+    const struct outbox_slot *slot =
+        outbox_find(outbox, &(struct outbox_object){.kind = STR("Pod"), .ns = STR("ns"), .name = STR("a")});
     assert_non_null(slot);
     uint8_t key[1][DIGEST_KEY_BYTES];
     memcpy(key[0], slot->entry, DIGEST_KEY_BYTES);
@@ -623,10 +656,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(newest_wins_and_unchanged_is_nothing),
+        cmocka_unit_test(equal_names_in_two_clusters_are_two_objects),
         cmocka_unit_test(tombstones),
         cmocka_unit_test(snapshot_counts),
         cmocka_unit_test(refused_content_is_not_sent_again),
-        cmocka_unit_test(acknowledgement_spares_newer_changes),
+        cmocka_unit_test(acknowledgement_standbys_newer_changes),
         cmocka_unit_test(busy_objects_are_slowed),
         cmocka_unit_test(all_together_are_slowed),
         cmocka_unit_test(bounds),

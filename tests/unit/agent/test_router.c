@@ -6,15 +6,15 @@
 #include <cmocka.h>
 
 #include "agent/calls/router.h"
-#include "agent/config.h"
+#include "agent/calls/router_settings.h"
 
 static struct agent_router *make(const char *services, const char *webhooks, const char *workflows, struct error *err)
 {
-    const struct agent_config config = {.router_services = (char *)(uintptr_t)services,
-                                        .router_webhooks = (char *)(uintptr_t)webhooks,
-                                        .router_workflows = (char *)(uintptr_t)workflows,
-                                        .tcp_allow = (char *)(uintptr_t) "pg=db.prod:5432"};
-    return agent_router_create(&config, err);
+    const struct router_settings settings = {.services = (char *)(uintptr_t)services,
+                                             .webhooks = (char *)(uintptr_t)webhooks,
+                                             .workflows = (char *)(uintptr_t)workflows,
+                                             .tcp_allow = (char *)(uintptr_t) "pg=db.prod:5432"};
+    return agent_router_create(&settings, err);
 }
 
 static void test_table(void **state)

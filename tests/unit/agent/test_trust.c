@@ -114,52 +114,54 @@ static SSL_CTX *server_context(const struct issued *leaf, const struct issued *i
     return ctx;
 }
 
-static void to_server(struct agent_tls_pipe *pipe, SSL *server)
+struct wire {
+    char in[64 * 1024];
+    struct byte_queue out;
+};
+
+static void to_server(struct wire *wire, SSL *server)
 {
-    if (!byte_queue_len(&pipe->out)) return;
-    BIO_write(SSL_get_rbio(server), byte_queue_front(&pipe->out), (int)byte_queue_len(&pipe->out));
-    byte_queue_clear(&pipe->out);
+    if (!byte_queue_len(&wire->out)) return;
+    BIO_write(SSL_get_rbio(server), byte_queue_front(&wire->out), (int)byte_queue_len(&wire->out));
+    byte_queue_clear(&wire->out);
 }
 
-static void to_client(SSL *server, struct agent_tls_pipe *pipe)
+static void to_client(SSL *server, struct wire *wire, struct tls_connection *client)
 {
-    assert_int_equal(pipe->in_at, pipe->in_len);
-    int n = BIO_read(SSL_get_wbio(server), pipe->in, TLS_PIPE_READ_BYTES);
-    pipe->in_at = 0;
-    pipe->in_len = n > 0 ? (size_t)n : 0;
+    int n = BIO_read(SSL_get_wbio(server), wire->in, sizeof(wire->in));
+    if (n > 0) tls_connection_feed(client, wire->in, (size_t)n);
 }
 
 static struct outcome connect_to(struct agent_tls *tls, SSL_CTX *ctx, const char *host)
 {
     struct outcome out = {.open = false};
-    struct agent_tls_pipe pipe = {.fd = -1, .in = mem_alloc(TLS_PIPE_READ_BYTES)};
+    struct wire wire = {.out = {0}};
     struct error err = {0};
-    SSL *client = NULL, *server = SSL_new(ctx);
+    struct tls_connection client;
+    SSL *server = SSL_new(ctx);
+    enum tls_result result = TLS_AGAIN;
     char byte;
-    int rc = -1;
+    size_t len;
     SSL_set_bio(server, BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
     SSL_set_accept_state(server);
-    assert_int_equal(agent_tls_connection(tls, str_c(host), &pipe, &client, &err), ERROR_NONE);
-    for (int i = 0; i < 20 && rc != 1; i++) {
-        rc = SSL_do_handshake(client);
-        int why = SSL_get_error(client, rc);
-        if (rc != 1 && why != SSL_ERROR_WANT_READ) {
-            agent_tls_error(client, why, &err);
-            break;
-        }
-        to_server(&pipe, server);
+    assert_int_equal(agent_tls_connect(tls, str_c(host), &wire.out, &client, &err), ERROR_NONE);
+    for (int i = 0; i < 20 && result == TLS_AGAIN; i++) {
+        result = tls_connection_handshake(&client);
+        if (result == TLS_FAILED) agent_tls_error(&client, &err);
+        to_server(&wire, server);
         SSL_do_handshake(server);
-        to_client(server, &pipe);
+        to_client(server, &wire, &client);
     }
-    out.open = rc == 1 && agent_tls_established(client, &err) == ERROR_NONE;
-    out.resumed = SSL_session_reused(client);
+    out.open = result == TLS_OK && agent_tls_established(&client, &err) == ERROR_NONE;
+    out.resumed = SSL_session_reused(client.ssl);
     if (out.open) { // the tickets that TLS 1.3 sends behind the handshake
-        assert_true(SSL_read(client, &byte, 1) < 0);
+        assert_int_equal(tls_connection_read(&client, &byte, 1, &len), TLS_AGAIN);
+        assert_int_equal(len, 0);
     }
     snprintf(out.reason, sizeof(out.reason), "%.*s", (int)sizeof(out.reason) - 1, err.text);
-    agent_tls_connection_free(client);
+    agent_tls_connection_finish(&client);
     SSL_free(server);
-    agent_tls_pipe_finish(&pipe);
+    byte_queue_finish(&wire.out);
     return out;
 }
 

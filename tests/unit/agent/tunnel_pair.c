@@ -166,19 +166,21 @@ void tunnel_pair_open(struct tunnel_pair *pair, const char *services, const char
     static const struct agent_session_events events = {.on_request = on_request, .on_wants_write = on_wants_write};
     const struct agent_session_options options = {.streams_max = 100, .buffered_bytes_max = 8 << 20};
     struct error err = {0};
-    pair->config.router_services = mem_strdup(services);
-    pair->config.router_webhooks = mem_strdup(webhooks);
-    pair->config.router_workflows = mem_strdup("");
-    pair->config.tcp_allow = mem_strdup(pair->tcp ? pair->tcp : "");
-    pair->router = agent_router_create(&pair->config, &err);
+    pair->settings.services = mem_strdup(services);
+    pair->settings.webhooks = mem_strdup(webhooks);
+    pair->settings.workflows = mem_strdup("");
+    pair->settings.tcp_allow = mem_strdup(pair->tcp ? pair->tcp : "");
+    pair->router = agent_router_create(&pair->settings, &err);
     if (!pair->router) fail_msg("%s", err.text);
     pair->pool = upstream_pool_create(loop_uv(pair->loop), 2000, pair->tls);
     pair->http2 = upstream_http2_create(pair->pool);
+    pair->app_proxy = app_proxy_graphql_create(
+        pair->loop, &(struct app_proxy_graphql_options){.version = "1.2.3", .platform_host = "wss://platform"});
     pair->calls = agent_calls_create(&(struct agent_calls_options){.router = pair->router,
                                                                    .pool = pair->pool,
                                                                    .http2 = pair->http2,
                                                                    .runtime = RUNTIME,
-                                                                   .app_proxy = {"1.2.3", "wss://platform"}});
+                                                                   .app_proxy = {.graphql = pair->app_proxy}});
     memset(pair->trust.key, 7, sizeof(pair->trust.key));
     pair->trust.is_bound = true;
     pair->trust.epoch = 5;
@@ -192,6 +194,7 @@ void tunnel_pair_finish(struct tunnel_pair *pair)
     agent_session_destroy(pair->agent);
     nghttp2_session_del(pair->platform);
     agent_calls_destroy(pair->calls);
+    app_proxy_graphql_destroy(pair->app_proxy);
     upstream_http2_destroy(pair->http2);
     upstream_pool_destroy(pair->pool);
     agent_router_destroy(pair->router);
@@ -201,10 +204,10 @@ void tunnel_pair_finish(struct tunnel_pair *pair)
         strbuf_finish(&pair->call[i].trailers);
         strbuf_finish(&pair->call[i].up);
     }
-    mem_free(pair->config.router_services);
-    mem_free(pair->config.router_webhooks);
-    mem_free(pair->config.router_workflows);
-    mem_free(pair->config.tcp_allow);
+    mem_free(pair->settings.services);
+    mem_free(pair->settings.webhooks);
+    mem_free(pair->settings.workflows);
+    mem_free(pair->settings.tcp_allow);
     loop_destroy(pair->loop);
 }
 

@@ -9,7 +9,7 @@
 
 #include "agent/calls/calls.h"
 #include "agent/calls/router.h"
-#include "agent/config.h"
+#include "agent/calls/router_settings.h"
 #include "agent/tunnel/session.h"
 #include "base/loop/loop.h"
 #include "base/strbuf.h"
@@ -37,12 +37,13 @@ struct pair_call {
 
 struct tunnel_pair {
     struct loop *loop;
-    struct agent_config config;
+    struct router_settings settings;
     struct agent_router *router;
     const char *tcp;       // tcp.allow; set between init and open
     struct agent_tls *tls; // for https services; the same
     struct upstream_pool *pool;
     struct upstream_http2 *http2;
+    struct app_proxy_graphql *app_proxy;
     struct agent_calls *calls;
     struct agent_session *agent;
     nghttp2_session *platform;

@@ -27,7 +27,7 @@ static struct {
     size_t kept_len;
 } world;
 
-void answer_store_version(struct pg *pg, const char *account_id, store_node_done on_done, void *arg)
+static void version(struct pg *pg, const char *account_id, store_node_done on_done, void *arg)
 {
     (void)pg;
     assert_string_equal(account_id, "account");
@@ -37,18 +37,18 @@ void answer_store_version(struct pg *pg, const char *account_id, store_node_done
     world.versions++;
 }
 
-void answer_store_shape(uint8_t out[ID_SHA256_BYTES])
+static void shape(uint8_t out[ID_SHA256_BYTES])
 {
     memset(out, 7, ID_SHA256_BYTES);
 }
 
-bool redis_is_ready(const struct redis *redis)
+static bool is_ready(const struct redis *redis)
 {
     (void)redis;
     return world.redis_ready;
 }
 
-void redis_command(struct redis *redis, size_t count, const struct str *words, redis_done on_done, void *arg)
+static void command(struct redis *redis, size_t count, const struct str *words, redis_done on_done, void *arg)
 {
     (void)redis;
     if (str_eq(words[0], STR("GET"))) {
@@ -67,6 +67,8 @@ void redis_command(struct redis *redis, size_t count, const struct str *words, r
     snprintf(world.set_ttl, sizeof world.set_ttl, "%.*s", STR_ARG(words[4]));
     world.sets++;
 }
+
+static const struct answer_cache_peers doubles = {version, shape, is_ready, command};
 
 static void version_is(const char *version)
 {
@@ -129,7 +131,8 @@ static void begin(struct asking *a)
     memset(&world, 0, sizeof world);
     world.redis_ready = true;
     *a = (struct asking){.loop = loop_create("test", 0)};
-    a->cache = answer_cache_create(&(struct answer_cache_options){.loop = a->loop,
+    a->cache = answer_cache_create(&(struct answer_cache_options){.peers = &doubles,
+                                                                  .loop = a->loop,
                                                                   .redis = (struct redis *)a, // never looked into
                                                                   .key = {.bytes = {{7}}, .count = 1},
                                                                   .answer_bytes_max = 20,

@@ -1,5 +1,5 @@
 // auth: where the credential is taken from, what is kept how long, and that every check is answered
-// exactly once. The database is a double of identity_store_authenticate that answers when told.
+// exactly once. The database is a double that answers when a test has it answer.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,8 +43,8 @@ static void answer(enum error_code code)
     questions[i].on_done(questions[i].arg, code == ERROR_NONE ? NULL : &err, code == ERROR_NONE ? &somebody : NULL);
 }
 
-void identity_store_authenticate(struct pg *pg, const char *token_id, const uint8_t sha256[ID_SHA256_BYTES],
-                                 principal_done on_done, void *arg)
+static void authenticate(struct pg *pg, const char *token_id, const uint8_t sha256[ID_SHA256_BYTES],
+                         principal_done on_done, void *arg)
 {
     (void)sha256;
     assert_ptr_equal(pg, (void *)&asked);
@@ -104,7 +104,7 @@ static int set_up(void **state)
     token_generate(&token, other_key);
     asked = answered = 0;
     now_ms = 1000000;
-    const struct api_auth_options options = {.now_ms = read_clock};
+    const struct api_auth_options options = {.now_ms = read_clock, .authenticate = authenticate};
     auth = api_auth_create((void *)&asked, &options);
     return 0;
 }
@@ -432,6 +432,7 @@ static void test_failures(void **state)
     failures = 0;
     is_over = false;
     const struct api_auth_options options = {.now_ms = read_clock,
+                                             .authenticate = authenticate,
                                              .refused_ttl_ms = 5000,
                                              .check_failures = check_failures,
                                              .note_failure = note_failure,

@@ -68,6 +68,9 @@ static const char *const offered[] = {
     "applications(pagination: $pagination, filters: $filters) { edges { node { metadata { name namespace runtime "
     "account } } "
     "} } }",
+    "query Components($runtime: String!) { components(runtime: $runtime) { edges { node { version } } } }",
+    "query GitSources($runtime: String) { gitSources(runtime: $runtime) { edges { node { metadata { name } } } } }",
+    "query getSealingKey($id: String!) { getSealingKey(id: $id) }",
     "query PromotionApps($a: String!, $b: String!, $n: String) { srcApp: application(runtime: $a, namespace: $n, name: "
     "$a) { "
     "metadata { name cluster namespace } specSource { repoURL targetRevision path } } destApp: application(runtime: "
@@ -78,11 +81,9 @@ static const char *const offered[] = {
 static const struct {
     const char *query, *field, *type;
 } lacking[] = {
-    {"query Components($runtime: String!) { components(runtime: $runtime) { edges { node { version } } } }",
-     "components", "Query"},
-    {"query GitSources($runtime: String) { gitSources(runtime: $runtime) { edges { node { metadata { name } } } } }",
-     "gitSources", "Query"},
-    {"query getSealingKey($id: String!) { getSealingKey(id: $id) }", "getSealingKey", "Query"},
+    {"query Plans($runtime: String!) { promotionPlans(runtime: $runtime) { edges { node { version } } } }",
+     "promotionPlans", "Query"},
+    {"query Calendar($id: String!) { releaseCalendar(id: $id) }", "releaseCalendar", "Query"},
 };
 
 static void resolve_nothing(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
@@ -106,6 +107,9 @@ static const struct gql_resolver resolvers[] = {
     {GQL_QUERY, "workflows", resolve_nothing, .access = 1},
     {GQL_QUERY, "gitopsReleases", resolve_nothing, .access = 1},
     {GQL_QUERY, "limitsStatus", resolve_nothing, .access = 1},
+    {GQL_QUERY, "components", resolve_nothing, .access = 1},
+    {GQL_QUERY, "gitSources", resolve_nothing, .access = 1},
+    {GQL_QUERY, "getSealingKey", resolve_nothing, .access = 1},
     {GQL_MUTATION, "createRuntime", resolve_nothing, .access = 1},
     {GQL_MUTATION, "deleteRuntime", resolve_nothing, .access = 1},
     {GQL_MUTATION, "deleteManagedRuntime", resolve_nothing, .access = 1},
@@ -153,7 +157,8 @@ static void test_offered(void **state)
 {
     (void)state;
     static const char variables[] =
-        "{\"name\":\"prod\",\"runtime\":\"\",\"a\":\"one\",\"b\":\"two\",\"pagination\":{\"after\":\"\",\"first\":50},"
+        "{\"id\":\"k\",\"name\":\"prod\",\"id\":\"k\",\"runtime\":\"\",\"a\":\"one\",\"b\":\"two\",\"pagination\":{"
+        "\"after\":\"\",\"first\":50},"
         "\"workflows\":{\"runtime\":\"\",\"namespace\":\"\",\"project\":\"\"},\"rollouts\":{\"runtime\":\"\"},"
         "\"filters\":{\"inactive\":true,\"includeComponents\":true},\"installationArgs\":{\"runtimeName\":\"prod\","
         "\"runtimeNamespace\":\"codefresh\",\"componentNames\":[],\"isExternalArgoCd\":false,\"chartVersion\":\"0.1."

@@ -12,15 +12,20 @@
 
 #include "base/config/config.h"
 
-struct sample_config {
-    char *listen, *level, *certificate, *title, *password;
+struct listener_settings {
+    char *listen, *level, *certificate, *title;
+};
+struct limit_settings {
+    char *password;
     bool enabled;
     int64_t loops, bytes, wait_ms;
 };
+CONFIG_SECTION(listener_settings);
+CONFIG_SECTION(limit_settings);
 
-#define AT(field) offsetof(struct sample_config, field)
+#define AT(field) offsetof(struct listener_settings, field)
 
-static const struct config_entry door_entries[] = {
+static const struct config_entry listener_entries[] = {
     {.name = "api.listen", .type = CONFIG_ADDRESS, .offset = AT(listen), .def = ":8443", .help = "Where to listen."},
     {.name = "log.level",
      .type = CONFIG_CHOICE,
@@ -36,6 +41,9 @@ static const struct config_entry door_entries[] = {
      .help = "A certificate."},
     {.name = "title", .type = CONFIG_STRING, .offset = AT(title), .def = NULL, .help = "Something that must be given."},
 };
+#undef AT
+#define AT(field) offsetof(struct limit_settings, field)
+
 static const struct config_entry limit_entries[] = {
     {.name = "database.url",
      .type = CONFIG_STRING,
@@ -60,21 +68,23 @@ static const struct config_entry limit_entries[] = {
      .help = "How long to wait."},
 };
 
-static void check_limits(const void *values, struct strbuf *problems)
+static void check_limits(const struct config *config, struct strbuf *problems)
 {
-    const struct sample_config *config = values;
-    if (config->loops > 8 && !config->enabled) strbuf_add_c(problems, "loops: more than 8 want enabled\n");
+    const struct limit_settings *own = limit_settings_of(config);
+    if (own->loops > 8 && !own->enabled) strbuf_add_c(problems, "loops: more than 8 want enabled\n");
 }
 
-static const struct config_section doors = {.title = "Doors", CONFIG_ENTRIES(door_entries)};
-static const struct config_section limits = {.title = "Limits", CONFIG_ENTRIES(limit_entries), .check = check_limits};
-static const struct config_section *const sections[] = {&doors, &limits};
+const struct config_section listener_settings_section = {
+    .title = "Listeners", .size = sizeof(struct listener_settings), CONFIG_ENTRIES(listener_entries)};
+const struct config_section limit_settings_section = {
+    .title = "Limits", .size = sizeof(struct limit_settings), CONFIG_ENTRIES(limit_entries), .check = check_limits};
+static const struct config_section *const sections[] = {&listener_settings_section, &limit_settings_section};
 static const struct config_table table = {sections, 2, "sample", "SAMPLE_"};
 
 struct fixture {
     char path[64];
     struct strbuf problems;
-    struct sample_config config;
+    struct config *config;
 };
 
 static int set_up(void **state)
@@ -95,7 +105,8 @@ static int tear_down(void **state)
     struct fixture *f = *state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unsetenv(names[i]);
-    config_release(&table, &f->config);
+    config_destroy(f->config);
+    f->config = NULL;
     strbuf_finish(&f->problems);
     unlink(f->path);
     test_free(f);
@@ -117,6 +128,7 @@ static enum error_code load(struct fixture *f, const char *file, const char **fl
     for (; flags && flags[argc - 1]; argc++)
         argv[argc] = (char *)(uintptr_t)flags[argc - 1];
     strbuf_clear(&f->problems);
+    config_destroy(f->config);
     return config_load(&table, file, argc, argv, &f->config, &f->problems, NULL, NULL);
 }
 
@@ -124,13 +136,13 @@ static void test_defaults(void **state)
 {
     struct fixture *f = *state;
     assert_int_equal(load(f, NULL, (const char *[]){"--title=x", NULL}), ERROR_NONE);
-    assert_string_equal(f->config.listen, ":8443");
-    assert_string_equal(f->config.level, "info");
-    assert_string_equal(f->config.certificate, "");
-    assert_false(f->config.enabled);
-    assert_int_equal(f->config.loops, 1);
-    assert_int_equal(f->config.bytes, 1 << 20);
-    assert_int_equal(f->config.wait_ms, 90000);
+    assert_string_equal(listener_settings_of(f->config)->listen, ":8443");
+    assert_string_equal(listener_settings_of(f->config)->level, "info");
+    assert_string_equal(listener_settings_of(f->config)->certificate, "");
+    assert_false(limit_settings_of(f->config)->enabled);
+    assert_int_equal(limit_settings_of(f->config)->loops, 1);
+    assert_int_equal(limit_settings_of(f->config)->bytes, 1 << 20);
+    assert_int_equal(limit_settings_of(f->config)->wait_ms, 90000);
 }
 
 static void test_later_sources_win(void **state)
@@ -142,12 +154,12 @@ static void test_later_sources_win(void **state)
     setenv("SAMPLE_API_LISTEN", "127.0.0.1:2", 1);
     const char *flags[] = {"--loops", "4", "--enabled=false", "--log.level=warn", NULL};
     assert_int_equal(load(f, f->path, flags), ERROR_NONE);
-    assert_string_equal(f->config.title, "from file");
-    assert_int_equal(f->config.loops, 4);
-    assert_string_equal(f->config.listen, "127.0.0.1:2");
-    assert_int_equal(f->config.bytes, 2048);
-    assert_false(f->config.enabled);
-    assert_string_equal(f->config.level, "warn");
+    assert_string_equal(listener_settings_of(f->config)->title, "from file");
+    assert_int_equal(limit_settings_of(f->config)->loops, 4);
+    assert_string_equal(listener_settings_of(f->config)->listen, "127.0.0.1:2");
+    assert_int_equal(limit_settings_of(f->config)->bytes, 2048);
+    assert_false(limit_settings_of(f->config)->enabled);
+    assert_string_equal(listener_settings_of(f->config)->level, "warn");
 }
 
 static void test_all_errors_at_once(void **state)
@@ -177,7 +189,7 @@ static void test_all_errors_at_once(void **state)
         if (!strstr(f->problems.at, wanted[i])) print_error("missing: %s\nin:\n%s\n", wanted[i], f->problems.at);
         assert_non_null(strstr(f->problems.at, wanted[i]));
     }
-    assert_null(f->config.listen);
+    assert_null(f->config);
 }
 
 // Checks of a section see values that are right each by itself, and no others.
@@ -186,7 +198,7 @@ static void test_sections_are_checked(void **state)
     struct fixture *f = *state;
     assert_int_equal(load(f, NULL, (const char *[]){"--title=x", "--loops=9", NULL}), ERROR_INVALID);
     assert_string_equal(f->problems.at, "loops: more than 8 want enabled\n");
-    assert_null(f->config.title);
+    assert_null(f->config);
     assert_int_equal(load(f, NULL, (const char *[]){"--loops=9", NULL}), ERROR_INVALID);
     assert_null(strstr(f->problems.at, "want enabled"));
     assert_int_equal(load(f, NULL, (const char *[]){"--title=x", "--loops=9", "--enabled", NULL}), ERROR_NONE);
@@ -225,7 +237,8 @@ static void test_misspelt_variables_are_refused(void **state)
         unsetenv(cases[i].name);
         if (cases[i].refused != (code == ERROR_INVALID)) print_error("%s\n", cases[i].name);
         assert_int_equal(code, cases[i].refused ? ERROR_INVALID : ERROR_NONE);
-        config_release(&table, &f->config);
+        config_destroy(f->config);
+        f->config = NULL;
     }
 }
 
@@ -241,10 +254,10 @@ static void test_secrets_are_not_shown(void **state)
     assert_null(strstr(f->problems.at, "hunter2"));
     setenv("SAMPLE_DATABASE_URL", "hunter2", 1);
     assert_int_equal(load(f, NULL, (const char *[]){"--title=x", NULL}), ERROR_NONE);
-    assert_string_equal(f->config.password, "hunter2");
+    assert_string_equal(limit_settings_of(f->config)->password, "hunter2");
     struct strbuf out;
     strbuf_init(&out, 64 * 1024);
-    config_print(&table, &f->config, &out);
+    config_print(f->config, &out);
     assert_null(strstr(out.at, "hunter2"));
     strbuf_finish(&out);
 }
@@ -270,16 +283,18 @@ static void test_printed_forms_are_files(void **state)
     assert_int_equal(load(f, NULL, flags), ERROR_NONE);
     struct strbuf out;
     strbuf_init(&out, 64 * 1024);
-    config_print(&table, &f->config, &out);
+    config_print(f->config, &out);
     assert_non_null(strstr(out.at, "api.wait = 1500ms\n"));
     assert_non_null(strstr(out.at, "body_max = 3MiB\n"));
     write_file(f, out.at);
-    config_release(&table, &f->config);
+    config_destroy(f->config);
+    f->config = NULL;
     assert_int_equal(load(f, f->path, NULL), ERROR_NONE);
-    assert_int_equal(f->config.wait_ms, 1500);
-    assert_int_equal(f->config.loops, 7);
-    assert_true(f->config.enabled);
-    config_release(&table, &f->config);
+    assert_int_equal(limit_settings_of(f->config)->wait_ms, 1500);
+    assert_int_equal(limit_settings_of(f->config)->loops, 7);
+    assert_true(limit_settings_of(f->config)->enabled);
+    config_destroy(f->config);
+    f->config = NULL;
     strbuf_clear(&out);
     config_print_example(&table, &out);
     assert_non_null(strstr(out.at, "\ntitle =\n"));

@@ -18,14 +18,14 @@
 static void test_text(void **state)
 {
     (void)state;
-    struct metric_family *calls = metrics_counter("test_calls_total", "Calls.", "door", NULL);
+    struct metric_family *calls = metrics_counter("test_calls_total", "Calls.", "listener", NULL);
     metric_add(metric_with(calls, "a\"b"), 3);
     metric_observe(metric_with(metrics_histogram("test_seconds", "Time.", NULL)), 0.003);
-    assert_ptr_equal(calls, metrics_counter("test_calls_total", "Calls.", "door", NULL));
+    assert_ptr_equal(calls, metrics_counter("test_calls_total", "Calls.", "listener", NULL));
     struct strbuf out;
     strbuf_init(&out, 1 << 20);
     metrics_render(&out, false);
-    assert_non_null(strstr(out.at, "# TYPE test_calls_total counter\ntest_calls_total{door=\"a\\\"b\"} 3\n"));
+    assert_non_null(strstr(out.at, "# TYPE test_calls_total counter\ntest_calls_total{listener=\"a\\\"b\"} 3\n"));
     assert_non_null(strstr(out.at, "test_seconds_bucket{le=\"0.0025\"} 0\ntest_seconds_bucket{le=\"0.005\"} 1\n"));
     assert_non_null(strstr(out.at, "test_seconds_bucket{le=\"+Inf\"} 1\n"));
     strbuf_clear(&out);

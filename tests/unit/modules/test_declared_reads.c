@@ -20,6 +20,7 @@ static PGconn *owner;
 static struct loop *loop;
 static struct pg *pg;
 static struct plan_cache *plans;
+static struct count_cache *counts;
 static struct gql_schema *schema;
 static struct module_tables tables;
 
@@ -76,6 +77,7 @@ static int setup(void **state)
     module_tables_init(&tables, modules);
     loop = loop_create("test", 0);
     plans = plan_cache_create(64);
+    counts = count_cache_create(16, 0);
     pg = pg_create(loop,
                    &(struct pg_options){
                        .conninfo = server.app_url, .connections = 1, .queue_max = 100, .statement_timeout_ms = 10000});
@@ -96,6 +98,7 @@ static int teardown(void **state)
     while (!is_closed)
         uv_run(loop_uv(loop), UV_RUN_ONCE);
     plan_cache_destroy(plans);
+    count_cache_destroy(counts);
     loop_destroy(loop);
     gql_schema_destroy(schema);
     module_tables_finish(&tables);
@@ -120,7 +123,7 @@ static void on_answered(void *arg, int status, struct str body)
 // The answer's value (the caller's).
 static json_t *ask(const char *account_id, const char *query)
 {
-    struct api api = {.options.pg = pg, .plans = plans};
+    struct api api = {.options.pg = pg, .plans = plans, .counts = counts};
     struct api_request request = {.api = &api, .arena = arena_create(0), .principal.kind = PRINCIPAL_USER};
     snprintf(request.principal.account_id, sizeof request.principal.account_id, "%s", account_id);
     const struct gql_request gql = {.query = str_c(query),
@@ -290,6 +293,128 @@ static void what_is_wrong_is_refused(void **state)
                  "pagination.first must be between 1 and 10000");
 }
 
+// The value at the keys of the answer, as text.
+static char *value_at(const char *query, const char *field, const char *key)
+{
+    json_t *answer = ask(ACCOUNT, query);
+    const json_t *value = json_path(answer, "data", field, NULL);
+    if (key) value = json_object_get(value, key);
+    if (!value) fail_msg("%s: %s", query, json_dumps(answer, 0));
+    char *text = json_dumps(value, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_ENCODE_ANY);
+    json_decref(answer);
+    return text;
+}
+
+static void expect_at(const char *query, const char *field, const char *key, const char *wanted)
+{
+    char *text = value_at(query, field, key);
+    if (strcmp(text, wanted) != 0) fail_msg("%s\n  answers: %s\n  wanted:  %s", query, text, wanted);
+    free(text);
+}
+
+// 120 more rows, so that there are three fences at the smallest distance.
+static void fences_lead_to_every_row(void **state)
+{
+    (void)state;
+    if (!owner) skip();
+    expect_at("{widgetsIndex {total fences {position cursor label}}}", "widgetsIndex", NULL,
+              "{\"total\":7,\"fences\":[{\"position\":0,\"cursor\":\"\",\"label\":\"w1\"}]}");
+    expect_at("{widgetsIndex(filters: {runtimes: [\"nowhere\"]}) {total fences {label}}}", "widgetsIndex", NULL,
+              "{\"total\":0,\"fences\":[]}");
+    run("INSERT INTO widgets SELECT '" ACCOUNT "', 'prod', 'x' || to_char(i, 'FM000'), 1000 + i,"
+        " '2026-03-01', '{}', false FROM generate_series(1, 120) i");
+    expect_at("{widgetsIndex {total}}", "widgetsIndex", "total", "127");
+    static const char *const orders[] = {"{field: KEY}", "{field: KEY, direction: desc}", "{field: SIZE}"};
+    for (size_t i = 0; i < 3; i++) {
+        char query[512];
+        snprintf(query, sizeof query, "{widgetsIndex(orderBy: %s, every: 50) {total fences {position cursor label}}}",
+                 orders[i]);
+        json_t *answer = ask(ACCOUNT, query);
+        const json_t *index = json_path(answer, "data", "widgetsIndex", NULL),
+                     *fences = json_get_array(index, "fences");
+        assert_int_equal(json_get_int(index, "total", 0), 127);
+        assert_int_equal(json_array_size(fences), 3);
+        for (size_t k = 0; k < 3; k++) {
+            const json_t *fence = json_array_get(fences, k);
+            assert_int_equal(json_get_int(fence, "position", -1), 50 * (int)k);
+            snprintf(query, sizeof query,
+                     "{a: widgets(orderBy: %s, pagination: {first: 1, after: \"%.*s\"}) {edges {node {name}}}"
+                     " b: widgets(orderBy: %s, pagination: {first: 1, after: \"%.*s\", skip: 3}) {edges {node {name}}}"
+                     " all: widgets(orderBy: %s, pagination: {first: 127}) {edges {node {name}}}}",
+                     orders[i], STR_ARG(json_get_str(fence, "cursor")), orders[i],
+                     STR_ARG(json_get_str(fence, "cursor")), orders[i]);
+            json_t *pages = ask(ACCOUNT, query);
+            const json_t *all = json_path(pages, "data", "all", "edges", NULL);
+            assert_true(json_equal(json_array_get(json_path(pages, "data", "a", "edges", NULL), 0),
+                                   json_array_get(all, 50 * k)));
+            assert_true(json_equal(json_array_get(json_path(pages, "data", "b", "edges", NULL), 0),
+                                   json_array_get(all, 50 * k + 3)));
+            struct str name = json_get_str(json_get_object(json_array_get(all, 50 * k), "node"), "name");
+            assert_true(i == 2 || str_eq(name, json_get_str(fence, "label")));
+            json_decref(pages);
+        }
+        json_decref(answer);
+    }
+    run("DELETE FROM widgets WHERE name LIKE 'x%'");
+    expect_error("{widgetsIndex(every: 49) {total}}", "every must be between 50 and 10000");
+    expect_error("{widgets(pagination: {skip: 501}) {edges {cursor}}}", "pagination.skip must be between 0 and 500");
+}
+
+static void facets_leave_out_their_own_filters(void **state)
+{
+    (void)state;
+    if (!owner) skip();
+    static const struct {
+        const char *arguments, *wanted;
+    } cases[] = {
+        {"dimensions: [RUNTIME]",
+         "[{\"dimension\":\"RUNTIME\",\"values\":[{\"value\":\"prod\",\"count\":6},{\"value\":\"test\",\"count\":1}],"
+         "\"more\":0}]"},
+        {"dimensions: [RUNTIME, LARGE], filters: {runtimes: [\"test\"], isLarge: false}",
+         "[{\"dimension\":\"RUNTIME\",\"values\":[{\"value\":\"prod\",\"count\":2},{\"value\":\"test\",\"count\":1}],"
+         "\"more\":0},"
+         "{\"dimension\":\"LARGE\",\"values\":[{\"value\":\"false\",\"count\":1}],\"more\":0}]"},
+        {"dimensions: [RUNTIME], top: 1",
+         "[{\"dimension\":\"RUNTIME\",\"values\":[{\"value\":\"prod\",\"count\":6}],\"more\":1}]"},
+        {"dimensions: [RUNTIME], search: \"ES\"",
+         "[{\"dimension\":\"RUNTIME\",\"values\":[{\"value\":\"test\",\"count\":1}],\"more\":0}]"},
+        {"dimensions: [LABEL]", "[{\"dimension\":\"LABEL\",\"values\":[{\"value\":\"n\",\"count\":6}],\"more\":0}]"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char query[512];
+        snprintf(query, sizeof query, "{widgetFacets(%s) {dimension values {value count} more}}", cases[i].arguments);
+        expect_at(query, "widgetFacets", NULL, cases[i].wanted);
+    }
+    expect_error("{widgetFacets(dimensions: [RUNTIME], top: 0) {more}}", "top must be between 1 and 100");
+    expect_of(OTHER, "{widgetsIndex {total} widgetFacets(dimensions: [RUNTIME]) {values {count}}}",
+              "{\"data\":{\"widgetsIndex\":{\"total\":2},\"widgetFacets\":[{\"values\":[{\"count\":2}]}]}}");
+}
+
+// Kept for an hour: the second answer is of the first count; accounts and values are apart.
+static void counts_are_shared_for_their_interval(void **state)
+{
+    (void)state;
+    if (!owner) skip();
+    struct count_cache *without = counts;
+    counts = count_cache_create(2, 3600 * 1000);
+    char *first = value_at("{widgetsIndex {countedAt}}", "widgetsIndex", "countedAt");
+    run("INSERT INTO widgets VALUES ('" ACCOUNT "', 'prod', 'x', 1, '2026-03-01', '{}', false)");
+    expect_at("{widgetsIndex {total}}", "widgetsIndex", "total", "7");
+    expect_at("{a: widgetsIndex {countedAt}}", "a", "countedAt", first);
+    expect_at("{widgetsIndex(filters: {runtimes: [\"prod\"]}) {total}}", "widgetsIndex", "total", "7");
+    expect_at("{widgetsIndex(filters: {runtimes: [\"test\"]}) {total}}", "widgetsIndex", "total", "1");
+    expect_of(OTHER, "{widgetsIndex {total}}", "{\"data\":{\"widgetsIndex\":{\"total\":2}}}");
+    // Two are kept, and the first was not among the last ones.
+    expect_at("{widgetsIndex {total}}", "widgetsIndex", "total", "8");
+    // One statement for both aliases.
+    expect_of(ACCOUNT, "{a: widgetsIndex(every: 60) {total} b: widgetsIndex(every: 60) {total}}",
+              "{\"data\":{\"a\":{\"total\":8},\"b\":{\"total\":8}}}");
+    count_cache_destroy(counts);
+    counts = without;
+    run("DELETE FROM widgets WHERE name = 'x'");
+    free(first);
+}
+
 // ---- the generator -----------------------------------------------------------------------------
 
 static void replace(char *text, size_t text_bytes, const char *from, const char *to)
@@ -333,6 +458,7 @@ static void wrong_declarations_are_refused(void **state)
     static const struct {
         const char *from, *to, *reason;
     } cases[] = {
+        {"-- access: widget", "-- callers: all", ":5: callers \"all\": expected users"},
         {"-- from:", "-- table:", ":2: unknown key \"-- table:\"; type, from, key, scope"},
         {"-- key: w.name, w.runtime\n", "", ":1: type Widget has no line \"-- key:\""},
         {"-- scope: w", "-- key: w", ":4: a second \"-- key:\", the first is at line 3"},
@@ -349,7 +475,14 @@ static void wrong_declarations_are_refused(void **state)
         {"w.size DESC, key", "w.size DESC", "order SIZE lacks w.name of the key"},
         {"query: widgets", "query: gadgets", "query gadgets: type Query of the schema has no such field"},
         {"widget(name = w.name", "widget(label = w.name", "Query.widget of the schema has no argument label"},
-        {"-- access: widget", "-- facet: SIZE = w.size", "\"-- facet:\" is not answered by declared reads yet"},
+        {"-- field: size = w.size", "-- same: size = Gadget", "same size: no type Gadget is declared"},
+        {"-- access: widget", "-- many: parts = x", "\"-- many:\" is not answered by declared reads yet"},
+        {"facet: LARGE isLarge", "facet: LARGE isBig", "facet LARGE: no filter above is named isBig"},
+        {"facet: LARGE isLarge", "facet: BIG isLarge",
+         "facet BIG: Query.widgetFacets(dimensions) of the schema has no"},
+        {"-- facet: LABEL = jsonb_object_keys(w.labels)\n", "", "value LABEL of WidgetDimension is no facet"},
+        {"index: widgetsIndex", "index: widgetIndex", "index widgetIndex: type Query of the schema has no such field"},
+        {"label: NEWEST", "label: MASS", "label MASS: no order above has this name"},
         {" ON r.runtime = w.runtime", "", "join r: expected NAME = QUERY ON CONDITION"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -362,6 +495,9 @@ int main(void)
         cmocka_unit_test(one_row_is_found_by_its_arguments),
         cmocka_unit_test(lists_have_orders_and_pages),
         cmocka_unit_test(filters_hold_together),
+        cmocka_unit_test(fences_lead_to_every_row),
+        cmocka_unit_test(facets_leave_out_their_own_filters),
+        cmocka_unit_test(counts_are_shared_for_their_interval),
         cmocka_unit_test(accounts_are_apart),
         cmocka_unit_test(what_is_wrong_is_refused),
         cmocka_unit_test(wrong_declarations_are_refused),

@@ -32,7 +32,7 @@ static size_t resolvers_of(const struct module_tables *tables, enum gql_operatio
 static void test_each_root_field_has_one_resolver(void **state)
 {
     (void)state;
-    static const enum gql_operation_kind kinds[] = {GQL_QUERY, GQL_MUTATION};
+    static const enum gql_operation_kind kinds[] = {GQL_QUERY, GQL_MUTATION, GQL_SUBSCRIPTION};
     struct gql_schema *schema = schema_of_all();
     struct module_tables tables;
     module_tables_init(&tables, modules);

@@ -16,7 +16,7 @@ struct tunnel_call {
     struct tunnel_call *next;
     struct loop *loop;
     uint64_t id;
-    struct tunnel_call_events events;
+    struct exchange_events events;
     void *arg;
     char path[256];
     bool websocket, expects, request_ended, answer_ended, head_sent, failed;
@@ -191,7 +191,7 @@ static void answer(struct tunnel_call *call, struct str none)
             if (find(id)) send_data(call, STR("bye"));
             if (!find(id)) return;
             call->answer_ended = true;
-            call->events.on_remote_end(call->arg);
+            call->events.on_half_end(call->arg);
             return;
         }
         if (str_starts(path, STR("/declined/"))) {
@@ -281,7 +281,7 @@ static void note_request(const struct tunnel_request *request)
 }
 
 struct tunnel_call *tunnel_call_open(struct tunnel_node *node, const struct tunnel_request *request,
-                                     const struct tunnel_call_events *events, void *arg)
+                                     const struct exchange_events *events, void *arg)
 {
     struct tunnel_call *call = mem_zalloc(sizeof *call);
     struct str path = request->path;
@@ -422,7 +422,7 @@ static void toggle_sink(void *arg)
     if (!fake.sink_open) return;
     for (struct tunnel_call *call = fake.first, *next; call; call = next) {
         next = call->next;
-        call->events.on_writable(call->arg);
+        call->events.on_room(call->arg);
     }
 }
 

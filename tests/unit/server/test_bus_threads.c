@@ -277,10 +277,9 @@ void amqp_topology_queue(const struct amqp_topology *topology, unsigned shard, c
     snprintf(out, AMQP_NAME_BYTES, "%s.%u", topology->prefix, shard);
 }
 
-unsigned amqp_topology_shard(const struct amqp_topology *topology, struct str account_id, struct str runtime)
+unsigned amqp_topology_shard(const struct amqp_topology *topology, const struct runtime_key *key)
 {
-    (void)account_id;
-    (void)runtime;
+    (void)key;
     return topology->shards - 1;
 }
 
@@ -335,7 +334,7 @@ struct side {
     bool closed;
 };
 
-struct parcel {
+struct batch {
     struct amqp_publication publication; // first
     struct side *side;
     unsigned id;
@@ -364,14 +363,14 @@ static void publish(struct side *side, unsigned id);
 
 static void on_verdict(struct bus_letter *letter, void *ctx)
 {
-    struct parcel *parcel = (struct parcel *)letter;
+    struct batch *batch = (struct batch *)letter;
     struct side *side = ctx;
-    bool is_confirmed = parcel->publication.verdict == AMQP_CONFIRMED;
-    assert_ptr_equal(parcel->side, side);
-    amqp_publisher_release(bench.publisher, strlen(parcel->body));
+    bool is_confirmed = batch->publication.verdict == AMQP_CONFIRMED;
+    assert_ptr_equal(batch->side, side);
+    amqp_publisher_release(bench.publisher, strlen(batch->body));
     note(is_confirmed ? &bench.confirmed : &bench.lost);
-    if (!is_confirmed && !side->closed) publish(side, parcel->id); // not known: once more
-    mem_free(parcel);
+    if (!is_confirmed && !side->closed) publish(side, batch->id); // not known: once more
+    mem_free(batch);
 }
 
 static void on_dropped(struct bus_letter *letter)
@@ -382,16 +381,16 @@ static void on_dropped(struct bus_letter *letter)
 
 static void publish(struct side *side, unsigned id)
 {
-    struct parcel *parcel = mem_zalloc(sizeof *parcel);
-    parcel->side = side;
-    parcel->id = id;
-    snprintf(parcel->body, sizeof parcel->body, "%u", id);
-    parcel->publication = (struct amqp_publication){.letter = {.open = on_verdict, .drop = on_dropped},
-                                                    .port = side->port,
-                                                    .body = str_c(parcel->body),
-                                                    .shard = id % SHARDS};
+    struct batch *batch = mem_zalloc(sizeof *batch);
+    batch->side = side;
+    batch->id = id;
+    snprintf(batch->body, sizeof batch->body, "%u", id);
+    batch->publication = (struct amqp_publication){.letter = {.open = on_verdict, .drop = on_dropped},
+                                                   .port = side->port,
+                                                   .body = str_c(batch->body),
+                                                   .shard = id % SHARDS};
     amqp_publisher_reserve_past(bench.publisher);
-    amqp_publisher_send(bench.publisher, &parcel->publication);
+    amqp_publisher_send(bench.publisher, &batch->publication);
 }
 
 static void on_timer(uv_timer_t *timer)

@@ -19,7 +19,7 @@
 #include "base/mem.h"
 #include "client.h"
 #include "fake_broker.h"
-#include "server/http/h2o_door.h"
+#include "server/http/h2o_listener.h"
 #include "server/http/runtime_proxy.h"
 #include "server/ingress/ingress.h"
 #include "server/tls/tcp_listener.h"
@@ -38,9 +38,9 @@ static struct platform {
     struct loop *loop;
     struct ingress *ingress;
     struct runtime_proxy *proxy;
-    struct h2o_door *door;
+    struct h2o_listener *listener;
     struct tls_context *ingress_tls, *api_tls;
-    struct census *accounts;
+    struct connection_limiter *accounts;
     uint16_t ingress_port, api_port;
     sem_t done;
 } platform;
@@ -72,10 +72,10 @@ static void authenticate(void *ctx, unsigned loop_index, const struct call_crede
     done(arg, &err, NULL);
 }
 
-static void on_request(void *ctx, struct door_request *request)
+static void on_request(void *ctx, struct listener_request *request)
 {
     (void)ctx;
-    runtime_proxy_take(platform.proxy, request);
+    runtime_proxy_take(platform.proxy, request, listener_request_target(request));
 }
 
 static void run_create(void *arg)
@@ -91,16 +91,16 @@ static void run_create(void *arg)
                                                                 .calls = calls},
                                       &err);
     platform.proxy = runtime_proxy_create(platform.loop, &calls, platform.accounts, &err);
-    platform.door = h2o_door_create(platform.loop,
-                                    &(struct h2o_door_options){.name = "api",
-                                                               .listen = "127.0.0.1:0",
-                                                               .tls = tls_context_ssl(platform.api_tls),
-                                                               .request_timeout_ms = 10000,
-                                                               .body_bytes_max = TEXT_BYTES,
-                                                               .on_request = on_request},
-                                    &err);
+    platform.listener = h2o_listener_create(platform.loop,
+                                            &(struct h2o_listener_options){.name = "api",
+                                                                           .listen = "127.0.0.1:0",
+                                                                           .tls = tls_context_ssl(platform.api_tls),
+                                                                           .request_timeout_ms = 10000,
+                                                                           .body_bytes_max = TEXT_BYTES,
+                                                                           .on_request = on_request},
+                                            &err);
     if (platform.ingress) platform.ingress_port = ingress_port(platform.ingress);
-    if (platform.door) platform.api_port = h2o_door_port(platform.door);
+    if (platform.listener) platform.api_port = h2o_listener_port(platform.listener);
     sem_post(&platform.done);
 }
 
@@ -108,19 +108,19 @@ static void on_all_closed(void *arg)
 {
     (void)arg;
     ingress_destroy(platform.ingress);
-    h2o_door_destroy(platform.door);
+    h2o_listener_destroy(platform.listener);
     runtime_proxy_destroy(platform.proxy);
     sem_post(&platform.done);
 }
 
-static void on_door_closed(void *arg)
+static void on_listener_closed(void *arg)
 {
     runtime_proxy_close(platform.proxy, on_all_closed, arg);
 }
 
 static void on_ingress_closed(void *arg)
 {
-    h2o_door_close(platform.door, on_door_closed, arg);
+    h2o_listener_close(platform.listener, on_listener_closed, arg);
 }
 
 static void run_close(void *arg)
@@ -139,7 +139,7 @@ static int set_up(void **state)
     client_make_certificate(certificate, key);
     platform = (struct platform){.ingress_tls = tls_context_create(certificate, key, true, &err),
                                  .api_tls = tls_context_create(certificate, key, false, &err),
-                                 .accounts = census_create(ACCOUNTS_MAX),
+                                 .accounts = connection_limiter_create(ACCOUNTS_MAX),
                                  .loop = loop_create("calls-test", 0)};
     unlink(certificate);
     unlink(key);
@@ -150,7 +150,7 @@ static int set_up(void **state)
     loop_post(platform.loop, run_create, NULL);
     sem_wait(&platform.done);
     assert_non_null(platform.ingress);
-    assert_non_null(platform.door);
+    assert_non_null(platform.listener);
     assert_non_null(platform.proxy);
     return 0;
 }
@@ -166,7 +166,7 @@ static int tear_down(void **state)
     fake_broker_stop();
     tls_context_destroy(platform.ingress_tls);
     tls_context_destroy(platform.api_tls);
-    census_destroy(platform.accounts);
+    connection_limiter_destroy(platform.accounts);
     sem_destroy(&platform.done);
     return 0;
 }

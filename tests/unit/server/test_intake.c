@@ -1,6 +1,5 @@
 // intake: what a session is told, and when: cumulative acknowledgements after COMMIT, rejects, a wish for a new
-// snapshot, a pause while the queue is full. The store and the tunnel's node are fakes: as objects of the program they
-// win over the archives that have the real ones.
+// snapshot, a pause while the queue is full. The store and the sessions are doubles.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,19 +37,14 @@ struct bench {
 
 static struct bench *bench;
 
-static struct tunnel_node *node(void)
-{
-    return (struct tunnel_node *)bench;
-}
-
 struct report_transaction {
     size_t count;
     char manifest[64];
 };
 
-struct report_transaction *report_store_prepare(struct pg *pg, const struct report_kinds *kinds,
-                                                struct manifest_known *known, const struct report *reports,
-                                                size_t count, report_store_ready on_ready, void *arg)
+static struct report_transaction *prepare(struct pg *pg, const struct report_kinds *kinds, struct manifest_known *known,
+                                          const struct report *reports, size_t count, report_store_ready on_ready,
+                                          void *arg)
 {
     (void)kinds;
     (void)pg;
@@ -63,7 +57,7 @@ struct report_transaction *report_store_prepare(struct pg *pg, const struct repo
     return transaction;
 }
 
-void report_transaction_submit(struct report_transaction *transaction, report_store_done on_done, void *arg)
+static void submit(struct report_transaction *transaction, report_store_done on_done, void *arg)
 {
     assert_null(bench->on_done);
     bench->on_done = on_done;
@@ -74,7 +68,7 @@ void report_transaction_submit(struct report_transaction *transaction, report_st
     mem_free(transaction);
 }
 
-void report_transaction_destroy(struct report_transaction *transaction)
+static void discard(struct report_transaction *transaction)
 {
     mem_free(transaction);
 }
@@ -89,37 +83,41 @@ static void tell(const char *format, ...)
     va_end(args);
 }
 
-void tunnel_reports_ack(struct tunnel_node *to, struct tunnel_session_ref ref, const struct wire_ack *ack)
+static void ack_session(void *to, struct tunnel_session_ref ref, const struct wire_ack *ack)
 {
     static const char *const names[] = {
         [WIRE_ACK] = "ack", [WIRE_ACK_REJECT] = "reject", [WIRE_ACK_RESYNC] = "resync", [WIRE_ACK_DIGEST] = "digest"};
-    assert_ptr_equal(to, node());
+    (void)to;
     tell("%llu:%s %llu;", (unsigned long long)ref.id, names[ack->type], (unsigned long long)ack->sequence);
     if (bench->forget_on_ack) intake_forget_session(bench->intake, ref);
 }
 
-void tunnel_reports_resume(struct tunnel_node *to, struct tunnel_session_ref ref)
+static void resume_session(void *to, struct tunnel_session_ref ref)
 {
-    assert_ptr_equal(to, node());
+    (void)to;
     tell("%llu:resume;", (unsigned long long)ref.id);
 }
 
-void tunnel_reports_abuse(struct tunnel_node *to, struct tunnel_session_ref ref, const char *reason)
+static void abuse_session(void *to, struct tunnel_session_ref ref, const char *reason)
 {
-    assert_ptr_equal(to, node());
+    (void)to;
     assert_true(reason[0]);
     tell("%llu:abuse;", (unsigned long long)ref.id);
 }
+
+static const struct intake_store store = {.prepare = prepare, .submit = submit, .discard = discard};
+static const struct intake_sessions sessions = {ack_session, resume_session, abuse_session, NULL};
 
 static void set_up_with(uint64_t unpacked_per_second)
 {
     bench = mem_zalloc(sizeof *bench);
     bench->loop = loop_create("test", 0);
-    bench->intake = intake_create(bench->loop, &(struct intake_options){.batch_count = BATCH_COUNT,
+    bench->intake = intake_create(bench->loop, &(struct intake_options){.store = &store,
+                                                                        .batch_count = BATCH_COUNT,
                                                                         .batch_bytes = 16 * 1024,
                                                                         .queue_bytes_max = QUEUE_BYTES,
                                                                         .unpacked_per_second = unpacked_per_second});
-    intake_set_node(bench->intake, node());
+    intake_set_sessions(bench->intake, &sessions);
 }
 
 static void set_up(void)

@@ -79,12 +79,11 @@ void peer_stream_reset(struct peer_stream *stream, uint32_t code)
     far.resets++;
 }
 
-struct registry_query *registry_ask(struct registry *registry, struct str account_id, struct str runtime, bool fresh,
+struct registry_query *registry_ask(struct registry *registry, const struct runtime_key *key, bool fresh,
                                     struct registry_answer *out, registry_done on_done, void *arg)
 {
     (void)registry;
-    (void)account_id;
-    (void)runtime;
+    (void)key;
     (void)fresh;
     (void)on_done;
     (void)arg;
@@ -93,11 +92,10 @@ struct registry_query *registry_ask(struct registry *registry, struct str accoun
     return NULL;
 }
 
-bool registry_peek(struct registry *registry, struct str account_id, struct str runtime, struct registry_place *out)
+bool registry_peek(struct registry *registry, const struct runtime_key *key, struct registry_place *out)
 {
     (void)registry;
-    (void)account_id;
-    (void)runtime;
+    (void)key;
     (void)out;
     return false;
 }
@@ -107,19 +105,17 @@ void registry_query_cancel(struct registry_query *query)
     (void)query;
 }
 
-void registry_doubt(struct registry *registry, struct str account_id, struct str runtime, uint64_t epoch)
+void registry_doubt(struct registry *registry, const struct runtime_key *key, uint64_t epoch)
 {
     (void)registry;
-    (void)account_id;
-    (void)runtime;
+    (void)key;
     (void)epoch;
 }
 
-bool tunnel_node_has_runtime(struct tunnel_node *node, struct str account_id, struct str runtime)
+bool tunnel_node_has_runtime(struct tunnel_node *node, const struct runtime_key *key)
 {
     (void)node;
-    (void)account_id;
-    (void)runtime;
+    (void)key;
     return false;
 }
 
@@ -153,7 +149,7 @@ static void on_fail(void *arg, enum tunnel_cause cause, const char *detail)
     told.cause = cause;
 }
 
-static void on_remote_end(void *arg)
+static void on_half_end(void *arg)
 {
     (void)arg;
     told.remote_ends++;
@@ -165,8 +161,9 @@ static void on_end(void *arg)
     told.ends++;
 }
 
-static const struct tunnel_carrier_events events = {
-    .on_head = on_head, .on_remote_end = on_remote_end, .on_taken = on_taken, .on_end = on_end, .on_fail = on_fail};
+static const struct exchange_events exchange_events = {
+    .on_head = on_head, .on_half_end = on_half_end, .on_taken = on_taken, .on_end = on_end, .on_fail = on_fail};
+static const struct tunnel_carrier_events events = {.exchange = &exchange_events};
 
 struct fixture {
     struct loop *loop;
@@ -308,7 +305,7 @@ static void test_the_far_half_of_an_upgraded_connection_ends_first(void **state)
 {
     struct fixture *f = *state;
     far.events->on_head(far.arg, 200, NULL, 0);
-    far.events->on_remote_end(far.arg);
+    far.events->on_half_end(far.arg);
     assert_int_equal(told.remote_ends, 1);
     assert_int_equal(told.ends, 0);
     write_body(f, BODY_BYTES, true);
@@ -321,7 +318,7 @@ static void test_a_complete_answer_is_told_by_its_end(void **state)
 {
     (void)state;
     far.events->on_head(far.arg, 200, NULL, 0);
-    far.events->on_remote_end(far.arg);
+    far.events->on_half_end(far.arg);
     assert_int_equal(told.remote_ends, 0);
     far.events->on_close(far.arg, 0, true, true);
     assert_int_equal(told.ends, 1);
@@ -331,7 +328,7 @@ static void test_a_refused_upgrade_is_an_ordinary_answer(void **state)
 {
     (void)state;
     far.events->on_head(far.arg, 502, NULL, 0);
-    far.events->on_remote_end(far.arg);
+    far.events->on_half_end(far.arg);
     assert_int_equal(told.remote_ends, 0);
 }
 

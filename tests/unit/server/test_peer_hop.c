@@ -43,7 +43,7 @@ struct talk {
 };
 
 static struct bench {
-    struct side door, sides[LOOPS];
+    struct side listener, sides[LOOPS];
     char address[32];
     uint8_t body[BODY_BYTES];
     struct tally tally; // its mutex guards the rest
@@ -90,7 +90,7 @@ static void ignore(void *arg)
     (void)arg;
 }
 
-// ---- the door: an echo ---------------------------------------------------------------------------------------------
+// ---- the listener: an echo --------------------------------------------------------------------
 
 static void echo_data(void *arg, const uint8_t *at, size_t len)
 {
@@ -120,7 +120,7 @@ static void on_request(void *arg, struct peer_stream *stream, const struct http_
                                                      .on_head = ignore_fields,
                                                      .on_data = echo_data,
                                                      .on_trailers = ignore_trailers,
-                                                     .on_remote_end = echo_end,
+                                                     .on_half_end = echo_end,
                                                      .on_taken = ignore_taken,
                                                      .on_credit = ignore,
                                                      .on_close = echo_close};
@@ -141,31 +141,31 @@ static void on_lost(void *arg, const char *reason)
     (void)reason;
 }
 
-static void on_connection(uv_stream_t *listener, int status)
+static void on_connection(uv_stream_t *listening, int status)
 {
     static const struct peer_pipe_events events = {.on_request = on_request, .on_lost = on_lost};
-    struct side *door = listener->data;
+    struct side *listener = listening->data;
     uv_tcp_t *tcp = mem_zalloc(sizeof *tcp);
     assert_int_equal(status, 0);
-    assert_int_equal(uv_tcp_init(loop_uv(door->loop), tcp), 0);
-    assert_int_equal(uv_accept(listener, (uv_stream_t *)tcp), 0);
-    struct peer_pipe *pipe = peer_pipe_create(&door->pool, true, 100, &events, door);
-    peer_pipe_attach(pipe, tcp, door->tls, 5000);
+    assert_int_equal(uv_tcp_init(loop_uv(listener->loop), tcp), 0);
+    assert_int_equal(uv_accept(listening, (uv_stream_t *)tcp), 0);
+    struct peer_pipe *pipe = peer_pipe_create(&listener->pool, true, 100, &events, listener);
+    peer_pipe_attach(pipe, tcp, listener->tls, 5000);
 }
 
-static void open_door(void *arg)
+static void open_listener(void *arg)
 {
-    struct side *door = arg;
+    struct side *listener = arg;
     struct sockaddr_in address;
     int len = sizeof address;
-    tls_stream_pool_init(&door->pool.tls, loop_uv(door->loop));
-    door->listener = mem_zalloc(sizeof *door->listener);
-    uv_tcp_init(loop_uv(door->loop), door->listener);
-    door->listener->data = door;
+    tls_stream_pool_init(&listener->pool.tls, loop_uv(listener->loop));
+    listener->listener = mem_zalloc(sizeof *listener->listener);
+    uv_tcp_init(loop_uv(listener->loop), listener->listener);
+    listener->listener->data = listener;
     uv_ip4_addr("127.0.0.1", 0, &address);
-    assert_int_equal(uv_tcp_bind(door->listener, (struct sockaddr *)&address, 0), 0);
-    assert_int_equal(uv_listen((uv_stream_t *)door->listener, 16, on_connection), 0);
-    uv_tcp_getsockname(door->listener, (struct sockaddr *)&address, &len);
+    assert_int_equal(uv_tcp_bind(listener->listener, (struct sockaddr *)&address, 0), 0);
+    assert_int_equal(uv_listen((uv_stream_t *)listener->listener, 16, on_connection), 0);
+    uv_tcp_getsockname(listener->listener, (struct sockaddr *)&address, &len);
     snprintf(bench.address, sizeof bench.address, "127.0.0.1:%u", ntohs(address.sin_port));
     note(&bench.ready);
 }
@@ -205,7 +205,7 @@ static void begin_talk(struct side *side)
                                                      .on_head = on_head,
                                                      .on_data = on_data,
                                                      .on_trailers = ignore_trailers,
-                                                     .on_remote_end = ignore,
+                                                     .on_half_end = ignore,
                                                      .on_taken = ignore_taken,
                                                      .on_credit = ignore,
                                                      .on_close = on_close};
@@ -288,11 +288,11 @@ static void free_listener(uv_handle_t *listener)
 }
 
 // Its connections end because the links have gone.
-static void close_door(void *arg)
+static void close_listener(void *arg)
 {
-    struct side *door = arg;
-    uv_close((uv_handle_t *)door->listener, free_listener);
-    on_links_closed(door);
+    struct side *listener = arg;
+    uv_close((uv_handle_t *)listener->listener, free_listener);
+    on_links_closed(listener);
 }
 
 // ---- certificates --------------------------------------------------------------------------------------------------
@@ -340,9 +340,9 @@ static void what_is_said_comes_back(void **state)
     for (size_t i = 0; i < BODY_BYTES; i++)
         bench.body[i] = (uint8_t)(i * 31 + i / 251);
 
-    bench.door = (struct side){.loop = loop_create("door", 0), .tls = tls.door};
-    assert_int_equal(loop_start(bench.door.loop, &err), ERROR_NONE);
-    loop_post(bench.door.loop, open_door, &bench.door);
+    bench.listener = (struct side){.loop = loop_create("listener", 0), .tls = tls.listener};
+    assert_int_equal(loop_start(bench.listener.loop, &err), ERROR_NONE);
+    loop_post(bench.listener.loop, open_listener, &bench.listener);
     wait_until(&bench.ready, 1);
     for (unsigned i = 0; i < LOOPS; i++) {
         struct side *side = &bench.sides[i];
@@ -367,14 +367,14 @@ static void what_is_said_comes_back(void **state)
     for (unsigned i = 0; i < LOOPS; i++)
         loop_post(bench.sides[i].loop, close_links, &bench.sides[i]);
     wait_until(&bench.closed, LOOPS);
-    loop_post(bench.door.loop, close_door, &bench.door);
+    loop_post(bench.listener.loop, close_listener, &bench.listener);
     wait_until(&bench.closed, LOOPS + 1);
     for (unsigned i = 0; i < LOOPS; i++) {
         loop_join(bench.sides[i].loop);
         loop_destroy(bench.sides[i].loop);
     }
-    loop_join(bench.door.loop);
-    loop_destroy(bench.door.loop);
+    loop_join(bench.listener.loop);
+    loop_destroy(bench.listener.loop);
     peer_tls_finish(&tls);
     unlink(certificate);
     unlink(key);

@@ -81,15 +81,18 @@ static void names_of_nobody_make_no_place_forgotten(void **state)
     for (size_t i = 0; i < 100; i++) {
         if (i == 50) // in the midst of it
             for (size_t k = 1000; k < 1000 + ENTRIES_MAX; k++)
-                assert_true(registry_table_held(table, STR("acc"), name_of(k, text), &place, 1));
-        assert_true(registry_table_over(table, STR("acc"), name_of(i, text), 0, 1));
+                assert_true(registry_table_held(table, &(struct runtime_key){STR("acc"), name_of(k, text)}, &place, 1));
+        assert_true(registry_table_over(table, &(struct runtime_key){STR("acc"), name_of(i, text)}, 0, 1));
         assert_int_equal(registry_table_count(table), i < ENTRIES_MAX ? i + 1 : ENTRIES_MAX);
     }
     for (size_t k = 1000; k < 1000 + ENTRIES_MAX; k++)
-        assert_int_equal(registry_table_find(table, STR("acc"), name_of(k, text), 1, &out), REGISTRY_HELD);
-    assert_int_equal(registry_table_find(table, STR("acc"), STR("r99"), 1, &out), REGISTRY_UNKNOWN);
-    assert_true(registry_table_held(table, STR("acc"), STR("new"), &place, 1)); // places make room for each other
-    assert_int_equal(registry_table_find(table, STR("acc"), STR("new"), 1, &out), REGISTRY_HELD);
+        assert_int_equal(registry_table_find(table, &(struct runtime_key){STR("acc"), name_of(k, text)}, 1, &out),
+                         REGISTRY_HELD);
+    assert_int_equal(registry_table_find(table, &(struct runtime_key){STR("acc"), STR("r99")}, 1, &out),
+                     REGISTRY_UNKNOWN);
+    assert_true(registry_table_held(table, &(struct runtime_key){STR("acc"), STR("new")}, &place,
+                                    1)); // places make room for each other
+    assert_int_equal(registry_table_find(table, &(struct runtime_key){STR("acc"), STR("new")}, 1, &out), REGISTRY_HELD);
     registry_table_destroy(table);
 }
 
@@ -113,7 +116,7 @@ static void table_against_model(void **state)
         switch (random_below(5)) {
         case 0:
             snprintf(place.replica, sizeof place.replica, "replica-%llu", (unsigned long long)place.epoch);
-            bool taken = registry_table_held(table, account, runtime, &place, now_ms);
+            bool taken = registry_table_held(table, &(struct runtime_key){account, runtime}, &place, now_ms);
             assert_int_equal(taken, place.epoch >= floor);
             (void)enter(models, i, true);
             if (taken) *model = (struct model){true, true, REGISTRY_HELD, place.epoch, now_ms + PLACE_MS, 0};
@@ -121,7 +124,7 @@ static void table_against_model(void **state)
             break;
         case 1: {
             uint64_t epoch = random_below(3) ? place.epoch : 0;
-            bool over = registry_table_over(table, account, runtime, epoch, now_ms);
+            bool over = registry_table_over(table, &(struct runtime_key){account, runtime}, epoch, now_ms);
             assert_int_equal(over, epoch == 0 || epoch >= floor);
             if (!enter(models, i, false)) break;
             if (over) *model = (struct model){true, false, REGISTRY_NOBODY, epoch ? epoch : floor, now_ms + NONE_MS, 0};
@@ -129,12 +132,13 @@ static void table_against_model(void **state)
             break;
         }
         case 2:
-            registry_table_doubt(table, account, runtime, place.epoch);
+            registry_table_doubt(table, &(struct runtime_key){account, runtime}, place.epoch);
             if (known && model->epoch <= place.epoch) model->known = REGISTRY_UNKNOWN;
             break;
         default: {
             struct registry_place out = {0};
-            enum registry_known says = registry_table_find(table, account, runtime, now_ms, &out);
+            enum registry_known says =
+                registry_table_find(table, &(struct runtime_key){account, runtime}, now_ms, &out);
             bool good = known && model->known != REGISTRY_UNKNOWN && now_ms < model->good_until_ms;
             assert_int_equal(says, good ? model->known : REGISTRY_UNKNOWN);
             if (says == REGISTRY_HELD) {
@@ -211,11 +215,13 @@ static void lines_come_back(void **state)
     assert_int_equal(out.epoch, 7);
     assert_string_equal(out.replica, place.replica);
     assert_string_equal(out.address, place.address);
-    assert_true(registry_line_parse(registry_line_open(STR("acc"), STR("demo"), &place, text), &line));
+    assert_true(
+        registry_line_parse(registry_line_open(&(struct runtime_key){STR("acc"), STR("demo")}, &place, text), &line));
     assert_int_equal(line.kind, REGISTRY_LINE_OPEN);
     assert_true(str_eq(line.account_id, STR("acc")) && str_eq(line.runtime, STR("demo")));
     assert_string_equal(line.place.address, place.address);
-    assert_true(registry_line_parse(registry_line_over(STR("acc"), STR("demo"), 9, text), &line));
+    assert_true(
+        registry_line_parse(registry_line_over(&(struct runtime_key){STR("acc"), STR("demo")}, 9, text), &line));
     assert_int_equal(line.kind, REGISTRY_LINE_OVER);
     assert_int_equal(line.place.epoch, 9);
     place.address[0] = '\0';

@@ -24,18 +24,19 @@ static void names_are_there_as_often_as_they_came(void **state)
     runtime_names_init(&names);
     for (size_t i = 0; i < NAMES; i++)
         for (size_t times = 0; times < 1 + i % 2; times++)
-            runtime_names_add(&names, i % 3 ? STR("a") : STR("b"), name_of(i, text));
+            runtime_names_add(&names, &(struct runtime_key){i % 3 ? STR("a") : STR("b"), name_of(i, text)});
     assert_int_equal(names.count, NAMES);
     for (size_t i = 0; i < NAMES; i++) {
-        assert_true(runtime_names_have(&names, i % 3 ? STR("a") : STR("b"), name_of(i, text)));
-        assert_false(runtime_names_have(&names, i % 3 ? STR("b") : STR("a"), name_of(i, text)));
-        runtime_names_remove(&names, i % 3 ? STR("a") : STR("b"), name_of(i, text));
+        assert_true(runtime_names_have(&names, &(struct runtime_key){i % 3 ? STR("a") : STR("b"), name_of(i, text)}));
+        assert_false(runtime_names_have(&names, &(struct runtime_key){i % 3 ? STR("b") : STR("a"), name_of(i, text)}));
+        runtime_names_remove(&names, &(struct runtime_key){i % 3 ? STR("a") : STR("b"), name_of(i, text)});
     }
     for (size_t i = 0; i < NAMES; i++)
-        assert_int_equal(runtime_names_have(&names, i % 3 ? STR("a") : STR("b"), name_of(i, text)), i % 2);
+        assert_int_equal(
+            runtime_names_have(&names, &(struct runtime_key){i % 3 ? STR("a") : STR("b"), name_of(i, text)}), i % 2);
     assert_int_equal(names.count, NAMES / 2);
-    assert_false(runtime_names_have(&names, STR("ar"), STR("-1")));
-    assert_false(runtime_names_have(&names, STR("a"), STR_EMPTY));
+    assert_false(runtime_names_have(&names, &(struct runtime_key){STR("ar"), STR("-1")}));
+    assert_false(runtime_names_have(&names, &(struct runtime_key){STR("a"), STR_EMPTY}));
     runtime_names_finish(&names);
 }
 

@@ -289,7 +289,7 @@ static bool has(size_t i)
 
 static bool knows(const char *account_id, const char *runtime)
 {
-    return runtime_tokens_knows(bench->tokens, str_c(account_id), str_c(runtime));
+    return runtime_tokens_knows(bench->tokens, &(struct runtime_key){str_c(account_id), str_c(runtime)});
 }
 
 static void refresh_and_answer(void)

@@ -11,15 +11,20 @@
 
 #include <cmocka.h>
 
+#include "api/api_settings.h"
 #include "base/mem.h"
+#include "modules/modules.h"
 #include "server/config/config.h"
+#include "server/intake/report_settings.h"
+#include "tunnel/tunnel_settings.h"
 
 enum { PROBLEMS_MAX = 64 * 1024, FLAGS_MAX = 16 };
 
 struct files {
     char pem[64];
     struct strbuf problems;
-    struct server_config config;
+    struct server_config_table table;
+    struct config *config;
 };
 
 static void write_file(char *path, const char *text, size_t len)
@@ -46,13 +51,14 @@ static bool load(struct files *files, const char *const *flags)
         argv[argc++] = (char *)(uintptr_t)*flags;
     const char *words[FLAGS_MAX];
     int word_count = 0;
-    return config_load(&server_config_table, NULL, argc, argv, &files->config, &files->problems, words, &word_count) ==
+    server_config_table_init(&files->table);
+    return config_load(&files->table.table, NULL, argc, argv, &files->config, &files->problems, words, &word_count) ==
            ERROR_NONE;
 }
 
 static void finish(struct files *files)
 {
-    config_release(&server_config_table, &files->config);
+    config_destroy(files->config);
     strbuf_finish(&files->problems);
     unlink(files->pem);
 }
@@ -67,13 +73,33 @@ static void defaults_are_fine(void **state)
     (void)state;
     struct files files;
     assert_true(load(&files, (const char *const[]){NULL}));
-    const struct server_config *config = &files.config;
-    assert_int_equal(config->api_body_bytes_max, 1 << 20);
-    assert_int_equal(config->api_events_bytes_max, 10 << 20);
-    assert_int_equal(config->head_bytes_max, 32 << 10);
-    assert_int_equal(config->reports_batch_delay_ms, 5);
-    assert_int_equal(config->tunnel_streams_max, 1000);
-    assert_true(config->reports_batch_bytes <= config->reports_queue_bytes_max);
+    const struct api_settings *api = api_settings_of(files.config);
+    const struct report_settings *reports = report_settings_of(files.config);
+    assert_int_equal(api->body_bytes_max, 1 << 20);
+    assert_int_equal(api->events_bytes_max, 10 << 20);
+    assert_int_equal(api->head_bytes_max, 32 << 10);
+    assert_int_equal(reports->batch_delay_ms, 5);
+    assert_int_equal(tunnel_settings_of(files.config)->streams_max, 1000);
+    assert_true(reports->batch_bytes <= reports->queue_bytes_max);
+    finish(&files);
+}
+
+// The sections of modules are in the table, in the place that the example file has.
+static void modules_have_settings(void **state)
+{
+    (void)state;
+    struct files files;
+    assert_true(load(&files, (const char *const[]){"--sessions.link_life=2m", NULL}));
+    assert_int_equal(config_number(files.config, "sessions.link_life"), 2 * 60 * 1000);
+    size_t found = 0;
+    for (const struct module *const *module = modules; *module; module++) {
+        if (!(*module)->settings) continue;
+        const struct config_section *section = (*module)->settings;
+        assert_non_null(config_values(files.config, section));
+        assert_int_equal(config_number(files.config, "sessions.per_user_max"), 20);
+        found++;
+    }
+    assert_true(found >= 1);
     finish(&files);
 }
 
@@ -84,7 +110,7 @@ static void nothing_secret_is_printed(void **state)
     assert_true(load(&files, (const char *const[]){NULL}));
     struct strbuf text;
     strbuf_init(&text, PROBLEMS_MAX);
-    config_print(&server_config_table, &files.config, &text);
+    config_print(files.config, &text);
     assert_non_null(strstr(text.at, "api.listen"));
     assert_null(strstr(text.at, "hidden"));
     strbuf_finish(&text);
@@ -147,7 +173,7 @@ static void check_secret(const char *content, size_t len, const char *expected)
     snprintf(value, sizeof value, "file:%s", path);
     char *out = NULL;
     struct error err;
-    enum error_code code = server_config_secret(value, &out, &err);
+    enum error_code code = config_secret(value, &out, &err);
     unlink(path);
     if (expected) {
         assert_int_equal(code, ERROR_NONE);
@@ -164,13 +190,13 @@ static void secrets(void **state)
 {
     (void)state;
     char *out = NULL;
-    assert_int_equal(server_config_secret("host=x", &out, NULL), ERROR_NONE);
+    assert_int_equal(config_secret("host=x", &out, NULL), ERROR_NONE);
     assert_string_equal(out, "host=x");
     mem_free(out);
     out = NULL;
-    assert_int_equal(server_config_secret("file:/nonexistent/x", &out, NULL), ERROR_INVALID);
+    assert_int_equal(config_secret("file:/nonexistent/x", &out, NULL), ERROR_INVALID);
     assert_null(out);
-    assert_int_equal(server_config_secret("file:/tmp", &out, NULL), ERROR_INVALID);
+    assert_int_equal(config_secret("file:/tmp", &out, NULL), ERROR_INVALID);
     check_secret("abc", 3, "abc");
     check_secret("abc\r\n\n", 6, "abc");
     check_secret("\n", 1, NULL);
@@ -193,11 +219,9 @@ int main(void)
     setenv("CULVERT_DATABASE_URL", "host=x password=hidden", 1);
     setenv("CULVERT_REDIS_URL", "redis://:hidden@x:1", 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_are_fine),
-        cmocka_unit_test(nothing_secret_is_printed),
-        cmocka_unit_test(each_fault_is_named),
-        cmocka_unit_test(pairs_of_certificates),
-        cmocka_unit_test(secrets),
+        cmocka_unit_test(defaults_are_fine),         cmocka_unit_test(modules_have_settings),
+        cmocka_unit_test(nothing_secret_is_printed), cmocka_unit_test(each_fault_is_named),
+        cmocka_unit_test(pairs_of_certificates),     cmocka_unit_test(secrets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

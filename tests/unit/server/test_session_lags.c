@@ -1,5 +1,5 @@
-// What agents say of their lag, on its way to PostgreSQL: session_batch_lag() is this file's own,
-// answered when a test says so.
+// The lag that agents report, on its way to PostgreSQL, which is this file's own here and answers
+// when a test has it answer.
 #include "server/sessions/session_lags.h"
 
 #include <setjmp.h>
@@ -19,13 +19,7 @@ static struct {
     void *arg;
 } database;
 
-int session_batch_compare(const char *account_a, struct str runtime_a, const char *account_b, struct str runtime_b)
-{
-    int by_account = strcmp(account_a, account_b);
-    return by_account ? by_account : str_compare(runtime_a, runtime_b);
-}
-
-void session_batch_lag(struct pg *pg, const struct session_lag *lags, size_t count, store_count_done on_done, void *arg)
+static void write_lags(struct pg *pg, const struct session_lag *lags, size_t count, store_count_done on_done, void *arg)
 {
     (void)pg;
     assert_null(database.on_done);
@@ -60,7 +54,7 @@ static void begin(struct world *world)
 {
     memset(&database, 0, sizeof database);
     world->loop = loop_create("test", 0);
-    world->lags = session_lags_create(world->loop, NULL);
+    world->lags = session_lags_create(world->loop, &(struct session_lags_options){.write = write_lags});
 }
 
 static void end(struct world *world)

@@ -1,5 +1,4 @@
-// The queue alone: session_batch_open() and session_batch_close() are this file's own, answered
-// when a test says so.
+// The queue alone: its database is this file's own and answers when a test has it answer.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,20 +32,14 @@ static struct {
     uint64_t last_epoch;
 } told;
 
-int session_batch_compare(const char *account_a, struct str runtime_a, const char *account_b, struct str runtime_b)
-{
-    int by_account = strcmp(account_a, account_b);
-    return by_account ? by_account : str_compare(runtime_a, runtime_b);
-}
-
 static void note_name(size_t i, struct str name)
 {
     snprintf(asked.names[i], sizeof asked.names[i], "%.*s", STR_ARG(name));
     if (i) assert_true(strcmp(asked.names[i - 1], asked.names[i]) < 0); // in order, none twice
 }
 
-void session_batch_open(struct pg *pg, struct str replica, const struct session_new *sessions, size_t count,
-                        session_batch_opened on_done, void *arg)
+static void open_batch(struct pg *pg, struct str replica, const struct session_new *sessions, size_t count,
+                       session_batch_opened on_done, void *arg)
 {
     assert_null(pg);
     assert_true(str_eq(replica, STR("replica")));
@@ -59,8 +52,8 @@ void session_batch_open(struct pg *pg, struct str replica, const struct session_
     asked.arg = arg;
 }
 
-void session_batch_close(struct pg *pg, const struct session_over *sessions, size_t count, store_count_done on_done,
-                         void *arg)
+static void close_batch(struct pg *pg, const struct session_over *sessions, size_t count, store_count_done on_done,
+                        void *arg)
 {
     assert_null(pg);
     assert_null(asked.on_closed);
@@ -119,9 +112,12 @@ static int set_up(void **state)
     f->loop = loop_create("test", 0);
     f->node = (struct tunnel_node *)f;
     atomic_init(&f->may_open, true);
-    f->queue = session_queue_create(
-        f->loop, &(struct session_queue_options){
-                     .replica = "replica", .may_open = &f->may_open, .ends_max = 4, .on_opened = on_opened});
+    f->queue = session_queue_create(f->loop, &(struct session_queue_options){.replica = "replica",
+                                                                             .may_open = &f->may_open,
+                                                                             .ends_max = 4,
+                                                                             .open = open_batch,
+                                                                             .close = close_batch,
+                                                                             .on_opened = on_opened});
     *state = f;
     return 0;
 }

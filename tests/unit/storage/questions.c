@@ -48,7 +48,9 @@ json_t *question_ask(struct database *database, const char *runtime, const char 
     struct gql_schema *schema = gql_schema_create(str_of(schema_sdl, schema_sdl_bytes), &err);
     if (!schema) fail_msg("%s", err.text);
     module_tables_init(&tables, modules);
-    struct api api = {.options = {.pg = database->pg, .query_cost_max = 20000}, .plans = plan_cache_create(16)};
+    struct api api = {.options = {.pg = database->pg, .query_cost_max = 20000},
+                      .plans = plan_cache_create(16),
+                      .counts = count_cache_create(16, 0)};
     struct api_request request = {.api = &api, .arena = arena_create(0), .principal = principal_of(database, runtime)};
     json_t *values = variables ? json_loads(variables, 0, NULL) : NULL;
     const struct gql_request gql = {.query = str_c(query),
@@ -67,6 +69,7 @@ json_t *question_ask(struct database *database, const char *runtime, const char 
     json_decref(values);
     arena_destroy(request.arena);
     plan_cache_destroy(api.plans);
+    count_cache_destroy(api.counts);
     module_tables_finish(&tables);
     gql_schema_destroy(schema);
     assert_non_null(question.answer);

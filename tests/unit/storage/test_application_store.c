@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "database.h"
-#include "modules/applications/application_store.h"
 #include "modules/clusters/cluster_store.h"
 #include "modules/runtimes/runtime_store.h"
 #include "questions.h"
@@ -550,24 +549,30 @@ static void report_object(struct database *database, const char *kind, const cha
     answer_finish(&answer);
 }
 
+// The query of a list of ApplicationSets, in out[2048].
+static const char *sets(char *out, const char *arguments)
+{
+    snprintf(out, 2048,
+             "{applicationSets(%s) {edges {cursor node {metadata {name labels {value}} size applications healthStatus"
+             " healthSource syncStatus}}}}",
+             arguments);
+    return out;
+}
+
 static void application_sets_know_what_they_made(void **state)
 {
     static const char *const names[] = {"empty", "fleet", "other"};
     struct database *database = database_of(state);
-    struct answer answer;
-    char id[ID_UUID_BYTES], cursor[256];
+    char id[2048];
     database_make_runtime(database, "prod", id);
     for (size_t i = 0; i < 3; i++)
         report_object(database, "ApplicationSet", names[i], i + 1, "{\"metadata\":{\"labels\":{\"team\":\"a\"}}}");
     report_object(database, "Application", "many", 4, multi_source); // fleet made it
     report_object(database, "Rollout", "web", 5, "{}");
-    answer_init(&answer, database);
-    application_set_store_list(database->pg, database->account, STR_EMPTY, &(struct store_page){.first = 2},
-                               answer_on_slice, &answer);
-    answer_wait(&answer);
-    if (answer.code != ERROR_NONE) fail_msg("%s", answer.text);
-    assert_int_equal(json_array_size(answer.nodes), 2);
-    const json_t *empty = json_array_get(answer.nodes, 0), *fleet = json_array_get(answer.nodes, 1);
+    json_t *slice = question_field(database, sets(id, "pagination: {first: 2}"), NULL, "applicationSets");
+    assert_int_equal(json_array_size(json_object_get(slice, "edges")), 2);
+    const json_t *empty = json_object_get(json_array_get(json_object_get(slice, "edges"), 0), "node");
+    const json_t *fleet = json_object_get(json_array_get(json_object_get(slice, "edges"), 1), "node");
     assert_at(empty, "metadata.name", "\"empty\"");
     assert_at(empty, "size", "0");
     assert_at(empty, "applications", "[]");
@@ -578,24 +583,17 @@ static void application_sets_know_what_they_made(void **state)
     assert_at(fleet, "healthStatus", "\"HEALTHY\"");
     assert_at(fleet, "healthSource", "\"AGENT\"");
     assert_at(fleet, "syncStatus", "\"UNKNOWN\"");
-    snprintf(cursor, sizeof cursor, "%s", answer.cursors[1]);
-    answer_finish(&answer);
-    application_set_store_list(database->pg, database->account, STR("prod"),
-                               &(struct store_page){.after = str_c(cursor), .first = 5}, answer_on_slice, &answer);
-    answer_wait(&answer);
-    assert_int_equal(json_array_size(answer.nodes), 1);
-    assert_at(json_array_get(answer.nodes, 0), "metadata.name", "\"other\"");
-    answer_finish(&answer);
-    application_set_store_list(database->pg, database->account, STR_EMPTY, &(struct store_page){.last = 1},
-                               answer_on_slice, &answer);
-    answer_wait(&answer);
-    assert_at(json_array_get(answer.nodes, 0), "metadata.name", "\"other\"");
-    answer_finish(&answer);
-    application_set_store_list(database->pg, database->account, STR("else"), &(struct store_page){0}, answer_on_slice,
-                               &answer);
-    answer_wait(&answer);
-    assert_int_equal(json_array_size(answer.nodes), 0);
-    answer_finish(&answer);
+    char next[512];
+    snprintf(next, sizeof next, "runtime: \"prod\", pagination: {first: 5, after: \"%s\"}",
+             json_string_value(json_object_get(json_array_get(json_object_get(slice, "edges"), 1), "cursor")));
+    json_decref(slice);
+    static const char *const rest[] = {"pagination: {last: 1}", "runtime: \"else\""};
+    for (size_t i = 0; i < 3; i++) {
+        slice = question_field(database, sets(id, i ? rest[i - 1] : next), NULL, "applicationSets");
+        assert_int_equal(json_array_size(json_object_get(slice, "edges")), i < 2 ? 1 : 0);
+        if (i < 2) assert_at(slice, "edges.0.node.metadata.name", "\"other\"");
+        json_decref(slice);
+    }
 }
 
 int main(void)

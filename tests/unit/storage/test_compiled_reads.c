@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "api/compile/compiled_count.h"
 #include "api/compile/compiled_read.h"
 #include "api/resolvers.h"
 #include "base/parse.h"
@@ -35,18 +36,33 @@ static void add_selection(struct strbuf *out, const struct gql_type *type, unsig
     strbuf_add_byte(out, '}');
 }
 
-static void ask(struct database *database, const char *runtime, const struct bound_query *query, const char *arguments,
+// Those that the field needs and that are not among the arguments, which may be empty.
+static void add_needed(struct strbuf *out, const char *field, const char *arguments)
+{
+    const struct gql_field_def *def = gql_type_field(gql_schema_root(schema, GQL_QUERY), str_c(field));
+    for (const struct gql_input_def *input = def->arguments; input; input = input->next) {
+        char name[128];
+        snprintf(name, sizeof name, "%.*s: ", STR_ARG(input->name));
+        if (input->type.non_null && !strstr(arguments, name)) strbuf_addf(out, " %s\"x\"", name);
+    }
+}
+
+static void ask(struct database *database, const char *runtime, const char *field, const char *given,
                 const char *selection)
 {
-    struct strbuf text;
+    struct strbuf text, all;
     strbuf_init(&text, QUERY_BYTES_MAX);
-    strbuf_addf(&text, "{%s%s%s%s%s}", query->field, *arguments ? "(" : "", arguments, *arguments ? ")" : "",
-                selection);
+    strbuf_init(&all, 8192);
+    strbuf_add_c(&all, given);
+    add_needed(&all, field, given);
+    const char *arguments = all.len ? all.at : "";
+    strbuf_addf(&text, "{%s%s%s%s%s}", field, *arguments ? "(" : "", arguments, *arguments ? ")" : "", selection);
     json_t *answer = question_ask(database, runtime, text.at, NULL);
     if (json_object_get(answer, "errors"))
-        fail_msg("%s(%s): %s", query->field, arguments, json_dumps(json_object_get(answer, "errors"), JSON_COMPACT));
+        fail_msg("%s(%s): %s", field, arguments, json_dumps(json_object_get(answer, "errors"), JSON_COMPACT));
     json_decref(answer);
     strbuf_finish(&text);
+    strbuf_finish(&all);
     asked++;
 }
 
@@ -56,7 +72,7 @@ static void add_value(struct strbuf *out, const struct gql_type_ref *ref, bool m
     const struct gql_type *type = gql_schema_type(schema, gql_type_ref_name(ref));
     const char *text = "\"2026-01-01T00:00:00Z\"";
     if (type->kind == GQL_ENUM) text = type->names->name.at;
-    if (str_eq(type->name, STR("Boolean"))) text = "true";
+    if (str_eq(type->name, STR("Boolean"))) text = many ? "false" : "true";
     if (str_eq(type->name, STR("Int"))) text = "1";
     size_t len = type->kind == GQL_ENUM ? type->names->name.len : strlen(text);
     strbuf_addf(out, "%s%.*s", ref->item ? "[" : "", (int)len, text);
@@ -73,7 +89,9 @@ static const struct gql_input_def *input_of(const struct gql_field_def *def, con
     return found ? found : gql_input_find(def->arguments, str_c(name));
 }
 
-static void ask_filters(struct database *database, const struct bound_query *query, const struct gql_field_def *def)
+// Each filter alone, with further arguments.
+static void ask_filters(struct database *database, const struct bound_query *query, const struct gql_field_def *def,
+                        const char *field, const char *more, const char *selection)
 {
     for (const struct bound_input *input = query->inputs; input->name; input++) {
         bool is_filter;
@@ -84,8 +102,8 @@ static void ask_filters(struct database *database, const struct bound_query *que
             strbuf_init(&arguments, 4096);
             strbuf_addf(&arguments, "%s%s: ", is_filter ? "filters: {" : "", input->name);
             add_value(&arguments, &value->type, many);
-            if (is_filter) strbuf_add_byte(&arguments, '}');
-            ask(database, NULL, query, arguments.at, " {pageInfo {endCursor}}");
+            strbuf_addf(&arguments, "%s %s", is_filter ? "}" : "", more);
+            ask(database, NULL, field, arguments.at, selection);
             strbuf_finish(&arguments);
         }
     }
@@ -100,8 +118,8 @@ static void ask_orders(struct database *database, const struct bound_query *quer
         char keys[256], cursor[512], arguments[1024], page[600];
         size_t len = (size_t)snprintf(keys, sizeof keys, "%s", order->name) + 1;
         for (size_t i = 0; i < order->key_count; i++) {
-            keys[len++] = '0'; // reads as text and as a number
-            keys[len++] = '\0';
+            // Reads as text, as a number and as a time.
+            len += (size_t)snprintf(keys + len, sizeof keys - len, "20260101") + 1;
         }
         cursor[format_base64url((const uint8_t *)keys, len, cursor)] = '\0';
         for (size_t i = 0; i < 2 * sizeof pages / sizeof *pages; i++) {
@@ -114,7 +132,7 @@ static void ask_orders(struct database *database, const struct bound_query *quer
             else
                 snprintf(arguments, sizeof arguments, "orderBy: {field: %s, direction: %s}, %s", order->name,
                          i % 2 ? "desc" : "asc", page);
-            ask(database, NULL, query, arguments, " {edges {cursor} pageInfo {startCursor}}");
+            ask(database, NULL, query->field, arguments, " {edges {cursor} pageInfo {startCursor}}");
         }
     }
 }
@@ -132,9 +150,52 @@ static void ask_one(struct database *database, const struct bound_query *query, 
             strbuf_addf(&arguments, " %s: ", input->name);
             add_value(&arguments, &input_of(def, input->name, &is_filter)->type, false);
         }
-        ask(database, NULL, query, arguments.at, selection);
+        ask(database, NULL, query->field, arguments.at, selection);
         strbuf_finish(&arguments);
     }
+}
+
+// What counts a list: every order's fences, every dimension with every filter.
+static void ask_counts(struct database *database, const struct bound_count *count, const struct gql_field_def *def)
+{
+    struct strbuf arguments;
+    strbuf_init(&arguments, 4096);
+    if (count->facets) {
+        strbuf_add_c(&arguments, "search: \"a\", dimensions: [");
+        for (const struct bound_facet *facet = count->facets; facet->name; facet++)
+            strbuf_addf(&arguments, "%s ", facet->name);
+        strbuf_add_byte(&arguments, ']');
+        ask(database, NULL, count->field, arguments.at, " {values {value count} more countedAt}");
+        ask_filters(database, count->query, def, count->field, arguments.at, " {more}");
+    } else {
+        ask(database, NULL, count->field, "", " {total countedAt}");
+        ask_filters(database, count->query, def, count->field, "", " {total}");
+        for (const struct bound_order *order = count->query->orders; order->name; order++)
+            for (int down = 0; down < 2 && gql_input_find(def->arguments, STR("orderBy")); down++) {
+                strbuf_clear(&arguments);
+                strbuf_addf(&arguments, "orderBy: {field: %s, direction: %s}", order->name, down ? "desc" : "asc");
+                ask(database, NULL, count->field, arguments.at, " {total fences {label}}");
+            }
+    }
+    strbuf_finish(&arguments);
+}
+
+static void every_count_runs(void **state)
+{
+    struct database *database = database_of(state);
+    struct error err;
+    schema = gql_schema_create(str_of(schema_sdl, schema_sdl_bytes), &err);
+    assert_non_null(schema);
+    module_tables_init(&tables, modules);
+    asked = 0;
+    for (size_t i = 0; i < tables.resolver_count; i++) {
+        if (tables.resolvers[i].resolve_selected != compiled_count_resolve) continue;
+        const struct bound_count *count = tables.resolvers[i].with;
+        ask_counts(database, count, gql_type_field(gql_schema_root(schema, GQL_QUERY), str_c(count->field)));
+    }
+    assert_true(asked > 60);
+    module_tables_finish(&tables);
+    gql_schema_destroy(schema);
 }
 
 static void every_statement_runs(void **state)
@@ -153,9 +214,9 @@ static void every_statement_runs(void **state)
         add_selection(&selection, gql_schema_type(schema, gql_type_ref_name(&def->type)), 7);
         if (!query->is_list) ask_one(database, query, def, selection.at);
         if (query->is_list) {
-            ask(database, NULL, query, "", selection.at);
-            if (tables.resolvers[i].access == API_RUNTIMES_TOO) ask(database, "none", query, "", selection.at);
-            ask_filters(database, query, def);
+            ask(database, NULL, query->field, "", selection.at);
+            if (tables.resolvers[i].access == API_RUNTIMES_TOO) ask(database, "none", query->field, "", selection.at);
+            ask_filters(database, query, def, query->field, "", " {pageInfo {endCursor}}");
             ask_orders(database, query, def);
         }
         strbuf_finish(&selection);
@@ -165,10 +226,33 @@ static void every_statement_runs(void **state)
     gql_schema_destroy(schema);
 }
 
+// Rules about runtimes hold for what runtimes themselves do not read.
+static void rules_know_the_runtime_of_what_is_for_users(void **state)
+{
+    (void)state;
+    size_t found = 0;
+    module_tables_init(&tables, modules);
+    for (size_t i = 0; i < tables.resolver_count; i++) {
+        if (tables.resolvers[i].resolve_selected != compiled_read_resolve) continue;
+        const struct access_type *type = &((const struct bound_query *)tables.resolvers[i].with)->binding->access;
+        if (strcmp(type->name, "workflow") != 0 && strcmp(type->name, "application_set") != 0) continue;
+        const struct access_attribute *attribute = type->attributes;
+        while (attribute->name && strcmp(attribute->name, "runtime") != 0)
+            attribute++;
+        assert_non_null(attribute->name);
+        assert_int_equal(tables.resolvers[i].access, API_USERS);
+        found++;
+    }
+    assert_int_equal(found, 3); // workflows, workflow, applicationSets
+    module_tables_finish(&tables);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_statement_runs),
+        cmocka_unit_test(every_count_runs),
+        cmocka_unit_test(rules_know_the_runtime_of_what_is_for_users),
     };
     return cmocka_run_group_tests(tests, database_setup, database_teardown);
 }

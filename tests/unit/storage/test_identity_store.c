@@ -99,11 +99,11 @@ struct valid {
     char id[TOKEN_ID_BYTES]; // of the last one
 };
 
-static void on_valid(void *arg, const struct error *err, const struct str *token_ids, size_t count)
+static void on_valid(void *arg, const struct error *err, const struct valid_token *tokens, size_t count)
 {
     struct valid *valid = arg;
     valid->count = count;
-    if (count) snprintf(valid->id, sizeof valid->id, "%.*s", STR_ARG(token_ids[count - 1]));
+    if (count) snprintf(valid->id, sizeof valid->id, "%.*s", STR_ARG(tokens[count - 1].id));
     answer_on_count(&valid->answer, err, 0);
 }
 

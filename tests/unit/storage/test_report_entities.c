@@ -15,7 +15,6 @@
 #include "modules/images/image_use_store.h"
 #include "modules/resources/tree_store.h"
 #include "modules/rollouts/rollout_store.h"
-#include "modules/workflows/workflow_store.h"
 #include "questions.h"
 #include "storage/reports/report_store.h"
 
@@ -625,18 +624,23 @@ static void clusters_that_are_managed_no_more_go(void **state)
         "east in-cluster");
 }
 
-static void expect_workflows(struct database *database, const char *filter, struct store_page page, const char *want)
+// Returns the cursor of the last one (the caller's).
+static char *expect_workflows(struct database *database, const char *arguments, const char *want)
 {
-    struct answer answer;
-    char names[256] = "";
-    answer_init(&answer, database);
-    workflow_store_list(database->pg, database->account, str_c(filter), &page, answer_on_slice, &answer);
-    answer_wait(&answer);
-    if (answer.code != ERROR_NONE) fail_msg("%s", answer.text);
-    for (size_t i = 0; i < json_array_size(answer.nodes); i++)
-        strcat(names, json_string_value(json_path(node_of(&answer, i), "metadata", "name", NULL)));
-    if (strcmp(names, want) != 0) fail_msg("%s: \"%s\", not \"%s\"", filter, names, want);
-    answer_finish(&answer);
+    char text[512], names[256] = "";
+    snprintf(text, sizeof text, "{workflows(%s) {edges {cursor node {metadata {name}}}}}", arguments);
+    json_t *slice = question_field(database, text, NULL, "workflows"), *edge;
+    const char *cursor = "";
+    size_t i;
+    json_array_foreach(json_object_get(slice, "edges"), i, edge)
+    {
+        strcat(names, json_string_value(json_path(edge, "node", "metadata", "name", NULL)));
+        cursor = json_string_value(json_object_get(edge, "cursor"));
+    }
+    if (strcmp(names, want) != 0) fail_msg("%s: \"%s\", not \"%s\"", arguments, names, want);
+    char *last = strdup(cursor);
+    json_decref(slice);
+    return last;
 }
 
 static void workflows_are_listed_newest_first(void **state)
@@ -659,33 +663,46 @@ static void workflows_are_listed_newest_first(void **state)
     struct report gone = report_of(database, "Workflow", "a", 9, "");
     gone.type = REPORT_DELETED;
     apply_one(database, gone);
-    expect_workflows(database, "{}", (struct store_page){0}, "dcba");
-    expect_workflows(database, "{\"statuses\":[\"Failed\"]}", (struct store_page){0}, "db");
-    expect_workflows(database, "{\"startDateFrom\":\"2026-01-02T00:00:00Z\",\"startDateTo\":\"2026-01-03T00:00:00Z\"}",
-                     (struct store_page){0}, "cb");
-    expect_workflows(database, "{\"repositories\":[\"r\"]}", (struct store_page){0}, "");
-    struct answer answer;
-    answer_init(&answer, database);
-    workflow_store_list(database->pg, database->account, STR("{}"), &(struct store_page){.first = 2}, answer_on_slice,
-                        &answer);
-    answer_wait(&answer);
-    assert_true(answer.has_next);
-    expect_workflows(database, "{}", (struct store_page){.first = 2, .after = str_c(answer.cursors[1])}, "ba");
-    expect_workflows(database, "{}", (struct store_page){.last = 2}, "ba");
-    expect_workflows(database, "{}", (struct store_page){.last = 1, .before = str_c(answer.cursors[1])}, "d");
-    answer_finish(&answer);
-    // A cursor of another list is no time.
-    answer_init(&answer, database);
-    workflow_store_list(database->pg, database->account, STR("{}"), &(struct store_page){.after = STR("YQBiAA")},
-                        answer_on_slice, &answer);
-    answer_wait(&answer);
-    assert_int_equal(answer.code, ERROR_INVALID);
-    answer_finish(&answer);
-    answer_init(&answer, database);
-    workflow_store_get(database->pg, database->account, STR("u1"), answer_on_node, &answer);
-    answer_wait(&answer);
-    assert_non_null(strstr(answer.node, "\"actualManifest\":\"{"));
-    answer_finish(&answer);
+    static const struct {
+        const char *arguments, *want;
+    } cases[] = {
+        {"filters: {}", "dcba"},
+        {"filters: {statuses: [Failed]}", "db"},
+        {"filters: {startDateFrom: \"2026-01-02T00:00:00Z\", startDateTo: \"2026-01-03T00:00:00Z\"}", "cb"},
+        {"filters: {repositories: [\"r\"]}", ""},
+        {"filters: {workflowTemplateClusterScope: false}", "dcba"},
+        {"filters: {workflowTemplateClusterScope: true}", ""},
+        {"pagination: {last: 2}", "ba"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        free(expect_workflows(database, cases[i].arguments, cases[i].want));
+    char *cursor = expect_workflows(database, "pagination: {first: 2}", "dc"), arguments[256];
+    snprintf(arguments, sizeof arguments, "pagination: {first: 2, after: \"%s\"}", cursor);
+    free(expect_workflows(database, arguments, "ba"));
+    snprintf(arguments, sizeof arguments, "pagination: {last: 1, before: \"%s\"}", cursor);
+    free(expect_workflows(database, arguments, "d"));
+    free(cursor);
+    // A cursor of another list.
+    static const char *const others[] = {"YQBiAA", "TkVXRVNUAGEAYQA"}; // the second names this order
+    for (size_t i = 0; i < 2; i++) {
+        char text[256];
+        snprintf(text, sizeof text, "{workflows(pagination: {after: \"%s\"}) {edges {cursor}}}", others[i]);
+        json_t *answer = question_ask(database, NULL, text, NULL);
+        const char *said =
+            json_string_value(json_object_get(json_array_get(json_object_get(answer, "errors"), 0), "message"));
+        assert_int_equal(strncmp(said ? said : "", "invalid cursor", 14), 0);
+        json_decref(answer);
+    }
+    json_t *one = question_field(database, "{workflow(uid: \"u1\") {actualManifest}}", NULL, "workflow");
+    assert_non_null(strstr(json_string_value(json_object_get(one, "actualManifest")), "creationTimestamp"));
+    json_decref(one);
+    json_t *facets = question_field(database, "{workflowFacets(dimensions: [STATUS]) {values {value count}}}", NULL,
+                                    "workflowFacets");
+    char *counts = json_dumps(facets, JSON_COMPACT);
+    assert_string_equal(counts,
+                        "[{\"values\":[{\"value\":\"Failed\",\"count\":2},{\"value\":\"Succeeded\",\"count\":2}]}]");
+    free(counts);
+    json_decref(facets);
 }
 
 int main(void)

@@ -49,7 +49,12 @@ static const char *const tables[] = {"accounts",
                                      "noisy_objects",
                                      "storage_usage",
                                      "storage_usage_changes",
-                                     "operations"};
+                                     "operations",
+                                     "sealing_keys",
+                                     "access_settings",
+                                     "access_rules",
+
+                                     "application_search"};
 enum { TABLES = sizeof tables / sizeof *tables };
 
 static PGconn *login_as(const char *account)

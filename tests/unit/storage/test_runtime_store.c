@@ -238,7 +238,7 @@ static void non_null_fields_are_there(void **state)
 static void list(struct database *database, const char *after, unsigned first, const char *before, unsigned last,
                  struct answer *answer)
 {
-    struct store_page page = {str_c(after), str_c(before), first, last};
+    struct store_page page = {str_c(after), str_c(before), first, last, 0};
     answer_init(answer, database);
     runtime_store_list(database->pg, database->account, &page, answer_on_slice, answer);
     answer_wait(answer);

@@ -43,7 +43,7 @@ static const char *manifest_of(const char *kind, size_t bytes)
     id_random(random, sizeof random);
     int head = snprintf(text, TEXT_BYTES,
                         "{\"metadata\":{\"uid\":\"u\",\"labels\":{\"app\":\"web\"}},\"spec\":{\"template\":{\"spec\":{"
-                        "\"containers\":[{\"image\":\"nginx:%s\"}]}}},\"noise\":\"",
+                        "\"containers\":[{\"image\":\"nginx:%s\"}]}}},\"flapping\":\"",
                         kind);
     size_t at = (size_t)head;
     for (size_t i = 0; at < bytes; i++)

@@ -424,7 +424,7 @@ static void call_on_trailers(void *arg, const struct http_header *headers, size_
     atomic_store(&call->trailers, count);
 }
 
-static void call_on_writable(void *arg)
+static void call_on_room(void *arg)
 {
     char chunk[CHUNK_BYTES];
     memset(chunk, 'x', sizeof(chunk));
@@ -452,11 +452,11 @@ static void call_on_taken(void *arg, size_t len)
     atomic_fetch_add(&call->taken, len);
 }
 
-static void call_on_remote_end(void *arg)
+static void call_on_half_end(void *arg)
 {
     struct fixture_call *call = arg;
     atomic_fetch_add(&call->remote_ends, 1);
-    if (call->uploads_behind_end) call_on_writable(call);
+    if (call->uploads_behind_end) call_on_room(call);
 }
 
 static void call_over(struct fixture_call *call, enum tunnel_cause cause)
@@ -479,15 +479,15 @@ static void call_on_fail(void *arg, enum tunnel_cause cause, const char *detail)
 
 static void call_start(void *arg)
 {
-    static const struct tunnel_call_events events = {.on_info = call_on_info,
-                                                     .on_head = call_on_head,
-                                                     .on_data = call_on_data,
-                                                     .on_trailers = call_on_trailers,
-                                                     .on_remote_end = call_on_remote_end,
-                                                     .on_end = call_on_end,
-                                                     .on_writable = call_on_writable,
-                                                     .on_taken = call_on_taken,
-                                                     .on_fail = call_on_fail};
+    static const struct exchange_events events = {.on_info = call_on_info,
+                                                  .on_head = call_on_head,
+                                                  .on_data = call_on_data,
+                                                  .on_trailers = call_on_trailers,
+                                                  .on_half_end = call_on_half_end,
+                                                  .on_end = call_on_end,
+                                                  .on_room = call_on_room,
+                                                  .on_taken = call_on_taken,
+                                                  .on_fail = call_on_fail};
     struct fixture_call *call = arg;
     const struct http_header headers[] = {{STR("x-request-id"), STR("r-1")}, {STR("connection"), STR("close")}};
     const struct tunnel_request request = {.account_id = str_c(call->account ? call->account : FIXTURE_ACCOUNT),
@@ -504,7 +504,7 @@ static void call_start(void *arg)
                                            .epoch = call->epoch};
     call->upload_left = call->upload_bytes - call->later_bytes;
     call->call = tunnel_call_open(call->fixture->nodes[call->node], &request, &events, call);
-    if (call->upload_bytes && !call->uploads_behind_end) call_on_writable(call);
+    if (call->upload_bytes && !call->uploads_behind_end) call_on_room(call);
     if (!call->cancels_at_once) return;
     tunnel_call_cancel(call->call);
     call->call = NULL;
@@ -547,7 +547,7 @@ static void call_go_on(void *arg)
     struct fixture_call *call = arg;
     call->upload_left += call->later_bytes;
     call->later_bytes = 0;
-    if (call->call) call_on_writable(call);
+    if (call->call) call_on_room(call);
 }
 
 void fixture_call_go_on(struct fixture_call *call)

@@ -35,7 +35,7 @@ static struct tunnel_entry *add(struct tunnel_directory *directory, const char *
 static uint64_t find(struct tunnel_directory *directory, const char *runtime)
 {
     struct tunnel_session_ref ref;
-    return tunnel_directory_find(directory, STR("acc"), str_c(runtime), 0, &ref) ? ref.id : 0;
+    return tunnel_directory_find(directory, &(struct runtime_key){STR("acc"), str_c(runtime)}, 0, &ref) ? ref.id : 0;
 }
 
 static void test_newest_epoch_wins(void **state)
@@ -67,8 +67,8 @@ static void test_newest_epoch_wins(void **state)
     assert_int_equal(find(directory, "demo"), 3);
     tunnel_directory_retire(directory, three);
     assert_int_equal(find(directory, "demo"), 0);
-    assert_true(tunnel_directory_was_here(directory, STR("acc"), STR("demo"), 1000));
-    assert_false(tunnel_directory_was_here(directory, STR("acc"), STR("nobody"), 1000));
+    assert_true(tunnel_directory_was_here(directory, &(struct runtime_key){STR("acc"), STR("demo")}, 1000));
+    assert_false(tunnel_directory_was_here(directory, &(struct runtime_key){STR("acc"), STR("nobody")}, 1000));
     tunnel_directory_remove(directory, two);
     tunnel_directory_remove(directory, three);
     tunnel_directory_remove(directory, other);
@@ -92,9 +92,10 @@ static void test_matching(void **state)
     assert_int_equal(found.count, 3);
     tunnel_directory_match(directory, "other", "demo", NULL, on_match, &found); // another account
     assert_int_equal(found.count, 3);
-    tunnel_directory_match_older(directory, STR("acc"), STR("demo"), 7, on_match, &found);
+    tunnel_directory_match_older(directory, &(struct runtime_key){STR("acc"), STR("demo")}, 7, on_match, &found);
     assert_int_equal(found.count, 3);
-    tunnel_directory_match_older(directory, STR("acc"), STR("demo"), 8, on_match, &found); // 2 has no epoch yet
+    tunnel_directory_match_older(directory, &(struct runtime_key){STR("acc"), STR("demo")}, 8, on_match,
+                                 &found); // 2 has no epoch yet
     assert_int_equal(found.count, 4);
     for (int i = 0; i < 3; i++)
         tunnel_directory_remove(directory, entries[i]);
@@ -282,24 +283,30 @@ static void model_check(const struct model *m, struct tunnel_directory *director
         struct tunnel_session_ref ref;
         assert_int_equal(find(directory, model_runtime(r)), routes ? serving : 0);
         if (epoch)
-            assert_int_equal(tunnel_directory_find(directory, STR("acc"), str_c(model_runtime(r)), epoch, &ref),
+            assert_int_equal(tunnel_directory_find(
+                                 directory, &(struct runtime_key){STR("acc"), str_c(model_runtime(r))}, epoch, &ref),
                              routes);
-        assert_false(tunnel_directory_find(directory, STR("acc"), str_c(model_runtime(r)), epoch + 1, &ref));
+        assert_false(tunnel_directory_find(directory, &(struct runtime_key){STR("acc"), str_c(model_runtime(r))},
+                                           epoch + 1, &ref));
         bool was = serving || (m->runtimes[r].gone_ms && model_now_ms - m->runtimes[r].gone_ms <= 3000);
-        assert_int_equal(tunnel_directory_was_here(directory, STR("acc"), str_c(model_runtime(r)), 3000), was);
+        assert_int_equal(
+            tunnel_directory_was_here(directory, &(struct runtime_key){STR("acc"), str_c(model_runtime(r))}, 3000),
+            was);
         struct matches older = {0};
         unsigned expected = 0;
         for (int i = 0; i < SLOTS; i++)
             expected += m->sessions[i].entry && m->sessions[i].runtime == r && m->sessions[i].epoch &&
                         m->sessions[i].epoch < m->last_epoch;
-        tunnel_directory_match_older(directory, STR("acc"), str_c(model_runtime(r)), m->last_epoch, on_match, &older);
+        tunnel_directory_match_older(directory, &(struct runtime_key){STR("acc"), str_c(model_runtime(r))},
+                                     m->last_epoch, on_match, &older);
         assert_int_equal(older.count, expected);
-        struct matches spares = {0};
+        struct matches standbys = {0};
         expected = 0;
         for (int i = 0; i < SLOTS; i++)
             expected += m->sessions[i].entry && m->sessions[i].runtime == r && m->sessions[i].standby;
-        tunnel_directory_match_spares(directory, STR("acc"), str_c(model_runtime(r)), on_match, &spares);
-        assert_int_equal(spares.count, expected);
+        tunnel_directory_match_standbys(directory, &(struct runtime_key){STR("acc"), str_c(model_runtime(r))}, on_match,
+                                        &standbys);
+        assert_int_equal(standbys.count, expected);
     }
 }
 

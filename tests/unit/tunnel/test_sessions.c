@@ -142,7 +142,7 @@ static void test_agents_wait_until_they_may_come(void **state)
     fixture_stop(&fixture);
 }
 
-static void tune_slow_door(struct tunnel_options *options)
+static void tune_slow_listener(struct tunnel_options *options)
 {
     options->handshakes_per_second = 1;
 }
@@ -150,7 +150,7 @@ static void tune_slow_door(struct tunnel_options *options)
 static void test_handshake_rate(void **state)
 {
     (void)state;
-    fixture_start(&fixture, tune_slow_door);
+    fixture_start(&fixture, tune_slow_listener);
     int refused = 0;
     for (int i = 0; i < 8; i++)
         refused += dial_status(&(struct fake_agent_options){0}) == 503;
@@ -219,14 +219,14 @@ static void test_newest_epoch_wins(void **state)
 
 // The authority says so: the session stays without an epoch, asks when who serves seems to have
 // gone, and then serves.
-static void test_spare_takes_over(void **state)
+static void test_standby_takes_over(void **state)
 {
     (void)state;
     fixture_start(&fixture, NULL);
     struct fake_agent *active = fixture_agent_up_as(&fixture, "pod-1");
     atomic_store(&fixture.stand_by, true);
-    struct fake_agent *spare = fixture_agent(&fixture, &(struct fake_agent_options){.instance_id = "pod-2"});
-    WAIT_UNTIL(atomic_load(&fake_agent_seen(spare)->standbys) == 1);
+    struct fake_agent *standby = fixture_agent(&fixture, &(struct fake_agent_options){.instance_id = "pod-2"});
+    WAIT_UNTIL(atomic_load(&fake_agent_seen(standby)->standbys) == 1);
     for (unsigned node = 0; node < FIXTURE_NODES; node++) {
         unsigned requests = atomic_load(&fake_agent_seen(active)->requests);
         struct fixture_call call = {.fixture = &fixture, .node = node, .path = "/hello"};
@@ -237,21 +237,21 @@ static void test_spare_takes_over(void **state)
     }
     // Woken in vain: it asks a few times more, soon, and is told STANDBY once only.
     unsigned openings = atomic_load(&fixture.openings);
-    tunnel_broker_wake_spares(fixture.broker, STR("another"), STR("demo"));
-    tunnel_broker_wake_spares(fixture.broker, STR(FIXTURE_ACCOUNT), STR("demo"));
+    tunnel_broker_wake_standbys(fixture.broker, &(struct runtime_key){STR("another"), STR("demo")});
+    tunnel_broker_wake_standbys(fixture.broker, &(struct runtime_key){STR(FIXTURE_ACCOUNT), STR("demo")});
     WAIT_UNTIL(atomic_load(&fixture.openings) >= openings + 3);
-    assert_int_equal(fake_agent_seen(spare)->standbys, 1);
-    assert_false(fake_agent_seen(spare)->closed);
-    assert_int_equal(fake_agent_seen(spare)->epoch, 0);
+    assert_int_equal(fake_agent_seen(standby)->standbys, 1);
+    assert_false(fake_agent_seen(standby)->closed);
+    assert_int_equal(fake_agent_seen(standby)->epoch, 0);
     assert_false(fake_agent_seen(active)->closed);
     atomic_store(&fixture.stand_by, false);
     fake_agent_stop(active);
-    WAIT_UNTIL(atomic_load(&fake_agent_seen(spare)->epoch) == 2);
+    WAIT_UNTIL(atomic_load(&fake_agent_seen(standby)->epoch) == 2);
     struct fixture_call call = {.fixture = &fixture, .path = "/hello"};
     fixture_call_start(&call);
     WAIT_UNTIL(atomic_load(&call.done));
     assert_int_equal(call.status, 200);
-    fake_agent_stop(spare);
+    fake_agent_stop(standby);
     fixture_stop(&fixture);
 }
 
@@ -594,8 +594,8 @@ static void test_listing(void **state)
     struct fake_agent *agent = fixture_agent_up(&fixture);
     tunnel_broker_each_session(fixture.broker, count_session, &count);
     assert_int_equal(count, 1);
-    assert_true(tunnel_node_has_runtime(fixture.nodes[0], STR(FIXTURE_ACCOUNT), STR("demo")));
-    assert_false(tunnel_node_has_runtime(fixture.nodes[0], STR("x"), STR("demo")));
+    assert_true(tunnel_node_has_runtime(fixture.nodes[0], &(struct runtime_key){STR(FIXTURE_ACCOUNT), STR("demo")}));
+    assert_false(tunnel_node_has_runtime(fixture.nodes[0], &(struct runtime_key){STR("x"), STR("demo")}));
     fake_agent_stop(agent);
     fixture_stop(&fixture);
 }
@@ -610,7 +610,7 @@ int main(void)
         cmocka_unit_test(test_handshake_rate),
         cmocka_unit_test(test_handshakes_of_one_address),
         cmocka_unit_test(test_newest_epoch_wins),
-        cmocka_unit_test(test_spare_takes_over),
+        cmocka_unit_test(test_standby_takes_over),
         cmocka_unit_test(test_call_in_flight_outlives_its_session),
         cmocka_unit_test(test_older_epoch_is_fenced_off),
         cmocka_unit_test(test_other_replica_took_over),

@@ -5,17 +5,20 @@ import {link, request} from '../api.ts';
 import {Held} from '../held.ts';
 import {Icon} from '../icons.tsx';
 import {Age, AsOf, Empty, type Finding, Findings, PartialErrors, Result, type RuntimeRef, RuntimeLink, State, Waiting} from '../parts.tsx';
-import {useWatch} from '../poll.ts';
+import {follow} from '../live.ts';
+import {reloadSoon, useWatch} from '../poll.ts';
 import {go, href, listSearch, search} from '../router.ts';
 import {absolute, duration} from '../time.ts';
 import {type Freshness, severity, toneClass} from '../tone.ts';
 import {applicationPath} from '../url.ts';
+import {nodeKey, ResourcePanel} from './resource.tsx';
 import {type TreeNode, why, type WhyInput} from '../why.ts';
 import {clusterName, count, firstLine, repositoryName, safeUrl, shortRevision, stateWord} from '../words.ts';
 
 interface Application extends WhyInput {
     metadata: {name: string; namespace: string | null; runtime: string; created: string | null};
     errors: (Finding | null)[];
+    resourcesNotRead: {message: string; suggestion: string | null} | null;
     syncing: boolean;
     destination: {server: string | null; name: string | null; namespace: string | null} | null;
     projects: string[] | null;
@@ -53,7 +56,7 @@ const nodesShown = 300;
 
 const query = `query Application($runtime: String!, $name: String!, $namespace: String, $releases: GitopsReleaseFilterArgs) {
   application(runtime: $runtime, name: $name, namespace: $namespace) {
-    metadata { name namespace runtime created } healthStatus healthMessage syncStatus syncing errors { level title message suggestion lastSeen }
+    metadata { name namespace runtime created } healthStatus healthMessage syncStatus syncing errors { level title message suggestion lastSeen } resourcesNotRead { message suggestion }
     destination { server name namespace } projects applicationSet specSource { repoURL path targetRevision chart } isMultiSourced sync { revision }
     operationState { phase startedAt finishedAt message syncResult { resources { kind name namespace message status hookPhase } } }
     syncPolicy freshness receivedAt
@@ -66,6 +69,11 @@ const query = `query Application($runtime: String!, $name: String!, $namespace: 
     commit { author message url } images manifestsDigest
   } } pageInfo { hasNextPage } }
   runtime(name: $runtime) { metadata { name } freshness lagSeconds since disconnectCause }
+}`;
+
+// What is shown is more than the application: a change of it says that there is something new.
+const changes = `subscription Application($runtime: String!, $namespace: String!, $name: String!) {
+  application(runtime: $runtime, namespace: $namespace, name: $name) { reset removed deltas { id node { sequence receivedAt freshness } } }
 }`;
 
 const shown = new Held<{key: string; page: Page; errors: {message: string}[]}>();
@@ -164,7 +172,7 @@ function fold(uid: string): void {
 
 const presences = {PRESENT: '', MISSING: 'not in the cluster', UNREADABLE: 'may not be read', UNKNOWN_KIND: 'unknown kind'};
 
-function Resource({placed, freshness}: {placed: Placed; freshness: Freshness}) {
+function Resource({placed, freshness, link: to}: {placed: Placed; freshness: Freshness; link: string}) {
     const {node, depth, children} = placed;
     const own = node.freshness ?? freshness;
     const note = node.health?.message || node.missingRight?.message || '';
@@ -178,7 +186,7 @@ function Resource({placed, freshness}: {placed: Placed; freshness: Freshness}) {
                             {isFolded ? '+' : '−'}
                         </button>
                     ) : <span class="fold" />}
-                    <span class="resource-name"><span class="kind">{node.kind}</span> <span title={`${node.namespace ?? ''}/${node.name}`}>{node.name}</span>{isFolded && <span class="quiet"> and {count(children, 'more', 'more')}</span>}</span>
+                    <span class="resource-name"><span class="kind">{node.kind}</span> <a href={href(to)} title={`${node.namespace ?? ''}/${node.name}`}>{node.name}</a>{isFolded && <span class="quiet"> and {count(children, 'more', 'more')}</span>}</span>
                 </div>
                 {note && <p class="resource-note" style={{'--depth': String(Math.min(depth, 8))}}>{note}</p>}
             </td>
@@ -206,8 +214,11 @@ function Resources({nodes, app, params}: {nodes: TreeNode[]; app: Application; p
         return `${applicationPath(app.metadata.runtime, app.metadata.namespace, app.metadata.name)}${next.size ? `?${next}` : ''}`;
     };
     const problems = nodes.filter(isProblem).length;
+    const open = nodes.find((node) => nodeKey(node) === params.get('node'));
     return (
         <section aria-label="Resources">
+            {app.resourcesNotRead && <p class="cure" role="note">{app.resourcesNotRead.message} {app.resourcesNotRead.suggestion}</p>}
+            {open && <ResourcePanel node={open} runtime={app.metadata.runtime} freshness={app.freshness} params={params} base={applicationPath(app.metadata.runtime, app.metadata.namespace, app.metadata.name)} />}
             <div class="bar">
                 <div class="segments" role="group" aria-label="View">
                     <a href={href(to({view: '', show: ''}))} aria-current={view === 'tree' && wanted === 'all' ? 'true' : undefined}>Tree</a>
@@ -221,7 +232,7 @@ function Resources({nodes, app, params}: {nodes: TreeNode[]; app: Application; p
                     <table class="resources">
                         <caption class="hidden">Resources</caption>
                         <thead><tr><th scope="col">Resource</th><th scope="col" class="c-health">Health</th><th scope="col" class="c-sync">Git</th><th scope="col" class="c-namespace">Namespace</th><th scope="col" class="c-images">Images</th><th scope="col" class="c-age">Age</th></tr></thead>
-                        <tbody>{placed.slice(0, nodesShown).map((one, i) => <Resource key={one.node.uid ?? `${one.node.kind}/${one.node.namespace}/${one.node.name}/${i}`} placed={one} freshness={app.freshness} />)}</tbody>
+                        <tbody>{placed.slice(0, nodesShown).map((one, i) => <Resource key={one.node.uid ?? `${one.node.kind}/${one.node.namespace}/${one.node.name}/${i}`} placed={one} freshness={app.freshness} link={to({node: nodeKey(one.node)})} />)}</tbody>
                     </table>
                 </div>
             ) : <Empty title={wanted === 'problems' ? 'Nothing is wrong with the resources' : 'No resources are known'} />}
@@ -291,6 +302,7 @@ export function ApplicationPage({runtime, namespace, name}: {runtime: string; na
         const releases = {runtime, name, ...(inNamespace ? {namespace: inNamespace} : {})};
         const {data, errors} = await request<Page>(query, {runtime, name, namespace: inNamespace, releases}, cancel);
         shown.value = {key, page: data, errors};
+        if (inNamespace) follow(changes, {runtime, namespace: inNamespace, name}, false, (change) => change.reset || reloadSoon());
     };
     useWatch(shown, load, key);
     const params = new URLSearchParams(search.value);

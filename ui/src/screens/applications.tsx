@@ -5,7 +5,8 @@ import {onForget, request} from '../api.ts';
 import {Held} from '../held.ts';
 import {Icon} from '../icons.tsx';
 import {Age, AsOf, Empty, PartialErrors, Result, type RuntimeRef, RuntimeLink, State, Waiting} from '../parts.tsx';
-import {reload, useWatch} from '../poll.ts';
+import {type Change, follow} from '../live.ts';
+import {reload, reloadSoon, useWatch} from '../poll.ts';
 import {go, href, listSearch, search} from '../router.ts';
 import {Store} from '../store.ts';
 import type {Freshness} from '../tone.ts';
@@ -38,12 +39,18 @@ interface Page {
     limitsStatus: {usage: {applications: number | null}} | null;
 }
 
+const rowFields = `metadata { name namespace runtime } healthStatus healthMessage syncStatus syncing errors { level title }
+      destination { server name namespace } projects specSource { repoURL path targetRevision chart } sync { revision }
+      operationState { phase startedAt finishedAt } freshness observedAt receivedAt sequence`;
+
+const changes = `subscription Rows($ids: [ID!]!) { applicationsWindow(ids: $ids, filters: {includeComponents: true}) {
+  reset removed deltas { id node { ${rowFields} } }
+} }`;
+
 const query = `query Applications($page: SlicePaginationArgs, $filters: ApplicationsFilterArgs) {
   applications(pagination: $page, filters: $filters) {
     edges { node {
-      metadata { name namespace runtime } healthStatus healthMessage syncStatus syncing errors { level title }
-      destination { server name namespace } projects specSource { repoURL path targetRevision chart } sync { revision }
-      operationState { phase startedAt finishedAt } freshness observedAt receivedAt sequence
+      ${rowFields}
     } }
     pageInfo { startCursor endCursor hasNextPage hasPrevPage }
   }
@@ -92,6 +99,19 @@ async function load(cancel: AbortSignal): Promise<void> {
     store.keep(keys);
     runtimes.value = data.runtimes.edges.map((edge) => edge.node);
     shown.value = {search: asked, keys, page: data.applications.pageInfo, total: data.limitsStatus?.usage.applications ?? null, errors};
+    const ids = data.applications.edges.filter(({node}) => node.metadata.namespace).map(({node}) => keyOf(node));
+    if (ids.length) follow<Row>(changes, {ids}, true, onChange);
+}
+
+// A row that changes is replaced where it stands; what is gone or not known now is asked for.
+function onChange(change: Change<Row>): void {
+    let isMore = change.removed.length > 0 && !change.reset;
+    for (const {node} of change.deltas) {
+        const held = store.get(keyOf(node));
+        if (held && held.peek().freshness !== node.freshness) isMore = true;
+        if (held) store.put(keyOf(node), node);
+    }
+    if (isMore) reloadSoon();
 }
 
 function show(view: ListView, how: 'push' | 'replace' = 'push'): void {

@@ -22,3 +22,9 @@
 -- order: KEY = key
 -- order: SIZE = w.size DESC, key
 -- order: NEWEST = w.made_at DESC, w.name DESC, w.runtime DESC
+-- index: widgetsIndex
+-- label: NEWEST = w.name
+-- facets: widgetFacets
+-- facet: RUNTIME runtimes = w.runtime
+-- facet: LARGE isLarge = w.size >= 100
+-- facet: LABEL = jsonb_object_keys(w.labels)

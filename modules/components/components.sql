@@ -1,0 +1,30 @@
+-- type: Component
+-- from: culvert.applications a
+-- key: a.name, a.runtime, a.namespace
+-- scope: a.account_id = :account_id AND NOT a.is_deleted AND NOT :{application_is_alone}
+-- access: application, runtime = a.runtime, namespace = a.namespace, cluster = :{application_cluster}, git_source = :{application_git_source}, product = :{application_product}, labels = a.labels
+-- query: components
+-- field: metadata.group = 'argoproj.io'
+-- field: metadata.version = a.version
+-- field: metadata.kind = 'Application'
+-- field: metadata.name = a.name
+-- field: metadata.description = NULL
+-- field: metadata.namespace = a.namespace
+-- field: metadata.runtime = a.runtime
+-- field: metadata.cluster = a.cluster
+-- field: metadata.account = a.account_id
+-- field: metadata.labels = pairs(a.labels)
+-- field: metadata.annotations = pairs(a.annotations)
+-- field: metadata.lastUpdated = time(a.received_at)
+-- field: metadata.created = time(a.application_created_at)
+-- field: metadata.uid = a.uid
+-- field: metadata.favorite = false
+-- field: metadata.revision = NULL
+-- field: errors = a.errors || a.source_errors
+-- same: self = Application
+-- field: syncStatus = a.sync_status
+-- field: healthStatus = a.health_status
+-- field: healthMessage = a.health_message
+-- field: projects = :{application_projects}
+-- field: version = coalesce(a.app_versions ->> 'appVersion', a.target_revision, '')
+-- filter: runtime text = a.runtime = :value

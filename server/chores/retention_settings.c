@@ -1,0 +1,35 @@
+#include "server/chores/retention_settings.h"
+
+#include <stddef.h>
+
+#include "base/config/config_units.h"
+
+#define AT(field) offsetof(struct retention_settings, field)
+
+static const struct config_entry entries[] = {
+    {.name = "reports.sweep_interval",
+     .type = CONFIG_DURATION,
+     .offset = AT(sweep_interval_ms),
+     .def = "10m",
+     .min = SECOND,
+     .max = DAY,
+     .help = "How often manifests that no row references, and old tombstones, are removed."},
+    {.name = "events.keep",
+     .type = CONFIG_DURATION,
+     .offset = AT(events_keep_ms),
+     .def = "90d",
+     .min = 7 * DAY,
+     .max = 3650 * DAY,
+     .help = "How long events of event sources (POST /2.0/api/events/event-payload) are kept, in whole weeks."},
+    {.name = "history.keep",
+     .type = CONFIG_DURATION,
+     .offset = AT(history_keep_ms),
+     .def = "400d",
+     .min = 7 * DAY,
+     .max = 36500 * DAY,
+     .help = "How long deployments, sync operations and workflows are kept, in whole days; culvertd admin "
+             "set-retention sets it for one account. What runs now is kept, however old."},
+};
+
+const struct config_section retention_settings_section = {
+    .size = sizeof(struct retention_settings), .title = "Retention", CONFIG_ENTRIES(entries)};

@@ -1,0 +1,330 @@
+"""Rules: what teams may do with which applications, at each way there is to read or change one."""
+
+import json
+import time
+import uuid
+
+import pytest
+
+from api_listener_client import culvertd
+from test_audit import entries
+from test_roles import codes, create_user, key_of
+
+RULE = "id accountId entityType effect teams tags actions attributes { name key value }"
+CREATE = "mutation($a: String!, $r: CreateAbacRuleInput!) { createAbacRule(accountId: $a, createAbacRuleInput: $r) { %s } }" % RULE
+UPDATE = "mutation($a: String!, $r: UpdateAbacRuleInput!) { updateAbacRule(accountId: $a, updateAbacRuleInput: $r) { %s } }" % RULE
+REMOVE = "mutation($a: String!, $i: ID!) { removeAbacRule(accountId: $a, id: $i) { %s } }" % RULE
+LIST = "query($a: String!) { abacRules(accountId: $a, entityType: gitopsApplications) { %s } }" % RULE
+GET = "query($a: String!, $i: ID!) { abacRule(accountId: $a, id: $i) { %s } }" % RULE
+NAMES = "query($f: ApplicationsFilterArgs) { applications(filters: $f, pagination: {first: 1000}) { edges { node { metadata { name } } } } }"
+ONE = "query($r: String!, $n: String!) { application(runtime: $r, namespace: \"argocd\", name: $n) { metadata { name } } }"
+
+PART_OF = "app.kubernetes.io/part-of"
+FRESH = 12  # answers in a row: each connection goes to any of the threads
+SHOP = ("LABEL", f"{PART_OF}=shop")
+
+
+def names(platform, key=True, **filters):
+    return sorted(edge["node"]["metadata"]["name"] for edge in platform.graphql(NAMES, {"f": filters}, key=key)["applications"]["edges"])
+
+
+class Member:
+    """A user whom rules may limit, in a team of its own."""
+
+    def __init__(self, platform):
+        self.platform, self.user = platform, create_user(platform)
+        self.key = key_of(platform, self.user)["token"]
+        made = platform.graphql("mutation($n: String!) { createTeam(name: $n) { id } }", {"n": f"team-{uuid.uuid4().hex[:8]}"})
+        self.team, self.rules = made["createTeam"]["id"], []
+        self.join()
+
+    def join(self, field="addTeamMember"):
+        query = f"mutation($t: String!, $u: String!) {{ {field}(teamId: $t, userId: $u) {{ id }} }}"
+        self.platform.graphql(query, {"t": self.team, "u": self.user["id"]})
+
+    def rule(self, *attributes, actions=("VIEW",), **more):
+        rule = {"entityType": "gitopsApplications", "teams": [self.team], "actions": list(actions), "attributes": [attribute(each) for each in attributes], **more}
+        made = self.platform.graphql(CREATE, {"a": "", "r": rule})["createAbacRule"]
+        self.rules.append(made["id"])
+        return made
+
+    def drop(self, identifier):
+        self.platform.graphql(REMOVE, {"a": "", "i": identifier})
+        self.rules.remove(identifier)
+
+    def sees(self, expected, **filters):
+        """After a change: no request that begins 2 s later is answered as before it, by any thread."""
+        expected, changed, same = sorted(expected), time.monotonic(), 0
+        while same < FRESH:
+            began = time.monotonic()
+            same = same + 1 if names(self.platform, self.key, **filters) == expected else 0
+            assert same or began - changed < 2, (expected, names(self.platform, self.key, **filters))
+        return expected
+
+    def refused(self, query, variables=None):
+        return codes(self.platform.graphql_answer(query, variables or {}, key=self.key).json())
+
+    def end(self):
+        for identifier in list(self.rules):
+            self.drop(identifier)
+        self.platform.graphql("mutation($i: String!) { deleteTeam(id: $i) }", {"i": self.team})
+        self.platform.graphql("mutation($i: String!) { updateUser(id: $i, isDisabled: true) { id } }", {"i": self.user["id"]})
+
+
+def attribute(pair):
+    name, value = pair
+    key, _, value = value.rpartition("=")
+    return {"name": name, "value": value, **({"key": key} if key else {})}
+
+
+@pytest.fixture()
+def member(platform):
+    made = Member(platform)
+    yield made
+    made.end()
+
+
+@pytest.fixture()
+def denied(platform):
+    platform.graphql("mutation { setDefaultAccess(access: DENY) }")
+    yield
+    platform.graphql("mutation { setDefaultAccess(access: ALLOW) }")
+
+
+@pytest.fixture(scope="module")
+def applications(platform):
+    """{name: labels}"""
+    rows = platform.psql(f"select name, labels from applications where runtime = '{platform.env['CULVERT_RUNTIME']}' and not is_deleted")
+    found = {name: json.loads(labels) for name, labels in rows}
+    assert len(found) > 5 and len({labels.get(PART_OF) for labels in found.values()}) > 2
+    return found
+
+
+def of_team(applications, team):
+    return {name for name, labels in applications.items() if labels.get(PART_OF) == team}
+
+
+def test_lists_and_single_reads(platform, member, applications):
+    runtime, everything = platform.env["CULVERT_RUNTIME"], names(platform)
+    assert names(platform, member.key) == everything
+    member.rule(SHOP, effect="DENY")
+    left = member.sees(set(everything) - of_team(applications, "shop"))
+    assert left and left != everything and names(platform) == everything, "admins are exempt"
+    for name in sorted(applications)[:6]:
+        found = platform.graphql(ONE, {"r": runtime, "n": name}, key=member.key)["application"]
+        assert (found is None) == (name in of_team(applications, "shop")), name
+    missing = platform.graphql_answer(ONE, {"r": runtime, "n": "checkout"}, key=member.key).json()
+    assert missing == platform.graphql_answer(ONE, {"r": runtime, "n": "no-such"}, key=member.key).json()
+    # A page has as many rows as were asked for, whatever is hidden between them.
+    query = "query($p: SlicePaginationArgs) { applications(pagination: $p) { edges { node { metadata { name } } } pageInfo { endCursor hasNextPage } } }"
+    pages, page, more = [], {"first": 2}, True
+    while more:
+        found = platform.graphql(query, {"p": page}, key=member.key)["applications"]
+        pages += [edge["node"]["metadata"]["name"] for edge in found["edges"]]
+        more, page = found["pageInfo"]["hasNextPage"], {"first": 2, "after": found["pageInfo"]["endCursor"]}
+        assert len(found["edges"]) == 2 or not more
+    assert pages == left
+
+
+def test_hidden_values(platform, member, applications):
+    """A label whose value stays in the cluster could have any: a deny that names its key applies."""
+    assert all(labels["team"].startswith("hmac-sha256:") for labels in applications.values())
+    rule = member.rule(("LABEL", "team=no-such"), effect="DENY")
+    member.sees([])
+    member.drop(rule["id"])
+    member.rule(("LABEL", "no-such=x"), effect="DENY")
+    member.sees(applications)
+
+
+def test_default_deny(platform, member, applications, denied):
+    member.sees([])
+    assert names(platform) == sorted(applications)
+    rule = member.rule(SHOP, ("RUNTIME", platform.env["CULVERT_RUNTIME"]), ("NAMESPACE", "argocd"), ("NAMESPACE", "other"))
+    shop = of_team(applications, "shop")
+    assert len(member.sees(shop)) > 1
+    member.rule(SHOP, ("RUNTIME", platform.env["CULVERT_RUNTIME"]), effect="DENY")
+    member.sees([])
+    member.drop(rule["id"])
+    member.rule()
+    member.sees(set(applications) - shop)
+    member.join("removeTeamMember")
+    member.sees([])
+
+
+def test_no_way_around(platform, member, applications):
+    """What is not filtered by row is refused, whatever is asked together with what is allowed."""
+    member.rule(("NAMESPACE", "argocd"), effect="DENY")
+    member.sees([])
+    for query in (
+        "{ rollouts { edges { node { metadata { name } } } } }",
+        "{ gitopsReleases { edges { cursor } } }",
+        "{ images { edges { cursor } } }",
+    ):
+        assert member.refused(query) == ["FORBIDDEN"], query
+    for field in ("applicationSets", "gitSources", "operations"):
+        assert platform.graphql(f"{{ {field} {{ edges {{ cursor }} }} }}", key=member.key)[field]["edges"] == [], field
+    assert platform.graphql("{ me { name } runtimes { edges { node { metadata { name } } } } }", key=member.key)["runtimes"]["edges"]
+    answer = platform.graphql_answer("{ me { name } rollouts { edges { node { metadata { name } } } } }", key=member.key).json()
+    assert answer["data"] is None or "rollouts" not in answer["data"] or answer["data"]["rollouts"] is None
+
+
+def test_answers_are_not_shared(platform, applications):
+    """Two users ask the same, again and again, so that answers are kept: each gets its own."""
+    one, other = Member(platform), Member(platform)
+    try:
+        one.rule(SHOP, effect="DENY")
+        other.rule(SHOP, effect="DENY", actions=["SYNC"])
+        one.sees(set(applications) - of_team(applications, "shop"))
+        for _ in range(5):
+            assert names(platform, one.key) == sorted(set(applications) - of_team(applications, "shop"))
+            assert names(platform, other.key) == names(platform) == sorted(applications)
+    finally:
+        one.end()
+        other.end()
+
+
+def test_management(platform, member):
+    last = entries(platform, first=1)[0]["number"]
+    account = platform.graphql("{ me { activeAccount { id } } }")["me"]["activeAccount"]["id"]
+    made = member.rule(SHOP, ("RUNTIME", "prod"), actions=["VIEW", "SYNC"], tags=["a", "b"])
+    assert (made["accountId"], made["effect"], made["teams"], made["tags"], made["actions"]) == (account, "ALLOW", [member.team], ["a", "b"], ["SYNC", "VIEW"])
+    assert made["attributes"] == [{"name": "LABEL", "key": PART_OF, "value": "shop"}, {"name": "RUNTIME", "key": None, "value": "prod"}]
+    assert made in platform.graphql(LIST, {"a": ""})["abacRules"] and platform.graphql(GET, {"a": account, "i": made["id"]})["abacRule"] == made
+    change = {"id": made["id"], "accountId": "", "entityType": "gitopsApplications", "effect": "DENY", "teams": [member.team], "actions": ["VIEW"]}
+    changed = platform.graphql(UPDATE, {"a": "", "r": change})["updateAbacRule"]
+    assert changed == {**made, "effect": "DENY", "tags": [], "actions": ["VIEW"], "attributes": []}
+    member.drop(made["id"])
+    assert platform.graphql(GET, {"a": "", "i": made["id"]})["abacRule"] is None
+    new = [each for each in entries(platform) if each["number"] > last][::-1]
+    assert [(each["action"], each["entity"], each["entityId"]) for each in new] == [(action, "access_rules", made["id"]) for action in ("create", "update", "delete")]
+    assert {"op": "replace", "path": "/effect", "value": "DENY"} in new[1]["patch"]
+
+
+def test_bad_input(platform, member):
+    """400 and no data: there are clients that read nothing else."""
+    good = {"entityType": "gitopsApplications", "teams": [member.team], "actions": ["VIEW"]}
+    many = [{"name": "NAMESPACE", "value": str(i)} for i in range(32)]
+    bad = {
+        "teams": [{"teams": []}, {"teams": ["0" * 24]}, {"teams": [""]}, {"teams": [f"t{i}" for i in range(101)]}],
+        "actions": [{"actions": []}, {"actions": ["view"]}, {"actions": ["VIEW", "NONE"]}],
+        "attributes": [
+            {"attributes": [{"name": "NAMESPACE", "value": ""}]},
+            {"attributes": [{"name": "NAMESPACE", "value": "a\u0001b"}]},
+            {"attributes": [{"name": "NAMESPACE", "value": "a", "key": "b"}]},
+            {"attributes": [{"name": "LABEL", "value": "a"}]},
+            {"attributes": [{"name": "ENVIRONMENT_KIND", "value": "a"}]},
+            {"attributes": [{"name": "LABEL", "key": key, "value": "a"} for key in "abc"]},
+            {"attributes": many + [{**each, "name": "RUNTIME"} for each in many]},
+            {"attributes": many * 3},
+        ],
+        "tags": [{"tags": [""]}],
+    }
+    before = platform.graphql(LIST, {"a": ""})["abacRules"]
+    for member_name, changes in bad.items():
+        for change in changes:
+            answer = platform.graphql_answer(CREATE, {"a": "", "r": {**good, **change}})
+            value = answer.json()
+            assert answer.status == 400 and "data" not in value and value["errors"][0]["message"].startswith(member_name), (change, answer.status, value)
+    for query, variables in (
+        (CREATE, {"a": "f" * 24, "r": good}),
+        (UPDATE, {"a": "", "r": {**good, "id": "0" * 24, "accountId": ""}}),
+        (UPDATE, {"a": "", "r": {**good, "id": "x" * 1000, "accountId": ""}}),
+        (REMOVE, {"a": "", "i": "0" * 24}),
+        (CREATE, {"a": "", "r": {**good, "entityType": "nothing"}}),
+    ):
+        answer = platform.graphql_answer(query, variables)
+        assert answer.status == 400 and "data" not in answer.json(), answer.text()
+    assert platform.graphql(LIST, {"a": ""})["abacRules"] == before
+    assert member.refused(CREATE, {"a": "", "r": good}) == ["FORBIDDEN"] and member.refused("mutation { setDefaultAccess(access: ALLOW) }") == ["FORBIDDEN"]
+
+
+def test_another_account(platform, member):
+    """Its rules, teams and ids are as missing ones."""
+    name = f"account-{uuid.uuid4().hex[:8]}"
+    for words in (("create-account", name), ("create-user", "--account", name, "boss", "boss@example.org", "--admin")):
+        assert culvertd(platform, "admin", *words).returncode == 0
+    key = json.loads(culvertd(platform, "admin", "create-key", "--account", name, "--user", "boss", "k").stdout)["token"]
+    rule, account = member.rule(), platform.graphql("{ me { activeAccount { id } } }")["me"]["activeAccount"]["id"]
+    input_of = {"entityType": "gitopsApplications", "teams": [member.team], "actions": ["VIEW"]}
+    assert platform.graphql(LIST, {"a": ""}, key=key)["abacRules"] == [] and platform.graphql(GET, {"a": "", "i": rule["id"]}, key=key)["abacRule"] is None
+    for query, own, missing in (
+        (REMOVE, {"a": "", "i": rule["id"]}, {"a": "", "i": "0" * 24}),
+        (LIST, {"a": account}, {"a": "0" * 24}),
+        (UPDATE, {"a": "", "r": {**input_of, "id": rule["id"], "accountId": ""}}, {"a": "", "r": {**input_of, "id": "0" * 24, "accountId": ""}}),
+    ):
+        foreign, absent = (platform.graphql_answer(query, variables, key=key) for variables in (own, missing))
+        assert (foreign.status, foreign.json()) == (absent.status, absent.json()) and codes(foreign.json()), query
+    assert platform.graphql(GET, {"a": "", "i": rule["id"]})["abacRule"] == rule
+
+
+# ---- actions, calls and questions
+
+
+RUN = "mutation($o: RuntimeOperationArgs!) { runOperation(operation: $o) { id } }"
+PERMIT = "allowed reason rule action name"
+
+
+def operation(platform, name, action="REFRESH"):
+    return {"o": {"runtime": platform.env["CULVERT_RUNTIME"], "namespace": "argocd", "name": name, "action": action}}
+
+
+def test_actions(platform, member, applications):
+    """What may be seen may be changed as far as rules allow it; what may not be seen is as missing."""
+    team = of_team(applications, "shop")
+    hidden, shown = "accounts", sorted(team)[0]
+    member.rule(("LABEL", f"{PART_OF}={applications[hidden][PART_OF]}"), effect="DENY")
+    rule = member.rule(SHOP, actions=["SYNC"], effect="DENY")
+    member.sees(set(applications) - of_team(applications, applications[hidden][PART_OF]))
+    absent, unseen = (platform.graphql_answer(RUN, operation(platform, name), key=member.key).json() for name in ("no-such", hidden))
+    assert absent == unseen and codes(unseen) == ["NOT_FOUND"]
+    refused = platform.graphql_answer(RUN, operation(platform, shown, "SYNC"), key=member.key).json()
+    assert codes(refused) == ["FORBIDDEN"] and rule["id"] in refused["errors"][0]["message"]
+    assert platform.graphql(RUN, operation(platform, shown), key=member.key)["runOperation"]["id"]
+
+
+def test_permissions_are_explained(platform, member, applications):
+    runtime, name = platform.env["CULVERT_RUNTIME"], sorted(of_team(applications, "shop"))[0]
+    query = "query($o: [PermissionObject!]!, $a: [AbacActionNames!]!) { permissions(objects: $o, actions: $a) { %s } }" % PERMIT
+    explain = "query($u: String!, $o: [PermissionObject!]!, $a: [AbacActionNames!]!) { explainPermissions(userId: $u, objects: $o, actions: $a) { %s } }" % PERMIT
+    objects = [{"runtime": runtime, "namespace": "argocd", "name": each} for each in (name, "accounts", "no-such")]
+    asked = {"o": objects, "a": ["VIEW", "SYNC"]}
+
+    def answers(key, **more):
+        text, field = (explain, "explainPermissions") if more else (query, "permissions")
+        return [(each["name"], each["action"], each["allowed"], each["reason"], each["rule"]) for each in platform.graphql(text, {**asked, **more}, key=key)[field]]
+
+    deny, allow = member.rule(("NAMESPACE", "argocd"), SHOP, actions=["SYNC"], effect="DENY")["id"], member.rule(SHOP)["id"]
+    hide = member.rule(("LABEL", f"{PART_OF}=finance"), effect="DENY")["id"]
+    member.sees(set(applications) - of_team(applications, "finance"))
+    nothing = [("no-such", action, False, "NOT_FOUND", None) for action in ("VIEW", "SYNC")]
+    seen = [(name, "VIEW", True, "ALLOW_RULE", allow), (name, "SYNC", False, "DENY_RULE", deny)]
+    unseen = [("accounts", "VIEW", False, "NOT_FOUND", None), ("accounts", "SYNC", False, "NOT_FOUND", None)]
+    explained = [("accounts", "VIEW", False, "DENY_RULE", hide), ("accounts", "SYNC", True, "DEFAULT_ALLOW", None)]
+    assert answers(member.key) == [*seen, *unseen, *nothing]
+    assert answers(True, u=member.user["id"]) == [*seen, *explained, *nothing]
+    assert answers(True)[:2] == [(name, "VIEW", True, "UNLIMITED", None), (name, "SYNC", True, "UNLIMITED", None)]
+    assert member.refused(explain, {**asked, "u": member.user["id"]}) == ["FORBIDDEN"]
+    assert codes(platform.graphql_answer(explain, {**asked, "u": "0" * 24}).json()) == ["NOT_FOUND"]
+    assert codes(platform.graphql_answer(query, {"o": objects * 200, "a": ["VIEW"]}).json()) == ["BAD_USER_INPUT"]
+
+
+def test_calls(platform, member):
+    """Services of a cluster know nothing of rules: whom they limit needs one that allows calls."""
+    runtime = platform.env["CULVERT_RUNTIME"]
+    path = f"/runtimes/{runtime}/proxy/app-proxy/api/readyz"
+
+    def refused(expected):
+        began, same = time.monotonic(), 0
+        while same < FRESH:
+            started = time.monotonic()
+            same = same + 1 if (platform.api("GET", path, key=member.key).status == 403) == expected else 0
+            assert same or started - began < 2
+
+    refused(False)
+    member.rule(("NAMESPACE", "no-such"), effect="DENY")
+    refused(True)
+    allow = member.rule(("RUNTIME", runtime), entityType="clusters")["id"]
+    refused(False)
+    member.drop(allow)
+    refused(True)
+    assert platform.api("GET", path).status != 403
