@@ -165,14 +165,14 @@ class Relay:
     """Plain TCP in, TLS to the listener out, byte for byte: for proxies that speak plain HTTP to what is behind them."""
 
     def __init__(self, listener):
-        self.listener, self.listener = listener, listen()
-        self.port = self.listener.getsockname()[1]
+        self.listener, self.socket = listener, listen()
+        self.port = self.socket.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self):
         while True:
             try:
-                sock, _ = self.listener.accept()
+                sock, _ = self.socket.accept()
             except OSError:
                 return
             threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
@@ -204,7 +204,7 @@ class Relay:
             far.close()
 
     def close(self):
-        self.listener.close()
+        self.socket.close()
 
 
 class Proxy:
