@@ -61,7 +61,8 @@ class Platform:
     def read_env(self):
         for line in (self.home / "env").read_text().splitlines():
             name, _, value = line.removeprefix("export ").partition("=")
-            self.env[name] = value.strip("'")
+            if name != "PATH":
+                self.env[name] = value.strip("'")
 
     def stop(self):
         self.quickstart("--stop")

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import subprocess
 
 import pytest
 
@@ -37,6 +38,14 @@ def test_applications_equal_the_cluster(platform):
         assert len(platform.applications()) >= 3
     finally:
         platform.cluster("POST", "/demo/resume")
+
+
+def test_the_command_line_is_there(platform):
+    """The lines of README.md: what the quickstart wrote is enough for culvert."""
+    script = '. "$1" && culvert get applications -o name && culvert tree checkout && culvert history checkout'
+    done = subprocess.run(["sh", "-c", script, "sh", platform.home / "env"], env={"PATH": "/usr/bin:/bin", "HOME": str(platform.home), "ASAN_OPTIONS": "detect_leaks=0"}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert f"application/{platform.env['CULVERT_RUNTIME']}/argocd/checkout" in done.stdout.splitlines()
 
 
 def test_a_change_arrives_within_two_seconds(platform):
