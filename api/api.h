@@ -22,6 +22,7 @@ struct api;
 struct api_route;
 struct stored_routes;
 struct gql_resolver;
+struct oidc;
 struct live;
 struct live_options;
 
@@ -70,6 +71,7 @@ struct api_options {
     void (*on_operation)(void *ctx);
     void *ctx;
     const struct live_options *live; // of subscriptions; loop is the API's. Copied
+    const struct oidc *oidc;         // identity providers; outlives the api; NULL: none
     const struct config *config;     // the settings; modules read the sections that are theirs. Outlives the api
 };
 

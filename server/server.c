@@ -8,6 +8,7 @@
 #include "api/api_settings.h"
 #include "api/graphql/document_cache.h"
 #include "api/live/live_settings.h"
+#include "api/oidc/oidc.h"
 #include "api/rest/openapi.h"
 #include "base/clock.h"
 #include "base/id.h"
@@ -265,6 +266,16 @@ static enum error_code start_failed_sign_ins(struct server *server, struct error
     return ERROR_NONE;
 }
 
+static enum error_code start_oidc(struct server *server, struct error *err)
+{
+    struct purpose_key key;
+    deployment_key_derive(server->deployment_key, "sign-in attempts", &key);
+    enum error_code code = oidc_create(sign_in_settings_of(server->config),
+                                       listener_settings_of(server->config)->platform_url, &key, &server->oidc, err);
+    purpose_key_finish(&key);
+    return code;
+}
+
 static enum error_code start_tokens(struct server *server, struct error *err)
 {
     (void)err;
@@ -361,6 +372,11 @@ static void destroy_failed_sign_ins(struct server *server)
     failed_sign_ins_destroy(server->failed_sign_ins);
 }
 
+static void destroy_oidc(struct server *server)
+{
+    oidc_destroy(server->oidc);
+}
+
 static void destroy_tokens(struct server *server)
 {
     runtime_tokens_destroy(server->tokens);
@@ -408,6 +424,7 @@ static const struct server_part {
     {check_addresses, NULL},
     {check_database, NULL},
     {start_failed_sign_ins, destroy_failed_sign_ins},
+    {start_oidc, destroy_oidc},
     {start_tokens, destroy_tokens},
     {start_modules, finish_modules},
     {server_broker_start, destroy_broker},

@@ -24,6 +24,7 @@
 enum { SERVER_WORKERS_MAX = 16 };
 
 struct manifest_known;
+struct oidc;
 struct rabbitmq;
 struct redaction;
 struct ui_files;
@@ -44,6 +45,7 @@ struct server {
     json_t *documents;            // graphql.documents_file
     struct module_tables modules; // what they give
     struct runtime_tokens *tokens;
+    struct oidc *oidc; // identity providers
     struct failed_sign_ins *failed_sign_ins;
     uint64_t started_ms;
     struct tunnel_broker *broker;

@@ -284,6 +284,7 @@ static enum error_code start_api(struct worker *worker, struct error *err)
         .on_call = on_call,
         .on_tokens_changed = on_tokens_changed,
         .live = &live,
+        .oidc = worker->server->oidc,
         .config = config,
         .on_operation = on_operation,
         .ctx = worker,

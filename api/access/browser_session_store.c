@@ -6,11 +6,9 @@
 #include "culvert_statements.h"
 #include "storage/sql/store_call.h"
 
-void browser_session_store_open(struct pg *pg, const char *account_id, const struct browser_session_new *opened,
-                                store_node_done on_done, void *arg)
+void browser_session_store_add(struct pg_batch *batch, const char *account_id, const struct browser_session_new *opened)
 {
     char idle[STORE_NUMBER_BYTES], life[STORE_NUMBER_BYTES], others[STORE_NUMBER_BYTES];
-    struct pg_batch *batch = pg_batch_create(pg, account_id);
     pg_add(batch, browser_session_open, .account_id = pg_text(str_c(account_id)),
            .credential_id = pg_text(opened->credential_id), .method = pg_text(str_c(opened->method)),
            .session_id = pg_text(str_c(opened->session->id)),
@@ -18,6 +16,13 @@ void browser_session_store_open(struct pg *pg, const char *account_id, const str
            .remote = pg_text(opened->remote), .user_agent = pg_text(opened->user_agent),
            .idle_ms = store_number(opened->idle_ms, idle), .life_ms = store_number(opened->life_ms, life),
            .others_max = store_number(opened->per_user_max - 1, others));
+}
+
+void browser_session_store_open(struct pg *pg, const char *account_id, const struct browser_session_new *opened,
+                                store_node_done on_done, void *arg)
+{
+    struct pg_batch *batch = pg_batch_create(pg, account_id);
+    browser_session_store_add(batch, account_id, opened);
     store_submit_node(batch, 0, ERROR_UNAUTHENTICATED, "the credential is not valid", on_done, arg);
 }
 

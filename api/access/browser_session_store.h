@@ -7,8 +7,8 @@
 #include "storage/sql/sweep.h"
 
 struct browser_session_new {
-    const char *method;       // "link" or "api_key"
-    struct str credential_id; // of the link or the key, which is looked at again
+    const char *method;       // "link", "api_key" or "oidc"
+    struct str credential_id; // of link, key or external identity, which is looked at again
     const struct token *session;
     struct str remote, user_agent;
     uint64_t idle_ms, life_ms; // it ends after so long without use; after so long in any case
@@ -19,6 +19,9 @@ struct browser_session_new {
 // the user may no longer sign in.
 void browser_session_store_open(struct pg *pg, const char *account_id, const struct browser_session_new *opened,
                                 store_node_done on_done, void *arg);
+// The same statement as a part of a batch.
+void browser_session_store_add(struct pg_batch *batch, const char *account_id,
+                               const struct browser_session_new *opened);
 // node: {user, account, session}; session is null where session_id is of none of the user.
 void browser_session_store_get(struct pg *pg, const char *account_id, struct str user_id, struct str session_id,
                                store_node_done on_done, void *arg);

@@ -23,7 +23,8 @@ json_build_object(
     'user', json_build_object('id', u.user_id, 'name', u.name, 'email', u.email, 'isAdmin', u.is_admin),
     'account', json_build_object('id', a.account_id, 'name', a.name))
 
--- Opens a session with a link, which is used up by it, or with an API key. When the user has too
+-- Opens a session with a link, which is used up by it, with an API key, or for an identity that its
+-- provider vouches for. When the user has too
 -- many, the ones that were used least recently end. No row: the link was used or has ended, or the
 -- user may not sign in.
 -- name: browser_session_open
@@ -38,7 +39,11 @@ who AS (
     SELECT k.user_id, k.token_id
       FROM api_keys k
      WHERE :method = 'api_key' AND k.account_id = :account_id AND k.token_id = :credential_id AND k.revoked_at IS NULL
-       AND (k.expires_at IS NULL OR k.expires_at > now())),
+       AND (k.expires_at IS NULL OR k.expires_at > now())
+    UNION ALL
+    SELECT e.user_id, NULL
+      FROM external_identities e
+     WHERE :method = 'oidc' AND e.account_id = :account_id AND e.identity_id = :credential_id),
 ended AS (
     UPDATE browser_sessions s SET revoked_at = now()
      WHERE s.account_id = :account_id

@@ -9,8 +9,14 @@
 enum principal_kind { PRINCIPAL_USER, PRINCIPAL_RUNTIME };
 enum principal_role { PRINCIPAL_ADMIN, PRINCIPAL_MEMBER, PRINCIPAL_READ_ONLY }; // of a user
 
-// What the credential is.
-enum principal_method { PRINCIPAL_BY_KEY, PRINCIPAL_BY_SESSION, PRINCIPAL_BY_LINK, PRINCIPAL_BY_RUNTIME_TOKEN };
+// What the credential is. BY_PROVIDER: none of ours, an identity provider vouches for the user.
+enum principal_method {
+    PRINCIPAL_BY_KEY,
+    PRINCIPAL_BY_SESSION,
+    PRINCIPAL_BY_LINK,
+    PRINCIPAL_BY_RUNTIME_TOKEN,
+    PRINCIPAL_BY_PROVIDER
+};
 
 // Who a credential turned out to be; views valid during the callback.
 struct principal {

@@ -10,17 +10,22 @@
 #define PURPOSE_LINK    "culvert sign-in link"
 #define PURPOSE_CSRF    "culvert csrf token"
 
-struct str session_cookie_find(struct str field)
+struct str session_cookie_named(struct str field, struct str wanted)
 {
     struct str rest = field, pair, name, found = STR_EMPTY;
     size_t times = 0;
     while (rest.len) {
         str_cut(&rest, ';', &pair);
-        if (!str_cut(&pair, '=', &name) || !str_eq(str_trim(name), STR(SESSION_COOKIE_NAME))) continue;
+        if (!str_cut(&pair, '=', &name) || !str_eq(str_trim(name), wanted)) continue;
         found = str_trim(pair);
         times++;
     }
     return times == 1 ? found : STR_EMPTY;
+}
+
+struct str session_cookie_find(struct str field)
+{
+    return session_cookie_named(field, STR(SESSION_COOKIE_NAME));
 }
 
 // token: as the secret hashes, not yet of a purpose.

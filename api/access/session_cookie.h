@@ -22,6 +22,8 @@ struct session_cookie {
 
 // The value in a Cookie field. Empty: there is none, or more than one.
 struct str session_cookie_find(struct str field);
+// The same of any cookie.
+struct str session_cookie_named(struct str field, struct str wanted);
 // ERROR_INVALID: not of the form.
 MUST_CHECK enum error_code session_cookie_parse(struct str value, struct session_cookie *out, struct error *err);
 // May a request with this cookie go on? ERROR_FORBIDDEN: it comes from another site, or has to have

@@ -3,10 +3,9 @@
 #include "base/mem.h"
 
 static const char *const methods[] = {
-    [PRINCIPAL_BY_KEY] = "api_key",
-    [PRINCIPAL_BY_SESSION] = "session",
-    [PRINCIPAL_BY_LINK] = "link",
-    [PRINCIPAL_BY_RUNTIME_TOKEN] = "runtime_token",
+    [PRINCIPAL_BY_KEY] = "api_key",   [PRINCIPAL_BY_SESSION] = "session",
+    [PRINCIPAL_BY_LINK] = "link",     [PRINCIPAL_BY_RUNTIME_TOKEN] = "runtime_token",
+    [PRINCIPAL_BY_PROVIDER] = "oidc",
 };
 
 void actor_set(struct api_request *request, const struct api_principal *who)

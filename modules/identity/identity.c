@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "modules/identity/audit.h"
 #include "modules/identity/browser_session_settings.h"
+#include "modules/identity/oidc_sign_in.h"
 #include "modules/identity/people.h"
 #include "modules/identity/rule_decisions.h"
 #include "modules/identity/rules.h"
@@ -123,6 +124,9 @@ static const struct gql_resolver resolvers[] = {
 static const struct api_route routes[] = {
     {"/api/user", "GET", API_USER, API_NO_BODY, get_user},
     {"/api/auth/authenticate", "GET", API_USER_OR_RUNTIME, API_NO_BODY, authenticate},
+    {"/api/auth/providers", "GET", API_ANYBODY, API_NO_BODY, oidc_sign_in_list},
+    {"/api/auth/providers/{id}/start", "GET", API_ANYBODY, API_NO_BODY, oidc_sign_in_start},
+    {"/api/auth/providers/{id}/callback", "GET", API_ANYBODY, API_NO_BODY, oidc_sign_in_finish},
     {"/api/auth/session", "POST", API_ANYBODY, API_JSON_BODY, sign_in_session},
     {"/api/auth/session", "GET, DELETE", API_USER_OWN, API_NO_BODY, sign_in_session},
     {"/api/auth/sessions", "GET, DELETE", API_USER_OWN, API_NO_BODY, sign_in_sessions},

@@ -6,6 +6,7 @@
 #include "api/access/runtime_token_settings.h"
 #include "api/api_settings.h"
 #include "api/live/live_settings.h"
+#include "api/oidc/sign_in_settings.h"
 #include "modules/modules.h"
 #include "server/bus/bus_settings.h"
 #include "server/chores/authentication_settings.h"
@@ -33,9 +34,9 @@ static const struct config_section *const first[] = {
 };
 
 static const struct config_section *const last[] = {
-    &access_settings_section,  &runtime_token_settings_section, &peer_settings_section,
-    &report_settings_section,  &bus_settings_section,           &operation_settings_section,
-    &storage_settings_section, &retention_settings_section,     &drain_settings_section,
+    &sign_in_settings_section,   &access_settings_section, &runtime_token_settings_section, &peer_settings_section,
+    &report_settings_section,    &bus_settings_section,    &operation_settings_section,     &storage_settings_section,
+    &retention_settings_section, &drain_settings_section,
 };
 
 static void add(struct server_config_table *out, const struct config_section *section)

@@ -182,6 +182,21 @@ export async function signIn(credential: {apiKey: string} | {token: string}): Pr
     });
 }
 
+export interface Provider {
+    id: string;
+    title: string;
+}
+
+// Where people can sign in; none while that is not known.
+export async function readProviders(): Promise<Provider[]> {
+    try {
+        const response = await limited((cancel) => send('GET', 'api/auth/providers', null, cancel));
+        return response.ok ? ((await response.json()) as Provider[]) : [];
+    } catch {
+        return [];
+    }
+}
+
 // The server ended the session, or refuses it.
 export function sessionEnded(message: string): void {
     csrfToken = '';

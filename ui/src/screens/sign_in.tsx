@@ -1,8 +1,40 @@
-// Sign-in by a one-time link or an API key; either is exchanged for a session of this browser.
+// Sign-in at an identity provider, by a one-time link or an API key; each opens a session of this browser.
 import {signal} from '@preact/signals';
 import {useEffect, useRef} from 'preact/hooks';
-import {RequestError, resume, signIn, signInMessage} from '../api.ts';
-import {go, path} from '../router.ts';
+import {type Provider, readProviders, RequestError, resume, signIn, signInMessage} from '../api.ts';
+import {go, href, path} from '../router.ts';
+
+const providers = signal<Provider[]>([]);
+
+// Words of the server, modules/identity/oidc_sign_in.c.
+const problems: Record<string, string> = {
+    provider_unavailable: 'The identity provider does not answer. Try again in a moment, or sign in with an API key.',
+    provider_wrong: 'The identity provider answers in a way that Culvert cannot use. Your administrator finds the reason in the log of culvertd.',
+    wrong_provider: 'The answer came from another identity provider. Sign in again.',
+    not_accepted: 'Culvert does not accept what the identity provider sent. Your administrator finds the reason in the log of culvertd.',
+    unknown_attempt: 'This sign-in took too long, or began in another browser or tab. Sign in again.',
+    denied: 'The identity provider did not sign you in.',
+    no_user: 'You are known to the identity provider, but not permitted to use Culvert. Ask an administrator of your account.',
+    busy: 'Too many people sign in at the moment. Try again shortly.',
+};
+
+function readProblem(): string {
+    const word = new URLSearchParams(location.search).get('problem');
+    return word ? (problems[word] ?? 'The sign-in failed. Sign in again.') : '';
+}
+
+function Providers() {
+    useEffect(() => {
+        void readProviders().then((list) => (providers.value = list));
+    }, []);
+    if (!providers.value.length) return null;
+    const page = path.value === 'ui/sign-in' ? 'ui/' : path.value + location.search;
+    return (
+        <div class="providers">
+            {providers.value.map((each) => <a key={each.id} class="button primary" href={`${href('api/auth/providers/')}${encodeURIComponent(each.id)}/start?return=${encodeURIComponent(page)}`}>Sign in with {each.title}</a>)}
+        </div>
+    );
+}
 
 const problem = signal('');
 const isBusy = signal(false);
@@ -17,6 +49,7 @@ function explain(error: unknown, refused: string): string {
 export async function startSession(): Promise<void> {
     const token = new URLSearchParams(location.hash.slice(1)).get('token');
     if (path.peek() !== 'ui/sign-in' || !token) {
+        if (path.peek() === 'ui/sign-in') problem.value = readProblem();
         await resume();
     } else {
         history.replaceState(null, '', location.pathname);
@@ -59,6 +92,7 @@ export function SignIn() {
             <form onSubmit={submit}>
                 <h1><Mark /> Culvert</h1>
                 {signInMessage.value && <p role="status">{signInMessage.value}</p>}
+                <Providers />
                 <label for="key">API key</label>
                 <input ref={input} id="key" name="key" type="password" autocomplete="off" spellcheck={false} required aria-describedby="key-help" aria-invalid={problem.value ? 'true' : undefined} />
                 <p id="key-help" class="quiet">It opens a session of this browser and is not kept. Or use the link of <code>culvertd admin sign-in-link</code>.</p>
