@@ -5,7 +5,7 @@
 
 struct api_request;
 
-enum api_body { API_NO_BODY, API_JSON_BODY, API_EVENTS_BODY };
+enum api_body { API_NO_BODY, API_JSON_BODY, API_EVENTS_BODY, API_FORM_BODY };
 
 enum api_caller {
     API_ANYBODY = 1 /* needs no credential */,

@@ -115,6 +115,7 @@ static bool takes_type(const struct api_route *route, struct str content_type)
     struct str type;
     str_cut(&content_type, ';', &type);
     type = str_trim(type);
+    if (route->body == API_FORM_BODY) return str_eq_nocase(type, STR("application/x-www-form-urlencoded"));
     return str_eq_nocase(type, STR("application/json")) ||
            (route->body == API_EVENTS_BODY && str_eq_nocase(type, STR("application/cloudevents+json")));
 }
@@ -240,7 +241,8 @@ static bool check(struct api_request *request)
     }
     bool posts = str_eq(request->method, STR("POST"));
     if (posts && !takes_type(route, request->content_type)) {
-        api_respond_problem(request, 415, "unsupported_media_type", "the Content-Type must be application/json");
+        api_respond_problem(request, 415, "unsupported_media_type", "the Content-Type must be application/%s",
+                            route->body == API_FORM_BODY ? "x-www-form-urlencoded" : "json");
         return false;
     }
     size_t most = api_body_bytes_max(request->api, request->path);

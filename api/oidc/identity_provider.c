@@ -210,8 +210,8 @@ static enum error_code take_address(const json_t *metadata, const char *name, ch
     return ERROR_NONE;
 }
 
-static enum error_code parse_metadata(struct str text, const char *issuer, struct counted_addresses **out,
-                                      struct error *err)
+static enum error_code parse_metadata(struct str text, const struct provider_settings *settings,
+                                      struct counted_addresses **out, struct error *err)
 {
     const struct json_limits limits = {.depth_max = 8};
     json_t *metadata = NULL;
@@ -221,10 +221,13 @@ static enum error_code parse_metadata(struct str text, const char *issuer, struc
     struct provider_addresses *addresses = &found->addresses;
     enum error_code code = ERROR_NONE;
     // OpenID Connect Discovery section 4.3.
-    if (!str_eq(json_get_str(metadata, "issuer"), str_c(issuer)))
-        code = error_set(err, ERROR_PROTOCOL, "issuer: not the one of the settings, %s", issuer);
-    if (code == ERROR_NONE) code = take_address(metadata, "authorization_endpoint", &addresses->authorization, err);
-    if (code == ERROR_NONE) code = take_address(metadata, "token_endpoint", &addresses->token, err);
+    if (!str_eq(json_get_str(metadata, "issuer"), str_c(settings->issuer)))
+        code = error_set(err, ERROR_PROTOCOL, "issuer: not the one of the settings, %s", settings->issuer);
+    // An issuer of CI tokens has keys alone.
+    bool signs_in = *settings->client_id;
+    if (code == ERROR_NONE && signs_in)
+        code = take_address(metadata, "authorization_endpoint", &addresses->authorization, err);
+    if (code == ERROR_NONE && signs_in) code = take_address(metadata, "token_endpoint", &addresses->token, err);
     if (code == ERROR_NONE) code = take_address(metadata, "jwks_uri", &addresses->keys, err);
     addresses->sends_issuer = json_get_bool(metadata, "authorization_response_iss_parameter_supported", false);
     json_decref(metadata);
@@ -244,7 +247,7 @@ static void on_metadata(void *arg, const struct error *err, int status, struct s
     struct counted_addresses *found = NULL;
     struct error bad;
     if (check_status(err, status, &bad) != ERROR_NONE ||
-        parse_metadata(body, provider->options.settings->issuer, &found, &bad) != ERROR_NONE) {
+        parse_metadata(body, provider->options.settings, &found, &bad) != ERROR_NONE) {
         error_prefix(&bad, "reading its metadata");
         fail(reading, &bad);
         return;

@@ -143,6 +143,29 @@ bool jwt_claim_has(const json_t *claim, struct str text)
     return false;
 }
 
+bool jwt_claim_fits(const json_t *claim, const json_t *wanted)
+{
+    size_t i;
+    json_t *item;
+    if (json_is_string(wanted)) return jwt_claim_has(claim, json_str(wanted));
+    json_array_foreach(wanted, i, item)
+    {
+        if (jwt_claim_has(claim, json_str(item))) return true;
+    }
+    return false;
+}
+
+bool jwt_claims_fit(const json_t *claims, const json_t *wanted)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)wanted, name, value)
+    {
+        if (!jwt_claim_fits(jwt_claim(claims, str_c(name)), value)) return false;
+    }
+    return true;
+}
+
 // ~1 is a slash, ~0 a tilde.
 static bool unescape(struct str part, char out[POINTER_NAME_BYTES_MAX])
 {

@@ -41,6 +41,10 @@ MUST_CHECK enum error_code jwt_check_claims(const json_t *claims, const struct j
 // The claim of that name, or, where the name begins with '/', that of a JSON Pointer (RFC 6901).
 // Borrowed; NULL: not there.
 json_t *jwt_claim(const json_t *claims, struct str name);
+// Has claims each of `wanted`, an object: claim -> text, or list of texts of which one will do?
+bool jwt_claims_fit(const json_t *claims, const json_t *wanted);
+// Is claim, or has it, one of the texts of wanted, a text or a list?
+bool jwt_claim_fits(const json_t *claim, const json_t *wanted);
 // Is text the value, or an element of it where it is a list?
 bool jwt_claim_has(const json_t *claim, struct str text);
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/access/scope.h"
 #include "api/oidc/jwk_set.h"
 #include "api/oidc/web_client.h"
 #include "base/config/config.h"
@@ -176,23 +177,9 @@ static char *take_scope(struct reading *reading)
 static void check_names(struct reading *reading)
 {
     static const char *const known[] = {
-        "id",
-        "title",
-        "issuer",
-        "client_id",
-        "client_secret_file",
-        "client_secret_env",
-        "client_auth",
-        "account",
-        "scopes",
-        "role",
-        "groups_claim",
-        "teams",
-        "admin_groups",
-        "create_users",
-        "algorithms",
-        "link_by_verified_email",
-        "required_claims",
+        "id",           "title",        "issuer",     "client_id", "client_secret_file",     "client_secret_env",
+        "client_auth",  "account",      "scopes",     "role",      "groups_claim",           "teams",
+        "admin_groups", "create_users", "algorithms", "exchange",  "link_by_verified_email", "required_claims",
     };
     const char *name;
     json_t *value;
@@ -205,13 +192,54 @@ static void check_names(struct reading *reading)
     }
 }
 
+// Without a claim a rule would be for the jobs of everybody who has an account there.
+static bool is_rule(json_t *rule)
+{
+    json_t *claims = json_object_get(rule, "claims"), *scopes = json_object_get(rule, "scopes"), *item;
+    const char *name;
+    size_t i;
+    bool fits = json_object_size(rule) == 3 && json_object_size(claims) && json_array_size(scopes) &&
+                json_get_str(rule, "user").len;
+    json_object_foreach(claims, name, item)
+    {
+        fits &= (json_is_string(item) && json_str(item).len) || (are_texts(item) && json_array_size(item));
+    }
+    json_array_foreach(scopes, i, item)
+    {
+        fits &= scope_bit(json_str(item)) != 0;
+    }
+    return fits;
+}
+
+static void take_exchange(struct reading *reading, struct provider_settings *out)
+{
+    json_t *exchange = json_object_get(reading->value, "exchange"), *rules = json_get_array(exchange, "rules"), *rule;
+    struct str audience = json_get_str(exchange, "audience");
+    size_t i;
+    out->exchange_audience = mem_strndup(audience.at, audience.len);
+    out->exchange_rules = rules ? json_incref(rules) : json_array();
+    if (!exchange) return;
+    if (json_object_size(exchange) != 2 || !audience.len || !json_array_size(rules) ||
+        json_array_size(rules) > ENTRIES_MAX)
+        complain(reading, "exchange", "must be {\"audience\": TEXT, \"rules\": [...]} with 1 to %d rules", ENTRIES_MAX);
+    json_array_foreach(rules, i, rule)
+    {
+        if (!is_rule(rule))
+            complain(
+                reading, "exchange",
+                "rules[%zu]: must be {\"claims\": {CLAIM: TEXT or list, ...}, \"user\": TEXT, \"scopes\": [...]}, the "
+                "scopes of read, write, calls and admin, with at least one claim and scope",
+                i);
+    }
+}
+
 static void take_provider(struct reading *reading, struct provider_settings *out)
 {
     check_names(reading);
     out->id = take_id(reading);
     out->title = take_text(reading, "title", out->id);
     out->issuer = take_issuer(reading);
-    out->client_id = take_text(reading, "client_id", NULL);
+    out->client_id = take_text(reading, "client_id", json_object_get(reading->value, "exchange") ? "" : NULL);
     out->client_secret = take_secret(reading);
     out->secret_in_body = take_choice(reading, "client_auth", "basic", "post");
     out->account = take_text(reading, "account", NULL);
@@ -224,6 +252,7 @@ static void take_provider(struct reading *reading, struct provider_settings *out
     out->teams = take_map(reading, "teams", false);
     out->admin_groups = take_list(reading, "admin_groups");
     out->required_claims = take_map(reading, "required_claims", true);
+    take_exchange(reading, out);
 }
 
 static void check_different(struct reading *reading, const struct provider_list *list)
@@ -282,14 +311,15 @@ void provider_list_finish(struct provider_list *list)
 {
     for (size_t i = 0; i < list->count; i++) {
         struct provider_settings *each = &list->items[i];
-        char *texts[] = {each->id,      each->title, each->issuer,      each->client_id,
-                         each->account, each->scope, each->groups_claim};
+        char *texts[] = {each->id,      each->title, each->issuer,       each->client_id,
+                         each->account, each->scope, each->groups_claim, each->exchange_audience};
         for (size_t j = 0; j < sizeof texts / sizeof *texts; j++)
             mem_free(texts[j]);
         if (each->client_secret) mem_free_secret(each->client_secret, strlen(each->client_secret));
         json_decref(each->teams);
         json_decref(each->admin_groups);
         json_decref(each->required_claims);
+        json_decref(each->exchange_rules);
     }
     *list = (struct provider_list){0};
 }

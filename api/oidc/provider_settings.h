@@ -11,7 +11,8 @@
 
 enum { PROVIDERS_MAX = 32, PROVIDER_ID_BYTES_MAX = 40 };
 
-// Texts are NUL-terminated and never NULL, but for client_secret.
+// Texts are NUL-terminated and never NULL, but for client_secret. client_id is empty where nobody
+// signs in, and tokens are exchanged alone.
 struct provider_settings {
     char *id, *title, *issuer, *client_id, *account, *scope, *groups_claim;
     char *client_secret;     // NULL: the client is public
@@ -23,6 +24,8 @@ struct provider_settings {
     json_t *teams;           // object: group -> team
     json_t *admin_groups;    // array; empty: admins are not the provider's concern
     json_t *required_claims; // object: claim -> text or list of texts
+    char *exchange_audience; // of tokens of CI jobs
+    json_t *exchange_rules;  // array of {claims, user, scopes}; empty: none is exchanged
 };
 
 struct provider_list {

@@ -8,6 +8,7 @@
 #include "modules/identity/rule_decisions.h"
 #include "modules/identity/rules.h"
 #include "modules/identity/sign_in.h"
+#include "modules/identity/token_exchange.h"
 #include "modules/module.h"
 
 static void resolve_me(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
@@ -127,6 +128,7 @@ static const struct api_route routes[] = {
     {"/api/auth/providers", "GET", API_ANYBODY, API_NO_BODY, oidc_sign_in_list},
     {"/api/auth/providers/{id}/start", "GET", API_ANYBODY, API_NO_BODY, oidc_sign_in_start},
     {"/api/auth/providers/{id}/callback", "GET", API_ANYBODY, API_NO_BODY, oidc_sign_in_finish},
+    {"/api/auth/token", "POST", API_ANYBODY, API_FORM_BODY, token_exchange},
     {"/api/auth/session", "POST", API_ANYBODY, API_JSON_BODY, sign_in_session},
     {"/api/auth/session", "GET, DELETE", API_USER_OWN, API_NO_BODY, sign_in_session},
     {"/api/auth/sessions", "GET, DELETE", API_USER_OWN, API_NO_BODY, sign_in_sessions},

@@ -104,6 +104,7 @@ static void fail_with(struct provider_sign_in *sign_in, const struct error *err)
 static struct identity_provider *find_provider(struct api_request *request)
 {
     struct identity_provider *provider = oidc_find(request->api->options.oidc, request->path_values[0]);
+    if (provider && !*identity_provider_options(provider)->settings->client_id) provider = NULL; // exchange alone
     if (!provider) api_respond_problem(request, 404, "not_found", "no identity provider of this id");
     return provider;
 }
@@ -114,7 +115,8 @@ void oidc_sign_in_list(struct api_request *request)
     json_t *list = json_array();
     for (size_t i = 0; i < oidc_count(oidc); i++) {
         const struct provider_settings *settings = identity_provider_options(oidc_at(oidc, i))->settings;
-        json_array_append_new(list, json_pack("{s:s, s:s}", "id", settings->id, "title", settings->title));
+        if (*settings->client_id)
+            json_array_append_new(list, json_pack("{s:s, s:s}", "id", settings->id, "title", settings->title));
     }
     api_respond_json(request, 200, list);
 }
@@ -205,29 +207,10 @@ void oidc_sign_in_start(struct api_request *request)
 
 // ---- what the claims mean here ------------------------------------------------------------------
 
-// The claim is, or has, one of the texts that are wanted.
-static bool claim_fits(const json_t *claim, const json_t *wanted)
-{
-    size_t i;
-    json_t *item;
-    if (json_is_string(wanted)) return jwt_claim_has(claim, json_str(wanted));
-    json_array_foreach(wanted, i, item)
-    {
-        if (jwt_claim_has(claim, json_str(item))) return true;
-    }
-    return false;
-}
-
 static enum error_code check_required(const struct provider_settings *settings, const json_t *claims, struct error *err)
 {
-    const char *name;
-    json_t *wanted;
-    json_object_foreach(settings->required_claims, name, wanted)
-    {
-        if (!claim_fits(jwt_claim(claims, str_c(name)), wanted))
-            return error_set(err, ERROR_FORBIDDEN, "the claim %s is not what required_claims has", name);
-    }
-    return ERROR_NONE;
+    if (jwt_claims_fit(claims, settings->required_claims)) return ERROR_NONE;
+    return error_set(err, ERROR_FORBIDDEN, "the token's claims are not those of required_claims");
 }
 
 static struct str names_text(struct api_request *request, json_t *names)
@@ -253,7 +236,7 @@ static void take_groups(struct provider_sign_in *sign_in, const json_t *claims)
     sign_in->user.managed_teams = names_text(sign_in->request, managed);
     sign_in->user.teams = names_text(sign_in->request, teams);
     sign_in->user.manages_admins = json_array_size(settings->admin_groups) > 0;
-    sign_in->user.is_admin = claim_fits(groups, settings->admin_groups);
+    sign_in->user.is_admin = jwt_claim_fits(groups, settings->admin_groups);
 }
 
 static struct str first_claim(const json_t *claims, const char *const *names)

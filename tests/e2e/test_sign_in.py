@@ -34,7 +34,7 @@ class Site:
         self.platform, self.folder = platform, folder
         self.port = free_port()
         self.url = f"https://localhost:{self.port}"
-        self.liar, self.other, self.broken = LyingProvider(), LyingProvider(), LyingProvider()
+        self.liar, self.other, self.broken, self.ci = (LyingProvider() for _ in range(4))
         self.node_port = free_port()
         self.account = platform.graphql("{ me { activeAccount { name } } }")["me"]["activeAccount"]["name"]
         self.admin_port = free_port()
@@ -47,6 +47,9 @@ class Site:
         return [
             {**liar, "id": "liar", "title": "The liar", "issuer": self.liar.issuer},
             {**liar, "id": "other", "issuer": self.other.issuer, "create_users": False, "link_by_verified_email": True, "algorithms": ["RS256"]},
+            {"id": "ci", "account": self.account, "issuer": self.ci.issuer, "exchange": {"audience": "https://culvert.test", "rules": [
+                {"claims": {"repository": "acme/other"}, "user": "nobody", "scopes": ["admin"]},
+                {"claims": {"repository": ["acme/shop", "acme/web"], "ref": "refs/heads/main"}, "user": "sign-in-ci", "scopes": ["read"]}]}},
             {**usual, "id": "broken", "issuer": self.broken.issuer},
             {**usual, "id": "node", "issuer": f"http://127.0.0.1:{self.node_port}", "client_secret_env": "NODE_SECRET", "admin_groups": ["culvert-admins"], "role": "read-only"},
         ]
@@ -361,6 +364,44 @@ def test_npms_provider(site):
     assert 'culvert_sign_ins_total{method="oidc",result="refused"}' in requests
 
 
+def test_tokens_of_jobs_become_keys(site):
+    """As GitHub Actions and GitLab sign them (RFC 8693)."""
+    site.ci.metadata.update(authorization_endpoint=None, token_endpoint=None)
+    now = int(time.time())
+    job = {"iss": site.ci.issuer, "aud": "https://culvert.test", "sub": "repo:acme/shop:ref:refs/heads/main", "repository": "acme/shop", "ref": "refs/heads/main", "iat": now, "nbf": now, "exp": now + 300}
+    kind = "urn:ietf:params:oauth:token-type:jwt"
+
+    def ask(token, form=None, media="application/x-www-form-urlencoded"):
+        form = {"grant_type": "urn:ietf:params:oauth:grant-type:token-exchange", "subject_token": token, "subject_token_type": kind, **(form or {})}
+        answer = site.platform.call("POST", site.url, "/api/auth/token", urllib.parse.urlencode(form), headers={"Content-Type": media}, key=False)
+        return answer.status, answer.json()
+
+    def sign(**changes):
+        return site.ci.keys[0].sign({name: value for name, value in {**job, **changes}.items() if value is not None})
+
+    assert ask(sign())[1]["error"] == "invalid_grant", "the user does not exist"
+    made = site.platform.graphql("mutation { createServiceUser(name: \"sign-in-ci\", isAdmin: true, teamIds: []) { id } }")["createServiceUser"]["id"]
+    status, given = ask(sign())
+    assert status == 200 and given["expires_in"] == 900 and given["token_type"] == "Bearer" and given["scope"] == "read", given
+    me = site.platform.graphql("{ me { name } }", key=given["access_token"])
+    assert me["me"]["name"] == "sign-in-ci"
+    refused = site.platform.graphql_answer("mutation { createTeam(name: \"of-ci\") { id } }", key=given["access_token"]).json()
+    assert "scope" in refused["errors"][0]["message"]
+    life = site.psql(f"select extract(epoch from expires_at - created_at), scopes from api_keys where user_id = '{made}' and token_id = '{given['access_token'][:24]}'")
+    assert life == [["900.000000", '["read"]']]
+    assert given["access_token"].split(".")[1] not in site.platform.dump().decode() + site.log()
+    # Old ones make room.
+    site.psql(f"update api_keys set expires_at = now() - interval '2 days' where user_id = '{made}'")
+    assert ask(sign(repository="acme/web"))[0] == 200 and site.psql(f"select count(*) from api_keys where user_id = '{made}'") == [["1"]]
+    for name, token in {"another repository": sign(repository="acme/shop2"), "another branch": sign(ref="refs/heads/x"), "no claim": sign(ref=None), "another audience": sign(aud="x"), "another issuer": sign(iss=site.liar.issuer), "expired": sign(exp=now - 120),
+                        "another's rule": sign(repository="acme/other"), "another key": Key("first").sign(job), "none": "x.y.z", "an ID token of a sign-in": site.liar.keys[0].sign({**job, "iss": site.liar.issuer})}.items():
+        assert ask(token) == (400, {"error": "invalid_grant", "error_description": "the subject_token is not accepted, or no rule permits it"}), name
+    assert ask("", {})[1]["error"] == "invalid_request" and ask(sign(), {"grant_type": "password"})[1]["error"] == "unsupported_grant_type" and ask(sign(), {"subject_token_type": "x"})[1]["error"] == "invalid_request"
+    assert ask(sign(), media="application/json")[0] == 415 and site.ask(f"{PROVIDERS}/ci/start").status == 404
+    site.psql(f"update users set is_disabled = true where user_id = '{made}'")
+    assert ask(sign())[0] == 400
+
+
 def test_the_page(site):
     browser.require()
     with node_provider(site.node_port, f"{site.url}{PROVIDERS}/node/callback"), browser.chromium() as chromium:
@@ -390,6 +431,7 @@ def test_settings_that_are_wrong(served):
         json.dumps({"providers": [{**right, "issuer": "http://idp.example"}]}): "providers[0].issuer: must be a URL https://", json.dumps({"providers": [right, right]}): 'providers[1].id: "liar" is the id of another',
         json.dumps({"providers": [{**right, "algorithms": ["RS256", "HS256"]}]}): "must be a list of RS256, PS256", json.dumps({"providers": [{**right, "client_secret_file": "/nowhere"}]}): "client_secret_file: ",
         json.dumps({"providers": [{**right, "client_secret_env": "X"}]}): "one of client_secret_file and client_secret_env", json.dumps({"providers": [{**right, "create_users": "yes"}]}): "create_users: must be true or false",
+        json.dumps({"providers": [{**right, "exchange": {"audience": "x", "rules": [{"claims": {}, "user": "ci", "scopes": ["read"]}]}}]}): "at least one claim", json.dumps({"providers": [{**right, "exchange": {"rules": []}}]}): "exchange: must be {",
         json.dumps({"providers": [{**right, "id": "A/b"}]}): "id: must be 1 to 40 of a-z", json.dumps({"providers": [{**right, "teams": ["dev"]}]}): "teams: must be an object", json.dumps({"providers": [{**right, "role": "admin"}]}): 'role: must be "member" or "read-only"',
         json.dumps({"providers": [{key: value for key, value in {**right, "client_secret_env": "UNSET_VARIABLE"}.items() if key != "client_secret_file"}]}): "UNSET_VARIABLE is not set",
     }.items():
