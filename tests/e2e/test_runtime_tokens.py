@@ -53,6 +53,10 @@ ROUTES = {
     "/api/auth/session": "x",
     "/api/auth/sessions": "x",
     "/api/auth/sessions/{id}": "x",
+    "/api/auth/providers": "",
+    "/api/auth/providers/{id}/start": "",
+    "/api/auth/providers/{id}/callback": "",
+    "/api/auth/token": "",
 }
 
 
