@@ -180,6 +180,12 @@ static void on_push(redisAsyncContext *context, void *answer, void *data)
     (void)context;
     struct subscription *subscription = data;
     const redisReply *reply = answer;
+    if (reply && reply->type == REDIS_REPLY_ERROR) { // for example by an ACL
+        struct error err;
+        error_set(&err, ERROR_UNAUTHENTICATED, "Redis refused a subscription: %.200s", reply->str);
+        log_limited(LOG_WARN, "redis", "subscription_refused", str_c(subscription->channel), STR_EMPTY, log_err(&err));
+        return;
+    }
     // "pmessage" has the pattern in front of the channel.
     size_t parts = subscription->is_pattern ? 4 : 3;
     if (!reply || reply->type != REDIS_REPLY_ARRAY || reply->elements < 3 || reply->elements > parts) return;
