@@ -1,6 +1,5 @@
 #include "agent/tunnel/tls.h"
 
-#include <arpa/inet.h>
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 #include <stdio.h>
@@ -136,15 +135,6 @@ void agent_tls_connection_finish(struct tls_connection *connection)
     unref(tls);
 }
 
-static bool set_peer(SSL *ssl, const char *name)
-{
-    unsigned char address[16];
-    if (inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1)
-        return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name);
-    SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT); // RFC 9525
-    return SSL_set1_host(ssl, name) && SSL_set_tlsext_host_name(ssl, name);
-}
-
 enum error_code agent_tls_connect(struct agent_tls *tls, struct str host, struct byte_queue *leaving,
                                   struct tls_connection *out, struct error *err)
 {
@@ -156,7 +146,7 @@ enum error_code agent_tls_connect(struct agent_tls *tls, struct str host, struct
     tls_connection_connect(out, tls->method, tls->ctx, leaving);
     SSL_set_app_data(out->ssl, tls);
     tls->refs++;
-    if (!set_peer(out->ssl, name)) {
+    if (!tls_connection_expect_host(out, name, X509_CHECK_FLAG_NEVER_CHECK_SUBJECT)) { // RFC 9525
         agent_tls_connection_finish(out);
         return library_error(err, "TLS connection");
     }

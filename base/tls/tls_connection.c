@@ -1,7 +1,9 @@
 #include "base/tls/tls_connection.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
 #include <openssl/err.h>
+#include <openssl/x509v3.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,6 +97,17 @@ void tls_connection_connect(struct tls_connection *connection, const BIO_METHOD 
 {
     init(connection, method, SSL_new(ctx), leaving);
     SSL_set_connect_state(connection->ssl);
+}
+
+bool tls_connection_expect_host(struct tls_connection *connection, const char *host, unsigned check_flags)
+{
+    SSL *ssl = connection->ssl;
+    unsigned char address[16];
+    assert(connection->state == TLS_CONNECTION_HANDSHAKE);
+    if (inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1)
+        return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1;
+    SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | check_flags);
+    return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1;
 }
 
 void tls_connection_resume(struct tls_connection *connection, const BIO_METHOD *method, SSL *ssl,

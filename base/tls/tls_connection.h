@@ -51,6 +51,9 @@ void tls_connection_accept(struct tls_connection *connection, const BIO_METHOD *
                            struct byte_queue *leaving);
 void tls_connection_connect(struct tls_connection *connection, const BIO_METHOD *method, SSL_CTX *ctx,
                             struct byte_queue *leaving);
+// Before a client's handshake: the server's certificate must be of host, a name, which is also sent
+// (SNI), or an address. check_flags: X509_CHECK_FLAG_*, beside those for wildcards. False: not a host.
+MUST_CHECK bool tls_connection_expect_host(struct tls_connection *connection, const char *host, unsigned check_flags);
 // Goes on with what tls_connection_release() gave.
 void tls_connection_resume(struct tls_connection *connection, const BIO_METHOD *method, SSL *ssl,
                            struct byte_queue *leaving);

@@ -1,6 +1,5 @@
 #include "storage/redis/redis_tls.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/err.h>
@@ -10,25 +9,22 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/loop/byte_queue.h"
 #include "base/mem.h"
+#include "base/tls/tls_connection.h"
 #include "base/tls/tls_files.h"
 
-enum { BUFFER_BYTES = 16 * 1024 };
-
-// Bytes on their way in one direction.
-struct carried {
-    uint8_t bytes[BUFFER_BYTES];
-    size_t at, len; // what is left: bytes[at..len)
-};
+enum { BUFFER_BYTES = 16 * 1024, LEAVING_BYTES_MAX = 4 * BUFFER_BYTES };
 
 struct redis_tls {
-    SSL *ssl;
-    int tls_fd, plain_fd; // the connection; our end of the pair
+    struct tls_connection connection;
+    BIO_METHOD *method;
+    int tls_fd, plain_fd; // the TCP connection; this end of the pair
     uv_poll_t tls_poll, plain_poll;
-    struct carried in, out; // from Redis, to Redis
-    bool is_open;           // the handshake is done
-    bool wants_write;       // OpenSSL waits for room in the socket
-    bool is_ended;          // no more is carried
+    struct byte_queue leaving;   // records for tls_fd; more is read from plain_fd when it is empty
+    uint8_t plain[BUFFER_BYTES]; // for plain_fd; more is read from tls_fd when it is empty
+    size_t plain_at, plain_len;  // what is left: plain[plain_at..plain_len)
+    bool is_ended;               // no more is carried
     bool has_failed;
     struct error failure;
     unsigned open_polls;
@@ -44,8 +40,7 @@ SSL_CTX *redis_tls_context(const char *ca_file, const char *certificate_file, co
         code = tls_files_fail(err, "Redis:", "TLS");
     } else {
         SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
-        SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-                                      SSL_MODE_RELEASE_BUFFERS);
+        SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
         bool has_ca = ca_file && *ca_file;
         bool trusts = has_ca ? SSL_CTX_load_verify_locations(context, ca_file, NULL) == 1
                              : SSL_CTX_set_default_verify_paths(context) == 1;
@@ -58,123 +53,136 @@ SSL_CTX *redis_tls_context(const char *ca_file, const char *certificate_file, co
     return NULL;
 }
 
-// RFC 6125: the name that was dialled, or the address.
-static bool expect_host(SSL *ssl, const char *host)
-{
-    struct in6_addr ignored;
-    if (inet_pton(AF_INET, host, &ignored) == 1 || inet_pton(AF_INET6, host, &ignored) == 1)
-        return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1;
-    SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-    return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1;
-}
-
 // ---- carrying ------------------------------------------------------------------------------------------------------
 
-static void fail(struct redis_tls *tls)
+static void fail(struct redis_tls *tls, const char *reason)
 {
-    long verified = SSL_get_verify_result(tls->ssl);
-    unsigned long code = ERR_get_error();
-    const char *reason = code ? ERR_reason_error_string(code) : NULL;
-    if (!tls->is_open && verified != X509_V_OK) reason = X509_verify_cert_error_string(verified);
-    ERR_clear_error();
-    error_set(&tls->failure, ERROR_UNAVAILABLE, "Redis: TLS: %s", reason ? reason : "the connection ended");
+    error_set(&tls->failure, ERROR_UNAVAILABLE, "Redis: TLS: %s", reason);
     tls->has_failed = true;
     tls->is_ended = true;
 }
 
-// What an OpenSSL call came to; false: it waits for the socket, or has failed.
-static bool is_done(struct redis_tls *tls, int result)
+static void fail_connection(struct redis_tls *tls)
 {
-    if (result > 0) return true;
-    switch (SSL_get_error(tls->ssl, result)) {
-    case SSL_ERROR_WANT_READ: break;
-    case SSL_ERROR_WANT_WRITE: tls->wants_write = true; break;
-    case SSL_ERROR_ZERO_RETURN: tls->is_ended = true; break;
-    default: fail(tls); break;
-    }
-    return false;
+    long verified = SSL_get_verify_result(tls->connection.ssl);
+    fail(tls, verified != X509_V_OK ? X509_verify_cert_error_string(verified) : tls_connection_error(&tls->connection));
 }
 
+static bool is_open(const struct redis_tls *tls)
+{
+    return tls->connection.state == TLS_CONNECTION_OPEN;
+}
+
+static bool would_block(void)
+{
+    return errno == EAGAIN || errno == EINTR || errno == ENOTCONN; // ENOTCONN: still connecting
+}
+
+// Sends what waits for either side; true: something moved.
+static bool flush_leaving(struct redis_tls *tls)
+{
+    size_t len = byte_queue_len(&tls->leaving);
+    if (len == 0) return false;
+    ssize_t n = send(tls->tls_fd, byte_queue_front(&tls->leaving), len, MSG_NOSIGNAL);
+    if (n < 0 && !would_block() && !tls->is_ended) fail(tls, strerror(errno));
+    if (n <= 0) return false;
+    byte_queue_drop(&tls->leaving, (size_t)n);
+    return true;
+}
+
+static bool flush_plain(struct redis_tls *tls)
+{
+    if (tls->plain_at == tls->plain_len) return false;
+    ssize_t n = send(tls->plain_fd, tls->plain + tls->plain_at, tls->plain_len - tls->plain_at, MSG_NOSIGNAL);
+    if (n < 0 && !would_block()) tls->is_ended = true;
+    if (n <= 0) return false;
+    tls->plain_at += (size_t)n;
+    return true;
+}
+
+// Goes on with the handshake, or decrypts into `plain`, which is empty. OpenSSL takes all it can
+// use of what arrived; the rest is held.
+static void advance(struct redis_tls *tls)
+{
+    enum tls_result result;
+    if (tls->connection.state == TLS_CONNECTION_HANDSHAKE) {
+        result = tls_connection_handshake(&tls->connection);
+    } else {
+        tls->plain_at = 0;
+        result = tls_connection_read(&tls->connection, tls->plain, BUFFER_BYTES, &tls->plain_len);
+    }
+    if (result == TLS_END) tls->is_ended = true;
+    if (result == TLS_FAILED || !tls_connection_hold(&tls->connection)) fail_connection(tls);
+}
+
+// From Redis; true: something moved.
 static bool take_in(struct redis_tls *tls)
 {
-    if (tls->in.at < tls->in.len || tls->is_ended) return false;
-    int n = SSL_read(tls->ssl, tls->in.bytes, BUFFER_BYTES);
-    if (!is_done(tls, n)) return false;
-    tls->in.at = 0;
-    tls->in.len = (size_t)n;
-    return true;
+    uint8_t bytes[BUFFER_BYTES];
+    if (tls->is_ended || tls->plain_at < tls->plain_len) return false;
+    if (!tls_connection_has_input(&tls->connection)) {
+        ssize_t n = recv(tls->tls_fd, bytes, sizeof bytes, 0);
+        if (n < 0 && !would_block()) fail(tls, strerror(errno));
+        if (n < 0) return false;
+        if (n > 0)
+            tls_connection_feed(&tls->connection, bytes, (size_t)n);
+        else
+            tls->connection.input_ended = true;
+    }
+    advance(tls);
+    return !tls->is_ended;
 }
 
-static bool give_in(struct redis_tls *tls)
-{
-    if (tls->in.at == tls->in.len) return false;
-    ssize_t n = send(tls->plain_fd, tls->in.bytes + tls->in.at, tls->in.len - tls->in.at, MSG_NOSIGNAL);
-    if (n < 0 && errno != EAGAIN && errno != EINTR) tls->is_ended = true;
-    if (n <= 0) return false;
-    tls->in.at += (size_t)n;
-    return true;
-}
-
+// To Redis; true: something moved.
 static bool take_out(struct redis_tls *tls)
 {
-    if (tls->out.at < tls->out.len || tls->is_ended) return false;
-    ssize_t n = recv(tls->plain_fd, tls->out.bytes, BUFFER_BYTES, 0);
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) tls->is_ended = true;
+    uint8_t bytes[BUFFER_BYTES];
+    if (!is_open(tls) || tls->is_ended || byte_queue_len(&tls->leaving) > 0) return false;
+    ssize_t n = recv(tls->plain_fd, bytes, sizeof bytes, 0);
+    if (n == 0 || (n < 0 && !would_block())) tls->is_ended = true;
     if (n <= 0) return false;
-    tls->out.at = 0;
-    tls->out.len = (size_t)n;
-    return true;
-}
-
-static bool give_out(struct redis_tls *tls)
-{
-    if (tls->out.at == tls->out.len || tls->is_ended) return false;
-    int n = SSL_write(tls->ssl, tls->out.bytes + tls->out.at, (int)(tls->out.len - tls->out.at));
-    if (!is_done(tls, n)) return false;
-    tls->out.at += (size_t)n;
-    return true;
+    if (!tls_connection_write(&tls->connection, bytes, (size_t)n)) fail_connection(tls);
+    OPENSSL_cleanse(bytes, (size_t)n); // passwords pass through
+    return !tls->is_ended;
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
+static void watch_poll(uv_poll_t *poll, int events)
+{
+    if (events)
+        uv_poll_start(poll, events, on_poll);
+    else
+        uv_poll_stop(poll);
+}
+
 static void watch(struct redis_tls *tls)
 {
-    bool in_waits = tls->in.at < tls->in.len, out_waits = tls->out.at < tls->out.len;
-    int tls_events = (in_waits ? 0 : UV_READABLE) | (tls->wants_write ? UV_WRITABLE : 0);
-    int plain_events = (tls->is_open && !out_waits ? UV_READABLE : 0) | (in_waits ? UV_WRITABLE : 0);
-    if (tls_events)
-        uv_poll_start(&tls->tls_poll, tls_events, on_poll);
-    else
-        uv_poll_stop(&tls->tls_poll);
-    if (plain_events)
-        uv_poll_start(&tls->plain_poll, plain_events, on_poll);
-    else
-        uv_poll_stop(&tls->plain_poll);
+    bool in_waits = tls->plain_at<tls->plain_len, out_waits = byte_queue_len(&tls->leaving)> 0;
+    watch_poll(&tls->tls_poll, (in_waits ? 0 : UV_READABLE) | (out_waits ? UV_WRITABLE : 0));
+    watch_poll(&tls->plain_poll, (is_open(tls) && !out_waits ? UV_READABLE : 0) | (in_waits ? UV_WRITABLE : 0));
 }
 
 // All that can be done now.
 static void carry(struct redis_tls *tls)
 {
     bool moves = true;
-    ERR_clear_error();
-    tls->wants_write = false;
-    if (!tls->is_open) tls->is_open = is_done(tls, SSL_do_handshake(tls->ssl));
-    while (tls->is_open && moves) {
-        moves = give_in(tls);
+    while (moves && !tls->is_ended) {
+        moves = flush_plain(tls);
         moves |= take_in(tls);
-        moves |= give_out(tls);
         moves |= take_out(tls);
+        moves |= flush_leaving(tls);
     }
     if (!tls->is_ended) {
         watch(tls);
         return;
     }
     // hiredis reads what was given to it, then the end.
-    (void)give_in(tls);
+    (void)flush_plain(tls);
     uv_poll_stop(&tls->tls_poll);
     uv_poll_stop(&tls->plain_poll);
-    if (tls->is_open && !tls->has_failed) (void)SSL_shutdown(tls->ssl);
-    ERR_clear_error();
+    tls_connection_end(&tls->connection);
+    (void)flush_leaving(tls);
     shutdown(tls->plain_fd, SHUT_RDWR);
 }
 
@@ -187,16 +195,21 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 
 // ---- life ----------------------------------------------------------------------------------------------------------
 
+static void destroy(struct redis_tls *tls)
+{
+    close(tls->tls_fd);
+    close(tls->plain_fd);
+    tls_connection_finish(&tls->connection);
+    byte_queue_finish(&tls->leaving);
+    BIO_meth_free(tls->method);
+    OPENSSL_cleanse(tls->plain, sizeof tls->plain);
+    mem_free(tls);
+}
+
 static void on_poll_closed(uv_handle_t *poll)
 {
     struct redis_tls *tls = poll->data;
-    if (--tls->open_polls > 0) return;
-    close(tls->tls_fd);
-    close(tls->plain_fd);
-    SSL_free(tls->ssl);
-    OPENSSL_cleanse(&tls->in, sizeof tls->in);
-    OPENSSL_cleanse(&tls->out, sizeof tls->out); // passwords pass through
-    mem_free(tls);
+    if (--tls->open_polls == 0) destroy(tls);
 }
 
 // Nothing is left open on an error but fd, as it was.
@@ -224,26 +237,21 @@ struct redis_tls *redis_tls_create(uv_loop_t *uv, SSL_CTX *context, const char *
         mem_free(tls);
         return NULL;
     }
-    tls->ssl = SSL_new(context);
-    bool made = tls->ssl && SSL_set_fd(tls->ssl, tls->tls_fd) == 1 && expect_host(tls->ssl, host);
-    if (made) {
-        SSL_set_connect_state(tls->ssl);
-        made = uv_poll_init(uv, &tls->tls_poll, tls->tls_fd) == 0;
-    }
-    if (!made) {
+    byte_queue_init(&tls->leaving, LEAVING_BYTES_MAX);
+    tls->method = tls_connection_method_create();
+    tls_connection_connect(&tls->connection, tls->method, context, &tls->leaving);
+    if (!tls_connection_expect_host(&tls->connection, host, 0) ||
+        tls_connection_handshake(&tls->connection) != TLS_AGAIN || // ClientHello
+        uv_poll_init(uv, &tls->tls_poll, tls->tls_fd) != 0) {
         error_set(err, ERROR_UNAVAILABLE, "Redis: TLS cannot be set up for %s", host);
         ERR_clear_error();
-        SSL_free(tls->ssl);
-        close(tls->tls_fd);
-        close(tls->plain_fd);
-        mem_free(tls);
+        destroy(tls);
         return NULL;
     }
     uv_poll_init(uv, &tls->plain_poll, tls->plain_fd);
     tls->tls_poll.data = tls->plain_poll.data = tls;
     tls->open_polls = 2;
-    // Writable once it is connected: then OpenSSL begins.
-    uv_poll_start(&tls->tls_poll, UV_WRITABLE, on_poll);
+    uv_poll_start(&tls->tls_poll, UV_WRITABLE, on_poll); // once it is connected
     return tls;
 }
 
@@ -255,9 +263,11 @@ const struct error *redis_tls_failure(const struct redis_tls *tls)
 void redis_tls_close(struct redis_tls *tls)
 {
     if (!tls) return;
-    if (tls->is_open && !tls->is_ended) (void)SSL_shutdown(tls->ssl);
-    ERR_clear_error();
-    tls->is_ended = true;
+    if (!tls->is_ended) {
+        tls->is_ended = true;
+        tls_connection_end(&tls->connection);
+        (void)flush_leaving(tls);
+    }
     uv_close((uv_handle_t *)&tls->tls_poll, on_poll_closed);
     uv_close((uv_handle_t *)&tls->plain_poll, on_poll_closed);
 }
