@@ -29,7 +29,7 @@ def site():
     with tempfile.TemporaryDirectory(prefix="culvert-ui.", dir="/var/tmp") as folder:
         pathlib.Path(folder).chmod(0o755)
         platform = Platform(pathlib.Path(folder) / "home", build_folder("asan"))
-        platform.settings.update(CULVERT_UI_FILE=str(browser.UI_PACK), CULVERT_UI_BASE_PATH=BASE_PATH, CULVERT_OPERATIONS_ALLOWED="logs:shop/*")
+        platform.settings.update(CULVERT_UI_FILE=str(browser.UI_PACK), CULVERT_UI_BASE_PATH=BASE_PATH, CULVERT_OPERATIONS_ALLOWED="logs:shop/*, refresh, sync")
         try:
             platform.start()
             prepare(platform)
@@ -231,9 +231,42 @@ def test_list_and_filters_in_the_url(site, page):
     assert page.path() == "ui/apps"
     page.page.go_forward()
     page.until("document.querySelectorAll('table.applications tbody tr').length == 1")
-    page.go("ui/apps?q=no-such-application&sort=name")
-    assert "No application matches" in page.text() and "Not used by this page: sort" in page.text()
+    page.go("ui/apps?q=no-such-application&colour=red")
+    assert "No application matches" in page.text() and "Not used by this page: colour" in page.text()
     assert page.axe() == []
+
+
+def test_facets_count_and_the_list_has_its_shape_in_the_url(site, page):
+    page.go("ui/apps")
+    states = [health or "UNKNOWN" for _, health in site.applications().values()]
+    counts = dict(page.page.eval_on_selector_all("fieldset.facet:first-of-type label", "all => all.map(one => [one.children[1].textContent.toUpperCase(), Number(one.children[2].textContent)])"))
+    assert counts == {state: states.count(state) for state in states}
+    assert f"{len(states)} applications of {len(states)}" in page.text(".pager")
+    page.page.get_by_label("Group").select_option("ns")
+    page.page.wait_for_selector(".cards")
+    page.settle()
+    assert page.path() == "ui/apps?group=ns" and page.text(".cards .card:first-child").split() == ["argocd", str(len(states))]
+    assert page.axe() == []
+    page.page.click(".cards .card:first-child a")
+    page.page.wait_for_selector("table.applications")
+    assert page.path() == "ui/apps?ns=argocd"
+    page.page.get_by_label("Order").select_option("health")
+    page.settle()
+    assert "sort=health" in page.path() and page.page.inner_text("table.applications tbody tr:first-child .c-health") in ("Degraded", "Missing")
+    page.page.get_by_role("link", name="Tiles").click()
+    page.page.wait_for_selector(".tiles")
+    page.page.get_by_role("button", name="Keep this view").click()
+    page.page.get_by_label("Name", exact=True).fill("worst")
+    page.page.keyboard.press("Enter")
+    for width in (360, 1280):
+        page.page.set_viewport_size({"width": width, "height": 800})
+        assert page.axe() == [] and too_wide(page) == [], width
+        page.picture(f"tiles-{width}")
+    page.go("ui/apps")
+    page.page.get_by_role("link", name="worst").click()
+    page.until("location.search.includes('view=tiles')")
+    page.page.get_by_role("button", name="Forget this view").click()
+    page.page.wait_for_selector(".views a", state="detached")
 
 
 def test_pages_of_a_list(site, page):
@@ -354,7 +387,8 @@ def routes(site):
 def too_wide(page):
     """What does not fit into the window, or is cut off by its frame."""
     return page.page.evaluate("""() => [document.documentElement, ...document.querySelectorAll('.table-frame, .facts, .panel, .why')]
-        .filter(one => one.scrollWidth > one.clientWidth).map(one => `${one.tagName} ${one.className}: ${one.scrollWidth} in ${one.clientWidth}`)""")
+        .filter(one => one.scrollWidth > one.clientWidth).map(one => `${one.tagName} ${one.className}: ${one.scrollWidth} in ${one.clientWidth}, ` + [...one.querySelectorAll('*')]
+            .filter(inner => inner.getBoundingClientRect().right > one.clientWidth + 1).slice(0, 4).map(inner => `${inner.tagName}.${inner.getAttribute('class')}`))""")
 
 
 def test_no_page_is_wider_than_its_window_and_all_are_accessible(site, page):
@@ -397,6 +431,57 @@ def test_keys_and_their_help(page):
     assert page.page.evaluate("document.activeElement.value") == "g r"
     page.page.fill("[data-filter]", "")
     page.page.keyboard.press("Escape")
+
+
+# ---- operations -------------------------------------------------------------------------------
+
+
+def ended(site, page, state, count):
+    """Polls until so many operations have this state; the cluster, which stands still, takes a step each time."""
+
+    def look():
+        site.cluster("POST", "/demo/step?n=1")
+        return page.page.locator(f".operation[data-state={state}]").count() == count
+
+    wait_until(look, 30, f"{count} operations {state}")
+
+
+def test_an_operation_is_followed_to_its_end(site, page):
+    page.go(f"ui/apps/{site.env['CULVERT_RUNTIME']}/argocd/checkout")
+    page.page.wait_for_selector("[data-action=REFRESH]:not([aria-disabled])")
+    page.page.locator("main").focus()
+    page.page.keyboard.press("r")
+    page.page.wait_for_selector(".operation")
+    ended(site, page, "DONE", 1)
+    assert page.axe() == []
+    page.picture("operation-1280")
+    page.open(f"ui/apps/{site.env['CULVERT_RUNTIME']}/argocd/checkout")  # a reload
+    page.page.wait_for_selector(".operation[data-state=DONE]")
+    page.page.wait_for_selector("[data-action=DELETE]:not([aria-disabled])")
+    page.page.click("[data-action=DELETE]")
+    page.page.wait_for_selector("dialog[open]")
+    assert page.axe() == []
+    page.page.fill("dialog input", "check")
+    page.page.keyboard.press("Enter")
+    assert page.page.query_selector("dialog[open]")  # that is not its name
+    page.page.fill("dialog input", "checkout")
+    page.page.keyboard.press("Enter")
+    page.page.wait_for_selector("dialog[open]", state="detached")
+    ended(site, page, "FAILED", 1)
+    assert "operations.allowed" in page.text(".operation[data-state=FAILED]")
+    for _ in range(2):
+        page.page.get_by_role("button", name="Dismiss").first.click()
+    page.page.wait_for_selector(".operation", state="detached")
+
+
+def test_what_may_not_be_done_says_why(site, other):
+    made = site.graphql("mutation { createUser(name: \"reader\", email: \"reader@example.invalid\", role: READ_ONLY) { id } }")["createUser"]
+    key = site.graphql("mutation($u: String!) { createApiKey(userId: $u, name: \"reading\") { token } }", {"u": made["id"]})["createApiKey"]["token"]
+    other.open(f"ui/apps/{site.env['CULVERT_RUNTIME']}/argocd/checkout", key)
+    other.page.wait_for_selector("[data-action=SYNC][aria-disabled=true][title]")
+    other.until("document.querySelector('.actions').textContent.includes('your role or API key only reads')")
+    other.page.click("[data-action=SYNC]", force=True)
+    assert other.page.query_selector(".operation") is None and other.axe() == []
 
 
 # ---- what is old ------------------------------------------------------------------------------
@@ -478,7 +563,7 @@ def test_killed_agent_makes_its_applications_grey_with_the_cause(site, page):
     page.go("ui/runtimes/%s" % site.env["CULVERT_RUNTIME"])
     assert "CONNECTION_LOST" in page.text() and page.axe() == []
     page.go("ui/")
-    assert "not known now" in page.text()
+    page.until("document.querySelector('main').textContent.includes('not known now')")
     page.page.emulate_media(color_scheme="dark")
     assert page.axe() == []
     page.page.emulate_media(color_scheme="light")

@@ -1,5 +1,6 @@
 // The frame around every screen: navigation, the page's own link, help.
 import {useEffect, useRef} from 'preact/hooks';
+import {Confirm, OperationChips} from './actions.tsx';
 import {lastAnswer, link, signedIn, signOut} from './api.ts';
 import {Icon} from './icons.tsx';
 import {helpIsOpen, keys} from './keys.ts';
@@ -107,6 +108,8 @@ export function App() {
             <LinkBar />
             <main id="main" tabIndex={-1} class={link.value === 'live' ? '' : 'is-old'}><Screen /></main>
             <Help />
+            <Confirm />
+            <OperationChips />
         </>
     );
 }

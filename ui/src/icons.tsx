@@ -33,5 +33,7 @@ export const stateIcons: Record<string, string> = {
     HEALTHY: 'heart', PROGRESSING: 'ring', DEGRADED: 'broken', SUSPENDED: 'pause', MISSING: 'ghost', TERMINATED: 'cross', UNKNOWN: 'unknown',
     SYNCED: 'check', OUT_OF_SYNC: 'arrow', SYNCING: 'ring',
     WARNING: 'warn', ONLINE: 'check',
+    WAITING: 'clock', QUEUED: 'clock', DELIVERED: 'ring', ACCEPTED: 'ring', DONE: 'check', EXPIRED: 'clock', CANCELLED: 'cross',
+    PAUSED: 'pause', PENDING: 'clock', ACTIVE: 'ring', PASSED: 'check', SUCCESSFUL: 'check',
     SUCCEEDED: 'check', FAILED: 'cross', ERROR: 'cross', RUNNING: 'ring', TERMINATING: 'ring',
 };

@@ -34,6 +34,8 @@ export const keys: Key[] = [
     {keys: 'k', does: 'previous row', run: () => step(-1)},
     {keys: ']', does: 'next page of a list', run: () => press('[data-next]')},
     {keys: '[', does: 'previous page of a list', run: () => press('[data-previous]')},
+    {keys: 's', does: 'sync the application', run: () => press('[data-action=SYNC]')},
+    {keys: 'r', does: 'refresh the application', run: () => press('[data-action=REFRESH]')},
     {keys: 'g h', does: 'go to Home', run: () => go('ui/')},
     {keys: 'g a', does: 'go to Applications', run: () => go('ui/apps')},
     {keys: 'g r', does: 'go to Runtimes', run: () => go('ui/runtimes')},

@@ -89,10 +89,10 @@ export function reload(): void {
 }
 
 let soon: ReturnType<typeof setTimeout> | undefined;
-// For changes that come one after the other.
+// For changes that come one after the other; a request that is under way is not repeated but followed by another one.
 export function reloadSoon(): void {
     clearTimeout(soon);
-    soon = setTimeout(reload, 300);
+    soon = setTimeout(() => (running ? reloadSoon() : reload()), 300);
 }
 
 export function startPolling(): void {

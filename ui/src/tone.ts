@@ -14,6 +14,9 @@ const tones: Record<string, Tone> = {
     SYNCED: 'good', OUT_OF_SYNC: 'warn', SYNCING: 'busy',
     // operations
     SUCCEEDED: 'good', FAILED: 'bad', ERROR: 'bad', RUNNING: 'busy', TERMINATING: 'busy',
+    WAITING: 'busy', QUEUED: 'busy', DELIVERED: 'busy', ACCEPTED: 'busy', DONE: 'good', EXPIRED: 'bad',
+    // rollouts, workflows, clusters
+    PAUSED: 'paused', PENDING: 'busy', ACTIVE: 'busy', PASSED: 'good', SUCCESSFUL: 'good',
     // findings and links
     WARNING: 'warn', ONLINE: 'good',
 };
@@ -48,6 +51,11 @@ export function linkClass(link: Link): string {
 
 export function resultClass(result: string | null | undefined, link: Link): string {
     return `tone-${toneOfResult(result, link)}`;
+}
+
+// An operation of this page's user, as Culvert knows it.
+export function toneOfOperation(state: string, link: Link): string {
+    return `tone-${toneOfResult(state, link)}`;
 }
 
 // Worst first; among equals what is known now before what is not.

@@ -1,20 +1,30 @@
 // The URL is the page: the codec of a list's filters. A repeated parameter is OR, different ones are
 // AND; keys stand in a fixed order and defaults are left out, so equal views have equal URLs.
-export const filterKeys = ['q', 'health', 'sync', 'runtime', 'ns', 'project', 'label'] as const;
+export const filterKeys = ['q', 'health', 'sync', 'op', 'runtime', 'ns', 'project', 'repo', 'auto', 'label'] as const;
 export type FilterKey = (typeof filterKeys)[number];
 
 export interface ListView {
-    filters: Record<FilterKey, string[]>; // q, project: at most one
+    filters: Record<FilterKey, string[]>; // q, auto: at most one
+    sort: Sort;
+    view: '' | 'tiles';
+    group: '' | Group;
     after: string;
     before: string;
 }
 
-const single: FilterKey[] = ['q', 'project'];
+// By what a list is ordered; "-" reverses it.
+const sorts = ['', '-name', 'runtime', '-runtime', 'health', '-health', 'sync', '-sync'] as const;
+export type Sort = (typeof sorts)[number];
+const groups = ['runtime', 'ns', 'project', 'repo', 'health'] as const;
+export type Group = (typeof groups)[number];
+
+export const single: readonly FilterKey[] = ['q', 'auto'];
+const shapeKeys = ['sort', 'view', 'group'];
 const valuesMax = 20;
 const lengthMax = 300;
 
 export function emptyFilters(): Record<FilterKey, string[]> {
-    return {q: [], health: [], sync: [], runtime: [], ns: [], project: [], label: []};
+    return {q: [], health: [], sync: [], op: [], runtime: [], ns: [], project: [], repo: [], auto: [], label: []};
 }
 
 export function decodeList(search: string): ListView {
@@ -26,7 +36,9 @@ export function decodeList(search: string): ListView {
         filters[key] = single.includes(key) ? unique.slice(0, 1) : unique.sort();
     }
     const after = params.get('after') ?? '';
-    return {filters, after, before: after ? '' : (params.get('before') ?? '')};
+    const sort = sorts.find((one) => one === params.get('sort')) ?? '';
+    const group = groups.find((one) => one === params.get('group')) ?? '';
+    return {filters, sort, view: params.get('view') === 'tiles' ? 'tiles' : '', group, after, before: after ? '' : (params.get('before') ?? '')};
 }
 
 export function encodeList(view: ListView): string {
@@ -35,6 +47,9 @@ export function encodeList(view: ListView): string {
         const values = single.includes(key) ? view.filters[key].slice(0, 1) : [...new Set(view.filters[key])].sort();
         for (const value of values) if (value !== '') params.append(key, value);
     }
+    if (view.sort) params.set('sort', view.sort);
+    if (view.view) params.set('view', view.view);
+    if (view.group) params.set('group', view.group);
     if (view.after) params.set('after', view.after);
     else if (view.before) params.set('before', view.before);
     const text = params.toString();
@@ -43,12 +58,12 @@ export function encodeList(view: ListView): string {
 
 // Parameters that a list does not know; the page names them.
 export function unknownKeys(search: string): string[] {
-    const known = new Set<string>([...filterKeys, 'after', 'before']);
+    const known = new Set<string>([...filterKeys, ...shapeKeys, 'after', 'before']);
     return [...new Set([...new URLSearchParams(search).keys()].filter((key) => !known.has(key)))];
 }
 
 const words: Record<string, FilterKey> = {
-    health: 'health', sync: 'sync', runtime: 'runtime', ns: 'ns', namespace: 'ns', project: 'project', label: 'label',
+    health: 'health', sync: 'sync', runtime: 'runtime', ns: 'ns', namespace: 'ns', project: 'project', repo: 'repo', op: 'op', auto: 'auto', label: 'label',
 };
 
 // What was typed: `runtime:eu-3 health:degraded checkout`. Words without a key are the name.

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import {applicationPath, decodeList, emptyFilters, encodeList, type FilterKey, filterKeys, parseRoute, parseTyped, unknownKeys} from '../src/url.ts';
+import {applicationPath, decodeList, emptyFilters, encodeList, type FilterKey, filterKeys, type ListView, parseRoute, parseTyped, single, unknownKeys} from '../src/url.ts';
 import {randomOf} from './random.ts';
 
+const isSingle = (key: string) => (single as readonly string[]).includes(key);
 const texts = ['a', 'b c', 'ns:x', 'é✓', '%2F', '&=?#', '"><script>', 'x'.repeat(300), '-', '!', '+', '😀'];
 
 test('every view comes back from its URL, and equal views have equal URLs', () => {
@@ -11,15 +12,15 @@ test('every view comes back from its URL, and equal views have equal URLs', () =
         const filters = emptyFilters();
         for (const key of filterKeys)
             for (let n = Math.floor(random() * 4); n > 0; n--) filters[key].push(texts[Math.floor(random() * texts.length)]!);
-        const view = {filters, after: random() < 0.3 ? 'Y3Vyc29y/+=' : '', before: random() < 0.3 ? 'YmVmb3Jl' : ''};
+        const view: ListView = {filters, sort: random() < 0.5 ? '-health' : '', view: random() < 0.5 ? 'tiles' : '', group: random() < 0.3 ? 'ns' : '', after: random() < 0.3 ? 'Y3Vyc29y/+=' : '', before: random() < 0.3 ? 'YmVmb3Jl' : ''};
         const url = encodeList(view);
         const again = decodeList(url);
         assert.equal(encodeList(again), url);
         for (const key of filterKeys) {
-            const expected = key === 'q' || key === 'project' ? filters[key].slice(0, 1) : [...new Set(filters[key])].sort();
+            const expected = isSingle(key) ? filters[key].slice(0, 1) : [...new Set(filters[key])].sort();
             assert.deepEqual(again.filters[key], expected, key);
         }
-        const shuffled = {...view, filters: Object.fromEntries(Object.entries(filters).reverse().map(([key, values]) => [key, key === 'q' || key === 'project' ? values : [...values].reverse()])) as Record<FilterKey, string[]>};
+        const shuffled = {...view, filters: Object.fromEntries(Object.entries(filters).reverse().map(([key, values]) => [key, isSingle(key) ? values : [...values].reverse()])) as Record<FilterKey, string[]>};
         assert.equal(encodeList(shuffled), url);
     }
 });
@@ -30,7 +31,8 @@ test('a URL from outside is bounded, and what is not known is named', () => {
     assert.equal(decodeList(`?q=${'x'.repeat(5000)}`).filters.q[0]!.length, 300);
     assert.deepEqual(decodeList('?health=&health=%20').filters.health, []);
     assert.equal(decodeList('?after=a&before=b').before, '');
-    assert.deepEqual(unknownKeys('?q=1&sort=name&sort=x&after=z'), ['sort']);
+    assert.deepEqual(unknownKeys('?q=1&colour=name&colour=x&sort=health&after=z'), ['colour']);
+    assert.equal(decodeList('?sort=drop').sort, '');
 });
 
 test('typed words become filters, and wrong ones are named', () => {

@@ -1,6 +1,7 @@
 // One application: why it is not well, its resources, what was deployed, what is wrong.
 import {signal} from '@preact/signals';
 import {useEffect} from 'preact/hooks';
+import {Actions, rollbackTo} from '../actions.tsx';
 import {link, request} from '../api.ts';
 import {Held} from '../held.ts';
 import {Icon} from '../icons.tsx';
@@ -32,6 +33,7 @@ interface Application extends WhyInput {
 
 interface Release {
     historyId: number;
+    argoHistoryId: number | null;
     deployedAt: string | null;
     initiator: string | null;
     automated: boolean;
@@ -65,7 +67,7 @@ const query = `query Application($runtime: String!, $name: String!, $namespace: 
     group kind namespace name uid parentRefs { uid } createdAt images health { status message } status presence missingRight { message } requiresPruning freshness
   } }
   gitopsReleases(pagination: {first: ${releaseCount}}, filters: $releases) { edges { node {
-    historyId deployedAt initiator automated result current syncOperationRevision operationState { message startedAt finishedAt }
+    historyId argoHistoryId deployedAt initiator automated result current syncOperationRevision operationState { message startedAt finishedAt }
     commit { author message url } images manifestsDigest
   } } pageInfo { hasNextPage } }
   runtime(name: $runtime) { metadata { name } freshness lagSeconds since disconnectCause }
@@ -243,7 +245,7 @@ function Resources({nodes, app, params}: {nodes: TreeNode[]; app: Application; p
 
 // ---- history -------------------------------------------------------------------------------
 
-function OneRelease({release, before}: {release: Release; before: Release | undefined}) {
+function OneRelease({release, before, app}: {release: Release; before: Release | undefined; app: Application}) {
     const {commit, operationState: operation} = release;
     const url = safeUrl(commit?.url);
     const took = operation?.finishedAt ? Date.parse(operation.finishedAt) - Date.parse(operation.startedAt) : null;
@@ -267,16 +269,21 @@ function OneRelease({release, before}: {release: Release; before: Release | unde
             {images.length > 0 && <p class="quiet images">{before ? 'new: ' : ''}{images.join(', ')}</p>}
             {same && <p class="quiet">The same manifests as #{before.historyId}.</p>}
             {['Failed', 'Error'].includes(release.result) && operation?.message && <p class="release-message">{operation.message}</p>}
+            {!release.current && release.argoHistoryId !== null && app.metadata.namespace && <Actions target={targetOf(app)} only={(id) => id.startsWith('APP_ROLLBACK')} extra={[rollbackTo(release.argoHistoryId, `#${release.historyId}`)]} />}
         </li>
     );
 }
 
-function History({page}: {page: Page}) {
+function targetOf(app: Application) {
+    return {runtime: app.metadata.runtime, namespace: app.metadata.namespace ?? '', name: app.metadata.name, kind: 'Application', group: 'argoproj.io'};
+}
+
+function History({page, app}: {page: Page; app: Application}) {
     const releases = page.gitopsReleases.edges.map((edge) => edge.node);
     if (!releases.length) return <Empty title="Nothing was deployed yet" />;
     return (
         <section aria-label="History">
-            <ol class="releases">{releases.map((one, i) => <OneRelease key={one.historyId} release={one} before={releases[i + 1]} />)}</ol>
+            <ol class="releases">{releases.map((one, i) => <OneRelease key={one.historyId} release={one} before={releases[i + 1]} app={app} />)}</ol>
             {page.gitopsReleases.pageInfo.hasNextPage && <p class="quiet">The newest {releaseCount} deployments.</p>}
         </section>
     );
@@ -323,11 +330,12 @@ export function ApplicationPage({runtime, namespace, name}: {runtime: string; na
         <>
             {head}
             <PartialErrors errors={at.errors} />
+            {app.metadata.namespace && <Actions target={targetOf(app)} only={(id) => id !== 'TERMINATE_SYNC' || ['Running', 'Terminating'].includes(app.operationState?.phase ?? '')} />}
             <WhyBox app={app} nodes={nodes} runtime={at.page.runtime} />
             <Facts app={app} runtime={at.page.runtime ?? undefined} />
             <Tabs app={app} tab={tab} />
             {tab === 'state' && <Resources nodes={nodes} app={app} params={params} />}
-            {tab === 'history' && <History page={at.page} />}
+            {tab === 'history' && <History page={at.page} app={app} />}
             {tab === 'errors' && (app.errors.length ? <Findings findings={app.errors} freshness={app.freshness} /> : <Empty title="No findings"><p>Health: {stateWord(app.healthStatus)}.</p></Empty>)}
         </>
     );

@@ -1,6 +1,6 @@
 // Applications: the filtered list, a page at a time; the URL holds all of its state.
 import {type Signal, signal} from '@preact/signals';
-import {useEffect, useRef} from 'preact/hooks';
+import {useEffect, useLayoutEffect, useRef} from 'preact/hooks';
 import {onForget, request} from '../api.ts';
 import {Held} from '../held.ts';
 import {Icon} from '../icons.tsx';
@@ -9,8 +9,9 @@ import {type Change, follow} from '../live.ts';
 import {reload, reloadSoon, useWatch} from '../poll.ts';
 import {go, href, listSearch, search} from '../router.ts';
 import {Store} from '../store.ts';
-import type {Freshness} from '../tone.ts';
-import {applicationPath, decodeList, emptyFilters, encodeList, type FilterKey, isFiltered, type ListView, parseTyped, unknownKeys} from '../url.ts';
+import {type Freshness, severity} from '../tone.ts';
+import {SavedViews} from '../views.tsx';
+import {applicationPath, decodeList, emptyFilters, encodeList, type FilterKey, isFiltered, type ListView, parseTyped, single, unknownKeys} from '../url.ts';
 import {clusterName, count, healthStates, repositoryName, shortRevision, stateWord, syncStates} from '../words.ts';
 
 const pageRows = 50;
@@ -36,7 +37,14 @@ interface Row {
 interface Page {
     applications: {edges: {node: Row}[]; pageInfo: {startCursor: string | null; endCursor: string | null; hasNextPage: boolean; hasPrevPage: boolean}};
     runtimes: {edges: {node: RuntimeRef}[]};
-    limitsStatus: {usage: {applications: number | null}} | null;
+    applicationsIndex: {total: number} | null;
+    applicationFacets: FacetOf[] | null;
+}
+
+interface FacetOf {
+    dimension: string;
+    values: {value: string | null; count: number}[];
+    more: number;
 }
 
 const rowFields = `metadata { name namespace runtime } healthStatus healthMessage syncStatus syncing errors { level title }
@@ -47,15 +55,25 @@ const changes = `subscription Rows($ids: [ID!]!) { applicationsWindow(ids: $ids,
   reset removed deltas { id node { ${rowFields} } }
 } }`;
 
-const query = `query Applications($page: SlicePaginationArgs, $filters: ApplicationsFilterArgs) {
-  applications(pagination: $page, filters: $filters) {
+// What can be counted, as the API and as the URL name it.
+const dimensions: [string, FilterKey, string][] = [
+    ['HEALTH', 'health', 'Health'], ['SYNC', 'sync', 'Git'], ['OPERATION', 'op', 'Last operation'], ['RUNTIME', 'runtime', 'Runtime'],
+    ['NAMESPACE', 'ns', 'Namespace'], ['PROJECT', 'project', 'Project'], ['REPO', 'repo', 'Repository'], ['AUTO_SYNC', 'auto', 'Auto-sync'],
+];
+const facetValues = 8;
+const groupValues = 100;
+const orders: Record<string, string> = {name: 'NAME', runtime: 'RUNTIME', health: 'SEVERITY', sync: 'SYNC'};
+
+const query = `query Applications($page: SlicePaginationArgs, $filters: ApplicationsFilterArgs, $orderBy: [ApplicationOrder!], $dimensions: [ApplicationDimension!]!, $top: Int!) {
+  applications(pagination: $page, filters: $filters, orderBy: $orderBy) {
     edges { node {
       ${rowFields}
     } }
     pageInfo { startCursor endCursor hasNextPage hasPrevPage }
   }
   runtimes(pagination: {first: 100}) { edges { node { metadata { name } freshness lagSeconds since disconnectCause } } }
-  limitsStatus { usage { applications } }
+  applicationsIndex(filters: $filters, every: 10000) { total }
+  applicationFacets(filters: $filters, dimensions: $dimensions, top: $top) { dimension values { value count } more }
 }`;
 
 const store = new Store<Row>();
@@ -64,6 +82,7 @@ interface Shown {
     keys: string[];
     page: Page['applications']['pageInfo'];
     total: number | null;
+    facets: FacetOf[];
     errors: {message: string}[];
 }
 const shown = new Held<Shown>();
@@ -72,15 +91,20 @@ onForget(() => store.keep([]));
 const typed = signal('');
 const invalid = signal<string[]>([]);
 
+const phases = ['Error', 'Failed', 'Running', 'Succeeded', 'Terminating'];
+
 function filtersOf(view: ListView): object {
-    const {q, health, sync, runtime, ns, project, label} = view.filters;
+    const {q, health, sync, op, runtime, ns, project, repo, auto, label} = view.filters;
     return {
-        ...(q[0] ? {applicationName: q[0]} : {}),
+        ...(q[0] ? {text: q[0]} : {}),
         ...(health.length ? {healthStatuses: health.filter((one) => healthStates.includes(one))} : {}),
         ...(sync.length ? {statuses: sync.filter((one) => syncStates.includes(one))} : {}),
         ...(runtime.length ? {runtimes: runtime} : {}),
         ...(ns.length ? {namespaces: ns} : {}),
-        ...(project[0] ? {project: project[0]} : {}),
+        ...(op.length ? {operationPhases: op.filter((one) => phases.includes(one))} : {}),
+        ...(project.length ? {projects: project} : {}),
+        ...(repo.length ? {repoURLs: repo} : {}),
+        ...(auto[0] ? {autoSync: auto[0] === 'true'} : {}),
         ...(label.length ? {labels: label} : {}),
     };
 }
@@ -93,12 +117,16 @@ async function load(cancel: AbortSignal): Promise<void> {
     const asked = search.peek();
     const view = decodeList(asked);
     const page = view.before ? {last: pageRows, before: view.before} : {first: pageRows, ...(view.after ? {after: view.after} : {})};
-    const {data, errors} = await request<Page>(query, {page, filters: filtersOf(view)}, cancel);
+    const field = view.sort.replace('-', '');
+    const orderBy = field ? [{field: orders[field], direction: view.sort.startsWith('-') ? 'desc' : 'asc'}] : null;
+    const grouped = dimensions.find(([, key]) => key === view.group);
+    const counts = grouped ? {dimensions: [grouped[0]], top: groupValues} : {dimensions: dimensions.map(([name]) => name), top: facetValues};
+    const {data, errors} = await request<Page>(query, {page, filters: filtersOf(view), orderBy, ...counts}, cancel);
     const keys = data.applications.edges.map(({node}) => keyOf(node));
     data.applications.edges.forEach(({node}) => store.put(keyOf(node), node));
     store.keep(keys);
     runtimes.value = data.runtimes.edges.map((edge) => edge.node);
-    shown.value = {search: asked, keys, page: data.applications.pageInfo, total: data.limitsStatus?.usage.applications ?? null, errors};
+    shown.value = {search: asked, keys, page: data.applications.pageInfo, total: data.applicationsIndex?.total ?? null, facets: data.applicationFacets ?? [], errors};
     const ids = data.applications.edges.filter(({node}) => node.metadata.namespace).map(({node}) => keyOf(node));
     if (ids.length) follow<Row>(changes, {ids}, true, onChange);
 }
@@ -119,7 +147,7 @@ function show(view: ListView, how: 'push' | 'replace' = 'push'): void {
 }
 
 function withFilter(view: ListView, key: FilterKey, values: string[]): ListView {
-    return {filters: {...view.filters, [key]: values}, after: '', before: ''};
+    return {...view, filters: {...view.filters, [key]: values}, after: '', before: ''};
 }
 
 function toggle(view: ListView, key: FilterKey, value: string): void {
@@ -127,24 +155,80 @@ function toggle(view: ListView, key: FilterKey, value: string): void {
     show(withFilter(view, key, held.includes(value) ? held.filter((one) => one !== value) : [...held, value]));
 }
 
-function Facet({view, name, of, values}: {view: ListView; name: string; of: FilterKey; values: string[]}) {
-    const all = [...new Set([...values, ...view.filters[of]])];
+function valueWord(of: FilterKey, value: string): string {
+    if (of === 'health' || of === 'sync' || of === 'op') return stateWord(value);
+    if (of === 'auto') return value === 'true' ? 'on' : 'off';
+    return of === 'repo' ? repositoryName(value) : value;
+}
+
+function Facet({view, name, of, facet}: {view: ListView; name: string; of: FilterKey; facet: FacetOf | undefined}) {
+    const counts = new Map((facet?.values ?? []).map((one) => [one.value ?? '', one.count]));
+    const all = [...new Set([...counts.keys(), ...view.filters[of]])].filter((value) => value !== '');
+    if (of === 'health' || of === 'sync') all.sort((a, b) => severity(a) - severity(b));
     if (!all.length) return null;
     return (
         <fieldset class="facet">
             <legend>{name}</legend>
             {all.map((value) => (
-                <label key={value}>
+                <label key={value} title={value}>
                     <input type="checkbox" checked={view.filters[of].includes(value)} onChange={() => toggle(view, of, value)} />
-                    <span>{of === 'health' || of === 'sync' ? stateWord(value) : value}</span>
+                    <span>{valueWord(of, value)}</span>
+                    <span class="facet-count quiet">{counts.get(value)?.toLocaleString('en') ?? ''}</span>
                 </label>
             ))}
+            {facet && facet.more > 0 && <p class="quiet">{count(facet.more, 'other', 'others')}: type {of}:… above</p>}
         </fieldset>
     );
 }
 
+// How many there are of each, worst first within; each leads to its rows.
+function Groups({view, facet}: {view: ListView; facet: FacetOf | undefined}) {
+    const of = view.group as FilterKey;
+    if (!facet?.values.length) return <Nothing view={view} />;
+    return (
+        <>
+            <ul class="cards">
+                {facet.values.map(({value, count: n}) => (
+                    <li key={value} class="card" data-row>
+                        <div class="card-head">
+                            <h2>{value ? <a href={href(`ui/apps${encodeList({...withFilter(view, of, [value]), group: ''})}`)}>{valueWord(of, value)}</a> : 'none'}</h2>
+                            <b>{n.toLocaleString('en')}</b>
+                        </div>
+                    </li>
+                ))}
+            </ul>
+            {facet.more > 0 && <p class="quiet">And {count(facet.more, 'other group')}, each with no more than these.</p>}
+        </>
+    );
+}
+
+function Shape({view}: {view: ListView}) {
+    const names: [ListView['group'], string][] = [['', 'not grouped'], ['runtime', 'by runtime'], ['ns', 'by namespace'], ['project', 'by project'], ['repo', 'by repository'], ['health', 'by health']];
+    const to = (change: Partial<ListView>) => href(`ui/apps${encodeList({...view, after: '', before: '', ...change})}`);
+    return (
+        <div class="bar">
+            <div class="segments" role="group" aria-label="View">
+                <a href={to({view: '', group: ''})} aria-current={!view.view && !view.group ? 'true' : undefined}>Table</a>
+                <a href={to({view: 'tiles', group: ''})} aria-current={view.view && !view.group ? 'true' : undefined}>Tiles</a>
+            </div>
+            <label>Group{' '}
+                <select value={view.group} onChange={(event) => show({...view, after: '', before: '', group: event.currentTarget.value as ListView['group']})}>
+                    {names.map(([id, name]) => <option key={id} value={id}>{name}</option>)}
+                </select>
+            </label>
+            <label>Order{' '}
+                <select value={view.sort} onChange={(event) => show({...view, after: '', before: '', sort: event.currentTarget.value as ListView['sort']})}>
+                    <option value="">name</option><option value="-name">name, last first</option><option value="health">worst health first</option>
+                    <option value="sync">out of sync first</option><option value="runtime">runtime</option>
+                </select>
+            </label>
+            <SavedViews />
+        </div>
+    );
+}
+
 function Chips({view}: {view: ListView}) {
-    const names: Record<FilterKey, string> = {q: 'name', health: 'health', sync: 'Git', runtime: 'runtime', ns: 'namespace', project: 'project', label: 'label'};
+    const names: Record<FilterKey, string> = {q: 'text', health: 'health', sync: 'Git', op: 'last operation', runtime: 'runtime', ns: 'namespace', project: 'project', repo: 'repository', auto: 'auto-sync', label: 'label'};
     const all = (Object.keys(names) as FilterKey[]).flatMap((key) => view.filters[key].map((value) => ({key, value})));
     if (!all.length) return null;
     return (
@@ -152,11 +236,11 @@ function Chips({view}: {view: ListView}) {
             {all.map(({key, value}) => (
                 <li key={`${key}=${value}`}>
                     <button type="button" onClick={() => show(withFilter(view, key, view.filters[key].filter((one) => one !== value)))}>
-                        {names[key]}: <b>{key === 'health' || key === 'sync' ? stateWord(value) : value}</b> <Icon name="cross" /><span class="hidden">remove</span>
+                        {names[key]}: <b>{valueWord(key, value)}</b> <Icon name="cross" /><span class="hidden">remove</span>
                     </button>
                 </li>
             ))}
-            <li><button type="button" class="plain" onClick={() => show({filters: emptyFilters(), after: '', before: ''})}>Clear all</button></li>
+            <li><button type="button" class="plain" onClick={() => show({...view, filters: emptyFilters(), after: '', before: ''})}>Clear all</button></li>
         </ul>
     );
 }
@@ -169,7 +253,7 @@ function TextFilter({view}: {view: ListView}) {
         return () => clearTimeout(timer.current);
     }, []);
     const name = view.filters.q[0] ?? '';
-    useEffect(() => {
+    useLayoutEffect(() => { // before a key that was pressed meanwhile
         typed.value = name;
     }, [name]);
     const take = (how: 'push' | 'replace') => {
@@ -177,9 +261,9 @@ function TextFilter({view}: {view: ListView}) {
         invalid.value = bad;
         const now = decodeList(search.peek());
         const merged = {...now.filters};
-        for (const [key, values] of Object.entries(filters)) merged[key as FilterKey] = key === 'q' || key === 'project' ? values : [...new Set([...merged[key as FilterKey], ...values])];
+        for (const [key, values] of Object.entries(filters)) merged[key as FilterKey] = single.includes(key as FilterKey) ? values : [...new Set([...merged[key as FilterKey], ...values])];
         if (!filters.q) merged.q = [];
-        show({filters: merged, after: '', before: ''}, how);
+        show({...now, filters: merged, after: '', before: ''}, how);
     };
     return (
         <form
@@ -195,8 +279,8 @@ function TextFilter({view}: {view: ListView}) {
             <input
                 type="search"
                 data-filter
-                aria-label="Filter applications by name, or key:value"
-                placeholder="Name, or ns:shop project:web label:tier=1"
+                aria-label="Filter applications by text, or key:value"
+                placeholder="Name, repository, path, revision or label; or ns:shop health:degraded"
                 maxLength={300}
                 value={typed.value}
                 onInput={(event) => {
@@ -205,7 +289,7 @@ function TextFilter({view}: {view: ListView}) {
                     if (!typed.value.includes(':')) timer.current = setTimeout(() => take('replace'), 250);
                 }}
             />
-            {invalid.value.length > 0 && <p class="invalid" role="alert">Not understood: {invalid.value.join(' ')}. Keys are health, sync, runtime, ns, project, label.</p>}
+            {invalid.value.length > 0 && <p class="invalid" role="alert">Not understood: {invalid.value.join(' ')}. Keys are health, sync, op, runtime, ns, project, repo, auto, label.</p>}
         </form>
     );
 }
@@ -242,7 +326,7 @@ function Pager({view, at}: {view: ListView; at: Shown}) {
         <nav class="pager" aria-label="Pages">
             <span class="quiet" role="status">
                 {count(at.keys.length, 'application')}
-                {!isFiltered(view) && at.total !== null ? ` of ${at.total.toLocaleString('en')}` : page.hasNextPage || page.hasPrevPage ? ' on this page' : ''}
+                {at.total !== null ? ` of ${at.total.toLocaleString('en')}${isFiltered(view) ? ' that match' : ''}` : page.hasNextPage || page.hasPrevPage ? ' on this page' : ''}
             </span>
             <span>
                 {previous && <a class="button" data-previous href={href(`ui/apps${previous}`)}>Previous</a>}
@@ -252,10 +336,10 @@ function Pager({view, at}: {view: ListView; at: Shown}) {
     );
 }
 
-function Table({at}: {at: Shown}) {
+function Table({at, tiles}: {at: Shown; tiles: boolean}) {
     const by = new Map(runtimes.value.map((one) => [one.metadata.name, one]));
     return (
-        <div class="table-frame">
+        <div class={tiles ? 'table-frame tiles' : 'table-frame'}>
             <table class="applications">
                 <caption class="hidden">Applications</caption>
                 <thead>
@@ -299,19 +383,18 @@ export function Applications() {
             <div class="list-layout">
                 <details class="facets" open={matchMedia('(min-width: 1100px)').matches}>
                     <summary>Filters</summary>
-                    <Facet view={view} name="Health" of="health" values={healthStates} />
-                    <Facet view={view} name="Git" of="sync" values={syncStates} />
-                    <Facet view={view} name="Runtime" of="runtime" values={runtimes.value.map((one) => one.metadata.name).slice(0, 20)} />
+                    {dimensions.map(([dimension, of, name]) => <Facet key={of} view={view} name={name} of={of} facet={at?.facets.find((one) => one.dimension === dimension)} />)}
                 </details>
                 <section class={`list ${at && at.search !== place ? 'old' : ''}`} aria-label="List of applications">
                     <TextFilter view={view} />
                     <Chips view={view} />
+                    <Shape view={view} />
                     {strange.length > 0 && <p class="quiet">Not used by this page: {strange.join(', ')}</p>}
                     {at ? (
                         <>
                             <PartialErrors errors={at.errors} />
-                            {at.keys.length ? <Table at={at} /> : <Nothing view={view} />}
-                            {at.keys.length > 0 && <Pager view={view} at={at} />}
+                            {view.group ? <Groups view={view} facet={at.facets[0]} /> : at.keys.length ? <Table at={at} tiles={view.view === 'tiles'} /> : <Nothing view={view} />}
+                            {!view.group && at.keys.length > 0 && <Pager view={view} at={at} />}
                         </>
                     ) : <Waiting rows={10} />}
                 </section>

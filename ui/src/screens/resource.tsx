@@ -1,6 +1,7 @@
 // One resource of an application, in a panel beside the list: what is known of it, and the logs of its pods.
 // The URL names it (`node`), so that a copied link opens it.
 import {useEffect, useMemo, useState} from 'preact/hooks';
+import {Actions} from '../actions.tsx';
 import {LogReader} from '../log.ts';
 import {type LogLine, logKinds, type LogOptions, type LogTarget} from '../log_event.ts';
 import {Age, State} from '../parts.tsx';
@@ -135,6 +136,7 @@ export function ResourcePanel({node, runtime, freshness, params, base}: {node: T
                 <h2><span class="kind">{node.kind}</span> {node.name}</h2>
                 <a href={href(to(''))} aria-label="Close">Close</a>
             </div>
+            {node.presence === 'PRESENT' && target.namespace && <Actions target={target} only={(id) => target.kind !== 'Application' || id !== 'TERMINATE_SYNC'} />}
             <nav class="tabs" aria-label="Parts of the resource">
                 <a href={href(to('summary'))} aria-current={panel === 'summary' ? 'page' : undefined}>Summary</a>
                 {hasLogs && <a href={href(to('logs'))} aria-current={panel === 'logs' ? 'page' : undefined}>Logs</a>}
