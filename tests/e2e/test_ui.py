@@ -21,6 +21,7 @@ BASE_PATH = "/x/y/"
 WIDTHS = {360: 740, 768: 1024, 1280: 800, 1920: 1080}
 # Colours that stand for a state of now.
 COLOURED = ".tone-good, .tone-busy, .tone-bad, .tone-warn, .tone-paused"
+LISTS = ("rollouts", "deployments", "workflows", "images", "clusters", "audit")
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
@@ -377,11 +378,32 @@ def test_runtime_with_its_findings(site, page):
         assert all(finding[part] in page.text() for part in ("title", "message", "suggestion"))
 
 
+def test_lists_of_all_clusters(site, page):
+    names = {"rollouts": "metadata { name }", "workflows": "metadata { name }", "clusters": "metadata { name }", "images": "name: repository", "gitopsReleases": "applicationMetadata { name }"}
+    for field, name in names.items():
+        listed = "deployments" if field == "gitopsReleases" else field
+        nodes = site.graphql(f"{{ {field}(pagination: {{first: 50}}) {{ edges {{ node {{ {name} }} }} }} }}")[field]["edges"]
+        page.go(f"ui/{listed}")
+        page.until(f"document.querySelectorAll('table.listing tbody tr').length === {len(nodes)}")
+        text = page.text("table.listing")
+        assert nodes and all((edge["node"].get("name") or next(iter(edge["node"].values()))["name"]) in text for edge in nodes), listed
+    page.go("ui/audit")
+    page.page.get_by_label("Action").select_option("create")
+    page.until("location.search === '?action=create' && !document.querySelector('.list.old')")
+    actions = page.page.eval_on_selector_all("table.listing tbody tr td:nth-child(3)", "all => all.map(one => one.textContent)")
+    assert actions and all(one.startswith("create") for one in actions)
+    page.go("ui/rollouts?name=no-such-rollout")
+    page.until("document.querySelector('main').textContent.includes('Nothing matches')")
+    page.page.get_by_role("link", name="Show all").click()
+    page.page.wait_for_selector("table.listing")
+    assert page.path() == "ui/rollouts"
+
+
 def routes(site):
     application = f"ui/apps/{site.env['CULVERT_RUNTIME']}/argocd/checkout"
     hostile = f"ui/apps/{site.env['CULVERT_RUNTIME']}/argocd/{'x' * 100}-hostile"
     return {"home": "ui/", "applications": "ui/apps", "application": application, "worst": f"{application}?view=list", "history": f"{application}?tab=history",
-            "findings": f"{application}?tab=errors", "hostile": hostile, "runtimes": "ui/runtimes", "runtime": f"ui/runtimes/{site.env['CULVERT_RUNTIME']}", "none": "ui/none"}
+            "findings": f"{application}?tab=errors", "hostile": hostile, "runtimes": "ui/runtimes", "runtime": f"ui/runtimes/{site.env['CULVERT_RUNTIME']}", "none": "ui/none", **{name: f"ui/{name}" for name in LISTS}}
 
 
 def too_wide(page):

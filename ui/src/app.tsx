@@ -10,6 +10,7 @@ import {href, route} from './router.ts';
 import {ApplicationPage} from './screens/application.tsx';
 import {Applications} from './screens/applications.tsx';
 import {Home} from './screens/home.tsx';
+import {ListPage, listTitle} from './screens/lists.tsx';
 import {RuntimePage, Runtimes} from './screens/runtimes.tsx';
 import {leaveSignIn, Mark, SignIn} from './screens/sign_in.tsx';
 import {applyTheme, nextTheme, theme} from './theme.ts';
@@ -24,18 +25,26 @@ function Screen() {
         case 'application': return <ApplicationPage key={`${at.runtime}/${at.namespace}/${at.name}`} runtime={at.runtime} namespace={at.namespace} name={at.name} />;
         case 'runtimes': return <Runtimes />;
         case 'runtime': return <RuntimePage key={at.name} name={at.name} />;
+        case 'list': return <ListPage key={at.list} name={at.list} />;
         default: return <><header class="page-head"><h1>No such page</h1></header><Empty title="This address leads nowhere"><p><a href={href('ui/')}>Home</a></p></Empty></>;
     }
 }
 
-const titles = {home: 'Home', applications: 'Applications', application: '', runtimes: 'Runtimes', runtime: '', unknown: 'No such page'};
+const titles = {list: '', home: 'Home', applications: 'Applications', application: '', runtimes: 'Runtimes', runtime: '', unknown: 'No such page'};
 
 function Navigation() {
     const {page} = route.value;
+    const list = route.value.page === 'list' ? route.value.list : '';
     const entries: [string, string, string, boolean][] = [
         ['ui/', 'Home', 'home', page === 'home'],
         ['ui/apps', 'Applications', 'apps', page === 'applications' || page === 'application'],
+        ['ui/rollouts', 'Rollouts', 'ring', list === 'rollouts'],
+        ['ui/deployments', 'Deployments', 'arrow', list === 'deployments'],
+        ['ui/workflows', 'Workflows', 'check', list === 'workflows'],
+        ['ui/images', 'Images', 'apps', list === 'images'],
         ['ui/runtimes', 'Runtimes', 'tower', page === 'runtimes' || page === 'runtime'],
+        ['ui/clusters', 'Clusters', 'tower', list === 'clusters'],
+        ['ui/audit', 'Audit', 'clock', list === 'audit'],
     ];
     return (
         <nav class="navigation" aria-label="Main">
@@ -92,7 +101,7 @@ function Help() {
 
 export function App() {
     const at = route.value;
-    const title = at.page === 'application' || at.page === 'runtime' ? at.name : titles[at.page];
+    const title = at.page === 'application' || at.page === 'runtime' ? at.name : at.page === 'list' ? listTitle(at.list) : titles[at.page];
     useEffect(() => {
         document.title = `${title} · Culvert`;
     }, [title]);

@@ -39,6 +39,11 @@ export const keys: Key[] = [
     {keys: 'g h', does: 'go to Home', run: () => go('ui/')},
     {keys: 'g a', does: 'go to Applications', run: () => go('ui/apps')},
     {keys: 'g r', does: 'go to Runtimes', run: () => go('ui/runtimes')},
+    {keys: 'g o', does: 'go to Rollouts', run: () => go('ui/rollouts')},
+    {keys: 'g d', does: 'go to Deployments', run: () => go('ui/deployments')},
+    {keys: 'g w', does: 'go to Workflows', run: () => go('ui/workflows')},
+    {keys: 'g i', does: 'go to Images', run: () => go('ui/images')},
+    {keys: 'g u', does: 'go to Audit', run: () => go('ui/audit')},
     {keys: 'u', does: 'switch between local time and UTC', run: () => setUtc(!isUtc.peek())},
     {keys: 't', does: 'switch the theme', run: () => applyTheme(nextTheme())},
 ];

@@ -94,7 +94,12 @@ export function isFiltered(view: ListView): boolean {
 
 // ---- routes ---------------------------------------------------------------------------------
 
+// Lists of what there is in all clusters, by their place below ui/.
+const listNames = ['rollouts', 'deployments', 'workflows', 'images', 'clusters', 'audit'] as const;
+export type ListName = (typeof listNames)[number];
+
 export type Route =
+    | {page: 'list'; list: ListName}
     | {page: 'home'}
     | {page: 'applications'}
     | {page: 'application'; runtime: string; namespace: string; name: string}
@@ -118,6 +123,8 @@ export function parseRoute(path: string): Route {
         return {page: 'application', runtime: a, namespace: b, name: c};
     if (first === 'runtimes' && parts.length === 2) return {page: 'runtimes'};
     if (first === 'runtimes' && parts.length === 3 && a) return {page: 'runtime', name: a};
+    const list = listNames.find((one) => one === first);
+    if (list && parts.length === 2) return {page: 'list', list};
     return {page: 'unknown'};
 }
 
