@@ -27,7 +27,7 @@ enum {
 
 // ---- messages -----------------------------------------------------------------------------------
 
-struct node_letter {
+struct node_message {
     struct tunnel_node *node;
     tunnel_node_fn fn;
     void *arg;
@@ -48,12 +48,12 @@ void tunnel_node_unref(void *arg)
     tunnel_broker_unref(broker);
 }
 
-static void node_on_letter(void *arg)
+static void node_on_message(void *arg)
 {
-    struct node_letter *letter = arg;
-    letter->fn(letter->node, letter->arg);
-    tunnel_node_unref(letter->node);
-    mem_free(letter);
+    struct node_message *message = arg;
+    message->fn(message->node, message->arg);
+    tunnel_node_unref(message->node);
+    mem_free(message);
 }
 
 bool tunnel_node_post(struct tunnel_broker *broker, unsigned index, tunnel_node_fn fn, void *arg)
@@ -63,10 +63,10 @@ bool tunnel_node_post(struct tunnel_broker *broker, unsigned index, tunnel_node_
     pthread_rwlock_rdlock(&broker->lock);
     struct tunnel_node *node = broker->nodes[index];
     if (node) {
-        struct node_letter *letter = mem_alloc(sizeof(*letter));
-        *letter = (struct node_letter){.node = node, .fn = fn, .arg = arg};
+        struct node_message *message = mem_alloc(sizeof(*message));
+        *message = (struct node_message){.node = node, .fn = fn, .arg = arg};
         tunnel_node_ref(node);
-        loop_post(node->loop, node_on_letter, letter);
+        loop_post(node->loop, node_on_message, message);
     }
     pthread_rwlock_unlock(&broker->lock);
     return node != NULL;

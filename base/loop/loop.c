@@ -12,8 +12,8 @@
 #include "base/log/log.h"
 #include "base/mem.h"
 
-struct letter {
-    struct letter *next;
+struct message {
+    struct message *next;
     loop_fn fn;
     void *arg;
 };
@@ -35,7 +35,7 @@ struct loop {
     int wake_fd;
     uv_poll_t wake;
     pthread_mutex_t mutex; // guards the mailbox (first, last, stopping), and busy
-    struct letter *first, *last;
+    struct message *first, *last;
     bool stopping;
     struct busy busy;
     pthread_t thread;
@@ -51,15 +51,15 @@ static __thread struct loop *current;
 static void deliver(struct loop *loop)
 {
     pthread_mutex_lock(&loop->mutex);
-    struct letter *letter = loop->first;
+    struct message *message = loop->first;
     loop->first = loop->last = NULL;
     bool stopping = loop->stopping;
     pthread_mutex_unlock(&loop->mutex);
-    while (letter) {
-        struct letter *next = letter->next;
-        letter->fn(letter->arg);
-        mem_free(letter);
-        letter = next;
+    while (message) {
+        struct message *next = message->next;
+        message->fn(message->arg);
+        mem_free(message);
+        message = next;
     }
     if (stopping) uv_stop(&loop->uv);
 }
@@ -225,15 +225,15 @@ void loop_join(struct loop *loop)
 
 void loop_post(struct loop *loop, loop_fn fn, void *arg)
 {
-    struct letter *letter = mem_alloc(sizeof *letter);
-    *letter = (struct letter){.fn = fn, .arg = arg};
+    struct message *message = mem_alloc(sizeof *message);
+    *message = (struct message){.fn = fn, .arg = arg};
     pthread_mutex_lock(&loop->mutex);
     bool first = loop->first == NULL;
     if (first)
-        loop->first = letter;
+        loop->first = message;
     else
-        loop->last->next = letter;
-    loop->last = letter;
+        loop->last->next = message;
+    loop->last = message;
     pthread_mutex_unlock(&loop->mutex);
     if (first) wake_up(loop);
 }

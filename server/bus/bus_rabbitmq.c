@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "base/metrics/metrics.h"
 #include "server/bus/bus_batch.h"
-#include "server/bus/bus_consignment.h"
+#include "server/bus/bus_unacked.h"
 #include "server/bus/rabbitmq.h"
 #include "storage/manifests/manifest_known.h"
 
@@ -25,7 +25,7 @@ struct bus_rabbitmq {
     struct bus_port *port;
     void (*on_progress)(void *ctx);
     void *ctx;
-    struct bus_consignee consignee;
+    struct bus_receiver receiver;
     struct manifest_known *known;
     struct bus_batch *open;                   // being filled, singly linked
     struct bus_batch *sent_first, *sent_last; // in the order of their deadlines
@@ -231,7 +231,7 @@ static bool has_room(const struct bus *of, const struct runtime_key *key)
 static bool is_idle(const struct bus *of)
 {
     const struct bus_rabbitmq *bus = (const struct bus_rabbitmq *)of;
-    return !bus->open && !bus->sent_first && bus_consignee_is_idle(&bus->consignee) &&
+    return !bus->open && !bus->sent_first && bus_receiver_is_idle(&bus->receiver) &&
            event_handler_is_idle(bus->handler);
 }
 
@@ -240,7 +240,7 @@ static bool is_idle(const struct bus *of)
 void bus_rabbitmq_on_delivery(void *ctx, struct amqp_delivery *delivery)
 {
     struct bus_rabbitmq *bus = ctx;
-    bus_consignment_take(&bus->consignee, delivery);
+    bus_unacked_take(&bus->receiver, delivery);
 }
 
 // ---- time ----------------------------------------------------------------------------------------------------------
@@ -268,7 +268,7 @@ static void on_tick(void *arg)
         divert(bus, batch, "timeout");
     }
     if (late) amqp_publisher_check_progress(bus->publisher);
-    bus_consignee_pump(&bus->consignee);
+    bus_receiver_pump(&bus->receiver);
 }
 
 // ---- life ----------------------------------------------------------------------------------------------------------
@@ -280,7 +280,7 @@ static void stop(struct bus *of)
     bus->stopped = true;
     note_database(bus, clock_mono_ms());
     timer_stop(&bus->timer);
-    bus_consignee_stop(&bus->consignee);
+    bus_receiver_stop(&bus->receiver);
 }
 
 // What the publisher holds is freed when it comes back to the closed port.
@@ -333,9 +333,9 @@ struct bus *bus_rabbitmq_create(struct loop *loop, struct event_handler *handler
     bus->on_progress = of->on_progress;
     bus->ctx = of->ctx;
     bus->port = bus_port_create(loop, bus);
-    bus->consignee = (struct bus_consignee){
+    bus->receiver = (struct bus_receiver){
         .handler = handler, .pg = of->pg, .publisher = bus->publisher, .port = bus->port, .rabbitmq = bus->rabbitmq};
-    bus_consignee_init(&bus->consignee);
+    bus_receiver_init(&bus->receiver);
     make_metrics(bus);
     timer_init(&bus->timer, loop_uv(loop), on_tick, bus);
     timer_start(&bus->timer, 0, TICK_MS);

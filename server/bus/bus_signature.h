@@ -2,7 +2,7 @@
 // HMAC-SHA256 by a key derived from the deployment key, over the exchange, the shard and the body.
 // It travels in the header x-culvert-signature as 64 hex digits, so that versions that do not know
 // it read the body as before. A message whose signature is missing or wrong is not looked into.
-// Played back, a genuine one changes nothing: rows yield only to what is newer, and bus_consignment
+// Played back, a genuine one changes nothing: rows yield only to what is newer, and bus_unacked
 // refuses what is older than the tombstones that record it. Pure; any thread.
 #ifndef CULVERT_SERVER_BUS_BUS_SIGNATURE_H
 #define CULVERT_SERVER_BUS_BUS_SIGNATURE_H

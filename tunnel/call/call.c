@@ -26,21 +26,21 @@ struct tunnel_call {
     struct tunnel_stream *stream; // CALL_HERE
     unsigned far;                 // CALL_FAR: the session's node
     struct tunnel_carried *away;  // CALL_AWAY
-    struct relay_letter *outbox;  // CALL_FAR, CALL_WAITS: goes out at the end of the turn; NULL: nothing to say
+    struct relay_message *outbox; // CALL_FAR, CALL_WAITS: goes out at the end of the turn; NULL: nothing to say
     uint64_t wait_until_ms;       // CALL_WAITS
     enum tunnel_cause cause;      // CALL_FAILED
     char detail[128];
     uint64_t opened_at_us;
-    size_t queued;             // bytes of the request that no flow control has taken yet
-    bool full;                 // the caller was told so
-    bool ended;                // its request is complete
-    bool over;                 // unlisted; freed when the last callback has returned
-    unsigned depth;            // callbacks running
-    unsigned returns;          // how often it came back
-    unsigned letters;          // CALL_FAR: sent since it went there
-    size_t first_bytes;        // CALL_FAR: of the body, in the first of them
-    bool accepted;             // nothing comes back any more, or could be put together again
-    struct relay_letter *kept; // CALL_FAR: what was sent after the first letter, until then; NULL: nothing
+    size_t queued;              // bytes of the request that no flow control has taken yet
+    bool full;                  // the caller was told so
+    bool ended;                 // its request is complete
+    bool over;                  // unlisted; freed when the last callback has returned
+    unsigned depth;             // callbacks running
+    unsigned returns;           // how often it came back
+    unsigned messages;          // CALL_FAR: sent since it went there
+    size_t first_bytes;         // CALL_FAR: of the body, in the first of them
+    bool accepted;              // nothing comes back any more, or could be put together again
+    struct relay_message *kept; // CALL_FAR: what was sent after the first message, until then; NULL: nothing
     struct turn_item turn;
 };
 
@@ -48,13 +48,13 @@ struct tunnel_call {
 
 static void call_free_outbox(struct tunnel_call *call)
 {
-    if (call->outbox) relay_letter_free(call->outbox);
+    if (call->outbox) relay_message_free(call->outbox);
     call->outbox = NULL;
 }
 
 static void call_free_kept(struct tunnel_call *call)
 {
-    if (call->kept) relay_letter_free(call->kept);
+    if (call->kept) relay_message_free(call->kept);
     call->kept = NULL;
 }
 
@@ -109,9 +109,9 @@ static void call_fail_later(struct tunnel_call *call, enum tunnel_cause cause, c
     turn_add(&call->node->turn, &call->turn);
 }
 
-static struct relay_letter *call_outbox(struct tunnel_call *call)
+static struct relay_message *call_outbox(struct tunnel_call *call)
 {
-    if (!call->outbox) call->outbox = relay_letter_create(call->node->index, call->key);
+    if (!call->outbox) call->outbox = relay_message_create(call->node->index, call->key);
     if (call->place == CALL_FAR) turn_add(&call->node->turn, &call->turn);
     return call->outbox;
 }
@@ -130,15 +130,15 @@ static void call_on_turn(struct turn_item *item)
         return;
     }
     if (call->place != CALL_FAR || !call->outbox) return;
-    struct relay_letter *letter = call->outbox;
+    struct relay_message *message = call->outbox;
     call->outbox = NULL;
-    if (call->letters++ == 0) {
-        call->first_bytes = letter->data.len;
+    if (call->messages++ == 0) {
+        call->first_bytes = message->data.len;
     } else if (!call->accepted) { // the first may yet come back, and this would be lost
-        if (!call->kept) call->kept = relay_letter_create(call->node->index, call->key);
-        if (!relay_letter_append(call->kept, letter, 0)) call_accept(call);
+        if (!call->kept) call->kept = relay_message_create(call->node->index, call->key);
+        if (!relay_message_append(call->kept, message, 0)) call_accept(call);
     }
-    if (!relay_letter_post(call->node->broker, call->far, letter))
+    if (!relay_message_post(call->node->broker, call->far, message))
         call_fail(call, TUNNEL_CAUSE_TUNNEL_LOST, "the session's node stopped");
 }
 
@@ -220,7 +220,7 @@ static void call_on_fail(void *arg, enum tunnel_cause cause, const char *detail)
     call_fail(arg, cause, detail);
 }
 
-static void call_on_back(void *arg, struct relay_letter *back, enum tunnel_cause cause, const char *detail)
+static void call_on_back(void *arg, struct relay_message *back, enum tunnel_cause cause, const char *detail)
 {
     struct tunnel_call *call = arg;
     call->stream = NULL;
@@ -244,8 +244,8 @@ const struct tunnel_stream_events tunnel_call_stream_events = {.exchange = &call
 // Into the outbox: from there it goes to the stream, which keeps it while it may have to be opened again.
 static bool call_keep_request(struct tunnel_call *call, const struct tunnel_request *request)
 {
-    struct relay_letter *letter = call_outbox(call);
-    if (letter->request) return true;
+    struct relay_message *message = call_outbox(call);
+    if (message->request) return true;
     struct error err;
     struct call_request *copy = mem_zalloc(sizeof(*copy));
     if (call_request_copy(request, copy, &err)) {
@@ -253,7 +253,7 @@ static bool call_keep_request(struct tunnel_call *call, const struct tunnel_requ
         call_fail_later(call, TUNNEL_CAUSE_UPSTREAM_FAILED, err.text);
         return false;
     }
-    letter->request = copy;
+    message->request = copy;
     return true;
 }
 
@@ -266,24 +266,24 @@ static void call_go_here(struct tunnel_call *call, uint64_t session_id)
     }
     enum tunnel_cause cause;
     struct error err;
-    struct relay_letter *letter = call->outbox; // with what the caller wrote while it waited
+    struct relay_message *message = call->outbox; // with what the caller wrote while it waited
     call->stream =
-        tunnel_stream_open(session, &letter->request->request, false, &tunnel_call_stream_events, call, &cause, &err);
+        tunnel_stream_open(session, &message->request->request, false, &tunnel_call_stream_events, call, &cause, &err);
     if (!call->stream) {
         call_fail_later(call, cause, err.text);
         return;
     }
-    stream_kept_take(call->stream, letter->request);
-    letter->request = NULL;
-    if (letter->data.len) tunnel_stream_write_queue(call->stream, &letter->data);
-    if (letter->end) tunnel_stream_end(call->stream, letter->trailers.at, letter->trailers.count);
+    stream_kept_take(call->stream, message->request);
+    message->request = NULL;
+    if (message->data.len) tunnel_stream_write_queue(call->stream, &message->data);
+    if (message->end) tunnel_stream_end(call->stream, message->trailers.at, message->trailers.count);
     call_free_outbox(call);
 }
 
 static void call_go_far(struct tunnel_call *call, struct tunnel_session_ref ref)
 {
     call->far = ref.node;
-    call->letters = 0;
+    call->messages = 0;
     call->outbox->open = true;
     call->outbox->session = ref.id;
 }
@@ -318,10 +318,10 @@ static void call_on_here(void *arg, const struct tunnel_request *request, const 
     struct tunnel_call *call = arg;
     call->away = NULL;
     call->place = CALL_WAITS;
-    struct relay_letter *letter = call_outbox(call);
-    (void)byte_queue_add(&letter->data, body->at, body->len); // the caller stops at 64 KiB
-    letter->end = call->ended && !request->end_stream;
-    if (body->trailer_count) letter->trailers = header_block_copy(body->trailers, body->trailer_count);
+    struct relay_message *message = call_outbox(call);
+    (void)byte_queue_add(&message->data, body->at, body->len); // the caller stops at 64 KiB
+    message->end = call->ended && !request->end_stream;
+    if (body->trailer_count) message->trailers = header_block_copy(body->trailers, body->trailer_count);
     if (!call_go(call, request)) call_fail_later(call, TUNNEL_CAUSE_NO_TUNNEL, "the session has just ended");
 }
 
@@ -341,8 +341,8 @@ static bool call_go_away(struct tunnel_call *call, const struct tunnel_request *
 // Where a call goes that waits, with what was written so far, or came back.
 static void call_go_on(struct tunnel_call *call)
 {
-    const struct relay_letter *letter = call->outbox;
-    const struct tunnel_request *request = &letter->request->request;
+    const struct relay_message *message = call->outbox;
+    const struct tunnel_request *request = &message->request->request;
     if (call_go(call, request)) return;
     if (request->epoch) { // another replica's, which will look where the runtime is now
         call_fail_later(call, TUNNEL_CAUSE_NO_TUNNEL, "the session has just ended");
@@ -353,27 +353,27 @@ static void call_go_on(struct tunnel_call *call)
             call_fail_later(call, TUNNEL_CAUSE_NO_TUNNEL, "the runtime has no tunnel");
         return;
     }
-    if (letter->data.len) call_carrier(call)->write(call->away, byte_queue_front(&letter->data), letter->data.len);
-    if (letter->end) call_carrier(call)->end(call->away, letter->trailers.at, letter->trailers.count);
+    if (message->data.len) call_carrier(call)->write(call->away, byte_queue_front(&message->data), message->data.len);
+    if (message->end) call_carrier(call)->end(call->away, message->trailers.at, message->trailers.count);
     call_free_outbox(call);
 }
 
 // Puts what was written together again: what came back, what the relay had not been told of yet, what was not sent.
-static bool call_collect(struct tunnel_call *call, struct relay_letter *letter)
+static bool call_collect(struct tunnel_call *call, struct relay_message *message)
 {
     if (call->accepted) return false; // something may be missing
-    if (call->kept && !relay_letter_append(letter, call->kept, letter->data.len - call->first_bytes)) return false;
-    return !call->outbox || relay_letter_append(letter, call->outbox, 0);
+    if (call->kept && !relay_message_append(message, call->kept, message->data.len - call->first_bytes)) return false;
+    return !call->outbox || relay_message_append(message, call->outbox, 0);
 }
 
-void tunnel_call_take_back(struct tunnel_call *call, struct relay_letter *letter, enum tunnel_cause cause,
+void tunnel_call_take_back(struct tunnel_call *call, struct relay_message *message, enum tunnel_cause cause,
                            const char *detail)
 {
     enum { RETURNS_MAX = 3 };
     const struct tunnel_meter *meter = &call->node->broker->meter;
-    if (call->returns++ == RETURNS_MAX || !call_collect(call, letter)) {
+    if (call->returns++ == RETURNS_MAX || !call_collect(call, message)) {
         metric_add(meter->given_up, 1);
-        relay_letter_free(letter);
+        relay_message_free(message);
         call_fail(call, cause, detail);
         return;
     }
@@ -381,10 +381,10 @@ void tunnel_call_take_back(struct tunnel_call *call, struct relay_letter *letter
     call_free_kept(call);
     call_free_outbox(call);
     turn_remove(&call->node->turn, &call->turn);
-    letter->caller = call->node->index;
-    letter->key = call->key;
+    message->caller = call->node->index;
+    message->key = call->key;
     call->place = CALL_WAITS;
-    call->outbox = letter;
+    call->outbox = message;
     call->wait_until_ms = clock_mono_ms() + TUNNEL_CALL_WAIT_MS;
     // An agent that has too much to do is asked again after a tick.
     if (cause != TUNNEL_CAUSE_OVERLOADED) turn_add(&call->node->turn, &call->turn);
@@ -450,9 +450,9 @@ bool tunnel_call_write(struct tunnel_call *call, const void *at, size_t len)
         call_carrier(call)->write(call->away, at, len);
     } else if (call->place != CALL_FAILED && !byte_queue_add(&call_outbox(call)->data, at, len)) {
         if (call->place == CALL_FAR) { // the stream, if there is one, is of no use any more
-            struct relay_letter *letter = relay_letter_create(call->node->index, call->key);
-            letter->cancel = true;
-            (void)relay_letter_post(call->node->broker, call->far, letter);
+            struct relay_message *message = relay_message_create(call->node->index, call->key);
+            message->cancel = true;
+            (void)relay_message_post(call->node->broker, call->far, message);
         }
         call_fail_later(call, TUNNEL_CAUSE_UPSTREAM_FAILED, "the caller wrote on although the queue was full");
     }
@@ -476,9 +476,9 @@ void tunnel_call_trailers(struct tunnel_call *call, const struct http_header *he
     } else if (call->place == CALL_AWAY) {
         call_carrier(call)->end(call->away, headers, count);
     } else if (call->place != CALL_FAILED) {
-        struct relay_letter *letter = call_outbox(call);
-        letter->end = true;
-        letter->trailers = header_block_copy(headers, count);
+        struct relay_message *message = call_outbox(call);
+        message->end = true;
+        message->trailers = header_block_copy(headers, count);
     }
 }
 
@@ -507,9 +507,9 @@ void tunnel_call_cancel(struct tunnel_call *call)
     } else if (call->place == CALL_AWAY) {
         call_carrier(call)->cancel(call->away);
     } else if (call->place == CALL_FAR && !(call->outbox && call->outbox->open)) { // otherwise nobody knows of it yet
-        struct relay_letter *letter = relay_letter_create(node->index, call->key);
-        letter->cancel = true;
-        (void)relay_letter_post(node->broker, call->far, letter);
+        struct relay_message *message = relay_message_create(node->index, call->key);
+        message->cancel = true;
+        (void)relay_message_post(node->broker, call->far, message);
     }
     call_enter(call);
     call_unlist(call);

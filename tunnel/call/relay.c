@@ -25,11 +25,11 @@ struct parcel {
     size_t taken;
     enum tunnel_cause cause;
     char detail[128];
-    struct relay_letter *back; // FAIL: nothing was done with it; NULL: something may have been
+    struct relay_message *back; // FAIL: nothing was done with it; NULL: something may have been
 };
 
 // To the caller.
-struct parcel_letter {
+struct parcel_message {
     uint64_t key;
     struct parcel *first;
 };
@@ -39,7 +39,7 @@ struct tunnel_relay {
     struct tunnel_relay *next, **link;
     unsigned caller;
     uint64_t key;
-    struct tunnel_stream *stream; // NULL: over, goes with the next letter
+    struct tunnel_stream *stream; // NULL: over, goes with the next message
     struct parcel *first, **last;
     struct turn_item turn;
 };
@@ -50,13 +50,13 @@ static void parcel_free(struct parcel *parcel)
 {
     header_block_finish(&parcel->headers);
     byte_queue_finish(&parcel->data);
-    if (parcel->back) relay_letter_free(parcel->back);
+    if (parcel->back) relay_message_free(parcel->back);
     mem_free(parcel);
 }
 
 static void parcel_deliver_failure(struct parcel *parcel, struct tunnel_call *call)
 {
-    struct relay_letter *back = parcel->back;
+    struct relay_message *back = parcel->back;
     parcel->back = NULL;
     if (back)
         tunnel_call_take_back(call, back, parcel->cause, parcel->detail);
@@ -81,29 +81,29 @@ static void parcel_deliver(struct parcel *parcel, struct tunnel_call *call)
 
 static void relay_on_parcels(struct tunnel_node *caller, void *arg)
 {
-    struct parcel_letter *letter = arg;
-    while (letter->first) {
-        struct parcel *parcel = letter->first;
-        letter->first = parcel->next;
+    struct parcel_message *message = arg;
+    while (message->first) {
+        struct parcel *parcel = message->first;
+        message->first = parcel->next;
         // Looked up anew each time: the caller may have cancelled in the callback before.
-        struct tunnel_call *call = caller->closed ? NULL : id_map_get(&caller->calls, letter->key);
+        struct tunnel_call *call = caller->closed ? NULL : id_map_get(&caller->calls, message->key);
         if (call) parcel_deliver(parcel, call);
         parcel_free(parcel);
     }
-    mem_free(letter);
+    mem_free(message);
 }
 
 static void relay_post_parcels(struct tunnel_node *node, unsigned caller, uint64_t key, struct parcel *first)
 {
-    struct parcel_letter *letter = mem_alloc(sizeof(*letter));
-    *letter = (struct parcel_letter){.key = key, .first = first};
-    if (tunnel_node_post(node->broker, caller, relay_on_parcels, letter)) return;
-    while (letter->first) {
-        struct parcel *parcel = letter->first;
-        letter->first = parcel->next;
+    struct parcel_message *message = mem_alloc(sizeof(*message));
+    *message = (struct parcel_message){.key = key, .first = first};
+    if (tunnel_node_post(node->broker, caller, relay_on_parcels, message)) return;
+    while (message->first) {
+        struct parcel *parcel = message->first;
+        message->first = parcel->next;
         parcel_free(parcel);
     }
-    mem_free(letter);
+    mem_free(message);
 }
 
 static void relay_free(struct tunnel_relay *relay)
@@ -189,7 +189,7 @@ static void relay_on_end(void *arg)
     relay_add(relay, PARCEL_END);
 }
 
-static void relay_on_back(void *arg, struct relay_letter *back, enum tunnel_cause cause, const char *detail)
+static void relay_on_back(void *arg, struct relay_message *back, enum tunnel_cause cause, const char *detail)
 {
     struct tunnel_relay *relay = arg;
     relay->stream = NULL;
@@ -220,37 +220,37 @@ static const struct tunnel_stream_events relay_events = {
 
 // The node that should open the stream cannot: the only parcel the caller gets.
 // When the session has gone, the caller gets what it sent back and may try elsewhere.
-static void relay_refuse(struct tunnel_node *node, struct relay_letter *letter, enum tunnel_cause cause,
+static void relay_refuse(struct tunnel_node *node, struct relay_message *message, enum tunnel_cause cause,
                          const char *detail)
 {
     struct parcel *parcel = mem_zalloc(sizeof(*parcel));
     parcel->type = PARCEL_FAIL;
     parcel->cause = cause;
     if (cause == TUNNEL_CAUSE_NO_TUNNEL) {
-        parcel->back = relay_letter_create(letter->caller, letter->key);
-        parcel->back->request = letter->request;
-        parcel->back->data = letter->data;
-        parcel->back->end = letter->end;
-        parcel->back->trailers = letter->trailers;
-        letter->request = NULL;
-        byte_queue_init(&letter->data, TUNNEL_STREAM_QUEUE_BYTES_MAX);
-        letter->trailers = (struct header_block){0};
+        parcel->back = relay_message_create(message->caller, message->key);
+        parcel->back->request = message->request;
+        parcel->back->data = message->data;
+        parcel->back->end = message->end;
+        parcel->back->trailers = message->trailers;
+        message->request = NULL;
+        byte_queue_init(&message->data, TUNNEL_STREAM_QUEUE_BYTES_MAX);
+        message->trailers = (struct header_block){0};
     }
     snprintf(parcel->detail, sizeof(parcel->detail), "%.*s", (int)sizeof(parcel->detail) - 1, detail);
-    relay_post_parcels(node, letter->caller, letter->key, parcel);
+    relay_post_parcels(node, message->caller, message->key, parcel);
 }
 
-static struct tunnel_relay *relay_open(struct tunnel_node *node, struct relay_letter *letter)
+static struct tunnel_relay *relay_open(struct tunnel_node *node, struct relay_message *message)
 {
-    struct tunnel_session *session = id_map_get(&node->sessions, letter->session);
+    struct tunnel_session *session = id_map_get(&node->sessions, message->session);
     if (!session) {
-        relay_refuse(node, letter, TUNNEL_CAUSE_NO_TUNNEL, "the session has just ended");
+        relay_refuse(node, message, TUNNEL_CAUSE_NO_TUNNEL, "the session has just ended");
         return NULL;
     }
     struct tunnel_relay *relay = mem_zalloc(sizeof(*relay));
     relay->node = node;
-    relay->caller = letter->caller;
-    relay->key = letter->key;
+    relay->caller = message->caller;
+    relay->key = message->key;
     relay->last = &relay->first;
     relay->turn.run = relay_on_turn;
     relay->next = node->relay_list;
@@ -260,42 +260,42 @@ static struct tunnel_relay *relay_open(struct tunnel_node *node, struct relay_le
     id_map_put(&node->relays, relay->key, relay);
     enum tunnel_cause cause;
     struct error err;
-    relay->stream = tunnel_stream_open(session, &letter->request->request, false, &relay_events, relay, &cause, &err);
+    relay->stream = tunnel_stream_open(session, &message->request->request, false, &relay_events, relay, &cause, &err);
     if (relay->stream) {
-        stream_kept_take(relay->stream, letter->request);
-        letter->request = NULL;
+        stream_kept_take(relay->stream, message->request);
+        message->request = NULL;
         return relay;
     }
-    relay_refuse(node, letter, cause, err.text);
+    relay_refuse(node, message, cause, err.text);
     relay_free(relay);
     return NULL;
 }
 
-static void relay_on_letter(struct tunnel_node *node, void *arg)
+static void relay_on_message(struct tunnel_node *node, void *arg)
 {
-    struct relay_letter *letter = arg;
+    struct relay_message *message = arg;
     if (node->closed) {
-        if (letter->open) relay_refuse(node, letter, TUNNEL_CAUSE_TUNNEL_LOST, "the session's node stopped");
-        relay_letter_free(letter);
+        if (message->open) relay_refuse(node, message, TUNNEL_CAUSE_TUNNEL_LOST, "the session's node stopped");
+        relay_message_free(message);
         return;
     }
-    struct tunnel_relay *relay = letter->open ? relay_open(node, letter) : id_map_get(&node->relays, letter->key);
-    if (relay && relay->stream && letter->cancel) {
+    struct tunnel_relay *relay = message->open ? relay_open(node, message) : id_map_get(&node->relays, message->key);
+    if (relay && relay->stream && message->cancel) {
         tunnel_stream_cancel(relay->stream);
         relay->stream = NULL;
         relay_free(relay);
     } else if (relay && relay->stream) {
-        if (letter->data.len) tunnel_stream_write_queue(relay->stream, &letter->data);
-        if (letter->end) tunnel_stream_end(relay->stream, letter->trailers.at, letter->trailers.count);
-        if (letter->consumed) tunnel_stream_consumed(relay->stream, letter->consumed);
+        if (message->data.len) tunnel_stream_write_queue(relay->stream, &message->data);
+        if (message->end) tunnel_stream_end(relay->stream, message->trailers.at, message->trailers.count);
+        if (message->consumed) tunnel_stream_consumed(relay->stream, message->consumed);
     }
-    relay_letter_free(letter);
+    relay_message_free(message);
 }
 
-bool relay_letter_post(struct tunnel_broker *broker, unsigned node, struct relay_letter *letter)
+bool relay_message_post(struct tunnel_broker *broker, unsigned node, struct relay_message *message)
 {
-    if (tunnel_node_post(broker, node, relay_on_letter, letter)) return true;
-    relay_letter_free(letter);
+    if (tunnel_node_post(broker, node, relay_on_message, message)) return true;
+    relay_message_free(message);
     return false;
 }
 

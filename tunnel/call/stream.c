@@ -130,7 +130,7 @@ static void stream_tell_fail(struct tunnel_stream *stream, enum tunnel_cause cau
 static void stream_tell_untouched(struct tunnel_stream *stream, enum tunnel_cause cause, const char *detail)
 {
     const struct tunnel_stream_events *events = stream->events;
-    struct relay_letter *back = stream_kept_give_back(stream);
+    struct relay_message *back = stream_kept_give_back(stream);
     if (!back) {
         stream_tell_fail(stream, cause, detail);
         return;

@@ -30,7 +30,7 @@ enum {
     TUNNEL_STALL_MS = 60000,
 };
 
-struct relay_letter;
+struct relay_message;
 
 // Run inside nghttp2's callbacks: they may use the stream's functions, and those of other streams, and nothing that
 // feeds or frees the session.
@@ -40,7 +40,7 @@ struct tunnel_stream_events {
     const struct exchange_events *exchange;
     // In place of on_fail for who gave the stream its request: nothing of it has reached the agent. `back` is all that
     // was written, and the consumer's.
-    void (*on_back)(void *arg, struct relay_letter *back, enum tunnel_cause cause, const char *detail);
+    void (*on_back)(void *arg, struct relay_message *back, enum tunnel_cause cause, const char *detail);
 };
 
 enum tunnel_stream_request_state {

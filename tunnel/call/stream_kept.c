@@ -42,11 +42,11 @@ void stream_kept_drop(struct tunnel_stream *stream)
     mem_free(request);
 }
 
-struct relay_letter *stream_kept_give_back(struct tunnel_stream *stream)
+struct relay_message *stream_kept_give_back(struct tunnel_stream *stream)
 {
     struct call_request *request = kept_leave(stream);
     if (!request) return NULL;
-    struct relay_letter *back = relay_letter_create(0, 0);
+    struct relay_message *back = relay_message_create(0, 0);
     back->request = request;
     back->end = stream->request != TUNNEL_STREAM_REQUEST_OPEN && !request->request.end_stream;
     back->data = stream->queue;

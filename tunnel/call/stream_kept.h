@@ -8,12 +8,12 @@
 #ifndef CULVERT_TUNNEL_CALL_STREAM_KEPT_H
 #define CULVERT_TUNNEL_CALL_STREAM_KEPT_H
 
-#include "tunnel/call/relay_letter.h"
+#include "tunnel/call/relay_message.h"
 #include "tunnel/call/stream.h"
 
 void stream_kept_take(struct tunnel_stream *stream, struct call_request *request); // owns it from now on
 void stream_kept_drop(struct tunnel_stream *stream);
 // The request with all that was written of its body, for who opens it again. NULL: it is not kept any more.
-struct relay_letter *stream_kept_give_back(struct tunnel_stream *stream);
+struct relay_message *stream_kept_give_back(struct tunnel_stream *stream);
 
 #endif

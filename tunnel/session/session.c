@@ -113,24 +113,24 @@ struct session_older {
     uint64_t newer_epoch;
 };
 
-struct session_supersede_letter {
+struct session_supersede_message {
     uint64_t id, newer_epoch;
 };
 
-static void session_on_supersede_letter(struct tunnel_node *node, void *arg)
+static void session_on_supersede_message(struct tunnel_node *node, void *arg)
 {
-    struct session_supersede_letter *letter = arg;
-    struct tunnel_session *session = node->closed ? NULL : id_map_get(&node->sessions, letter->id);
-    if (session) tunnel_session_supersede(session, letter->newer_epoch);
-    mem_free(letter);
+    struct session_supersede_message *message = arg;
+    struct tunnel_session *session = node->closed ? NULL : id_map_get(&node->sessions, message->id);
+    if (session) tunnel_session_supersede(session, message->newer_epoch);
+    mem_free(message);
 }
 
 static void session_on_older(void *arg, struct tunnel_session_ref ref)
 {
     const struct session_older *older = arg;
-    struct session_supersede_letter *letter = mem_alloc(sizeof(*letter));
-    *letter = (struct session_supersede_letter){.id = ref.id, .newer_epoch = older->newer_epoch};
-    if (!tunnel_node_post(older->broker, ref.node, session_on_supersede_letter, letter)) mem_free(letter);
+    struct session_supersede_message *message = mem_alloc(sizeof(*message));
+    *message = (struct session_supersede_message){.id = ref.id, .newer_epoch = older->newer_epoch};
+    if (!tunnel_node_post(older->broker, ref.node, session_on_supersede_message, message)) mem_free(message);
 }
 
 void tunnel_session_accept(struct tunnel_session *session, uint64_t epoch)

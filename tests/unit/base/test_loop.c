@@ -22,19 +22,19 @@ struct tally {
     bool wrong_order, wrong_thread;
 };
 
-struct letter {
+struct message {
     struct tally *tally;
     unsigned sender, number;
 };
 
-static void on_letter(void *arg)
+static void on_message(void *arg)
 {
-    struct letter *letter = arg;
-    struct tally *tally = letter->tally;
+    struct message *message = arg;
+    struct tally *tally = message->tally;
     if (!loop_is_current(tally->loop)) tally->wrong_thread = true;
-    if (tally->next[letter->sender]++ != letter->number) tally->wrong_order = true;
+    if (tally->next[message->sender]++ != message->number) tally->wrong_order = true;
     if (++tally->total == SENDERS * LETTERS) loop_stop(tally->loop);
-    mem_free(letter);
+    mem_free(message);
 }
 
 struct sender {
@@ -47,9 +47,9 @@ static void send_all(void *arg)
 {
     struct sender *sender = arg;
     for (unsigned i = 0; i < LETTERS; i++) {
-        struct letter *letter = mem_alloc(sizeof *letter);
-        *letter = (struct letter){.tally = sender->tally, .sender = sender->number, .number = i};
-        loop_post(sender->tally->loop, on_letter, letter);
+        struct message *message = mem_alloc(sizeof *message);
+        *message = (struct message){.tally = sender->tally, .sender = sender->number, .number = i};
+        loop_post(sender->tally->loop, on_message, message);
     }
 }
 
@@ -78,7 +78,7 @@ static void count(void *arg)
     ++*(unsigned *)arg;
 }
 
-static void test_letters_after_the_stop_are_not_lost(void **state)
+static void test_messages_after_the_stop_are_not_lost(void **state)
 {
     (void)state;
     struct loop *loop = loop_create("test", 0);
@@ -138,7 +138,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_posts_from_threads),
-        cmocka_unit_test(test_letters_after_the_stop_are_not_lost),
+        cmocka_unit_test(test_messages_after_the_stop_are_not_lost),
         cmocka_unit_test(test_busy_is_what_the_thread_uses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
