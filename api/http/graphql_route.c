@@ -132,8 +132,9 @@ static void on_looked(void *arg, struct str answer, struct answer_ticket *ticket
         api_respond_problem(call->request, 503, "unavailable", "the platform is stopping");
 }
 
-// What an answer depends on besides the entities of the account: the query, of what kind the caller
-// is, of which runtime, and which rules limit it. The name of a set changes with its rules.
+// What an answer depends on besides the entities of the account:
+// the query, and the caller's kind, runtime, role, scopes and rules.
+// The name of a set of rules changes with them.
 static void key_of(const struct graphql_call *call, uint8_t out[ID_SHA256_BYTES])
 {
     const json_t *variables = json_get_object(call->body, "variables");
@@ -145,7 +146,8 @@ static void key_of(const struct graphql_call *call, uint8_t out[ID_SHA256_BYTES]
     strbuf_add_str(&parts, json_get_str(call->body, "operationName"));
     strbuf_add_byte(&parts, '\0');
     const struct api_principal *who = &call->request->principal;
-    strbuf_addf(&parts, "%d %s %s %s", (int)who->kind, who->runtime, who->rule_set, text ? text : "");
+    strbuf_addf(&parts, "%d %d %d %u %s %s %s", (int)who->kind, (int)who->role, (int)who->is_scoped, who->scopes,
+                who->runtime, who->rule_set, text ? text : "");
     id_sha256(parts.at, parts.len, out);
     strbuf_finish(&parts);
     mem_free(text);
