@@ -54,7 +54,8 @@ static const char *const tables[] = {"accounts",
                                      "access_settings",
                                      "access_rules",
 
-                                     "application_search"};
+                                     "application_search",
+                                     "external_identities"};
 enum { TABLES = sizeof tables / sizeof *tables };
 
 static PGconn *login_as(const char *account)
