@@ -184,6 +184,18 @@ def test_what_redis_keeps_ends_by_itself(cached):
     assert 0 < int(redis(platform, "PTTL", name).split("\r\n")[0].removeprefix(":")) <= 60_000
 
 
+def test_answers_are_kept_apart_by_scopes(cached):
+    """What a caller may read is kept for those with its role and scopes: others are refused, though the query is the same."""
+    platform = cached.platform
+    make = 'mutation($n: String!, $s: [String!]) { createMyApiKey(name: $n, scopes: $s) { token } }'
+    keys = {scope: platform.graphql(make, {"n": scope, "s": [scope]})["createMyApiKey"]["token"] for scope in ("read", "admin")}
+    wait_until(lambda: hits_again(cached), 30, "answers come from Redis")
+    for _ in range(READS):
+        assert "data" in platform.graphql_answer(LIST, {"f": {"runtime": RUNTIME}}, key=keys["read"]).json()
+        errors = platform.graphql_answer(LIST, {"f": {"runtime": RUNTIME}}, key=keys["admin"]).json().get("errors", [])
+        assert [each["extensions"]["code"] for each in errors] == ["FORBIDDEN"]
+
+
 def refused(platform):
     return platform.metric("culvert_redis_refused_total", what="answer")
 
