@@ -166,6 +166,8 @@ static enum error_code check(const struct log_query *query, struct error *err)
         return error_set(err, ERROR_INVALID, "sinceSeconds and sinceTime: only one of them may be given");
     if (query->follow && query->previous)
         return error_set(err, ERROR_INVALID, "follow and previous: what has ended cannot be followed");
+    if (query->follow && query->limit_bytes >= 0)
+        return error_set(err, ERROR_INVALID, "follow and limitBytes: a log that is followed has no last byte");
     return ERROR_NONE;
 }
 

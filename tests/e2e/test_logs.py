@@ -208,6 +208,7 @@ def test_bad_requests_name_the_parameter(platform):
     assert "sinceTime" in message(namespace="shop", name="x", sinceTime="yesterday")
     assert "kind" in message(namespace="shop", name="x", kind="Secret")
     assert "follow and previous" in message(namespace="shop", name="x", follow="true", previous="true")
+    assert "follow and limitBytes" in message(namespace="shop", name="x", follow="true", limitBytes=100)
     assert "has no Pod shop/gone" in message(404, namespace="shop", name="gone")
 
 
