@@ -15,6 +15,7 @@ WATCHED = ALWAYS | {("apps", "ReplicaSet"), ("apps", "ControllerRevision"), ("ba
 SYNC = {"Synced": "SYNCED", "OutOfSync": "OUT_OF_SYNC"}
 NOISE = {"managedFields", "resourceVersion", "selfLink", "generateName", "reconciledAt", "observedAt", "lastHeartbeatTime", "lastProbeTime", "lastUpdateTime", "annotations"}
 SECRET_MEMBERS = {"apiVersion", "kind", "metadata", "type", "immutable", "data", "stringData"}
+NOT_READ = "culvert.dev/resources-not-read"  # a note that the agent adds
 ENTITIES = {"rollouts": (ARGO, "Rollout"), "replica_sets": ("apps", "ReplicaSet"), "analysis_runs": (ARGO, "AnalysisRun")}
 FAULTS_MAX = 50
 
@@ -102,6 +103,18 @@ def differences(there, stored, place=""):
         yield f"{place} is {json.dumps(there)[:200]}, stored is {json.dumps(stored)[:200]}"
 
 
+def content_faults(key, each, stored):
+    """Of one object; the note is on Applications that deploy elsewhere, and on no other object."""
+    expected = {member: value for member, value in each.items() if member in SECRET_MEMBERS} if key[1] == "Secret" else each
+    if key[:2] == (ARGO, "Application") and not is_local(each):
+        annotations = dict(stored["metadata"].get("annotations", {}))
+        if not json.loads(annotations.pop(NOT_READ, "{}")).get("message"):
+            yield "has no note that its resources are not read"
+        metadata = {member: value for member, value in stored["metadata"].items() if member != "annotations"}
+        stored = {**stored, "metadata": {**metadata, **({"annotations": annotations} if annotations else {})}}
+    yield from differences(expected, stored)
+
+
 class Manifests:
     """Those of a runtime's rows, by SHA-256; each is checked against its name."""
 
@@ -139,8 +152,7 @@ def row_faults(rows, objects, wanted, claims, manifests):
         elif name not in manifests.rows or manifests.get(name) is None:
             yield f"{'/'.join(key)}: its manifest is missing or damaged"
         else:
-            expected = {member: value for member, value in each.items() if member in SECRET_MEMBERS} if key[1] == "Secret" else each
-            yield from (f"{'/'.join(key)}: {each}" for each in differences(expected, manifests.get(name)))
+            yield from (f"{'/'.join(key)}: {fault}" for fault in content_faults(key, each, manifests.get(name)))
         if key[:2] != (ARGO, "Application") and named and (application, sync_status) not in {(who, SYNC.get(entry.get("status", ""), "UNKNOWN" if entry.get("status") else "")) for who, entry in named}:
             yield f"{'/'.join(key)}: of {application or 'no application'} and {sync_status or 'without a status'}, not as {[(who, entry.get('status')) for who, entry in named]}"
 
