@@ -28,7 +28,7 @@ def unzstd(data, plain_bytes):
     return out.raw[:plain_bytes] if size == plain_bytes else None
 
 
-# ---- the cluster ---------------------------------------------------------------------------------------------------------
+# ---- the cluster -------------------------------------------------------------------------------
 
 
 def all_objects(platform):
@@ -80,7 +80,7 @@ def reported_objects(objects, claims):
     return wanted
 
 
-# ---- content -------------------------------------------------------------------------------------------------------------
+# ---- content -----------------------------------------------------------------------------------
 
 
 def differences(there, stored, place=""):
@@ -134,7 +134,7 @@ class Manifests:
         return self.known[name]
 
 
-# ---- the comparison ------------------------------------------------------------------------------------------------------
+# ---- the comparison ----------------------------------------------------------------------------
 
 
 def row_faults(rows, objects, wanted, claims, manifests):

@@ -84,7 +84,7 @@ class Cached:
 
 @pytest.fixture(scope="module")
 def cached(platform):
-    platform.cluster("POST", "/demo/pause")  # its reports would change the account's version all the time
+    platform.cluster("POST", "/demo/pause")  # its reports change the version
     under_test = Cached(platform)
     yield under_test
     platform.graphql("mutation($n: String!) { deleteRuntime(name: $n) }", {"n": RUNTIME})

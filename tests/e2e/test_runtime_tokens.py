@@ -87,7 +87,7 @@ def codes(answer):
     return [error["extensions"]["code"] for error in answer.get("errors", [])]
 
 
-# ---- scope ---------------------------------------------------------------------------------------------------------------
+# ---- scope -------------------------------------------------------------------------------------
 
 
 def block(kind, name):
@@ -211,7 +211,7 @@ def test_images_belong_to_who_reported_them(tokens):
     assert codes(ask(tokens, foreign, {"r": tokens.env["CULVERT_RUNTIME"]})) == ["FORBIDDEN"] and "errors" not in ask(tokens, foreign, {"r": "other"})
 
 
-# ---- rotation and expiry -------------------------------------------------------------------------------------------------
+# ---- rotation and expiry -----------------------------------------------------------------------
 
 
 def listed(platform, runtime):
@@ -336,7 +336,7 @@ def test_new_sessions_of_one_token_are_limited(tokens):
     assert tokens.online()
 
 
-# ---- wrong credentials -----------------------------------------------------------------------------------------------------
+# ---- wrong credentials -------------------------------------------------------------------------
 
 
 def until_limited(attempt, most):

@@ -548,12 +548,19 @@ def test_a_change_in_the_cluster_is_seen_without_asking(site, page):
 
 
 def test_requests_are_one_at_a_time_and_none_while_hidden(page):
-    page.go("ui/apps")
+    """Without a subscription: each few seconds."""
     page.page.evaluate("""() => {
-        const real = window.fetch; window.flying = 0; window.most = 0; window.asked = 0;
-        window.fetch = async (...all) => { asked++; flying++; most = Math.max(most, flying); try { return await real(...all); } finally { flying--; } };
+        window.real = window.fetch; window.flying = 0; window.most = 0; window.asked = 0;
+        window.fetch = async (...all) => {
+            if (all[1].headers.accept === 'text/event-stream') throw new TypeError('no stream');
+            asked++; flying++; most = Math.max(most, flying);
+            try { return await real(...all); } finally { flying--; }
+        };
     }""")
-    page.page.evaluate("for (let i = 0; i < 20; i++) { dispatchEvent(new Event('online')); document.dispatchEvent(new Event('visibilitychange')); }")
+    page.go("ui/")
+    page.go("ui/apps")
+    wait_until(lambda: page.page.evaluate("flying") == 0, 10, "nothing is under way")
+    page.page.evaluate("window.asked = 0; window.most = 0; for (let i = 0; i < 20; i++) { dispatchEvent(new Event('online')); document.dispatchEvent(new Event('visibilitychange')); }")
     wait_until(lambda: page.page.evaluate("asked") >= 2, 20, "the page asks again")
     assert page.page.evaluate("most") == 1 and page.page.evaluate("asked") < 5
     page.page.evaluate("Object.defineProperty(document, 'hidden', {value: true, configurable: true}); document.dispatchEvent(new Event('visibilitychange'))")
@@ -564,6 +571,8 @@ def test_requests_are_one_at_a_time_and_none_while_hidden(page):
     assert page.page.evaluate("asked") == before
     page.page.evaluate("delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))")
     wait_until(lambda: page.page.evaluate("asked") > before, 2, "the page asks at once when it is seen again")
+    page.page.evaluate("window.fetch = window.real; 0")
+    page.go("ui/")
 
 
 def test_killed_agent_makes_its_applications_grey_with_the_cause(site, page):
