@@ -12,8 +12,9 @@ from schema_text import schema_text
 DOCUMENTS = 400
 DEPTH = 6
 ALIASES, DIRECTIVES = 25, 40  # the platform takes 30 and 50
+LIMITS = ("nested deeper", "more than 1000 tokens")  # what it refuses besides
 # What changes while nothing happens.
-VOLATILE = ("lag", "freshness", "seen", "since", "online", "observed", "reported", "updated", "sequence", "seconds", "counted", "statetoken", "connected", "usage", "lastused", "extensions")
+VOLATILE = ("lag", "freshness", "seen", "since", "online", "observed", "received", "reported", "updated", "sequence", "seconds", "counted", "statetoken", "connected", "usage", "lastused", "extensions")
 INTROSPECTION = """{ __schema { types { kind name possibleTypes { name }
     fields(includeDeprecated: true) { name args { type { kind } defaultValue } type { kind name ofType { kind name ofType { kind name ofType { kind name } } } } } } } }"""
 
@@ -138,6 +139,22 @@ def roots_of(schema, runtime):
     return {field: (arguments, kinds[field]) for field, arguments in words.items()}
 
 
+def answers(platform, requests, selections, roots):
+    """(all data of the roots, the answers), with nothing that changed meanwhile"""
+    def snapshot():
+        return {name: value for field, selection in selections.items() for name, value in platform.graphql(f"{{ {field}{roots[field][0]} {selection} }}").items()}
+
+    got = []
+
+    def attempt():
+        data = snapshot()
+        got[:] = data, [platform.graphql_answer(**request) for request in requests]
+        return snapshot() == data
+
+    wait_until(attempt, 60, "nothing changes while the documents are answered")
+    return got
+
+
 def test_execution(platform, tmp_path):
     modules = installed()
     schema = Schema(platform)
@@ -148,10 +165,7 @@ def test_execution(platform, tmp_path):
     platform.cluster("POST", "/demo/pause")
     try:
         wait_until(lambda: platform.applications() == platform.cluster_applications(), what="database equals cluster")
-        data = {}
-        for field, (words, kind) in roots.items():
-            data.update(platform.graphql(f"{{ {field}{words} {whole(schema, kind, DEPTH + 1)} }}"))
-        ours = [platform.graphql_answer(**request) for request in requests]
+        data, ours = answers(platform, requests, {field: whole(schema, kind, DEPTH + 1) for field, (_, kind) in roots.items()}, roots)
     finally:
         platform.cluster("POST", "/demo/resume")
     assert all(data[field] for field in roots), data
@@ -163,8 +177,8 @@ def test_execution(platform, tmp_path):
     compared, differing = 0, []
     for request, our, line in zip(requests, ours, done.stdout.splitlines(), strict=True):
         their = json.loads(line)
-        if our.status == 400 and "nested deeper" in our.text():
-            continue  # a limit of the platform
+        if our.status == 400 and any(limit in our.text() for limit in LIMITS):
+            continue
         if "data" not in their:
             assert our.status == 400 and "data" not in our.json(), (request, our.text())
             continue
