@@ -136,12 +136,13 @@ static const char *environment(const char *name, const char *otherwise)
     return text && *text ? text : otherwise;
 }
 
-static enum error_code check_url(const struct context *context, struct error *err)
+// text: of a platform or an ingress listener; both are sent the key.
+static enum error_code check_url(const char *text, struct error *err)
 {
-    struct str url = str_c(context->url);
+    struct str url = str_c(text);
     if (str_starts(url, STR("https://"))) return ERROR_NONE;
     if (!str_starts(url, STR("http://")))
-        return error_set(err, ERROR_INVALID, "invalid URL \"%.200s\": must begin with \"https:\"", context->url);
+        return error_set(err, ERROR_INVALID, "invalid URL \"%.200s\": must begin with \"https:\"", text);
     struct str rest = str_from(url, 7), authority;
     str_cut(&rest, '/', &authority);
     struct str host = authority;
@@ -149,7 +150,7 @@ static enum error_code check_url(const struct context *context, struct error *er
     if (parse_address(authority, &host, &port, NULL) != ERROR_NONE) host = authority;
     if (parse_is_loopback(host)) return ERROR_NONE;
     return error_set(err, ERROR_INVALID,
-                     "invalid URL \"%.200s\": an API key is sent over HTTPS only, except on loopback", context->url);
+                     "invalid URL \"%.200s\": an API key is sent over HTTPS only, except on loopback", text);
 }
 
 static enum error_code read_token(struct context_file *file, struct context *context, struct error *err)
@@ -192,6 +193,7 @@ enum error_code context_file_choose(struct context_file *file, const char *name,
     if (!out->url)
         return error_set(err, ERROR_INVALID,
                          "no platform is configured; run: culvert login https://HOST --api-key-file FILE");
-    enum error_code code = check_url(out, err);
+    enum error_code code = check_url(out->url, err);
+    if (code == ERROR_NONE && out->ingress_url) code = check_url(out->ingress_url, err);
     return code == ERROR_NONE ? read_token(file, out, err) : code;
 }

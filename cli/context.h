@@ -21,7 +21,7 @@ struct context {
     const char *token, *token_file;
     const char *ca_file; // NULL: the system's
     const char *runtime, *namespace;
-    const char *ingress_url; // NULL: as the runtime has it
+    const char *ingress_url; // of the ingress listener: https://<tunnel.domain>[:port]; NULL: not known
 };
 
 struct context_file {

@@ -28,7 +28,7 @@ const struct option_spec *filter_options(void)
     size_t count = 0;
     for (const struct noun *noun = nouns; noun->name; noun++) {
         for (const struct noun_filter *filter = noun->filters; filter->option; filter++) {
-            if (has(options, count, filter->option)) continue;
+            if (*filter->option == '-' || has(options, count, filter->option)) continue;
             assert(count < FILTER_OPTIONS_MAX);
             options[count++] = (struct option_spec){.name = filter->option,
                                                     .letter = letter_of(filter->option),

@@ -25,10 +25,11 @@ struct noun_column {
 };
 
 struct noun_filter {
-    const char *option; // NULL: the end of the table
+    const char *option; // NULL: the end of the table; "-": cannot be given
     const char *name;   // in the argument "filters", or an argument of the root field
     const char *type;   // of GraphQL; a list begins with [
     bool is_argument;
+    const char *value; // of an argument that is not given; NULL: it is left out
 };
 
 enum noun_find {

@@ -11,7 +11,8 @@
 #   window: PATH            plain: older rows by the arguments first and before, an integer at this path
 #   runtime:, namespace:, name: PATH     where they are in a row; without the first two it has none
 #   filter: OPTION FILTER TYPE           --OPTION and --field-selector OPTION=VALUE
-#   argument: OPTION NAME TYPE           the same, as an argument of the root field
+#   argument: OPTION NAME TYPE [VALUE]   the same, as an argument of the root field; VALUE is sent where the
+#                                        option is not given ("" is empty); OPTION "-" cannot be given
 #   column: TITLE [age|time|short|line] PATH     a column of the table; wide: only with -o wide
 #   fields: SELECTION       of -o json and -o yaml, continued by further lines
 #   verb: NAME ACTION NOUN[,NOUN]        a verb that runs an operation
@@ -71,8 +72,9 @@ $1 == "labels:" { labels = $2; next }
 $1 == "window:" { window = $2; next }
 $1 == "runtime:" || $1 == "namespace:" || $1 == "name:" { at[substr($1, 1, length($1) - 1)] = $2; next }
 $1 == "filter:" || $1 == "argument:" {
-    if (NF != 4) fail("a filter has an option, a name and a type")
-    filter_rows = filter_rows "{.option = " quote($2) ", .name = " quote($3) ", .type = " quote($4) ", .is_argument = " ($1 == "argument:" ? "true" : "false") "}, "
+    if (NF != 4 && !(NF == 5 && $1 == "argument:")) fail("a filter has an option, a name and a type")
+    if ($2 == "-" && NF == 4) fail("an argument that cannot be given needs a value")
+    filter_rows = filter_rows "{.option = " quote($2) (NF == 5 ? ", .value = " ($5 == "\"\"" ? "\"\"" : quote($5)) : "") ", .name = " quote($3) ", .type = " quote($4) ", .is_argument = " ($1 == "argument:" ? "true" : "false") "}, "
     next
 }
 $1 == "column:" { column("false"); next }

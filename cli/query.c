@@ -12,6 +12,8 @@ enum { DOCUMENT_BYTES_MAX = 32 * 1024 };
 void query_init(struct query *query, const struct noun *noun, const char *selection)
 {
     *query = (struct query){.noun = noun, .filters = json_object(), .arguments = json_object(), .selection = selection};
+    for (const struct noun_filter *filter = noun->filters; filter && filter->option; filter++)
+        if (filter->value) json_object_set_new(query->arguments, filter->name, json_string(filter->value));
 }
 
 void query_finish(struct query *query)
@@ -26,7 +28,7 @@ static enum error_code unknown_filter(const struct noun *noun, const char *optio
     struct strbuf names;
     strbuf_init(&names, 300);
     for (const struct noun_filter *filter = noun->filters; filter->option; filter++)
-        strbuf_addf(&names, "%s%s", names.len ? ", " : "", filter->option);
+        if (*filter->option != '-') strbuf_addf(&names, "%s%s", names.len ? ", " : "", filter->option);
     error_set(err, ERROR_INVALID, "%s has no filter \"%.60s\"; it has %s",
               noun->others[0] ? noun->others[0] : noun->name, option, names.len ? names.at : "none");
     strbuf_finish(&names);
@@ -73,7 +75,8 @@ enum error_code query_filter(struct query *query, const char *option, const char
     if (!filter) return unknown_filter(query->noun, option, err);
     json_t *values = filter->is_argument ? query->arguments : query->filters, *scalar;
     if (filter->type[0] == '[') return add_values(values, filter->name, value, err);
-    if (json_object_get(values, filter->name))
+    const char *former = json_string_value(json_object_get(values, filter->name));
+    if (json_object_get(values, filter->name) && !(filter->value && former && strcmp(former, filter->value) == 0))
         return error_set(err, ERROR_INVALID, "%s: takes one value and is given twice", option);
     enum error_code code = scalar_of(filter, str_c(value), &scalar, err);
     if (code == ERROR_NONE) json_object_set_new(values, filter->name, scalar);

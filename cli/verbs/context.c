@@ -77,11 +77,12 @@ static enum error_code set(const struct invocation *invocation, struct error *er
     for (size_t i = 1; code == ERROR_NONE && i < invocation->word_count; i++) {
         struct str value = str_c(invocation->words[i]), name;
         bool has_value = str_cut(&value, '=', &name);
-        const char *member = str_eq(name, STR("runtime"))     ? "runtime"
-                             : str_eq(name, STR("namespace")) ? "namespace"
-                                                              : NULL;
+        const char *member = str_eq(name, STR("runtime"))       ? "runtime"
+                             : str_eq(name, STR("namespace"))   ? "namespace"
+                             : str_eq(name, STR("ingress-url")) ? "ingressUrl"
+                                                                : NULL;
         if (!has_value || !member)
-            return error_set(err, ERROR_INVALID, "\"%.100s\": must be runtime=NAME or namespace=NAME",
+            return error_set(err, ERROR_INVALID, "\"%.100s\": must be runtime=NAME, namespace=NAME or ingress-url=URL",
                              invocation->words[i]);
         if (value.len) {
             json_object_set_new(context, member, json_stringn(value.at, value.len));
@@ -109,9 +110,9 @@ int verb_context(struct invocation *invocation)
     } else if (strcmp(verb, "set") == 0 && count > 1) {
         code = set(invocation, &err);
     } else {
-        code = error_set(
-            &err, ERROR_INVALID,
-            "usage: culvert context list | use NAME | show [NAME] | set runtime=NAME|namespace=NAME | delete NAME");
+        code = error_set(&err, ERROR_INVALID,
+                         "usage: culvert context list | use NAME | show [NAME] | set "
+                         "runtime=NAME|namespace=NAME|ingress-url=URL | delete NAME");
     }
     return code == ERROR_NONE ? EXIT_DONE : command_fail(&err);
 }

@@ -24,8 +24,10 @@ static void print_nouns(void)
         printf("  %-16s", noun->name);
         for (const char *const *other = noun->others; *other; other++)
             printf("%s%s", other == noun->others ? "" : ", ", *other);
-        for (const struct noun_filter *filter = noun->filters; filter->option; filter++)
-            printf("%s--%s", filter == noun->filters ? "   " : " ", filter->option);
+        const char *gap = "   ";
+        for (const struct noun_filter *filter = noun->filters; filter->option; filter++) {
+            if (*filter->option != '-') printf("%s--%s", gap, filter->option), gap = " ";
+        }
         putchar('\n');
     }
 }

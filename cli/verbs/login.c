@@ -13,7 +13,7 @@ const struct option_spec login_options[] = {
     {"link", 0, NULL, "login: remember the file of the key, not the key"},
     {"ca-file", 0, "FILE", "login: the CA that signed the platform's certificate"},
     {"name", 0, "NAME", "login: of the context; the host by default"},
-    {"ingress-url", 0, "URL", "login: address of the ingress listener"},
+    {"ingress-url", 0, "URL", "login: of the ingress listener, https://<tunnel.domain>[:port]"},
     {NULL, 0, NULL, NULL},
 };
 // clang-format on

@@ -40,10 +40,10 @@ def culvert(platform, config):
     program = build_folder("asan") / "cli" / "culvert"
     clean = {name: value for name, value in os.environ.items() if not name.startswith("CULVERT_")}
 
-    def run(*words, status=DONE, stdin=None, env=None):
+    def run(*words, status=DONE, stdin=None, env=None, out=False):
         ended = subprocess.run([program, *words], env={**clean, "CULVERT_CLI_CONFIG": str(config), **(env or {})}, input=stdin, capture_output=True, text=True, timeout=60)
         assert ended.returncode == status, (words, ended.returncode, ended.stdout, ended.stderr)
-        return ended.stdout if status == DONE else ended.stderr
+        return ended.stdout if status == DONE or out else ended.stderr
 
     saved = run("login", platform.env["CULVERT_URL"], "--api-key-file", "-", "--ca-file", platform.env["CULVERT_CA"], "--name", "test", stdin=platform.env["CULVERT_API_KEY"] + "\n")
     assert "as admin of account quickstart" in saved
@@ -79,7 +79,7 @@ def test_lists_are_tables_with_filters(culvert, platform):
     assert culvert("get", "apps", "--health", "BAD", status=FAILED).startswith("error: ")
 
 
-@pytest.mark.parametrize("noun", "application applicationset runtime cluster release workflow image rollout operation user team apikey audit gitsource".split())
+@pytest.mark.parametrize("noun", "application applicationset runtime cluster release workflow image rollout operation user team apikey audit gitsource rule tunnel".split())
 def test_every_type_is_listed_in_every_format(culvert, noun):
     for output in "table", "wide", "name", "yaml":
         culvert("get", noun, "-o", output, "--limit", "20")
@@ -137,6 +137,31 @@ def test_operations_are_followed_to_their_end(culvert, platform):
     platform.cluster("POST", "/demo/pause")
 
 
+def test_rights_are_asked_about_and_explained(culvert, platform):
+    assert culvert("auth", "can-i", "sync", "checkout").startswith("yes (")
+    user = platform.graphql('mutation { createUser(name: "jo", email: "jo@example.com", role: MEMBER) { id } }')["createUser"]["id"]
+    team = platform.graphql("mutation($u: [String!]) { createTeam(name: \"denied\", userIds: $u) { id } }", {"u": [user]})["createTeam"]["id"]
+    created = "mutation($r: CreateAbacRuleInput!) { createAbacRule(accountId: \"\", createAbacRuleInput: $r) { id } }"
+    rule = platform.graphql(created, {"r": {"entityType": "gitopsApplications", "effect": "DENY", "teams": [team], "actions": ["SYNC"]}})["createAbacRule"]["id"]
+    try:
+        assert rule in culvert("get", "rules") and culvert("get", "rules", "--entity-type", "clusters", "--no-headers") == ""
+        answered = culvert("auth", "can-i", "sync", "checkout", "--as", "jo", status=FAILED, out=True)
+        assert answered == f"no (DENY_RULE {rule})\n"
+        lines = {line.split()[0]: line.split()[1:] for line in culvert("auth", "explain", "app/checkout", "--as", user).splitlines()}
+        assert lines["SYNC"] == ["false", "DENY_RULE", rule] and lines["REFRESH"][0] == "true" and "VIEW_POD_LOGS" in lines
+        assert [permit["action"] for permit in json.loads(culvert("auth", "explain", "checkout", "get", "rollback", "-o", "json"))["items"]] == ["VIEW", "APP_ROLLBACK"]
+    finally:
+        platform.graphql("mutation($i: ID!) { removeAbacRule(accountId: \"\", id: $i) { id } }", {"i": rule})
+    assert "no user" in culvert("auth", "can-i", "sync", "checkout", "--as", "nobody", status=MISSING)
+    assert "does not exist" in culvert("auth", "can-i", "sync", "app/nothing", status=MISSING)
+    assert "AbacActionNames" in culvert("auth", "can-i", "juggle", "checkout", status=FAILED)
+
+
+def test_tunnels_are_listed_with_their_state(culvert, platform):
+    title, row = culvert("tunnel", "list").splitlines()[:2]
+    assert title.split()[:2] == ["RUNTIME", "CONNECTED"] and row.split()[:2] == [platform.env["CULVERT_RUNTIME"], "true"]
+
+
 def test_logs_come_line_by_line(culvert, platform):
     place = ["-r", platform.env["CULVERT_RUNTIME"], "-n", "shop"]
     lines = culvert("logs", "app/catalog", "--tail", "2").splitlines()
@@ -163,6 +188,12 @@ def test_logs_come_line_by_line(culvert, platform):
     (["get", "things"], "unknown resource type"),
     (["get", "apps", "--request-timeout", "soon"], "request-timeout"),
     (["nothing"], "unknown command"),
+    (["tunnel", "open"], "usage: culvert tunnel list"),
+    (["auth", "can-i", "sync"], "usage: culvert auth"),
+    (["port-forward", "rt/db"], "ingress-url"),
+    (["port-forward"], "usage: culvert port-forward"),
+    (["port-forward", "rt/../db"], "tcp.allow"),
+    (["context", "set", "colour=red"], "ingress-url=URL"),
     (["get", "apps", "--context", "other"], "there is no context"),
 ])
 def test_mistakes_are_named_before_anything_is_sent(culvert, words, text):
