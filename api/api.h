@@ -84,7 +84,7 @@ struct api_http_request {
     struct str authorization, x_access_token, content_type, content_encoding, accept, accept_encoding;
     struct str request_id, remote; // remote: the client's address
     struct str cookie, csrf_token, sec_fetch_site, user_agent, last_event_id;
-    struct str if_none_match, idempotency_key;
+    struct str if_none_match, idempotency_key, mcp_protocol_version;
     struct str body;
 };
 

@@ -9,6 +9,7 @@
 #include "api/graphql/document_cache.h"
 #include "api/live/live_settings.h"
 #include "api/oidc/oidc.h"
+#include "api/rest/mcp.h"
 #include "api/rest/openapi.h"
 #include "base/clock.h"
 #include "base/id.h"
@@ -306,6 +307,7 @@ static enum error_code start_modules(struct server *server, struct error *err)
     enum error_code code =
         stored_routes_create(str_of(rest_routes, rest_routes_bytes), server->schema, &server->stored_routes, err);
     if (code == ERROR_NONE) code = openapi_write(server->stored_routes, server->schema, err);
+    if (code == ERROR_NONE) mcp_write_tools(server->stored_routes, server->schema);
     const char *documents = api_settings_of(server->config)->graphql_documents_file;
     return code == ERROR_NONE && *documents ? document_list_load(documents, &server->documents, err) : code;
 }

@@ -7,6 +7,8 @@
 
 #include "base/parse.h"
 
+enum { TYPE_TEXT_BYTES_MAX = 4096 };
+
 struct coercion {
     const struct gql_schema *schema;
     struct gql_problems *problems;
@@ -19,6 +21,18 @@ static json_t *refuse(struct coercion *c, const char *what, const char *detail)
 {
     gql_problem_add(c->problems, c->variable->at, "BAD_USER_INPUT", NULL, "Variable \"$%.*s\" got invalid value; %s%s.",
                     STR_ARG(c->variable->name), what, detail);
+    return NULL;
+}
+
+static json_t *refuse_leaf(struct coercion *c, const struct gql_type *type)
+{
+    struct strbuf text;
+    strbuf_init(&text, TYPE_TEXT_BYTES_MAX);
+    strbuf_addf(&text, "%.*s", STR_ARG(type->name));
+    for (const struct gql_name *name = type->names; name; name = name->next)
+        strbuf_addf(&text, "%s%.*s", name == type->names ? ", which has " : ", ", STR_ARG(name->name));
+    refuse(c, "it does not fit type ", arena_cstr(c->problems->arena, strbuf_str(&text)));
+    strbuf_finish(&text);
     return NULL;
 }
 
@@ -44,7 +58,7 @@ static json_t *coerce_leaf(struct coercion *c, const struct gql_type *type, json
         if (json_is_integer(value)) return json_sprintf("%lld", (long long)json_integer_value(value));
     }
     if (fits) return json_incref(value);
-    return refuse(c, "it does not fit type ", arena_cstr(c->problems->arena, name));
+    return refuse_leaf(c, type);
 }
 
 static json_t *coerce(struct coercion *c, const struct gql_type_ref *type, json_t *value);

@@ -33,7 +33,7 @@ struct api_request {
     bool authenticated;
     struct str method, path, query, content_type, content_encoding, request_id; // in the arena
     struct str remote, cookie, sec_fetch_site, user_agent, last_event_id;       // in the arena
-    struct str if_none_match, idempotency_key;                                  // in the arena
+    struct str if_none_match, idempotency_key, mcp_protocol_version;            // in the arena
     struct str path_values[API_PATH_VALUES_MAX];                                // of {} in the route's path
     struct http_header headers[API_RESPONSE_HEADERS_MAX - 3];                   // of the answer, in the arena
     size_t header_count;

@@ -6,6 +6,7 @@
 #include "api/http/request.h"
 #include "api/http/route.h"
 #include "api/live/live.h"
+#include "api/rest/mcp.h"
 #include "api/rest/stored_route.h"
 #include "base/log/log.h"
 #include "base/mem.h"
@@ -29,6 +30,7 @@ static const struct api_route own_routes[] = {
     {"/openapi.json", "GET", API_ANYBODY, API_NO_BODY, rest_openapi},
     {"/v1", "GET", API_ANYBODY, API_NO_BODY, rest_page},
     {"/v1/page.js", "GET", API_ANYBODY, API_NO_BODY, rest_script},
+    {"/mcp", "POST", API_USER_OR_RUNTIME, API_JSON_BODY, mcp_handle},
 };
 
 static size_t count_routes(const struct api *api)
@@ -123,7 +125,7 @@ static bool takes_type(const struct api_route *route, struct str content_type)
 bool api_has_path(struct str path)
 {
     return str_starts(path, STR("/2.0/")) || str_starts(path, STR("/api/")) || str_starts(path, STR("/v1/")) ||
-           str_eq(path, STR("/v1")) || str_eq(path, STR("/openapi.json"));
+           str_eq(path, STR("/v1")) || str_eq(path, STR("/openapi.json")) || str_eq(path, STR("/mcp"));
 }
 
 size_t api_body_bytes_max(const struct api *api, struct str path)
@@ -279,6 +281,7 @@ void api_handle(struct api *api, const struct api_http_request *http, api_respon
     request->user_agent = arena_str(request->arena, http->user_agent);
     request->if_none_match = arena_str(request->arena, http->if_none_match);
     request->idempotency_key = arena_str(request->arena, http->idempotency_key);
+    request->mcp_protocol_version = arena_str(request->arena, http->mcp_protocol_version);
     request->last_event_id = arena_str(request->arena, http->last_event_id);
     request->body = http->body;
     request->route = route_of(api, request->method, request->path, request->path_values);

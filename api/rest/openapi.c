@@ -2,57 +2,16 @@
 
 #include <jansson.h>
 
+#include "api/rest/json_schema.h"
 #include "base/json/json.h"
 #include "base/mem.h"
-
-enum { INPUT_DEPTH_MAX = 12 };
 
 struct writer {
     const struct gql_schema *schema;
     const struct stored_route *route;
 };
 
-// ---- schemas ------------------------------------------------------------------------------------
-
-static json_t *type_of(const char *name, bool is_nullable)
-{
-    return is_nullable ? json_pack("{s:[s, s]}", "type", name, "null") : json_pack("{s:s}", "type", name);
-}
-
-static json_t *enum_of(const struct gql_type *type, bool is_nullable)
-{
-    json_t *schema = type_of("string", is_nullable), *values = json_array();
-    for (const struct gql_name *name = type->names; name; name = name->next)
-        json_array_append_new(values, json_new_str(name->name));
-    if (is_nullable) json_array_append_new(values, json_null());
-    json_object_set_new(schema, "enum", values);
-    return schema;
-}
-
-static json_t *leaf_of(const struct gql_type *type, bool is_nullable)
-{
-    static const char *const names[][2] = {
-        {"String", "string"}, {"ID", "string"}, {"Int", "integer"}, {"Float", "number"}, {"Boolean", "boolean"}};
-    if (type->kind == GQL_ENUM) return enum_of(type, is_nullable);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (str_eq(type->name, str_c(names[i][0]))) return type_of(names[i][1], is_nullable);
-    return json_object(); // any value
-}
-
-static json_t *object_schema(bool is_nullable)
-{
-    json_t *schema = type_of("object", is_nullable);
-    json_object_set_new(schema, "properties", json_object());
-    json_object_set_new(schema, "required", json_array());
-    json_object_set_new(schema, "additionalProperties", json_false());
-    return schema;
-}
-
-static void add_property(json_t *object, struct str name, json_t *schema, bool is_needed)
-{
-    json_object_setn_new(json_object_get(object, "properties"), name.at, name.len, schema);
-    if (is_needed) json_array_append_new(json_object_get(object, "required"), json_new_str(name));
-}
+// ---- answers ------------------------------------------------------------------------------------
 
 static json_t *selected(const struct writer *writer, const struct gql_type_ref *ref,
                         const struct gql_selection *selections);
@@ -63,8 +22,9 @@ static void add_selections(const struct writer *writer, json_t *object, const st
     for (; selection; selection = selection->next) {
         if (selection->kind == GQL_FIELD) {
             const struct gql_field_def *def = gql_type_field(type, selection->name);
-            json_t *schema = def ? selected(writer, &def->type, selection->selections) : type_of("string", false);
-            add_property(object, selection->alias, schema, is_needed);
+            json_t *schema =
+                def ? selected(writer, &def->type, selection->selections) : json_schema_type("string", false);
+            json_schema_add(object, selection->alias, schema, is_needed);
             continue;
         }
         const struct gql_fragment *fragment = selection->fragment;
@@ -79,31 +39,14 @@ static json_t *selected(const struct writer *writer, const struct gql_type_ref *
                         const struct gql_selection *selections)
 {
     if (ref->item) {
-        json_t *schema = type_of("array", !ref->non_null);
+        json_t *schema = json_schema_type("array", !ref->non_null);
         json_object_set_new(schema, "items", selected(writer, ref->item, selections));
         return schema;
     }
     const struct gql_type *type = gql_schema_type(writer->schema, ref->name);
-    if (gql_type_is_leaf(type)) return leaf_of(type, !ref->non_null);
-    json_t *schema = object_schema(!ref->non_null);
+    if (gql_type_is_leaf(type)) return json_schema_leaf(type, !ref->non_null);
+    json_t *schema = json_schema_object(!ref->non_null);
     add_selections(writer, schema, type, selections, true);
-    return schema;
-}
-
-static json_t *input_of(const struct writer *writer, const struct gql_type_ref *ref, unsigned depth)
-{
-    if (ref->item) {
-        json_t *schema = type_of("array", !ref->non_null);
-        json_object_set_new(schema, "items", input_of(writer, ref->item, depth));
-        return schema;
-    }
-    const struct gql_type *type = gql_schema_type(writer->schema, ref->name);
-    if (gql_type_is_leaf(type)) return leaf_of(type, !ref->non_null);
-    if (depth == INPUT_DEPTH_MAX) return json_object();
-    json_t *schema = object_schema(!ref->non_null);
-    for (const struct gql_input_def *input = type->inputs; input; input = input->next)
-        add_property(schema, input->name, input_of(writer, &input->type, depth + 1),
-                     input->type.non_null && !input->has_default);
     return schema;
 }
 
@@ -144,10 +87,10 @@ static json_t *answer_of(const struct writer *writer)
     const struct gql_selection *node = selection_at(edges->selections, STR("node"));
     const struct gql_field_def *node_def = node ? gql_type_field(edge, STR("node")) : NULL;
     if (!node_def) return NULL;
-    json_t *schema = object_schema(false), *items = type_of("array", false);
+    json_t *schema = json_schema_object(false), *items = json_schema_type("array", false);
     json_object_set_new(items, "items", selected(writer, &node_def->type, node->selections));
-    add_property(schema, STR("items"), items, true);
-    add_property(schema, STR("next"), type_of("string", true), true);
+    json_schema_add(schema, STR("items"), items, true);
+    json_schema_add(schema, STR("next"), json_schema_type("string", true), true);
     return schema;
 }
 
@@ -170,7 +113,7 @@ static json_t *parameter_schema(const struct writer *writer, const struct gql_va
         item.non_null = true;
         type.item = &item;
     }
-    return input_of(writer, &type, 0);
+    return json_schema_input(writer->schema, &type);
 }
 
 static json_t *parameters_of(const struct writer *writer)
@@ -185,22 +128,16 @@ static json_t *parameters_of(const struct writer *writer)
         json_array_append_new(list, parameter);
     }
     if (route->account.len)
-        json_array_append_new(list, parameter_of(writer, route->account, "path", type_of("string", false)));
+        json_array_append_new(list, parameter_of(writer, route->account, "path", json_schema_type("string", false)));
     return list;
 }
 
 static json_t *body_of(const struct writer *writer)
 {
     const struct stored_route *route = writer->route;
-    json_t *schema = NULL;
-    if (route->body.len) {
-        schema = input_of(writer, &stored_route_variable(route, route->body)->type, 0);
-    } else {
-        schema = object_schema(false);
-        for (const struct gql_variable *v = route->document.operations->variables; v; v = v->next)
-            if (!stored_route_has_part(route, v->name))
-                add_property(schema, v->name, input_of(writer, &v->type, 0), v->type.non_null && !v->has_default);
-    }
+    json_t *schema = route->body.len
+                         ? json_schema_input(writer->schema, &stored_route_variable(route, route->body)->type)
+                         : json_schema_variables(writer->schema, route, false);
     bool is_needed = json_array_size(json_object_get(schema, "required")) > 0;
     return json_pack("{s:b, s:{s:{s:o}}}", "required", is_needed, "content", "application/json", "schema", schema);
 }

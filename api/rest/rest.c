@@ -6,12 +6,12 @@
 #include "api/graphql/execution.h"
 #include "api/http/negotiation.h"
 #include "api/http/request.h"
-#include "api/rest/stored_route.h"
+#include "api/rest/stored_answer.h"
 #include "base/id.h"
 #include "base/mem.h"
 #include "base/parse.h"
 
-enum { ANSWER_TOKENS_MAX = 4 * 1000 * 1000, ANSWER_DEPTH_MAX = 64, NAMES_BYTES_MAX = 1024 };
+enum { NAMES_BYTES_MAX = 1024 };
 
 // ---- variables ----------------------------------------------------------------------------------
 
@@ -180,33 +180,6 @@ static void add_link(struct api_request *request, const char *cursor)
     strbuf_finish(&link);
 }
 
-// A slice as {"items", "next"}.
-static json_t *items_of(struct api_request *request, const json_t *slice)
-{
-    json_t *items = json_array(), *edge;
-    size_t i;
-    json_array_foreach(json_get_array(slice, "edges"), i, edge) json_array_append(items, json_object_get(edge, "node"));
-    const json_t *info = json_get_object(slice, "pageInfo");
-    const char *next = json_string_value(json_object_get(info, "endCursor"));
-    if (!json_get_bool(info, "hasNextPage", false)) next = NULL;
-    if (next) add_link(request, next);
-    return json_pack("{s:o, s:s?}", "items", items, "next", next);
-}
-
-static const json_t *member_at(const json_t *value, struct str path)
-{
-    struct str name;
-    uint64_t index;
-    if (str_eq(path, STR("@"))) return value;
-    while (path.len) {
-        str_cut(&path, '.', &name);
-        value = json_is_array(value) && parse_u64(name, 0, 1000, &index, NULL) == ERROR_NONE
-                    ? json_array_get(value, index)
-                    : json_object_getn(value, name.at, name.len);
-    }
-    return value;
-}
-
 // A list of tags, or *.
 static bool has_tag(struct str tags, struct str tag)
 {
@@ -240,17 +213,16 @@ static void respond_text(struct api_request *request, const struct stored_route 
         api_respond_compressed(request, route->status, type, text);
 }
 
-static void respond_value(struct api_request *request, const struct stored_route *route, const json_t *value)
+static void respond_value(struct api_request *request, const struct stored_route *route,
+                          const struct stored_answer *answer)
 {
-    bool is_slice = json_is_array(json_object_get(value, "edges"));
+    if (answer->next) add_link(request, answer->next);
     if (route->is_text) {
-        respond_text(request, route, "text/plain; charset=utf-8", json_str(value));
+        respond_text(request, route, "text/plain; charset=utf-8", json_str(answer->value));
         return;
     }
-    json_t *items = is_slice ? items_of(request, value) : NULL;
-    char *text = json_dumps(items ? items : value, JSON_COMPACT | JSON_ENCODE_ANY);
-    json_decref(items);
-    respond_text(request, route, "application/json; charset=utf-8", str_c(text));
+    char *text = answer->value ? json_dumps(answer->value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+    respond_text(request, route, "application/json; charset=utf-8", text ? str_c(text) : STR("null"));
     mem_free(text);
 }
 
@@ -259,25 +231,20 @@ static void on_answered(void *arg, int status, struct str body)
     (void)status;
     struct api_request *request = arg;
     const struct stored_route *route = stored_route_of(request->route);
-    const struct json_limits limits = {.bytes_max = request->api->options.answer_bytes_max,
-                                       .depth_max = ANSWER_DEPTH_MAX,
-                                       .tokens_max = ANSWER_TOKENS_MAX};
-    json_t *answer = NULL;
+    struct stored_answer answer;
     struct error err;
-    if (json_decode(body, &limits, &answer, &err) != ERROR_NONE) {
+    if (stored_answer_read(route, body, request->api->options.answer_bytes_max, &answer, &err) != ERROR_NONE) {
         api_respond_error(request, &err);
         return;
     }
-    const json_t *problems = json_object_get(answer, "errors");
-    const json_t *value = member_at(json_object_get(answer, "data"), route->answer);
     bool reads = route->route.body == API_NO_BODY;
-    if (problems)
-        respond_problem(request, json_array_get(problems, 0));
-    else if (reads && (!value || json_is_null(value)))
+    if (answer.problem)
+        respond_problem(request, answer.problem);
+    else if (reads && !answer.value)
         api_respond_problem(request, 404, "not_found", "no resource at this path");
     else
-        respond_value(request, route, value);
-    json_decref(answer);
+        respond_value(request, route, &answer);
+    stored_answer_finish(&answer);
 }
 
 void rest_handle(struct api_request *request)

@@ -79,6 +79,18 @@ static enum error_code check_document(struct reader *reader)
     return ERROR_NONE;
 }
 
+// A tool's arguments are the variables, and its answer is JSON.
+static enum error_code check_tool(struct reader *reader)
+{
+    const struct stored_routes *routes = reader->routes;
+    const struct stored_route *route = reader->route;
+    if (!route->tool.len) return ERROR_NONE;
+    if (route->account.len || route->is_text) return fail(reader, "account and text are not for tools:", route->tool);
+    for (const struct stored_route *other = routes->list; other < route; other++)
+        if (str_eq(other->tool, route->tool)) return fail(reader, "a second tool", route->tool);
+    return ERROR_NONE;
+}
+
 static enum error_code end_route(struct reader *reader)
 {
     struct stored_route *route = reader->route;
@@ -93,7 +105,7 @@ static enum error_code end_route(struct reader *reader)
     }
     if (route->body.len && !stored_route_variable(route, route->body))
         return fail(reader, "the document has no variable", route->body);
-    return ERROR_NONE;
+    return check_tool(reader);
 }
 
 static enum error_code begin_route(struct reader *reader, struct str value)
@@ -127,6 +139,8 @@ static enum error_code take_value(struct reader *reader, struct str key, struct 
         route->answer = value;
     else if (str_eq(key, STR("body")))
         route->body = value;
+    else if (str_eq(key, STR("tool")))
+        route->tool = value;
     else if (str_eq(key, STR("account")))
         route->account = value;
     else if (str_eq(key, STR("text")))

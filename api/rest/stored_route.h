@@ -2,15 +2,14 @@
 // are declared in modules/<noun>/<noun>.rest; a route begins with its first line:
 //   route: GET /v1/things/{name}    {name} is the variable $name of the document
 //   summary: One thing              for the OpenAPI document
-//   answer: thing                   the member of data that is the answer; a.b, a.0: inside of a;
-// @: all
+//   answer: thing                   the member of data that is the answer; a.b, a.0: inside; @: all
+//   tool: list_things               also a tool of this name for language models (mcp.h)
 //   status: 200                     of the answer; the default
 //   text: yes                       the answer is a string, sent as text/plain
 //   body: input                     the body is the variable $input; else its members are variables
 //   account: id                     {id} must be the caller's account; it is no variable
 //   lenient: yes                    names in body and query string that are no variables are
-// ignored;
-//                                   body, query: there alone
+//                                   ignored; body, query: there alone
 //   document:                       to the end of the route
 // What is no part of the path comes of the query string or, unless the method is GET, of the body.
 // Lists ($first: Int, $after: String) are answered as {"items", "next"}. Made once; constant after
@@ -26,6 +25,7 @@
 struct stored_route {
     struct api_route route;
     struct str summary, answer, text, document_text;
+    struct str tool;    // empty: none
     struct str body;    // the variable; empty: members are variables
     struct str account; // the part of the path; empty: none
     int status;
@@ -38,6 +38,7 @@ struct stored_routes {
     struct stored_route *list;
     size_t count;
     struct str openapi; // the document, JSON: openapi_write()
+    struct str tools;   // JSON: mcp_write_tools()
 };
 
 // ERROR_INVALID: where the text is wrong, or which document is not valid.

@@ -140,6 +140,7 @@ static void on_request(void *ctx, struct listener_request *request)
         .user_agent = listener_request_header(request, STR("user-agent")),
         .if_none_match = listener_request_header(request, STR("if-none-match")),
         .idempotency_key = listener_request_header(request, STR("idempotency-key")),
+        .mcp_protocol_version = listener_request_header(request, STR("mcp-protocol-version")),
         .accept = listener_request_header(request, STR("accept")),
         .accept_encoding = listener_request_header(request, STR("accept-encoding")),
         .request_id = listener_request_id(request),

@@ -38,6 +38,7 @@ USERS_ONLY |= {"pipeline", "pipelines", "promotions", "productReleases", "latest
 # As api/http/router.c and the modules have them: "x" users, "r" runtimes, "xr" both, "" anybody.
 ROUTES = {
     "/2.0/api/graphql": "xr",
+    "/mcp": "xr",  # by field, like GraphQL
     "/2.0/api/graphql/schema.graphql": "",
     "/2.0/api/events": "r",
     "/2.0/api/events/event-payload": "r",

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "api/api.h"
+#include "api/rest/mcp.h"
 #include "api/rest/openapi.h"
 #include "base/json/json.h"
 #include "modules/schema_sdl.h"
@@ -48,6 +49,10 @@ static void routes_of_the_modules(void **state)
     assert_int_equal(json_decode(routes->openapi, NULL, &document, &err), ERROR_NONE);
     assert_string_equal(json_string_value(json_object_get(document, "openapi")), "3.1.0");
     json_decref(document);
+    mcp_write_tools(routes, schema);
+    assert_int_equal(json_decode(routes->tools, NULL, &document, &err), ERROR_NONE);
+    assert_true(json_array_size(document) > 15);
+    json_decref(document);
     stored_routes_destroy(routes);
 }
 
@@ -55,6 +60,7 @@ static void wrong_declarations_are_refused(void **state)
 {
     (void)state;
 #define GOOD "route: GET /v1/x/{name}\nsummary: x\nanswer: runtime\ndocument:\n"
+#define TOOL "route: GET /v1/x\nsummary: x\nanswer: me\ntool: t\n"
     static const struct {
         const char *text, *reason;
     } cases[] = {
@@ -70,6 +76,9 @@ static void wrong_declarations_are_refused(void **state)
         {GOOD "query { runtimes { edges { cursor } } }\n", "no variable for the part of the path \"name\""},
         {GOOD "query($name: String!) { one: runtime(name: $name) { online } }\n",
          "does not select its answer \"runtime\""},
+        {TOOL "account: name\ndocument:\nquery { me { id } }\n", "account and text are not for tools: \"t\""},
+        {TOOL "text: yes\ndocument:\nquery { me { id } }\n", "account and text are not for tools: \"t\""},
+        {TOOL "document:\nquery { me { id } }\n" TOOL "document:\nquery { me { id } }\n", "a second tool \"t\""},
         {"route: GET /v1/x\nsummary: x\nanswer: me\nbody: x\ndocument:\nquery { me { id } }\n", "no variable \"x\""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
