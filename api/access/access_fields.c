@@ -9,7 +9,6 @@ static const struct {
     {"resourceTree", ENTITY_GITOPS_APPLICATIONS},
     {"rollout", ENTITY_GITOPS_APPLICATIONS},
     {"rollouts", ENTITY_GITOPS_APPLICATIONS},
-    {"clusters", ENTITY_CLUSTERS},
     {"pipeline", ENTITY_PIPELINES},
     {"pipelines", ENTITY_PIPELINES},
 };

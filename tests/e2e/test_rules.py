@@ -7,6 +7,7 @@ import uuid
 import pytest
 
 from api_listener_client import culvertd
+from platform_under_test import wait_until
 from test_audit import entries
 from test_roles import codes, create_user, key_of
 
@@ -166,6 +167,25 @@ def test_no_way_around(platform, member, applications):
     assert platform.graphql("{ me { name } runtimes { edges { node { metadata { name } } } } }", key=member.key)["runtimes"]["edges"]
     answer = platform.graphql_answer("{ me { name } rollouts { edges { node { metadata { name } } } } }", key=member.key).json()
     assert answer["data"] is None or "rollouts" not in answer["data"] or answer["data"]["rollouts"] is None
+
+
+CLUSTERS = "{ clusters { edges { node { server metadata { runtime } } } } }"
+
+
+def test_clusters(platform, member):
+    """By their own rules, row by row."""
+
+    def seen(key=True):
+        return sorted((each["node"]["metadata"]["runtime"], each["node"]["server"]) for each in platform.graphql(CLUSTERS, key=key)["clusters"]["edges"])
+
+    everything = seen()
+    runtime, server = everything[0]
+    assert seen(member.key) == everything
+    member.rule(("CLUSTER", server), entityType="clusters", effect="DENY")
+    wait_until(lambda: seen(member.key) == [each for each in everything if each[1] != server], 5, "the cluster is hidden")
+    member.rule(("RUNTIME", runtime), entityType="clusters", effect="DENY")
+    wait_until(lambda: seen(member.key) == [each for each in everything if server not in each and runtime not in each], 5, "the runtime's are")
+    assert seen() == everything, "admins are exempt"
 
 
 def test_answers_are_not_shared(platform, applications):

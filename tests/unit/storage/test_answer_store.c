@@ -182,8 +182,7 @@ static void others_do_not_move_it(void **state)
 static void kept_lists_read_nothing_else(void **state)
 {
     (void)state;
-    static const struct pg_statement *const lists[] = {&statement_cluster_list, &statement_cluster_list_back,
-                                                       &statement_rollout_list, &statement_rollout_list_back};
+    static const struct pg_statement *const lists[] = {&statement_rollout_list, &statement_rollout_list_back};
     static const char covered[] = " applications clusters resources rollouts replica_sets analysis_runs runtimes "
                                   "runtime_freshness ";
     static const char own[] = " page r LATERAL jsonb_each_text jsonb_array_elements_text jsonb_object_keys "

@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "database.h"
-#include "modules/clusters/cluster_store.h"
 #include "modules/runtimes/runtime_store.h"
 #include "questions.h"
 #include "storage/sessions/session_store.h"
@@ -492,27 +491,27 @@ static void clusters_come_with_in_cluster_first(void **state)
                    "\"1.30\",\"connectionState\":{\"status\":\"Successful\"}}",
                    2);
     report_application(database, "prod", "shop", 1, 3, "Synced", "Healthy", "https://kubernetes.default.svc", "");
+    static const char query[] =
+        "query($after: String) {clusters(runtime: \"prod\", pagination: {first: 1, after: $after}) {edges {node"
+        " {metadata {name} server namespaces freshness info {connectionState {status message} applicationsCount"
+        " serverVersion}} cursor} pageInfo {hasNextPage}}}";
+    json_t *slice = question_field(database, query, NULL, "clusters");
+    assert_at(slice, "pageInfo.hasNextPage", "true");
+    assert_at(slice, "edges.0.node.metadata.name", "\"in-cluster\"");
+    assert_at(slice, "edges.0.node.info.connectionState.status", "\"Successful\"");
+    assert_at(slice, "edges.0.node.info.applicationsCount", "1");
+    assert_at(slice, "edges.0.node.info.serverVersion", "\"1.30\"");
+    assert_at(slice, "edges.0.node.namespaces", "[]");
+    char variables[256];
+    const json_t *edge = json_array_get(json_object_get(slice, "edges"), 0);
+    snprintf(variables, sizeof variables, "{\"after\": \"%.*s\"}", STR_ARG(json_get_str(edge, "cursor")));
+    json_decref(slice);
+    slice = question_field(database, query, variables, "clusters");
+    assert_at(slice, "edges.0.node.metadata.name", "\"east\"");
+    assert_at(slice, "edges.0.node.info.connectionState.message", "\"no route\"");
+    assert_at(slice, "pageInfo.hasNextPage", "false");
+    json_decref(slice);
     answer_init(&answer, database);
-    cluster_store_list(database->pg, database->account, STR_EMPTY, &(struct store_page){0}, answer_on_slice, &answer);
-    answer_wait(&answer);
-    assert_int_equal(json_array_size(answer.nodes), 2);
-    const json_t *first = json_array_get(answer.nodes, 0), *second = json_array_get(answer.nodes, 1);
-    assert_at(first, "metadata.name", "\"in-cluster\"");
-    assert_at(first, "info.connectionState.status", "\"Successful\"");
-    assert_at(first, "info.applicationsCount", "1");
-    assert_at(first, "info.serverVersion", "\"1.30\"");
-    assert_at(first, "namespaces", "[]");
-    assert_at(second, "metadata.name", "\"east\"");
-    assert_at(second, "info.connectionState.message", "\"no route\"");
-    char cursor[256];
-    snprintf(cursor, sizeof cursor, "%s", answer.cursors[0]);
-    answer_finish(&answer);
-    cluster_store_list(database->pg, database->account, STR("prod"),
-                       &(struct store_page){.after = str_c(cursor), .first = 5}, answer_on_slice, &answer);
-    answer_wait(&answer);
-    assert_int_equal(json_array_size(answer.nodes), 1);
-    assert_at(json_array_get(answer.nodes, 0), "metadata.name", "\"east\"");
-    answer_finish(&answer);
     runtime_store_get(database->pg, database->account, STR("prod"), answer_on_node, &answer);
     answer_wait(&answer);
     json_t *runtime = json_loads(answer.node, 0, NULL);
