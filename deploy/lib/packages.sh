@@ -5,7 +5,7 @@ packages_build="build-essential cmake ninja-build pkg-config libh2o-dev libuv1-d
  libcurl4-openssl-dev libyaml-dev"
 packages_run="postgresql-15 redis-server openssl curl python3 ca-certificates"
 packages_replicas="haproxy"
-packages_test="rabbitmq-server python3-h2 python3-cryptography python3-websockets python3-grpcio libcmocka-dev python3-pytest python3-pytest-xdist python3-yaml clang-14 libclang-rt-14-dev clang-format-14 git nginx-light haproxy libfaketime varnish slowhttptest strace zstd chromium python3-pip"
+packages_test="rabbitmq-server python3-h2 python3-cryptography python3-websockets python3-grpcio libcmocka-dev python3-pytest python3-pytest-xdist python3-yaml clang-14 libclang-rt-14-dev clang-format-14 git nginx-light haproxy libfaketime varnish slowhttptest strace zstd chromium python3-pip prometheus"
 
 # ui_packages: what the web UI needs to be built, and tests that use npm; nothing where node 18 and npm are there already.
 ui_packages() {

@@ -77,6 +77,14 @@ def test_settings_are_those_that_the_programs_know(helm, file, tmp_path):
     assert ended.returncode == 0, (text, ended.stdout, ended.stderr)
 
 
+def test_alerts_are_those_of_the_rules_file(helm):
+    objects = rendered(helm, CHARTS / "culvert/examples/large.yaml", "--set", "prometheusRule.enabled=true,prometheusRule.labels.team=ops,podMonitor.enabled=true")
+    rule, = [item for item in objects if item["kind"] == "PrometheusRule"]
+    assert rule["spec"] == yaml.safe_load((TOP / "deploy/prometheus/culvert.rules.yaml").read_text()) and rule["metadata"]["labels"]["team"] == "ops"
+    assert [item["kind"] for item in objects].count("PodMonitor") == 1
+    assert not [item for item in rendered(helm, CHARTS / "culvert/examples/large.yaml") if item["kind"] == "PrometheusRule"]
+
+
 @pytest.mark.parametrize("chart, values, message", [
     ("culvert-agent", {"platform.url": "https://x"}, "/platform/url"),
     ("culvert-agent", {"global.runtime.name": "Not_a_name"}, "/global/runtime/name"),
