@@ -72,6 +72,7 @@ struct api_options {
     void *ctx;
     const struct live_options *live; // of subscriptions; loop is the API's. Copied
     const struct oidc *oidc;         // identity providers; outlives the api; NULL: none
+    struct request_rates *rates;     // outlives the api; NULL: no limit
     const struct config *config;     // the settings; modules read the sections that are theirs. Outlives the api
 };
 

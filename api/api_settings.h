@@ -8,6 +8,8 @@
 struct api_settings {
     int64_t connections_max;
     int64_t connections_per_address_max;
+    int64_t account_requests_per_second;
+    int64_t user_requests_per_second;
     int64_t request_timeout_ms;
     int64_t body_bytes_max;
     int64_t events_bytes_max;

@@ -4,6 +4,7 @@
 
 #include "api/access/audit_store.h"
 #include "api/access/browser_session_store.h"
+#include "api/access/request_rates.h"
 #include "api/access/runtime_token_settings.h"
 #include "api/api_settings.h"
 #include "api/graphql/document_cache.h"
@@ -267,6 +268,15 @@ static enum error_code start_failed_sign_ins(struct server *server, struct error
     return ERROR_NONE;
 }
 
+static enum error_code start_request_rates(struct server *server, struct error *err)
+{
+    (void)err;
+    const struct api_settings *api = api_settings_of(server->config);
+    server->request_rates =
+        request_rates_create((uint64_t)api->account_requests_per_second, (uint64_t)api->user_requests_per_second);
+    return ERROR_NONE;
+}
+
 static enum error_code start_oidc(struct server *server, struct error *err)
 {
     struct purpose_key key;
@@ -374,6 +384,11 @@ static void destroy_failed_sign_ins(struct server *server)
     failed_sign_ins_destroy(server->failed_sign_ins);
 }
 
+static void destroy_request_rates(struct server *server)
+{
+    request_rates_destroy(server->request_rates);
+}
+
 static void destroy_oidc(struct server *server)
 {
     oidc_destroy(server->oidc);
@@ -426,6 +441,7 @@ static const struct server_part {
     {check_addresses, NULL},
     {check_database, NULL},
     {start_failed_sign_ins, destroy_failed_sign_ins},
+    {start_request_rates, destroy_request_rates},
     {start_oidc, destroy_oidc},
     {start_tokens, destroy_tokens},
     {start_modules, finish_modules},

@@ -27,6 +27,7 @@ struct manifest_known;
 struct oidc;
 struct rabbitmq;
 struct redaction;
+struct request_rates;
 struct ui_files;
 struct worker;
 
@@ -47,6 +48,7 @@ struct server {
     struct runtime_tokens *tokens;
     struct oidc *oidc; // identity providers
     struct failed_sign_ins *failed_sign_ins;
+    struct request_rates *request_rates;
     uint64_t started_ms;
     struct tunnel_broker *broker;
     struct quota api_connections, ingress_connections; // of all loops together

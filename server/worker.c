@@ -285,6 +285,7 @@ static enum error_code start_api(struct worker *worker, struct error *err)
         .on_tokens_changed = on_tokens_changed,
         .live = &live,
         .oidc = worker->server->oidc,
+        .rates = worker->server->request_rates,
         .config = config,
         .on_operation = on_operation,
         .ctx = worker,

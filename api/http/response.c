@@ -2,8 +2,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "api/access/request_rates.h"
 #include "api/http/compression.h"
 #include "api/http/request.h"
+#include "base/clock.h"
 #include "base/log/log.h"
 #include "base/mem.h"
 
@@ -23,6 +25,9 @@ static void respond(struct api_request *request, const struct api_http_response 
     assert(whole.header_count + request->header_count <= sizeof whole.headers / sizeof *whole.headers);
     for (size_t i = 0; i < request->header_count; i++)
         whole.headers[whole.header_count++] = request->headers[i];
+    struct request_rates *rates = request->api->options.rates;
+    if (rates && request->authenticated && request->query_cost)
+        request_rates_charge(rates, &request->principal, request->query_cost, clock_mono_ms());
     request->on_responded(request->arg, &whole);
     access_rules_unref(request->rules);
     arena_destroy(request->arena);

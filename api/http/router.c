@@ -2,12 +2,14 @@
 #include <string.h>
 
 #include "api/access/permission.h"
+#include "api/access/request_rates.h"
 #include "api/http/actor.h"
 #include "api/http/request.h"
 #include "api/http/route.h"
 #include "api/live/live.h"
 #include "api/rest/mcp.h"
 #include "api/rest/stored_route.h"
+#include "base/clock.h"
 #include "base/log/log.h"
 #include "base/mem.h"
 #include "base/metrics/metrics.h"
@@ -219,6 +221,12 @@ static void on_authenticated(void *arg, const struct error *err, const struct ap
     request->principal = *principal;
     request->authenticated = true;
     const struct api_options *options = &request->api->options;
+    bool is_limited = options->rates && request->route->body != API_EVENTS_BODY;
+    if (is_limited && request_rates_take(options->rates, principal, clock_mono_ms(), &request->retry_after_s,
+                                         &unknown) != ERROR_NONE) {
+        api_respond_error(request, &unknown);
+        return;
+    }
     if (options->on_call) options->on_call(options->ctx, principal->account_id);
     if (!may_call(request)) return;
     // GraphQL does so by field.

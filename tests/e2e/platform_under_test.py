@@ -37,6 +37,10 @@ class Platform:
 
     # ---- life --------------------------------------------------------------------------------------------------------
 
+    def take_every_request(self):
+        """For measurements, in which one user asks as fast as it can. Before start()."""
+        self.settings.update(CULVERT_API_USER_REQUESTS_PER_SECOND="1000000", CULVERT_API_ACCOUNT_REQUESTS_PER_SECOND="1000000")
+
     def quickstart(self, *words, check=True):
         environment = dict(os.environ, CULVERT_HOME=str(self.home), CULVERT_BUILD=str(self.build), **self.settings)
         done = subprocess.run(

@@ -1,7 +1,7 @@
 """Clients that take their time on the API listener: it serves the others, ends the slow ones, and does not let one address take it all."""
 
+import contextlib
 import csv
-import re
 import shutil
 import socket
 import subprocess
@@ -110,18 +110,26 @@ def test_the_listener_ends_who_does_not_go_on(own_listener, part):
     assert not others.failures and others.served
 
 
-@pytest.fixture()
-def own_listener(platform):
-    """The platform, with two seconds for a request and few connections an address while the test runs."""
+@contextlib.contextmanager
+def changed(platform, **settings):
+    """The platform with these settings of its API listener, and as it was afterwards."""
     file = platform.home / "culvertd.conf"
     text = file.read_text()
-    file.write_text(re.sub(r"(?m)^api\.(request_timeout|connections_per_address_max).*\n?", "", text) + "\napi.request_timeout = 2s\napi.connections_per_address_max = 60\n")
+    lines = [line for line in text.splitlines() if not line.startswith(tuple(f"api.{name} " for name in settings))]
+    file.write_text("\n".join([*lines, *(f"api.{name} = {value}" for name, value in settings.items()), ""]))
     try:
         restart(platform)
         yield platform
     finally:
         file.write_text(text)
         restart(platform)
+
+
+@pytest.fixture()
+def own_listener(platform):
+    """The platform, with two seconds for a request and few connections an address while the test runs."""
+    with changed(platform, request_timeout="2s", connections_per_address_max=60):
+        yield platform
 
 
 def restart(platform):
@@ -161,6 +169,27 @@ def test_one_address_cannot_take_it_all(own_listener):
             sock.sendall(head(platform, "GET /api/ping"))
             assert read_responses(sock, count=1)[0][0][0] == 200
     assert platform.metric("culvert_http_refused_connections_total", listener="api") == refused
+
+
+def test_a_user_who_asks_too_often_waits(platform):
+    """20 requests at once, and 2 a second; others of the account are served, whatever the credential is."""
+    made = platform.graphql("mutation { createUser(name: \"other\", email: \"other@example.invalid\", role: MEMBER) { id } }")["createUser"]["id"]
+    other = platform.graphql("mutation($u: String!) { createApiKey(userId: $u, name: \"k\") { token } }", {"u": made})["createApiKey"]["token"]
+    own = platform.graphql("mutation { createMyApiKey(name: \"second\") { token } }")["createMyApiKey"]["token"]
+
+    def flood():
+        return next((answer for answer in (platform.api("GET", "/api/user", key=own) for _ in range(60)) if answer.status != 200), None)
+
+    with changed(platform, user_requests_per_second=2):
+        wait_until(lambda: flood() is not None, 20, "the limit is reached")
+        for answer in (platform.api("GET", "/v1/account"), platform.graphql_answer("{ me { id } }"), flood()):
+            if answer and answer.status == 200:
+                continue  # a request came free meanwhile
+            assert answer.status == 429 and answer.headers["Retry-After"] == "1", answer.text()
+            assert answer.json()["code"] == "limited" and "api.user_requests_per_second" in answer.json()["detail"]
+        assert platform.api("GET", "/api/user", key=other).status == 200
+        assert platform.metric("culvert_api_requests_limited_total", scope="user") > 0
+        wait_until(lambda: platform.api("GET", "/api/user").status == 200, 10, "it may ask again")
 
 
 @pytest.mark.parametrize("begun", [b"GET /api/user HTTP/1.1\r\nHost: localh", b"POST /api/user HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf",
