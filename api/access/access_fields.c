@@ -7,8 +7,6 @@ static const struct {
     {"gitopsReleases", ENTITY_GITOPS_APPLICATIONS},
     {"images", ENTITY_GITOPS_APPLICATIONS},
     {"resourceTree", ENTITY_GITOPS_APPLICATIONS},
-    {"rollout", ENTITY_GITOPS_APPLICATIONS},
-    {"rollouts", ENTITY_GITOPS_APPLICATIONS},
     {"pipeline", ENTITY_PIPELINES},
     {"pipelines", ENTITY_PIPELINES},
 };

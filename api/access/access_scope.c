@@ -120,6 +120,7 @@ static void write_effect(const struct access_predicate *predicate, bool is_deny,
 
 void access_predicate_write(const struct access_predicate *predicate, unsigned parameter, struct strbuf *out)
 {
+    if (predicate->type->ruled) strbuf_addf(out, "(%s) AND ", predicate->type->ruled);
     strbuf_add_c(out, "NOT ");
     write_effect(predicate, true, parameter, out);
     if (!access_set_needs_allow(predicate->set)) return;

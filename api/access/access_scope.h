@@ -17,6 +17,7 @@ struct access_attribute {
 struct access_type {
     const char *name;                          // "application"
     const struct access_attribute *attributes; // end with a NULL name
+    const char *ruled;                         // SQL: the rows that rules can be applied to; NULL: all
 };
 
 enum access_scope { ACCESS_ALL, ACCESS_NOTHING, ACCESS_EQUAL, ACCESS_RULES };

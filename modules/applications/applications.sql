@@ -166,6 +166,17 @@ coalesce(nullif(split_part(a.annotations ->> 'argocd.argoproj.io/tracking-id', '
 -- fragment: application_product
 coalesce(a.annotations ->> 'codefresh.io/product', a.labels ->> 'codefresh.io/product')
 
+-- What rules see of the Application that an object (x) belongs to by its columns
+-- application_namespace and application_name. One that was deleted counts: what belonged to it is
+-- not open to more people by that.
+-- fragment: application_of
+LATERAL (SELECT true AS has_application, :{application_cluster} AS application_cluster,
+                :{application_git_source} AS application_git_source, :{application_product} AS application_product,
+                a.labels AS application_labels, a.project AS application_project
+           FROM culvert.applications a
+          WHERE a.account_id = x.account_id AND a.runtime = x.runtime AND a.namespace = x.application_namespace
+            AND a.name = x.application_name) p ON true
+
 -- fragment: application_projects
 CASE WHEN a.project IS NULL THEN '[]'::jsonb ELSE jsonb_build_array(a.project) END
 

@@ -1,22 +1,11 @@
 #include "modules/rollouts/rollouts.h"
 #include "api/resolvers.h"
-#include "base/mem.h"
+#include "culvert_reads.h"
+#include "culvert_statements.h"
 #include "modules/module.h"
-#include "modules/rollouts/rollout_store.h"
+#include "storage/sql/store_call.h"
 
-static void resolve_rollout(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
-{
-    struct api_request *request = ctx;
-    rollout_store_get(request->api->options.pg, request->principal.account_id, json_get_str(arguments, "runtime"),
-                      json_get_str(arguments, "cluster"), json_get_str(arguments, "namespace"),
-                      json_get_str(arguments, "name"), api_resolved_node,
-                      api_pending_create(request, on_resolved, arg));
-}
-
-static void resolve_rollouts(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
-{
-    api_resolve_list(ctx, arguments, rollout_store_list, on_resolved, arg);
-}
+enum { STEPS_MAX = 10000 };
 
 static void on_step(void *arg, const struct error *err, struct str node)
 {
@@ -33,22 +22,23 @@ static void resolve_step_status(void *ctx, const json_t *arguments, gql_resolved
 {
     struct api_request *request = ctx;
     const json_t *step = json_object_get(arguments, "stepIndex");
-    const struct rollout_place place = {json_get_str(arguments, "runtime"), json_get_str(arguments, "cluster"),
-                                        json_get_str(arguments, "namespace"), json_get_str(arguments, "name")};
+    char number[STORE_NUMBER_BYTES];
     struct error err;
-    if (json_is_integer(step) && (json_integer_value(step) < 0 || json_integer_value(step) > ROLLOUT_STEPS_MAX)) {
-        error_set(&err, ERROR_INVALID, "stepIndex: must be between 0 and %d", ROLLOUT_STEPS_MAX);
+    if (json_is_integer(step) && (json_integer_value(step) < 0 || json_integer_value(step) > STEPS_MAX)) {
+        error_set(&err, ERROR_INVALID, "stepIndex: must be between 0 and %d", STEPS_MAX);
         on_resolved(arg, &err, NULL);
         return;
     }
-    rollout_store_step_status(request->api->options.pg, request->principal.account_id, &place,
-                              json_is_integer(step) ? (int)json_integer_value(step) : -1, on_step,
-                              api_pending_create(request, on_resolved, arg));
+    struct pg_batch *batch = pg_batch_create(request->api->options.pg, request->principal.account_id);
+    pg_add(batch, rollout_step_status, .account_id = pg_text(str_c(request->principal.account_id)),
+           .runtime = pg_text(json_get_str(arguments, "runtime")),
+           .cluster = pg_text(json_get_str(arguments, "cluster")),
+           .namespace = pg_text(json_get_str(arguments, "namespace")), .name = pg_text(json_get_str(arguments, "name")),
+           .step = json_is_integer(step) ? store_number((uint64_t)json_integer_value(step), number) : pg_text(STR("")));
+    store_submit_node(batch, 0, ERROR_NONE, NULL, on_step, api_pending_create(request, on_resolved, arg));
 }
 
 static const struct gql_resolver resolvers[] = {
-    {GQL_QUERY, "rollout", resolve_rollout, .access = API_USERS},
-    {GQL_QUERY, "rollouts", resolve_rollouts, .access = API_USERS, .is_versioned = true},
     {GQL_QUERY, "rolloutStepStatus", resolve_step_status, .access = API_USERS},
 };
 
@@ -61,5 +51,7 @@ static const struct report_beside report_besides[] = {
 const struct module module_rollouts = {
     .name = "rollouts",
     MODULE_LIST(resolvers, resolvers),
+    .declared = declared_rollouts,
+    .declared_count = declared_rollouts_count,
     MODULE_LIST(report_besides, report_besides),
 };

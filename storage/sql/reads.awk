@@ -3,12 +3,14 @@
 # A declaration binds a type of the schema to rows. Its lines stand in modules/<noun>/<noun>.sql,
 # before statements:
 #   -- type: Widget                                   begins it
-#   -- from: culvert.widgets w                        the table and its alias
+#   -- from: culvert.widgets w                        the table, or :{fragment}, and its alias
 #   -- key: w.name, w.runtime                         columns, not null, that identify a row
 #   -- scope: w.account_id = :account_id              what belongs to the caller's account
 #   -- access: widget, runtime = w.runtime            the entity type whose rules apply, and columns of
 #                                                     its attributes
+#   -- ruled: w.owner IS NOT NULL                     users whom rules limit read no rows but these
 #   -- callers: users                                 runtimes read none of them
+#   -- versioned: yes                                 lists are of what answer_store.sql covers
 #   -- join: r = :{runtime_states} ON r.runtime = w.runtime      made when a field needs it
 #   -- field: name = w.name                           also: labels = pairs(w.labels), made = time(w.at)
 #   -- field: text = manifest(w.sha256) ONLY widget   of this query alone; elsewhere another line, or null
@@ -199,6 +201,11 @@ function declare(key, text, words) {
         orders[type] = orders[type] " " once(type, "order " left, left)
         order_keys[type, left] = right
         place_of[type, "order " left] = FILENAME ":" FNR
+    } else if (key == "ruled") {
+        ruled[type] = once(type, "-- ruled:", text)
+    } else if (key == "versioned") {
+        if (text != "yes") fail("versioned \"" text "\": expected yes")
+        versioned[type] = once(type, "-- versioned:", 1)
     } else if (key == "callers") {
         if (text != "users") fail("callers \"" text "\": expected users")
         for_users[type] = once(type, "-- callers:", 1)
@@ -239,7 +246,7 @@ function declare(key, text, words) {
         type = once("", "type " text, text)
         type_place[type] = FILENAME ":" FNR
     } else {
-        fail("unknown key \"-- " key ":\"; type, from, key, scope, access, callers, join, field, object, same, query, filter, also, found, order, page, index, label, facets or facet")
+        fail("unknown key \"-- " key ":\"; type, from, key, scope, access, ruled, callers, versioned, join, field, object, same, query, filter, also, found, order, page, index, label, facets or facet")
     }
 }
 # ---- the same row under another type
@@ -444,9 +451,9 @@ function binding_of(what, list, n, k, pair, words) {
     }
     print "{NULL, NULL}};"
     split(attribute[what, "from"], words, " ")
-    printf "static const struct binding binding_%s = {\n    .type = \"%s\",\n    .from = \"%s\",\n    .alias = \"%s\",\n", what, what, words[1], words[2]
+    printf "static const struct binding binding_%s = {\n    .type = \"%s\",\n    .from = %s,\n    .alias = \"%s\",\n", what, what, quoted(expand(type_place[what], words[1])), words[2]
     printf "    .key = \"%s\",\n", attribute[what, "key"]
-    printf "    .scope = %s,\n    .access = {\"%s\", attributes_%s},\n", quoted(expand(type_place[what], attribute[what, "scope"])), list[1], what
+    printf "    .scope = %s,\n    .access = {\"%s\", attributes_%s, %s},\n", quoted(expand(type_place[what], attribute[what, "scope"])), list[1], what, (what in ruled) ? quoted(expand(type_place[what], ruled[what])) : "NULL"
     printf "    .fields = fields_%s,\n    .objects = objects_%s,\n    .joins = joins_%s,\n};\n", what, what, what
 }
 function also_of(what, name) {
@@ -526,7 +533,7 @@ function finish_one(i, text, name, arguments, by, is_list) {
     printf "static const struct bound_query query_%d = {\"%s\", &binding_%s, inputs_%d, orders_%d, %s, %d};\n", i, name, query_type[i], i, i, is_list ? "true" : "false",
         (query_type[i] in page_rows) ? page_rows[query_type[i]] : 100
     table[query_module[i]] = table[query_module[i]] "    {GQL_QUERY, \"" name "\", .access = " \
-        callers_of(query_type[i]) ", .resolve_selected = compiled_read_resolve, .with = &query_" i "},\n"
+        callers_of(query_type[i]) ", " (is_list && (query_type[i] in versioned) ? ".is_versioned = true, " : "") ".resolve_selected = compiled_read_resolve, .with = &query_" i "},\n"
 }
 # What counts takes the filters of its list, and every dimension of the schema is declared.
 function check_count(i, name, list_name, kind, dimensions, list, n, k) {

@@ -157,7 +157,6 @@ def test_no_way_around(platform, member, applications):
     member.rule(("NAMESPACE", "argocd"), effect="DENY")
     member.sees([])
     for query in (
-        "{ rollouts { edges { node { metadata { name } } } } }",
         "{ gitopsReleases { edges { cursor } } }",
         "{ images { edges { cursor } } }",
     ):
@@ -165,8 +164,8 @@ def test_no_way_around(platform, member, applications):
     for field in ("applicationSets", "gitSources", "operations"):
         assert platform.graphql(f"{{ {field} {{ edges {{ cursor }} }} }}", key=member.key)[field]["edges"] == [], field
     assert platform.graphql("{ me { name } runtimes { edges { node { metadata { name } } } } }", key=member.key)["runtimes"]["edges"]
-    answer = platform.graphql_answer("{ me { name } rollouts { edges { node { metadata { name } } } } }", key=member.key).json()
-    assert answer["data"] is None or "rollouts" not in answer["data"] or answer["data"]["rollouts"] is None
+    answer = platform.graphql_answer("{ me { name } rolloutStepStatus(runtime: \"x\") }", key=member.key).json()
+    assert answer["data"] is None or answer["data"].get("rolloutStepStatus") is None and codes(answer) == ["FORBIDDEN"]
 
 
 CLUSTERS = "{ clusters { edges { node { server metadata { runtime } } } } }"
@@ -186,6 +185,43 @@ def test_clusters(platform, member):
     member.rule(("RUNTIME", runtime), entityType="clusters", effect="DENY")
     wait_until(lambda: seen(member.key) == [each for each in everything if server not in each and runtime not in each], 5, "the runtime's are")
     assert seen() == everything, "admins are exempt"
+
+
+ROLLOUTS = "{ rollouts(pagination: {first: 1000}) { edges { node { metadata { name } source { appName } } } } }"
+
+
+def test_rollouts(platform, member, applications):
+    """As their applications; those of none are for users whom no rules limit."""
+
+    def seen(key=True):
+        return sorted((each["node"]["metadata"]["name"], each["node"]["source"]["appName"]) for each in platform.graphql(ROLLOUTS, key=key)["rollouts"]["edges"])
+
+    everything, runtime = seen(), platform.env["CULVERT_RUNTIME"]
+    name, application = everything[0]
+    place = f"runtime = '{runtime}' and namespace = 'argocd' and name = '{application}'"
+    own = f"runtime = '{runtime}' and kind = 'Rollout' and name = '{name}'"
+    query = f'{{ rollout(runtime: "{runtime}", name: "{name}") {{ images }} rolloutsIndex(filters: {{name: "{name}"}}) {{ total }} }}'
+    others = [each for each in everything if applications[each[1]].get(PART_OF) != applications[application][PART_OF]]
+    unrelated = member.rule(("LABEL", f"{PART_OF}=no-such"), effect="DENY")["id"]
+    wait_until(lambda: seen(member.key) == everything, 5, "all are shown")
+    # Of no application: for users whom no rules limit.
+    platform.psql(f"update resources set application_name = '' where {own}")
+    try:
+        assert (name, application) not in seen(member.key) and len(seen()) == len(everything)
+    finally:
+        platform.psql(f"update resources set application_name = '{application}' where {own}")
+    member.drop(unrelated)
+    member.rule(("LABEL", f"{PART_OF}={applications[application][PART_OF]}"), effect="DENY")
+    wait_until(lambda: seen(member.key) == others, 5, "those of the team's applications are hidden")
+    found = platform.graphql(query, key=member.key)
+    assert found["rollout"] is None and found["rolloutsIndex"]["total"] == 0
+    assert platform.graphql(query)["rolloutsIndex"]["total"] == 1
+    # Of an application that was deleted.
+    platform.psql(f"update applications set is_deleted = true where {place}")
+    try:
+        assert seen(member.key) == others and seen() == everything
+    finally:
+        platform.psql(f"update applications set is_deleted = false where {place}")
 
 
 def test_answers_are_not_shared(platform, applications):

@@ -146,7 +146,7 @@ class Postgres(Server):
         super().__init__(folder)
         self.data = self.folder / "data"
         self.settings = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on", "max_connections": "200",
-                         "shared_buffers": "64MB", "max_wal_size": "256MB", **(settings or {})}
+                         "shared_buffers": "64MB", "max_wal_size": "256MB", "track_activity_query_size": "16384", **(settings or {})}
         self.port_file = self.folder / "port"
         self.password_file = self.folder / "password"
 

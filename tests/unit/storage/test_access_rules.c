@@ -172,7 +172,7 @@ static void on_rows(void *arg, const struct error *err, const struct pg_rows *re
 // " 1 4 9 ": the numbers of the objects that the predicate lets through.
 static char *visible_in_sql(struct database *database, struct access_rules *rules, const json_t *objects)
 {
-    static const struct access_type type = {"application", attributes};
+    static const struct access_type type = {.name = "application", .attributes = attributes};
     const struct api_principal user = {.kind = PRINCIPAL_USER};
     struct access_predicate predicate = access_predicate_of(&user, rules, &type);
     struct strbuf sql;
@@ -253,7 +253,7 @@ static void memory_and_sql_decide_as_the_definition(void **state)
 static enum access_scope scope_of(const char *rules_json, bool is_default_allow, const char *type_name)
 {
     static const struct access_attribute runtime_only[] = {{"runtime", "r"}, {NULL, NULL}};
-    const struct access_type type = {type_name, runtime_only};
+    const struct access_type type = {.name = type_name, .attributes = runtime_only};
     const struct api_principal user = {.kind = PRINCIPAL_USER};
     struct access_rules *rules;
     struct error err;

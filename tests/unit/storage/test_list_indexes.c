@@ -46,11 +46,14 @@ static PGconn *login_as(const char *account)
 }
 
 // The statement that the pool ran last.
-static void last_statement(PGconn *conn, char out[SQL_BYTES])
+static void last_statement(PGconn *conn, const char *table, char out[SQL_BYTES])
 {
-    PGresult *result = PQexec(conn, "SELECT query FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND usename ="
-                                    " current_user AND query LIKE '%culvert.applications a%' ORDER BY query_start DESC"
-                                    " LIMIT 1");
+    char text[512];
+    snprintf(text, sizeof text,
+             "SELECT query FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND usename = current_user AND query"
+             " LIKE '%%culvert.%s%%' ORDER BY query_start DESC LIMIT 1",
+             table);
+    PGresult *result = PQexec(conn, text);
     if (PQntuples(result) != 1) fail_msg("no statement: %s", PQerrorMessage(conn));
     snprintf(out, SQL_BYTES, "%s", PQgetvalue(result, 0, 0));
     PQclear(result);
@@ -88,6 +91,20 @@ static long buffers_of(struct database *database, const char *sql, const char *v
     return buffers;
 }
 
+// Asks for 20 rows of the list, and returns how many pages its statement reads.
+static long buffers_of_list(struct database *database, const char *list, const char *table, const char *arguments,
+                            const char *selection, const char *value)
+{
+    char query[512], sql[SQL_BYTES];
+    snprintf(query, sizeof query, "{%s(%s%spagination: {first: 20}) {edges {node {%s}}}}", list, arguments,
+             *arguments ? ", " : "", selection);
+    json_decref(question_field(database, query, NULL, list));
+    PGconn *conn = login_as(database->account);
+    last_statement(conn, table, sql);
+    PQfinish(conn);
+    return buffers_of(database, sql, value);
+}
+
 static void pages_are_read_from_indexes(void **state)
 {
     struct database *database = database_of(state);
@@ -114,18 +131,58 @@ static void pages_are_read_from_indexes(void **state)
     };
     fill(database);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char query[512], sql[SQL_BYTES];
-        snprintf(query, sizeof query,
-                 "{applications(%s%spagination: {first: 20}) {edges {node {metadata {name} syncStatus}}}}",
-                 cases[i].arguments, *cases[i].arguments ? ", " : "");
-        json_decref(question_field(database, query, NULL, "applications"));
-        PGconn *conn = login_as(database->account);
-        last_statement(conn, sql);
-        PQfinish(conn);
-        long buffers = buffers_of(database, sql, cases[i].value);
+        long buffers = buffers_of_list(database, "applications", "applications a", cases[i].arguments,
+                                       "metadata {name} syncStatus", cases[i].value);
         bool has_index = !strstr(cases[i].arguments, "errorText");
         if ((buffers <= BUFFERS_MAX) != has_index)
             fail_msg("%s: reads %ld pages, the limit is %d", cases[i].arguments, buffers, BUFFERS_MAX);
+    }
+}
+
+static void fill_rollouts(struct database *database)
+{
+    static const char key[] = "account_id, runtime, cluster, api_group, kind, namespace, name, uid";
+    static const char rows[] = "SELECT '%s', 'prod', 'in-cluster', 'argoproj.io', 'Rollout', 'shop', 'r-' ||"
+                               " to_char(i * 7919 %% %d, 'FM00000'), 'u' || i";
+    char sql[2048], values[512], none[8];
+    snprintf(values, sizeof values, rows, database->account, ROWS);
+    snprintf(
+        sql, sizeof sql,
+        "INSERT INTO resources (%s, version, application_namespace, application_name, epoch, sequence, observed_at)"
+        " %s, 'v1alpha1', 'argocd', 'app-' || to_char(i, 'FM00000'), 1, i, now() FROM generate_series(1, %d) i",
+        key, values, ROWS);
+    database_query(database->account, sql, none, sizeof none);
+    snprintf(sql, sizeof sql,
+             "INSERT INTO rollouts (%s, phase, strategy, desired_replicas, revision_history_limit, weight, is_aborted,"
+             " is_paused, is_promote_full) %s, CASE WHEN i %% 100 = 7 THEN 'Degraded' ELSE 'Healthy' END, 'canary', 1,"
+             " 1, 100, false, false, false FROM generate_series(1, %d) i",
+             key, values, ROWS);
+    database_query(database->account, sql, none, sizeof none);
+    database_query(database->account, "ANALYZE resources", none, sizeof none);
+    database_query(database->account, "ANALYZE rollouts", none, sizeof none);
+}
+
+// 20 rows with a look into three tables each.
+static void pages_of_rollouts_are_read_from_indexes(void **state)
+{
+    struct database *database = database_of(state);
+    static const struct {
+        const char *arguments, *value;
+    } cases[] = {
+        {"orderBy: {field: PLACE}", ""},
+        {"orderBy: {field: PLACE, direction: desc}", ""},
+        {"orderBy: {field: NAME}", ""},
+        {"orderBy: {field: PHASE, direction: desc}", ""},
+        {"filters: {runtime: \"prod\"}", "prod"},
+        {"filters: {phases: [Degraded]}, orderBy: {field: PHASE}", "Degraded"},
+    };
+    enum { LIMIT = 600 };
+    fill(database);
+    fill_rollouts(database);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        long buffers = buffers_of_list(database, "rollouts", "rollouts t", cases[i].arguments,
+                                       "metadata {name} status {phase}", cases[i].value);
+        if (buffers > LIMIT) fail_msg("%s: reads %ld pages, the limit is %d", cases[i].arguments, buffers, LIMIT);
     }
 }
 
@@ -203,6 +260,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pages_are_read_from_indexes),
+        cmocka_unit_test(pages_of_rollouts_are_read_from_indexes),
         cmocka_unit_test(what_is_searched_is_found),
     };
     return cmocka_run_group_tests(tests, database_setup, database_teardown);

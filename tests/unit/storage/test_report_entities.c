@@ -14,7 +14,6 @@
 #include "modules/images/image_store.h"
 #include "modules/images/image_use_store.h"
 #include "modules/resources/tree_store.h"
-#include "modules/rollouts/rollout_store.h"
 #include "questions.h"
 #include "storage/reports/report_store.h"
 
@@ -169,6 +168,16 @@ static void workflows_have_their_columns(void **state)
 }
 
 // What is older writes nothing, the object's end hides the row, and what is made anew has a row of its own again.
+static size_t rollouts_of(struct database *database, const char *arguments)
+{
+    char text[256];
+    snprintf(text, sizeof text, "{rollouts(%spagination: {first: 10}) {edges {cursor}}}", arguments);
+    json_t *slice = question_field(database, text, NULL, "rollouts");
+    size_t count = json_array_size(json_object_get(slice, "edges"));
+    json_decref(slice);
+    return count;
+}
+
 static void entities_follow_their_resources(void **state)
 {
     struct database *database = database_of(state);
@@ -186,12 +195,7 @@ static void entities_follow_their_resources(void **state)
     gone.manifest = STR_EMPTY;
     apply_one(database, gone);
     apply_one(database, newer);
-    struct answer answer;
-    answer_init(&answer, database);
-    rollout_store_list(database->pg, database->account, STR("{}"), &(struct store_page){0}, answer_on_slice, &answer);
-    answer_wait(&answer);
-    assert_int_equal(json_array_size(answer.nodes), 0);
-    answer_finish(&answer);
+    assert_int_equal(rollouts_of(database, ""), 0);
     struct report anew = report_of(database, "Rollout", "web", 7, "{\"status\":{\"phase\":\"Paused\"}}");
     anew.uid = STR("uid-2");
     apply_one(database, anew);
@@ -256,13 +260,11 @@ static void rollouts_are_read_with_what_belongs_to_them(void **state)
         report_of(database, "ReplicaSet", "web-b", 3, owned), report_of(database, "AnalysisRun", "run", 4, owned),
         report_of(database, "Rollout", "api", 5, "{\"status\":{\"phase\":\"Healthy\"}}")};
     apply(database, reports, 5);
-    struct answer answer;
-    answer_init(&answer, database);
-    rollout_store_get(database->pg, database->account, STR("prod"), STR_EMPTY, STR_EMPTY, STR("web"), answer_on_node,
-                      &answer);
-    answer_wait(&answer);
-    json_t *node = NULL;
-    assert_int_equal(json_decode(str_c(answer.node), NULL, &node, NULL), ERROR_NONE);
+    json_t *node = question_field(database,
+                                  "{rollout(runtime: \"prod\", name: \"web\") {actualManifest healthStatus replicaSets"
+                                  " {image} analysisRuns {status {phase}} spec {strategy {steps {details {status}}}}"
+                                  " status {canary {currentStepAnalysisRunStatus {name}} blueGreen {__typename}}}}",
+                                  NULL, "rollout");
     assert_string_equal(json_get_str(node, "actualManifest").at, rollout);
     const json_t *sets = json_get_array(node, "replicaSets");
     assert_int_equal(json_array_size(sets), 2);
@@ -274,30 +276,24 @@ static void rollouts_are_read_with_what_belongs_to_them(void **state)
         assert_string_equal(json_string_value(json_path(json_array_get(steps, i), "details", "status", NULL)),
                             statuses[i]);
     assert_string_equal(json_get_str(node, "healthStatus").at, "SUSPENDED");
+    assert_true(json_is_null(json_path(node, "status", "blueGreen", NULL)));
     json_decref(node);
-    answer_finish(&answer);
-    answer_init(&answer, database);
-    rollout_store_list(database->pg, database->account, STR("{\"phases\":[\"Paused\"],\"runtime\":\"\"}"),
-                       &(struct store_page){0}, answer_on_slice, &answer);
-    answer_wait(&answer);
-    assert_int_equal(json_array_size(answer.nodes), 1);
-    answer_finish(&answer);
+    assert_int_equal(rollouts_of(database, "filters: {phases: [Paused], runtime: \"\"}, "), 1);
     // Page by page, forward and back.
-    answer_init(&answer, database);
-    rollout_store_list(database->pg, database->account, STR("{}"), &(struct store_page){.first = 1}, answer_on_slice,
-                       &answer);
-    answer_wait(&answer);
-    assert_true(answer.has_next);
-    assert_string_equal(json_string_value(json_path(node_of(&answer, 0), "metadata", "name", NULL)), "api");
-    struct answer next;
-    answer_init(&next, database);
-    rollout_store_list(database->pg, database->account, STR("{}"),
-                       &(struct store_page){.first = 1, .after = str_c(answer.cursors[0])}, answer_on_slice, &next);
-    answer_wait(&next);
-    assert_false(next.has_next);
-    assert_string_equal(json_string_value(json_path(node_of(&next, 0), "metadata", "name", NULL)), "web");
-    answer_finish(&answer);
-    answer_finish(&next);
+    static const char pages[] = "query($after: String) {rollouts(pagination: {first: 1, after: $after})"
+                                " {edges {node {metadata {name}} cursor} pageInfo {hasNextPage}}}";
+    json_t *slice = question_field(database, pages, NULL, "rollouts");
+    assert_true(json_is_true(json_path(slice, "pageInfo", "hasNextPage", NULL)));
+    const json_t *edge = json_array_get(json_object_get(slice, "edges"), 0);
+    assert_string_equal(json_string_value(json_path(edge, "node", "metadata", "name", NULL)), "api");
+    char variables[256];
+    snprintf(variables, sizeof variables, "{\"after\": \"%.*s\"}", STR_ARG(json_get_str(edge, "cursor")));
+    json_decref(slice);
+    slice = question_field(database, pages, variables, "rollouts");
+    edge = json_array_get(json_object_get(slice, "edges"), 0);
+    assert_string_equal(json_string_value(json_path(edge, "node", "metadata", "name", NULL)), "web");
+    assert_true(json_is_false(json_path(slice, "pageInfo", "hasNextPage", NULL)));
+    json_decref(slice);
 }
 
 static void images_run_somewhere_since_some_time(void **state)
@@ -581,12 +577,7 @@ static void a_tree_shows_what_is_not_at_hand(void **state)
     gone.presence = STR("MISSING");
     gone.uid = STR_EMPTY;
     apply_one(database, gone);
-    struct answer answer;
-    answer_init(&answer, database);
-    rollout_store_list(database->pg, database->account, STR("{}"), &(struct store_page){0}, answer_on_slice, &answer);
-    answer_wait(&answer);
-    assert_int_equal(json_array_size(answer.nodes), 1);
-    answer_finish(&answer);
+    assert_int_equal(rollouts_of(database, ""), 1);
 }
 
 static void clusters_that_are_managed_no_more_go(void **state)
