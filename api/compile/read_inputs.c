@@ -111,16 +111,20 @@ enum error_code read_inputs_init(struct read_inputs *out, const struct bound_inp
 enum error_code read_inputs_order(const struct bound_order *orders, const json_t *arguments,
                                   const struct bound_order **out, bool *out_is_descending, struct error *err)
 {
-    const json_t *wanted = json_object_get(arguments, "orderBy");
+    const json_t *sort = json_get_object(arguments, "sort");
+    const json_t *wanted = sort ? sort : json_object_get(arguments, "orderBy");
     if (json_array_size(wanted) > 1)
         return error_set(err, ERROR_INVALID, "orderBy: %zu orders are given, one is accepted", json_array_size(wanted));
     if (json_is_array(wanted)) wanted = json_array_get(wanted, 0);
     struct str name = json_get_str(wanted, "field");
-    *out_is_descending = str_eq(json_get_str(wanted, "direction"), STR("desc"));
+    struct str direction = json_get_str(wanted, sort ? "order" : "direction");
     for (const struct bound_order *order = orders; order->name; order++) {
         if (name.len && !str_eq(name, str_c(order->name))) continue;
         *out = order;
+        *out_is_descending = str_eq(direction, STR("desc"));
+        if (sort) *out_is_descending ^= order->keys[0].is_down;
         return ERROR_NONE;
     }
-    return error_set(err, ERROR_INVALID, "orderBy.field: invalid order \"%.*s\" for this list", STR_ARG(name));
+    return error_set(err, ERROR_INVALID, "%s.field: invalid order \"%.*s\" for this list", sort ? "sort" : "orderBy",
+                     STR_ARG(name));
 }

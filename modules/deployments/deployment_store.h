@@ -1,15 +1,8 @@
-// deployment_store: the deployment ledger. Reports write the ledger.
+// deployment_store: housekeeping of the deployment ledger, of all accounts. Reports write it.
 #ifndef CULVERT_MODULES_DEPLOYMENTS_DEPLOYMENT_STORE_H
 #define CULVERT_MODULES_DEPLOYMENTS_DEPLOYMENT_STORE_H
 
 #include "storage/sql/store.h"
-
-// filter_json: GitopsReleaseFilterArgs, checked for types by the API. node: type GitopsRelease; by the time of
-// deployment, the newest first unless is_ascending.
-void deployment_store_list(struct pg *pg, const char *account_id, struct str filter_json, const struct store_page *page,
-                           bool is_ascending, store_slice_done on_done, void *arg);
-
-// ---- housekeeping, all accounts ------------------------------------------------------------------------------------
 
 // Looks again at what is live of deployments made half a minute ago. count: how many.
 void deployment_store_settle(struct pg *pg, unsigned limit, store_count_done on_done, void *arg);

@@ -26,6 +26,8 @@
 #   -- filter: runtimes text[] = w.runtime = ANY (:value)        or text, boolean, bigint, timestamptz
 #   -- filter: hidden boolean DEFAULT f = w.is_hidden = :value   the value where none is given
 #   -- order: SIZE = w.size DESC, key                 the first is the default; without any: key
+#                                                     orderBy: {field, direction}: asc as declared
+#                                                     sort: {field, order}: asc of the first column
 #   -- also: states BUSY = w.is_busy                  or this, when BUSY is among the values of the filter
 #   -- found: states = f(:value, :limit)              the keys of the filter's rows, from an index
 #   -- filter: owner refused = owners are not kept    an error where it is given; the reason
@@ -197,7 +199,7 @@ function declare(key, text, words) {
         found_sql[type, left] = once(type, "found " left, right)
     } else if (key == "order") {
         split_binding(text)
-        if (left !~ /^[A-Z][A-Z0-9_]*$/) fail("order \"" left "\": expected a name in capitals")
+        if (left !~ /^[A-Za-z][A-Za-z0-9_]*$/) fail("order \"" left "\": expected a name")
         orders[type] = orders[type] " " once(type, "order " left, left)
         order_keys[type, left] = right
         place_of[type, "order " left] = FILENAME ":" FNR
@@ -326,7 +328,7 @@ function check_list(i, name, what, inputs, list, n, k, order_type) {
     n = split(trim(fields[inputs]), list, " ")
     for (k = 1; inputs != "" && k <= n; k++)
         if (!((what, list[k]) in filter_type)) fail_at(query_place[i], "field " list[k] " of " inputs " is no filter")
-    order_type = bare(field[bare(argument["Query", name, "orderBy"]), "field"])
+    order_type = bare(field[bare(argument["Query", name, (("Query", name, "sort") in argument) ? "sort" : "orderBy"]), "field"])
     n = split(trim(orders[what]), list, " ")
     for (k = 1; k <= n; k++)
         if (!((order_type, list[k]) in values) && !(n == 1 && order_type == ""))
@@ -394,6 +396,8 @@ function field_sql(what, path, text, of) {
 }
 # Sets column[] and is_down[]; returns how many. "key" at the end stands for the type's key.
 function split_order(text, keys, list, n, k) {
+    gsub(/[ \n]+/, " ", text)
+    text = trim(text)
     if (text == "key") text = keys
     else if (sub(/, *key$/, ", ", text)) text = text keys
     n = split(text, list, /, */)
@@ -472,7 +476,7 @@ function list_table(i, name, what, list, n, k, j, m) {
     print "    {NULL, 0, NULL, NULL, false, NULL, NULL, NULL},\n};"
     n = split(trim(orders[what] == "" ? "KEY" : orders[what]), list, " ")
     for (k = 1; k <= n; k++) {
-        m = split_order(list[k] == "KEY" && !((what, "KEY") in order_keys) ? "key" : order_keys[what, list[k]], attribute[what, "key"])
+        m = split_order(list[k] == "KEY" && !((what, "KEY") in order_keys) ? "key" : expand(type_place[what], order_keys[what, list[k]]), attribute[what, "key"])
         check_key(what, list[k], m)
         printf "static const struct bound_key keys_%d_%s[] = {", i, list[k]
         for (j = 1; j <= m; j++) printf "%s{%s, %s}", (j > 1 ? ", " : ""), quoted(column[j]), is_down[j] ? "true" : "false"

@@ -111,7 +111,8 @@ static void ask_filters(struct database *database, const struct bound_query *que
 
 static void ask_orders(struct database *database, const struct bound_query *query, const struct gql_field_def *def)
 {
-    bool can_order = gql_input_find(def->arguments, STR("orderBy")) != NULL; // else the default alone
+    bool can_sort = gql_input_find(def->arguments, STR("sort")) != NULL;
+    bool can_order = can_sort || gql_input_find(def->arguments, STR("orderBy")); // else the default alone
     static const char *const pages[] = {"first: 1", "last: 1", "first: 1, after: \"%s\"", "last: 1, before: \"%s\""};
     for (const struct bound_order *order = query->orders; order->name; order++) {
         // A cursor of this order, by its keys' least values: no row is needed.
@@ -130,8 +131,8 @@ static void ask_orders(struct database *database, const struct bound_query *quer
             if (!can_order)
                 snprintf(arguments, sizeof arguments, "%s", page);
             else
-                snprintf(arguments, sizeof arguments, "orderBy: {field: %s, direction: %s}, %s", order->name,
-                         i % 2 ? "desc" : "asc", page);
+                snprintf(arguments, sizeof arguments, "%s: {field: %s, %s: %s}, %s", can_sort ? "sort" : "orderBy",
+                         order->name, can_sort ? "order" : "direction", i % 2 ? "desc" : "asc", page);
             ask(database, NULL, query->field, arguments, " {edges {cursor} pageInfo {startCursor}}");
         }
     }

@@ -12,6 +12,7 @@
 #include "database.h"
 #include "modules/deployments/deployment_store.h"
 #include "modules/images/image_store.h"
+#include "questions.h"
 #include "storage/reports/report_store.h"
 
 static struct report report_of(const struct database *database, const char *kind, const char *name, uint64_t sequence,
@@ -173,21 +174,25 @@ static void a_deployment_knows_what_was_live(void **state)
         query(database, "SELECT (SELECT count(DISTINCT h) FROM manifest_sets s, unnest(s.sha256s) h) > 2"), "t");
 }
 
-static json_t *list(struct database *database, const char *filter, struct store_page page, bool is_ascending,
-                    char *out_ids, char *out_cursor)
+// The releases that the arguments give: their history ids, and the last one's cursor.
+static json_t *list(struct database *database, const char *arguments, char *out_ids, char *out_cursor)
 {
-    struct answer answer;
-    answer_init(&answer, database);
-    deployment_store_list(database->pg, database->account, str_c(filter), &page, is_ascending, answer_on_slice,
-                          &answer);
-    answer_wait(&answer);
-    if (answer.code != ERROR_NONE) fail_msg("%s", answer.text);
+    char text[4096];
+    snprintf(
+        text, sizeof text,
+        "{gitopsReleases(%s) {edges {node {historyId current result commit {author} operationState {message dryRun}"
+        " application {status {healthStatus commitMessage}}} cursor}}}",
+        arguments);
+    json_t *slice = question_field(database, text, NULL, "gitopsReleases"), *edge, *nodes = json_array();
+    size_t i;
     *out_ids = '\0';
-    for (size_t i = 0; i < json_array_size(answer.nodes); i++)
-        sprintf(out_ids + strlen(out_ids), "%d ", (int)json_get_int(json_array_get(answer.nodes, i), "historyId", -1));
-    if (out_cursor && answer.cursor_count) strcpy(out_cursor, answer.cursors[answer.cursor_count - 1]);
-    json_t *nodes = json_incref(answer.nodes);
-    answer_finish(&answer);
+    json_array_foreach(json_object_get(slice, "edges"), i, edge)
+    {
+        json_array_append(nodes, json_object_get(edge, "node"));
+        sprintf(out_ids + strlen(out_ids), "%d ", (int)json_get_int(json_object_get(edge, "node"), "historyId", -1));
+        if (out_cursor) strcpy(out_cursor, json_string_value(json_object_get(edge, "cursor")));
+    }
+    json_decref(slice);
     return nodes;
 }
 
@@ -244,7 +249,7 @@ static void operations_of_one_second_are_rows_of_their_own(void **state)
     apply(database, after_operation(database, 1, "", OPERATION("Running", "", "\"revision\":\"r1\"", "r1")));
     assert_string_equal(query(database, rows_sql), all);
     char ids[256];
-    json_t *nodes = list(database, "{}", (struct store_page){.first = 9}, false, ids, NULL);
+    json_t *nodes = list(database, "pagination: {first: 9}", ids, NULL);
     assert_string_equal(ids, "2 1 ");
     static const char *const messages[] = {"rollback", "sync"};
     for (size_t i = 0; i < 2; i++) {
@@ -324,7 +329,7 @@ static void releases_are_read_page_by_page(void **state)
     answer_wait(&put);
     answer_finish(&put);
     char ids[256], cursor[2048];
-    json_t *nodes = list(database, "{}", (struct store_page){.first = 2}, false, ids, cursor);
+    json_t *nodes = list(database, "pagination: {first: 2}", ids, cursor);
     assert_string_equal(ids, "5 4 ");
     const json_t *newest = json_array_get(nodes, 0), *second = json_array_get(nodes, 1);
     assert_true(json_get_bool(newest, "current", false));
@@ -336,30 +341,35 @@ static void releases_are_read_page_by_page(void **state)
                         "More replicas");
     assert_string_equal(json_get_str(second, "result").at, "Succeeded");
     json_decref(nodes);
-    nodes = list(database, "{\"name\":\"shop\",\"runtime\":\"\"}",
-                 (struct store_page){.first = 3, .after = str_c(cursor)}, false, ids, NULL);
+    char behind[4096];
+    snprintf(behind, sizeof behind, "filters: {name: \"shop\", runtime: \"\"}, pagination: {first: 3, after: \"%s\"}",
+             cursor);
+    nodes = list(database, behind, ids, NULL);
     assert_string_equal(ids, "3 2 1 ");
     assert_string_equal(json_string_value(json_path(json_array_get(nodes, 1), "commit", "author", NULL)), "cyd");
     json_decref(nodes);
     static const struct {
         const char *filter, *ids;
     } filters[] = {
-        {"{\"historyId\":3}", "3 "},
-        {"{\"committers\":[\"Bea\"]}", "4 "},
-        {"{\"startDate\":\"2025-12-02T00:00:00Z\",\"endDate\":\"2025-12-03T23:00:00Z\"}", "3 2 "},
-        {"{\"name\":\"other\"}", ""},
-        {"{\"prKeys\":[\"1\"]}", ""},
-        {"{\"kind\":\"Rollout\"}", ""},
+        {"filters: {historyId: 3}", "3 "},
+        {"filters: {committers: [\"Bea\"]}", "4 "},
+        {"filters: {startDate: \"2025-12-02T00:00:00Z\", endDate: \"2025-12-03T23:00:00Z\"}", "3 2 "},
+        {"filters: {name: \"other\"}", ""},
+        {"filters: {prKeys: [\"1\"]}", ""},
+        {"filters: {kind: \"Rollout\"}", ""},
     };
     for (size_t i = 0; i < sizeof filters / sizeof *filters; i++) {
-        json_decref(list(database, filters[i].filter, (struct store_page){0}, false, ids, NULL));
+        json_decref(list(database, filters[i].filter, ids, NULL));
         if (strcmp(ids, filters[i].ids) != 0) fail_msg("%s: %s", filters[i].filter, ids);
     }
-    json_decref(list(database, "{}", (struct store_page){.first = 2}, true, ids, cursor));
+    static const char oldest[] = "sort: {field: createdAt, order: asc}, pagination";
+    snprintf(behind, sizeof behind, "%s: {first: 2}", oldest);
+    json_decref(list(database, behind, ids, cursor));
     assert_string_equal(ids, "1 2 ");
-    json_decref(list(database, "{}", (struct store_page){.first = 9, .after = str_c(cursor)}, true, ids, NULL));
+    snprintf(behind, sizeof behind, "%s: {first: 9, after: \"%s\"}", oldest, cursor);
+    json_decref(list(database, behind, ids, NULL));
     assert_string_equal(ids, "3 4 5 ");
-    json_decref(list(database, "{}", (struct store_page){.last = 2}, false, ids, NULL));
+    json_decref(list(database, "pagination: {last: 2}", ids, NULL));
     assert_string_equal(ids, "2 1 ");
 }
 

@@ -186,6 +186,35 @@ static void pages_of_rollouts_are_read_from_indexes(void **state)
     }
 }
 
+// From the months of the ledger, newest or oldest first.
+static void pages_of_releases_are_read_from_indexes(void **state)
+{
+    struct database *database = database_of(state);
+    static const struct {
+        const char *arguments, *value;
+    } cases[] = {
+        {"", ""},
+        {"sort: {field: createdAt, order: asc}", ""},
+        {"filters: {runtime: \"prod\", namespace: \"argocd\", name: \"app-00777\"}", "app-00777"},
+    };
+    char sql[2048], none[8];
+    fill(database);
+    snprintf(
+        sql, sizeof sql,
+        "INSERT INTO deployments (account_id, runtime, namespace, name, uid, history_id, filed_at, deployed_at,"
+        " revision) SELECT '%s', 'prod', 'argocd', 'app-' || to_char(i %% 1000, 'FM00000'), 'u', i, at, at, md5('r')"
+        " FROM (SELECT i, now() - i * interval '10 minutes' AS at FROM generate_series(1, %d) i) t",
+        database->account, ROWS);
+    database_query(database->account, sql, none, sizeof none);
+    database_query(database->account, "ANALYZE deployments", none, sizeof none);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        long buffers = buffers_of_list(database, "gitopsReleases", "deployments x", cases[i].arguments,
+                                       "historyId deployedAt current", cases[i].value);
+        if (buffers > BUFFERS_MAX)
+            fail_msg("%s: reads %ld pages, the limit is %d", cases[i].arguments, buffers, BUFFERS_MAX);
+    }
+}
+
 static size_t total_of(struct database *database, const char *filters)
 {
     char query[512];
@@ -261,6 +290,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pages_are_read_from_indexes),
         cmocka_unit_test(pages_of_rollouts_are_read_from_indexes),
+        cmocka_unit_test(pages_of_releases_are_read_from_indexes),
         cmocka_unit_test(what_is_searched_is_found),
     };
     return cmocka_run_group_tests(tests, database_setup, database_teardown);
