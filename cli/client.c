@@ -283,6 +283,29 @@ enum error_code client_lines(struct client *client, const char *path, client_lin
     return code;
 }
 
+static size_t on_fetched(char *at, size_t size, size_t count, void *data)
+{
+    (void)size; // always 1
+    return strbuf_add(data, at, count) ? count : 0;
+}
+
+enum error_code client_fetch(const char *url, struct strbuf *out, struct error *err)
+{
+    CURL *curl = curl_easy_init();
+    long status = 0;
+    bool is_set = curl && curl_easy_setopt(curl, CURLOPT_URL, url) == CURLE_OK &&
+                  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK &&
+                  curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, 10000L) == CURLE_OK &&
+                  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
+                  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_fetched) == CURLE_OK &&
+                  curl_easy_setopt(curl, CURLOPT_WRITEDATA, out) == CURLE_OK;
+    CURLcode result = is_set ? curl_easy_perform(curl) : CURLE_OUT_OF_MEMORY;
+    if (result == CURLE_OK) curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+    if (curl) curl_easy_cleanup(curl);
+    if (result != CURLE_OK) return error_set(err, ERROR_UNAVAILABLE, "%s", curl_easy_strerror(result));
+    return status == 200 ? ERROR_NONE : error_set(err, ERROR_UNAVAILABLE, "answers %ld", status);
+}
+
 void client_escape(struct str text, struct strbuf *out)
 {
     for (size_t i = 0; i < text.len; i++) {

@@ -35,6 +35,9 @@ typedef enum error_code (*client_line_fn)(void *arg, struct str line, struct err
 // feed; its error ends the request. Errors as above.
 MUST_CHECK enum error_code client_lines(struct client *client, const char *path, client_line_fn on_line, void *arg,
                                         struct error *err);
+// GET of a URL of http or https that is no part of the platform's API: no key is sent. Appends the
+// answer of status 200. ERROR_UNAVAILABLE: any other, or none in ten seconds.
+MUST_CHECK enum error_code client_fetch(const char *url, struct strbuf *out, struct error *err);
 // Appends text as a component of a query (RFC 3986, section 2.1).
 void client_escape(struct str text, struct strbuf *out);
 

@@ -191,6 +191,7 @@ def test_logs_come_line_by_line(culvert, platform):
     (["tunnel", "open"], "usage: culvert tunnel list"),
     (["auth", "can-i", "sync"], "usage: culvert auth"),
     (["port-forward", "rt/db"], "ingress-url"),
+    (["support-bundle"], "usage: culvert support-bundle"),
     (["port-forward"], "usage: culvert port-forward"),
     (["port-forward", "rt/../db"], "tcp.allow"),
     (["context", "set", "colour=red"], "ingress-url=URL"),
@@ -220,6 +221,33 @@ def test_runtimes_and_their_tokens(culvert, platform, tmp_path):
     assert "deleted" in culvert("runtime", "delete", "second", stdin="second\n")
     assert "does not exist" in culvert("get", "rt", "second", status=MISSING)
     assert "does not exist" in culvert("runtime", "token", "list", "second", status=MISSING)
+
+
+def test_a_support_bundle_has_no_secret(culvert, platform, tmp_path):
+    """Of the platform's files, of settings that name them, and of messages that repeat one."""
+    secrets = {file.name: file.read_text().strip() for file in platform.home.glob("*.secret")}
+    secrets.update({name: platform.env[name] for name in ("CULVERT_API_KEY", "CULVERT_RUNTIME_TOKEN")})
+    urls = [file.read_text().strip() for file in platform.home.glob("*.url")]
+    secrets.update({f"password of {url.split('@')[-1]}": url.split("://")[1].split("@")[0].split(":")[-1] for url in urls if "@" in url})
+    assert len(secrets) >= 6
+    settings = tmp_path / "culvert.conf"
+    inlined = [f"security.deployment_key = {secrets['deployment-key.secret']}", *(f"database.url = {url}" for url in urls)]
+    settings.write_text(next(platform.home.glob("*.conf")).read_text() + "\n".join(inlined) + "\nnode.name = bundled\n")
+    message = f"clone https://bot:hunter2@git.example.com/x failed; token={platform.env['CULVERT_RUNTIME_TOKEN']}"
+    report = "mutation($r: ReportRuntimeErrorsArgs!) { reportRuntimeErrors(reportErrorsArgs: $r) }"
+    platform.graphql(report, {"r": {"runtime": platform.env["CULVERT_RUNTIME"], "errors": [{"level": "ERROR", "message": message}]}}, key=platform.env["CULVERT_RUNTIME_TOKEN"])
+    file = tmp_path / "bundle.json"
+    said = culvert("support-bundle", str(file), "--settings", str(settings), "--metrics-url", platform.env["CULVERT_ADMIN_URL"], "--metrics-url", "http://x:hunter2@127.0.0.1:1", out=True)
+    text = file.read_text()
+    assert said == "" and file.stat().st_mode & 0o777 == 0o600
+    assert [name for name, secret in {**secrets, "of a message": "hunter2"}.items() if secret in text] == []
+    bundle = json.loads(text)
+    assert bundle["settings"][str(settings)]["node.name"] == "bundled" and bundle["settings"][str(settings)]["database.url"] == "(removed)"
+    runtime, = [each for each in bundle["runtimes"] if each["metadata"]["name"] == platform.env["CULVERT_RUNTIME"]]
+    assert "clone https://(removed)@git.example.com/x failed; token=(removed)" in json.dumps(runtime)
+    assert "culvert_tunnels" in bundle["admin"][0]["/metrics"] and bundle["admin"][1] == {"address": "http://(removed)@127.0.0.1:1"}
+    assert {problem["part"] for problem in bundle["problems"]} == {"http://(removed)@127.0.0.1:1/readyz", "http://(removed)@127.0.0.1:1/metrics"}
+    assert "cannot be created" in culvert("support-bundle", str(file), status=USAGE)
 
 
 def test_watch_prints_what_changes(platform, config):
