@@ -144,30 +144,3 @@ bool api_page_or_answer(const json_t *arguments, struct store_page *out, gql_res
     on_resolved(arg, &err, NULL);
     return false;
 }
-
-// The filters (taken) with nothing but the caller's own runtime in them. Whoever names another one finds nothing: both
-// "runtime" and "runtimes" must hold (store_filter_list).
-static json_t *pin_runtime(json_t *filters, const char *runtime)
-{
-    if (!filters) filters = json_object();
-    struct str named = json_get_str(filters, "runtime");
-    if (named.len && !str_eq(named, str_c(runtime)))
-        json_object_set_new(filters, "runtimes", json_pack("[s]", "-")); // no runtime's name
-    else
-        json_object_set_new(filters, "runtime", json_string(runtime));
-    return filters;
-}
-
-void api_resolve_list(void *ctx, const json_t *arguments, api_list list, gql_resolved on_resolved, void *arg)
-{
-    struct api_request *request = ctx;
-    struct store_page page;
-    if (!api_page_or_answer(arguments, &page, on_resolved, arg)) return;
-    json_t *filters = json_copy(json_get_object(arguments, "filters"));
-    if (request->principal.kind == PRINCIPAL_RUNTIME) filters = pin_runtime(filters, request->principal.runtime);
-    char *text = filters ? json_dumps(filters, JSON_COMPACT) : NULL;
-    json_decref(filters);
-    list(request->api->options.pg, request->principal.account_id, str_c(text ? text : "{}"), &page, api_resolved_slice,
-         api_pending_create(request, on_resolved, arg));
-    mem_free(text);
-}

@@ -51,9 +51,4 @@ bool api_page_or_answer(const json_t *arguments, struct store_page *out, gql_res
 // A slice without edges.
 json_t *api_empty_slice(void);
 
-// A list of a store with `filters` and `pagination`.
-typedef void (*api_list)(struct pg *pg, const char *account_id, struct str filter_json, const struct store_page *page,
-                         store_slice_done on_done, void *arg);
-void api_resolve_list(void *ctx, const json_t *arguments, api_list list, gql_resolved on_resolved, void *arg);
-
 #endif

@@ -4,7 +4,6 @@ static const struct {
     const char *field;
     enum access_entity entity;
 } viewed[] = {
-    {"images", ENTITY_GITOPS_APPLICATIONS},
     {"resourceTree", ENTITY_GITOPS_APPLICATIONS},
     {"pipeline", ENTITY_PIPELINES},
     {"pipelines", ENTITY_PIPELINES},

@@ -43,6 +43,7 @@ struct binding {
     const char *type;
     const char *from, *alias;
     const char *key;   // its columns
+    const char *group; // columns that rows are grouped by, fields being aggregates; NULL: they are not
     const char *scope; // names :account_id
     struct access_type access;
     const struct bound_field *fields;

@@ -175,11 +175,13 @@ static void add_conditions(struct read_sql *sql, const struct row_choice *choice
         if (choice->given[i] != PLAN_NOT_GIVEN && i != without) add_input(sql, choice, i);
 }
 
-static void add_window(struct read_sql *sql, const struct row_window *window, bool with_skipped)
+static void add_window(struct read_sql *sql, const struct binding *binding, const struct row_window *window,
+                       bool with_skipped)
 {
     if (!window) return;
     if (window->has_low) add_bound(sql, window->order, PLAN_LOW);
     if (window->has_high) add_bound(sql, window->order, PLAN_HIGH);
+    if (binding->group) strbuf_addf(&sql->text, " GROUP BY %s", binding->group);
     read_sql_add_order(sql, window->order, window->is_reversed);
     strbuf_addf(&sql->text, " LIMIT %u", window->limit);
     if (!window->has_skip) return;
@@ -208,7 +210,7 @@ static void add_found(struct read_sql *sql, const struct row_choice *choice, siz
                     binding->alias);
         add_conditions(sql, choice, NOT_FOUND);
         strbuf_addf(&sql->text, " AND (SELECT count(*) FROM found) > %d", FOUND_MAX);
-        add_window(sql, window, true);
+        add_window(sql, binding, window, true);
         strbuf_add_byte(&sql->text, ')');
     }
     strbuf_addf(&sql->text, ") %s WHERE true", binding->alias);
@@ -221,7 +223,7 @@ void read_sql_add_rows(struct read_sql *sql, const struct row_choice *choice, co
         add_conditions(sql, choice, NOT_FOUND);
     else
         add_found(sql, choice, by, window);
-    add_window(sql, window, false);
+    add_window(sql, choice->binding, window, false);
 }
 
 enum error_code read_sql_finish(struct read_sql *sql, struct arena *arena, struct error *err)

@@ -2,8 +2,8 @@
 
 #include "api/resolvers.h"
 #include "base/mem.h"
+#include "culvert_reads.h"
 #include "modules/images/image_store.h"
-#include "modules/images/image_use_store.h"
 #include "modules/images/images.h"
 #include "modules/module.h"
 
@@ -148,13 +148,7 @@ static void resolve_create_image_registry(void *ctx, const json_t *arguments, gq
         on_resolved(arg, &err, NULL);
 }
 
-static void resolve_images(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
-{
-    api_resolve_list(ctx, arguments, image_use_store_list, on_resolved, arg);
-}
-
 static const struct gql_resolver resolvers[] = {
-    {GQL_QUERY, "images", resolve_images, .access = API_USERS},
     {GQL_MUTATION, "createImageBinary", resolve_create_image_binary, .access = API_RUNTIMES_TOO},
     {GQL_MUTATION, "createImageLayers", resolve_create_image_layers, .access = API_RUNTIMES_TOO},
     {GQL_MUTATION, "createImageRegistry", resolve_create_image_registry, .access = API_RUNTIMES_TOO},
@@ -168,5 +162,7 @@ static const struct report_beside report_besides[] = {
 const struct module module_images = {
     .name = "images",
     MODULE_LIST(resolvers, resolvers),
+    .declared = declared_images,
+    .declared_count = declared_images_count,
     MODULE_LIST(report_besides, report_besides),
 };

@@ -5,6 +5,7 @@
 #   -- type: Widget                                   begins it
 #   -- from: culvert.widgets w                        the table, or :{fragment}, and its alias
 #   -- key: w.name, w.runtime                         columns, not null, that identify a row
+#   -- group: w.name                                  rows are groups of these, fields aggregates
 #   -- scope: w.account_id = :account_id              what belongs to the caller's account
 #   -- access: widget, runtime = w.runtime            the entity type whose rules apply, and columns of
 #                                                     its attributes
@@ -196,6 +197,7 @@ function declare(key, text, words) {
         split_binding(text)
         if (!((type, left) in filter_type)) fail("found " left ": no filter above has this name")
         if (right !~ /:limit/) fail("found " left ": expected a query with :value and :limit")
+        found_for[type] = 1
         found_sql[type, left] = once(type, "found " left, right)
     } else if (key == "order") {
         split_binding(text)
@@ -203,6 +205,8 @@ function declare(key, text, words) {
         orders[type] = orders[type] " " once(type, "order " left, left)
         order_keys[type, left] = right
         place_of[type, "order " left] = FILENAME ":" FNR
+    } else if (key == "group") {
+        group[type] = once(type, "-- group:", text)
     } else if (key == "ruled") {
         ruled[type] = once(type, "-- ruled:", text)
     } else if (key == "versioned") {
@@ -221,6 +225,7 @@ function declare(key, text, words) {
         query_module[queries] = module
     } else if (key ~ /^(index|facets)$/) {
         counts[++count_total] = text
+        counted_for[type] = 1
         count_kind[count_total] = key
         count_type[count_total] = type
         count_place[count_total] = FILENAME ":" FNR
@@ -248,7 +253,7 @@ function declare(key, text, words) {
         type = once("", "type " text, text)
         type_place[type] = FILENAME ":" FNR
     } else {
-        fail("unknown key \"-- " key ":\"; type, from, key, scope, access, ruled, callers, versioned, join, field, object, same, query, filter, also, found, order, page, index, label, facets or facet")
+        fail("unknown key \"-- " key ":\"; type, from, key, group, scope, access, ruled, callers, versioned, join, field, object, same, query, filter, also, found, order, page, index, label, facets or facet")
     }
 }
 # ---- the same row under another type
@@ -309,6 +314,8 @@ function check_path(what, path, parts, n, k, at_type) {
     if ((what, path) in above) fail_at(place_of[what, path], "field " path " is bound whole and in parts")
 }
 function check_type(what, list, n, k) {
+    if ((what in group) && (joins[what] != "" || what in found_for || what in counted_for))
+        fail_at(type_place[what], "type " what " is grouped: it takes no join, found, index or facets")
     if (kinds[what] != "type") fail_at(type_place[what], "the schema has no type " what " with fields")
     n = split(trim(paths[what]), list, " ")
     for (k = 1; k <= n; k++) check_path(what, list[k])
@@ -456,7 +463,7 @@ function binding_of(what, list, n, k, pair, words) {
     print "{NULL, NULL}};"
     split(attribute[what, "from"], words, " ")
     printf "static const struct binding binding_%s = {\n    .type = \"%s\",\n    .from = %s,\n    .alias = \"%s\",\n", what, what, quoted(expand(type_place[what], words[1])), words[2]
-    printf "    .key = \"%s\",\n", attribute[what, "key"]
+    printf "    .key = \"%s\",\n    .group = %s,\n", attribute[what, "key"], (what in group) ? quoted(group[what]) : "NULL"
     printf "    .scope = %s,\n    .access = {\"%s\", attributes_%s, %s},\n", quoted(expand(type_place[what], attribute[what, "scope"])), list[1], what, (what in ruled) ? quoted(expand(type_place[what], ruled[what])) : "NULL"
     printf "    .fields = fields_%s,\n    .objects = objects_%s,\n    .joins = joins_%s,\n};\n", what, what, what
 }

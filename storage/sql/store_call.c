@@ -134,22 +134,6 @@ enum error_code store_window_init(struct store_window *window, const struct stor
     return ERROR_NONE;
 }
 
-enum error_code store_window_newest_first(const struct store_window *window, struct store_newest *out,
-                                          struct error *err)
-{
-    struct store_bound *const to[] = {&out->after, &out->before};
-    const struct str *bounds[] = {window->has_low ? window->low : NULL, window->has_high ? window->high : NULL};
-    for (size_t i = 0; i < 2; i++) {
-        int64_t ignored;
-        if (bounds[i] && clock_parse_rfc3339(bounds[i][0], &ignored, NULL) != ERROR_NONE)
-            return error_set(err, ERROR_INVALID,
-                             "invalid cursor: must come from pageInfo or edges of an earlier answer");
-        to[i]->time = pg_text(bounds[i] ? bounds[i][0] : STR(""));
-        to[i]->key = pg_text(bounds[i] ? bounds[i][1] : STR(""));
-    }
-    return ERROR_NONE;
-}
-
 struct slice_call {
     size_t key_count;
     bool is_back, has_low, has_high;

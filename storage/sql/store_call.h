@@ -38,15 +38,6 @@ struct store_window {
 // ERROR_INVALID: a cursor that is not ours.
 MUST_CHECK enum error_code store_window_init(struct store_window *window, const struct store_page *page,
                                              size_t key_count, struct error *err);
-// Lists with the newest first, by (time, key): rows must be below the cursor `after` and above the
-// cursor `before`; an empty time is no bound. ERROR_INVALID: the cursor holds no time.
-struct store_newest {
-    struct store_bound {
-        struct pg_param time, key;
-    } after, before;
-};
-MUST_CHECK enum error_code store_window_newest_first(const struct store_window *window, struct store_newest *out,
-                                                     struct error *err);
 // Rows: the node, then the keys.
 void store_submit_slice(struct pg_batch *batch, const struct store_window *window, store_slice_done on_done, void *arg);
 // Tells an error later, as the callbacks promise: through a batch that fails.

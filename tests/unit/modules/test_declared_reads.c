@@ -459,7 +459,9 @@ static void wrong_declarations_are_refused(void **state)
         const char *from, *to, *reason;
     } cases[] = {
         {"-- access: widget", "-- callers: all", ":5: callers \"all\": expected users"},
-        {"-- from:", "-- table:", ":2: unknown key \"-- table:\"; type, from, key, scope"},
+        {"-- from:", "-- table:", ":2: unknown key \"-- table:\"; type, from, key, group, scope"},
+        {"-- scope: w", "-- group: w.name\n-- scope: w", ":1: type Widget is grouped: it takes no join"},
+        {"-- access: widget", "-- access: widget\n-- versioned: no", ":6: versioned \"no\": expected yes"},
         {"-- key: w.name, w.runtime\n", "", ":1: type Widget has no line \"-- key:\""},
         {"-- scope: w", "-- key: w", ":4: a second \"-- key:\", the first is at line 3"},
         {"-- type: Widget", "-- type: Gadget", ":1: the schema has no type Gadget with fields"},

@@ -163,7 +163,7 @@ static void fill_rollouts(struct database *database)
 }
 
 // 20 rows with a look into three tables each.
-static void pages_of_rollouts_are_read_from_indexes(void **state)
+static void pages_of_rollouts_and_images_are_read_from_indexes(void **state)
 {
     struct database *database = database_of(state);
     static const struct {
@@ -177,8 +177,19 @@ static void pages_of_rollouts_are_read_from_indexes(void **state)
         {"filters: {phases: [Degraded]}, orderBy: {field: PHASE}", "Degraded"},
     };
     enum { LIMIT = 600 };
+    char sql[1024], none[8];
     fill(database);
     fill_rollouts(database);
+    snprintf(
+        sql, sizeof sql,
+        "INSERT INTO image_uses (account_id, runtime, cluster, api_group, kind, namespace, name, image, uid, since)"
+        " SELECT account_id, runtime, cluster, api_group, kind, namespace, name, 'image:' || name, uid, now()"
+        " FROM rollouts WHERE account_id = '%s'",
+        database->account);
+    database_query(database->account, sql, none, sizeof none);
+    database_query(database->account, "ANALYZE image_uses", none, sizeof none);
+    long of_images = buffers_of_list(database, "images", "image_uses u", "", "name usesCount", "");
+    if (of_images > LIMIT) fail_msg("images: reads %ld pages, the limit is %d", of_images, LIMIT);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         long buffers = buffers_of_list(database, "rollouts", "rollouts t", cases[i].arguments,
                                        "metadata {name} status {phase}", cases[i].value);
@@ -289,7 +300,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pages_are_read_from_indexes),
-        cmocka_unit_test(pages_of_rollouts_are_read_from_indexes),
+        cmocka_unit_test(pages_of_rollouts_and_images_are_read_from_indexes),
         cmocka_unit_test(pages_of_releases_are_read_from_indexes),
         cmocka_unit_test(what_is_searched_is_found),
     };

@@ -12,7 +12,6 @@
 #include "base/strbuf.h"
 #include "database.h"
 #include "modules/images/image_store.h"
-#include "modules/images/image_use_store.h"
 #include "modules/resources/tree_store.h"
 #include "questions.h"
 #include "storage/reports/report_store.h"
@@ -237,11 +236,6 @@ static void http_goes_by_time(void **state)
     assert_string_equal(query(database, "SELECT phase FROM rollouts"), one);
 }
 
-static json_t *node_of(struct answer *answer, size_t index)
-{
-    return json_array_get(answer->nodes, index);
-}
-
 static void rollouts_are_read_with_what_belongs_to_them(void **state)
 {
     struct database *database = database_of(state);
@@ -322,26 +316,33 @@ static void images_run_somewhere_since_some_time(void **state)
                     STR("{\"imageName\":\"web:2\",\"commit\":\"c0ffee\"}"), answer_on_node, &answer);
     answer_wait(&answer);
     answer_finish(&answer);
-    answer_init(&answer, database);
-    image_use_store_list(database->pg, database->account, STR("{\"applicationName\":\"shop\"}"),
-                         &(struct store_page){.first = 5}, answer_on_slice, &answer);
-    answer_wait(&answer);
-    if (answer.code != ERROR_NONE) fail_msg("%s", answer.text);
-    assert_int_equal(json_array_size(answer.nodes), 2);
-    const json_t *web = node_of(&answer, 1);
+    static const char images_query[] =
+        "query($p: SlicePaginationArgs, $f: ImagesFilterArgs) {images(pagination: $p, filters: $f) {edges {node {name"
+        " repository tag usesCount runningSince uses {name since applicationName} binary {commit}} cursor}}}";
+    json_t *slice = question_field(database, images_query, "{\"f\": {\"applicationName\": \"shop\"}}", "images");
+    json_t *edges = json_object_get(slice, "edges");
+    assert_int_equal(json_array_size(edges), 2);
+    const json_t *web = json_object_get(json_array_get(edges, 1), "node");
     assert_string_equal(json_get_str(web, "repository").at, "web");
     assert_string_equal(json_get_str(web, "tag").at, "2");
+    assert_int_equal(json_get_int(web, "usesCount", 0), 1);
     assert_string_equal(json_string_value(json_path(web, "binary", "commit", NULL)), "c0ffee");
     assert_string_equal(json_get_str(json_array_get(json_get_array(web, "uses"), 0), "name").at, "web");
-    answer_finish(&answer);
+    char variables[512];
+    snprintf(variables, sizeof variables, "{\"p\": {\"first\": 1, \"after\": \"%.*s\"}}",
+             STR_ARG(json_get_str(json_array_get(edges, 0), "cursor")));
+    json_decref(slice);
+    slice = question_field(database, images_query, variables, "images");
+    edges = json_object_get(slice, "edges");
+    assert_int_equal(json_array_size(edges), 1);
+    assert_string_equal(json_string_value(json_path(json_array_get(edges, 0), "node", "name", NULL)), "web:2");
+    json_decref(slice);
     struct report gone = report_of(database, "Rollout", "web", 9, "");
     gone.type = REPORT_DELETED;
     apply_one(database, gone);
-    answer_init(&answer, database);
-    image_use_store_list(database->pg, database->account, STR("{}"), &(struct store_page){0}, answer_on_slice, &answer);
-    answer_wait(&answer);
-    assert_int_equal(json_array_size(answer.nodes), 0);
-    answer_finish(&answer);
+    slice = question_field(database, images_query, NULL, "images");
+    assert_int_equal(json_array_size(json_object_get(slice, "edges")), 0);
+    json_decref(slice);
 }
 
 static struct report application_of(const struct database *database, const char *name, uint64_t sequence,
