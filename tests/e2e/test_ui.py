@@ -1,10 +1,12 @@
 """The web UI in a real browser against a whole Culvert and its demo cluster, below a path of its own."""
 
+import contextlib
 import json
 import os
 import pathlib
 import re
 import signal
+import subprocess
 import tempfile
 
 import pytest
@@ -193,7 +195,7 @@ def test_sign_in_by_link_once(site, other, chromium):
 
 
 def test_two_tabs_share_a_session_that_is_opened_anew(site, other):
-    """Each sign-in has its own CSRF token: the older tab takes the new one over."""
+    """Each sign-in has its own CSRF token: the older tab takes the new one over. It signs out with the other one, too."""
     key = site.env["CULVERT_API_KEY"]
     other.open("ui/apps", key)
     other.page.wait_for_selector("table.applications")
@@ -201,10 +203,11 @@ def test_two_tabs_share_a_session_that_is_opened_anew(site, other):
     second.open("ui/")
     second.page.get_by_role("button", name="Sign out").click()
     second.page.wait_for_selector("#key")
+    other.page.wait_for_selector("#key")
+    assert "checkout" not in other.text("body")
     second.sign_in(key)
-    before = other.page.evaluate("performance.now()")
-    other.until(f"performance.getEntriesByType('resource').filter(one => one.startTime > {before} && one.name.endsWith('graphql')).length >= 2", 30)
-    assert other.page.query_selector("table.applications") and not other.page.query_selector("#key, .link-bar")
+    other.page.wait_for_selector("table.applications")
+    assert other.path() == "ui/apps" and not other.page.query_selector("#key, .link-bar")
 
 
 def rows(page):
@@ -403,7 +406,7 @@ def routes(site):
     application = f"ui/apps/{site.env['CULVERT_RUNTIME']}/argocd/checkout"
     hostile = f"ui/apps/{site.env['CULVERT_RUNTIME']}/argocd/{'x' * 100}-hostile"
     return {"home": "ui/", "applications": "ui/apps", "application": application, "worst": f"{application}?view=list", "history": f"{application}?tab=history",
-            "findings": f"{application}?tab=errors", "hostile": hostile, "runtimes": "ui/runtimes", "runtime": f"ui/runtimes/{site.env['CULVERT_RUNTIME']}", "none": "ui/none", **{name: f"ui/{name}" for name in LISTS}}
+            "findings": f"{application}?tab=errors", "hostile": hostile, "runtimes": "ui/runtimes", "runtime": f"ui/runtimes/{site.env['CULVERT_RUNTIME']}", "me": "ui/me", "install": "ui/install", "none": "ui/none", **{name: f"ui/{name}" for name in LISTS}}
 
 
 def too_wide(page):
@@ -453,6 +456,136 @@ def test_keys_and_their_help(page):
     assert page.page.evaluate("document.activeElement.value") == "g r"
     page.page.fill("[data-filter]", "")
     page.page.keyboard.press("Escape")
+
+
+def test_search_finds_by_name_and_does(site, page):
+    page.go("ui/runtimes")
+    page.page.keyboard.press("Control+k")
+    page.page.wait_for_selector(".palette[open] [role=option]")
+    assert page.axe() == []
+    page.page.keyboard.type("checko")
+    page.until("document.querySelector('.palette [role=option]')?.textContent.includes('checkout')")
+    for width in (360, 1280):
+        page.page.set_viewport_size({"width": width, "height": 800})
+        assert page.axe() == [] and too_wide(page) == [], width
+        page.picture(f"search-{width}")
+    page.page.keyboard.press("Enter")
+    page.page.wait_for_selector("[data-action=REFRESH]:not([aria-disabled])")
+    assert page.path() == f"ui/apps/{site.env['CULVERT_RUNTIME']}/argocd/checkout"
+    page.page.keyboard.press("Control+k")
+    page.page.fill(".palette input", "hard refresh")
+    page.until("document.querySelectorAll('.palette [role=option]').length === 1")
+    assert "Application checkout" in page.text(".palette [role=option]")  # a button of this page
+    page.page.fill(".palette input", "no-such-name")
+    page.until("document.querySelector('.palette').textContent.includes('Nothing has this name')")
+    for words, path in {"workfl": "ui/workflows", site.env["CULVERT_RUNTIME"]: f"ui/runtimes/{site.env['CULVERT_RUNTIME']}"}.items():
+        page.page.fill(".palette input", words)
+        page.until("document.querySelector('.palette [role=option]') && document.querySelector('.palette [role=status]').textContent === ''")
+        page.page.locator(".palette [role=option]", has_text=words).first.click()
+        page.until(f"location.pathname.endsWith({json.dumps(path)})")
+        page.page.keyboard.press("Control+k")
+    page.page.keyboard.press("Escape")
+    page.page.wait_for_selector("dialog[open]", state="detached")
+
+
+# ---- account and runtimes ---------------------------------------------------------------------
+
+
+def test_own_keys_and_sessions(site, other, chromium):
+    def me(token):
+        return site.api("POST", "/2.0/api/graphql", '{"query": "{ me { name } }"}', key=False, headers={"Authorization": token, "Content-Type": "application/json"}).status
+
+    link = json.loads(culvertd(site, "admin", "sign-in-link", "--account", "quickstart", "--user", "admin").stdout)
+    other.page.goto(f"{other.base}ui/sign-in#token={link['token']}")
+    other.page.wait_for_selector(".home")
+    other.go("ui/me")
+    other.page.get_by_label("Name", exact=True).fill(HOSTILE)
+    other.page.locator("select[name=scopes]").select_option("read")
+    other.page.get_by_role("button", name="Create a key").click()
+    other.page.wait_for_selector(".once")
+    token = other.text(".once pre")
+    assert me(token) == 200 and HOSTILE in other.text(".once") and other.axe() == []
+    assert token not in other.page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}, location.href])")
+    other.picture("me-1280")
+    other.page.get_by_role("button", name="I have it").click()
+    other.page.wait_for_selector(".once", state="detached")
+    assert token not in other.page.evaluate("document.documentElement.outerHTML")
+    row = other.page.locator("tr", has_text=HOSTILE)
+    assert "read" in row.inner_text()
+    row.get_by_role("button", name="Revoke").click()
+    assert me(token) == 200  # it asks first
+    row.get_by_role("button", name="Revoke").click()
+    wait_until(lambda: me(token) == 401, 20, "the key is revoked")
+    row.wait_for(state="detached")
+
+    sessions = other.page.locator("section[aria-labelledby=sessions] tbody tr")
+    before = sessions.count()
+    late = browser.Page(new_context(chromium), other.base)
+    late.open("ui/", site.env["CULVERT_API_KEY"])
+    wait_until(lambda: sessions.count() == before + 1, 20, "the new session is listed")
+    mine = other.page.locator("tr", has_text="this browser")
+    assert mine.count() == 1 and "by a link" in mine.inner_text()
+    theirs = sessions.first  # the newest
+    theirs.get_by_role("button", name="Sign out").click()
+    theirs.get_by_role("button", name="Sign it out").click()
+    late.page.wait_for_selector("#key", timeout=30000)
+    late.page.context.close()
+
+
+def test_what_only_admins_do_is_not_offered_to_others(site, other):
+    made = site.graphql("mutation { createUser(name: \"member\", email: \"member@example.invalid\", role: MEMBER) { id } }")["createUser"]
+    key = site.graphql("mutation($u: String!) { createApiKey(userId: $u, name: \"member\") { token } }", {"u": made["id"]})["createApiKey"]["token"]
+    other.open("ui/runtimes", key)
+    other.page.wait_for_selector(".card")
+    assert "Add a runtime" not in other.text()
+    other.go("ui/install")
+    assert "An admin of the account adds runtimes" in other.text() and other.page.query_selector("main form") is None
+    other.go("ui/me")
+    other.page.get_by_role("button", name="Sign out everywhere").click()
+    other.page.get_by_role("button", name="Sign out everywhere, here too").click()
+    other.page.wait_for_selector("#key")
+    assert "signed out everywhere" in other.text(".sign-in")
+
+
+@contextlib.contextmanager
+def second_agent(site, folder, runtime, token):
+    """An agent that has no cluster and reports nothing."""
+    config = folder / "agent.conf"
+    config.write_text(f"platform.url = {site.env['CULVERT_TUNNEL_URL']}\nplatform.ca_file = {site.home}/pki/ca.crt\nruntime.name = {runtime}\nruntime.token_file = {token}\nreporter.enabled = false\nadmin.listen =\n")
+    with (folder / "agent.log").open("wb") as log:
+        agent = subprocess.Popen([site.build / "agent/culvert-agent", "--config", config], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        yield
+    finally:
+        agent.terminate()
+        agent.wait(20)
+
+
+def test_a_runtime_is_added_and_its_agent_arrives(site, page, tmp_path):
+    page.go("ui/runtimes")
+    page.page.get_by_role("link", name="Add a runtime").click()
+    page.page.get_by_label("Name of the runtime").fill("Not A Name")
+    page.page.get_by_role("button", name="Create the runtime").click()
+    assert page.page.query_selector(".once") is None
+    page.page.get_by_label("Name of the runtime").fill(site.env["CULVERT_RUNTIME"])
+    page.page.get_by_role("button", name="Create the runtime").click()
+    page.page.wait_for_selector("main [role=alert]")  # there is one of this name
+    page.page.get_by_label("Name of the runtime").fill("eu-7")
+    page.page.get_by_role("button", name="Create the runtime").click()
+    page.page.wait_for_selector(".once")
+    assert "global.runtime.name=eu-7" in page.text() and "platform.url=wss://" in page.text()
+    page.until("document.querySelector('main').textContent.includes('no agent has connected')")
+    assert page.axe() == [] and too_wide(page) == []
+    page.picture("installed-1280")
+    token = tmp_path / "token"
+    token.touch(mode=0o600)
+    token.write_text(page.text(".once pre"))
+    with second_agent(site, tmp_path, "eu-7", token):
+        page.page.wait_for_selector("[data-arrived]", timeout=60000)
+        page.page.get_by_role("link", name="Open the runtime").click()
+        page.page.wait_for_selector(".facts")
+        assert page.path() == "ui/runtimes/eu-7" and page.text("h1") == "eu-7"
+    site.graphql("mutation { deleteRuntime(name: \"eu-7\") }")
 
 
 # ---- operations -------------------------------------------------------------------------------

@@ -8,8 +8,14 @@ const timeoutMs = 10_000;
 export const silentMs = 10_000; // an answer that is older makes the whole page old
 
 let csrfToken = '';
+export interface SignedIn {
+    user: string;
+    account: string;
+    isAdmin: boolean;
+    session: string; // its id
+}
 // undefined: not known yet.
-export const signedIn = signal<{user: string; account: string} | null | undefined>(undefined);
+export const signedIn = signal<SignedIn | null | undefined>(undefined);
 export const signInMessage = signal('');
 
 const answeredAt = signal(0); // by the server's clock
@@ -133,9 +139,19 @@ export async function openSubscription(query: string, variables: object, lastEve
 
 const session = 'api/auth/session';
 interface Session {
-    user: {name: string};
+    user: {name: string; isAdmin: boolean};
     account: {name: string};
+    session: {id: string} | null;
     csrfToken: string | null;
+}
+
+// The user's sessions, of all browsers. Without an id, DELETE ends all of them.
+export async function ofSessions<T>(method: 'GET' | 'DELETE', id = '', cancel?: AbortSignal): Promise<T> {
+    return limited(async (limit) => {
+        const response = await send(method, `${session}s${id ? `/${encodeURIComponent(id)}` : ''}`, null, limit);
+        if (!response.ok) throw await problemOf(response);
+        return (await response.json()) as T;
+    }, cancel);
 }
 
 // What a screen holds of one user is not shown to the next one.
@@ -150,7 +166,7 @@ function take(opened: Session): void {
     if (lastUser && lastUser !== user) forget.forEach((run) => run());
     lastUser = user;
     csrfToken = opened.csrfToken ?? '';
-    signedIn.value = {user: opened.user.name, account: opened.account.name};
+    signedIn.value = {user: opened.user.name, account: opened.account.name, isAdmin: opened.user.isAdmin, session: opened.session?.id ?? ''};
     signInMessage.value = '';
 }
 
@@ -173,12 +189,20 @@ export async function resume(): Promise<void> {
     if (!signedIn.peek()) signedIn.value = null;
 }
 
+// Tabs share the session, so they begin and end it together.
+const tabs = new BroadcastChannel(`culvert.session ${new URL('.', document.baseURI).pathname}`);
+tabs.onmessage = ({data}) => {
+    if (data === 'out' && signedIn.peek()) sessionEnded('You signed out in another tab.');
+    if (data === 'in') limited(readSession).catch(() => undefined); // this tab's next request finds out
+};
+
 export async function signIn(credential: {apiKey: string} | {token: string}): Promise<void> {
     await limited(async (cancel) => {
         csrfToken = '';
         const response = await send('POST', session, credential, cancel);
         if (!response.ok) throw await problemOf(response);
         take((await response.json()) as Session);
+        tabs.postMessage('in');
     });
 }
 
@@ -207,6 +231,7 @@ export function sessionEnded(message: string): void {
 export async function signOut(): Promise<void> {
     try {
         await limited((cancel) => send('DELETE', session, null, cancel));
+        tabs.postMessage('out');
         sessionEnded('');
     } catch {
         signInMessage.value = '';

@@ -3,14 +3,18 @@ import {useEffect, useRef} from 'preact/hooks';
 import {Confirm, OperationChips} from './actions.tsx';
 import {lastAnswer, link, signedIn, signOut} from './api.ts';
 import {Icon} from './icons.tsx';
-import {helpIsOpen, keys} from './keys.ts';
+import {helpIsOpen, keys, paletteIsOpen} from './keys.ts';
 import {following} from './live.ts';
+import {pages} from './pages.ts';
+import {Palette} from './palette.tsx';
 import {Empty, LinkBar} from './parts.tsx';
 import {href, route} from './router.ts';
 import {ApplicationPage} from './screens/application.tsx';
 import {Applications} from './screens/applications.tsx';
 import {Home} from './screens/home.tsx';
+import {Install} from './screens/install.tsx';
 import {ListPage, listTitle} from './screens/lists.tsx';
+import {Me} from './screens/me.tsx';
 import {RuntimePage, Runtimes} from './screens/runtimes.tsx';
 import {leaveSignIn, Mark, SignIn} from './screens/sign_in.tsx';
 import {applyTheme, nextTheme, theme} from './theme.ts';
@@ -26,29 +30,20 @@ function Screen() {
         case 'runtimes': return <Runtimes />;
         case 'runtime': return <RuntimePage key={at.name} name={at.name} />;
         case 'list': return <ListPage key={at.list} name={at.list} />;
+        case 'me': return <Me />;
+        case 'install': return <Install />;
         default: return <><header class="page-head"><h1>No such page</h1></header><Empty title="This address leads nowhere"><p><a href={href('ui/')}>Home</a></p></Empty></>;
     }
 }
 
-const titles = {list: '', home: 'Home', applications: 'Applications', application: '', runtimes: 'Runtimes', runtime: '', unknown: 'No such page'};
+const titles = {list: '', home: 'Home', applications: 'Applications', application: '', runtimes: 'Runtimes', runtime: '', me: 'Your account', install: 'Add a runtime', unknown: 'No such page'};
 
 function Navigation() {
     const {page} = route.value;
-    const list = route.value.page === 'list' ? route.value.list : '';
-    const entries: [string, string, string, boolean][] = [
-        ['ui/', 'Home', 'home', page === 'home'],
-        ['ui/apps', 'Applications', 'apps', page === 'applications' || page === 'application'],
-        ['ui/rollouts', 'Rollouts', 'ring', list === 'rollouts'],
-        ['ui/deployments', 'Deployments', 'arrow', list === 'deployments'],
-        ['ui/workflows', 'Workflows', 'check', list === 'workflows'],
-        ['ui/images', 'Images', 'apps', list === 'images'],
-        ['ui/runtimes', 'Runtimes', 'tower', page === 'runtimes' || page === 'runtime'],
-        ['ui/clusters', 'Clusters', 'tower', list === 'clusters'],
-        ['ui/audit', 'Audit', 'clock', list === 'audit'],
-    ];
+    const here = page === 'list' ? route.value.list : page;
     return (
         <nav class="navigation" aria-label="Main">
-            {entries.map(([to, name, icon, current]) => <a key={to} href={href(to)} aria-current={current ? 'page' : undefined}><Icon name={icon} /> <span>{name}</span></a>)}
+            {pages.map(({to, name, icon, of}) => <a key={to} href={href(to)} aria-current={of.includes(here) ? 'page' : undefined}><Icon name={icon} /> <span>{name}</span></a>)}
         </nav>
     );
 }
@@ -71,9 +66,10 @@ function Top() {
             <Navigation />
             <div class="top-end">
                 <LinkState />
+                <button type="button" class="quiet-button" onClick={() => (paletteIsOpen.value = true)} title="Search (Ctrl K)"><Icon name="search" /><span class="hidden">Search</span></button>
                 <button type="button" class="quiet-button" onClick={() => applyTheme(nextTheme())} title={`Theme: ${themeNames[theme.value]}`}><Icon name="theme" /><span class="hidden">Theme: {themeNames[theme.value]}</span></button>
                 <button type="button" class="quiet-button wide-only" onClick={() => (helpIsOpen.value = true)} title="Keys"><Icon name="keys" /><span class="hidden">Keys</span></button>
-                <span class="who wide-only" title={`Account ${signedIn.value?.account}`}>{signedIn.value?.user}</span>
+                <a class="who" href={href('ui/me')} title={`Your account: ${signedIn.value?.user} of ${signedIn.value?.account}`} aria-current={route.value.page === 'me' ? 'page' : undefined}>{signedIn.value?.user}</a>
                 <button type="button" class="quiet-button" onClick={() => void signOut()} title="Sign out"><Icon name="out" /><span class="hidden">Sign out</span></button>
             </div>
         </header>
@@ -117,6 +113,7 @@ export function App() {
             <LinkBar />
             <main id="main" tabIndex={-1} class={link.value === 'live' ? '' : 'is-old'}><Screen /></main>
             <Help />
+            <Palette />
             <Confirm />
             <OperationChips />
         </>

@@ -11,6 +11,7 @@ export interface Key {
 }
 
 export const helpIsOpen = signal(false);
+export const paletteIsOpen = signal(false);
 
 function rows(): HTMLElement[] {
     return [...document.querySelectorAll<HTMLElement>('[data-row]')];
@@ -29,6 +30,7 @@ function press(selector: string): void {
 
 export const keys: Key[] = [
     {keys: '?', does: 'show the keys', run: () => (helpIsOpen.value = true)},
+    {keys: 'Ctrl k', does: 'search everything, and do it', run: () => (paletteIsOpen.value = true)},
     {keys: '/', does: 'go to the filter', run: () => document.querySelector<HTMLElement>('[data-filter]')?.focus()},
     {keys: 'j', does: 'next row', run: () => step(1)},
     {keys: 'k', does: 'previous row', run: () => step(-1)},
@@ -44,6 +46,8 @@ export const keys: Key[] = [
     {keys: 'g w', does: 'go to Workflows', run: () => go('ui/workflows')},
     {keys: 'g i', does: 'go to Images', run: () => go('ui/images')},
     {keys: 'g u', does: 'go to Audit', run: () => go('ui/audit')},
+    {keys: 'g c', does: 'go to Clusters', run: () => go('ui/clusters')},
+    {keys: 'g m', does: 'go to your account', run: () => go('ui/me')},
     {keys: 'u', does: 'switch between local time and UTC', run: () => setUtc(!isUtc.peek())},
     {keys: 't', does: 'switch the theme', run: () => applyTheme(nextTheme())},
 ];
@@ -55,6 +59,11 @@ function isTyping(target: EventTarget | null): boolean {
 }
 
 function onKey(event: KeyboardEvent): void {
+    if ((event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key === 'k') {
+        event.preventDefault();
+        if (!document.querySelector('dialog[open]')) paletteIsOpen.value = true;
+        return;
+    }
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === 'Escape') {
         helpIsOpen.value = false;

@@ -105,6 +105,8 @@ export type Route =
     | {page: 'application'; runtime: string; namespace: string; name: string}
     | {page: 'runtimes'}
     | {page: 'runtime'; name: string}
+    | {page: 'me'}
+    | {page: 'install'}
     | {page: 'unknown'};
 
 // path: below the base path, "ui/apps/...".
@@ -123,6 +125,8 @@ export function parseRoute(path: string): Route {
         return {page: 'application', runtime: a, namespace: b, name: c};
     if (first === 'runtimes' && parts.length === 2) return {page: 'runtimes'};
     if (first === 'runtimes' && parts.length === 3 && a) return {page: 'runtime', name: a};
+    if (first === 'me' && parts.length === 2) return {page: 'me'};
+    if (first === 'install' && parts.length === 2) return {page: 'install'};
     const list = listNames.find((one) => one === first);
     if (list && parts.length === 2) return {page: 'list', list};
     return {page: 'unknown'};

@@ -1,5 +1,5 @@
 // Home: is anything wrong? What needs a person, the fleet in figures, runtimes, the last changes.
-import {link, request} from '../api.ts';
+import {link, request, signedIn} from '../api.ts';
 import {Held} from '../held.ts';
 import {Age, Connection, Empty, PartialErrors, Result, type RuntimeRef, State, Waiting} from '../parts.tsx';
 import {useWatch} from '../poll.ts';
@@ -99,7 +99,7 @@ export function Home() {
     if (!at) return <>{head}<Waiting /></>;
     const {page} = at;
     const runtimes = page.runtimes.edges.map((edge) => edge.node);
-    if (!runtimes.length) return <>{head}<Empty title="No runtimes yet"><p>A runtime is one cluster with Argo CD. Create one, and start its agent in the cluster; this page fills by itself.</p></Empty></>;
+    if (!runtimes.length) return <>{head}<Empty title="No runtimes yet"><p>A runtime is one cluster with Argo CD. {signedIn.value?.isAdmin ? <a href={href('ui/install')}>Add the first one</a> : 'An admin of the account adds one'}; this page fills by itself.</p></Empty></>;
     return (
         <>
             {head}

@@ -1,5 +1,5 @@
 // Runtimes: how each is connected, how far behind it is, what keeps it from seeing its cluster.
-import {link, request} from '../api.ts';
+import {link, request, signedIn} from '../api.ts';
 import {Held} from '../held.ts';
 import {Icon} from '../icons.tsx';
 import {Age, Connection, Empty, type Finding, Findings, PartialErrors, type RuntimeRef, State, Waiting} from '../parts.tsx';
@@ -58,7 +58,7 @@ export function Runtimes() {
     const at = shown.value;
     return (
         <>
-            <header class="page-head"><h1>Runtimes</h1></header>
+            <header class="page-head bar"><h1>Runtimes</h1>{signedIn.value?.isAdmin && <a class="button" href={href('ui/install')}>Add a runtime</a>}</header>
             {!at ? <Waiting /> : (
                 <>
                     <PartialErrors errors={at.errors} />
@@ -77,7 +77,7 @@ export function Runtimes() {
                                 </li>
                             ))}
                         </ul>
-                    ) : <Empty title="No runtimes yet"><p>A runtime is one cluster with Argo CD. The API’s <code>createRuntime</code> makes one and returns the token for its agent.</p></Empty>}
+                    ) : <Empty title="No runtimes yet"><p>A runtime is one cluster with Argo CD. {signedIn.value?.isAdmin ? <a href={href('ui/install')}>Add the first one</a> : 'An admin of the account adds one.'}</p></Empty>}
                 </>
             )}
         </>
