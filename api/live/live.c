@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "base/metrics/metrics.h"
 
-enum { TICK_MS = 1000 };
+enum { TICK_MS = 100 };
 
 static void on_tick(void *arg)
 {
@@ -27,6 +27,7 @@ struct live *live_create(const struct live_options *options)
     live->options = *options;
     list_init(&live->streams);
     list_init(&live->due);
+    list_init(&live->refreshes);
     timer_init(&live->tick, loop_uv(options->loop), on_tick, live);
     timer_start(&live->tick, TICK_MS, TICK_MS);
     live->open = metric_with(metrics_gauge("culvert_live_streams", "Open subscriptions.", NULL));

@@ -16,6 +16,7 @@ enum {
     REQUEST_BYTES_MAX = 96 * 1024 * 1024,
     FAILED_WAIT_MS = 1000,
     FAILURES_MAX = 10,
+    REFRESH_TURN = 8, // each so many-th statement refreshes, however many changes wait
     RETRY_MS = 1000,
 };
 
@@ -220,9 +221,19 @@ static void on_event(void *arg, int status, struct str body)
     live_run_due(live);
 }
 
+static bool is_stale(const struct live_stream *stream, uint64_t now_ms)
+{
+    return now_ms - stream->refreshed_ms >= stream->live->options.refresh_ms;
+}
+
 void live_stream_run(struct live_stream *stream)
 {
     struct live *live = stream->live;
+    uint64_t now_ms = clock_mono_ms();
+    if (is_stale(stream, now_ms)) {
+        stream->refreshed_ms = now_ms;
+        live_window_mark_all(&stream->window);
+    }
     struct api_request *request = mem_zalloc(sizeof *request);
     request->api = live->api;
     request->arena = arena_create(REQUEST_BYTES_MAX);
@@ -232,16 +243,24 @@ void live_stream_run(struct live_stream *stream)
     request->live = &stream->event;
     stream->event = (struct live_event){.window = &stream->window, .has_failed = true};
     stream->is_reading = true;
-    stream->read_at_ms = clock_mono_ms() + live->options.delay_ms;
+    stream->read_at_ms = now_ms + live->options.delay_ms;
     live->reads++;
     execute(stream, request, on_event, request);
 }
 
+// Changes go first: people wait for them.
+static struct list *next_due(struct live *live)
+{
+    bool is_refresh = list_is_empty(&live->due) || live->turn++ % REFRESH_TURN == 0;
+    return is_refresh && !list_is_empty(&live->refreshes) ? live->refreshes.next : live->due.next;
+}
+
 void live_run_due(struct live *live)
 {
-    while (live->reads < live->options.reads_max && !list_is_empty(&live->due)) {
-        struct live_stream *stream = LIST_OWNER(live->due.next, struct live_stream, due);
+    while (live->reads < live->options.reads_max && !(list_is_empty(&live->due) && list_is_empty(&live->refreshes))) {
+        struct live_stream *stream = LIST_OWNER(next_due(live), struct live_stream, due);
         list_remove(&stream->due);
+        stream->is_refresh = false;
         live_stream_run(stream);
     }
 }
@@ -257,6 +276,8 @@ void live_stream_touch(struct live_stream *stream)
 {
     if (stream->state != LIVE_OPEN || stream->is_reading || !stream->is_ready || !stream->window.dirty) return;
     uint64_t now_ms = clock_mono_ms();
+    if (stream->is_refresh) list_remove(&stream->due);
+    stream->is_refresh = false;
     if (now_ms >= stream->read_at_ms)
         list_add_last(&stream->live->due, &stream->due);
     else if (!timer_is_active(&stream->timer))
@@ -272,10 +293,10 @@ void live_stream_tick(struct live_stream *stream, uint64_t now_ms)
         return;
     }
     if (stream->state != LIVE_OPEN || !stream->is_ready) return;
-    if (now_ms - stream->refreshed_ms >= options->refresh_ms) {
-        stream->refreshed_ms = now_ms;
-        live_window_mark_all(&stream->window);
-        live_stream_touch(stream);
+    bool is_waiting = stream->is_reading || !list_is_empty(&stream->due) || now_ms < stream->read_at_ms;
+    if (is_stale(stream, now_ms) && !is_waiting) {
+        stream->is_refresh = true;
+        list_add_last(&stream->live->refreshes, &stream->due);
     }
     if (now_ms - stream->beat_ms >= options->heartbeat_ms) beat(stream, now_ms);
 }
@@ -347,8 +368,10 @@ static void on_stream(void *arg, struct api_stream *out)
     out->on_gone = on_gone;
     out->arg = stream;
     stream->state = LIVE_OPEN;
-    stream->written_ms = stream->beat_ms = stream->refreshed_ms = clock_mono_ms();
     const struct live_options *options = &stream->live->options;
+    stream->written_ms = stream->beat_ms = clock_mono_ms();
+    // Those that were opened together, after a restart, say, are not read again together.
+    stream->refreshed_ms = stream->written_ms - id_random_below(options->refresh_ms);
     if (options->watch) stream->watched = options->watch(options->ctx, &stream->principal, on_void, stream);
 }
 

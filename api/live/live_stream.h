@@ -20,9 +20,10 @@ struct metric_family;
 struct live {
     struct live_options options;
     struct api *api; // of the requests; set by the first
-    struct list streams, due;
+    struct list streams;
+    struct list due, refreshes; // whose statement is to be run: for changes; only to read everything again
     size_t count;
-    unsigned reads;
+    unsigned reads, turn;
     bool is_stopped;
     struct timer tick;
     struct metric *open, *frames, *deltas, *failed_reads, *bytes;
@@ -32,7 +33,7 @@ struct live {
 enum live_stream_state { LIVE_OPENING, LIVE_OPEN, LIVE_ENDING };
 
 struct live_stream {
-    struct list entry, due; // of the loop's; due: a statement is to be run
+    struct list entry, due; // of the loop's; due: of one of both lists
     struct live *live;
     enum live_stream_state state;
     struct api_principal principal;
@@ -47,6 +48,7 @@ struct live_stream {
     struct api_stream *out;      // NULL: not yet, or the client left
     bool is_ready;               // out takes a piece
     bool is_reading, is_counted;
+    bool is_refresh;     // due is in the loop's refreshes
     struct strbuf piece; // that waits for is_ready
     uint64_t read_at_ms; // not before
     uint64_t refreshed_ms, beat_ms, written_ms;
@@ -60,7 +62,7 @@ void live_stream_open(struct live *live, struct api_request *request, json_t *bo
 // Its window has dirty keys: a statement is run as soon as it may.
 void live_stream_touch(struct live_stream *stream);
 void live_stream_run(struct live_stream *stream);
-// Once a second.
+// Several times a second.
 void live_stream_tick(struct live_stream *stream, uint64_t now_ms);
 // With an error for the client; code NULL: none, it comes back. reason: a label.
 void live_stream_end(struct live_stream *stream, const char *reason, const char *code, const char *text);

@@ -20,7 +20,8 @@ WINDOW = """subscription($ids: [ID!]!, $filters: ApplicationsFilterArgs) { appli
   reset removed deltas { id node { metadata { name runtime namespace } healthStatus syncStatus sequence freshness } } } }"""
 ONE = """subscription($r: String!, $s: String!, $n: String!) { application(runtime: $r, namespace: $s, name: $n) {
   reset removed deltas { id node { healthStatus healthMessage actualManifest } } } }"""
-SECONDS = 5  # sooner than everything is read again
+SECONDS = 5  # sooner than most streams are read again
+REFRESH = 12  # everything was read again
 
 
 class Reporter:
@@ -120,6 +121,19 @@ def test_one_application(platform, reporter):
         assert '"name":"a"' in nodes[reporter.id("a")]["actualManifest"]
         reporter.report("a", "Missing")
         assert stream.window(SECONDS)[0][reporter.id("a")]["healthStatus"] == "MISSING"
+
+
+def test_what_nothing_announced_is_seen_all_the_same(platform, reporter):
+    reporter.report("a"), reporter.report("b")
+    with reporter.window("a", "b") as stream:
+        stream.window()
+        platform.psql(f"update applications set health_message = 'silent' where runtime = '{reporter.name}' and name = 'b'")
+        with Subscription(platform, ONE, {"r": reporter.name, "s": "argocd", "n": "b"}) as other:  # more are read again, each in its turn
+            assert other.window()[0][reporter.id("b")]["healthMessage"] == "silent"
+            platform.psql(f"update applications set health_status = 'MISSING' where runtime = '{reporter.name}' and name = 'b'")
+            assert stream.window(REFRESH)[0][reporter.id("b")]["healthStatus"] == "MISSING"
+            assert other.window(REFRESH)[0][reporter.id("b")]["healthStatus"] == "MISSING"
+    reporter.report("b")
 
 
 def test_what_cannot_begin_is_answered(platform, reporter):
