@@ -86,6 +86,16 @@ void operation_store_add(struct pg *pg, const char *account_id, const struct ope
     pg_batch_submit(batch, STORE_CHANGE_MS, on_added, call);
 }
 
+void operation_store_is_elsewhere(struct pg *pg, const char *account_id, const struct operation_new *operation,
+                                  store_count_done on_done, void *arg)
+{
+    struct pg_batch *batch = pg_batch_create(pg, account_id);
+    pg_add(batch, operation_is_elsewhere, .account_id = pg_text(str_c(account_id)),
+           .runtime = pg_text(operation->runtime), .api_group = pg_text(operation->group),
+           .kind = pg_text(operation->kind), .namespace = pg_text(operation->ns), .name = pg_text(operation->name));
+    store_submit_number(batch, 0, on_done, arg);
+}
+
 void operation_store_trim(struct pg *pg, unsigned keep_days, unsigned rows, store_count_done on_done, void *arg)
 {
     char days[STORE_NUMBER_BYTES], limit[STORE_NUMBER_BYTES];

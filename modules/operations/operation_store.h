@@ -18,6 +18,11 @@ struct operation_new {
     uint64_t open_max; // of the account
 };
 
+// number: 1 when the object is in other clusters than the agent's own alone, which it does not act
+// on; else 0.
+void operation_store_is_elsewhere(struct pg *pg, const char *account_id, const struct operation_new *operation,
+                                  store_count_done on_done, void *arg);
+
 // node: RuntimeOperation of the schema, the one that has the key if another call added it.
 // ERROR_NOT_FOUND: no such runtime or application; ERROR_CONFLICT: the key was used for something
 // else; ERROR_LIMITED: open_max are open.

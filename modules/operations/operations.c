@@ -165,20 +165,57 @@ struct run {
     char id[ID_UUID_BYTES];
 };
 
+static void add_operation(struct run *run)
+{
+    struct api_pending *pending = run->pending;
+    struct api_request *request = pending->request;
+    operation_store_add(request->api->options.pg, request->principal.account_id, &run->operation, on_added, pending);
+}
+
+static void on_located(void *arg, const struct error *err, uint64_t is_elsewhere)
+{
+    struct run *run = arg;
+    struct error refusal;
+    if (!err && is_elsewhere) {
+        error_set(&refusal, ERROR_CONFLICT,
+                  "operation: the object is in another cluster than its Argo CD; operations act on the agent's own "
+                  "cluster alone");
+        err = &refusal;
+    }
+    if (err)
+        run->pending->on_resolved(run->pending->arg, err, NULL);
+    else
+        add_operation(run);
+}
+
 static void on_permitted(void *arg, const struct error *err)
 {
     struct run *run = arg;
-    struct api_pending *pending = run->pending;
-    struct api_request *request = pending->request;
+    struct api_request *request = run->pending->request;
     if (err)
-        pending->on_resolved(pending->arg, err, NULL);
+        run->pending->on_resolved(run->pending->arg, err, NULL);
+    else if (str_eq(run->operation.kind, STR("Application")))
+        add_operation(run);
     else
-        operation_store_add(request->api->options.pg, request->principal.account_id, &run->operation, on_added,
-                            pending);
+        operation_store_is_elsewhere(request->api->options.pg, request->principal.account_id, &run->operation,
+                                     on_located, run);
 }
 
-// Actions of the schema have the names of rules; one that rules do not know is for those alone whom
-// no rules limit.
+// Actions have the names of rules, but for these.
+static bool find_action(struct str name, enum access_action *out)
+{
+    static const char *const others[][2] = {{"HARD_REFRESH", "REFRESH"},
+                                            {"DELETE", "DELETE_RESOURCE"},
+                                            {"ROLLOUT_PROMOTE", "ROLLOUT_SKIP_CURRENT_STEP"},
+                                            {"WORKFLOW_STOP", "STOP"},
+                                            {"WORKFLOW_SUSPEND", "STOP"},
+                                            {"WORKFLOW_RESUME", "STOP"},
+                                            {"WORKFLOW_TERMINATE", "TERMINATE"}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (str_eq(name, str_c(others[i][0]))) return access_action_named(str_c(others[i][1]), out);
+    return access_action_named(name, out);
+}
+
 static void check_rules(struct run *run)
 {
     struct api_request *request = run->pending->request;
@@ -187,7 +224,7 @@ static void check_rules(struct run *run)
                                            operation->name};
     enum access_action action;
     struct error err;
-    if (access_action_named(operation->action, &action))
+    if (find_action(operation->action, &action))
         object_access_check(request, &subject, action, on_permitted, run);
     else
         on_permitted(run,

@@ -49,6 +49,28 @@ SELECT r.runtime_id,
   FROM runtimes r
  WHERE r.account_id = :account_id AND r.runtime = :runtime
 
+-- 1 when the object is known, but in other clusters than its Application alone: the agent's own is
+-- where Applications are. Clusters of a runtime are few; each is looked up by the primary key.
+-- name: operation_is_elsewhere
+WITH RECURSIVE clusters AS (
+    (SELECT cluster FROM resources WHERE account_id = :account_id AND runtime = :runtime ORDER BY cluster LIMIT 1)
+    UNION ALL
+    SELECT (SELECT x.cluster FROM resources x
+             WHERE x.account_id = :account_id AND x.runtime = :runtime AND x.cluster > c.cluster
+             ORDER BY x.cluster LIMIT 1)
+      FROM clusters c
+     WHERE c.cluster IS NOT NULL
+), found AS (
+    SELECT x.cluster <> a.cluster AS is_elsewhere
+      FROM clusters c
+      JOIN resources x ON x.account_id = :account_id AND x.runtime = :runtime AND x.cluster = c.cluster
+                      AND x.api_group = :api_group AND x.kind = :kind AND x.namespace = :namespace AND x.name = :name
+                      AND NOT x.is_deleted AND x.uid <> '' -- it was seen
+      JOIN applications a ON a.account_id = :account_id AND a.runtime = :runtime
+                         AND a.namespace = x.application_namespace AND a.name = x.application_name
+)
+SELECT coalesce(bool_and(is_elsewhere), false)::integer FROM found
+
 -- name: operation_add
 INSERT INTO operations (account_id, operation_id, runtime, runtime_id, action, api_group, kind, namespace, name, uid,
                         resource_version, parameters, requested_by, requested_by_name, idempotency_key, request_sha256,

@@ -155,6 +155,7 @@ def test_resources_of_a_second_cluster(hub, platform, tmp_path):
         hub.restart(*settings)
         is_read(hub)
         told_apart(hub)
+        operations_act_on_the_own_cluster(hub)
         wait_until(lambda: "config.execProviderConfig" in hub.note("cloud")["message"], 30, "a credential that is refused")
         assert not hub.nodes("cloud")
         changes_arrive(hub, spoke)
@@ -178,7 +179,17 @@ def is_read(hub):
     )
     assert [ref["kind"] for ref in found["Pod", "web-1-a"]["parentRefs"]] == ["ReplicaSet"]
     assert hub.look("east")["application"]["runningImages"] == [{"image": "registry.test/web:1", "pods": 1}]
-    assert hub.metric('culvert_agent_managed_clusters{state="read"}') == 1 and hub.metric("culvert_agent_managed_objects ") >= 4
+    wait_until(lambda: hub.metric('culvert_agent_managed_clusters{state="read"}') == 1 and hub.metric("culvert_agent_managed_objects ") >= 4, 20, "its metrics")
+
+
+def operations_act_on_the_own_cluster(hub):
+    """An object that is in the other cluster alone is refused; one of equal name in both is the own one."""
+    run = "mutation($o: RuntimeOperationArgs!) { runOperation(operation: $o) { state } }"
+    operation = {"action": "RESTART", "runtime": hub.platform.env["CULVERT_RUNTIME"], "group": "apps", "kind": "Deployment", "namespace": "default", "name": "web"}
+    (error,) = hub.platform.graphql_answer(run, {"o": operation}).json()["errors"]
+    assert error["extensions"]["code"] == "CONFLICT" and "another cluster" in error["message"], error
+    for other in ({"name": "absent"}, {"action": "DELETE", "group": "", "kind": "ConfigMap", "name": "settings", "resourceVersion": "1"}):
+        assert hub.platform.graphql(run, {"o": {**operation, **other}})["runOperation"]["state"] == "QUEUED"
 
 
 def told_apart(hub):

@@ -383,6 +383,11 @@ def test_actions(platform, member, applications):
     refused = platform.graphql_answer(RUN, operation(platform, shown, "SYNC"), key=member.key).json()
     assert codes(refused) == ["FORBIDDEN"] and rule["id"] in refused["errors"][0]["message"]
     assert platform.graphql(RUN, operation(platform, shown), key=member.key)["runOperation"]["id"]
+    # An action without a rule of its name is that of another.
+    assert platform.graphql(RUN, operation(platform, shown, "HARD_REFRESH"), key=member.key)["runOperation"]["id"]
+    rule = member.rule(SHOP, actions=["REFRESH"], effect="DENY")
+    for action in ("REFRESH", "HARD_REFRESH"):
+        wait_until(lambda asked=operation(platform, shown, action): codes(platform.graphql_answer(RUN, asked, key=member.key).json()) == ["FORBIDDEN"], 10, f"{action} is refused")
 
 
 def test_permissions_are_explained(platform, member, applications):
