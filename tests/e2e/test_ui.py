@@ -406,7 +406,7 @@ def routes(site):
     application = f"ui/apps/{site.env['CULVERT_RUNTIME']}/argocd/checkout"
     hostile = f"ui/apps/{site.env['CULVERT_RUNTIME']}/argocd/{'x' * 100}-hostile"
     return {"home": "ui/", "applications": "ui/apps", "application": application, "worst": f"{application}?view=list", "history": f"{application}?tab=history",
-            "findings": f"{application}?tab=errors", "hostile": hostile, "runtimes": "ui/runtimes", "runtime": f"ui/runtimes/{site.env['CULVERT_RUNTIME']}", "me": "ui/me", "install": "ui/install", "none": "ui/none", **{name: f"ui/{name}" for name in LISTS}}
+            "findings": f"{application}?tab=errors", "hostile": hostile, "runtimes": "ui/runtimes", "runtime": f"ui/runtimes/{site.env['CULVERT_RUNTIME']}", "me": "ui/me", "install": "ui/install", "settings": "ui/settings", "none": "ui/none", **{name: f"ui/{name}" for name in LISTS}}
 
 
 def too_wide(page):
@@ -538,6 +538,9 @@ def test_what_only_admins_do_is_not_offered_to_others(site, other):
     other.open("ui/runtimes", key)
     other.page.wait_for_selector(".card")
     assert "Add a runtime" not in other.text()
+    assert other.page.query_selector(".top a[href$=settings]") is None
+    other.go("ui/settings")
+    assert "For admins of the account" in other.text() and other.page.query_selector("main form") is None
     other.go("ui/install")
     assert "An admin of the account adds runtimes" in other.text() and other.page.query_selector("main form") is None
     other.go("ui/me")
@@ -545,6 +548,66 @@ def test_what_only_admins_do_is_not_offered_to_others(site, other):
     other.page.get_by_role("button", name="Sign out everywhere, here too").click()
     other.page.wait_for_selector("#key")
     assert "signed out everywhere" in other.text(".sign-in")
+
+
+def test_an_admin_makes_users_teams_and_rules(site, page, other):
+    page.page.get_by_role("link", name="Settings").click()
+    page.page.wait_for_selector("form")
+    new_user = page.page.get_by_role("form", name="New user")
+    new_user.get_by_label("Name").fill("ana")
+    new_user.get_by_label("Email").fill("ana@example.invalid")
+    new_user.locator("select").select_option("MEMBER")
+    new_user.get_by_role("button", name="Add").click()
+    page.page.wait_for_selector(".once")
+    link = page.text(".once pre")
+    page.page.get_by_role("button", name="I have it").click()
+    page.page.wait_for_selector(".once", state="detached")
+    assert page.page.evaluate("document.documentElement.outerHTML").find(link[-40:]) == -1
+    other.page.goto(link)
+    other.page.wait_for_selector(".home")
+    other.go("ui/apps?q=checkout")
+    other.page.wait_for_selector("table.applications")
+
+    new_team = page.page.get_by_role("form", name="New team")
+    new_team.get_by_label("Name").fill(HOSTILE)
+    new_team.get_by_role("button", name="Create").click()
+    card = page.page.locator(".card", has_text=HOSTILE)
+    card.locator("select").select_option(label="ana")
+    card.get_by_role("button", name="Add").click()
+    card.get_by_title("Remove ana from").wait_for()
+    page.page.locator("summary", has_text="New rule").click()
+    rule = page.page.get_by_role("form", name="New rule")
+    rule.get_by_label("It").select_option("DENY")
+    rule.get_by_label(HOSTILE).check()
+    rule.get_by_label("sync", exact=True).check()
+    rule.get_by_label("is (empty").fill(site.env["CULVERT_RUNTIME"])
+    page.page.evaluate("scrollTo(0, 0)")  # nothing is half below the top
+    assert page.axe() == []
+    page.picture("rule-1280")
+    rule.get_by_role("button", name="Create the rule").click()
+    row = page.page.locator("section[aria-labelledby=rules] tbody tr")
+    row.wait_for()
+    assert row.inner_text().split()[0] == "denies" and f"runtime {site.env['CULVERT_RUNTIME']}" in row.inner_text() and HOSTILE in row.inner_text()
+    for width in (360, 1280):
+        page.page.set_viewport_size({"width": width, "height": 800})
+        page.page.evaluate("scrollTo(0, 0)")
+        assert too_wide(page) == [] and page.axe() == [], width
+        page.picture(f"settings-full-{width}")
+    other.go(f"ui/apps/{site.env['CULVERT_RUNTIME']}/argocd/checkout")
+    other.page.wait_for_selector("[data-action=SYNC][aria-disabled=true][title*='denies it']")
+
+    row.get_by_role("button", name="Remove").click()
+    row.get_by_role("button", name="Remove this rule").click()
+    row.wait_for(state="detached")
+    card.get_by_role("button", name="Delete").click()
+    card.get_by_role("button", name="Delete").click()
+    card.wait_for(state="detached")
+    user = page.page.locator("tr", has_text="ana@example.invalid")
+    user.get_by_role("button", name="Disable").click()
+    user.get_by_role("button", name="Disable ana").click()
+    other.page.wait_for_selector("#key", timeout=30000)
+    me = page.page.locator("tr", has_text=" you")
+    assert me.get_by_role("button", name="Delete").count() == 0  # one does not lock oneself out
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ import {Install} from './screens/install.tsx';
 import {ListPage, listTitle} from './screens/lists.tsx';
 import {Me} from './screens/me.tsx';
 import {RuntimePage, Runtimes} from './screens/runtimes.tsx';
+import {Settings} from './screens/settings.tsx';
 import {leaveSignIn, Mark, SignIn} from './screens/sign_in.tsx';
 import {applyTheme, nextTheme, theme} from './theme.ts';
 import {duration, now} from './time.ts';
@@ -31,19 +32,20 @@ function Screen() {
         case 'runtime': return <RuntimePage key={at.name} name={at.name} />;
         case 'list': return <ListPage key={at.list} name={at.list} />;
         case 'me': return <Me />;
+        case 'settings': return <Settings />;
         case 'install': return <Install />;
         default: return <><header class="page-head"><h1>No such page</h1></header><Empty title="This address leads nowhere"><p><a href={href('ui/')}>Home</a></p></Empty></>;
     }
 }
 
-const titles = {list: '', home: 'Home', applications: 'Applications', application: '', runtimes: 'Runtimes', runtime: '', me: 'Your account', install: 'Add a runtime', unknown: 'No such page'};
+const titles = {list: '', home: 'Home', applications: 'Applications', application: '', runtimes: 'Runtimes', runtime: '', me: 'Your account', install: 'Add a runtime', settings: 'Settings', unknown: 'No such page'};
 
 function Navigation() {
     const {page} = route.value;
     const here = page === 'list' ? route.value.list : page;
     return (
         <nav class="navigation" aria-label="Main">
-            {pages.map(({to, name, icon, of}) => <a key={to} href={href(to)} aria-current={of.includes(here) ? 'page' : undefined}><Icon name={icon} /> <span>{name}</span></a>)}
+            {pages.filter((one) => !one.forAdmins).map(({to, name, icon, of}) => <a key={to} href={href(to)} aria-current={of.includes(here) ? 'page' : undefined}><Icon name={icon} /> <span>{name}</span></a>)}
         </nav>
     );
 }
@@ -69,6 +71,7 @@ function Top() {
                 <button type="button" class="quiet-button" onClick={() => (paletteIsOpen.value = true)} title="Search (Ctrl K)"><Icon name="search" /><span class="hidden">Search</span></button>
                 <button type="button" class="quiet-button" onClick={() => applyTheme(nextTheme())} title={`Theme: ${themeNames[theme.value]}`}><Icon name="theme" /><span class="hidden">Theme: {themeNames[theme.value]}</span></button>
                 <button type="button" class="quiet-button wide-only" onClick={() => (helpIsOpen.value = true)} title="Keys"><Icon name="keys" /><span class="hidden">Keys</span></button>
+                {signedIn.value?.isAdmin && <a class="button quiet-button" href={href('ui/settings')} title="Settings" aria-current={route.value.page === 'settings' ? 'page' : undefined}><Icon name="sliders" /><span class="hidden">Settings</span></a>}
                 <a class="who" href={href('ui/me')} title={`Your account: ${signedIn.value?.user} of ${signedIn.value?.account}`} aria-current={route.value.page === 'me' ? 'page' : undefined}>{signedIn.value?.user}</a>
                 <button type="button" class="quiet-button" onClick={() => void signOut()} title="Sign out"><Icon name="out" /><span class="hidden">Sign out</span></button>
             </div>

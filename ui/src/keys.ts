@@ -47,6 +47,7 @@ export const keys: Key[] = [
     {keys: 'g i', does: 'go to Images', run: () => go('ui/images')},
     {keys: 'g u', does: 'go to Audit', run: () => go('ui/audit')},
     {keys: 'g c', does: 'go to Clusters', run: () => go('ui/clusters')},
+    {keys: 'g s', does: 'go to Settings', run: () => go('ui/settings')},
     {keys: 'g m', does: 'go to your account', run: () => go('ui/me')},
     {keys: 'u', does: 'switch between local time and UTC', run: () => setUtc(!isUtc.peek())},
     {keys: 't', does: 'switch the theme', run: () => applyTheme(nextTheme())},

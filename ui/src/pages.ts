@@ -4,6 +4,7 @@ export interface PageEntry {
     name: string;
     icon: string;
     of: string[]; // routes, and lists, at which this is the current one
+    forAdmins?: boolean; // beside the user's name rather than in the navigation
 }
 
 export const pages: PageEntry[] = [
@@ -16,4 +17,5 @@ export const pages: PageEntry[] = [
     {to: 'ui/runtimes', name: 'Runtimes', icon: 'tower', of: ['runtimes', 'runtime', 'install']},
     {to: 'ui/clusters', name: 'Clusters', icon: 'tower', of: ['clusters']},
     {to: 'ui/audit', name: 'Audit', icon: 'clock', of: ['audit']},
+    {to: 'ui/settings', name: 'Settings', icon: 'sliders', of: ['settings'], forAdmins: true},
 ];

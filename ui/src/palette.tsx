@@ -1,6 +1,6 @@
 // One box for everything: pages, what may be done on this page, and, by name, applications, runtimes and clusters.
 import {useEffect, useRef, useState} from 'preact/hooks';
-import {request, RequestError} from './api.ts';
+import {request, RequestError, signedIn} from './api.ts';
 import {keys, paletteIsOpen} from './keys.ts';
 import {pages} from './pages.ts';
 import {go} from './router.ts';
@@ -50,7 +50,7 @@ function known(): Hit[] {
     const doing = keys.filter((one) => !one.keys.startsWith('g ') && one.keys.length === 1 && !'/jk[]sr'.includes(one.keys));
     return [
         ...buttons.slice(0, 20).map((one) => ({kind: 'Action', name: one.textContent ?? '', beside: one.closest('[role=group]')?.getAttribute('aria-label')?.replace(/^Actions on /, '') ?? '', run: () => one.click()})),
-        ...pages.map((one) => ({kind: 'Page', name: one.name, beside: '', run: () => go(one.to)})),
+        ...pages.filter((one) => !one.forAdmins || signedIn.peek()?.isAdmin).map((one) => ({kind: 'Page', name: one.name, beside: '', run: () => go(one.to)})),
         {kind: 'Page', name: 'Your account, sessions and API keys', beside: '', run: () => go('ui/me')},
         ...doing.map((one) => ({kind: 'Action', name: one.does.charAt(0).toUpperCase() + one.does.slice(1), beside: '', run: one.run})),
     ];
