@@ -473,6 +473,7 @@ struct collector *collector_create(const struct collector_options *options, stru
     collector->options.namespaces = NULL;
     collector->inventory =
         inventory_create(&inventory_events, collector, options->resources_max, options->destinations);
+    if (options->is_managed) inventory_ignore_applications(collector->inventory);
     collector->discovery = discovery_create(options->client);
     collector->fetches = fetches_create(&(struct fetches_options){.client = options->client,
                                                                   .path_of = path_of,

@@ -32,6 +32,7 @@ struct inventory {
     size_t resources_max;
     uint64_t left_out;
     struct destinations *destinations; // may be NULL
+    bool ignores_applications;         // those that are seen are objects as others
 };
 
 // ---- life ----------------------------------------------------------------------------------------------------
@@ -504,9 +505,15 @@ bool inventory_has_application(const struct inventory *inventory, struct str ns,
     return key_table_get(inventory->applications, str_c(key)) != NULL;
 }
 
-static bool is_application(const struct inventory_kind *kind)
+void inventory_ignore_applications(struct inventory *inventory)
 {
-    return strcmp(kind->kind, "Application") == 0 && strcmp(kind->group, "argoproj.io") == 0;
+    inventory->ignores_applications = true;
+}
+
+static bool is_application(const struct inventory *inventory, const struct inventory_kind *kind)
+{
+    return !inventory->ignores_applications && strcmp(kind->kind, "Application") == 0 &&
+           strcmp(kind->group, "argoproj.io") == 0;
 }
 
 // ---- what is seen --------------------------------------------------------------------------------------------
@@ -524,7 +531,7 @@ void inventory_seen(struct inventory *inventory, struct inventory_kind *kind, ui
     set_owner(inventory, resource, owner_uid(metadata));
     bool inherited = inherit(inventory, resource), was = resource->reported;
     resource->reported = is_wanted(inventory, resource);
-    if (is_application(kind)) application_seen(inventory, ns, name, object);
+    if (is_application(inventory, kind)) application_seen(inventory, ns, name, object);
     // The views into object end here.
     resource->absent = false;
     if (resource->reported)
@@ -540,7 +547,7 @@ void inventory_deleted(struct inventory *inventory, struct inventory_kind *kind,
 {
     AUTO_FREE char *key = resource_key(kind, ns, name);
     struct inventory_resource *resource = key_table_get(inventory->resources, str_c(key));
-    if (is_application(kind)) application_gone(inventory, ns, name);
+    if (is_application(inventory, kind)) application_gone(inventory, ns, name);
     if (resource) remove_seen(inventory, resource);
 }
 
@@ -556,7 +563,8 @@ void inventory_sweep(struct inventory *inventory, struct inventory_kind *kind, c
     }
     for (size_t i = 0; i < count; i++) {
         struct inventory_resource *resource = key_table_get(inventory->resources, str_c(gone[i]));
-        if (resource && is_application(kind)) application_gone(inventory, str_c(resource->ns), str_c(resource->name));
+        if (resource && is_application(inventory, kind))
+            application_gone(inventory, str_c(resource->ns), str_c(resource->name));
         resource = key_table_get(inventory->resources, str_c(gone[i]));
         if (resource) remove_seen(inventory, resource);
         mem_free(gone[i]);

@@ -92,6 +92,9 @@ void inventory_tree(struct inventory *inventory, struct str ns, struct str name,
 // status.resources. NULL: it names none any more. Borrowed.
 void inventory_application(struct inventory *inventory, struct str ns, struct str name, const json_t *entries);
 void inventory_forget_applications(struct inventory *inventory); // none is there any more
+// Application objects that are seen name nothing: they are of another Argo CD, and those that are
+// given with inventory_application() may have their names. Before the first object.
+void inventory_ignore_applications(struct inventory *inventory);
 bool inventory_has_application(const struct inventory *inventory, struct str ns, struct str name);
 // A list is complete: what it did not hold is gone. ns NULL: the list was of all namespaces.
 void inventory_sweep(struct inventory *inventory, struct inventory_kind *kind, const char *ns, uint64_t generation);

@@ -193,6 +193,30 @@ static void applications_of_another_cluster(void **state)
     world_close(world);
 }
 
+// An Application of another Argo CD there, which has a name of the first one's.
+static void application_objects_there_name_nothing(void **state)
+{
+    (void)state;
+    struct world *world = world_open();
+    inventory_ignore_applications(world->inventory);
+    json_t *entries = json_pack("[{s:s, s:s, s:s, s:s, s:s}]", "group", "apps", "version", "v1", "kind", "Deployment",
+                                "namespace", "ns", "name", "web");
+    inventory_application(world->inventory, STR("argocd"), STR("shop"), entries);
+    see(world, world->deployments, 1, "web", "");
+    see(world, world->deployments, 1, "own", "");
+    EXPECT(world, "+ web:shop: ");
+    see_application(world, "shop", LOCAL, NAMES("own:"));
+    EXPECT(world, "+ shop:: ");
+    inventory_sweep(world->inventory, world->applications, NULL, 2);
+    EXPECT(world, "- shop:: ");
+    see_application(world, "shop", LOCAL, NAMES("own:"));
+    inventory_deleted(world->inventory, world->applications, STR("argocd"), STR("shop"));
+    EXPECT(world, "+ shop:: - shop:: ");
+    assert_true(inventory_has_application(world->inventory, STR("argocd"), STR("shop")));
+    json_decref(entries);
+    world_close(world);
+}
+
 static void named_objects_and_their_children(void **state)
 {
     (void)state;
@@ -354,6 +378,7 @@ int main(void)
         cmocka_unit_test(only_this_cluster_is_this_cluster),
         cmocka_unit_test(an_application_that_comes_home_is_read),
         cmocka_unit_test(applications_of_another_cluster),
+        cmocka_unit_test(application_objects_there_name_nothing),
         cmocka_unit_test(named_objects_and_their_children),
         cmocka_unit_test(changed_health_makes_stale),
         cmocka_unit_test(shared_objects_belong_to_the_first),
