@@ -158,10 +158,22 @@ static void on_added(void *arg, const struct error *err, struct str node)
     api_resolved_node(pending, err, node);
 }
 
+enum { RULE_ACTIONS_MAX = 2 };
+
+// The actions of rules that an operation is; all of them must be allowed.
+struct rule_actions {
+    const char *operation;
+    size_t count;
+    enum access_action actions[RULE_ACTIONS_MAX];
+};
+
 // In the request's arena.
 struct run {
     struct api_pending *pending;
     struct operation_new operation;
+    struct access_subject subject;
+    struct rule_actions rules;
+    size_t checked; // of rules.actions
     char id[ID_UUID_BYTES];
 };
 
@@ -194,6 +206,8 @@ static void on_permitted(void *arg, const struct error *err)
     struct api_request *request = run->pending->request;
     if (err)
         run->pending->on_resolved(run->pending->arg, err, NULL);
+    else if (run->checked < run->rules.count)
+        object_access_check(request, &run->subject, run->rules.actions[run->checked++], on_permitted, run);
     else if (str_eq(run->operation.kind, STR("Application")))
         add_operation(run);
     else
@@ -202,33 +216,32 @@ static void on_permitted(void *arg, const struct error *err)
 }
 
 // Actions have the names of rules, but for these.
-static bool find_action(struct str name, enum access_action *out)
+static void take_rules(struct run *run)
 {
-    static const char *const others[][2] = {{"HARD_REFRESH", "REFRESH"},
-                                            {"DELETE", "DELETE_RESOURCE"},
-                                            {"ROLLOUT_PROMOTE", "ROLLOUT_SKIP_CURRENT_STEP"},
-                                            {"WORKFLOW_STOP", "STOP"},
-                                            {"WORKFLOW_SUSPEND", "STOP"},
-                                            {"WORKFLOW_RESUME", "STOP"},
-                                            {"WORKFLOW_TERMINATE", "TERMINATE"}};
+    static const struct rule_actions others[] = {
+        {"HARD_REFRESH", 1, {ACTION_REFRESH}},
+        {"DELETE", 1, {ACTION_DELETE_RESOURCE}},
+        {"ROLLOUT_PROMOTE", 2, {ACTION_ROLLOUT_RESUME, ACTION_ROLLOUT_SKIP_CURRENT_STEP}}, // it does either
+        {"WORKFLOW_STOP", 1, {ACTION_STOP}},
+        {"WORKFLOW_SUSPEND", 1, {ACTION_STOP}},
+        {"WORKFLOW_RESUME", 1, {ACTION_STOP}},
+        {"WORKFLOW_TERMINATE", 1, {ACTION_TERMINATE}},
+    };
+    run->rules.count = access_action_named(run->operation.action, &run->rules.actions[0]);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (str_eq(name, str_c(others[i][0]))) return access_action_named(str_c(others[i][1]), out);
-    return access_action_named(name, out);
+        if (is_action(&run->operation, others[i].operation)) run->rules = others[i];
 }
 
 static void check_rules(struct run *run)
 {
-    struct api_request *request = run->pending->request;
     const struct operation_new *operation = &run->operation;
-    const struct access_subject subject = {operation->runtime, operation->group, operation->kind, operation->ns,
-                                           operation->name};
-    enum access_action action;
     struct error err;
-    if (find_action(operation->action, &action))
-        object_access_check(request, &subject, action, on_permitted, run);
-    else
-        on_permitted(run,
-                     access_field_check("an action without rules", request->rules, &err) == ERROR_NONE ? NULL : &err);
+    run->subject =
+        (struct access_subject){operation->runtime, operation->group, operation->kind, operation->ns, operation->name};
+    take_rules(run);
+    bool is_known = run->rules.count, is_permitted = is_known;
+    if (!is_known) is_permitted = !access_field_check("an action without rules", run->pending->request->rules, &err);
+    on_permitted(run, is_permitted ? NULL : &err);
 }
 
 static void resolve_run_operation(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
@@ -236,6 +249,7 @@ static void resolve_run_operation(void *ctx, const json_t *arguments, gql_resolv
     struct api_request *request = ctx;
     const struct api_principal *who = &request->principal;
     struct run *run = arena_alloc(request->arena, sizeof *run);
+    *run = (struct run){.checked = 0};
     struct error err;
     id_uuid7(run->id);
     run->operation =

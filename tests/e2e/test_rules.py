@@ -388,6 +388,17 @@ def test_actions(platform, member, applications):
     rule = member.rule(SHOP, actions=["REFRESH"], effect="DENY")
     for action in ("REFRESH", "HARD_REFRESH"):
         wait_until(lambda asked=operation(platform, shown, action): codes(platform.graphql_answer(RUN, asked, key=member.key).json()) == ["FORBIDDEN"], 10, f"{action} is refused")
+    # One that does either of two needs both.
+    found = "select namespace, name from resources where kind = 'Rollout' and not is_deleted and application_name = any (string_to_array('%s', ','))"
+    namespace, name = platform.psql(found % ",".join(team))[0]
+    promote = operation(platform, name, "ROLLOUT_PROMOTE")
+    promote["o"]["namespace"] = namespace
+    assert platform.graphql(RUN, promote, key=member.key)["runOperation"]["id"]
+    for action in ("ROLLOUT_RESUME", "ROLLOUT_SKIP_CURRENT_STEP"):
+        rule = member.rule(SHOP, actions=[action], effect="DENY")["id"]
+        wait_until(lambda: codes(platform.graphql_answer(RUN, promote, key=member.key).json()) == ["FORBIDDEN"], 10, f"{action} is denied")
+        member.drop(rule)
+        wait_until(lambda: platform.graphql_answer(RUN, promote, key=member.key).json().get("data"), 10, f"{action} is allowed")
 
 
 def test_permissions_are_explained(platform, member, applications):
