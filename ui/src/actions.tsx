@@ -10,39 +10,39 @@ interface Action {
     id: string; // of the button
     action: string;
     name: string;
-    rule: string; // the action of rules that it needs; empty: only users whom no rules limit
+    rules: string[]; // the actions of rules that it needs, all of them (docs/security.md)
     options?: object;
     asks?: string; // what cannot be undone is confirmed
     isTyped?: boolean; // by typing the name
 }
 
 const rolloutActions: Action[] = [
-    {id: 'ROLLOUT_RESUME', action: 'ROLLOUT_RESUME', name: 'Resume', rule: 'ROLLOUT_RESUME'},
-    {id: 'ROLLOUT_PROMOTE', action: 'ROLLOUT_PROMOTE', name: 'Promote', rule: ''},
-    {id: 'ROLLOUT_PROMOTE_FULL', action: 'ROLLOUT_PROMOTE_FULL', name: 'Promote fully', rule: 'ROLLOUT_PROMOTE_FULL', asks: 'All traffic goes to the new version at once; the steps and analyses that are left are skipped.'},
-    {id: 'ROLLOUT_PAUSE', action: 'ROLLOUT_PAUSE', name: 'Pause', rule: 'ROLLOUT_PAUSE'},
-    {id: 'ROLLOUT_ABORT', action: 'ROLLOUT_ABORT', name: 'Abort', rule: 'ROLLOUT_ABORT', asks: 'All traffic goes back to the stable version.'},
-    {id: 'ROLLOUT_RETRY', action: 'ROLLOUT_RETRY', name: 'Retry', rule: 'ROLLOUT_RETRY'},
-    {id: 'RESTART', action: 'RESTART', name: 'Restart', rule: 'RESTART', asks: 'Its pods are replaced one after the other.'},
+    {id: 'ROLLOUT_RESUME', action: 'ROLLOUT_RESUME', name: 'Resume', rules: ['ROLLOUT_RESUME']},
+    {id: 'ROLLOUT_PROMOTE', action: 'ROLLOUT_PROMOTE', name: 'Promote', rules: ['ROLLOUT_RESUME', 'ROLLOUT_SKIP_CURRENT_STEP']},
+    {id: 'ROLLOUT_PROMOTE_FULL', action: 'ROLLOUT_PROMOTE_FULL', name: 'Promote fully', rules: ['ROLLOUT_PROMOTE_FULL'], asks: 'All traffic goes to the new version at once; the steps and analyses that are left are skipped.'},
+    {id: 'ROLLOUT_PAUSE', action: 'ROLLOUT_PAUSE', name: 'Pause', rules: ['ROLLOUT_PAUSE']},
+    {id: 'ROLLOUT_ABORT', action: 'ROLLOUT_ABORT', name: 'Abort', rules: ['ROLLOUT_ABORT'], asks: 'All traffic goes back to the stable version.'},
+    {id: 'ROLLOUT_RETRY', action: 'ROLLOUT_RETRY', name: 'Retry', rules: ['ROLLOUT_RETRY']},
+    {id: 'RESTART', action: 'RESTART', name: 'Restart', rules: ['RESTART'], asks: 'Its pods are replaced one after the other.'},
 ];
 
 const actions: Record<string, Action[]> = {
     Application: [
-        {id: 'SYNC', action: 'SYNC', name: 'Sync', rule: 'SYNC'},
-        {id: 'REFRESH', action: 'REFRESH', name: 'Refresh', rule: 'REFRESH'},
-        {id: 'HARD_REFRESH', action: 'HARD_REFRESH', name: 'Hard refresh', rule: ''},
-        {id: 'SYNC_PRUNE', action: 'SYNC', name: 'Sync with prune', rule: 'SYNC', options: {sync: {prune: true}}, asks: 'Resources that are no longer in Git are deleted from the cluster.'},
-        {id: 'TERMINATE_SYNC', action: 'TERMINATE_SYNC', name: 'Terminate', rule: 'TERMINATE_SYNC', asks: 'The sync that runs now ends where it is; what it applied stays.'},
-        {id: 'DELETE', action: 'DELETE', name: 'Delete', rule: '', options: {delete: {cascade: true}}, asks: 'The application and all of its resources are deleted from the cluster.', isTyped: true},
+        {id: 'SYNC', action: 'SYNC', name: 'Sync', rules: ['SYNC']},
+        {id: 'REFRESH', action: 'REFRESH', name: 'Refresh', rules: ['REFRESH']},
+        {id: 'HARD_REFRESH', action: 'HARD_REFRESH', name: 'Hard refresh', rules: ['REFRESH']},
+        {id: 'SYNC_PRUNE', action: 'SYNC', name: 'Sync with prune', rules: ['SYNC'], options: {sync: {prune: true}}, asks: 'Resources that are no longer in Git are deleted from the cluster.'},
+        {id: 'TERMINATE_SYNC', action: 'TERMINATE_SYNC', name: 'Terminate', rules: ['TERMINATE_SYNC'], asks: 'The sync that runs now ends where it is; what it applied stays.'},
+        {id: 'DELETE', action: 'DELETE', name: 'Delete', rules: ['DELETE_RESOURCE'], options: {delete: {cascade: true}}, asks: 'The application and all of its resources are deleted from the cluster.', isTyped: true},
     ],
     Rollout: rolloutActions,
     Workflow: [
-        {id: 'WORKFLOW_SUSPEND', action: 'WORKFLOW_SUSPEND', name: 'Suspend', rule: ''},
-        {id: 'WORKFLOW_RESUME', action: 'WORKFLOW_RESUME', name: 'Resume', rule: ''},
-        {id: 'WORKFLOW_STOP', action: 'WORKFLOW_STOP', name: 'Stop', rule: 'STOP', asks: 'No further step begins; exit handlers run.'},
-        {id: 'WORKFLOW_TERMINATE', action: 'WORKFLOW_TERMINATE', name: 'Terminate', rule: 'TERMINATE', asks: 'Its pods are ended at once; exit handlers do not run.'},
+        {id: 'WORKFLOW_SUSPEND', action: 'WORKFLOW_SUSPEND', name: 'Suspend', rules: ['STOP']},
+        {id: 'WORKFLOW_RESUME', action: 'WORKFLOW_RESUME', name: 'Resume', rules: ['STOP']},
+        {id: 'WORKFLOW_STOP', action: 'WORKFLOW_STOP', name: 'Stop', rules: ['STOP'], asks: 'No further step begins; exit handlers run.'},
+        {id: 'WORKFLOW_TERMINATE', action: 'WORKFLOW_TERMINATE', name: 'Terminate', rules: ['TERMINATE'], asks: 'Its pods are ended at once; exit handlers do not run.'},
     ],
-    Pod: [{id: 'DELETE', action: 'DELETE', name: 'Delete', rule: '', asks: 'The pod is deleted; its owner makes another one.'}],
+    Pod: [{id: 'DELETE', action: 'DELETE', name: 'Delete', rules: ['DELETE_RESOURCE'], asks: 'The pod is deleted; its owner makes another one.'}],
 };
 for (const kind of ['Deployment', 'StatefulSet', 'DaemonSet']) actions[kind] = [rolloutActions.find((one) => one.id === 'RESTART')!];
 
@@ -75,11 +75,12 @@ const reasons: Record<string, string> = {
 
 // Why this may not be done; empty: it may.
 export function refusal(action: Action, permits: Permit[]): string {
-    const permit = permits.find((one) => one.action === (action.rule || 'REFRESH'));
-    if (!permit) return 'it is not known yet whether you may';
-    if (!action.rule && permit.allowed) return permit.reason === 'UNLIMITED' ? '' : 'only users whom no rules limit may do it';
-    if (permit.allowed) return '';
-    return permit.reason === 'DENY_RULE' ? `rule ${permit.rule ?? ''} denies it` : (reasons[permit.reason] ?? permit.reason);
+    for (const rule of action.rules) {
+        const permit = permits.find((one) => one.action === rule);
+        if (!permit) return 'it is not known yet whether you may';
+        if (!permit.allowed) return permit.reason === 'DENY_RULE' ? `rule ${permit.rule ?? ''} denies it` : (reasons[permit.reason] ?? permit.reason);
+    }
+    return '';
 }
 
 function usePermits(target: Target, list: Action[]): Permit[] {
@@ -87,7 +88,7 @@ function usePermits(target: Target, list: Action[]): Permit[] {
     const key = JSON.stringify(target);
     useEffect(() => {
         const cancel = new AbortController();
-        const names = [...new Set(list.map((one) => one.rule || 'REFRESH'))];
+        const names = [...new Set(list.flatMap((one) => one.rules))];
         request<{permissions: Permit[]}>(permitsQuery, {objects: [target], actions: names}, cancel.signal).then(({data}) => setPermits(data.permissions), () => undefined);
         return () => cancel.abort();
     }, [key]);
@@ -138,7 +139,7 @@ export function Actions({target, only, extra = []}: {target: Target; only?: (id:
 }
 
 export function rollbackTo(historyId: number, of: string): Action {
-    return {id: `APP_ROLLBACK-${historyId}`, action: 'APP_ROLLBACK', name: `Roll back to ${of}`, rule: 'APP_ROLLBACK', options: {rollback: {historyId}}, asks: `The cluster goes back to what ${of} deployed. Argo CD refuses this while auto-sync is on, because auto-sync would undo it.`};
+    return {id: `APP_ROLLBACK-${historyId}`, action: 'APP_ROLLBACK', name: `Roll back to ${of}`, rules: ['APP_ROLLBACK'], options: {rollback: {historyId}}, asks: `The cluster goes back to what ${of} deployed. Argo CD refuses this while auto-sync is on, because auto-sync would undo it.`};
 }
 
 export function Confirm() {

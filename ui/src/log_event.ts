@@ -22,7 +22,12 @@ export interface LogOptions {
     tailLines: number;
 }
 
-export const logKinds = ['Pod', 'Deployment', 'StatefulSet', 'DaemonSet', 'ReplicaSet', 'ReplicationController', 'Job', 'Rollout'];
+const logKinds = ['Pod', 'Deployment', 'StatefulSet', 'DaemonSet', 'ReplicaSet', 'ReplicationController', 'Job', 'Rollout'];
+
+// Of an object in another cluster there is no log: the agent reads those of its own cluster alone.
+export function hasLogs(node: {kind: string | null; presence: string}, isElsewhere: boolean): boolean {
+    return !isElsewhere && node.kind !== null && logKinds.includes(node.kind) && node.presence === 'PRESENT';
+}
 
 export function logPath(target: LogTarget, options: LogOptions, since: string): string {
     const query = new URLSearchParams({namespace: target.namespace, kind: target.kind, group: target.group, name: target.name});

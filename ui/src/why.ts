@@ -8,6 +8,7 @@ export interface TreeNode {
     namespace: string | null;
     name: string | null;
     uid: string | null;
+    cluster: string | null;
     parentRefs: ({uid: string} | null)[] | null;
     createdAt: string | null;
     images: (string | null)[] | null;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import {logPath, readEvent} from '../src/log_event.ts';
+import {hasLogs, logPath, readEvent} from '../src/log_event.ts';
 
 const target = {runtime: 'eu-1', group: 'apps', kind: 'Deployment', namespace: 'shop', name: 'web'};
 
@@ -12,6 +12,14 @@ test('the request asks for what is chosen', () => {
     assert.deepEqual([again.get('sinceTime'), again.get('sinceSeconds'), again.get('tailLines')], ['2026-01-31T12:00:00.5Z', null, null]);
     const previous = query(logPath(target, {...options, previous: true}, ''));
     assert.deepEqual([previous.get('previous'), previous.get('follow')], ['true', null]);
+});
+
+test('there are logs of what the agent reads, and of that alone', () => {
+    const pod = {kind: 'Pod', presence: 'PRESENT'};
+    assert.equal(hasLogs(pod, false), true);
+    assert.equal(hasLogs(pod, true), false);
+    assert.equal(hasLogs({...pod, presence: 'MISSING'}, false), false);
+    assert.equal(hasLogs({...pod, kind: 'ConfigMap'}, false), false);
 });
 
 test('events are lines, notices or the end', () => {

@@ -7,7 +7,7 @@ const well: WhyInput = {healthStatus: 'HEALTHY', healthMessage: null, syncStatus
 const runtime = {name: 'eu-3', disconnectCause: 'PINGS_MISSED'};
 let uid = 0;
 const node = (kind: string, name: string, more: Partial<TreeNode> = {}): TreeNode => ({
-    group: '', kind, namespace: 'x', name, uid: String(++uid), parentRefs: [], createdAt: null, images: [], health: null, status: null,
+    group: '', kind, namespace: 'x', name, uid: String(++uid), cluster: 'in-cluster', parentRefs: [], createdAt: null, images: [], health: null, status: null,
     presence: 'PRESENT', missingRight: null, requiresPruning: false, freshness: 'live', ...more,
 });
 

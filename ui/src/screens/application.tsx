@@ -64,7 +64,7 @@ const query = `query Application($runtime: String!, $name: String!, $namespace: 
     syncPolicy freshness receivedAt
   }
   resourceTree(runtime: $runtime, name: $name, namespace: $namespace) { nodes {
-    group kind namespace name uid parentRefs { uid } createdAt images health { status message } status presence missingRight { message } requiresPruning freshness
+    group kind namespace name uid cluster parentRefs { uid } createdAt images health { status message } status presence missingRight { message } requiresPruning freshness
   } }
   gitopsReleases(pagination: {first: ${releaseCount}}, filters: $releases) { edges { node {
     historyId argoHistoryId deployedAt initiator automated result current syncOperationRevision operationState { message startedAt finishedAt }
@@ -220,7 +220,7 @@ function Resources({nodes, app, params}: {nodes: TreeNode[]; app: Application; p
     return (
         <section aria-label="Resources">
             {app.resourcesNotRead && <p class="cure" role="note">{app.resourcesNotRead.message} {app.resourcesNotRead.suggestion}</p>}
-            {open && <ResourcePanel node={open} runtime={app.metadata.runtime} freshness={app.freshness} params={params} base={applicationPath(app.metadata.runtime, app.metadata.namespace, app.metadata.name)} />}
+            {open && <ResourcePanel node={open} isElsewhere={open.cluster !== nodes[0]!.cluster} runtime={app.metadata.runtime} freshness={app.freshness} params={params} base={applicationPath(app.metadata.runtime, app.metadata.namespace, app.metadata.name)} />}
             <div class="bar">
                 <div class="segments" role="group" aria-label="View">
                     <a href={href(to({view: '', show: ''}))} aria-current={view === 'tree' && wanted === 'all' ? 'true' : undefined}>Tree</a>

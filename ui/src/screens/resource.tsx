@@ -3,13 +3,13 @@
 import {useEffect, useMemo, useState} from 'preact/hooks';
 import {Actions} from '../actions.tsx';
 import {LogReader} from '../log.ts';
-import {type LogLine, logKinds, type LogOptions, type LogTarget} from '../log_event.ts';
+import {hasLogs, type LogLine, type LogOptions, type LogTarget} from '../log_event.ts';
 import {Age, State} from '../parts.tsx';
 import {go, href} from '../router.ts';
 import {absolute} from '../time.ts';
 import type {Freshness} from '../tone.ts';
 import type {TreeNode} from '../why.ts';
-import {count} from '../words.ts';
+import {clusterName, count} from '../words.ts';
 
 const linesShown = 2000;
 
@@ -105,6 +105,7 @@ function Summary({node, freshness}: {node: TreeNode; freshness: Freshness}) {
             {node.health?.message && <><dt>Message</dt><dd class="breaks">{node.health.message}</dd></>}
             <dt>Git</dt><dd>{node.status && node.status !== 'UNKNOWN' ? <State state={node.status} freshness={freshness} /> : 'not compared'}{node.requiresPruning ? ', no longer in Git' : ''}</dd>
             <dt>Namespace</dt><dd>{node.namespace ?? 'none'}</dd>
+            {node.cluster && <><dt>Cluster</dt><dd class="breaks">{clusterName(node.cluster)}</dd></>}
             <dt>Group</dt><dd>{node.group || 'core'}</dd>
             {images.length > 0 && <><dt>Images</dt><dd class="breaks">{images.map((image) => <div key={image}>{image}</div>)}</dd></>}
             <dt>Created</dt><dd><Age time={node.createdAt} /></dd>
@@ -113,15 +114,16 @@ function Summary({node, freshness}: {node: TreeNode; freshness: Freshness}) {
     );
 }
 
-export function ResourcePanel({node, runtime, freshness, params, base}: {node: TreeNode; runtime: string; freshness: Freshness; params: URLSearchParams; base: string}) {
+// isElsewhere: in a cluster that the agent only reads; logs and operations are of its own.
+export function ResourcePanel({node, isElsewhere, runtime, freshness, params, base}: {node: TreeNode; isElsewhere: boolean; runtime: string; freshness: Freshness; params: URLSearchParams; base: string}) {
     const to = (panel: string) => {
         const next = new URLSearchParams(params);
         if (panel === '') next.delete('node');
         panel === 'logs' ? next.set('panel', panel) : next.delete('panel');
         return `${base}${next.size ? `?${next}` : ''}`;
     };
-    const hasLogs = node.kind !== null && logKinds.includes(node.kind) && node.presence === 'PRESENT';
-    const panel = params.get('panel') === 'logs' && hasLogs ? 'logs' : 'summary';
+    const withLogs = hasLogs(node, isElsewhere);
+    const panel = params.get('panel') === 'logs' && withLogs ? 'logs' : 'summary';
     useEffect(() => {
         const onKey = (event: KeyboardEvent) => {
             if (event.key === 'Escape') go(to(''));
@@ -136,10 +138,10 @@ export function ResourcePanel({node, runtime, freshness, params, base}: {node: T
                 <h2><span class="kind">{node.kind}</span> {node.name}</h2>
                 <a href={href(to(''))} aria-label="Close">Close</a>
             </div>
-            {node.presence === 'PRESENT' && target.namespace && <Actions target={target} only={(id) => target.kind !== 'Application' || id !== 'TERMINATE_SYNC'} />}
+            {!isElsewhere && node.presence === 'PRESENT' && target.namespace && <Actions target={target} only={(id) => target.kind !== 'Application' || id !== 'TERMINATE_SYNC'} />}
             <nav class="tabs" aria-label="Parts of the resource">
                 <a href={href(to('summary'))} aria-current={panel === 'summary' ? 'page' : undefined}>Summary</a>
-                {hasLogs && <a href={href(to('logs'))} aria-current={panel === 'logs' ? 'page' : undefined}>Logs</a>}
+                {withLogs && <a href={href(to('logs'))} aria-current={panel === 'logs' ? 'page' : undefined}>Logs</a>}
             </nav>
             {panel === 'logs' ? <Logs target={target} /> : <Summary node={node} freshness={node.freshness ?? freshness} />}
         </section>
