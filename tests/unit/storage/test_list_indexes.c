@@ -127,6 +127,7 @@ static void pages_are_read_from_indexes(void **state)
         {"filters: {labels: [\"absent\"]}", "{absent}"},
         {"filters: {labels: [\"team=absent\"]}", "{team=absent}"},
         {"filters: {labels: [\"only17\"]}", "{only17}"},
+        {"filters: {ids: [\"test/argocd/app-00100\"]}", "{test/argocd/app-00100}"},
         {"filters: {errorText: \"absent\"}", "absent"}, // of no index: reads them all
     };
     fill(database);
