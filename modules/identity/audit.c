@@ -4,8 +4,18 @@
 
 #include "api/access/audit_store.h"
 #include "api/resolvers.h"
+#include "base/clock.h"
 
 enum { FIRST_DEFAULT = 100, NUMBER_BYTES = 24 };
+
+static enum error_code check_time(const json_t *filters, const char *name, struct error *err)
+{
+    int64_t any_ms;
+    struct str text = json_get_str(filters, name);
+    if (!text.len || clock_parse_rfc3339(text, &any_ms, NULL) == ERROR_NONE) return ERROR_NONE;
+    return error_set(err, ERROR_INVALID, "filters.%s: must be a time as in RFC 3339, for example 2026-01-31T10:00:00Z",
+                     name);
+}
 
 void audit_resolve_entries(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
@@ -16,6 +26,10 @@ void audit_resolve_entries(void *ctx, const json_t *arguments, gql_resolved on_r
     struct error err;
     if (count < 1 || count > AUDIT_PAGE_MAX) {
         error_set(&err, ERROR_INVALID, "first: must be between 1 and %d", AUDIT_PAGE_MAX);
+        on_resolved(arg, &err, NULL);
+        return;
+    }
+    if (check_time(filters, "since", &err) != ERROR_NONE || check_time(filters, "until", &err) != ERROR_NONE) {
         on_resolved(arg, &err, NULL);
         return;
     }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/log/log.h"
 #include "base/mem.h"
 #include "base/parse.h"
 #include "storage/pg/pg_prepared.h"
@@ -160,6 +161,25 @@ enum error_code pg_sqlstate_code(const char *state)
     return ERROR_INTERNAL;
 }
 
+// What a caller reads of a failed statement: PostgreSQL's own text has names of tables and columns,
+// and values of other rows. NULL: no caller reads it.
+static const char *plain_text(const char *state)
+{
+    static const struct {
+        const char *prefix, *text;
+    } table[] = {
+        {"23505", "it exists already, by this name or id"},
+        {"23503", "what it belongs to does not exist, or something still belongs to it"},
+        {"40", "it was changed at the same time; try again"},
+        {"23", "a value is not one that is accepted"},
+        {"22", "a value is not one that is accepted"},
+        {"54", "it is too large"},
+    };
+    for (size_t i = 0; state && i < sizeof table / sizeof *table; i++)
+        if (strncmp(state, table[i].prefix, strlen(table[i].prefix)) == 0) return table[i].text;
+    return NULL;
+}
+
 void pg_batch_fail_with(struct pg_batch *batch, const PGresult *result)
 {
     if (batch->is_failed) return;
@@ -174,6 +194,13 @@ void pg_batch_fail_with(struct pg_batch *batch, const PGresult *result)
         name = pg_batch_set_account.name;
     else if (batch->answered - first < batch->count)
         name = batch->entries[batch->answered - first].statement->name;
+    const char *plain = plain_text(state);
+    if (plain) {
+        log_limited(LOG_WARN, "postgres", "statement_failed", str_c(name), str_c(state), log_c("statement", name),
+                    log_c("sqlstate", state), log_c("error", text ? text : ""));
+        error_set(&batch->error, pg_sqlstate_code(state), "%s (%s)", plain, state);
+        return;
+    }
     // Without a SQLSTATE it is libpq that speaks: the connection broke.
     error_set(&batch->error, state ? pg_sqlstate_code(state) : ERROR_UNAVAILABLE, "%s: %s (%s)", name,
               text ? text : "no answer", state ? state : "connection");

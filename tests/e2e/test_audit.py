@@ -92,6 +92,10 @@ def test_filters_and_pages(platform):
         numbers += [each["number"] for each in page]
         before = numbers[-1]
     assert numbers == list(range(numbers[0], 0, -1))
+    for name in ("since", "until"):
+        for time in ("yesterday", "2026-11-23", "2026-13-01T00:00:00Z", "2026-02-30T00:00:00Z", "now"):
+            (error,) = platform.graphql_answer("query($f: AuditFilter) { auditEntries(filters: $f) { number } }", {"f": {name: time}}).json()["errors"]
+            assert error["extensions"]["code"] == "BAD_USER_INPUT" and f"filters.{name}" in error["message"], error
     for first in (0, 1001):
         assert "first:" in platform.graphql_answer(ENTRIES, {"n": first}).json()["errors"][0]["message"]
     account = platform.graphql("{ me { activeAccount { name } } }")["me"]["activeAccount"]["name"]

@@ -110,6 +110,8 @@ def test_the_last_admin_stays(platform):
     assert platform.graphql(update, {"i": boss, "r": "ADMIN"}, key=key)["updateUser"] == {"role": "ADMIN"}
     theirs, missing = create_user(platform), "0" * 24
     team = platform.graphql("mutation($n: String!) { createTeam(name: $n) { id } }", {"n": name})["createTeam"]["id"]
+    (again,) = platform.graphql_answer("mutation($n: String!) { createTeam(name: $n) { id } }", {"n": name}).json()["errors"]
+    assert again["extensions"]["code"] == "CONFLICT" and "exists already" in again["message"] and "team" not in again["message"].lower().replace(name, ""), again
     their_key = key_of(platform, theirs)
     for query, own in (
         ('mutation($i: String!) { updateUser(id: $i, role: ADMIN) { id } }', theirs["id"]),

@@ -209,14 +209,14 @@ def test_rollouts(platform, member, applications):
     # Of no application: for users whom no rules limit.
     platform.psql(f"update resources set application_name = '' where {own}")
     try:
-        assert (name, application) not in seen(member.key) and len(seen()) == len(everything)
+        settled(lambda: (name, application) not in seen(member.key), "it is hidden")  # once the rule is known
+        assert len(seen()) == len(everything)
     finally:
         platform.psql(f"update resources set application_name = '{application}' where {own}")
     member.drop(unrelated)
     member.rule(("LABEL", f"{PART_OF}={applications[application][PART_OF]}"), effect="DENY")
     settled(lambda: seen(member.key) == others, "those of the team's applications are hidden")
-    found = platform.graphql(query, key=member.key)
-    assert found["rollout"] is None and found["rolloutsIndex"]["total"] == 0
+    settled(lambda: platform.graphql(query, key=member.key) == {"rollout": None, "rolloutsIndex": {"total": 0}}, "and so is each")
     assert platform.graphql(query)["rolloutsIndex"]["total"] == 1
     # Of an application that was deleted.
     platform.psql(f"update applications set is_deleted = true where {place}")
