@@ -551,7 +551,7 @@ def test_what_only_admins_do_is_not_offered_to_others(site, other):
 
 
 def test_an_admin_makes_users_teams_and_rules(site, page, other):
-    page.page.get_by_role("link", name="Settings").click()
+    page.page.get_by_role("link", name="Settings", exact=True).click()
     page.page.wait_for_selector("form")
     new_user = page.page.get_by_role("form", name="New user")
     new_user.get_by_label("Name").fill("ana")
