@@ -37,12 +37,15 @@ static enum error_code check_rules(const struct question *question, const struct
     struct access_object object = {.values[ATTRIBUTE_RUNTIME] = str_c(question->runtime)};
     struct access_decision decision = access_decide(rules, ENTITY_CLUSTERS, ACTION_VIEW, &object);
     bool is_limited = access_field_check("calls", rules, err) != ERROR_NONE;
+    // Of a runtime's cluster nothing else is known here.
+    if (access_may_deny_by_others(rules, ENTITY_CLUSTERS, ACTION_VIEW, 1u << ATTRIBUTE_RUNTIME))
+        decision.is_allowed = false;
     access_rules_unref(rules);
     if (decision.is_allowed && (!is_limited || decision.reason == ACCESS_ALLOW_RULE)) return ERROR_NONE;
     return error_set(
         err, ERROR_FORBIDDEN,
         "rules of the account limit you: a call into a cluster requires a rule that allows VIEW of clusters "
-        "of the runtime");
+        "of the runtime, and no rule that denies it by another attribute than the runtime");
 }
 
 static void on_checked(void *arg, const struct error *err, const struct api_principal *principal)

@@ -95,6 +95,12 @@ bool access_allows_all(struct access_rules *rules, enum access_entity entity, en
     return !rules || access_set_allows_all(access_rules_set(rules, entity, action));
 }
 
+bool access_may_deny_by_others(struct access_rules *rules, enum access_entity entity, enum access_action action,
+                               unsigned known)
+{
+    return rules && access_set_may_deny_by_others(access_rules_set(rules, entity, action), known);
+}
+
 const char *access_reason_name(enum access_reason reason)
 {
     static const char *const names[] = {

@@ -25,6 +25,10 @@ struct access_decision access_decide(struct access_rules *rules, enum access_ent
                                      const struct access_object *object);
 // Whether the action is allowed on every entity of the type.
 bool access_allows_all(struct access_rules *rules, enum access_entity entity, enum access_action action);
+// Whether a deny names an attribute that is not among these (bits by enum access_attribute_name):
+// where only these are known of an entity, it may apply.
+bool access_may_deny_by_others(struct access_rules *rules, enum access_entity entity, enum access_action action,
+                               unsigned known);
 // The name of a reason, as the API has it.
 const char *access_reason_name(enum access_reason reason);
 

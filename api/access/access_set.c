@@ -209,6 +209,15 @@ struct access_decision access_set_decide(const struct access_set *set, const str
     return (struct access_decision){false, ACCESS_DEFAULT_DENY, NULL};
 }
 
+bool access_set_may_deny_by_others(const struct access_set *set, unsigned known)
+{
+    for (size_t i = 0; i < set->signature_count; i++) {
+        const struct access_signature *signature = &set->signatures[i];
+        if (signature->is_deny && (signature->label_keys || signature->mask & ~known)) return true;
+    }
+    return false;
+}
+
 static bool has_signature(const struct access_set *set, bool is_deny)
 {
     for (size_t i = 0; i < set->signature_count; i++)

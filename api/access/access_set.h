@@ -44,6 +44,8 @@ struct access_set *access_set_create(const struct access_rule *rules, size_t cou
 void access_set_destroy(struct access_set *set); // NULL is fine
 
 struct access_decision access_set_decide(const struct access_set *set, const struct access_object *object);
+// See access_may_deny_by_others().
+bool access_set_may_deny_by_others(const struct access_set *set, unsigned known);
 // What no attribute changes: every entity is allowed, or none is.
 bool access_set_allows_all(const struct access_set *set);
 bool access_set_allows_none(const struct access_set *set);

@@ -57,6 +57,7 @@ UPDATE users u
 DELETE FROM team_members m
  WHERE m.account_id = :account_id AND m.user_id = :user_id AND :team_ids::jsonb IS NOT NULL
    AND NOT :team_ids::jsonb ? m.team_id
+   AND EXISTS (SELECT FROM users u WHERE u.account_id = m.account_id AND u.user_id = m.user_id AND u.is_service)
 
 -- name: person_join_teams
 INSERT INTO team_members (account_id, team_id, user_id)

@@ -135,6 +135,9 @@ def test_service_users(client):
     assert client.status("POST", keys, {"name": "x", "scopes": ["pipeline"]}) == 400 and client.status("POST", "/auth/key/service-user/none", {"name": "x"}) == 404
     person = client.ask("GET", "/user")["_id"]
     assert client.status("GET", f"/service-users/{person}") == 404 == client.status("PATCH", f"/service-users/{person}", {"assignAdminRole": True}) == client.status("DELETE", f"/service-users/{person}")
+    client.ask("PUT", f"/team/{team['_id']}/{person}/assignUserToTeam")
+    assert client.status("PATCH", f"/service-users/{person}", {"teamIds": []}) == 404
+    assert person in next([user["_id"] for user in each["users"]] for each in client.ask("GET", "/team") if each["_id"] == team["_id"]), "a person's teams stay"
     assert client.ask("DELETE", at) == 1 and client.status("GET", at) == 404
     client.ask("DELETE", f"/team/{team['_id']}")
 

@@ -444,6 +444,10 @@ def test_calls(platform, member):
     refused(True)
     allow = member.rule(("RUNTIME", runtime), entityType="clusters")["id"]
     refused(False)
+    unknown = member.rule(("CLUSTER", "https://no-such.invalid"), entityType="clusters", effect="DENY")["id"]
+    refused(True)
+    member.drop(unknown)
+    refused(False)
     member.drop(allow)
     refused(True)
     assert platform.api("GET", path).status != 403
