@@ -1061,7 +1061,7 @@ static void a_right_that_is_lost_deletes_nothing(void **state)
     // behind.
     wait_word(world, DIGEST_ROOT, 3);
     assert_string_equal(world->unread, "");
-    assert_false(sees(world));
+    fake_wait(world->loop, is_blind, world);
     answer_digest(world, &(struct digest){.kind = DIGEST_MATCHED});
     fake_wait(world->loop, sees, world);
     assert_int_equal(world->tombstones, 1);
