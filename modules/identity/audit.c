@@ -8,13 +8,19 @@
 
 enum { FIRST_DEFAULT = 100, NUMBER_BYTES = 24 };
 
-static enum error_code check_time(const json_t *filters, const char *name, struct error *err)
+// As PostgreSQL reads it; empty: none.
+static enum error_code take_time(const json_t *filters, const char *name, char out[CLOCK_RFC3339_BYTES],
+                                 struct error *err)
 {
-    int64_t any_ms;
+    int64_t wall_ms;
     struct str text = json_get_str(filters, name);
-    if (!text.len || clock_parse_rfc3339(text, &any_ms, NULL) == ERROR_NONE) return ERROR_NONE;
-    return error_set(err, ERROR_INVALID, "filters.%s: must be a time as in RFC 3339, for example 2026-01-31T10:00:00Z",
-                     name);
+    out[0] = '\0';
+    if (!text.len) return ERROR_NONE;
+    if (clock_parse_rfc3339(text, &wall_ms, NULL) != ERROR_NONE)
+        return error_set(err, ERROR_INVALID,
+                         "filters.%s: must be a time as in RFC 3339, for example 2026-01-31T10:00:00Z", name);
+    clock_format_rfc3339(wall_ms, out);
+    return ERROR_NONE;
 }
 
 void audit_resolve_entries(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
@@ -29,7 +35,9 @@ void audit_resolve_entries(void *ctx, const json_t *arguments, gql_resolved on_r
         on_resolved(arg, &err, NULL);
         return;
     }
-    if (check_time(filters, "since", &err) != ERROR_NONE || check_time(filters, "until", &err) != ERROR_NONE) {
+    char since[CLOCK_RFC3339_BYTES], until[CLOCK_RFC3339_BYTES];
+    if (take_time(filters, "since", since, &err) != ERROR_NONE ||
+        take_time(filters, "until", until, &err) != ERROR_NONE) {
         on_resolved(arg, &err, NULL);
         return;
     }
@@ -40,8 +48,8 @@ void audit_resolve_entries(void *ctx, const json_t *arguments, gql_resolved on_r
                                         .entity_id = json_get_str(filters, "entityId"),
                                         .action = json_get_str(filters, "action"),
                                         .actor_id = json_get_str(filters, "actorId"),
-                                        .since = json_get_str(filters, "since"),
-                                        .until = json_get_str(filters, "until"),
+                                        .since = str_c(since),
+                                        .until = str_c(until),
                                         .limit = (unsigned)count};
     audit_store_list(request->api->options.pg, request->principal.account_id, &filter, api_resolved_node,
                      api_pending_create(request, on_resolved, arg));

@@ -52,18 +52,22 @@ UPDATE users u
         OR EXISTS (SELECT FROM users a
                     WHERE a.account_id = :account_id AND a.user_id <> u.user_id AND a.is_admin AND NOT a.is_disabled))
 
--- team_ids NULL: as they are.
+-- team_ids NULL: as they are. Nothing where the change before was refused, so that is_admin
+-- differs.
 -- name: person_leave_teams
 DELETE FROM team_members m
  WHERE m.account_id = :account_id AND m.user_id = :user_id AND :team_ids::jsonb IS NOT NULL
    AND NOT :team_ids::jsonb ? m.team_id
-   AND EXISTS (SELECT FROM users u WHERE u.account_id = m.account_id AND u.user_id = m.user_id AND u.is_service)
+   AND EXISTS (SELECT FROM users u
+                WHERE u.account_id = m.account_id AND u.user_id = m.user_id AND u.is_service
+                  AND u.is_admin = :is_admin::boolean)
 
 -- name: person_join_teams
 INSERT INTO team_members (account_id, team_id, user_id)
 SELECT t.account_id, t.team_id, u.user_id
   FROM teams t
   JOIN users u ON u.account_id = t.account_id AND u.user_id = :user_id AND u.is_service
+              AND u.is_admin = :is_admin::boolean
  WHERE t.account_id = :account_id AND :team_ids::jsonb ? t.team_id
 ON CONFLICT DO NOTHING
 

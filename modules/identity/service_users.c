@@ -70,10 +70,12 @@ static void submit_service_user(struct api_request *request, struct pg_batch *ba
     const json_t *list = json_get_array(arguments, "teamIds");
     char *text = list ? json_dumps(list, JSON_COMPACT) : NULL;
     struct pg_param teams = text ? pg_text(str_c(text)) : pg_null();
-    pg_add(batch, person_leave_teams, .account_id = ACCOUNT(request), .user_id = pg_text(user_id), .team_ids = teams);
-    pg_add(batch, person_join_teams, .account_id = ACCOUNT(request), .user_id = pg_text(user_id), .team_ids = teams);
-    pg_add(batch, service_user_get, .account_id = ACCOUNT(request), .user_id = pg_text(user_id),
-           .is_admin = pg_bool(json_get_bool(arguments, "isAdmin", false)));
+    struct pg_param is_admin = pg_bool(json_get_bool(arguments, "isAdmin", false));
+    pg_add(batch, person_leave_teams, .account_id = ACCOUNT(request), .user_id = pg_text(user_id), .team_ids = teams,
+           .is_admin = is_admin);
+    pg_add(batch, person_join_teams, .account_id = ACCOUNT(request), .user_id = pg_text(user_id), .team_ids = teams,
+           .is_admin = is_admin);
+    pg_add(batch, service_user_get, .account_id = ACCOUNT(request), .user_id = pg_text(user_id), .is_admin = is_admin);
     mem_free(text);
     store_submit_node(batch, 3, ERROR_NOT_FOUND, "the service user does not exist, or is the last admin",
                       api_resolved_node, api_pending_create(request, on_resolved, arg));

@@ -96,6 +96,7 @@ def test_filters_and_pages(platform):
         for time in ("yesterday", "2026-11-23", "2026-13-01T00:00:00Z", "2026-02-30T00:00:00Z", "now"):
             (error,) = platform.graphql_answer("query($f: AuditFilter) { auditEntries(filters: $f) { number } }", {"f": {name: time}}).json()["errors"]
             assert error["extensions"]["code"] == "BAD_USER_INPUT" and f"filters.{name}" in error["message"], error
+    assert entries(platform, entityId=user["id"], since="2026-01-01T00:00:00." + "1" * 100 + "+16:00") == mine
     for first in (0, 1001):
         assert "first:" in platform.graphql_answer(ENTRIES, {"n": first}).json()["errors"][0]["message"]
     account = platform.graphql("{ me { activeAccount { name } } }")["me"]["activeAccount"]["name"]
