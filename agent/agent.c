@@ -148,11 +148,13 @@ static enum error_code create_logs(struct agent *agent, struct error *err)
         client = kube_client_create_beside(reporter_kube_client(agent->reporter), err);
         if (!client) return ERROR_INTERNAL;
     }
-    agent->logs = logs_create(agent->loop, client,
-                              &(struct logs_options){.rights = agent->rights,
-                                                     .calls_max = (size_t)settings->calls_max,
-                                                     .containers_max = (size_t)settings->containers_max,
-                                                     .look_ms = LOOK_MS});
+    agent->logs = logs_create(
+        agent->loop, client,
+        &(struct logs_options){.rights = agent->rights,
+                               .destinations = agent->reporter ? reporter_destinations(agent->reporter) : NULL,
+                               .calls_max = (size_t)settings->calls_max,
+                               .containers_max = (size_t)settings->containers_max,
+                               .look_ms = LOOK_MS});
     return ERROR_NONE;
 }
 

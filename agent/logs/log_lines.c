@@ -68,6 +68,12 @@ void log_lines_end(struct log_lines *lines, void (*on_line)(void *arg, const str
     strbuf_shrink(&lines->pending);
 }
 
+void log_lines_break_off(struct log_lines *lines, void (*on_line)(void *arg, const struct log_line *line), void *arg)
+{
+    if (!lines->in_line) strbuf_clear(&lines->pending);
+    log_lines_end(lines, on_line, arg);
+}
+
 // ---- forms --------------------------------------------------------------------------------------
 
 static void add_member(struct strbuf *out, const char *name, struct str value)

@@ -31,6 +31,10 @@ void log_lines_feed(struct log_lines *lines, const char *at, size_t len,
 // The log has ended: what is pending is a line, too.
 void log_lines_end(struct log_lines *lines, void (*on_line)(void *arg, const struct log_line *line), void *arg);
 
+// It was broken off, and will be read again from the last line that was given: what is pending is
+// dropped, unless pieces of the line were given.
+void log_lines_break_off(struct log_lines *lines, void (*on_line)(void *arg, const struct log_line *line), void *arg);
+
 // Of which container something is; empty: of none.
 struct log_origin {
     struct str ns, pod, container;

@@ -8,6 +8,7 @@
 #include "agent/kube/kube_fetch.h"
 #include "agent/logs/log_lines.h"
 #include "agent/logs/log_pods.h"
+#include "agent/reports/destinations.h"
 #include "base/clock.h"
 #include "base/json/json.h"
 #include "base/log/log.h"
@@ -201,7 +202,11 @@ static void on_done(void *arg, int status, const struct error *err)
     struct log_call *call = source->call;
     end_source(source);
     if (call->state == CALL_ENDED) return;
-    log_lines_end(&source->lines, on_line, source);
+    // Where the log goes on later, a line that was broken off comes whole then.
+    if (err && call->query.follow)
+        log_lines_break_off(&source->lines, on_line, source);
+    else
+        log_lines_end(&source->lines, on_line, source);
     notice_failure(source, status, err);
     flush(call);
     end_if_over(call);
@@ -365,6 +370,19 @@ static void miss_target(struct log_call *call, struct target *target, int status
     }
 }
 
+// Another cluster's workloads may have the names of some here.
+static void take_application(struct log_call *call, struct target *target, const json_t *application)
+{
+    const json_t *destination = json_path(application, "spec", "destination", NULL);
+    struct str server = json_get_str(destination, "server"), name = json_get_str(destination, "name");
+    target->is_over = true;
+    if (destinations_is_own(call->logs->options.destinations, server, name))
+        log_pods_each_workload(application, on_workload, call);
+    else
+        refuse(call, 404, "not-found",
+               "the Application deploys to another cluster; an agent there can show the logs of its pods");
+}
+
 static void on_fetched(void *arg, int status, json_t *value, const struct error *err)
 {
     struct log_call *call = arg;
@@ -376,8 +394,7 @@ static void on_fetched(void *arg, int status, json_t *value, const struct error 
     } else if (is_kind(target, "Pod")) {
         take_pod(call, value);
     } else if (is_kind(target, "Application")) {
-        target->is_over = true;
-        log_pods_each_workload(value, on_workload, call);
+        take_application(call, target, value);
     } else if (target->selector) {
         take_pods(call, value);
     } else {

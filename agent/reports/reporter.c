@@ -812,6 +812,11 @@ void reporter_destroy(struct reporter *reporter)
     mem_free(reporter);
 }
 
+const struct destinations *reporter_destinations(const struct reporter *reporter)
+{
+    return reporter->destinations;
+}
+
 struct kube_client *reporter_kube_client(const struct reporter *reporter)
 {
     return reporter->client;

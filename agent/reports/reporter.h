@@ -66,6 +66,8 @@ void reporter_stream_writable(struct reporter *reporter);
 void reporter_stream_closed(struct reporter *reporter);
 // The client that it reads the cluster with; lives as long as the reporter.
 struct kube_client *reporter_kube_client(const struct reporter *reporter);
+// Which Applications deploy to this cluster; the reporter's.
+const struct destinations *reporter_destinations(const struct reporter *reporter);
 size_t reporter_outbox_depth(const struct reporter *reporter); // objects that wait to be written
 // Age of the oldest change that the platform has not acknowledged, and for how long some of the cluster has not been
 // watched, or has been left out, or its API server has not answered. The longer of the two is the metric

@@ -119,6 +119,21 @@ def test_the_logs_of_a_workload_and_of_an_application(platform):
     assert [event["code"] for event in none if event.get("event") == "notice"] == ["NO_PODS"]
 
 
+@pytest.mark.parametrize("destination", ({"server": "https://elsewhere.example:6443"}, {"server": None, "name": "elsewhere"}))
+def test_an_application_of_another_cluster_shows_no_pods_of_this_one(platform, destination):
+    app = next(a for a in platform.cluster("GET", "/apis/argoproj.io/v1alpha1/applications")["items"] if a["spec"]["destination"]["namespace"] == "shop" and a["status"].get("resources"))
+    namespace, name = app["metadata"]["namespace"], app["metadata"]["name"]
+    path = f"/apis/argoproj.io/v1alpha1/namespaces/{namespace}/applications/{name}"
+    own = {"server": None, "name": None, **app["spec"]["destination"]}
+    platform.cluster("PATCH", path, {"spec": {"destination": destination}}, "application/merge-patch+json")
+    try:
+        answer = get(platform, namespace=namespace, kind="Application", name=name)
+        assert answer.status == 404 and answer.json()["code"] == "not-found" and "another cluster" in answer.text(), answer.text()
+    finally:
+        platform.cluster("PATCH", path, {"spec": {"destination": own}}, "application/merge-patch+json")
+    assert get(platform, namespace=namespace, kind="Application", name=name, tailLines=1).status == 200
+
+
 @pytest.mark.parametrize("api", (False, True))
 def test_lines_arrive_while_they_are_written_and_a_client_that_leaves_ends_it(platform, api):
     name, pods = workload(platform)
