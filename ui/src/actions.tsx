@@ -1,7 +1,8 @@
 // What may be done to an object: each button tells before it is pressed whether its user may, and why not.
 import {signal} from '@preact/signals';
-import {useEffect, useRef, useState} from 'preact/hooks';
+import {useEffect, useState} from 'preact/hooks';
 import {link, request} from './api.ts';
+import {useDialog} from './dialog.ts';
 import {Icon, stateIcons} from './icons.tsx';
 import {dismiss, isOpen, type Operation, operations, run, type Target} from './operations.ts';
 import {toneOfOperation} from './tone.ts';
@@ -143,14 +144,10 @@ export function rollbackTo(historyId: number, of: string): Action {
 }
 
 export function Confirm() {
-    const dialog = useRef<HTMLDialogElement>(null);
     const [typed, setTyped] = useState('');
     const question = asked.value;
-    useEffect(() => {
-        setTyped('');
-        if (question && !dialog.current?.open) dialog.current?.showModal();
-        if (!question && dialog.current?.open) dialog.current.close();
-    }, [question]);
+    const {dialog, onClose} = useDialog(Boolean(question), () => (asked.value = null));
+    useEffect(() => setTyped(''), [question]);
     const isReady = !question?.action.isTyped || typed === question.target.name;
     const onSubmit = (event: SubmitEvent) => {
         event.preventDefault();
@@ -159,7 +156,7 @@ export function Confirm() {
         void start(question.action, question.target);
     };
     return (
-        <dialog ref={dialog} class="help" aria-labelledby="confirm-title" onClose={() => (asked.value = null)}>
+        <dialog ref={dialog} class="help" aria-labelledby="confirm-title" onClose={onClose}>
             {question && (
                 <form onSubmit={onSubmit} class="confirm">
                     <h2 id="confirm-title">{question.action.name}?</h2>

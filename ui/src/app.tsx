@@ -1,7 +1,8 @@
 // The frame around every screen: navigation, the page's own link, help.
-import {useEffect, useRef} from 'preact/hooks';
+import {useEffect} from 'preact/hooks';
 import {Confirm, OperationChips} from './actions.tsx';
 import {lastAnswer, link, signedIn, signOut} from './api.ts';
+import {useDialog} from './dialog.ts';
 import {Icon} from './icons.tsx';
 import {helpIsOpen, keys, paletteIsOpen} from './keys.ts';
 import {following} from './live.ts';
@@ -80,14 +81,9 @@ function Top() {
 }
 
 function Help() {
-    const dialog = useRef<HTMLDialogElement>(null);
-    const open = helpIsOpen.value;
-    useEffect(() => {
-        if (open && !dialog.current?.open) dialog.current?.showModal();
-        if (!open && dialog.current?.open) dialog.current.close();
-    }, [open]);
+    const {dialog, onClose} = useDialog(helpIsOpen.value, () => (helpIsOpen.value = false));
     return (
-        <dialog ref={dialog} class="help" aria-labelledby="help-title" onClose={() => (helpIsOpen.value = false)}>
+        <dialog ref={dialog} class="help" aria-labelledby="help-title" onClose={onClose}>
             <h2 id="help-title">Keys</h2>
             <dl class="pairs">
                 {keys.map((key) => <><dt key={key.keys}>{key.keys.split(' ').map((one) => <kbd key={one}>{one}</kbd>)}</dt><dd key={`${key.keys}d`}>{key.does}</dd></>)}

@@ -68,6 +68,7 @@ function onKey(event: KeyboardEvent): void {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === 'Escape') {
         helpIsOpen.value = false;
+        paletteIsOpen.value = false; // it may not be drawn yet
         if (isTyping(event.target)) (event.target as HTMLElement).blur();
         return;
     }

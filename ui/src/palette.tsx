@@ -1,6 +1,7 @@
 // One box for everything: pages, what may be done on this page, and, by name, applications, runtimes and clusters.
-import {useEffect, useRef, useState} from 'preact/hooks';
+import {useEffect, useState} from 'preact/hooks';
 import {request, RequestError, signedIn} from './api.ts';
+import {useDialog} from './dialog.ts';
 import {keys, paletteIsOpen} from './keys.ts';
 import {pages} from './pages.ts';
 import {go} from './router.ts';
@@ -119,18 +120,14 @@ function Box({close}: {close: () => void}) {
 }
 
 export function Palette() {
-    const dialog = useRef<HTMLDialogElement>(null);
     const open = paletteIsOpen.value;
-    useEffect(() => {
-        if (open && !dialog.current?.open) dialog.current?.showModal();
-        if (!open && dialog.current?.open) dialog.current.close();
-    }, [open]);
+    const {dialog, onClose} = useDialog(open, () => (paletteIsOpen.value = false));
     const close = () => {
         dialog.current?.close(); // at once, so that what runs next finds no dialog and its own focus stays
         paletteIsOpen.value = false;
     };
     return (
-        <dialog ref={dialog} class="help palette" aria-label="Search and commands" onClose={() => (paletteIsOpen.value = false)} onClick={(event) => { if (event.target === dialog.current) close(); }}>
+        <dialog ref={dialog} class="help palette" aria-label="Search and commands" onClose={onClose} onClick={(event) => { if (event.target === dialog.current) close(); }}>
             {open && <Box close={close} />}
         </dialog>
     );
