@@ -207,7 +207,8 @@ a.labels ?| ARRAY(SELECT l FROM unnest(:value) l WHERE strpos(l, '=') = 0)
                                FROM unnest(:value) l WHERE strpos(l, '=') > 0))
 
 -- fragment: application_text
-strpos(lower(concat_ws(' ', a.name, a.repo_url, a.path, a.sync_revision, a.labels::text)), lower(:value)) > 0
+strpos(lower(concat_ws(' ', a.name, a.repo_url, a.path, a.labels::text)), lower(:value)) > 0
+   OR starts_with(lower(a.sync_revision), lower(:value))
 
 -- What reporters told of the commit that it is synced to.
 -- fragment: application_commit_author

@@ -33,6 +33,7 @@ static void fill(struct database *database)
     database_query(database->account, sql, none, sizeof none);
     database_query(database->account, "ANALYZE applications", none, sizeof none);
     database_query(database->account, "ANALYZE application_search", none, sizeof none);
+    database_query(database->account, "ANALYZE application_revisions", none, sizeof none);
 }
 
 static PGconn *login_as(const char *account)
@@ -124,6 +125,7 @@ static void pages_are_read_from_indexes(void **state)
         {"filters: {text: \"no one has this\"}", "no one has this"},
         {"filters: {text: \"app-00777\"}", "app-00777"},
         {"filters: {text: \"example\"}", "example"},
+        {"filters: {text: \"c4ca4238\"}", "c4ca4238"}, // a revision
         {"filters: {labels: [\"absent\"]}", "{absent}"},
         {"filters: {labels: [\"team=absent\"]}", "{team=absent}"},
         {"filters: {labels: [\"only17\"]}", "{only17}"},
@@ -250,6 +252,8 @@ static void what_is_searched_is_found(void **state)
         {"text: \"app-0\"", 5000},
         {"text: \"app_0\"", 0},
         {"text: \"%\"", 0},
+        {"text: \"C4CA4238a0b923\"", 1},
+        {"text: \"4ca4238a0b92382\"", 0}, // of revisions the beginning alone
         {"text: \"team-7\", statuses: [OUT_OF_SYNC]", 25},
         {"labels: [\"team=t7\"]", 125},
         {"labels: [\"team\"]", 5000},
@@ -288,10 +292,13 @@ static void what_is_searched_is_found(void **state)
     json_decref(slice);
     char none[8];
     database_query(database->account,
-                   "UPDATE applications SET path = 'moved', labels = '{\"new\": \"1\"}' WHERE name = 'app-00001'", none,
-                   sizeof none);
+                   "UPDATE applications SET path = 'moved', sync_revision = 'V2', labels = '{\"new\": \"1\"}' WHERE "
+                   "name = 'app-00001'",
+                   none, sizeof none);
     database_query(database->account, "DELETE FROM applications WHERE name = 'app-00002'", none, sizeof none);
     assert_int_equal(total_of(database, "text: \"MOVED\""), 1);
+    assert_int_equal(total_of(database, "text: \"v2\""), 1);
+    assert_int_equal(total_of(database, "text: \"c4ca4238\""), 0);
     assert_int_equal(total_of(database, "labels: [\"new\"]"), 1);
     assert_int_equal(total_of(database, "labels: [\"only1\"]"), 0);
     assert_int_equal(total_of(database, "text: \"app-00002\""), 0);

@@ -55,6 +55,7 @@ static const char *const tables[] = {"accounts",
                                      "access_rules",
 
                                      "application_search",
+                                     "application_revisions",
                                      "external_identities"};
 enum { TABLES = sizeof tables / sizeof *tables };
 
