@@ -135,49 +135,40 @@ void pg_batch_fail(struct pg_batch *batch, enum error_code code, const char *tex
     error_set(&batch->error, code, "%s", text);
 }
 
-enum error_code pg_sqlstate_code(const char *state)
+// What a SQLSTATE means, the first that fits. text: what a caller reads; PostgreSQL's own has names
+// of tables and columns, and values of other rows. NULL: no caller reads it.
+static const struct sqlstate {
+    const char *prefix;
+    enum error_code code;
+    const char *text;
+} sqlstates[] = {
+    {"23505", ERROR_CONFLICT, "it exists already, by this name or id"},
+    {"23503", ERROR_CONFLICT, "what it belongs to does not exist, or something still belongs to it"},
+    {"40", ERROR_CONFLICT, "it was changed at the same time; try again"},
+    {"57014", ERROR_TIMEOUT, NULL}, // statement_timeout
+    {"55P03", ERROR_TIMEOUT, NULL}, // lock_timeout
+    {"23", ERROR_INVALID, "a value is not one that is accepted"},
+    {"22", ERROR_INVALID, "a value is not one that is accepted"},
+    {"54", ERROR_TOO_LARGE, "it is too large"},
+    {"08", ERROR_UNAVAILABLE, NULL},    // connection
+    {"53", ERROR_UNAVAILABLE, NULL},    // disk, memory, connections
+    {"57P", ERROR_UNAVAILABLE, NULL},   // shutdown, crash, starting up
+    {"58", ERROR_UNAVAILABLE, NULL},    // its disks
+    {"25006", ERROR_UNAVAILABLE, NULL}, // a standby
+    {"CQ", ERROR_LIMITED, NULL},        // ours, in words for callers: a storage quota
+};
+
+static const struct sqlstate *find_sqlstate(const char *state)
 {
-    static const struct {
-        const char *prefix;
-        enum error_code code;
-    } table[] = {
-        {"23505", ERROR_CONFLICT},    // unique
-        {"23503", ERROR_CONFLICT},    // foreign key: its row went away meanwhile
-        {"40", ERROR_CONFLICT},       // serialization, deadlock
-        {"57014", ERROR_TIMEOUT},     // statement_timeout
-        {"55P03", ERROR_TIMEOUT},     // lock_timeout
-        {"23", ERROR_INVALID},        // other constraints
-        {"22", ERROR_INVALID},        // data
-        {"54", ERROR_TOO_LARGE},      // program limits
-        {"08", ERROR_UNAVAILABLE},    // connection
-        {"53", ERROR_UNAVAILABLE},    // disk, memory, connections
-        {"57P", ERROR_UNAVAILABLE},   // shutdown, crash, starting up
-        {"58", ERROR_UNAVAILABLE},    // its disks
-        {"25006", ERROR_UNAVAILABLE}, // a standby
-        {"CQ", ERROR_LIMITED},        // ours: a storage quota (migrations/0026)
-    };
-    for (size_t i = 0; state && i < sizeof table / sizeof *table; i++)
-        if (strncmp(state, table[i].prefix, strlen(table[i].prefix)) == 0) return table[i].code;
-    return ERROR_INTERNAL;
+    for (size_t i = 0; state && i < sizeof sqlstates / sizeof *sqlstates; i++)
+        if (strncmp(state, sqlstates[i].prefix, strlen(sqlstates[i].prefix)) == 0) return &sqlstates[i];
+    return NULL;
 }
 
-// What a caller reads of a failed statement: PostgreSQL's own text has names of tables and columns,
-// and values of other rows. NULL: no caller reads it.
-static const char *plain_text(const char *state)
+enum error_code pg_sqlstate_code(const char *state)
 {
-    static const struct {
-        const char *prefix, *text;
-    } table[] = {
-        {"23505", "it exists already, by this name or id"},
-        {"23503", "what it belongs to does not exist, or something still belongs to it"},
-        {"40", "it was changed at the same time; try again"},
-        {"23", "a value is not one that is accepted"},
-        {"22", "a value is not one that is accepted"},
-        {"54", "it is too large"},
-    };
-    for (size_t i = 0; state && i < sizeof table / sizeof *table; i++)
-        if (strncmp(state, table[i].prefix, strlen(table[i].prefix)) == 0) return table[i].text;
-    return NULL;
+    const struct sqlstate *known = find_sqlstate(state);
+    return known ? known->code : ERROR_INTERNAL;
 }
 
 void pg_batch_fail_with(struct pg_batch *batch, const PGresult *result)
@@ -194,11 +185,15 @@ void pg_batch_fail_with(struct pg_batch *batch, const PGresult *result)
         name = pg_batch_set_account.name;
     else if (batch->answered - first < batch->count)
         name = batch->entries[batch->answered - first].statement->name;
-    const char *plain = plain_text(state);
-    if (plain) {
-        log_limited(LOG_WARN, "postgres", "statement_failed", str_c(name), str_c(state), log_c("statement", name),
-                    log_c("sqlstate", state), log_c("error", text ? text : ""));
-        error_set(&batch->error, pg_sqlstate_code(state), "%s (%s)", plain, state);
+    const struct sqlstate *known = find_sqlstate(state);
+    if (known && known->text) {
+        log_limited(known->code == ERROR_CONFLICT ? LOG_INFO : LOG_WARN, "pg", "statement_failed", str_c(name),
+                    str_c(state), log_c("statement", name), log_c("sqlstate", state), log_c("error", text ? text : ""));
+        error_set(&batch->error, known->code, "%s (%s)", known->text, state);
+        return;
+    }
+    if (known && known->code == ERROR_LIMITED && text) {
+        error_set(&batch->error, ERROR_LIMITED, "%s", text);
         return;
     }
     // Without a SQLSTATE it is libpq that speaks: the connection broke.
