@@ -11,7 +11,7 @@
 enum { BUCKETS = 16384, PLACES = 8, UNIT = 1000 };
 
 struct bucket {
-    uint64_t name;  // its hash; 0: nobody's
+    uint64_t name;  // its hash; 0: free
     int64_t tokens; // thousandths, as of at_ms
     uint64_t at_ms;
 };
@@ -19,18 +19,20 @@ struct bucket {
 struct rate_limiter {
     pthread_mutex_t mutex;
     uint64_t seed, per_second;
+    unsigned burst_seconds;
     int64_t full;
     struct bucket buckets[BUCKETS];
 };
 
-struct rate_limiter *rate_limiter_create(uint64_t per_second)
+struct rate_limiter *rate_limiter_create(uint64_t per_second, unsigned burst_seconds)
 {
-    assert(per_second > 0);
+    assert(per_second > 0 && burst_seconds > 0);
     struct rate_limiter *limiter = mem_zalloc(sizeof *limiter);
     pthread_mutex_init(&limiter->mutex, NULL);
     limiter->seed = id_random_u64();
     limiter->per_second = per_second;
-    limiter->full = (int64_t)per_second * RATE_LIMITER_BURST_SECONDS * UNIT;
+    limiter->burst_seconds = burst_seconds;
+    limiter->full = (int64_t)(per_second * burst_seconds) * UNIT;
     return limiter;
 }
 
@@ -44,7 +46,7 @@ void rate_limiter_destroy(struct rate_limiter *limiter)
 static void refill(const struct rate_limiter *limiter, struct bucket *bucket, uint64_t now_ms)
 {
     // From the deepest debt.
-    const uint64_t whole_ms = (uint64_t)2 * RATE_LIMITER_BURST_SECONDS * 1000;
+    const uint64_t whole_ms = (uint64_t)2 * limiter->burst_seconds * 1000;
     uint64_t passed_ms = now_ms > bucket->at_ms ? now_ms - bucket->at_ms : 0;
     if (passed_ms > whole_ms) passed_ms = whole_ms;
     bucket->tokens += (int64_t)(passed_ms * limiter->per_second);

@@ -6,7 +6,7 @@
 #include "base/metrics/metrics.h"
 #include "base/rate_limiter.h"
 
-enum { COST_OF_ONE = 1000, NAME_BYTES = 2 * 64 + 1 };
+enum { COST_OF_ONE = 1000, NAME_BYTES = 2 * 64 + 1, BURST_SECONDS = 10 };
 
 struct request_rates {
     struct rate_limiter *accounts, *users; // NULL: no limit
@@ -15,8 +15,8 @@ struct request_rates {
 struct request_rates *request_rates_create(uint64_t per_account, uint64_t per_user)
 {
     struct request_rates *rates = mem_zalloc(sizeof *rates);
-    if (per_account) rates->accounts = rate_limiter_create(per_account);
-    if (per_user) rates->users = rate_limiter_create(per_user);
+    if (per_account) rates->accounts = rate_limiter_create(per_account, BURST_SECONDS);
+    if (per_user) rates->users = rate_limiter_create(per_user, BURST_SECONDS);
     return rates;
 }
 

@@ -1,6 +1,7 @@
 #include "server/proxy/call_exchange.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 #include "base/clock.h"
 #include "base/http1/http1.h"
@@ -514,8 +515,9 @@ static void authenticate(struct call_exchange *exchange)
 static void pass_webhook(struct call_exchange *exchange)
 {
     struct str account_id = str_c(exchange->route.account_id);
-    if (!webhook_limiter_take(&exchange->proxy->limiter,
-                              &(struct runtime_key){account_id, str_c(exchange->route.runtime)}, now_ms(exchange)))
+    char name[sizeof exchange->route.account_id + sizeof exchange->route.runtime];
+    snprintf(name, sizeof name, "%s/%s", exchange->route.account_id, exchange->route.runtime);
+    if (rate_limiter_take(exchange->proxy->webhooks, str_c(name), now_ms(exchange)))
         answer_problem(exchange, 429, "rate-limited", "too many webhooks for this runtime");
     else
         open_call(exchange, account_id, NULL, NULL);

@@ -5,7 +5,12 @@
 #include "base/id.h"
 #include "base/mem.h"
 
-enum { ARENA_BYTES_MAX = 1024 * 1024, BODY_RATE_WINDOW_MS = 60 * 1000, WEBHOOKS_PER_SECOND = 20 };
+enum {
+    ARENA_BYTES_MAX = 1024 * 1024,
+    BODY_RATE_WINDOW_MS = 60 * 1000,
+    WEBHOOKS_PER_SECOND = 20,
+    WEBHOOK_BURST_SECONDS = 2
+};
 
 enum error_code call_proxy_init(struct call_proxy *proxy, struct loop *loop, const struct call_proxy_options *options,
                                 struct error *err)
@@ -23,7 +28,7 @@ enum error_code call_proxy_init(struct call_proxy *proxy, struct loop *loop, con
     if (own->body_rate_window_ms == 0) own->body_rate_window_ms = BODY_RATE_WINDOW_MS;
     if (own->webhooks_per_second == 0) own->webhooks_per_second = WEBHOOKS_PER_SECOND;
     id_random(proxy->request_id_seed, sizeof proxy->request_id_seed);
-    webhook_limiter_init(&proxy->limiter, own->webhooks_per_second);
+    proxy->webhooks = rate_limiter_create(own->webhooks_per_second, WEBHOOK_BURST_SECONDS);
     proxy->cuts =
         metrics_counter("culvert_ingress_cuts_total",
                         "Connections of the ingress listener that were closed during a request.", "reason", NULL);
@@ -35,7 +40,7 @@ enum error_code call_proxy_init(struct call_proxy *proxy, struct loop *loop, con
 void call_proxy_finish(struct call_proxy *proxy)
 {
     assert(proxy->exchanges == 0 && proxy->authentications == 0);
-    webhook_limiter_finish(&proxy->limiter);
+    rate_limiter_destroy(proxy->webhooks);
     while (proxy->spare_arena_count > 0)
         arena_destroy(proxy->spare_arenas[--proxy->spare_arena_count]);
     mem_free((char *)(uintptr_t)proxy->options.tunnel_domain);

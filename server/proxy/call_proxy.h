@@ -11,10 +11,10 @@
 #include "base/error.h"
 #include "base/loop/loop.h"
 #include "base/metrics/metrics.h"
+#include "base/rate_limiter.h"
 #include "base/str.h"
 #include "server/chores/credential_watch.h"
 #include "server/proxy/trusted_proxies.h"
-#include "server/proxy/webhook_limiter.h"
 #include "tunnel/broker.h"
 
 enum { CALL_PROXY_SPARE_ARENAS = 64 };
@@ -66,7 +66,7 @@ struct call_proxy {
     struct loop *loop;
     struct call_proxy_options options; // strings are its own
     struct trusted_proxies trusted;
-    struct webhook_limiter limiter;
+    struct rate_limiter *webhooks; // by runtime
     uint64_t request_id_seed[2];
     struct arena *spare_arenas[CALL_PROXY_SPARE_ARENAS];
     size_t spare_arena_count;

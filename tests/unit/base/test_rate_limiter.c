@@ -1,5 +1,5 @@
-// rate_limiter: a name gets its rate and its burst, a debt is worked off, and nobody else's names
-// get it more.
+// rate_limiter: a name gets its rate and its burst, a debt is worked off, and other names get it no
+// more.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 
 #include "base/rate_limiter.h"
 
-enum { RATE = 5, BURST = RATE * RATE_LIMITER_BURST_SECONDS, OTHERS = 200000 };
+enum { RATE = 5, BURST_SECONDS = 10, BURST = RATE * BURST_SECONDS, OTHERS = 200000 };
 
 static unsigned taken(struct rate_limiter *limiter, const char *name, unsigned tries, uint64_t now_ms)
 {
@@ -23,7 +23,7 @@ static unsigned taken(struct rate_limiter *limiter, const char *name, unsigned t
 static void rate_and_burst(void **state)
 {
     (void)state;
-    struct rate_limiter *limiter = rate_limiter_create(RATE);
+    struct rate_limiter *limiter = rate_limiter_create(RATE, BURST_SECONDS);
     uint64_t now_ms = 1000;
     assert_int_equal(taken(limiter, "a", 2 * BURST, now_ms), BURST);
     assert_int_equal(rate_limiter_take(limiter, STR("a"), now_ms), 200);
@@ -41,7 +41,7 @@ static void rate_and_burst(void **state)
 static void a_debt_is_worked_off(void **state)
 {
     (void)state;
-    struct rate_limiter *limiter = rate_limiter_create(RATE);
+    struct rate_limiter *limiter = rate_limiter_create(RATE, BURST_SECONDS);
     uint64_t now_ms = 1000;
     assert_int_equal(taken(limiter, "a", 1, now_ms), 1);
     rate_limiter_charge(limiter, STR("a"), BURST - 2, now_ms);
@@ -61,7 +61,7 @@ static void a_debt_is_worked_off(void **state)
 static void nothing_is_flushed(void **state)
 {
     (void)state;
-    struct rate_limiter *limiter = rate_limiter_create(RATE);
+    struct rate_limiter *limiter = rate_limiter_create(RATE, BURST_SECONDS);
     char name[32];
     uint64_t now_ms = 1000;
     assert_int_equal(taken(limiter, "victim", BURST, now_ms), BURST);
