@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "base/metrics/metrics.h"
 
-enum { MESSAGE_DEPTH_MAX = 32, NAMES_BYTES_MAX = 1024 };
+enum { MESSAGE_DEPTH_MAX = 32 };
 
 // Of JSON-RPC 2.0, section 5.1.
 enum rpc_code {
@@ -24,7 +24,7 @@ static const char *const versions[] = {"2025-11-25", "2025-06-18"};
 static const char instructions[] =
     "Culvert knows the Argo CD applications, rollouts and workflows of many clusters. A list has items and next: pass "
     "next as after for more, and first for fewer items. freshness and observedAt are the age of what is shown: "
-    "anything but LIVE may be different by now. run_operation changes a cluster; get_operation has what became of it.";
+    "anything but live may be different by now. run_operation changes a cluster; get_operation has what became of it.";
 
 // In the request's arena.
 struct mcp_call {
@@ -115,15 +115,8 @@ static enum error_code check_arguments(const struct stored_route *route, json_t 
     json_t *value;
     json_object_foreach(arguments, name, value)
     {
-        if (stored_route_variable(route, str_c(name))) continue;
-        struct strbuf names;
-        strbuf_init(&names, NAMES_BYTES_MAX);
-        for (const struct gql_variable *v = route->document.operations->variables; v; v = v->next)
-            strbuf_addf(&names, "%s%.*s", names.len ? ", " : "", STR_ARG(v->name));
-        error_set(err, ERROR_INVALID, "unknown argument \"%.60s\"; %s%s", name,
-                  names.len ? "there are " : "the tool takes none", names.len ? names.at : "");
-        strbuf_finish(&names);
-        return err->code;
+        if (!stored_route_variable(route, str_c(name)))
+            return stored_route_refuse_name(route, "argument", str_c(name), true, err);
     }
     return ERROR_NONE;
 }

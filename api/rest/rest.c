@@ -11,8 +11,6 @@
 #include "base/mem.h"
 #include "base/parse.h"
 
-enum { NAMES_BYTES_MAX = 1024 };
-
 // ---- variables ----------------------------------------------------------------------------------
 
 static json_t *scalar_of(struct str text, struct str type)
@@ -56,20 +54,6 @@ static enum error_code add_parts(struct api_request *request, const struct store
     return ERROR_NONE;
 }
 
-static enum error_code refuse_name(const struct stored_route *route, const char *what, struct str name,
-                                   struct error *err)
-{
-    struct strbuf names;
-    strbuf_init(&names, NAMES_BYTES_MAX);
-    for (const struct gql_variable *v = route->document.operations->variables; v; v = v->next)
-        if (!stored_route_has_part(route, v->name))
-            strbuf_addf(&names, "%s%.*s", names.len ? ", " : "", STR_ARG(v->name));
-    error_set(err, ERROR_INVALID, "%s: invalid name \"%.*s\", %s%s", what, STR_ARG(str_first(name, 60)),
-              names.len ? "it must be one of " : "none is accepted", names.len ? names.at : "");
-    strbuf_finish(&names);
-    return err->code;
-}
-
 static enum error_code add_query(struct api_request *request, const struct stored_route *route, json_t *variables,
                                  struct error *err)
 {
@@ -82,7 +66,7 @@ static enum error_code add_query(struct api_request *request, const struct store
         const struct gql_variable *variable = stored_route_variable(route, name);
         if (!variable || stored_route_has_part(route, name)) {
             if (route->is_query_lenient) continue;
-            return refuse_name(route, "query parameter", name, err);
+            return stored_route_refuse_name(route, "query parameter", name, false, err);
         }
         enum error_code code = query_field(request->query, name, request->arena, &text, err);
         if (code != ERROR_NONE) return code;
@@ -107,7 +91,7 @@ static enum error_code add_members(const struct stored_route *route, json_t *bod
         if (is_known)
             json_object_set(variables, name, value);
         else if (!route->is_lenient)
-            return refuse_name(route, "member of the body", str_c(name), err);
+            return stored_route_refuse_name(route, "member of the body", str_c(name), false, err);
     }
     return ERROR_NONE;
 }

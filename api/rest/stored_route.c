@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "base/parse.h"
 
-enum { ROUTES_MAX = 400, ARENA_BYTES_MAX = 16 * 1024 * 1024 };
+enum { ROUTES_MAX = 400, ARENA_BYTES_MAX = 16 * 1024 * 1024, NAMES_BYTES_MAX = 1024 };
 
 static const struct gql_limits limits = {
     .tokens_max = 5000, .depth_max = 20, .aliases_max = 200, .directives_max = 20, .root_fields_max = 20};
@@ -44,6 +44,20 @@ bool stored_route_has_part(const struct stored_route *route, struct str name)
         if (!part.len) return false;
         if (str_eq(part, name)) return true;
     }
+}
+
+enum error_code stored_route_refuse_name(const struct stored_route *route, const char *what, struct str name,
+                                         bool with_parts, struct error *err)
+{
+    struct strbuf names;
+    strbuf_init(&names, NAMES_BYTES_MAX);
+    for (const struct gql_variable *v = route->document.operations->variables; v; v = v->next)
+        if (with_parts || !stored_route_has_part(route, v->name))
+            strbuf_addf(&names, "%s%.*s", names.len ? ", " : "", STR_ARG(v->name));
+    error_set(err, ERROR_INVALID, "%s: invalid name \"%.*s\", %s%s", what, STR_ARG(str_first(name, 60)),
+              names.len ? "it must be one of " : "none is accepted", names.len ? names.at : "");
+    strbuf_finish(&names);
+    return err->code;
 }
 
 // ---- reading ------------------------------------------------------------------------------------

@@ -51,6 +51,10 @@ const struct stored_route *stored_route_of(const struct api_route *route);
 const struct gql_variable *stored_route_variable(const struct stored_route *route, struct str name);
 // Is {name} a part of the path?
 bool stored_route_has_part(const struct stored_route *route, struct str name);
+// ERROR_INVALID: "<what>: invalid name", with the names of variables that it could be; those of the
+// path are among them where they may be given there.
+enum error_code stored_route_refuse_name(const struct stored_route *route, const char *what, struct str name,
+                                         bool with_parts, struct error *err);
 // The part number i of the path, as it is named; empty behind the last one.
 struct str stored_route_part(const struct stored_route *route, size_t i);
 

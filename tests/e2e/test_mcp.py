@@ -53,7 +53,7 @@ def test_reference_client(platform, place, mode):
     assert names == [item["metadata"]["name"] for item in platform.api("GET", "/v1/applications?first=2&orderBy=NAME").json()["items"]] and len(names) == 2
     wait_until(lambda: json.loads(ask(platform, ["get_application", place])["results"][0][0]) == platform.api("GET", path).json(), 20, "the tool answers what REST does")
     assert not listed[1] and not one[1] and not limits[1] and json.loads(limits[0])["usage"]
-    for (text, is_error), part in zip(wrong, ("does not exist", "$runtime", 'unknown argument "colour"; there are first, after, text', "$first", "HealthStatus, which has "), strict=True):
+    for (text, is_error), part in zip(wrong, ("does not exist", "$runtime", 'argument: invalid name "colour", it must be one of first, after, text', "$first", "HealthStatus, which has "), strict=True):
         assert is_error and part in text, (part, text)
 
 
