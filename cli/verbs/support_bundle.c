@@ -24,7 +24,7 @@ const struct option_spec support_bundle_options[] = {
 
 struct bundle {
     const struct invocation *invocation;
-    json_t *tree, *problems; // problems: what could not be read, and why
+    json_t *tree, *problems; // problems: what is not there or cut, and why
 };
 
 static void add_problem(struct bundle *bundle, const char *part, const char *why)
@@ -48,6 +48,7 @@ static void add_rows(struct bundle *bundle, const char *name)
         json_decref(page);
     } while (!query.is_over && query.count < ROWS_MAX);
     if (code != ERROR_NONE) add_problem(bundle, name, err.text);
+    if (code == ERROR_NONE && !query.is_over) add_problem(bundle, name, "only the first 500 are here");
     json_object_set_new(bundle->tree, noun->others[0], rows);
     query_finish(&query);
 }
@@ -93,6 +94,7 @@ static void add_settings(struct bundle *bundle, const char *path)
     }
     char *text = mem_zalloc(SETTINGS_BYTES_MAX + 1);
     size_t len = fread(text, 1, SETTINGS_BYTES_MAX, file);
+    if (getc(file) != EOF) add_problem(bundle, path, "only its first MiB is here");
     fclose(file);
     text[len] = '\0';
     json_t *all = json_object_get(bundle->tree, "settings");
@@ -170,7 +172,8 @@ int verb_support_bundle(struct invocation *invocation)
     size_t count = json_array_size(bundle.problems);
     if (code == ERROR_NONE && strcmp(invocation->words[0], "-") != 0)
         fprintf(stderr, "%s is written; read it before you pass it on\n", invocation->words[0]);
-    if (code == ERROR_NONE && count) fprintf(stderr, "warning: %zu parts could not be read: see \"problems\"\n", count);
+    if (code == ERROR_NONE && count)
+        fprintf(stderr, "warning: %zu parts are missing or cut: see \"problems\"\n", count);
     json_decref(scrubbed);
     json_decref(bundle.tree);
     json_decref(bundle.problems);

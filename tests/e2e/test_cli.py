@@ -236,8 +236,9 @@ def test_a_support_bundle_has_no_secret(culvert, platform, tmp_path):
     message = f"clone https://bot:hunter2@git.example.com/x failed; token={platform.env['CULVERT_RUNTIME_TOKEN']}"
     report = "mutation($r: ReportRuntimeErrorsArgs!) { reportRuntimeErrors(reportErrorsArgs: $r) }"
     platform.graphql(report, {"r": {"runtime": platform.env["CULVERT_RUNTIME"], "errors": [{"level": "ERROR", "message": message}]}}, key=platform.env["CULVERT_RUNTIME_TOKEN"])
-    file = tmp_path / "bundle.json"
-    said = culvert("support-bundle", str(file), "--settings", str(settings), "--metrics-url", platform.env["CULVERT_ADMIN_URL"], "--metrics-url", "http://x:hunter2@127.0.0.1:1", out=True)
+    file, long = tmp_path / "bundle.json", tmp_path / "long.conf"
+    long.write_text("node.name = long\n" + "#" * 1024 * 1024)
+    said = culvert("support-bundle", str(file), "--settings", str(settings), "--settings", str(long), "--metrics-url", platform.env["CULVERT_ADMIN_URL"], "--metrics-url", "http://x:hunter2@127.0.0.1:1", out=True)
     text = file.read_text()
     assert said == "" and file.stat().st_mode & 0o777 == 0o600
     assert [name for name, secret in {**secrets, "of a message": "hunter2"}.items() if secret in text] == []
@@ -246,7 +247,7 @@ def test_a_support_bundle_has_no_secret(culvert, platform, tmp_path):
     runtime, = [each for each in bundle["runtimes"] if each["metadata"]["name"] == platform.env["CULVERT_RUNTIME"]]
     assert "clone https://(removed)@git.example.com/x failed; token=(removed)" in json.dumps(runtime)
     assert "culvert_tunnels" in bundle["admin"][0]["/metrics"] and bundle["admin"][1] == {"address": "http://(removed)@127.0.0.1:1"}
-    assert {problem["part"] for problem in bundle["problems"]} == {"http://(removed)@127.0.0.1:1/readyz", "http://(removed)@127.0.0.1:1/metrics"}
+    assert {problem["part"] for problem in bundle["problems"]} == {str(long), "http://(removed)@127.0.0.1:1/readyz", "http://(removed)@127.0.0.1:1/metrics"}
     assert "cannot be created" in culvert("support-bundle", str(file), status=USAGE)
 
 
