@@ -18,10 +18,11 @@ struct destinations;
 
 struct logs_options { // everything outlives the logs
     const struct operation_rights *rights;
-    const struct destinations *destinations; // of Applications; NULL: only its own names
-    size_t calls_max;                        // concurrent answers
-    size_t containers_max;                   // of one answer
-    uint64_t look_ms;                        // follow: between two looks at the pods
+    // Which of Applications are this cluster; NULL: kubernetes.default.svc and in-cluster.
+    const struct destinations *destinations;
+    size_t calls_max;      // concurrent answers
+    size_t containers_max; // of one answer
+    uint64_t look_ms;      // follow: between two looks at the pods
 };
 
 struct logs_request {  // views during logs_start()

@@ -2,19 +2,17 @@
 that was acknowledged is lost, and writes go on within 30 s without a restart of culvertd (docs/operations.md, "Failover")."""
 
 import os
-import pathlib
 import random
 import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 import pytest
 
-from conftest import TOP, build_folder
-from platform_under_test import Connection, Platform, wait_until
+from conftest import TOP
+from platform_under_test import Connection, wait_until
 
 sys.path[:0] = [str(TOP / "tests/chaos"), str(TOP / "tests/support")]
 
@@ -64,18 +62,8 @@ class Standby:
 
 
 @pytest.fixture()
-def platform():
-    with tempfile.TemporaryDirectory(prefix="culvert-e2e.", dir="/var/tmp") as folder:
-        pathlib.Path(folder).chmod(0o755)
-        under_test = Platform(pathlib.Path(folder) / "home", build_folder("asan"))
-        try:
-            yield under_test.start()
-        finally:
-            under_test.reset()
-
-
-@pytest.fixture()
-def standby(platform):
+def standby(own_platform):
+    platform = own_platform
     server = Standby(platform, platform.home.parent / "standby")
     try:
         # Both, of which libpq takes the one that can be written to.
@@ -109,7 +97,9 @@ def start_load(platform, ledger):
     return clients
 
 
-def test_a_standby_takes_over_and_nothing_acknowledged_is_lost(platform, standby, tmp_path):
+@pytest.mark.parametrize("own_platform", ["asan"], indirect=True)
+def test_a_standby_takes_over_and_nothing_acknowledged_is_lost(own_platform, standby, tmp_path):
+    platform = own_platform
     ledger = Ledger(tmp_path / "ledger.jsonl")
     clients = start_load(platform, ledger)
     pid = platform.pid("culvertd")
