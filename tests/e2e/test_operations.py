@@ -1,5 +1,6 @@
 """Operations: what users ask of a cluster reaches it once, whatever is killed meanwhile, and nothing that its owner does not permit."""
 
+import json
 import os
 import pathlib
 import signal
@@ -62,6 +63,13 @@ def reaches(platform, identifier, *states, seconds=30):
     return wait_until(reached, seconds, f"the operation is {' or '.join(states)}")
 
 
+def audited(platform, identifier):
+    """[(action, outcome, who, what changed)], the oldest first."""
+    query = "query($f: AuditFilter) { auditEntries(filters: $f) { action outcome patch actor { name } } }"
+    found = platform.graphql(query, {"f": {"entity": "operations", "entityId": identifier}})["auditEntries"][::-1]
+    return [(each["action"], each["outcome"], (each["actor"] or {}).get("name"), {one["path"]: one["value"] for one in json.loads(each["patch"]) if one["op"] != "test"}) for each in found]
+
+
 def annotation(platform, name="checkout"):
     return platform.cluster("GET", f"{APPLICATIONS}/{name}")["metadata"].get("annotations", {}).get(REFRESH)
 
@@ -77,6 +85,9 @@ def test_a_refresh_goes_through_to_the_controller_and_back(platform, paused):
     assert ended["finishedAt"] and ended["code"] is None
     assert annotation(platform) is None
     listed = platform.graphql("query($f: RuntimeOperationFilterArgs) { operations(filters: $f) { edges { node { id state } } } }", {"f": {"states": ["DONE"], "name": "checkout"}})
+    asked, end = audited(platform, done["id"])
+    assert asked[:3] == ("create", "done", done["requestedBy"]["name"]) and end == ("update", "done", None, {"/state": "DONE"})
+    assert (asked[3]["/action"], asked[3]["/namespace"], asked[3]["/name"]) == ("HARD_REFRESH", "argocd", "checkout") and "/request_sha256" not in asked[3]
     assert {"id": done["id"], "state": "DONE"} in [edge["node"] for edge in listed["operations"]["edges"]]
     assert platform.metric("culvert_operations_sent_total") >= 1 and platform.metric("culvert_operations_reported_total", state="DONE") >= 1
 
@@ -86,6 +97,8 @@ def test_what_the_cluster_owner_does_not_permit_is_refused(platform, paused):
     assert refused["code"] == "NOT_ALLOWED"
     assert "operations.allowed" in refused["message"] and "refresh" in refused["message"]
     assert annotation(platform, "storefront") is None
+    end = audited(platform, refused["id"])[-1]
+    assert end[1] == "failed" and end[3] == {"/state": "FAILED", "/code": "NOT_ALLOWED", "/message": refused["message"]}
 
 
 def test_bad_requests_are_refused_with_what_is_accepted(platform):
@@ -103,6 +116,7 @@ def test_bad_requests_are_refused_with_what_is_accepted(platform):
 def test_one_key_is_one_operation(platform):
     first = run(platform, idempotencyKey="one")
     assert run(platform, idempotencyKey="one")["id"] == first["id"]
+    assert [each[0] for each in audited(platform, first["id"])].count("create") == 1
     other = answer_of(platform, idempotencyKey="one", action="HARD_REFRESH")["errors"][0]
     assert other["extensions"]["code"] == "CONFLICT" and "idempotencyKey" in other["message"]
     reaches(platform, first["id"], "DONE")
@@ -135,6 +149,7 @@ def test_an_operation_expires_that_no_agent_fetches(platform):
     platform.psql("""insert into applications select (jsonb_populate_record(a, '{"runtime": "away"}')).* from applications a where name = 'checkout' and runtime <> 'away'""")
     ended = reaches(platform, run(platform, runtime="away", expiresInSeconds=1)["id"], "EXPIRED")
     assert (ended["code"], ended["attempts"], ended["acceptedAt"]) == ("EXPIRED", 0, None) and ended["finishedAt"]
+    assert [each[1] for each in audited(platform, ended["id"])] == ["done", "expired"]
 
 
 def test_the_platform_may_be_killed_while_it_runs(platform, paused):
