@@ -224,6 +224,21 @@ void identity_store_find_account(struct pg *pg, struct str name, store_node_done
     store_submit_node(batch, 0, ERROR_NONE, NULL, on_done, arg);
 }
 
+void identity_store_account_page(struct pg *pg, const char *after, unsigned limit, store_node_done on_done, void *arg)
+{
+    char most[STORE_NUMBER_BYTES];
+    struct pg_batch *batch = pg_batch_create(pg, NULL);
+    pg_add(batch, account_page, .after = pg_text(str_c(after)), .limit = store_number(limit, most));
+    store_submit_node(batch, 0, ERROR_NONE, NULL, on_done, arg);
+}
+
+void identity_store_account_summary(struct pg *pg, const char *account_id, store_node_done on_done, void *arg)
+{
+    struct pg_batch *batch = pg_batch_create(pg, account_id);
+    pg_add(batch, account_summary, .account_id = pg_text(str_c(account_id)));
+    store_submit_node(batch, 0, ERROR_NONE, NULL, on_done, arg);
+}
+
 void identity_store_me(struct pg *pg, const char *account_id, struct str user_id, struct str runtime,
                        store_node_done on_done, void *arg)
 {

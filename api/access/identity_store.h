@@ -68,6 +68,11 @@ void identity_store_revoke_key(struct pg *pg, const char *account_id, struct str
                                void *arg);
 // node: {"id","name"} of the account with this name (for the command line, which knows names).
 void identity_store_find_account(struct pg *pg, struct str name, store_node_done on_done, void *arg);
+// node: an array of {"id","name"}: the accounts behind the id `after` (may be empty), in order of
+// id. Empty: none.
+void identity_store_account_page(struct pg *pg, const char *after, unsigned limit, store_node_done on_done, void *arg);
+// node: {users, runtimes, applications, releases, newestReport}: how many, and when it came.
+void identity_store_account_summary(struct pg *pg, const char *account_id, store_node_done on_done, void *arg);
 // node: type User of the contract with activeAccount and accounts (for `me` and GET /api/user). For a runtime principal
 // use user_id empty and the runtime's name.
 void identity_store_me(struct pg *pg, const char *account_id, struct str user_id, struct str runtime,

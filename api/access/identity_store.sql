@@ -33,6 +33,18 @@ RETURNING json_build_object('id', account_id, 'name', name)
 -- name: account_find
 SELECT json_build_object('id', account_id, 'name', name) FROM account_by_name(:name)
 
+-- name: account_page
+SELECT json_agg(json_build_object('id', account_id, 'name', name)) FROM accounts_after(:after, :limit::integer)
+
+-- name: account_summary
+SELECT json_build_object(
+    'users', (SELECT count(*) FROM users u WHERE u.account_id = :account_id),
+    'runtimes', (SELECT count(*) FROM runtimes r WHERE r.account_id = :account_id),
+    'applications', (SELECT count(*) FROM applications a WHERE a.account_id = :account_id AND NOT a.is_deleted),
+    'releases', (SELECT count(*) FROM deployments d WHERE d.account_id = :account_id),
+    'newestReport', (SELECT to_char(max(greatest(p.tunnel_received_at, p.http_received_at)), :{rfc3339})
+                       FROM report_positions p WHERE p.account_id = :account_id))
+
 -- name: user_create
 INSERT INTO users (account_id, user_id, name, email, is_admin) VALUES (:account_id, :user_id, :name, :email,
        :is_admin)

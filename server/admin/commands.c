@@ -20,6 +20,7 @@
 #include "server/admin/command_arguments.h"
 #include "server/admin/command_query.h"
 #include "server/admin/command_roles.h"
+#include "server/admin/database_check.h"
 #include "server/chores/traffic.h"
 #include "server/chores/traffic_report.h"
 #include "server/listener_settings.h"
@@ -44,6 +45,8 @@ void commands_print_usage(void)
          "culvertd [SETTINGS] admin verify-audit --account ACCOUNT\n"
          "                                                      check the chain of the account's audit log\n"
          "culvertd [SETTINGS] admin export-audit --account ACCOUNT   the audit log as JSON Lines, oldest first\n"
+         "culvertd [SETTINGS] admin check-database              can this server use the database, such as a restored "
+         "one\n"
          "culvertd [SETTINGS] admin create-runtime-token --account ACCOUNT --runtime RUNTIME [--expires 90d]\n"
          "                                                      [--replace-after 24h] [NAME]\n"
          "culvertd [SETTINGS] admin list-runtime-tokens --account ACCOUNT --runtime RUNTIME\n"
@@ -583,6 +586,12 @@ static int show_usage(const struct config *config, const struct command_argument
     return print_answer(config, &subject, command_arguments_option(words, "recount") ? ask_recount : ask_usage);
 }
 
+static int check_database(const struct config *config, const struct command_arguments *words)
+{
+    if (words->plain_count != 0 || !command_arguments_only(words, "|")) return usage("admin check-database");
+    return database_check_run(config) ? EXIT_DONE : EXIT_FAILED;
+}
+
 // ---- tunnels -------------------------------------------------------------------------------------------------------
 
 static void ask_tunnels(struct command_query *query, void *arg)
@@ -718,6 +727,7 @@ int commands_run(const struct config *config, int argc, const char **argv)
         {"end-sessions", end_sessions},
         {"verify-audit", verify_audit},
         {"export-audit", export_audit},
+        {"check-database", check_database},
         {"create-runtime-token", create_runtime_token},
         {"list-runtime-tokens", list_runtime_tokens},
         {"revoke-runtime-token", revoke_runtime_token},

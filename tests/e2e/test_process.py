@@ -2,8 +2,10 @@
 
 import hashlib
 import http.client
+import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -264,6 +266,49 @@ def test_a_dump_has_no_key_that_signs_identities(platform):
     gone = application("dump")
     gone["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert events_with(platform, platform.env["CULVERT_RUNTIME_TOKEN"], gone).status == 200
+
+
+def test_a_restored_copy_is_checked(platform, tmp_path):
+    """Its schema, the deployment key, the audit log of each account."""
+
+    def check(**settings):
+        done = culvertd(platform, "admin", "check-database", env={f"CULVERT_{name}": str(value) for name, value in settings.items()})
+        found = json.loads(done.stdout)
+        assert done.returncode == (1 if found["problems"] else 0), done
+        return found
+
+    whole = check()
+    mine = {each["name"]: each for each in whole["accounts"]}["quickstart"]
+    assert whole["problems"] == [] and whole["runtimeTokens"]["valid"] >= 1 and whole["runtimeTokens"]["unreadable"] == 0
+    assert mine["applications"] > 0 and mine["users"] > 0 and mine["runtimes"] > 0 and mine["newestReport"] and mine["audit"]["firstBad"] is None
+
+    key = tmp_path / "key"
+    assert culvertd(platform, "admin", "create-deployment-key", str(key), settings=False).returncode == 0
+    other = check(SECURITY_DEPLOYMENT_KEY_FILE=key)
+    assert len(other["problems"]) == 1 and "another deployment key" in other["problems"][0] and other["runtimeTokens"]["unreadable"] > 0
+
+    dump, ports = platform.dump(), dict(line.split("=") for line in (platform.home / "ports").read_text().split())
+    words = ["psql", "-Xq", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-p", ports["PORT_POSTGRES"], "-U", "culvert_super"]
+    environment = dict(os.environ, PGPASSWORD=(platform.home / "pg-super.secret").read_text().strip())
+
+    def copy(sql):
+        subprocess.run([*words, "-d", "restored", "-c", sql], env=environment, check=True)
+        return check(DATABASE_URL=f"file:{url}")["problems"]
+
+    url = tmp_path / "url"
+    url.touch(mode=0o600)
+    url.write_text(re.sub(r"/culvert\b(?=[?\s]|$)", "/restored", (platform.home / "database.url").read_text()))
+    try:
+        subprocess.run([*words, "-d", "culvert", "-c", "create database restored"], env=environment, check=True)
+        subprocess.run([*words, "-d", "restored"], input=dump, stdout=subprocess.DEVNULL, env=environment, check=True)
+        assert copy("select 1") == []
+        assert copy("update culvert.audit_entries set action = 'x' where number = 2") == ["account quickstart: the audit log was altered, see entry 2"]
+        (problem,) = copy("delete from culvert.schema_migrations where version = (select max(version) from culvert.schema_migrations)")
+        assert problem.startswith("schema: ")
+    finally:
+        subprocess.run([*words, "-d", "culvert", "-c", "drop database if exists restored with (force)"], env=environment, check=True)
+    (problem,) = check(DATABASE_URL=f"file:{url}")["problems"]
+    assert "restored" in problem or "database" in problem
 
 
 def test_redis_over_tls(platform, tmp_path):
