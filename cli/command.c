@@ -15,6 +15,7 @@ const struct command commands[] = {
     {"operate", "VERB TYPE/NAME | VERB NAME", "Change an object through its cluster's agent", operate_options, true, verb_operate},
     {"logs", "logs POD | TYPE/NAME", "Print the logs of pods, through the tunnel", logs_options, true, verb_logs},
     {"runtime", "runtime create|delete NAME | runtime token list|create|rotate|revoke RUNTIME [ID]", "Register runtimes and their tokens", runtime_options, true, verb_runtime},
+    {"enrollment", "enrollment create NAME | enrollment revoke ID", "Make and revoke tokens with which agents create their own runtimes", enrollment_options, true, verb_enrollment},
     {"tunnel", "tunnel list", "List runtimes with the state of their tunnels", get_options, true, verb_tunnel},
     {"port-forward", "port-forward [RUNTIME/]SERVICE [LOCAL_PORT]", "Lead a local port to a TCP service of a runtime", port_forward_options, true, verb_port_forward},
     {"auth", "auth whoami | auth can-i VERB APPLICATION | auth explain APPLICATION [VERB...]", "Show as whom requests are made, and what they may do", auth_options, true, verb_auth},

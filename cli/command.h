@@ -53,6 +53,7 @@ int verb_history(struct invocation *invocation);
 int verb_logs(struct invocation *invocation);
 int verb_operate(struct invocation *invocation);
 int verb_runtime(struct invocation *invocation);
+int verb_enrollment(struct invocation *invocation);
 int verb_port_forward(struct invocation *invocation);
 int verb_support_bundle(struct invocation *invocation);
 int verb_tunnel(struct invocation *invocation);
@@ -65,6 +66,6 @@ int verb_help(struct invocation *invocation);
 int verb_version(struct invocation *invocation);
 
 extern const struct option_spec logs_options[], get_options[], wait_options[], operate_options[], runtime_options[],
-    login_options[], port_forward_options[], auth_options[], support_bundle_options[];
+    enrollment_options[], login_options[], port_forward_options[], auth_options[], support_bundle_options[];
 
 #endif

@@ -24,6 +24,7 @@
 #include "server/bus/bus_settings.h"
 #include "server/bus/rabbitmq.h"
 #include "server/chores/authentication_settings.h"
+#include "server/chores/enrollments.h"
 #include "server/drain_settings.h"
 #include "server/ingress/ingress_settings.h"
 #include "server/intake/intake.h"
@@ -287,6 +288,26 @@ static enum error_code start_oidc(struct server *server, struct error *err)
     return code;
 }
 
+static void on_enrolled(void *ctx)
+{
+    struct server *server = ctx;
+    runtime_tokens_refresh(server->tokens);
+}
+
+static enum error_code start_enrollments(struct server *server, struct error *err)
+{
+    (void)err;
+    const struct runtime_token_settings *tokens = runtime_token_settings_of(server->config);
+    server->enrollments = enrollments_create(&(struct enrollments_options){
+        .failed = server->failed_sign_ins,
+        .per_second = (unsigned)tokens->enrollments_per_second,
+        .is_proxy = is_proxy,
+        .on_enrolled = on_enrolled,
+        .ctx = server,
+    });
+    return ERROR_NONE;
+}
+
 static enum error_code start_tokens(struct server *server, struct error *err)
 {
     (void)err;
@@ -394,6 +415,11 @@ static void destroy_oidc(struct server *server)
     oidc_destroy(server->oidc);
 }
 
+static void destroy_enrollments(struct server *server)
+{
+    enrollments_destroy(server->enrollments);
+}
+
 static void destroy_tokens(struct server *server)
 {
     runtime_tokens_destroy(server->tokens);
@@ -444,6 +470,7 @@ static const struct server_part {
     {start_request_rates, destroy_request_rates},
     {start_oidc, destroy_oidc},
     {start_tokens, destroy_tokens},
+    {start_enrollments, destroy_enrollments},
     {start_modules, finish_modules},
     {server_broker_start, destroy_broker},
     {start_manifests, destroy_manifests},

@@ -23,6 +23,7 @@
 
 enum { SERVER_WORKERS_MAX = 16 };
 
+struct enrollments;
 struct manifest_known;
 struct oidc;
 struct rabbitmq;
@@ -48,6 +49,7 @@ struct server {
     struct runtime_tokens *tokens;
     struct oidc *oidc; // identity providers
     struct failed_sign_ins *failed_sign_ins;
+    struct enrollments *enrollments;
     struct request_rates *request_rates;
     uint64_t started_ms;
     struct tunnel_broker *broker;

@@ -1,6 +1,7 @@
 #include "server/server_broker.h"
 
 #include "base/clock.h"
+#include "server/chores/enrollments.h"
 #include "server/intake/intake.h"
 #include "server/listener_settings.h"
 #include "server/operations/operation_sender.h"
@@ -21,11 +22,12 @@ static struct worker *worker_of(void *ctx, const struct tunnel_node *node)
 static enum error_code authenticate(void *ctx, struct tunnel_node *node, const struct tunnel_credential *credential,
                                     struct tunnel_identity *out, struct error *err)
 {
-    (void)node;
     struct server *server = ctx;
     struct error limit;
     struct str remote = str_c(credential->remote);
     enum error_code code = runtime_tokens_authenticate(server->tokens, credential, out, err);
+    if ((code == ERROR_UNAUTHENTICATED || code == ERROR_UNAVAILABLE) && credential->enrollment.len)
+        return enrollments_ask(server->enrollments, worker_of(ctx, node)->pg, credential, err);
     if (code != ERROR_UNAUTHENTICATED) return code;
     if (failed_sign_ins_check(server->failed_sign_ins, remote, NULL, &limit) != ERROR_NONE)
         return error_set(err, ERROR_LIMITED, "%s", limit.text);

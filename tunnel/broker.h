@@ -29,6 +29,10 @@ struct tunnel_credential {
     struct str token;
     const uint8_t *binding; // the token is sealed for this connection (tunnel/wire/proof.h); NULL: it is said as it is
     const char *remote;     // the client's address; NULL: none is known
+    struct str runtime;     // the name that the agent has for its runtime
+    // If the runtime may have to be created (tunnel/wire/handshake.h), else empty. In the form of
+    // token.
+    struct str enrollment, enrollment_hash;
 };
 
 // Who an agent turned out to be. Copied by whoever keeps it.
@@ -100,7 +104,7 @@ struct tunnel_options {
 
     // Decides about a credential before 101, at once, from memory. ERROR_UNAUTHENTICATED -> 401, ERROR_FORBIDDEN ->
     // 403, ERROR_LIMITED -> 429 (the reason goes to the agent with each of the three), ERROR_UNAVAILABLE -> 503 with
-    // Retry-After: 1 (not known yet: ask again).
+    // Retry-After: 1 (not known yet: ask again), ERROR_AGAIN -> the same with the reason.
     enum error_code (*authenticate)(void *ctx, struct tunnel_node *node, const struct tunnel_credential *credential,
                                     struct tunnel_identity *out, struct error *err);
     // Is the token of a session that is listed now still valid? Thread-safe, at once, from the same memory: whoever

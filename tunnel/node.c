@@ -108,6 +108,7 @@ static int node_authenticate(struct tunnel_node *node, const struct tunnel_upgra
         return node_refuse(code, err, why.text[0] ? why.text : "the runtime token is not valid");
     if (code == ERROR_FORBIDDEN) return node_refuse(code, err, why.text[0] ? why.text : "not allowed");
     if (code == ERROR_LIMITED) return node_refuse(code, err, why.text);
+    if (code == ERROR_AGAIN) return node_refuse(ERROR_UNAVAILABLE, err, why.text);
     if (code) return node_refuse(ERROR_UNAVAILABLE, err, "the token cannot be checked now");
     if (!str_eq(upgrade->runtime, str_c(info->identity.runtime)))
         return node_refuse(ERROR_FORBIDDEN, err, "the token belongs to another runtime");

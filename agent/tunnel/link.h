@@ -34,6 +34,8 @@ struct agent_link_target { // read during agent_link_start() only
     // The runtime token: it is said sealed, and the platform has to prove that it knows it (tunnel/wire/proof.h).
     // Empty: the credential is among the headers, and nothing is proved.
     struct str sealed_token;
+    // An enrollment token that is sent sealed, with the hash of sealed_token. Empty: none.
+    struct str sealed_enrollment;
 };
 
 struct agent_link_end {

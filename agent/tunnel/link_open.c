@@ -9,6 +9,7 @@
 #include "agent/tunnel/connect_proxy.h"
 #include "agent/tunnel/link_state.h"
 #include "base/mem.h"
+#include "base/parse.h"
 #include "tunnel/wire/handshake.h"
 
 // How a link opens: TCP, the proxy's CONNECT, TLS, the upgrade.
@@ -64,6 +65,24 @@ void agent_link_on_answer(struct agent_link *link, uint8_t *at, size_t len)
     agent_link_decode(link, at + len - rest, rest);
 }
 
+// What the platform needs to create the runtime.
+static enum error_code say_enrollment(struct agent_link *link, struct error *err)
+{
+    struct token_proof *proof = &link->proof;
+    struct token token;
+    uint8_t hash[ID_SHA256_BYTES];
+    char sealed[TOKEN_TEXT_BYTES], hex[ID_SHA256_HEX_BYTES];
+    enum error_code code = token_parse(str_c(proof->enrollment), &token, err);
+    if (code == ERROR_NONE) code = wire_proof_seal(str_c(proof->enrollment), proof->binding, sealed, err);
+    explicit_bzero(proof->enrollment, sizeof(proof->enrollment));
+    if (code) return code;
+    memcpy(hash, proof->key, sizeof(hash));
+    wire_proof_cover(hash, token.secret_sha256, proof->binding);
+    format_hex(hash, sizeof(hash), hex);
+    code = ws_handshake_add(&link->request, STR(WIRE_HEADER_ENROLLMENT), str_c(sealed), err);
+    return code ? code : ws_handshake_add(&link->request, STR(WIRE_HEADER_ENROLLMENT_HASH), str_c(hex), err);
+}
+
 // The token's place in the request, now that there is something to seal it with.
 static enum error_code say_token(struct agent_link *link, struct error *err)
 {
@@ -76,7 +95,8 @@ static enum error_code say_token(struct agent_link *link, struct error *err)
     explicit_bzero(proof->token, sizeof(proof->token));
     if (code) return code;
     snprintf(value, sizeof(value), "Culvert %s", sealed);
-    return ws_handshake_add(&link->request, STR("Authorization"), str_c(value), err);
+    code = ws_handshake_add(&link->request, STR("Authorization"), str_c(value), err);
+    return code || !proof->enrollment[0] ? code : say_enrollment(link, err);
 }
 
 static void pump_tls(struct agent_link *link)
@@ -210,11 +230,13 @@ static void on_open_timeout(uv_timer_t *timer)
     agent_link_end_error(link, &err);
 }
 
-static enum error_code take_token(struct agent_link *link, struct str text, struct error *err)
+static enum error_code take_token(struct agent_link *link, struct str text, struct str enrollment, struct error *err)
 {
     struct token token;
-    enum error_code code = token_parse(text, &token, err);
+    enum error_code code = enrollment.len ? token_parse(enrollment, &token, err) : ERROR_NONE;
+    if (!code) code = token_parse(text, &token, err);
     if (code) return code;
+    snprintf(link->proof.enrollment, sizeof(link->proof.enrollment), "%.*s", STR_ARG(enrollment));
     memcpy(link->proof.token, text.at, text.len);
     memcpy(link->proof.key, token.secret_sha256, sizeof(link->proof.key));
     link->proof.is_wanted = true;
@@ -259,7 +281,8 @@ enum error_code agent_link_start(uv_loop_t *loop, struct agent_tls *tls, const s
     strbuf_init(&link->upgrade, HEAD_BYTES_MAX);
     strbuf_init(&link->answer, HEAD_BYTES_MAX);
     enum error_code code = write_requests(link, target, err);
-    if (!code && target->sealed_token.len) code = take_token(link, target->sealed_token, err);
+    if (!code && target->sealed_token.len)
+        code = take_token(link, target->sealed_token, target->sealed_enrollment, err);
     if (!code) code = agent_tls_connect(tls, target->host, &link->wire_out, &link->tls, err);
     if (code) {
         agent_link_free(link);

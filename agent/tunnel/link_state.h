@@ -53,7 +53,8 @@ struct agent_link {
     size_t request_sent;   // to the proxy
     struct strbuf answer;
     struct token_proof {
-        char token[TOKEN_TEXT_BYTES]; // until it was sent
+        char token[TOKEN_TEXT_BYTES];      // until it was sent
+        char enrollment[TOKEN_TEXT_BYTES]; // likewise; empty: none
         uint8_t key[ID_SHA256_BYTES];
         uint8_t binding[WIRE_BINDING_BYTES];
         bool is_wanted;

@@ -8,7 +8,8 @@
 struct runtime_settings {
     char *name;
     char *token_file;
-    char *instance_id; // empty: the host's name
+    char *enrollment_token_file; // empty: the runtime exists
+    char *instance_id;           // empty: the host's name
 };
 
 CONFIG_SECTION(runtime_settings);

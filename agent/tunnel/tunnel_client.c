@@ -12,6 +12,7 @@
 #include "agent/tunnel/platform_url.h"
 #include "agent/tunnel/redial.h"
 #include "agent/tunnel/runtime_settings.h"
+#include "agent/tunnel/runtime_token_file.h"
 #include "agent/tunnel/tls.h"
 #include "agent/tunnel/tunnel.h"
 #include "base/clock.h"
@@ -19,6 +20,7 @@
 #include "base/loop/timer.h"
 #include "base/mem.h"
 #include "base/metrics/metrics.h"
+#include "base/parse.h"
 #include "base/token.h"
 #include "tunnel/wire/handshake.h"
 
@@ -45,6 +47,8 @@ struct tunnel_client {
     struct agent_tls *tls;
     char token_text[TOKEN_TEXT_BYTES];
     struct token token;
+    char enrollment_text[TOKEN_TEXT_BYTES]; // of the enrollment token; empty: none
+    bool is_known;                          // the platform has taken the runtime token
     char instance_id[128];
     char boot_id[ID_UUID_BYTES];
     struct agent_tunnel *tunnels[TUNNELS_MAX];
@@ -71,8 +75,28 @@ static enum error_code set_token(struct tunnel_client *client, struct str text, 
     enum error_code code = token_parse(text, &token, err);
     if (code) return code;
     *out_changed = !str_eq_secret(str_c(client->token_text), text);
+    if (*out_changed) client->is_known = false;
     client->token = token;
     snprintf(client->token_text, sizeof(client->token_text), "%.*s", STR_ARG(text));
+    return ERROR_NONE;
+}
+
+// An enrollment token that is gone is needed no more if the runtime token is there.
+static enum error_code load_enrollment(struct tunnel_client *client, struct error *err)
+{
+    char text[TOKEN_TEXT_BYTES + 16];
+    const struct runtime_settings *runtime = runtime_settings_of(client->config);
+    struct str enrollment;
+    struct token token;
+    explicit_bzero(client->enrollment_text, sizeof(client->enrollment_text));
+    if (!runtime->enrollment_token_file[0]) return ERROR_NONE;
+    enum error_code code = secret_file_read(runtime->enrollment_token_file, text, sizeof(text), &enrollment, err);
+    if (!code) code = token_parse(enrollment, &token, err);
+    if (!code) snprintf(client->enrollment_text, sizeof(client->enrollment_text), "%.*s", STR_ARG(enrollment));
+    explicit_bzero(text, sizeof(text));
+    if (!code) return runtime_token_file_make(runtime->token_file, err);
+    if (access(runtime->token_file, F_OK) != 0) return error_prefix(err, "enrollment.token_file");
+    log_info(COMPONENT, "enrollment_token_not_used", log_err(err));
     return ERROR_NONE;
 }
 
@@ -82,7 +106,9 @@ static enum error_code load_token(struct tunnel_client *client, bool *out_change
     const char *path = runtime_settings_of(client->config)->token_file;
     struct str token;
     *out_changed = false;
-    enum error_code code = secret_file_read(path, text, sizeof(text), &token, err);
+    enum error_code code = load_enrollment(client, err);
+    if (code) return code;
+    code = secret_file_read(path, text, sizeof(text), &token, err);
     if (code) {
         explicit_bzero(text, sizeof(text));
         return error_prefix(err, "runtime.token_file");
@@ -153,6 +179,10 @@ static uint64_t wait_after(struct tunnel_client *client, const struct agent_link
     } else if (end->status == 503 || end->status == 429) {
         event = "platform_busy";
     }
+    if (client->enrollment_text[0] && !client->is_known && (end->status == 401 || end->status == 403)) {
+        event = "enrollment_refused";
+        hint = "the reason is the platform's: see docs/agent.md, \"Enroll\"; the agent goes on asking";
+    }
     metric_add(metric_with(client->dials, end->status ? "refused" : "failed"), 1);
     log_warn(COMPONENT, event, log_err(&end->error), log_int("status", end->status), log_c("hint", hint),
              log_uint("retry_in_ms", wait_ms));
@@ -177,6 +207,7 @@ static void on_serving(void *arg, struct agent_tunnel *tunnel)
 {
     struct tunnel_client *client = arg;
     client->replace = false;
+    client->is_known = true;
     client->reason[0] = '\0';
     set_standby(client, false);
     metric_add(metric_with(client->dials, "ok"), 1);
@@ -274,8 +305,10 @@ static void dial(struct tunnel_client *client)
     if (find_state(client, AGENT_TUNNEL_SERVING) && !client->replace) return;
 
     bool is_sealed = platform_settings_of(client->config)->sealed_token;
-    char authorization[TOKEN_TEXT_BYTES + 8];
+    bool enrolls = client->enrollment_text[0] && !client->is_known;
+    char authorization[TOKEN_TEXT_BYTES + 8], hash[ID_SHA256_HEX_BYTES];
     snprintf(authorization, sizeof(authorization), "Bearer %s", client->token_text);
+    format_hex(client->token.secret_sha256, ID_SHA256_BYTES, hash);
     const struct http_header headers[] = {
         {STR("Authorization"), str_c(authorization)}, // the first: it may be left out
         {STR(WIRE_HEADER_RUNTIME), str_c(runtime_settings_of(client->config)->name)},
@@ -284,7 +317,10 @@ static void dial(struct tunnel_client *client)
         {STR(WIRE_HEADER_AGENT_VERSION), STR(CULVERT_VERSION)},
         {STR(WIRE_HEADER_FEATURES), STR(WIRE_FEATURE_BOUND_IDENTITY "," WIRE_FEATURE_OPERATIONS)},
         {STR("User-Agent"), STR("culvert-agent/" CULVERT_VERSION)},
+        {STR(WIRE_HEADER_ENROLLMENT), str_c(client->enrollment_text)}, // may be left out
+        {STR(WIRE_HEADER_ENROLLMENT_HASH), str_c(hash)},
     };
+    size_t left_out = is_sealed + (is_sealed || !enrolls ? 2u : 0u);
     const struct agent_link_target target = {
         .host = str_c(client->url.host),
         .port = client->url.port,
@@ -293,8 +329,9 @@ static void dial(struct tunnel_client *client)
         .proxy_credential = str_c(client->url.proxy_credential),
         .path = str_c(client->url.path),
         .headers = headers + is_sealed,
-        .header_count = sizeof(headers) / sizeof(headers[0]) - is_sealed,
+        .header_count = sizeof(headers) / sizeof(headers[0]) - left_out,
         .sealed_token = is_sealed ? str_c(client->token_text) : STR_EMPTY,
+        .sealed_enrollment = is_sealed && enrolls ? str_c(client->enrollment_text) : STR_EMPTY,
     };
     const struct agent_session_options options = {
         .streams_max = (unsigned)router_settings_of(client->config)->streams_max,
@@ -305,6 +342,7 @@ static void dial(struct tunnel_client *client)
     enum error_code code = agent_tunnel_start(client->loop, client->tls, &target, &options, client->token.secret_sha256,
                                               &events, client, slot, &end.error);
     explicit_bzero(authorization, sizeof(authorization));
+    explicit_bzero(hash, sizeof(hash));
     if (code) dial_after(client, wait_after(client, &end));
 }
 

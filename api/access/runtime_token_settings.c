@@ -33,6 +33,14 @@ static const struct config_entry entries[] = {
      .min = SECOND,
      .max = DAY,
      .help = "How often the time of last use is written for tokens that were used since."},
+    {.name = "runtime_tokens.enrollments_per_second_max",
+     .type = CONFIG_INT,
+     .offset = AT(enrollments_per_second),
+     .def = "5",
+     .min = 1,
+     .max = 1000,
+     .help = "Attempts to enroll a runtime at this replica, per enrollment token and per address; further ones get "
+             "429. Ten seconds' worth may come at once."},
 };
 
 const struct config_section runtime_token_settings_section = {

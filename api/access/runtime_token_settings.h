@@ -10,6 +10,7 @@ struct runtime_token_settings {
     int64_t rotation_grace_ms;
     int64_t sessions_per_minute;
     int64_t used_interval_ms;
+    int64_t enrollments_per_second;
 };
 
 CONFIG_SECTION(runtime_token_settings);

@@ -1,14 +1,13 @@
 // runtime: registers runtimes, and gives out and takes back their tokens.
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/json/json.h"
 #include "base/mem.h"
 #include "cli/command.h"
 #include "cli/print/printer.h"
 #include "cli/row.h"
+#include "cli/secret_output.h"
 #include "cli/target.h"
 
 // clang-format off
@@ -21,24 +20,6 @@ const struct option_spec runtime_options[] = {
     {NULL, 0, NULL, NULL},
 };
 // clang-format on
-
-// Shown this once, or written to a file that must not be there yet.
-static enum error_code give_token(const struct invocation *invocation, const char *token, struct error *err)
-{
-    const char *path = arguments_get(invocation->arguments, "token-file");
-    if (!token) return error_set(err, ERROR_PROTOCOL, "the platform's answer has no token");
-    if (!path) {
-        printf("%s\n", token);
-        return ERROR_NONE;
-    }
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    size_t len = strlen(token);
-    bool is_written = fd >= 0 && write(fd, token, len) == (ssize_t)len && fsync(fd) == 0;
-    if (fd >= 0) close(fd);
-    if (is_written) return ERROR_NONE;
-    printf("%s\n", token); // it is shown once: better here than nowhere
-    return error_set(err, ERROR_INTERNAL, "%s could not be written (it must not exist); the token is on stdout", path);
-}
 
 static enum error_code set_seconds(const struct invocation *invocation, const char *option, const char *member,
                                    json_t *variables, struct error *err)
@@ -66,7 +47,9 @@ static enum error_code create(const struct invocation *invocation, const char *n
         invocation->client,
         "mutation($args: RuntimeInstallationArgs!) { createRuntime(installationArgs: $args) { name newAccessToken } }",
         json_pack("{s:o}", "args", args), "createRuntime", &data, err);
-    if (code == ERROR_NONE) code = give_token(invocation, row_text(data, "createRuntime.newAccessToken"), err);
+    if (code == ERROR_NONE)
+        code = secret_output_give(arguments_get(invocation->arguments, "token-file"),
+                                  row_text(data, "createRuntime.newAccessToken"), err);
     if (code == ERROR_NONE)
         fprintf(stderr, "runtime \"%s\" is registered; its agent connects with this token: culvert help runtime\n",
                 name);
@@ -145,7 +128,9 @@ static enum error_code make_token(const struct invocation *invocation, const cha
                                 is_rotation ? ", graceSeconds: $graceSeconds" : "");
     code = client_query(invocation->client, document, variables, field, &data, err);
     mem_free(document);
-    if (code == ERROR_NONE) code = give_token(invocation, row_text(json_object_get(data, field), "token"), err);
+    if (code == ERROR_NONE)
+        code = secret_output_give(arguments_get(invocation->arguments, "token-file"),
+                                  row_text(json_object_get(data, field), "token"), err);
     json_decref(data);
     return code;
 }
@@ -176,20 +161,12 @@ static enum error_code tokens(const struct invocation *invocation, struct error 
                      "usage: culvert runtime token list|create|rotate RUNTIME, or: token revoke RUNTIME ID");
 }
 
-// Before a token is made that could not be kept.
-static enum error_code check_token_file(const struct invocation *invocation, struct error *err)
-{
-    const char *path = arguments_get(invocation->arguments, "token-file");
-    if (!path || access(path, F_OK) != 0) return ERROR_NONE;
-    return error_set(err, ERROR_INVALID, "--token-file %s: there is a file already", path);
-}
-
 int verb_runtime(struct invocation *invocation)
 {
     struct error err;
     const char *verb = invocation->word_count ? invocation->words[0] : "";
     const char *name = invocation->word_count == 2 ? invocation->words[1] : NULL;
-    enum error_code code = check_token_file(invocation, &err);
+    enum error_code code = secret_output_check(arguments_get(invocation->arguments, "token-file"), &err);
     if (code != ERROR_NONE) {
         // Nothing was asked of the platform.
     } else if (strcmp(verb, "token") == 0) {

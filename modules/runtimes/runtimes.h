@@ -14,6 +14,9 @@ void runtimes_resolve_delete_runtime(void *ctx, const json_t *arguments, gql_res
 void runtimes_resolve_create_runtime_token(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void runtimes_resolve_rotate_runtime_token(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void runtimes_resolve_revoke_runtime_token(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void runtimes_resolve_enrollment_tokens(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void runtimes_resolve_create_enrollment_token(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
+void runtimes_resolve_revoke_enrollment_token(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void runtimes_resolve_report_runtime_errors(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void runtimes_resolve_save_sealing_key(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);
 void runtimes_resolve_store_key(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg);

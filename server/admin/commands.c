@@ -18,6 +18,7 @@
 #include "base/token.h"
 #include "migrations/migrations.h"
 #include "server/admin/command_arguments.h"
+#include "server/admin/command_enrollment.h"
 #include "server/admin/command_query.h"
 #include "server/admin/command_roles.h"
 #include "server/admin/database_check.h"
@@ -51,6 +52,12 @@ void commands_print_usage(void)
          "                                                      [--replace-after 24h] [NAME]\n"
          "culvertd [SETTINGS] admin list-runtime-tokens --account ACCOUNT --runtime RUNTIME\n"
          "culvertd [SETTINGS] admin revoke-runtime-token --account ACCOUNT --runtime RUNTIME ID\n"
+         "culvertd [SETTINGS] admin create-enrollment-token --account ACCOUNT [--expires 1d] [--uses 1] [--names "
+         "PATTERN] "
+         "NAME\n"
+         "                                                      agents create their runtimes with it\n"
+         "culvertd [SETTINGS] admin list-enrollment-tokens --account ACCOUNT\n"
+         "culvertd [SETTINGS] admin revoke-enrollment-token --account ACCOUNT ID\n"
          "culvertd [SETTINGS] admin set-retention --account ACCOUNT DAYS|default\n"
          "culvertd [SETTINGS] admin set-quota --account ACCOUNT [--bytes N|default] [--rows N|default]\n"
          "                          [--runtime-bytes N|default] [--runtime-rows N|default]\n"
@@ -729,6 +736,9 @@ int commands_run(const struct config *config, int argc, const char **argv)
         {"export-audit", export_audit},
         {"check-database", check_database},
         {"create-runtime-token", create_runtime_token},
+        {"create-enrollment-token", command_create_enrollment_token},
+        {"list-enrollment-tokens", command_list_enrollment_tokens},
+        {"revoke-enrollment-token", command_revoke_enrollment_token},
         {"list-runtime-tokens", list_runtime_tokens},
         {"revoke-runtime-token", revoke_runtime_token},
         {"set-retention", set_retention},

@@ -6,9 +6,8 @@
 
 #include <stdbool.h>
 
+#include "server/admin/command_status.h"
 #include "server/config/config.h"
-
-enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_STATE = 3 };
 
 // argv: the rest of the command line behind the settings' flags, without argv[0].
 int commands_run(const struct config *config, int argc, const char **argv);

@@ -24,7 +24,7 @@ NEEDS_ARGUMENTS = {(name, field) for name, body in re.findall(r"^type (\w+)[^{]*
 LEAVES = {"String", "ID", "Int", "Float", "Boolean", *re.findall(r"^(?:enum|scalar) (\w+)", SCHEMA, re.M)}
 DEPTH, CELLS_MIN, SAMPLE = 4, 2000, 3
 # What makes something of the caller's own account by a name that it gives.
-MAKES = {"createRuntime", "createUser", "createTeam", "createMyApiKey", "createAbacRule", "createImageBinary", "createImageLayers", "createImageRegistry", "saveAnnotation", "setDefaultAccess", "saveSealingKey", "createServiceUser"}
+MAKES = {"createEnrollmentToken", "createRuntime", "createUser", "createTeam", "createMyApiKey", "createAbacRule", "createImageBinary", "createImageLayers", "createImageRegistry", "saveAnnotation", "setDefaultAccess", "saveSealingKey", "createServiceUser"}
 # The answers to two requests differ in these without a meaning.
 VARIES = re.compile(r"[0-9a-f]{64}|[0-9a-f]{32}|[0-9a-f]{24}|[0-9a-f]{8}-[0-9a-f-]{27}|\d{4}-\d\d-\d\dT[\d:.]+Z?|\d+")
 TIMES = {"since", "until"}  # of a text that is no time, the message depends on the text
@@ -122,12 +122,13 @@ def victim(platform):
     team = platform.graphql("mutation($n: String!) { createTeam(name: $n) { id } }", {"n": canary}, key=key["token"])["createTeam"]["id"]
     rule = {"entityType": "gitopsApplications", "teams": [team], "actions": ["VIEW"], "attributes": [{"name": "NAMESPACE", "value": canary}]}
     made = platform.graphql('mutation($r: CreateAbacRuleInput!) { createAbacRule(accountId: "", createAbacRuleInput: $r) { id } }', {"r": rule}, key=key["token"])
+    enrolls = platform.graphql("mutation($n: String!) { createEnrollmentToken(name: $n) { enrollmentToken { id } } }", {"n": canary}, key=key["token"])
     account = me["activeAccount"]["id"]
     changes = {"runtime": runtime, "name": f"{canary}-app", "namespace": canary, "application_name": f"{canary}-app", "sync_revision": canary, "revision": canary, "repo_url": canary}
     copy_rows(platform, account, changes)
     ids = {
         "runtime": runtime, "application": f"{canary}-app", "namespace": canary, "team": team, "user": me["id"], "user name": canary, "key": key["token"].split(".")[0],
-        "rule": made["createAbacRule"]["id"], "account": account, "account name": name,
+        "rule": made["createAbacRule"]["id"], "enrollment": enrolls["createEnrollmentToken"]["enrollmentToken"]["id"], "account": account, "account name": name,
     }  # fmt: skip
     return {"canary": canary, "account": account, "ids": ids}
 

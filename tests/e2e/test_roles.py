@@ -11,7 +11,7 @@ from test_runtime_tokens import codes, fields, selection, value_of
 from waiting import wait_until
 
 # What needs an admin (reportRuntimeErrors: of users), what is the own; all else reads or writes.
-ADMINS = {"auditEntries", "runtimeTokens", "createRuntime", "deleteRuntime", "deleteManagedRuntime", "createRuntimeToken", "rotateRuntimeToken", "revokeRuntimeToken", "apiKeys", "createUser", "updateUser",
+ADMINS = {"auditEntries", "runtimeTokens", "createRuntime", "deleteRuntime", "deleteManagedRuntime", "createRuntimeToken", "rotateRuntimeToken", "revokeRuntimeToken", "enrollmentTokens", "createEnrollmentToken", "revokeEnrollmentToken", "apiKeys", "createUser", "updateUser",
           "reportRuntimeErrors", "createSignInLink", "createApiKey", "revokeApiKey", "createTeam", "deleteTeam", "addTeamMember", "removeTeamMember",
           "abacRules", "abacRule", "explainPermissions", "createAbacRule", "updateAbacRule", "removeAbacRule", "setDefaultAccess"}  # fmt: skip
 ADMINS |= {"updateCsdpSettings", "suggestIscRepo", "resetSharedConfigRepo", "migrateRuntime", "apiKey", "deleteUser", "createServiceUser", "updateServiceUser", "deleteServiceUser", "renameTeam"}

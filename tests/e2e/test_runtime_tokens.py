@@ -34,7 +34,7 @@ USERS_ONLY = {"runtimes", "clusters", "applicationSets", "limitsStatus", "rollou
               "operations", "operation", "runOperation",
               "abacRules", "abacRule", "permissions", "explainPermissions", "defaultAccess", "createAbacRule", "updateAbacRule", "removeAbacRule", "setDefaultAccess"}  # fmt: skip
 USERS_ONLY |= {"pipeline", "pipelines", "promotions", "productReleases", "latestCliRelease", "updateCsdpSettings", "suggestIscRepo", "resetSharedConfigRepo", "migrateRuntime", "rolloutStepStatus",
-               "serviceUsers", "apiKey", "myApiKey", "deleteUser", "createServiceUser", "updateServiceUser", "deleteServiceUser", "renameTeam"}
+               "enrollmentTokens", "createEnrollmentToken", "revokeEnrollmentToken", "serviceUsers", "apiKey", "myApiKey", "deleteUser", "createServiceUser", "updateServiceUser", "deleteServiceUser", "renameTeam"}
 # As api/http/router.c and the modules have them: "x" users, "r" runtimes, "xr" both, "" anybody.
 ROUTES = {
     "/2.0/api/graphql": "xr",

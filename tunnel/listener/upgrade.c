@@ -58,6 +58,8 @@ static void upgrade_read(struct tunnel_upgrade *u, const struct http1_head *head
     u->agent_version = upgrade_header(u, head, STR(WIRE_HEADER_AGENT_VERSION));
     u->runtime = upgrade_header(u, head, STR(WIRE_HEADER_RUNTIME));
     u->features = upgrade_header(u, head, STR(WIRE_HEADER_FEATURES));
+    u->enrollment = upgrade_header(u, head, STR(WIRE_HEADER_ENROLLMENT));
+    u->enrollment_hash = upgrade_header(u, head, STR(WIRE_HEADER_ENROLLMENT_HASH));
 }
 
 enum error_code tunnel_upgrade_parse(const char *at, size_t len, size_t head_bytes_max, struct tunnel_upgrade *out,
@@ -152,6 +154,9 @@ static int upgrade_read_credential(const struct tunnel_upgrade *u, struct tunnel
     bool is_sealed = str_starts_nocase(value, STR("culvert "));
     out->token = is_sealed ? str_trim(str_from(value, strlen("culvert "))) : token_from_authorization(value);
     out->binding = is_sealed ? u->binding : NULL;
+    out->runtime = u->runtime;
+    out->enrollment = str_trim(u->enrollment);
+    out->enrollment_hash = str_trim(u->enrollment_hash);
     if (out->token.len == 0) return upgrade_refuse(401, ERROR_UNAUTHENTICATED, err, "a runtime token is required");
     if (is_sealed && !u->binding)
         return upgrade_refuse(401, ERROR_UNAUTHENTICATED, err,

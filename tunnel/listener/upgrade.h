@@ -22,7 +22,7 @@ struct tunnel_upgrade {
     struct str path, query, host;
     struct str upgrade, websocket_version, websocket_key, subprotocols;
     struct str authorization;
-    struct str instance_id, boot_id, agent_version, runtime, features;
+    struct str instance_id, boot_id, agent_version, runtime, features, enrollment, enrollment_hash;
     const char *remote;
     const uint8_t *binding; // of the connection (tunnel/wire/proof.h); NULL: it has none
 };

@@ -16,6 +16,11 @@
 #define WIRE_HEADER_FEATURES        "culvert-features"
 #define WIRE_FEATURE_BOUND_IDENTITY "bound-identity" // tunnel/wire/identity.h
 #define WIRE_FEATURE_OPERATIONS     "operations"     // tunnel/wire/control.h
+// Of an agent whose runtime may have to be created: the enrollment token, sealed if the runtime
+// token is, and the SHA-256 of the runtime token's secret in hex, which is then covered
+// (tunnel/wire/proof.h). A platform that knows the runtime token does not look at them.
+#define WIRE_HEADER_ENROLLMENT      "culvert-enrollment"
+#define WIRE_HEADER_ENROLLMENT_HASH "culvert-enrollment-hash"
 // Answer of the upgrade: that the platform knows the token (tunnel/wire/proof.h).
 #define WIRE_HEADER_PROOF "culvert-proof"
 // Inside streams

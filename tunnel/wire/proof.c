@@ -23,11 +23,11 @@ static void derive(const char *purpose, const uint8_t key[ID_SHA256_BYTES], cons
     id_hmac_sha256(str_of((const char *)key, ID_SHA256_BYTES), message, sizeof message, out);
 }
 
-static void mask(uint8_t secret[SECRET_BYTES], const uint8_t key[ID_SHA256_BYTES],
+static void mask(const char *purpose, uint8_t secret[SECRET_BYTES], const uint8_t key[ID_SHA256_BYTES],
                  const uint8_t binding[WIRE_BINDING_BYTES])
 {
     uint8_t pad[SECRET_BYTES];
-    derive("token", key, binding, pad);
+    derive(purpose, key, binding, pad);
     for (size_t i = 0; i < SECRET_BYTES; i++)
         secret[i] ^= pad[i];
     explicit_bzero(pad, sizeof pad);
@@ -56,7 +56,7 @@ enum error_code wire_proof_seal(struct str token, const uint8_t binding[WIRE_BIN
     struct token said;
     enum error_code code = take_apart(token, secret, &said, err);
     if (code != ERROR_NONE) return code;
-    mask(secret, said.secret_sha256, binding);
+    mask("token", secret, said.secret_sha256, binding);
     put_together(said.id, secret, out);
     explicit_bzero(secret, sizeof secret);
     return ERROR_NONE;
@@ -69,7 +69,7 @@ enum error_code wire_proof_unseal(struct str sealed, const uint8_t key[ID_SHA256
     char text[TOKEN_TEXT_BYTES];
     enum error_code code = take_apart(sealed, secret, out, err);
     if (code != ERROR_NONE) return code;
-    mask(secret, key, binding);
+    mask("token", secret, key, binding);
     put_together(out->id, secret, text);
     code = token_parse(str_c(text), out, err);
     explicit_bzero(secret, sizeof secret);
@@ -90,4 +90,10 @@ bool wire_proof_is_good(struct str proof, const uint8_t key[ID_SHA256_BYTES], co
     char wanted[WIRE_PROOF_BYTES];
     wire_proof_make(key, binding, wanted);
     return str_eq_secret(str_c(wanted), proof);
+}
+
+void wire_proof_cover(uint8_t hash[ID_SHA256_BYTES], const uint8_t key[ID_SHA256_BYTES],
+                      const uint8_t binding[WIRE_BINDING_BYTES])
+{
+    mask("enrollment", hash, key, binding);
 }

@@ -32,4 +32,9 @@ void wire_proof_make(const uint8_t key[ID_SHA256_BYTES], const uint8_t binding[W
 bool wire_proof_is_good(struct str proof, const uint8_t key[ID_SHA256_BYTES],
                         const uint8_t binding[WIRE_BINDING_BYTES]);
 
+// Masks the hash of a runtime token that is to be enrolled, for `key`, the hash of the enrollment
+// token; the same again unmasks it.
+void wire_proof_cover(uint8_t hash[ID_SHA256_BYTES], const uint8_t key[ID_SHA256_BYTES],
+                      const uint8_t binding[WIRE_BINDING_BYTES]);
+
 #endif

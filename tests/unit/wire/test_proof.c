@@ -75,12 +75,35 @@ static void test_what_is_no_token(void **state)
     }
 }
 
+static void test_a_covered_hash_is_for_one_key_and_connection(void **state)
+{
+    (void)state;
+    uint8_t key[ID_SHA256_BYTES], binding[WIRE_BINDING_BYTES], hash[ID_SHA256_BYTES], covered[ID_SHA256_BYTES];
+    id_random(key, sizeof key);
+    id_random(binding, sizeof binding);
+    id_random(hash, sizeof hash);
+    memcpy(covered, hash, sizeof hash);
+    wire_proof_cover(covered, key, binding);
+    assert_memory_not_equal(covered, hash, sizeof hash);
+    for (unsigned part = 0; part < 3; part++) {
+        uint8_t read[ID_SHA256_BYTES];
+        memcpy(read, covered, sizeof read);
+        key[part] ^= part == 1;
+        binding[part] ^= part == 2;
+        wire_proof_cover(read, key, binding);
+        assert_int_equal(memcmp(read, hash, sizeof hash) == 0, part == 0);
+        key[part] ^= part == 1;
+        binding[part] ^= part == 2;
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_only_the_platform_reads_it_and_only_here),
         cmocka_unit_test(test_the_platform_proves_what_it_knows),
         cmocka_unit_test(test_what_is_no_token),
+        cmocka_unit_test(test_a_covered_hash_is_for_one_key_and_connection),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
