@@ -170,12 +170,15 @@ coalesce(a.annotations ->> 'codefresh.io/product', a.labels ->> 'codefresh.io/pr
 -- application_namespace and application_name. One that was deleted counts: what belonged to it is
 -- not open to more people by that.
 -- fragment: application_of
-LATERAL (SELECT true AS has_application, :{application_cluster} AS application_cluster,
-                :{application_git_source} AS application_git_source, :{application_product} AS application_product,
-                a.labels AS application_labels, a.project AS application_project
+LATERAL (SELECT :{application_attributes}, a.project AS application_project
            FROM culvert.applications a
           WHERE a.account_id = x.account_id AND a.runtime = x.runtime AND a.namespace = x.application_namespace
             AND a.name = x.application_name) p ON true
+
+-- fragment: application_attributes
+true AS has_application, :{application_cluster} AS application_cluster,
+:{application_git_source} AS application_git_source, :{application_product} AS application_product,
+a.labels AS application_labels
 
 -- fragment: application_projects
 CASE WHEN a.project IS NULL THEN '[]'::jsonb ELSE jsonb_build_array(a.project) END

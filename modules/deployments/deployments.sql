@@ -104,9 +104,7 @@ d.filed_at DESC, d.runtime DESC, d.namespace DESC, d.name DESC, d.uid DESC, d.hi
         coalesce(p.last_id = x.history_id, false) AS is_current
    FROM culvert.deployments x
    LEFT JOIN LATERAL (
-        SELECT true AS has_application, :{application_cluster} AS application_cluster,
-               :{application_git_source} AS application_git_source, :{application_product} AS application_product,
-               a.labels AS application_labels, i.*
+        SELECT :{application_attributes}, i.*
           FROM culvert.applications a
           LEFT JOIN LATERAL (
                SELECT a.version, a.cluster, a.application_created_at, a.destination_name, a.destination_server,

@@ -21,21 +21,14 @@
 -- filter: namespace text = u.namespace = :value
 -- filter: applicationName text = u.application_name = :value
 
--- The workloads that ask for images, and what rules see of their applications. LIMIT: pages are
--- read in the order of images.
+-- The workloads that ask for images, and what rules see of their applications.
 -- fragment: image_uses
-(SELECT u.*, x.application_name, x.application_namespace, p.has_application, p.application_cluster,
+(SELECT t.*, x.application_name, x.application_namespace, p.has_application, p.application_cluster,
         p.application_git_source, p.application_product, p.application_labels
-   FROM culvert.image_uses u
-  CROSS JOIN LATERAL (
-        SELECT *
-          FROM culvert.resources x
-         WHERE x.account_id = u.account_id AND x.runtime = u.runtime AND x.cluster = u.cluster
-           AND x.api_group = u.api_group AND x.kind = u.kind AND x.namespace = u.namespace AND x.name = u.name
-           AND NOT x.is_deleted AND (x.presence IS NULL OR x.presence = 'UNREADABLE')
-         LIMIT 1) x
+   FROM culvert.image_uses t
+  CROSS JOIN :{resource_of}
    LEFT JOIN :{application_of}
-  WHERE u.image <> '')
+  WHERE t.image <> '')
 
 -- fragment: image_first_uses
 to_json((array_agg(json_build_object(

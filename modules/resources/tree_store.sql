@@ -1,3 +1,19 @@
+-- The resource x that a row t of another table is about. LIMIT: what is read in the order of the
+-- other table stays in it.
+-- fragment: resource_of
+LATERAL (SELECT *
+           FROM culvert.resources x
+          WHERE x.account_id = t.account_id AND x.runtime = t.runtime AND x.cluster = t.cluster
+            AND x.api_group = t.api_group AND x.kind = t.kind AND x.namespace = t.namespace AND x.name = t.name
+            AND NOT x.is_deleted AND (x.presence IS NULL OR x.presence = 'UNREADABLE')
+          LIMIT 1) x
+
+-- The resource a of a part b of a rollout.
+-- fragment: resource_of_part
+resources a ON a.account_id = b.account_id AND a.runtime = b.runtime AND a.cluster = b.cluster
+           AND a.api_group = b.api_group AND a.kind = b.kind AND a.namespace = b.namespace AND a.name = b.name
+           AND NOT a.is_deleted AND (a.presence IS NULL OR a.presence = 'UNREADABLE')
+
 -- fragment: tree_application_health
 json_build_object('status', a.health_status, 'message', a.health_message,
                   'source', CASE WHEN a.health_status IS NOT NULL THEN 'ARGOCD_STATUS' END)

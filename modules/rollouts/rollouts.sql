@@ -106,8 +106,7 @@
 -- facet: APPLICATION applicationName = nullif(t.application_name, '')
 -- facet: PROJECT project = t.application_project
 
--- A rollout, its resource, and what rules see of its application. LIMIT: pages are read in the
--- order of rollouts.
+-- A rollout, its resource, and what rules see of its application.
 -- fragment: rollout_rows
 (SELECT t.*, x.version, x.labels, x.images, x.application_namespace, x.application_name, x.sync_status, x.health_status,
         x.health_message, x.health_source, x.source_repo_url, x.source_path, x.source_revision, x.source_errors,
@@ -115,13 +114,7 @@
         x.epoch, x.sequence, x.observed_at, x.received_at, p.has_application, p.application_cluster,
         p.application_git_source, p.application_product, p.application_labels, p.application_project
    FROM culvert.rollouts t
-  CROSS JOIN LATERAL (
-        SELECT *
-          FROM culvert.resources x
-         WHERE x.account_id = t.account_id AND x.runtime = t.runtime AND x.cluster = t.cluster
-           AND x.api_group = t.api_group AND x.kind = t.kind AND x.namespace = t.namespace AND x.name = t.name
-           AND NOT x.is_deleted AND (x.presence IS NULL OR x.presence = 'UNREADABLE')
-         LIMIT 1) x
+  CROSS JOIN :{resource_of}
    LEFT JOIN :{application_of}
   WHERE t.api_group = 'argoproj.io' AND t.kind = 'Rollout')
 
@@ -172,10 +165,7 @@ coalesce(t.health_status, CASE t.phase WHEN 'Healthy' THEN 'HEALTHY' WHEN 'Degra
             AND s.namespace = t.namespace AND s.owner_kind = 'Rollout' AND s.owner_name = t.name
           ORDER BY s.revision DESC NULLS LAST, s.name
           LIMIT 100) b
-   JOIN resources a ON a.account_id = b.account_id AND a.runtime = b.runtime AND a.cluster = b.cluster
-                   AND a.api_group = b.api_group AND a.kind = b.kind AND a.namespace = b.namespace AND a.name = b.name
-                   AND NOT a.is_deleted
-                   AND (a.presence IS NULL OR a.presence = 'UNREADABLE'))
+   JOIN :{resource_of_part})
 
 -- Those that run: of the replica sets that have pods, which are two while a canary is under way.
 -- fragment: rollout_images
@@ -206,10 +196,7 @@ json_build_object(
             AND s.namespace = t.namespace AND s.owner_kind = 'Rollout' AND s.owner_name = t.name
           ORDER BY s.started_at DESC NULLS LAST, s.name
           LIMIT 100) b
-   JOIN resources a ON a.account_id = b.account_id AND a.runtime = b.runtime AND a.cluster = b.cluster
-                   AND a.api_group = b.api_group AND a.kind = b.kind AND a.namespace = b.namespace AND a.name = b.name
-                   AND NOT a.is_deleted
-                   AND (a.presence IS NULL OR a.presence = 'UNREADABLE'))
+   JOIN :{resource_of_part})
 
 -- fragment: analysis_run_node
 json_build_object(

@@ -191,7 +191,7 @@ static void pages_of_rollouts_and_images_are_read_from_indexes(void **state)
         database->account);
     database_query(database->account, sql, none, sizeof none);
     database_query(database->account, "ANALYZE image_uses", none, sizeof none);
-    long of_images = buffers_of_list(database, "images", "image_uses u", "", "name usesCount", "");
+    long of_images = buffers_of_list(database, "images", "image_uses t", "", "name usesCount", "");
     if (of_images > LIMIT) fail_msg("images: reads %ld pages, the limit is %d", of_images, LIMIT);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         long buffers = buffers_of_list(database, "rollouts", "rollouts t", cases[i].arguments,
