@@ -3,8 +3,10 @@
 helm comes with tests/cluster/build argo-cd; without it, and without a kube-apiserver in the cache, these tests are skipped.
 """
 
+import base64
 import json
 import pathlib
+import re
 import subprocess
 import tempfile
 
@@ -75,6 +77,19 @@ def test_settings_are_those_that_the_programs_know(helm, file, tmp_path):
     program = "agent/culvert-agent" if name == "agent.conf" else "server/culvertd"
     ended = subprocess.run([build_folder("asan") / program, "--config", tmp_path / name, "--check-config"], capture_output=True, text=True, env={"CULVERT_PEER_ADDRESS": "10.0.0.1:8447"} if "peer.listen" in text else {})
     assert ended.returncode == 0, (text, ended.stdout, ended.stderr)
+
+
+def test_a_chart_that_enrolls_makes_the_runtime_token(helm):
+    chart = CHARTS / "culvert-agent"
+    items = rendered(helm, chart / "examples/enroll.yaml")
+    secret = next(item for item in items if item["kind"] == "Secret" and item["metadata"]["name"].endswith("-runtime-token"))
+    assert re.fullmatch(r"[0-9a-f]{24}\.[0-9a-f]{64}", base64.b64decode(secret["data"]["token"]).decode()) and secret["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+    volumes = {each["name"]: each["secret"] for item in items if item["kind"] == "Deployment" for each in item["spec"]["template"]["spec"]["volumes"] if "secret" in each}
+    assert volumes["token"]["secretName"] == secret["metadata"]["name"] and volumes["enrollment"]["optional"] is True
+    # A token that is given is taken, and one of the two is needed.
+    given = rendered(helm, chart / "examples/enroll.yaml", "--set", "runtimeToken.existingSecret=mine")
+    assert not [item for item in given if item["kind"] == "Secret" and "runtime-token" in item["metadata"]["name"]]
+    helm("template", "release", chart, "-f", chart / "examples/enroll.yaml", "--set", "enrollment.existingSecret=", fails=True)
 
 
 def test_alerts_are_those_of_the_rules_file(helm):

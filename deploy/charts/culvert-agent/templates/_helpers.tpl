@@ -20,3 +20,6 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- define "culvert-agent.hasCa" -}}
 {{ if or .Values.platform.ca.existingSecret .Values.platform.ca.existingConfigMap }}yes{{ end }}
 {{- end }}
+{{- define "culvert-agent.tokenSecret" -}}
+{{ .Values.runtimeToken.existingSecret | default (printf "%s-runtime-token" (include "culvert-agent.name" .)) }}
+{{- end }}
