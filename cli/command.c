@@ -19,6 +19,7 @@ const struct command commands[] = {
     {"tunnel", "tunnel list", "List runtimes with the state of their tunnels", get_options, true, verb_tunnel},
     {"port-forward", "port-forward [RUNTIME/]SERVICE [LOCAL_PORT]", "Lead a local port to a TCP service of a runtime", port_forward_options, true, verb_port_forward},
     {"auth", "auth whoami | auth can-i VERB APPLICATION | auth explain APPLICATION [VERB...]", "Show as whom requests are made, and what they may do", auth_options, true, verb_auth},
+    {"rule", "rule simulate create|update FILE | rule simulate remove ID | rule simulate default ALLOW|DENY", "Show what users would gain and lose by a change of rules", rule_options, true, verb_rule},
     {"support-bundle", "support-bundle FILE", "Write what support needs to know to a file, without secrets", support_bundle_options, true, verb_support_bundle},
     {"login", "login URL --api-key-file FILE", "Save a platform and an API key as a context", login_options, false, verb_login},
     {"context", "context list|use|show|set|delete [NAME]", "Choose between platforms, and set defaults", NULL, false, verb_context},

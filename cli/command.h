@@ -58,6 +58,7 @@ int verb_port_forward(struct invocation *invocation);
 int verb_support_bundle(struct invocation *invocation);
 int verb_tunnel(struct invocation *invocation);
 int verb_auth(struct invocation *invocation);
+int verb_rule(struct invocation *invocation);
 int verb_login(struct invocation *invocation);
 int verb_context(struct invocation *invocation);
 int verb_completion(struct invocation *invocation);
@@ -66,6 +67,7 @@ int verb_help(struct invocation *invocation);
 int verb_version(struct invocation *invocation);
 
 extern const struct option_spec logs_options[], get_options[], wait_options[], operate_options[], runtime_options[],
-    enrollment_options[], login_options[], port_forward_options[], auth_options[], support_bundle_options[];
+    enrollment_options[], login_options[], port_forward_options[], auth_options[], rule_options[],
+    support_bundle_options[];
 
 #endif

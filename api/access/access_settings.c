@@ -22,6 +22,14 @@ static const struct config_entry entries[] = {
      .max = 1000000,
      .help = "Combinations of attribute values that all rules of an account name together. Each query of a user whom "
              "rules limit sends those that apply to the user to the database."},
+    {.name = "access.simulated_applications_max",
+     .type = CONFIG_INT,
+     .offset = AT(simulated_applications_max),
+     .def = "100000",
+     .min = 1,
+     .max = 10000000,
+     .help = "Applications that one simulated change of rules looks at. Beyond it the answer is marked "
+             "as incomplete."},
 };
 
 const struct config_section access_settings_section = {

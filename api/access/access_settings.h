@@ -7,6 +7,7 @@
 struct access_settings {
     int64_t rules_max;
     int64_t rule_values_max;
+    int64_t simulated_applications_max;
 };
 
 CONFIG_SECTION(access_settings);

@@ -6,6 +6,7 @@
 #include "modules/identity/oidc_sign_in.h"
 #include "modules/identity/people.h"
 #include "modules/identity/rule_decisions.h"
+#include "modules/identity/rule_simulation.h"
 #include "modules/identity/rules.h"
 #include "modules/identity/sign_in.h"
 #include "modules/identity/token_exchange.h"
@@ -96,6 +97,7 @@ static const struct gql_resolver resolvers[] = {
     {GQL_QUERY, "abacRule", rules_resolve_get, .access = API_ADMINS},
     {GQL_QUERY, "permissions", rules_resolve_permissions, .access = API_USERS},
     {GQL_QUERY, "explainPermissions", rules_resolve_explain, .access = API_ADMINS},
+    {GQL_QUERY, "simulateAccessRules", rule_simulation_resolve, .access = API_ADMINS},
     {GQL_QUERY, "defaultAccess", rules_resolve_default_access, .access = API_USERS},
     {GQL_MUTATION, "createAbacRule", rules_resolve_create, .access = API_ADMINS, .is_strict = true},
     {GQL_MUTATION, "updateAbacRule", rules_resolve_update, .access = API_ADMINS, .is_strict = true},

@@ -2,15 +2,12 @@
 
 #include <inttypes.h>
 
-#include "api/access/access_rule.h"
 #include "api/access/access_settings.h"
 #include "api/resolvers.h"
-#include "base/mem.h"
 #include "base/metrics/metrics.h"
 #include "culvert_statements.h"
+#include "modules/identity/rule_input.h"
 #include "storage/sql/store_call.h"
-
-enum { TEAMS_MAX = 100, TAGS_MAX = 100, TEXT_BYTES_MAX = 200 };
 
 #define ACCOUNT(request) pg_text(str_c((request)->principal.account_id))
 
@@ -20,7 +17,7 @@ static struct pg_batch *batch_of(const struct api_request *request)
 }
 
 // Clients send the empty text for the account of their key. Another account is as a missing one.
-static enum error_code check_account(const struct api_request *request, const json_t *arguments, struct error *err)
+enum error_code rules_check_account(const struct api_request *request, const json_t *arguments, struct error *err)
 {
     struct str account = json_get_str(arguments, "accountId");
     if (!account.len || str_eq(account, str_c(request->principal.account_id))) return ERROR_NONE;
@@ -31,7 +28,7 @@ static enum error_code check_account(const struct api_request *request, const js
 static bool begin(const struct api_request *request, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
     struct error err;
-    if (check_account(request, arguments, &err) == ERROR_NONE) return true;
+    if (rules_check_account(request, arguments, &err) == ERROR_NONE) return true;
     on_resolved(arg, &err, NULL);
     return false;
 }
@@ -73,50 +70,8 @@ void rules_resolve_remove(void *ctx, const json_t *arguments, gql_resolved on_re
 struct rule_change {
     struct api_pending *pending;
     char id[ID_ACCOUNT_BYTES];
-    struct access_rule rule;
-    struct str entity, effect, teams, tags, actions, attributes; // the last four: JSON
+    struct rule_input input;
 };
-
-static enum error_code check_texts(const json_t *list, const char *name, size_t least, size_t most, struct error *err)
-{
-    size_t i, count = json_array_size(list);
-    const json_t *text;
-    if (count < least || count > most)
-        return error_set(err, ERROR_INVALID, "%s: %zu, must be %zu to %zu", name, count, least, most);
-    json_array_foreach(list, i, text)
-    {
-        struct str value = json_str(text);
-        if (!value.len || value.len > TEXT_BYTES_MAX || str_has_byte(value, '\0'))
-            return error_set(err, ERROR_INVALID, "%s[%zu]: %zu bytes, must be 1 to %d without a NUL", name, i,
-                             value.len, TEXT_BYTES_MAX);
-    }
-    return ERROR_NONE;
-}
-
-static struct str text_of(struct api_request *request, const json_t *list)
-{
-    size_t len;
-    if (!json_is_array(list)) return STR("[]");
-    char *text = json_canonical(list, &len);
-    struct str copy = arena_str(request->arena, str_of(text, len));
-    mem_free(text);
-    return copy;
-}
-
-static enum error_code take_rule(struct api_request *request, const json_t *input, struct rule_change *out,
-                                 struct error *err)
-{
-    enum error_code code = check_texts(json_get_array(input, "teams"), "teams", 1, TEAMS_MAX, err);
-    if (code == ERROR_NONE) code = check_texts(json_get_array(input, "tags"), "tags", 0, TAGS_MAX, err);
-    if (code == ERROR_NONE) code = access_rule_parse(input, request->arena, &out->rule, err);
-    out->entity = json_get_str(input, "entityType");
-    out->effect = out->rule.is_deny ? STR("DENY") : STR("ALLOW");
-    out->teams = text_of(request, json_get_array(input, "teams"));
-    out->tags = text_of(request, json_get_array(input, "tags"));
-    out->actions = text_of(request, json_get_array(input, "actions"));
-    out->attributes = text_of(request, json_get_array(input, "attributes"));
-    return code;
-}
 
 static void count_refusal(void)
 {
@@ -133,7 +88,8 @@ static enum error_code fault_of(const struct rule_change *change, const struct p
     if (team.len)
         return error_set(err, ERROR_INVALID, "teams: the team \"%.*s\" does not exist; teams are named by their ids",
                          STR_ARG(team));
-    uint64_t rules = strtoull(count.at, NULL, 10), sum = strtoull(values.at, NULL, 10) + change->rule.combinations;
+    uint64_t rules = strtoull(count.at, NULL, 10),
+             sum = strtoull(values.at, NULL, 10) + change->input.rule.combinations;
     if (rules < (uint64_t)settings->rules_max && sum <= (uint64_t)settings->rule_values_max)
         return error_set(err, ERROR_NOT_FOUND, "id: the rule does not exist");
     count_refusal();
@@ -161,14 +117,14 @@ static void submit_change(struct rule_change *change, bool is_new)
     const struct access_settings *settings = access_settings_of(change->pending->request->api->options.config);
     struct api_request *request = change->pending->request;
     char rules_max[STORE_NUMBER_BYTES], values_max[STORE_NUMBER_BYTES], combinations[STORE_NUMBER_BYTES];
-    struct pg_param id = pg_text(str_c(change->id)), teams = pg_text(change->teams);
+    struct pg_param id = pg_text(str_c(change->id)), teams = pg_text(change->input.teams);
     struct pg_batch *batch = batch_of(request);
     pg_add(batch, rule_room, .account_id = ACCOUNT(request), .rule_id = id, .teams = teams);
 #define VALUES                                                                                                         \
-    .account_id = ACCOUNT(request), .rule_id = id, .entity_type = pg_text(change->entity),                             \
-    .effect = pg_text(change->effect), .teams = teams, .tags = pg_text(change->tags),                                  \
-    .actions = pg_text(change->actions), .attributes = pg_text(change->attributes),                                    \
-    .combinations = store_number(change->rule.combinations, combinations),                                             \
+    .account_id = ACCOUNT(request), .rule_id = id, .entity_type = pg_text(change->input.entity),                       \
+    .effect = pg_text(change->input.effect), .teams = teams, .tags = pg_text(change->input.tags),                      \
+    .actions = pg_text(change->input.actions), .attributes = pg_text(change->input.attributes),                        \
+    .combinations = store_number(change->input.rule.combinations, combinations),                                       \
     .rules_max = store_number((uint64_t)settings->rules_max, rules_max),                                               \
     .values_max = store_number((uint64_t)settings->rule_values_max, values_max)
     if (is_new)
@@ -184,11 +140,11 @@ static void change_rule(struct api_request *request, const json_t *arguments, co
 {
     struct rule_change *change = arena_alloc(request->arena, sizeof *change);
     struct error err;
-    enum error_code code = check_account(request, arguments, &err);
-    if (code == ERROR_NONE) code = check_account(request, input, &err);
+    enum error_code code = rules_check_account(request, arguments, &err);
+    if (code == ERROR_NONE) code = rules_check_account(request, input, &err);
     if (code == ERROR_NONE && id.len >= sizeof change->id)
         code = error_set(&err, ERROR_NOT_FOUND, "id: the rule does not exist");
-    if (code == ERROR_NONE) code = take_rule(request, input, change, &err);
+    if (code == ERROR_NONE) code = rule_input_take(input, request->arena, &change->input, &err);
     if (code != ERROR_NONE) {
         on_resolved(arg, &err, NULL);
         return;

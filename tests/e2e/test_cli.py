@@ -157,6 +157,24 @@ def test_rights_are_asked_about_and_explained(culvert, platform):
     assert "AbacActionNames" in culvert("auth", "can-i", "juggle", "checkout", status=FAILED)
 
 
+def test_a_change_of_rules_is_simulated(culvert, platform, tmp_path):
+    user = platform.graphql('mutation { createUser(name: "kim", email: "kim@example.com", role: MEMBER) { id } }')["createUser"]["id"]
+    team = platform.graphql("mutation($u: [String!]) { createTeam(name: \"simulated\", userIds: $u) { id } }", {"u": [user]})["createTeam"]["id"]
+    file = tmp_path / "rule.json"
+    file.write_text(json.dumps({"entityType": "gitopsApplications", "effect": "DENY", "teams": [team], "actions": ["SYNC"]}))
+    rows = json.loads(culvert("rule", "simulate", "create", str(file), "--first", "500", "-o", "json"))["items"]
+    row = next(row for row in rows if row["name"] == "checkout")
+    assert (row["users"], row["teams"], row["gained"], row["lost"]) == (["kim"], ["simulated"], [], ["SYNC"])
+    title, *lines = culvert("rule", "simulate", "default", "DENY", "--for-user", "kim", "--first", "3").splitlines()
+    assert title.split() == ["RUNTIME", "NAMESPACE", "NAME", "USERS", "GAINED", "LOST"] and len(lines) == 3 and "kim" in lines[0]
+    assert len(culvert("rule", "simulate", "create", str(file), "--for-team", "simulated", "-o", "name").splitlines()) == len(rows)
+    assert "does not exist" in culvert("rule", "simulate", "remove", "0" * 24, status=MISSING)
+    assert "--for-team" in culvert("rule", "simulate", "create", str(file), "--for-team", "none", status=MISSING)
+    file.write_text("[]")
+    assert "JSON object" in culvert("rule", "simulate", "create", str(file), status=USAGE)
+    assert "usage: culvert rule simulate" in culvert("rule", "simulate", "drop", "x", status=USAGE)
+
+
 def test_tunnels_are_listed_with_their_state(culvert, platform):
     title, row = culvert("tunnel", "list").splitlines()[:2]
     assert title.split()[:2] == ["RUNTIME", "CONNECTED"] and row.split()[:2] == [platform.env["CULVERT_RUNTIME"], "true"]

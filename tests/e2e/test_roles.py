@@ -13,7 +13,7 @@ from waiting import wait_until
 # What needs an admin (reportRuntimeErrors: of users), what is the own; all else reads or writes.
 ADMINS = {"auditEntries", "runtimeTokens", "createRuntime", "deleteRuntime", "deleteManagedRuntime", "createRuntimeToken", "rotateRuntimeToken", "revokeRuntimeToken", "enrollmentTokens", "createEnrollmentToken", "revokeEnrollmentToken", "apiKeys", "createUser", "updateUser",
           "reportRuntimeErrors", "createSignInLink", "createApiKey", "revokeApiKey", "createTeam", "deleteTeam", "addTeamMember", "removeTeamMember",
-          "abacRules", "abacRule", "explainPermissions", "createAbacRule", "updateAbacRule", "removeAbacRule", "setDefaultAccess"}  # fmt: skip
+          "abacRules", "abacRule", "explainPermissions", "simulateAccessRules", "createAbacRule", "updateAbacRule", "removeAbacRule", "setDefaultAccess"}  # fmt: skip
 ADMINS |= {"updateCsdpSettings", "suggestIscRepo", "resetSharedConfigRepo", "migrateRuntime", "apiKey", "deleteUser", "createServiceUser", "updateServiceUser", "deleteServiceUser", "renameTeam"}
 OWN = {"myApiKeys", "myApiKey", "createMyApiKey", "revokeMyApiKey"}
 RUNTIMES_ALONE = {"getSealingKey", "saveSealingKey", "updateRuntimeClusters"}

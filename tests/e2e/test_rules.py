@@ -427,6 +427,107 @@ def test_permissions_are_explained(platform, member, applications):
     assert codes(platform.graphql_answer(query, {"o": objects * 200, "a": ["VIEW"]}).json()) == ["BAD_USER_INPUT"]
 
 
+SIMULATE = """query($c: AccessRuleChange!, $s: AccessSubject, $f: Int, $k: Int) { simulateAccessRules(change: $c, subject: $s, first: $f, skip: $k) {
+  gained lost examined isComplete total subjects { teams isReadOnly userCount users gained lost } differences { runtime name users gained lost } } }"""
+
+
+def simulated(platform, member, change, **more):
+    subject = {"userId": member.user["id"]}
+    return platform.graphql(SIMULATE, {"c": change, "s": subject, "f": 500, **more})["simulateAccessRules"]
+
+
+def permitted(platform, member, applications):
+    """{application: actions that the member may do}"""
+    query = "query($o: [PermissionObject!]!, $a: [AbacActionNames!]!) { permissions(objects: $o, actions: $a) { %s } }" % PERMIT
+    objects = [{"runtime": platform.env["CULVERT_RUNTIME"], "namespace": "argocd", "name": each} for each in sorted(applications)]
+    found = {}
+    for each in platform.graphql(query, {"o": objects, "a": ["VIEW", "SYNC", "REFRESH"]}, key=member.key)["permissions"]:
+        found.setdefault(each["name"], set()).update({each["action"]} if each["allowed"] else set())
+    return found
+
+
+def test_a_change_is_simulated_as_it_then_is(platform, member, applications):
+    """Whatever is changed: the difference of what a member may do before and after it is what was listed."""
+    def rule(*attributes, **more):
+        return {"entityType": "gitopsApplications", "teams": [member.team], "actions": ["SYNC"], "attributes": [attribute(each) for each in attributes], **more}
+
+    def do(change):
+        if "create" in change:
+            member.rules.append(platform.graphql(CREATE, {"a": "", "r": change["create"]})["createAbacRule"]["id"])
+        elif "update" in change:
+            platform.graphql(UPDATE, {"a": "", "r": change["update"]})
+        elif "remove" in change:
+            member.drop(change["remove"])
+        else:
+            platform.graphql("mutation($d: DefaultAccess!) { setDefaultAccess(access: $d) }", {"d": change["defaultAccess"]})
+
+    def check(change):
+        before, expected, seen = permitted(platform, member, applications), {}, simulated(platform, member, change)
+        for each in seen["differences"]:
+            gained, lost = ({action for action in each[name] if action in ("VIEW", "SYNC", "REFRESH")} for name in ("gained", "lost"))
+            if each["name"] in applications and (gained or lost):
+                expected[each["name"]] = (gained, lost)
+        assert permitted(platform, member, applications) == before, "nothing is stored"
+        do(change)
+        assert expected, change
+
+        def differs():
+            now = permitted(platform, member, applications)
+            return {name: (now[name] - before[name], before[name] - now[name]) for name in now if now[name] != before[name]}
+
+        settled(lambda: differs() == expected, f"what {change} was to do is so: {expected}")
+        return seen
+
+    seen = check({"create": rule(SHOP, effect="DENY")})
+    shop = of_team(applications, "shop")
+    assert {each["name"] for each in seen["differences"]} >= shop and (seen["gained"], seen["isComplete"]) == (0, True)
+    assert seen["lost"] == seen["total"] == len(seen["differences"]) <= seen["examined"]
+    subject = {"teams": [each["name"] for each in platform.graphql("{ teams { id name } }")["teams"] if each["id"] == member.team], "isReadOnly": False, "userCount": 1, "users": [member.user["name"]]}
+    assert seen["subjects"] == [{**subject, "gained": 0, "lost": seen["lost"]}]
+    check({"update": {**rule(("LABEL", f"{PART_OF}=finance"), effect="DENY", actions=["VIEW"]), "id": member.rules[0], "accountId": ""}})
+    try:
+        check({"defaultAccess": "DENY"})
+        check({"create": rule(SHOP, actions=["VIEW", "SYNC"])})
+        check({"remove": member.rules[1]})
+    finally:
+        platform.graphql("mutation { setDefaultAccess(access: ALLOW) }")
+    settled(lambda: permitted(platform, member, applications)["checkout"] == {"VIEW", "SYNC", "REFRESH"}, "the default is as it was")
+    check({"remove": member.rules[0]})
+
+
+def test_simulations_are_listed_in_pages_and_refused_with_a_reason(platform, member, applications):
+    rule = {"entityType": "gitopsApplications", "teams": [member.team], "actions": ["VIEW"], "effect": "DENY"}
+    whole = simulated(platform, member, {"create": rule})
+    pages = [simulated(platform, member, {"create": rule}, f=2, k=skip)["differences"] for skip in range(0, whole["total"], 2)]
+    assert sum(pages, []) == whole["differences"] and whole["total"] >= len(applications)
+    assert simulated(platform, member, {"create": rule}, f=0)["total"] == whole["total"]
+    everybody = platform.graphql(SIMULATE, {"c": {"create": rule}, "s": {"teamId": member.team}})["simulateAccessRules"]
+    assert everybody["total"] == whole["total"] and len(everybody["differences"]) == min(50, whole["total"])
+    platform.graphql("mutation($i: String!) { updateUser(id: $i, role: READ_ONLY) { id } }", {"i": member.user["id"]})
+    read_only = simulated(platform, member, {"create": rule})
+    assert read_only["subjects"][0]["isReadOnly"] and read_only["differences"][0]["lost"] == ["VIEW"]
+    assert simulated(platform, member, {"create": {**rule, "actions": ["SYNC"]}})["total"] == 0, "whose role forbids it loses nothing"
+    platform.graphql("mutation($i: String!) { updateUser(id: $i, role: ADMIN) { id } }", {"i": member.user["id"]})
+    assert simulated(platform, member, {"create": rule})["subjects"] == [], "admins are exempt"
+    platform.graphql("mutation($i: String!) { updateUser(id: $i, role: MEMBER) { id } }", {"i": member.user["id"]})
+
+    def refused(code, text, change, **more):
+        answer = platform.graphql_answer(SIMULATE, {"c": change, **more}).json()
+        assert codes(answer) == [code] and text in answer["errors"][0]["message"], answer
+
+    refused("BAD_USER_INPUT", "must be one of", {})
+    refused("BAD_USER_INPUT", "must be one of", {"create": rule, "defaultAccess": "DENY"})
+    refused("BAD_USER_INPUT", "does not exist", {"create": {**rule, "teams": ["none"]}})
+    refused("BAD_USER_INPUT", "only gitopsApplications", {"create": {**rule, "entityType": "clusters"}})
+    refused("NOT_FOUND", "the rule does not exist", {"remove": "0" * 24})
+    refused("NOT_FOUND", "the rule does not exist", {"update": {**rule, "id": "0" * 24, "accountId": ""}})
+    refused("NOT_FOUND", "subject", {"create": rule}, s={"userId": "0" * 24})
+    refused("NOT_FOUND", "subject", {"create": rule}, s={"teamId": "0" * 24})
+    refused("BAD_USER_INPUT", "first", {"create": rule}, f=501)
+    refused("BAD_USER_INPUT", "skip", {"create": rule}, k=-1)
+    assert member.refused(SIMULATE, {"c": {"create": rule}}) == ["FORBIDDEN"]
+
+
 def test_calls(platform, member):
     """Services of a cluster know nothing of rules: whom they limit needs one that allows calls."""
     runtime = platform.env["CULVERT_RUNTIME"]

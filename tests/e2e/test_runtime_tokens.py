@@ -32,7 +32,7 @@ USERS_ONLY = {"runtimes", "clusters", "applicationSets", "limitsStatus", "rollou
               "auditEntries", "users", "teams", "apiKeys", "myApiKeys", "createUser", "updateUser", "createSignInLink", "createApiKey", "createMyApiKey", "revokeApiKey", "revokeMyApiKey",
               "createTeam", "deleteTeam", "addTeamMember", "removeTeamMember",
               "operations", "operation", "runOperation",
-              "abacRules", "abacRule", "permissions", "explainPermissions", "defaultAccess", "createAbacRule", "updateAbacRule", "removeAbacRule", "setDefaultAccess"}  # fmt: skip
+              "abacRules", "abacRule", "permissions", "explainPermissions", "simulateAccessRules", "defaultAccess", "createAbacRule", "updateAbacRule", "removeAbacRule", "setDefaultAccess"}  # fmt: skip
 USERS_ONLY |= {"pipeline", "pipelines", "promotions", "productReleases", "latestCliRelease", "updateCsdpSettings", "suggestIscRepo", "resetSharedConfigRepo", "migrateRuntime", "rolloutStepStatus",
                "enrollmentTokens", "createEnrollmentToken", "revokeEnrollmentToken", "serviceUsers", "apiKey", "myApiKey", "deleteUser", "createServiceUser", "updateServiceUser", "deleteServiceUser", "renameTeam"}
 # As api/http/router.c and the modules have them: "x" users, "r" runtimes, "xr" both, "" anybody.
