@@ -558,6 +558,22 @@ def test_what_only_admins_do_is_not_offered_to_others(site, other):
     assert "signed out everywhere" in other.text(".sign-in")
 
 
+def preview(page, form, expected):
+    form.get_by_role("button", name="Preview the change").click()
+    page.page.locator("[aria-labelledby=simulation] [role=status]", has_text=expected).first.wait_for()
+
+
+def accessible(page, name):
+    for width in (360, 1280):
+        page.page.set_viewport_size({"width": width, "height": 800})
+        page.page.evaluate("scrollTo(0, 0)")
+        assert too_wide(page) == [] and page.axe() == [], (name, width)
+        page.picture(f"{name}-{width}")
+    page.page.emulate_media(color_scheme="dark")
+    assert page.axe() == [], (name, "dark")
+    page.page.emulate_media(color_scheme="light")
+
+
 def test_an_admin_makes_users_teams_and_rules(site, page, other):
     page.page.get_by_role("link", name="Settings", exact=True).click()
     page.page.wait_for_selector("form")
@@ -585,27 +601,53 @@ def test_an_admin_makes_users_teams_and_rules(site, page, other):
     card.get_by_title("Remove ana from").wait_for()
     page.page.locator("summary", has_text="New rule").click()
     rule = page.page.get_by_role("form", name="New rule")
-    rule.get_by_label("It").select_option("DENY")
+    rule.locator("[name=effect]").select_option("DENY")
     rule.get_by_label(HOSTILE).check()
     rule.get_by_label("sync", exact=True).check()
     rule.get_by_label("is (empty").fill(site.env["CULVERT_RUNTIME"])
     page.page.evaluate("scrollTo(0, 0)")  # nothing is half below the top
     assert page.axe() == []
     page.picture("rule-1280")
-    rule.get_by_role("button", name="Create the rule").click()
-    row = page.page.locator("section[aria-labelledby=rules] tbody tr")
+    rules = page.page.locator("section[aria-labelledby=rules]")
+    preview(page, rule, "lose something in")
+    assert "checkout" in rules.get_by_role("table", name="Applications").inner_text() and rules.get_by_role("table", name="Users who").locator("tbody tr").count() == 1
+    accessible(page, "settings-preview")
+    rules.get_by_role("button", name="Create the rule").click()
+    row = rules.locator("tbody tr[id]")
     row.wait_for()
     assert row.inner_text().split()[0] == "denies" and f"runtime {site.env['CULVERT_RUNTIME']}" in row.inner_text() and HOSTILE in row.inner_text()
-    for width in (360, 1280):
-        page.page.set_viewport_size({"width": width, "height": 800})
-        page.page.evaluate("scrollTo(0, 0)")
-        assert too_wide(page) == [] and page.axe() == [], width
-        page.picture(f"settings-full-{width}")
+    accessible(page, "settings-full")
     other.go(f"ui/apps/{site.env['CULVERT_RUNTIME']}/argocd/checkout")
     other.page.wait_for_selector("[data-action=SYNC][aria-disabled=true][title*='denies it']")
 
+    explain = page.page.get_by_role("form", name="Explain")
+    explain.get_by_label("User").select_option(label="ana")
+    explain.get_by_label("Application").fill("checkout")
+    explain.get_by_label("Application").press("Enter")
+    explained = page.page.locator("section[aria-labelledby=explain]")
+    explained.locator("tbody tr").first.wait_for()
+    assert "a rule denies it" in explained.locator("tr", has_text="sync").first.inner_text() and row.locator("code").inner_text() in explained.inner_text()
+    accessible(page, "settings-explained")
+    explain.get_by_label("Application").fill("no-such")
+    explain.get_by_role("button", name="Explain").click()
+    explained.get_by_role("alert").filter(has_text="no application").wait_for()
+
+    # A rule keeps what was not changed in the form; an input after a preview removes the preview.
+    row.get_by_role("button", name="Edit").click()
+    form = page.page.get_by_role("form", name="Rule", exact=True)
+    assert form.get_by_label("is (empty").input_value() == site.env["CULVERT_RUNTIME"] and form.get_by_label("sync", exact=True).is_checked() and form.get_by_label(HOSTILE).is_checked()
+    preview(page, form, "no user gains or loses any")
+    form.get_by_label("refresh", exact=True).check()
+    page.page.locator("#simulation").wait_for(state="detached")
+    preview(page, form, "lose something in")
+    rules.get_by_role("button", name="Save the rule").click()
+    row.filter(has_text="refresh").wait_for()
+    assert "sync" in row.inner_text() and f"runtime {site.env['CULVERT_RUNTIME']}" in row.inner_text()
+
     row.get_by_role("button", name="Remove").click()
-    row.get_by_role("button", name="Remove this rule").click()
+    page.page.locator("#simulation").wait_for()
+    assert page.page.evaluate("document.activeElement.id") == "simulation"
+    rules.get_by_role("button", name="Remove this rule").click()
     row.wait_for(state="detached")
     card.get_by_role("button", name="Delete").click()
     card.get_by_role("button", name="Delete").click()

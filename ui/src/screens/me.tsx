@@ -1,11 +1,11 @@
 // The user: who one is, where one is signed in, one's API keys.
-import {signal} from '@preact/signals';
-import {useEffect, useState} from 'preact/hooks';
-import {ofSessions, onForget, request, RequestError, sessionEnded, signedIn} from '../api.ts';
+import {useState} from 'preact/hooks';
+import {ofSessions, request, sessionEnded, signedIn} from '../api.ts';
+import {Changes, fieldsOf} from '../changes.ts';
 import {Held} from '../held.ts';
 import {Secret, Twice} from '../once.tsx';
 import {Age, Empty, PartialErrors, Waiting} from '../parts.tsx';
-import {reload, useWatch} from '../poll.ts';
+import {useWatch} from '../poll.ts';
 import {absolute, now} from '../time.ts';
 
 interface Session {
@@ -33,8 +33,7 @@ interface Content {
 }
 
 const shown = new Held<{content: Content; sessions: Session[]; errors: {message: string}[]}>();
-const problem = signal('');
-onForget(() => (problem.value = ''));
+const changes = new Changes();
 
 const query = `query Me { me { name email activeAccount { name } } myApiKeys { id name tokenPrefix scopes createdAt expiresAt lastUsedAt revokedAt } }`;
 
@@ -43,16 +42,6 @@ async function load(cancel: AbortSignal): Promise<void> {
     const sessions = await ofSessions<Session[]>('GET', '', cancel);
     sessions.sort((a, b) => b.createdAt.localeCompare(a.createdAt)); // an order that stands still while they are used
     shown.value = {content: data, sessions, errors};
-}
-
-async function attempt(run: () => Promise<void>): Promise<void> {
-    problem.value = '';
-    try {
-        await run();
-        reload();
-    } catch (error) {
-        problem.value = error instanceof RequestError ? error.message : String(error);
-    }
 }
 
 const methods: Record<string, string> = {link: 'by a link', api_key: 'by an API key', oidc: 'by an identity provider'};
@@ -79,13 +68,13 @@ function Sessions({sessions}: {sessions: Session[]}) {
                                 <td data-name="Signed in"><span><Age time={one.createdAt} />, {methods[one.method] ?? one.method}</span></td>
                                 <td data-name="Last used"><Age time={one.lastUsedAt} /></td>
                                 <td data-name="Ends"><time dateTime={one.expiresAt}>{absolute(one.expiresAt)}</time></td>
-                                <td data-name="">{one.id === signedIn.value?.session ? <b>this browser</b> : <Twice name="Sign out" sure="Sign it out" run={() => attempt(async () => void (await ofSessions('DELETE', one.id)))} />}</td>
+                                <td data-name="">{one.id === signedIn.value?.session ? <b>this browser</b> : <Twice name="Sign out" sure="Sign it out" run={async () => void (await changes.run(() => ofSessions('DELETE', one.id)))} />}</td>
                             </tr>
                         ))}
                     </tbody>
                 </table>
             </div>
-            <p class="below"><Twice name="Sign out everywhere" sure="Sign out everywhere, here too" run={() => attempt(async () => { await ofSessions('DELETE'); sessionEnded('You are signed out everywhere.'); })} /></p>
+            <p class="below"><Twice name="Sign out everywhere" sure="Sign out everywhere, here too" run={async () => void (await changes.run(async () => { await ofSessions('DELETE'); sessionEnded('You are signed out everywhere.'); }))} /></p>
         </section>
     );
 }
@@ -95,14 +84,11 @@ const rights: [string, string][] = [['', 'all that you may do'], ['read', 'read'
 
 function NewKey() {
     const [made, setMade] = useState<{name: string; token: string} | null>(null);
-    useEffect(() => onForgetMade(() => setMade(null)), []);
     const onSubmit = (event: SubmitEvent) => {
-        event.preventDefault();
-        const form = event.currentTarget as HTMLFormElement;
-        const given = (name: string) => new FormData(form).get(name)?.toString().trim() ?? '';
-        const scopes = given('scopes').split(' ').filter(Boolean);
-        void attempt(async () => {
-            const variables = {name: given('name'), scopes: scopes.length ? scopes : null, life: Number(given('life'))};
+        const {form, text} = fieldsOf(event);
+        const scopes = text('scopes').split(' ').filter(Boolean);
+        void changes.run(async () => {
+            const variables = {name: text('name'), scopes: scopes.length ? scopes : null, life: Number(text('life'))};
             const {data} = await request<{createMyApiKey: {token: string}}>('mutation NewKey($name: String!, $scopes: [String!], $life: Int) { createMyApiKey(name: $name, scopes: $scopes, expiresInSeconds: $life) { token } }', variables);
             setMade({name: variables.name, token: data.createMyApiKey.token});
             (form.elements.namedItem('name') as HTMLInputElement).value = '';
@@ -119,13 +105,6 @@ function NewKey() {
             {made && <Secret title={`The token of “${made.name}”.`} token={made.token}><p><button type="button" onClick={() => setMade(null)}>I have it</button></p></Secret>}
         </>
     );
-}
-
-// A token goes with the user that it was made for.
-function onForgetMade(run: () => void): () => void {
-    return signedIn.subscribe((who) => {
-        if (!who) run();
-    });
 }
 
 function stateOf(key: Key): string {
@@ -152,7 +131,7 @@ function Keys({keys}: {keys: Key[]}) {
                                     <td data-name="May">{one.scopes.length ? one.scopes.join(', ') : 'all that you may do'}</td>
                                     <td data-name="Last used">{one.lastUsedAt ? <Age time={one.lastUsedAt} /> : 'never'}</td>
                                     <td data-name="Life">{stateOf(one)}</td>
-                                    <td data-name=""><Twice name="Revoke" sure={`Revoke ${one.name}`} run={() => attempt(async () => void (await request('mutation RevokeKey($id: String!) { revokeMyApiKey(id: $id) }', {id: one.id})))} /></td>
+                                    <td data-name=""><Twice name="Revoke" sure={`Revoke ${one.name}`} run={async () => void (await changes.run(() => request('mutation RevokeKey($id: String!) { revokeMyApiKey(id: $id) }', {id: one.id})))} /></td>
                                 </tr>
                             ))}
                         </tbody>
@@ -172,7 +151,7 @@ export function Me() {
             {!at ? <Waiting /> : (
                 <>
                     <PartialErrors errors={at.errors} />
-                    {problem.value && <p class="invalid" role="alert">{problem.value}</p>}
+                    {changes.problem.value && <p class="invalid" role="alert">{changes.problem.value}</p>}
                     <dl class="facts">
                         <div class="fact"><dt>User</dt><dd>{at.content.me.name}<span class="quiet block">{at.content.me.email}</span></dd></div>
                         <div class="fact"><dt>Account</dt><dd>{at.content.me.activeAccount?.name}</dd></div>
