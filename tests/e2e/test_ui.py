@@ -626,6 +626,8 @@ def test_an_admin_makes_users_teams_and_rules(site, page, other):
     explain.get_by_label("Application").press("Enter")
     explained = page.page.locator("section[aria-labelledby=explain]")
     explained.locator("tbody tr").first.wait_for()
+    page.page.set_viewport_size({"width": 360, "height": 800})
+    assert explained.locator("p[role=status]").bounding_box()["width"] > 200  # not a letter a line
     assert "a rule denies it" in explained.locator("tr", has_text="sync").first.inner_text() and row.locator("code").inner_text() in explained.inner_text()
     accessible(page, "settings-explained")
     explain.get_by_label("Application").fill("no-such")
@@ -645,8 +647,7 @@ def test_an_admin_makes_users_teams_and_rules(site, page, other):
     assert "sync" in row.inner_text() and f"runtime {site.env['CULVERT_RUNTIME']}" in row.inner_text()
 
     row.get_by_role("button", name="Remove").click()
-    page.page.locator("#simulation").wait_for()
-    assert page.page.evaluate("document.activeElement.id") == "simulation"
+    page.page.locator("#simulation:focus").wait_for()
     rules.get_by_role("button", name="Remove this rule").click()
     row.wait_for(state="detached")
     card.get_by_role("button", name="Delete").click()

@@ -41,22 +41,24 @@ async function placeOf(text: string, cancel: AbortSignal): Promise<Place> {
 
 function Permits({permits, place, user, rules}: {permits: Permit[]; place: Place; user: string; rules: Rule[]}) {
     return (
-        <div class="table-frame below">
-            <table class="listing">
-                <caption class="breaks">{user}, {place.runtime}/{place.namespace}/{place.name}</caption>
-                <thead><tr><th scope="col">Action</th><th scope="col">Allowed</th><th scope="col">Why</th><th scope="col">Rule</th></tr></thead>
-                <tbody>
-                    {permits.map((one) => (
-                        <tr key={one.action} data-row>
-                            <td data-name="Action">{actionWord(one.action)}</td>
-                            <td data-name="Allowed"><b>{one.allowed ? 'yes' : 'no'}</b></td>
-                            <td data-name="Why">{reasons[one.reason] ?? one.reason}</td>
-                            <td data-name="Rule">{one.rule && <code class="breaks">{one.rule}</code>}{one.rule && !rules.some((rule) => rule.id === one.rule) && <span class="quiet"> changed meanwhile</span>}</td>
-                        </tr>
-                    ))}
-                </tbody>
-            </table>
-        </div>
+        <>
+            <p class="breaks below" role="status">What <b>{user}</b> may do with {place.runtime}/{place.namespace}/{place.name}:</p>
+            <div class="table-frame below">
+                <table class="listing">
+                    <thead><tr><th scope="col">Action</th><th scope="col">Allowed</th><th scope="col">Why</th><th scope="col">Rule</th></tr></thead>
+                    <tbody>
+                        {permits.map((one) => (
+                            <tr key={one.action} data-row>
+                                <td data-name="Action">{actionWord(one.action)}</td>
+                                <td data-name="Allowed"><b>{one.allowed ? 'yes' : 'no'}</b></td>
+                                <td data-name="Why">{reasons[one.reason] ?? one.reason}</td>
+                                <td data-name="Rule">{one.rule && <code class="breaks">{one.rule}</code>}{one.rule && !rules.some((rule) => rule.id === one.rule) && <span class="quiet"> changed meanwhile</span>}</td>
+                            </tr>
+                        ))}
+                    </tbody>
+                </table>
+            </div>
+        </>
     );
 }
 
