@@ -101,11 +101,12 @@ class Client:
 
 
 def copy_rows(platform, account, changes):
-    """A row of each table, of another account: what no agent changes."""
+    """A row of each table, of the platform's own account: what no agent changes."""
+    own = platform.graphql("{ me { activeAccount { id } } }")["me"]["activeAccount"]["id"]
     for table in COPIED:
         columns = {row[0] for row in platform.psql(f"select attname from pg_attribute where attrelid = 'culvert.{table}'::regclass and attnum > 0 and not attisdropped")}
         changed = json.dumps({column: value for column, value in {"account_id": account, **changes}.items() if column in columns})
-        platform.psql(f"insert into {table} select (jsonb_populate_record(a, '{changed}')).* from {table} a where account_id <> '{account}' limit 1 on conflict do nothing")
+        platform.psql(f"insert into {table} select (jsonb_populate_record(a, '{changed}')).* from {table} a where account_id = '{own}' limit 1 on conflict do nothing")
 
 
 @pytest.fixture(scope="module")
