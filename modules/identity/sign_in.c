@@ -64,6 +64,7 @@ static void on_opened(void *arg, const struct error *err, struct str node)
              log_c("method", sign_in->method), log_str("remote", request->remote));
     json_object_del(opened, "displaced");
     json_object_set_new(opened, "csrfToken", json_string(sign_in->cookie.csrf_token));
+    json_object_set_new(opened, "version", json_string(CULVERT_VERSION));
     set_cookie(request, sign_in->text);
     explicit_bzero(sign_in->text, sizeof sign_in->text);
     api_respond_json(request, 200, opened);
@@ -163,6 +164,7 @@ static void on_current(void *arg, const struct error *err, struct str node)
     bool has_token = request->principal.method == PRINCIPAL_BY_SESSION &&
                      session_cookie_parse(session_cookie_find(request->cookie), &cookie, NULL) == ERROR_NONE;
     json_object_set_new(current, "csrfToken", has_token ? json_string(cookie.csrf_token) : json_null());
+    json_object_set_new(current, "version", json_string(CULVERT_VERSION));
     explicit_bzero(&cookie, sizeof cookie);
     api_respond_json(request, 200, current);
 }

@@ -661,6 +661,30 @@ def test_an_admin_makes_users_teams_and_rules(site, page, other):
     assert me.get_by_role("button", name="Delete").count() == 0  # one does not lock oneself out
 
 
+def test_an_admin_makes_an_enrollment_token(page):
+    page.go("ui/settings")
+    form = page.page.get_by_role("form", name="New enrollment token")
+    form.get_by_label("Name", exact=True).fill("edge clusters")
+    form.get_by_label("Runtimes", exact=True).fill("3")
+    form.get_by_label("With names like").fill("edge-*")
+    form.get_by_role("button", name="Create").click()
+    page.page.wait_for_selector(".once")
+    token = page.text(".once pre")
+    assert re.fullmatch(r"[0-9a-f]{24}\.[0-9a-f]{64}", token.strip())
+    page.page.get_by_role("button", name="I have it").click()
+    page.page.wait_for_selector(".once", state="detached")
+    assert page.page.evaluate("document.documentElement.outerHTML").find(token[-40:]) == -1
+    row = page.page.locator("section[aria-labelledby=enrollments] tbody tr")
+    row.wait_for()
+    assert "0 of 3" in row.inner_text() and "edge-*" in row.inner_text() and "valid until" in row.inner_text()
+    page.page.evaluate("scrollTo(0, 0)")  # nothing is half below the top
+    assert page.axe() == [] and too_wide(page) == []
+    page.picture("enrollments-1280")
+    row.get_by_role("button", name="Revoke").click()
+    row.get_by_role("button", name="Revoke edge clusters").click()
+    page.until("document.querySelector('section[aria-labelledby=enrollments] tbody tr').textContent.includes('revoked')")
+
+
 @contextlib.contextmanager
 def second_agent(site, folder, runtime, token):
     """An agent that has no cluster and reports nothing."""
@@ -687,6 +711,7 @@ def test_a_runtime_is_added_and_its_agent_arrives(site, page, tmp_path):
     page.page.get_by_label("Name of the runtime").fill("eu-7")
     page.page.get_by_role("button", name="Create the runtime").click()
     page.page.wait_for_selector(".once")
+    assert site.graphql('{ runtime(name: "eu-7") { runtimeVersion } }')["runtime"]["runtimeVersion"] == json.loads(site.call("GET", site.env["CULVERT_URL"], "/api/auth/session").text())["version"]
     assert "global.runtime.name=eu-7" in page.text() and "platform.url=wss://" in page.text()
     page.until("document.querySelector('main').textContent.includes('no agent has connected')")
     assert page.axe() == [] and too_wide(page) == []

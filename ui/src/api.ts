@@ -13,6 +13,7 @@ export interface SignedIn {
     account: string;
     isAdmin: boolean;
     session: string; // its id
+    version: string; // of the server
 }
 // undefined: not known yet.
 export const signedIn = signal<SignedIn | null | undefined>(undefined);
@@ -143,6 +144,7 @@ interface Session {
     account: {name: string};
     session: {id: string} | null;
     csrfToken: string | null;
+    version: string;
 }
 
 // The user's sessions, of all browsers. Without an id, DELETE ends all of them.
@@ -166,7 +168,7 @@ function take(opened: Session): void {
     if (lastUser && lastUser !== user) forget.forEach((run) => run());
     lastUser = user;
     csrfToken = opened.csrfToken ?? '';
-    signedIn.value = {user: opened.user.name, account: opened.account.name, isAdmin: opened.user.isAdmin, session: opened.session?.id ?? ''};
+    signedIn.value = {user: opened.user.name, account: opened.account.name, isAdmin: opened.user.isAdmin, session: opened.session?.id ?? '', version: opened.version};
     signInMessage.value = '';
 }
 

@@ -41,7 +41,7 @@ function Form({onMade}: {onMade: (made: Made) => void}) {
         const form = new FormData(event.currentTarget as HTMLFormElement);
         const given = (field: string) => form.get(field)?.toString().trim() ?? '';
         const [name, namespace, tunnel] = [given('name'), given('namespace'), given('tunnel')];
-        const args = {runtimeName: name, runtimeNamespace: namespace, cluster: 'https://kubernetes.default.svc', installationType: 'HELM', managed: false, runtimeVersion: '0.1.0', componentNames: [], accessMode: 'TUNNEL'};
+        const args = {runtimeName: name, runtimeNamespace: namespace, cluster: 'https://kubernetes.default.svc', installationType: 'HELM', managed: false, runtimeVersion: signedIn.value?.version ?? '', componentNames: [], accessMode: 'TUNNEL'};
         setProblem('');
         setBusy(true);
         request<{createRuntime: {newAccessToken: string}}>(creation, {args})

@@ -4,6 +4,7 @@ import {Empty, PartialErrors, Waiting} from '../parts.tsx';
 import {useWatch} from '../poll.ts';
 import {href} from '../router.ts';
 import {changes, load, shown} from './settings/content.ts';
+import {Enrollments} from './settings/enrollments.tsx';
 import {Explain} from './settings/explain.tsx';
 import {Rules} from './settings/rules.tsx';
 import {Teams} from './settings/teams.tsx';
@@ -28,6 +29,7 @@ function Parts() {
             <Teams teams={at.content.teams} users={at.content.users} />
             <Rules content={at.content} />
             <Explain users={at.content.users} rules={at.content.abacRules} />
+            <Enrollments tokens={at.content.enrollmentTokens} />
         </>
     );
 }

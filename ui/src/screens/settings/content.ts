@@ -1,4 +1,4 @@
-// What the settings of an account are: users, teams, and the rules of who may do what.
+// What the settings of an account are: users, teams, the rules of who may do what, and enrollment tokens.
 import {request} from '../../api.ts';
 import {Changes} from '../../changes.ts';
 import {Held} from '../../held.ts';
@@ -25,7 +25,19 @@ export interface Rule {
     actions: string[];
     attributes: {name: string; key: string | null; value: string}[];
 }
+export interface Enrollment {
+    id: string;
+    name: string;
+    namePattern: string;
+    usesMax: number;
+    uses: number;
+    status: string;
+    expiresAt: string;
+    lastUsedAt: string | null;
+    runtimes: string[];
+}
 export interface Content {
+    enrollmentTokens: Enrollment[];
     users: User[];
     teams: Team[];
     abacRules: Rule[];
@@ -40,6 +52,7 @@ const query = `query Settings {
   teams { id name users { id name } }
   abacRules(accountId: "", entityType: gitopsApplications) { id effect tags teams actions attributes { name key value } }
   defaultAccess
+  enrollmentTokens { id name namePattern usesMax uses status expiresAt lastUsedAt runtimes }
 }`;
 
 export async function load(cancel: AbortSignal): Promise<void> {
