@@ -20,7 +20,7 @@ def platform():
     with tempfile.TemporaryDirectory(prefix="culvert-e2e.", dir="/var/tmp") as folder:
         pathlib.Path(folder).chmod(0o755)
         under_test = Platform(pathlib.Path(folder) / "home", build_folder("asan"))
-        under_test.settings.update(CULVERT_OPERATIONS_ALLOWED="refresh,sync:argocd/c*,sync-prune:argocd/c*,logs:shop/*", CULVERT_OPERATIONS_RESEND_AFTER="1s")
+        under_test.settings.update(CULVERT_OPERATIONS_ALLOWED="refresh,sync:argocd/c*,sync-prune:argocd/c*,logs:shop/*", CULVERT_OPERATIONS_RESEND_AFTER="1s", CULVERT_ACCESS_SIMULATED_APPLICATIONS_MAX="4")
         try:
             under_test.start()
             under_test.cluster("POST", "/demo/pause")
@@ -165,6 +165,10 @@ def test_a_change_of_rules_is_simulated(culvert, platform, tmp_path):
     rows = json.loads(culvert("rule", "simulate", "create", str(file), "--first", "500", "-o", "json"))["items"]
     row = next(row for row in rows if row["name"] == "checkout")
     assert (row["users"], row["teams"], row["gained"], row["lost"]) == (["kim"], ["simulated"], [], ["SYNC"])
+    # The platform of these tests looks at four applications.
+    asked = "query($c: AccessRuleChange!) { simulateAccessRules(change: $c) { examined isComplete } }"
+    assert platform.graphql(asked, {"c": {"create": json.loads(file.read_text())}})["simulateAccessRules"] == {"examined": 4, "isComplete": False}
+    assert len(rows) == 4 and platform.metric("culvert_access_simulations_total", result="incomplete") >= 2
     title, *lines = culvert("rule", "simulate", "default", "DENY", "--for-user", "kim", "--first", "3").splitlines()
     assert title.split() == ["RUNTIME", "NAMESPACE", "NAME", "USERS", "GAINED", "LOST"] and len(lines) == 3 and "kim" in lines[0]
     assert len(culvert("rule", "simulate", "create", str(file), "--for-team", "simulated", "-o", "name").splitlines()) == len(rows)
