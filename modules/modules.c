@@ -17,6 +17,7 @@
     C(images) \
     C(events) \
     C(deployments) \
+    C(transitions) \
     C(operations) \
     C(annotations) \
     C(accounts) \

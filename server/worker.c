@@ -319,15 +319,18 @@ static enum error_code start_sweeper(struct worker *worker, struct error *err)
     const int64_t day_ms = 24 * 60 * 60 * INT64_C(1000);
     const struct config *config = worker->server->config;
     const struct retention_settings *retention = retention_settings_of(config);
-    worker->sweeper =
-        sweeper_create(worker->loop, &(struct sweeper_options){
-                                         .pg = worker->pg,
-                                         .interval_ms = (uint64_t)retention->sweep_interval_ms,
-                                         .sweeps = worker->server->modules.sweeps,
-                                         .sweep_count = worker->server->modules.sweep_count,
-                                         .keep = {.events_days = (unsigned)(retention->events_keep_ms / day_ms),
-                                                  .history_days = (unsigned)(retention->history_keep_ms / day_ms)},
-                                     });
+    worker->sweeper = sweeper_create(
+        worker->loop, &(struct sweeper_options){
+                          .pg = worker->pg,
+                          .interval_ms = (uint64_t)retention->sweep_interval_ms,
+                          .sweeps = worker->server->modules.sweeps,
+                          .sweep_count = worker->server->modules.sweep_count,
+                          .keep = {.events_days = (unsigned)(retention->events_keep_ms / day_ms),
+                                   .history_days = (unsigned)(retention->history_keep_ms / day_ms),
+                                   .transitions_days = (unsigned)(retention->transitions_keep_ms / day_ms),
+                                   .transitions_per_hour = (unsigned)retention->transitions_object_per_hour_max,
+                                   .transitions_per_account = retention->transitions_account_max},
+                      });
     return ERROR_NONE;
 }
 

@@ -12,6 +12,7 @@ static const struct {
     {"resource", ENTITY_GITOPS_APPLICATIONS},
     {"release", ENTITY_GITOPS_APPLICATIONS},
     {"rollout", ENTITY_GITOPS_APPLICATIONS},
+    {"transition", ENTITY_GITOPS_APPLICATIONS},
     {"image", ENTITY_GITOPS_APPLICATIONS},
     {"operation", ENTITY_GITOPS_APPLICATIONS},
     {"cluster", ENTITY_CLUSTERS},

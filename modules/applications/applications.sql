@@ -105,6 +105,7 @@
 -- field: observedAt = time(a.observed_at)
 -- field: receivedAt = time(a.received_at)
 -- field: sequence = :{entity_sequence}
+-- field: transitions = :{application_transitions}
 -- filter: project text = a.project = :value
 -- filter: projects text[] = a.project = ANY (:value)
 -- filter: runtime text = a.runtime = :value
@@ -156,6 +157,16 @@
 -- facet: AUTO_SYNC autoSync = a.sync_policy = 'Automated'
 -- facet: REPO repoURLs = a.repo_url
 
+-- fragment: application_transitions
+(:{transition_nodes}
+   FROM (SELECT *
+           FROM culvert.transitions y
+          WHERE y.account_id = a.account_id AND y.application_name = a.name AND y.runtime = a.runtime
+            AND y.kind = 'Application' AND y.namespace = a.namespace AND y.name = a.name
+            AND y.api_group = 'argoproj.io'
+          ORDER BY y.number DESC
+          LIMIT 20) y)
+
 -- fragment: application_cluster
 coalesce(a.destination_server, a.destination_name)
 
@@ -194,8 +205,9 @@ unnest(CASE WHEN a.destination_namespace <> a.namespace THEN ARRAY[a.namespace, 
 -- fragment: application_health
 (CASE WHEN a.health_status IS NULL THEN 'UNKNOWN' ELSE a.health_status END)
 
--- RUNTIME/NAMESPACE/NAME. DISTINCT keeps split_part, which is not leakproof, out of the join: with it there, row-level security
--- keeps PostgreSQL from looking ids up in the primary key, and all rows of the account are read.
+-- RUNTIME/NAMESPACE/NAME. DISTINCT keeps split_part, which is not leakproof, out of the join: with it
+-- there, row-level security keeps PostgreSQL from looking ids up in the primary key, and all rows of
+-- the account are read.
 -- fragment: application_ids
 (a.name, a.runtime, a.namespace) IN (SELECT DISTINCT split_part(i, '/', 3), split_part(i, '/', 1), split_part(i, '/', 2)
                                        FROM unnest(:value) i)

@@ -83,6 +83,7 @@
 -- field: freshness = :{rollout_freshness}
 -- field: observedAt = time(t.observed_at)
 -- field: receivedAt = time(t.received_at)
+-- field: transitions = :{rollout_transitions}
 -- filter: project text = t.application_project = :value
 -- filter: runtime text = t.runtime = :value
 -- filter: group text = t.api_group = :value
@@ -117,6 +118,16 @@
   CROSS JOIN :{resource_of}
    LEFT JOIN :{application_of}
   WHERE t.api_group = 'argoproj.io' AND t.kind = 'Rollout')
+
+-- fragment: rollout_transitions
+(:{transition_nodes}
+   FROM (SELECT *
+           FROM culvert.transitions y
+          WHERE y.account_id = t.account_id AND y.application_name = t.application_name
+            AND y.runtime = t.runtime AND y.kind = 'Rollout' AND y.namespace = t.namespace AND y.name = t.name
+            AND y.cluster = t.cluster AND y.api_group = 'argoproj.io'
+          ORDER BY y.number DESC
+          LIMIT 20) y)
 
 -- fragment: rollout_freshness
 entity_freshness(t.epoch, r.confirmed_epoch, r.tunnel_freshness, r.unconfirmed_freshness, r.http_freshness)

@@ -29,6 +29,27 @@ static const struct config_entry entries[] = {
      .max = 36500 * DAY,
      .help = "How long deployments, sync operations and workflows are kept, in whole days; culvertd admin "
              "set-retention sets it for one account. What runs now is kept, however old."},
+    {.name = "transitions.keep",
+     .type = CONFIG_DURATION,
+     .offset = AT(transitions_keep_ms),
+     .def = "90d",
+     .min = 7 * DAY,
+     .max = 3650 * DAY,
+     .help = "How long changes of health, sync status, operations and phases are kept, in whole weeks."},
+    {.name = "transitions.object_per_hour_max",
+     .type = CONFIG_INT,
+     .offset = AT(transitions_object_per_hour_max),
+     .def = "60",
+     .min = 10,
+     .max = 3600,
+     .help = "Changes of an object that are stored as rows in an hour; further ones are merged into the newest."},
+    {.name = "transitions.account_max",
+     .type = CONFIG_INT,
+     .offset = AT(transitions_account_max),
+     .def = "1000000",
+     .min = 1000,
+     .max = 1000000000,
+     .help = "Changes of one account that are kept; the oldest beyond it are removed."},
 };
 
 const struct config_section retention_settings_section = {

@@ -9,6 +9,9 @@ struct retention_settings {
     int64_t sweep_interval_ms;
     int64_t events_keep_ms;
     int64_t history_keep_ms;
+    int64_t transitions_keep_ms;
+    int64_t transitions_object_per_hour_max;
+    int64_t transitions_account_max;
 };
 
 CONFIG_SECTION(retention_settings);

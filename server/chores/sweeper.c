@@ -154,6 +154,9 @@ struct sweeper *sweeper_create(struct loop *loop, const struct sweeper_options *
         "culvert_dropped_partitions_total", "Expired partitions of events and history that were dropped.", NULL);
     sweeper->counters[SWEEP_COUNTS_SETTLED] = metrics_counter(
         "culvert_settled_deployments_total", "Deployments whose manifests were recorded a second time.", NULL);
+    sweeper->counters[SWEEP_COUNTS_MERGED] = metrics_counter(
+        "culvert_merged_transitions_total",
+        "Changes of objects beyond transitions.object_per_hour_max that were merged into the newest transition.", NULL);
     sweeper->counters[SWEEP_COUNTS_HISTORY] =
         metrics_counter("culvert_swept_history_rows_total", "Expired rows of history that were removed.", "kind", NULL);
     for (int i = 0; i < SWEEP_COUNTERS; i++) // without a label they are shown from the start

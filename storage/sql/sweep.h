@@ -18,13 +18,17 @@ enum sweep_counter {
     SWEEP_COUNTS_ROWS,       // culvert_swept_rows_total
     SWEEP_COUNTS_HISTORY,    // culvert_swept_history_rows_total, by the sweep's name
     SWEEP_COUNTS_PARTITIONS, // culvert_dropped_partitions_total
+    SWEEP_COUNTS_MERGED,     // culvert_merged_transitions_total
     SWEEP_COUNTS_SETTLED,    // culvert_settled_deployments_total
 };
 
 // What settings say of how long things are kept.
 struct sweep_keep {
-    unsigned events_days;  // at least 7
-    unsigned history_days; // at least 7; an account may have its own
+    unsigned events_days;          // at least 7
+    unsigned history_days;         // at least 7; an account may have its own
+    unsigned transitions_days;     // at least 7
+    unsigned transitions_per_hour; // of one object; at least 10
+    int64_t transitions_per_account;
 };
 
 // Where a sweep goes on that takes an account, or a part of it, a step. Zeros begin.

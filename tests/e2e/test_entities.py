@@ -258,6 +258,44 @@ def test_tree_of_an_application(platform):
     assert platform.graphql(query, {"r": platform.env["CULVERT_RUNTIME"], "n": "nobody"})["resourceTree"] is None
 
 
+TRANSITIONS = """query($f: TransitionFilterArgs) { transitions(filters: $f) { edges { node { number field from to message cause observedAt recordedAt } } } }"""
+
+
+def test_changes_of_health_are_rows(platform):
+    runtime = platform.env["CULVERT_RUNTIME"]
+    platform.cluster("POST", "/demo/pause")
+    application = items(platform, "applications")[0]
+    name, before = application["metadata"]["name"], application["status"]["health"]["status"]
+    path = f"/apis/argoproj.io/v1alpha1/namespaces/{application['metadata']['namespace']}/applications/{name}"
+    one = {"runtime": runtime, "kind": "Application", "namespace": application["metadata"]["namespace"], "name": name, "fields": ["HEALTH"]}
+
+    def shown():
+        return [edge["node"] for edge in platform.graphql(TRANSITIONS, {"f": one})["transitions"]["edges"]]
+
+    def put(status, message):
+        platform.cluster("PATCH", path, {"status": {"health": {"status": status, "message": message}}}, content_type="application/merge-patch+json")
+
+    try:
+        wait_until(lambda: platform.applications() == platform.cluster_applications(), 60, "database equals cluster")
+        rows = len(shown())
+        put("Missing", "first")
+        wait_until(lambda: len(shown()) == rows + 1, 20, "the change is a row")
+        put("Missing", "second")  # another message is none
+        put("Suspended", "third")
+        wait_until(lambda: len(shown()) == rows + 2, 20, "the next change is a row")
+        newest, older = shown()[:2]
+        assert (older["from"], older["to"], older["message"]) == (before.upper(), "MISSING", "first")
+        assert (newest["from"], newest["to"], newest["message"]) == ("MISSING", "SUSPENDED", "third")
+        assert int(newest["number"]) > int(older["number"]) and newest["recordedAt"] >= older["recordedAt"]
+        answer = platform.api("GET", f"/v1/applications/{runtime}/{one['namespace']}/{name}/transitions?first=1&fields=HEALTH").json()
+        assert [each["number"] for each in answer["items"] if each["kind"] == "Application"] == [newest["number"]], answer
+        listed = platform.graphql("query($r: String!, $n: String!) { application(runtime: $r, name: $n) { transitions { number field } } }", {"r": runtime, "n": name})
+        assert newest["number"] in [each["number"] for each in listed["application"]["transitions"]]
+    finally:
+        put(before, None)
+        platform.cluster("POST", "/demo/resume")
+
+
 def test_retention_of_an_account(platform):
     account = platform.graphql("{ me { activeAccount { id name } } }")["me"]["activeAccount"]
 
