@@ -230,6 +230,16 @@ def test_a_platform_that_is_away_is_told_apart(culvert, platform):
     assert "no Culvert platform" in culvert("get", "apps", status=FAILED, env=wrong)
 
 
+def test_enrollment_tokens(culvert, tmp_path):
+    token = tmp_path / "enrollment"
+    culvert("enrollment", "create", "edges", "--uses", "3", "--names", "edge-*", "--expires-in", "1h", "--token-file", str(token))
+    assert token.stat().st_mode & 0o777 == 0o600 and "." in token.read_text()
+    made, = [each for each in json.loads(culvert("get", "enrollments", "-o", "json"))["items"] if each["name"] == "edges"]
+    assert (made["usesMax"], made["namePattern"], made["status"]) == (3, "edge-*", "VALID") and made["id"] == token.read_text().split(".")[0]
+    assert made["id"] in culvert("enrollment", "revoke", made["id"])
+    assert "between 1 and 10000" in culvert("enrollment", "create", "edges", "--uses", "0", status=FAILED)
+
+
 def test_runtimes_and_their_tokens(culvert, platform, tmp_path):
     token = tmp_path / "token"
     culvert("runtime", "create", "second", "--token-file", str(token))
