@@ -2,28 +2,12 @@
 
 #include <string.h>
 
-#include "agent/argo/argo_view.h"
-#include "agent/kube/kube_probe.h"
-#include "agent/reports/catch_up.h"
-#include "agent/reports/cluster_identity.h"
-#include "agent/reports/cluster_report.h"
-#include "agent/reports/collector.h"
-#include "agent/reports/findings.h"
-#include "agent/reports/managed_clusters.h"
-#include "agent/reports/object_report.h"
-#include "agent/reports/overflow.h"
-#include "agent/reports/redaction_key.h"
-#include "agent/reports/reporter_metrics.h"
-#include "agent/reports/resync.h"
+#include "agent/reports/reporter_parts.h"
 #include "agent/tunnel/session.h"
 #include "base/clock.h"
-#include "base/id.h"
-#include "base/json/json.h"
 #include "base/log/log.h"
-#include "base/loop/timer.h"
 #include "base/mem.h"
 #include "base/metrics/metrics.h"
-#include "tunnel/wire/redaction.h"
 #include "tunnel/wire/report.h"
 
 enum {
@@ -34,209 +18,6 @@ enum {
     KEEP_MS = 600000, // without a stream the cluster is still watched for so long
     FETCHED_MAX = 64, // so many objects are fetched one by one; for more, lists are cheaper
 };
-
-// Stream, its exchange of digests and clusters are made when a stream opens and die when it
-// closes. Collector and outbox stay for a while, so that the next stream needs no more than a
-// comparison; with a platform that does not compare they die, too, and the snapshot of the next
-// stream tells what happened in between.
-struct reporter {
-    struct loop *loop;
-    struct reporter_options options; // texts owned
-    struct kube_config kube;
-    struct kube_client *client;
-    struct kube_probe *probe;
-    struct destinations *destinations;
-    struct argo_view *argo;            // NULL: no token for Argo CD's API
-    struct cluster_identity *identity; // NULL: no cluster Secret may be used
-    struct managed_clusters *managed;  // NULL: no other cluster may be read
-    uint64_t unanswered_since_ms;      // the probe's, as it was last seen; 0: the API server answered
-    struct redaction *redaction;
-    struct outbox *outbox;
-    struct object_report objects; // its takes_details: of the last stream's platform; the outbox was filled for it
-    struct collector *collector;
-    struct cluster_report *clusters;
-    struct report_stream *stream;
-    struct resync *digests; // NULL: the platform does not compare
-    struct agent_stream *tunnel_stream;
-    char boot_id[ID_UUID_BYTES];
-    uint64_t sequence;
-    struct catch_up catch_up;
-    char refusal[256]; // why it refused something that it may take later, until it has taken all; "": it has
-    uint64_t closed_at_ms;
-    size_t fetched; // of what the platform wanted
-    bool held_back; // the outbox was full: watches wait
-    char *unread;   // kinds that the last comparison left out, a line each; NULL: none
-    struct overflow overflow;
-    struct timer tick, turn, probe_tick;
-    struct reporter_metrics metrics;
-};
-
-// ---- from an object to the outbox --------------------------------------------------------------
-
-static void request_turn(struct reporter *reporter);
-
-static void report(struct reporter *reporter, struct str cluster, struct inventory_resource *resource, json_t *object)
-{
-    if (object_report_put(&reporter->objects, cluster, resource, object)) request_turn(reporter);
-}
-
-static void on_report(void *arg, struct inventory_resource *resource, json_t *object)
-{
-    report(arg, STR_EMPTY, resource, object);
-}
-
-static void on_managed_report(void *arg, struct str cluster, struct inventory_resource *resource, json_t *object)
-{
-    report(arg, cluster, resource, object);
-}
-
-static void report_absent(struct reporter *reporter, struct str cluster, struct inventory_resource *resource,
-                          const char *presence, const char *plural)
-{
-    if (object_report_put_absent(&reporter->objects, cluster, resource, presence, plural)) request_turn(reporter);
-}
-
-static void on_absent(void *arg, struct inventory_resource *resource, const char *presence, const char *plural)
-{
-    report_absent(arg, STR_EMPTY, resource, presence, plural);
-}
-
-static void report_gone(struct reporter *reporter, struct str cluster, const struct inventory_resource *resource)
-{
-    object_report_delete(&reporter->objects, cluster, resource);
-    request_turn(reporter);
-}
-
-static void on_gone(void *arg, const struct inventory_resource *resource)
-{
-    struct reporter *reporter = arg;
-    if (strcmp(resource->kind->kind, "Application") == 0)
-        argo_view_forget(reporter->argo, str_c(resource->ns), str_c(resource->name));
-    report_gone(reporter, STR_EMPTY, resource);
-}
-
-static void on_managed_absent(void *arg, struct str cluster, struct inventory_resource *resource, const char *presence,
-                              const char *plural)
-{
-    report_absent(arg, cluster, resource, presence, plural);
-}
-
-static void on_managed_gone(void *arg, struct str cluster, const struct inventory_resource *resource)
-{
-    report_gone(arg, cluster, resource);
-}
-
-static void on_elsewhere(void *arg, struct str ns, struct str name, struct str elsewhere, const json_t *entries)
-{
-    managed_clusters_application(((struct reporter *)arg)->managed, ns, name, elsewhere, entries);
-}
-
-static bool may_read(void *arg)
-{
-    struct reporter *reporter = arg;
-    if (outbox_is_full(reporter->outbox)) reporter->held_back = true;
-    return !reporter->held_back;
-}
-
-static const struct collector_events collector_events = {on_report, on_absent, on_gone, on_elsewhere, may_read};
-
-// The Applications say which objects of other clusters are to be reported, and why they are not
-// read.
-static void on_managed_changed(void *arg)
-{
-    struct reporter *reporter = arg;
-    if (reporter->collector) collector_relist(reporter->collector);
-}
-
-static const struct managed_clusters_events managed_events = {on_managed_report, on_managed_absent, on_managed_gone,
-                                                              may_read, on_managed_changed};
-
-// Where the objects of this cluster are followed; NULL: nowhere.
-static struct collector *collector_of_cluster(const struct reporter *reporter, struct str cluster)
-{
-    return cluster.len ? managed_clusters_find(reporter->managed, cluster) : reporter->collector;
-}
-
-static struct collector *collector_of_application(void *arg, struct str ns, struct str name)
-{
-    const struct reporter *reporter = arg;
-    struct collector *managed = managed_clusters_of_application(reporter->managed, ns, name);
-    return managed ? managed : reporter->collector;
-}
-
-static bool is_there(void *arg, const struct outbox_object *object)
-{
-    const struct collector *collector = collector_of_cluster(arg, object->cluster);
-    return collector && collector_reports(collector, object->group, object->kind, object->ns, object->name);
-}
-
-static void gather_unread(const struct reporter *reporter, struct strbuf *out)
-{
-    collector_unread(reporter->collector, out);
-    managed_clusters_unread(reporter->managed, out);
-}
-
-// The platform keeps what it has of these kinds: it is compared once they can be read.
-static void unread(void *arg, struct strbuf *out)
-{
-    struct reporter *reporter = arg;
-    gather_unread(reporter, out);
-    mem_free(reporter->unread);
-    reporter->unread = out->len ? mem_strndup(out->at, out->len) : NULL;
-}
-
-static void on_cluster(void *arg, struct str manifest)
-{
-    struct reporter *reporter = arg;
-    report_stream_cluster(reporter->stream, manifest);
-    request_turn(reporter);
-}
-
-static void cluster_counts(void *arg, size_t *out_applications, size_t *out_resources, size_t *out_kinds)
-{
-    const struct reporter *reporter = arg;
-    *out_applications = collector_application_count(reporter->collector);
-    *out_resources = collector_resource_count(reporter->collector);
-    *out_kinds = collector_kind_count(reporter->collector);
-}
-
-static void cluster_findings(void *arg, json_t *out)
-{
-    const struct reporter *reporter = arg;
-    findings_add_problem(out, kube_probe_problem(reporter->probe));
-    collector_findings(reporter->collector, out);
-    destinations_findings(reporter->destinations, out);
-    argo_view_findings(reporter->argo, out);
-    cluster_identity_findings(reporter->identity, out);
-    managed_clusters_findings(reporter->managed, out);
-}
-
-// What its Applications name is looked at once they are listed again.
-static void on_named(void *arg, struct str name, struct str server)
-{
-    struct reporter *reporter = arg;
-    if (destinations_learn(reporter->destinations, name, server)) collector_relist(reporter->collector);
-}
-
-static void on_secret(void *arg, const struct cluster_secret *secret)
-{
-    managed_clusters_secret(((struct reporter *)arg)->managed, secret);
-}
-
-static const char *managed_problem(void *arg, struct str elsewhere)
-{
-    return managed_clusters_problem(((const struct reporter *)arg)->managed, elsewhere);
-}
-
-// The Applications of what is or is no longer taken for the own cluster are looked at again.
-static void on_identified(void *arg, struct str name, struct str server, bool is_own)
-{
-    struct reporter *reporter = arg;
-    if (!destinations_identify(reporter->destinations, name, server, is_own)) return;
-    log_info("reporter", is_own ? "cluster_is_own" : "cluster_is_another", log_str("cluster", name),
-             log_str("server", server));
-    if (reporter->collector) collector_relist(reporter->collector);
-}
 
 // ---- what found no room ------------------------------------------------------------------------
 
@@ -297,13 +78,6 @@ static void on_turn(void *arg)
     if (wait_ms && wait_ms < TICK_MS) timer_start(&reporter->turn, wait_ms, 0);
 }
 
-// Writes in the loop's next turn: a burst of changes becomes one write, and nothing is called
-// back into.
-static void request_turn(struct reporter *reporter)
-{
-    if (reporter->stream) timer_start(&reporter->turn, 0, 0);
-}
-
 static void relist(struct reporter *reporter)
 {
     collector_relist(reporter->collector);
@@ -357,7 +131,7 @@ static bool has_new_kinds(const struct reporter *reporter)
     struct str then = str_c(reporter->unread), line;
     bool any = false;
     strbuf_init(&now, WIRE_REPORT_UNREAD_BYTES_MAX);
-    gather_unread(reporter, &now);
+    reporter_gather_unread(reporter, &now);
     while (!any && str_cut(&then, '\n', &line)) {
         struct str rest = strbuf_str(&now), other;
         any = true;
@@ -405,7 +179,7 @@ static void on_tick(void *arg)
     if (reporter->stream) compare_new_kinds(reporter, now_ms);
     if (reporter->digests) compare(reporter, now_ms);
     show_metrics(reporter);
-    request_turn(reporter);
+    reporter_request_turn(reporter);
     // Each tier of kinds begins in a tick: while something waits for them they come faster.
     bool is_hasty = reporter->catch_up.state == CATCH_UP_SNAPSHOT || catch_up_compares(&reporter->catch_up);
     timer_set_interval(&reporter->tick, is_hasty ? SNAPSHOT_TICK_MS : TICK_MS);
@@ -429,7 +203,7 @@ static void on_wanted(void *arg, const struct outbox_slot *slot)
 {
     struct reporter *reporter = arg;
     const struct outbox_object *object = &slot->object;
-    struct collector *collector = collector_of_cluster(reporter, object->cluster);
+    struct collector *collector = reporter_collector_of_cluster(reporter, object->cluster);
     if (collector && reporter->fetched++ < FETCHED_MAX)
         collector_fetch(collector, object->group, object->kind, object->ns, object->name);
 }
@@ -528,31 +302,6 @@ void reporter_stream_closed(struct reporter *reporter)
     show_metrics(reporter);
 }
 
-// Much is seen that is not reported: the Pods of others above all.
-static size_t resources_max(const struct reporter_options *options)
-{
-    size_t most = options->outbox.objects_max * 5 / 2;
-    return most > INVENTORY_RESOURCES_MAX ? most : INVENTORY_RESOURCES_MAX;
-}
-
-static enum error_code open_collector(struct reporter *reporter, struct error *err)
-{
-    const struct reporter_options *o = &reporter->options;
-    reporter->collector = collector_create(&(struct collector_options){.client = reporter->client,
-                                                                       .namespaces = o->namespaces,
-                                                                       .events = &collector_events,
-                                                                       .arg = reporter,
-                                                                       .watch_seconds = o->watch_seconds,
-                                                                       .silence_ms = o->silence_ms,
-                                                                       .absent_retry_ms = o->absent_retry_ms,
-                                                                       .page_limit = o->page_limit,
-                                                                       .resources_max = resources_max(o),
-                                                                       .destinations = reporter->destinations},
-                                           err);
-    if (reporter->collector) managed_clusters_open(reporter->managed);
-    return reporter->collector ? ERROR_NONE : err->code;
-}
-
 static void begin(struct reporter *reporter)
 {
     catch_up_open(&reporter->catch_up, reporter->digests != NULL, clock_mono_ms());
@@ -572,7 +321,7 @@ void reporter_sink_open(struct reporter *reporter, const struct report_sink *sin
     // What is held was made for a platform of another version.
     if (reporter->collector && reporter->objects.takes_details != sink->takes_details) let_go(reporter);
     reporter->objects.takes_details = sink->takes_details;
-    if (!reporter->collector && open_collector(reporter, &err)) { // checked when the reporter was made
+    if (!reporter->collector && reporter_open_collector(reporter, &err)) { // checked when the reporter was made
         log_error("reporter", "not_started", log_err(&err));
         sink->fail(sink->arg);
         return;
@@ -582,10 +331,10 @@ void reporter_sink_open(struct reporter *reporter, const struct report_sink *sin
                                                                                 .cluster_name = o->cluster_name,
                                                                                 .managed = o->clusters,
                                                                                 .arg = reporter,
-                                                                                .on_cluster = on_cluster,
-                                                                                .on_named = on_named,
-                                                                                .counts = cluster_counts,
-                                                                                .findings = cluster_findings});
+                                                                                .on_cluster = reporter_on_cluster,
+                                                                                .on_named = reporter_on_named,
+                                                                                .counts = reporter_cluster_counts,
+                                                                                .findings = reporter_cluster_findings});
     if (sink->compares) reporter->digests = resync_create(reporter->outbox, &resync_events, reporter);
     reporter->stream = report_stream_create(&(struct report_stream_options){.outbox = reporter->outbox,
                                                                             .resync = reporter->digests,
@@ -596,8 +345,8 @@ void reporter_sink_open(struct reporter *reporter, const struct report_sink *sin
                                                                             .arg = reporter,
                                                                             .on_resync = on_resync,
                                                                             .on_no_room = on_no_room,
-                                                                            .is_there = is_there,
-                                                                            .unread = unread});
+                                                                            .is_there = reporter_is_there,
+                                                                            .unread = reporter_unread});
     begin(reporter);
     timer_start(&reporter->tick, 0, TICK_MS);
 }
@@ -627,14 +376,14 @@ void reporter_on_ack_bytes(struct reporter *reporter, const uint8_t *at, size_t 
 {
     if (!reporter->stream) return;
     report_stream_ack_bytes(reporter->stream, at, len);
-    request_turn(reporter);
+    reporter_request_turn(reporter);
 }
 
 void reporter_stream_writable(struct reporter *reporter)
 {
     if (!reporter->stream) return;
     report_stream_writable(reporter->stream);
-    request_turn(reporter);
+    reporter_request_turn(reporter);
 }
 
 // ---- life --------------------------------------------------------------------------------------
@@ -642,125 +391,6 @@ void reporter_stream_writable(struct reporter *reporter)
 static char *copy_text(const char *text, const char *def)
 {
     return mem_strdup(text && *text ? text : def);
-}
-
-static void free_parts(struct reporter *reporter)
-{
-    argo_view_destroy(reporter->argo);
-    kube_exec_destroy(reporter->kube.exec);
-    kube_config_finish(&reporter->kube);
-    redaction_destroy(reporter->redaction);
-    outbox_destroy(reporter->outbox);
-    destinations_destroy(reporter->destinations);
-    mem_free((char *)reporter->options.kubeconfig);
-    mem_free((char *)reporter->options.cluster_name);
-    mem_free((char *)reporter->options.namespaces);
-    mem_free((char *)reporter->options.state_folder);
-}
-
-// Everything of the configuration that can be wrong is found here, not when the first stream opens.
-// The probe reads in the first of the namespaces that the agent may read.
-static enum error_code start_probe(struct reporter *reporter, struct error *err)
-{
-    const struct reporter_options *o = &reporter->options;
-    size_t start = strspn(o->namespaces, ", "), len = strcspn(o->namespaces + start, ", ");
-    AUTO_FREE char *ns = len ? mem_strndup(o->namespaces + start, len) : NULL;
-    reporter->probe = kube_probe_create(&(struct kube_probe_options){.loop = reporter->loop,
-                                                                     .config = &reporter->kube,
-                                                                     .interval_ms = o->probe_interval_ms,
-                                                                     .timeout_ms = o->probe_timeout_ms,
-                                                                     .ns = ns},
-                                        err);
-    return reporter->probe ? ERROR_NONE : ERROR_INTERNAL;
-}
-
-static void start_managed(struct reporter *reporter)
-{
-    const struct reporter_options *o = &reporter->options;
-    size_t own_max = resources_max(o);
-    reporter->managed = managed_clusters_create(
-        &(struct managed_clusters_options){.loop = reporter->loop,
-                                           .events = &managed_events,
-                                           .arg = reporter,
-                                           .own_name = o->cluster_name,
-                                           .secrets = cluster_identity_count(reporter->identity),
-                                           .resources_max = o->managed_objects_max ? o->managed_objects_max : own_max,
-                                           .watch_seconds = o->watch_seconds,
-                                           .silence_ms = o->silence_ms,
-                                           .absent_retry_ms = o->absent_retry_ms,
-                                           .page_limit = o->page_limit,
-                                           .probe_interval_ms = o->probe_interval_ms,
-                                           .probe_timeout_ms = o->probe_timeout_ms});
-    destinations_read_by(reporter->destinations, managed_problem, reporter);
-}
-
-static enum error_code start_identity(struct reporter *reporter, struct error *err)
-{
-    const struct cluster_identity_options options = {.loop = reporter->loop,
-                                                     .client = reporter->client,
-                                                     .secrets = reporter->options.cluster_secrets,
-                                                     .interval_ms = reporter->options.cluster_interval_ms,
-                                                     .on_cluster = on_identified,
-                                                     .on_secret = on_secret,
-                                                     .arg = reporter};
-    enum error_code code = cluster_identity_create(&options, &reporter->identity, err);
-    if (reporter->identity && reporter->options.managed_clusters) start_managed(reporter);
-    return code;
-}
-
-static enum error_code start_parts(struct reporter *reporter, struct error *err)
-{
-    const struct reporter_options *o = &reporter->options;
-    enum error_code code = kube_config_load(o->kubeconfig, &reporter->kube, err);
-    if (code != ERROR_NONE) return code;
-    reporter->kube.transport = o->transport;
-    if (reporter->kube.exec_spec && o->exec_forbidden)
-        return error_set(err, ERROR_FORBIDDEN,
-                         "%s: the exec plugin of the user is disabled (kubeconfig.exec = false): create a kubeconfig "
-                         "for a service account (docs/operations.md, \"A kubeconfig for the agent\")",
-                         o->kubeconfig);
-    if (reporter->kube.exec_spec)
-        reporter->kube.exec = kube_exec_create(&(struct kube_exec_options){.loop = reporter->loop,
-                                                                           .spec = reporter->kube.exec_spec,
-                                                                           .server = reporter->kube.server,
-                                                                           .ca_pem = reporter->kube.ca_pem,
-                                                                           .timeout_ms = o->exec_timeout_ms});
-    reporter->destinations = destinations_create(&(struct destinations_options){.server = reporter->kube.server,
-                                                                                .name = o->cluster_name,
-                                                                                .aliases = o->cluster_aliases},
-                                                 err);
-    if (!reporter->destinations) return ERROR_INVALID;
-    struct argo_view_options argo = o->argo;
-    argo.collector_of = collector_of_application;
-    argo.arg = reporter;
-    code = argo_view_create(reporter->loop, &argo, &reporter->argo, err);
-    if (code != ERROR_NONE) return code;
-    uint8_t key[REDACTION_KEY_BYTES];
-    code = redaction_key_load(o->state_folder, key, err);
-    struct redaction_options redaction = o->redaction;
-    redaction.digested = reporter->metrics.digested;
-    redaction.scrubbed = reporter->metrics.scrubbed;
-    if (code == ERROR_NONE) code = redaction_create(key, &redaction, &reporter->redaction, err);
-    explicit_bzero(key, sizeof key);
-    if (code != ERROR_NONE) return code;
-    struct outbox_options outbox = o->outbox;
-    outbox.cluster_name = o->cluster_name;
-    reporter->outbox = outbox_create(&outbox);
-    reporter->client = kube_client_create(reporter->loop, &reporter->kube, err);
-    if (!reporter->client) return ERROR_INTERNAL;
-    code = start_probe(reporter, err);
-    if (code == ERROR_NONE) code = start_identity(reporter, err);
-    if (code != ERROR_NONE) return code;
-    reporter->objects = (struct object_report){.argo = reporter->argo,
-                                               .redaction = reporter->redaction,
-                                               .outbox = reporter->outbox,
-                                               .destinations = reporter->destinations};
-    struct collector *trial = collector_create(
-        &(struct collector_options){
-            .client = reporter->client, .namespaces = o->namespaces, .events = &collector_events, .arg = reporter},
-        err);
-    collector_destroy(trial);
-    return trial ? ERROR_NONE : ERROR_INVALID;
 }
 
 struct reporter *reporter_create_with(struct loop *loop, const struct reporter_options *options, struct error *err)
@@ -773,12 +403,12 @@ struct reporter *reporter_create_with(struct loop *loop, const struct reporter_o
     reporter->options.namespaces = copy_text(options->namespaces, "");
     reporter->options.state_folder = copy_text(options->state_folder, "");
     reporter_metrics_init(&reporter->metrics);
-    if (start_parts(reporter, err) != ERROR_NONE) {
+    if (reporter_start_parts(reporter, err) != ERROR_NONE) {
         kube_probe_destroy(reporter->probe);
         cluster_identity_destroy(reporter->identity);
         managed_clusters_destroy(reporter->managed);
         if (reporter->client) kube_client_close(reporter->client);
-        free_parts(reporter);
+        reporter_free_parts(reporter);
         mem_free(reporter);
         return NULL;
     }
@@ -805,7 +435,7 @@ void reporter_destroy(struct reporter *reporter)
     cluster_identity_destroy(reporter->identity);
     managed_clusters_destroy(reporter->managed);
     kube_client_close(reporter->client);
-    free_parts(reporter);
+    reporter_free_parts(reporter);
     timer_finish(&reporter->tick);
     timer_finish(&reporter->turn);
     timer_finish(&reporter->probe_tick);
