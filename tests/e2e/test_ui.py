@@ -323,6 +323,7 @@ def test_application_by_keyboard(site, page):
     page.page.get_by_role("link", name="History").click()
     page.page.wait_for_selector(".release")
     assert page.path().endswith("?tab=history")
+    assert re.search(r"(Health|Git|Sync operation|Application): ", page.page.inner_text(".timeline li:first-child"))
     page.page.get_by_role("link", name="State").click()
     page.page.get_by_role("link", name="List, worst first").click()
     first = page.page.inner_text("table.resources tbody tr:first-child")

@@ -13,6 +13,7 @@ import {absolute, duration} from '../time.ts';
 import {type Freshness, severity, toneClass} from '../tone.ts';
 import {applicationPath} from '../url.ts';
 import {nodeKey, ResourcePanel} from './resource.tsx';
+import {Timeline, type Transition, transitionFields} from './timeline.tsx';
 import {type TreeNode, why, type WhyInput} from '../why.ts';
 import {clusterName, count, firstLine, repositoryName, safeUrl, shortRevision, stateWord} from '../words.ts';
 
@@ -29,6 +30,7 @@ interface Application extends WhyInput {
     sync: {revision: string | null} | null;
     operationState: (WhyInput['operationState'] & {startedAt: string; finishedAt: string | null}) | null;
     receivedAt: string | null;
+    transitions: Transition[];
 }
 
 interface Release {
@@ -61,7 +63,7 @@ const query = `query Application($runtime: String!, $name: String!, $namespace: 
     metadata { name namespace runtime created } healthStatus healthMessage syncStatus syncing errors { level title message suggestion lastSeen } resourcesNotRead { message suggestion }
     destination { server name namespace } projects applicationSet specSource { repoURL path targetRevision chart } isMultiSourced sync { revision }
     operationState { phase startedAt finishedAt message syncResult { resources { kind name namespace message status hookPhase } } }
-    syncPolicy freshness receivedAt
+    syncPolicy freshness receivedAt ${transitionFields}
   }
   resourceTree(runtime: $runtime, name: $name, namespace: $namespace) { nodes {
     group kind namespace name uid cluster parentRefs { uid } createdAt images health { status message } status presence missingRight { message } requiresPruning freshness
@@ -280,12 +282,13 @@ function targetOf(app: Application) {
 
 function History({page, app}: {page: Page; app: Application}) {
     const releases = page.gitopsReleases.edges.map((edge) => edge.node);
-    if (!releases.length) return <Empty title="Nothing was deployed yet" />;
+    if (!releases.length) return <><Empty title="Nothing was deployed yet" /><Timeline changes={app.transitions} /></>;
     return (
-        <section aria-label="History">
+        <><section aria-label="History">
             <ol class="releases">{releases.map((one, i) => <OneRelease key={one.historyId} release={one} before={releases[i + 1]} app={app} />)}</ol>
             {page.gitopsReleases.pageInfo.hasNextPage && <p class="quiet">The newest {releaseCount} deployments.</p>}
         </section>
+        <Timeline changes={app.transitions} /></>
     );
 }
 
