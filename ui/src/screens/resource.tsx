@@ -1,6 +1,6 @@
 // One resource of an application, in a panel beside the list: what is known of it, and the logs of its pods.
 // The URL names it (`node`), so that a copied link opens it.
-import {useEffect, useMemo, useState} from 'preact/hooks';
+import {useEffect, useState} from 'preact/hooks';
 import {Actions} from '../actions.tsx';
 import {LogReader} from '../log.ts';
 import {hasLogs, type LogLine, type LogOptions, type LogTarget} from '../log_event.ts';
@@ -73,8 +73,12 @@ function Logs({target}: {target: LogTarget}) {
     const [withTime, setWithTime] = useState(false);
     const [wrap, setWrap] = useState(true);
     const key = JSON.stringify([target, options]);
-    const reader = useMemo(() => new LogReader(target, options), [key]);
-    useEffect(() => () => reader.close(), [reader]);
+    const [reader, setReader] = useState<LogReader | null>(null);
+    useEffect(() => { // not while rendering: what is never shown would never be closed
+        const made = new LogReader(target, options);
+        setReader(made);
+        return () => made.close();
+    }, [key]);
     const set = (change: Partial<LogOptions>) => setOptions({...options, ...change});
     return (
         <section class="logs" aria-label="Logs">
@@ -90,7 +94,7 @@ function Logs({target}: {target: LogTarget}) {
                 <Check name="Times" value={withTime} onChange={setWithTime} />
                 <Check name="Wrap" value={wrap} onChange={setWrap} />
             </div>
-            <Lines reader={reader} filter={filter} withTime={withTime} wrap={wrap} />
+            {reader && <Lines reader={reader} filter={filter} withTime={withTime} wrap={wrap} />}
         </section>
     );
 }
