@@ -18,7 +18,7 @@ struct destinations;
 
 struct logs_options { // everything outlives the logs
     const struct operation_rights *rights;
-    // Which of Applications are this cluster; NULL: kubernetes.default.svc and in-cluster.
+    // Which destinations of Applications mean this cluster; NULL: kubernetes.default.svc, in-cluster.
     const struct destinations *destinations;
     size_t calls_max;      // concurrent answers
     size_t containers_max; // of one answer
