@@ -33,12 +33,12 @@ void enrollment_store_create(struct pg *pg, const char *account_id, const struct
                              store_node_done on_done, void *arg);
 // node: an array, newest first.
 void enrollment_store_list(struct pg *pg, const char *account_id, store_node_done on_done, void *arg);
-// count 0: there is none with this id, or it is revoked.
+// count 0: no enrollment token has this id, or it is revoked.
 void enrollment_store_revoke(struct pg *pg, const char *account_id, struct str token_id, store_count_done on_done,
                              void *arg);
 
 // Whose token it is; stored_sha256 is to be compared with what was presented. Views live for the
-// call. ERROR_UNAUTHENTICATED: there is none with this id.
+// call. ERROR_UNAUTHENTICATED: no enrollment token has this id.
 struct enrollment_token_found {
     struct str account_id, name;
     uint8_t stored_sha256[ID_SHA256_BYTES];

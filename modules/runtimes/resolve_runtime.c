@@ -1,12 +1,10 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/runtime_key.h"
 #include "base/token.h"
 #include "modules/runtimes/runtime_store.h"
 #include "modules/runtimes/runtimes.h"
-
-// "<account id>-<name>" must be one DNS label of at most 63 bytes, and account ids have 24.
-enum { NAME_BYTES_MAX = 38 };
 
 void runtimes_resolve_runtime(void *ctx, const json_t *arguments, gql_resolved on_resolved, void *arg)
 {
@@ -35,19 +33,13 @@ struct creation {
     char text[TOKEN_TEXT_BYTES];
 };
 
-// RFC 1123, section 2.1: a label of lower-case letters, digits and inner dashes.
 static enum error_code check_name(struct str name, struct error *err)
 {
-    bool fits = name.len >= 1 && name.len <= NAME_BYTES_MAX && name.at[0] != '-' && name.at[name.len - 1] != '-';
-    for (size_t i = 0; i < name.len && fits; i++) {
-        char c = name.at[i];
-        fits = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
-    }
-    if (fits) return ERROR_NONE;
+    if (runtime_name_is_valid(name)) return ERROR_NONE;
     return error_set(err, ERROR_INVALID,
                      "runtimeName \"%.*s\" must be 1 to %d lower-case letters, digits and inner dashes, to fit a "
                      "DNS label",
-                     STR_ARG(str_first(name, 80)), NAME_BYTES_MAX);
+                     STR_ARG(str_first(name, 80)), RUNTIME_NAME_BYTES_MAX);
 }
 
 static void on_created(void *arg, const struct error *err, struct str node)

@@ -1,39 +1,32 @@
 // Changes of state, which triggers write with reports (migrations/0049): the list, and how long
 // they are kept.
-#include <inttypes.h>
-#include <stdio.h>
-
 #include "culvert_reads.h"
 #include "culvert_statements.h"
 #include "modules/module.h"
 #include "storage/sql/store_call.h"
 
-enum { STEP_ROWS = 5000, NUMBER_BYTES = 24 };
-
-static struct pg_param number_text(char memory[NUMBER_BYTES], int64_t number)
-{
-    return pg_text(str_of(memory, (size_t)snprintf(memory, NUMBER_BYTES, "%" PRId64, number)));
-}
+enum { STEP_ROWS = 5000 };
 
 static void sweep_weeks(struct pg *pg, const struct sweep *sweep, const struct sweep_keep *keep,
                         store_count_done on_done, void *arg)
 {
     (void)sweep;
-    char days[NUMBER_BYTES], per_hour[NUMBER_BYTES];
+    char days[STORE_NUMBER_BYTES], per_hour[STORE_NUMBER_BYTES];
     struct pg_batch *batch = pg_batch_create(pg, NULL);
-    pg_add(batch, transition_partitions, .keep_days = number_text(days, keep->transitions_days),
-           .per_hour_max = number_text(per_hour, keep->transitions_per_hour));
+    pg_add(batch, transition_partitions, .keep_days = store_number(keep->transitions_days, days),
+           .per_hour_max = store_number(keep->transitions_per_hour, per_hour));
     store_submit_number(batch, 0, on_done, arg);
 }
 
 static void sweep_rows(struct pg *pg, const struct sweep *sweep, const struct sweep_keep *keep,
                        store_count_done on_done, void *arg)
 {
-    char days[NUMBER_BYTES], account[NUMBER_BYTES], rows[NUMBER_BYTES];
+    char days[STORE_NUMBER_BYTES], account[STORE_NUMBER_BYTES], rows[STORE_NUMBER_BYTES];
     struct pg_batch *batch = pg_batch_create(pg, NULL);
     pg_batch_slow(batch);
-    pg_add(batch, transition_trim, .keep_days = number_text(days, keep->transitions_days),
-           .account_max = number_text(account, keep->transitions_per_account), .limit = number_text(rows, sweep->rows));
+    pg_add(batch, transition_trim, .keep_days = store_number(keep->transitions_days, days),
+           .account_max = store_number((uint64_t)keep->transitions_per_account, account),
+           .limit = store_number(sweep->rows, rows));
     store_submit_number(batch, PG_BATCH_SLOW_ANSWERS, on_done, arg);
 }
 

@@ -81,14 +81,6 @@ int command_revoke_enrollment_token(const struct config *config, const struct co
     if (words->plain_count != 1 || !account || !command_arguments_only(words, "|account|"))
         return command_usage("admin revoke-enrollment-token --account ACCOUNT ID");
     struct subject subject = {.of.account = str_c(account), .token_id = str_c(words->plain[0])};
-    struct command_query query;
-    int status = command_subject_resolve(config, &subject.of);
-    if (status != EXIT_DONE) return status;
-    if (command_query_run(config, &query, ask_revoke, &subject) != ERROR_NONE) return command_failed(&query.err);
-    if (query.count == 0) {
-        fprintf(stderr, "culvertd: there is no enrollment token with this id, or it is revoked\n");
-        return EXIT_STATE;
-    }
-    puts("{\"revoked\":true}");
-    return EXIT_DONE;
+    return command_subject_revoke(config, &subject.of, ask_revoke,
+                                  "there is no enrollment token with this id, or it is revoked");
 }

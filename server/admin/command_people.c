@@ -137,16 +137,7 @@ int command_revoke_key(const struct config *config, const struct command_argumen
     if (words->plain_count != 1 || !account || !command_arguments_only(words, "|account|"))
         return command_usage("admin revoke-key --account ACCOUNT ID");
     struct subject subject = {.of.account = str_c(account), .token_id = str_c(words->plain[0])};
-    int status = command_subject_resolve(config, &subject.of);
-    if (status != EXIT_DONE) return status;
-    struct command_query query;
-    if (command_query_run(config, &query, ask_revoke_key, &subject) != ERROR_NONE) return command_failed(&query.err);
-    if (query.count == 0) {
-        fprintf(stderr, "culvertd: the key does not exist\n");
-        return EXIT_STATE;
-    }
-    puts("{\"revoked\":true}");
-    return EXIT_DONE;
+    return command_subject_revoke(config, &subject.of, ask_revoke_key, "the key does not exist");
 }
 
 // ---- browser sessions ---------------------------------------------------------------------------

@@ -106,17 +106,8 @@ int command_revoke_runtime_token(const struct config *config, const struct comma
         return command_usage("admin revoke-runtime-token --account ACCOUNT --runtime RUNTIME ID");
     struct subject subject = {
         .of.account = str_c(account), .token_id = str_c(words->plain[0]), .runtime_token.runtime = str_c(runtime)};
-    int status = command_subject_resolve(config, &subject.of);
-    if (status != EXIT_DONE) return status;
-    struct command_query query;
-    if (command_query_run(config, &query, ask_revoke_runtime_token, &subject) != ERROR_NONE)
-        return command_failed(&query.err);
-    if (query.count == 0) {
-        fprintf(stderr, "culvertd: the runtime has no valid token with this id\n");
-        return EXIT_STATE;
-    }
-    puts("{\"revoked\":true}");
-    return EXIT_DONE;
+    return command_subject_revoke(config, &subject.of, ask_revoke_runtime_token,
+                                  "the runtime has no valid token with this id");
 }
 
 static void ask_encrypt_tokens(struct command_query *query, void *arg)

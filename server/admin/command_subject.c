@@ -43,6 +43,21 @@ int command_subject_print(const struct config *config, struct command_subject *s
     return EXIT_DONE;
 }
 
+int command_subject_revoke(const struct config *config, struct command_subject *subject, command_query_fn ask,
+                           const char *none)
+{
+    int status = command_subject_resolve(config, subject);
+    if (status != EXIT_DONE) return status;
+    struct command_query query;
+    if (command_query_run(config, &query, ask, subject) != ERROR_NONE) return command_failed(&query.err);
+    if (query.count == 0) {
+        fprintf(stderr, "culvertd: %s\n", none);
+        return EXIT_STATE;
+    }
+    puts("{\"revoked\":true}");
+    return EXIT_DONE;
+}
+
 int command_subject_print_secret(const struct config *config, command_query_fn ask, struct command_subject *subject,
                                  const struct token *token, char text[TOKEN_TEXT_BYTES])
 {

@@ -16,6 +16,9 @@ void command_subject_ask(struct command_query *query, void *arg);
 int command_subject_resolve(const struct config *config, struct command_subject *subject);
 // Resolves the account, asks, and prints the answer. Returns the exit status.
 int command_subject_print(const struct config *config, struct command_subject *subject, command_query_fn ask);
+// Resolves the account and asks how many were revoked; none: prints this text, and EXIT_STATE.
+int command_subject_revoke(const struct config *config, struct command_subject *subject, command_query_fn ask,
+                           const char *none);
 // Asks to store a token and prints its text, the only time that it is seen; overwrites the text.
 // Returns the exit status.
 int command_subject_print_secret(const struct config *config, command_query_fn ask, struct command_subject *subject,

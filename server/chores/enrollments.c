@@ -13,9 +13,10 @@
 #include "base/metrics/metrics.h"
 #include "base/parse.h"
 #include "base/rate_limiter.h"
+#include "base/runtime_key.h"
 #include "tunnel/wire/proof.h"
 
-enum { RUNTIME_BYTES = 40, BURST_SECONDS = 10, HASH_CHARS = ID_SHA256_HEX_BYTES - 1 };
+enum { BURST_SECONDS = 10, HASH_CHARS = ID_SHA256_HEX_BYTES - 1 };
 
 // One attempt: under way, or refused a moment ago.
 struct attempt {
@@ -42,7 +43,7 @@ struct request {
     uint8_t hash[ID_SHA256_BYTES]; // of the runtime token's secret; covered until it was verified
     uint8_t binding[WIRE_BINDING_BYTES];
     bool is_sealed;
-    char runtime[RUNTIME_BYTES], remote[64];
+    char runtime[RUNTIME_NAME_BYTES_MAX + 1], remote[64];
 };
 
 struct enrollments *enrollments_create(const struct enrollments_options *options)
@@ -213,17 +214,6 @@ static void on_found(void *arg, const struct error *err, const struct enrollment
 
 // ---- asking -------------------------------------------------------------------------------------
 
-// As the table of runtimes has it: one label of DNS.
-static bool is_runtime_name(struct str name)
-{
-    if (!name.len || name.len > RUNTIME_BYTES - 2 || name.at[0] == '-' || name.at[name.len - 1] == '-') return false;
-    for (size_t i = 0; i < name.len; i++) {
-        char c = name.at[i];
-        if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-')) return false;
-    }
-    return true;
-}
-
 static enum error_code request_fill(struct request *request, const struct tunnel_credential *credential,
                                     struct error *err)
 {
@@ -237,9 +227,10 @@ static enum error_code request_fill(struct request *request, const struct tunnel
     if (credential->enrollment_hash.len != HASH_CHARS ||
         parse_hex(credential->enrollment_hash, request->hash, ID_SHA256_BYTES, err) != ERROR_NONE)
         return error_set(err, ERROR_UNAUTHENTICATED, "the hash of the runtime token must consist of 64 hex digits");
-    if (!is_runtime_name(credential->runtime))
+    if (!runtime_name_is_valid(credential->runtime))
         return error_set(err, ERROR_FORBIDDEN,
-                         "runtime.name must have 1 to 38 of a-z, 0-9 and -, and neither begin nor end with -");
+                         "runtime.name must have 1 to %d of a-z, 0-9 and -, and neither begin nor end with -",
+                         RUNTIME_NAME_BYTES_MAX);
     request->is_sealed = credential->binding != NULL;
     if (request->is_sealed) memcpy(request->binding, credential->binding, sizeof request->binding);
     snprintf(request->token, sizeof request->token, "%.*s", STR_ARG(credential->enrollment));

@@ -854,7 +854,7 @@ def test_killed_agent_makes_its_applications_grey_with_the_cause(site, page):
     supervisor = int((site.home / "run/agent.pid.supervisor").read_text())
     os.kill(supervisor, signal.SIGKILL)
     site.kill("agent")
-    page.until("[...document.querySelectorAll('table.applications tbody .c-asof')].every(one => /not connected/.test(one.textContent))", 30)
+    page.until("(all => all.length > 0 && all.every(one => /not connected/.test(one.textContent)))([...document.querySelectorAll('table.applications tbody .c-asof')])", 30)
     # What happened stays as it was; what is shown of now is grey.
     assert page.page.eval_on_selector_all(".applications :is(.c-health, .c-sync) :is(%s)" % COLOURED, "all => all.length") == 0
     assert re.search(r"was (Healthy|Degraded)", page.text())
