@@ -275,6 +275,8 @@ def test_a_restored_copy_is_checked(platform, tmp_path):
         done = culvertd(platform, "admin", "check-database", env={f"CULVERT_{name}": str(value) for name, value in settings.items()})
         found = json.loads(done.stdout)
         assert done.returncode == (1 if found["problems"] else 0), done
+        # The accounts of other tests are theirs: test_audit leaves one whose log it altered.
+        found["problems"] = [each for each in found["problems"] if not re.match(r"account (?!quickstart:)", each)]
         return found
 
     whole = check()
