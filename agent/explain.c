@@ -46,13 +46,13 @@ static enum error_code explain_object(const struct redaction *redaction, json_t 
     const json_t *metadata = json_get_object(object, "metadata");
     struct str version = json_get_str(object, "apiVersion"), group = STR_EMPTY, rest = version;
     if (!str_cut(&rest, '/', &group)) group = STR_EMPTY;
-    const struct redaction_object identity = {.group = group,
-                                              .kind = json_get_str(object, "kind"),
-                                              .ns = json_get_str(metadata, "namespace"),
-                                              .name = json_get_str(metadata, "name")};
-    if (!identity.kind.len) return error_set(err, ERROR_INVALID, "kind: missing");
-    strbuf_addf(out, "# %.*s %.*s %.*s/%.*s\n", STR_ARG(version), STR_ARG(identity.kind), STR_ARG(identity.ns),
-                STR_ARG(identity.name));
+    const struct redaction_object identity = {.ref.group = group,
+                                              .ref.kind = json_get_str(object, "kind"),
+                                              .ref.ns = json_get_str(metadata, "namespace"),
+                                              .ref.name = json_get_str(metadata, "name")};
+    if (!identity.ref.kind.len) return error_set(err, ERROR_INVALID, "kind: missing");
+    strbuf_addf(out, "# %.*s %.*s %.*s/%.*s\n", STR_ARG(version), STR_ARG(identity.ref.kind), STR_ARG(identity.ref.ns),
+                STR_ARG(identity.ref.name));
     size_t len;
     AUTO_FREE char *text = json_canonical(object, &len);
     struct explanation explanation = {.out = out};

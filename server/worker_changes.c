@@ -77,12 +77,12 @@ void worker_changes_of_reports(void *ctx, const struct report *reports, const st
         const struct report *report = &reports[i];
         bool is_object = report->type == REPORT_OBJECT || report->type == REPORT_DELETED;
         if (!is_object || outcomes[i].result != REPORT_APPLIED) continue;
-        items[changed++] = (struct change){.group = report->group,
-                                           .version = report->version,
-                                           .kind = report->kind,
+        items[changed++] = (struct change){.ref.group = report->ref.group,
+                                           .ref.version = report->ref.version,
+                                           .ref.kind = report->ref.kind,
                                            .runtime = report->runtime,
-                                           .ns = report->ns,
-                                           .name = report->name,
+                                           .ref.ns = report->ref.ns,
+                                           .ref.name = report->ref.name,
                                            .is_deleted = report->type == REPORT_DELETED};
     }
     if (changed) spread(ctx, reports[0].account_id, items, changed);
@@ -91,7 +91,7 @@ void worker_changes_of_reports(void *ctx, const struct report *reports, const st
 
 void worker_changes_of_runtime(void *ctx, const char *account_id, const char *runtime)
 {
-    const struct change change = {.kind = STR("Runtime"), .runtime = str_c(runtime), .name = str_c(runtime)};
+    const struct change change = {.ref.kind = STR("Runtime"), .runtime = str_c(runtime), .ref.name = str_c(runtime)};
     spread(ctx, str_c(account_id), &change, 1);
 }
 

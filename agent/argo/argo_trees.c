@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/kube/entry_ref.h"
 #include "agent/reports/findings.h"
 #include "agent/reports/key_table.h"
 #include "base/clock.h"
@@ -124,15 +125,13 @@ static void set(char **to, struct str text, size_t bytes_max)
 static char *key_of(const struct argo_node_key *key)
 {
     return mem_printf("%.*s/%.*s\n%.*s/%.*s/%.*s/%.*s", STR_ARG(key->application_ns), STR_ARG(key->application_name),
-                      STR_ARG(key->group), STR_ARG(key->kind), STR_ARG(key->ns), STR_ARG(key->name));
+                      STR_ARG(key->ref.group), STR_ARG(key->ref.kind), STR_ARG(key->ref.ns), STR_ARG(key->ref.name));
 }
 
 static struct argo_node *node_of(struct argo_tree *tree, const json_t *from)
 {
     struct argo_trees *trees = tree->trees;
-    char *key = key_of(&(struct argo_node_key){str_c(tree->ns), str_c(tree->name), json_get_str(from, "group"),
-                                               json_get_str(from, "kind"), json_get_str(from, "namespace"),
-                                               json_get_str(from, "name")});
+    char *key = key_of(&(struct argo_node_key){str_c(tree->ns), str_c(tree->name), entry_ref(from)});
     struct argo_node *node = key_table_get(trees->nodes, str_c(key));
     if (node) {
         mem_free(key);

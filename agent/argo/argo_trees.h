@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "agent/argo/argo_api.h"
+#include "base/object_ref.h"
 #include "base/str.h"
 
 struct argo_trees;
@@ -49,7 +50,7 @@ void argo_trees_touch(struct argo_trees *trees, struct str ns, struct str name);
 void argo_trees_forget(struct argo_trees *trees, struct str ns, struct str name); // it is gone
 struct argo_node_key {
     struct str application_ns, application_name; // whose tree it is in
-    struct str group, kind, ns, name;
+    struct object_ref ref;
 };
 // NULL: not known. Until the next tick.
 struct argo_node *argo_trees_find(const struct argo_trees *trees, const struct argo_node_key *key);

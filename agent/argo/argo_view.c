@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "agent/argo/argo_commits.h"
+#include "agent/kube/entry_ref.h"
 #include "base/json/json.h"
 #include "base/mem.h"
 
@@ -30,18 +31,16 @@ static size_t on_tree(void *arg, struct str ns, struct str name, const json_t *n
     collector_tree(collector, ns, name, nodes);
     json_array_foreach((json_t *)(uintptr_t)nodes, i, each)
     {
-        struct str group = json_get_str(each, "group"), kind = json_get_str(each, "kind"),
-                   where = json_get_str(each, "namespace"), called = json_get_str(each, "name");
-        const struct inventory_resource *resource = collector_find(collector, group, kind, where, called);
-        struct argo_node *node =
-            argo_trees_find(view->trees, &(struct argo_node_key){ns, name, group, kind, where, called});
+        const struct object_ref ref = entry_ref(each);
+        const struct inventory_resource *resource = collector_find(collector, &ref);
+        struct argo_node *node = argo_trees_find(view->trees, &(struct argo_node_key){ns, name, ref});
         bool is_shown = resource && (resource->absent || (resource->uid && resource->reported));
         if (!node || !is_shown || resource->health_status) continue;
         bool is_seen = !resource->absent;
         behind += is_seen && resource->version && resource->version != node->version;
         const char *verdict = argo_node_verdict(node, is_seen ? resource->assessed : NULL, resource->version);
         bool is_news = resource->absent && resource->version != argo_version_of(str_c(node->uid));
-        if (is_news || !is_same(verdict, resource->shown)) collector_fetch(collector, group, kind, where, called);
+        if (is_news || !is_same(verdict, resource->shown)) collector_fetch(collector, &ref);
     }
     return behind;
 }
@@ -49,7 +48,8 @@ static size_t on_tree(void *arg, struct str ns, struct str name, const json_t *n
 static void on_known(void *arg, struct str ns, struct str name)
 {
     struct argo_view *view = arg;
-    if (view->collector) collector_fetch(view->collector, STR("argoproj.io"), STR("Application"), ns, name);
+    const struct object_ref ref = {.group = STR("argoproj.io"), .kind = STR("Application"), .ns = ns, .name = name};
+    if (view->collector) collector_fetch(view->collector, &ref);
 }
 
 enum error_code argo_view_create(struct loop *loop, const struct argo_view_options *options, struct argo_view **out,
@@ -116,10 +116,9 @@ static bool is_application(const struct inventory_resource *resource)
 
 static struct argo_node *node_of(const struct argo_view *view, const struct inventory_resource *resource)
 {
-    return argo_trees_find(
-        view->trees, &(struct argo_node_key){inventory_application_ns(resource), inventory_application_name(resource),
-                                             str_c(resource->kind->group), str_c(resource->kind->kind),
-                                             str_c(resource->ns), str_c(resource->name)});
+    const struct argo_node_key key = {inventory_application_ns(resource), inventory_application_name(resource),
+                                      inventory_ref(resource)};
+    return argo_trees_find(view->trees, &key);
 }
 
 const struct argo_node *argo_view_node(struct argo_view *view, const struct inventory_resource *resource)

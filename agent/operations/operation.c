@@ -102,19 +102,19 @@ static bool is_for_kind(enum operation_action action, struct str group, struct s
 static enum error_code take_members(struct operation *out, struct error *err)
 {
     const json_t *document = out->document;
-    out->group = json_get_str(document, "group");
-    out->kind = json_get_str(document, "kind");
+    out->ref.group = json_get_str(document, "group");
+    out->ref.kind = json_get_str(document, "kind");
     out->parameters = json_get_object(document, "parameters");
     enum error_code code = take_action(document, &out->action, err);
-    if (code == ERROR_NONE) code = take_name(document, "namespace", &out->ns, err);
-    if (code == ERROR_NONE) code = take_name(document, "name", &out->name, err);
-    if (code == ERROR_NONE) code = take_text(document, "uid", &out->uid, err);
+    if (code == ERROR_NONE) code = take_name(document, "namespace", &out->ref.ns, err);
+    if (code == ERROR_NONE) code = take_name(document, "name", &out->ref.name, err);
+    if (code == ERROR_NONE) code = take_text(document, "uid", &out->ref.uid, err);
     if (code == ERROR_NONE) code = take_text(document, "resourceVersion", &out->resource_version, err);
     if (code == ERROR_NONE) code = take_text(document, "by", &out->by, err);
     if (code == ERROR_NONE) code = take_text(document, "at", &out->at, err);
-    if (code == ERROR_NONE && !is_for_kind(out->action, out->group, out->kind))
+    if (code == ERROR_NONE && !is_for_kind(out->action, out->ref.group, out->ref.kind))
         code = error_set(err, ERROR_INVALID, "kind: this agent does not run the action on %.*s of \"%.*s\"",
-                         STR_ARG(str_first(out->kind, 60)), STR_ARG(str_first(out->group, 60)));
+                         STR_ARG(str_first(out->ref.kind, 60)), STR_ARG(str_first(out->ref.group, 60)));
     return code;
 }
 
@@ -139,14 +139,14 @@ void operation_finish(struct operation *operation)
 
 const char *operation_plural(const struct operation *operation)
 {
-    return find_kind(operation->group, operation->kind)->plural;
+    return find_kind(operation->ref.group, operation->ref.kind)->plural;
 }
 
 char *operation_path(const struct operation *operation, const char *subresource)
 {
-    const struct operation_kind *kind = find_kind(operation->group, operation->kind);
+    const struct operation_kind *kind = find_kind(operation->ref.group, operation->ref.kind);
     bool is_core = !kind->group[0];
     return mem_printf("/%s%s/%s/namespaces/%.*s/%s/%.*s%s%s", is_core ? "api" : "apis/", kind->group, kind->version,
-                      STR_ARG(operation->ns), kind->plural, STR_ARG(operation->name), subresource ? "/" : "",
+                      STR_ARG(operation->ref.ns), kind->plural, STR_ARG(operation->ref.name), subresource ? "/" : "",
                       subresource ? subresource : "");
 }

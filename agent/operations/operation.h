@@ -10,6 +10,7 @@
 #include <jansson.h>
 
 #include "base/error.h"
+#include "base/object_ref.h"
 #include "base/str.h"
 
 enum operation_action {
@@ -36,9 +37,9 @@ enum operation_action {
 
 struct operation {
     enum operation_action action;
-    struct str group, kind, ns, name; // views into document
-    struct str uid, resource_version; // empty: any
-    struct str by, at;                // who asked, and when (RFC 3339)
+    struct object_ref ref;       // views into document
+    struct str resource_version; // empty: any
+    struct str by, at;           // who asked, and when (RFC 3339)
     const json_t *parameters;
     json_t *document;
 };

@@ -60,7 +60,7 @@ static bool is_meant(const struct look *look)
 {
     const struct operation *operation = look->operation;
     const json_t *metadata = json_get_object(look->object, "metadata");
-    bool same_uid = !operation->uid.len || str_eq(operation->uid, json_get_str(metadata, "uid"));
+    bool same_uid = !operation->ref.uid.len || str_eq(operation->ref.uid, json_get_str(metadata, "uid"));
     bool same_version = !operation->resource_version.len ||
                         str_eq(operation->resource_version, json_get_str(metadata, "resourceVersion"));
     if (same_uid && same_version) return true;
@@ -268,7 +268,7 @@ static void judge_terminate(const struct look *look)
 static void judge_restart(const struct look *look)
 {
     struct str at = look->operation->at;
-    bool is_rollout = str_eq(look->operation->kind, STR("Rollout"));
+    bool is_rollout = str_eq(look->operation->ref.kind, STR("Rollout"));
     const json_t *now =
         is_rollout ? json_path(look->object, "spec", "restartAt", NULL)
                    : json_path(look->object, "spec", "template", "metadata", "annotations", RESTART_ANNOTATION, NULL);
@@ -376,9 +376,9 @@ static void judge_delete(const struct look *look)
         look->out->verdict = OPERATION_DONE;
     } else if (json_object_get(metadata, "deletionTimestamp")) {
         look->out->verdict = OPERATION_WAIT;
-    } else if (look->past->is_maybe && !look->past->uid.len && !look->operation->uid.len) {
+    } else if (look->past->is_maybe && !look->past->uid.len && !look->operation->ref.uid.len) {
         decide_maybe(look); // this may be one that was made since
-    } else if (cascades && str_eq(look->operation->kind, STR("Application")) && !has_finalizer(metadata)) {
+    } else if (cascades && object_ref_is_application(&look->operation->ref) && !has_finalizer(metadata)) {
         json_t *finalizers = json_deep_copy(json_object_get(metadata, "finalizers"));
         if (!finalizers) finalizers = json_array();
         json_array_append_new(finalizers, json_string(CASCADE_FINALIZER));

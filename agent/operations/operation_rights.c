@@ -162,7 +162,7 @@ static size_t needed(const struct operation *operation, enum right out[RIGHT_COU
     case OPERATION_ROLLOUT_PROMOTE:
     case OPERATION_ROLLOUT_RETRY: out[count++] = RIGHT_ROLLOUT; break;
     case OPERATION_DELETE:
-        out[count++] = str_eq(operation->kind, STR("Application")) ? RIGHT_DELETE_APPLICATION : RIGHT_DELETE;
+        out[count++] = object_ref_is_application(&operation->ref) ? RIGHT_DELETE_APPLICATION : RIGHT_DELETE;
         break;
     case OPERATION_WORKFLOW_STOP:
     case OPERATION_WORKFLOW_TERMINATE:
@@ -179,10 +179,10 @@ enum error_code operation_rights_check(const struct operation_rights *rights, co
     enum right wanted[RIGHT_COUNT];
     size_t count = needed(operation, wanted);
     for (size_t i = 0; i < count; i++)
-        if (!has_right(rights, wanted[i], operation->ns, operation->name))
+        if (!has_right(rights, wanted[i], operation->ref.ns, operation->ref.name))
             return error_set(err, ERROR_FORBIDDEN,
                              "the agent's setting operations.allowed does not permit \"%s\" for %.*s/%.*s",
-                             right_names[wanted[i]], STR_ARG(operation->ns), STR_ARG(operation->name));
+                             right_names[wanted[i]], STR_ARG(operation->ref.ns), STR_ARG(operation->ref.name));
     return count ? ERROR_NONE : error_set(err, ERROR_FORBIDDEN, "the agent does not permit this action");
 }
 

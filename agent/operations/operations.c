@@ -125,8 +125,9 @@ static void end(struct held *held, enum wire_operation_state state, const char *
     if (message != held->message) snprintf(held->message, sizeof held->message, "%s", message);
     metric_add(metric_with(held->owner->ended, names[state]), 1);
     log_info("operations", "operation_ended", log_c("operation", held->id), log_c("state", names[state]),
-             log_c("code", code ? code : ""), log_str("by", held->operation.by), log_str("kind", held->operation.kind),
-             log_str("namespace", held->operation.ns), log_str("name", held->operation.name));
+             log_c("code", code ? code : ""), log_str("by", held->operation.by),
+             log_str("kind", held->operation.ref.kind), log_str("namespace", held->operation.ref.ns),
+             log_str("name", held->operation.ref.name));
     set_state(held, state);
 }
 
@@ -344,8 +345,8 @@ static void begin(struct held *held, const struct wire_control *delivery)
         return;
     }
     log_info("operations", "operation_accepted", log_c("operation", held->id), log_str("by", held->operation.by),
-             log_str("kind", held->operation.kind), log_str("namespace", held->operation.ns),
-             log_str("name", held->operation.name));
+             log_str("kind", held->operation.ref.kind), log_str("namespace", held->operation.ref.ns),
+             log_str("name", held->operation.ref.name));
     set_state(held, WIRE_OPERATION_ACCEPTED);
 }
 

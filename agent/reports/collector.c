@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "agent/kube/entry_ref.h"
 #include "agent/reports/discovery.h"
 #include "agent/reports/fetches.h"
 #include "agent/reports/findings.h"
@@ -107,9 +108,11 @@ static bool is_behind(struct source *source, const json_t *object)
     if (!source->has_fetched) return false;
     const struct inventory_kind *kind = source->owner->kind;
     const json_t *metadata = json_get_object(object, "metadata");
-    struct inventory_resource *resource =
-        inventory_find(source->owner->collector->inventory, str_c(kind->group), str_c(kind->kind),
-                       json_get_str(metadata, "namespace"), json_get_str(metadata, "name"));
+    const struct object_ref ref = {.group = str_c(kind->group),
+                                   .kind = str_c(kind->kind),
+                                   .ns = json_get_str(metadata, "namespace"),
+                                   .name = json_get_str(metadata, "name")};
+    struct inventory_resource *resource = inventory_find(source->owner->collector->inventory, &ref);
     uint64_t version = version_of(object);
     bool is_older = resource && version && resource->fetched_generation == source->generation &&
                     version < resource->fetched_version;
@@ -525,9 +528,9 @@ void collector_relist(struct collector *collector)
     collector->fetch_barrier = 0;
 }
 
-void collector_fetch(struct collector *collector, struct str group, struct str kind, struct str ns, struct str name)
+void collector_fetch(struct collector *collector, const struct object_ref *ref)
 {
-    struct inventory_resource *resource = inventory_find(collector->inventory, group, kind, ns, name);
+    struct inventory_resource *resource = inventory_find(collector->inventory, ref);
     if (resource && resource->absent)
         inventory_doubt(resource->kind);
     else if (resource && resource->uid && resource->reported)
@@ -537,11 +540,10 @@ void collector_fetch(struct collector *collector, struct str group, struct str k
 // Kinds that are always watched bring their objects themselves, unless they may not be read.
 static bool is_child(const struct collector *collector, const json_t *node)
 {
-    struct str group = json_get_str(node, "group"), kind = json_get_str(node, "kind");
-    if (str_eq(group, STR("argoproj.io")) && str_eq(kind, STR("Application"))) return false;
-    const struct inventory_resource *resource =
-        inventory_find(collector->inventory, group, kind, json_get_str(node, "namespace"), json_get_str(node, "name"));
-    if (!resource) return json_get_str(node, "uid").len > 0;
+    const struct object_ref ref = entry_ref(node);
+    if (object_ref_is_application(&ref)) return false;
+    const struct inventory_resource *resource = inventory_find(collector->inventory, &ref);
+    if (!resource) return ref.uid.len > 0;
     if (resource->claims > resource->tree_claims) return false;
     const struct kind_watch *kind_watch = resource->kind->user;
     return !(kind_watch && kind_watch->fixed && resource->uid);
@@ -585,10 +587,9 @@ void collector_tree(struct collector *collector, struct str ns, struct str name,
     json_decref(entries);
 }
 
-const struct inventory_resource *collector_find(const struct collector *collector, struct str group, struct str kind,
-                                                struct str ns, struct str name)
+const struct inventory_resource *collector_find(const struct collector *collector, const struct object_ref *ref)
 {
-    return inventory_find(collector->inventory, group, kind, ns, name);
+    return inventory_find(collector->inventory, ref);
 }
 
 void collector_resume(struct collector *collector)
@@ -611,10 +612,9 @@ bool collector_is_complete(const struct collector *collector)
     return collector->fetch_barrier && fetches_ended(collector->fetches) >= collector->fetch_barrier - 1;
 }
 
-bool collector_reports(const struct collector *collector, struct str group, struct str kind, struct str ns,
-                       struct str name)
+bool collector_reports(const struct collector *collector, const struct object_ref *ref)
 {
-    const struct inventory_resource *resource = inventory_find(collector->inventory, group, kind, ns, name);
+    const struct inventory_resource *resource = inventory_find(collector->inventory, ref);
     return resource && (resource->absent || (resource->uid && resource->reported));
 }
 

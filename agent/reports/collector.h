@@ -53,7 +53,7 @@ void collector_tick(struct collector *collector, uint64_t now_ms); // a few time
 void collector_relist(struct collector *collector);                // everything is reported again
 // One object's content is fetched and reported again; nothing happens when there is none, or it
 // is not reported.
-void collector_fetch(struct collector *collector, struct str group, struct str kind, struct str ns, struct str name);
+void collector_fetch(struct collector *collector, const struct object_ref *ref);
 // inventory_application().
 void collector_application(struct collector *collector, struct str ns, struct str name, const json_t *entries);
 void collector_forget_applications(struct collector *collector);
@@ -62,8 +62,7 @@ bool collector_has_application(const struct collector *collector, struct str ns,
 // names nor a watch of ours brings is reported, too, as far as it may be read. Borrowed.
 void collector_tree(struct collector *collector, struct str ns, struct str name, const json_t *nodes);
 // NULL when it does not exist. Valid until the next call.
-const struct inventory_resource *collector_find(const struct collector *collector, struct str group, struct str kind,
-                                                struct str ns, struct str name);
+const struct inventory_resource *collector_find(const struct collector *collector, const struct object_ref *ref);
 void collector_resume(struct collector *collector);
 // The API server answers again after it did not, from since_ms (monotonic) on: what was silent
 // since is watched anew.
@@ -77,8 +76,7 @@ size_t collector_kind_count(const struct collector *collector);
 uint64_t collector_left_out(const struct collector *collector); // how often something found no room in the inventory
 uint64_t collector_restarts(const struct collector *collector); // of watches, since it was made
 // Whether the cluster holds this object, as far as is known, and it is to be reported.
-bool collector_reports(const struct collector *collector, struct str group, struct str kind, struct str ns,
-                       struct str name);
+bool collector_reports(const struct collector *collector, const struct object_ref *ref);
 // Kinds of which nothing can be concluded because they, or some namespace or object of them,
 // cannot be read: a line "<group>/<kind>" each.
 void collector_unread(const struct collector *collector, struct strbuf *out);

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "agent/kube/entry_ref.h"
 #include "agent/reports/key_table.h"
 #include "base/json/json.h"
 #include "base/mem.h"
@@ -368,16 +369,14 @@ static bool is_path_word(struct str s)
 static void take_entry(struct inventory *inventory, struct inventory_application *application, const json_t *entry,
                        bool is_tree)
 {
-    struct str group = json_get_str(entry, "group"), version = json_get_str(entry, "version"),
-               kind_name = json_get_str(entry, "kind"), ns = json_get_str(entry, "namespace"),
-               name = json_get_str(entry, "name");
-    struct str words[] = {group, version, kind_name, ns, name};
+    const struct object_ref ref = entry_ref(entry);
+    const struct str words[] = {ref.group, ref.version, ref.kind, ref.ns, ref.name};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (!is_path_word(words[i])) return;
-    if (!version.len || !kind_name.len || !name.len) return;
-    struct inventory_kind *kind = inventory_kind_of(inventory, group, version, kind_name);
+    if (!ref.version.len || !ref.kind.len || !ref.name.len) return;
+    struct inventory_kind *kind = inventory_kind_of(inventory, ref.group, ref.version, ref.kind);
     if (!kind) inventory->left_out++;
-    struct inventory_resource *resource = kind ? resource_of(inventory, kind, ns, name) : NULL;
+    struct inventory_resource *resource = kind ? resource_of(inventory, kind, ref.ns, ref.name) : NULL;
     if (!resource) return;
     claim(is_tree ? &application->tree : &application->named, resource, inventory->round);
     resource->tree_claims += is_tree;
@@ -572,11 +571,21 @@ void inventory_sweep(struct inventory *inventory, struct inventory_kind *kind, c
     mem_free(gone);
 }
 
-struct inventory_resource *inventory_find(const struct inventory *inventory, struct str group, struct str kind,
-                                          struct str ns, struct str name)
+struct inventory_resource *inventory_find(const struct inventory *inventory, const struct object_ref *ref)
 {
-    AUTO_FREE char *key = mem_printf("%.*s/%.*s/%.*s/%.*s", STR_ARG(group), STR_ARG(kind), STR_ARG(ns), STR_ARG(name));
+    AUTO_FREE char *key = mem_printf("%.*s/%.*s/%.*s/%.*s", STR_ARG(ref->group), STR_ARG(ref->kind), STR_ARG(ref->ns),
+                                     STR_ARG(ref->name));
     return key_table_get(inventory->resources, str_c(key));
+}
+
+struct object_ref inventory_ref(const struct inventory_resource *resource)
+{
+    return (struct object_ref){.group = str_c(resource->kind->group),
+                               .version = str_c(resource->kind->version),
+                               .kind = str_c(resource->kind->kind),
+                               .ns = str_c(resource->ns),
+                               .name = str_c(resource->name),
+                               .uid = str_c(resource->uid)};
 }
 
 struct str inventory_application_ns(const struct inventory_resource *resource)

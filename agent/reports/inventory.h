@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "agent/reports/destinations.h"
-#include "base/str.h"
+#include "base/object_ref.h"
 
 struct inventory;
 
@@ -102,8 +102,8 @@ void inventory_sweep(struct inventory *inventory, struct inventory_kind *kind, c
 // (absent_due).
 void inventory_doubt(struct inventory_kind *kind);
 // NULL: there is none.
-struct inventory_resource *inventory_find(const struct inventory *inventory, struct str group, struct str kind,
-                                          struct str ns, struct str name);
+struct inventory_resource *inventory_find(const struct inventory *inventory, const struct object_ref *ref);
+struct object_ref inventory_ref(const struct inventory_resource *resource); // views into it
 // Its name and namespace; empty for none.
 struct str inventory_application_ns(const struct inventory_resource *resource);
 struct str inventory_application_name(const struct inventory_resource *resource);

@@ -17,7 +17,7 @@ enum { TEXT_SPARE_BYTES = 64 * 1024 };
 
 static bool is_application(const struct outbox_object *object)
 {
-    return str_eq(object->kind, STR("Application")) && str_eq(object->group, STR("argoproj.io"));
+    return object_ref_is_application(&object->ref);
 }
 
 // The health and sync state an application tells of itself, where no parent application says it.
@@ -64,12 +64,7 @@ static struct outbox_object object_of(const struct inventory_resource *resource)
         {WIRE_MARK_HOOK, sizeof WIRE_MARK_HOOK - 1},
         {WIRE_MARK_REQUIRES_PRUNING, sizeof WIRE_MARK_REQUIRES_PRUNING - 1},
         {WIRE_MARK_REQUIRES_PRUNING "," WIRE_MARK_HOOK, sizeof WIRE_MARK_REQUIRES_PRUNING "," WIRE_MARK_HOOK - 1}};
-    return (struct outbox_object){.group = str_c(resource->kind->group),
-                                  .version = str_c(resource->kind->version),
-                                  .kind = str_c(resource->kind->kind),
-                                  .ns = str_c(resource->ns),
-                                  .name = str_c(resource->name),
-                                  .uid = str_c(resource->uid),
+    return (struct outbox_object){.ref = inventory_ref(resource),
                                   .application_ns = inventory_application_ns(resource),
                                   .application_name = inventory_application_name(resource),
                                   .sync_status = str_c(resource->sync_status),
@@ -91,13 +86,13 @@ static bool redact(struct object_report *report, const json_t *object, const str
     struct error err;
     size_t len;
     AUTO_FREE char *whole = json_canonical(object, &len);
-    const struct redaction_object identity = {.group = out->group, .kind = out->kind, .ns = out->ns, .name = out->name};
+    const struct redaction_object identity = {.ref = out->ref};
     strbuf_init(text, 2 * len + REDACTION_GROWTH_BYTES_MAX + TEXT_SPARE_BYTES);
     enum error_code code = redaction_apply(report->redaction, &identity, str_of(whole, len), text, &err);
     explicit_bzero(whole, len);
     if (code != ERROR_NONE) {
-        log_error("reporter", "not_redacted", log_str("kind", out->kind), log_str("namespace", out->ns),
-                  log_str("name", out->name), log_err(&err));
+        log_error("reporter", "not_redacted", log_str("kind", out->ref.kind), log_str("namespace", out->ref.ns),
+                  log_str("name", out->ref.name), log_err(&err));
         return false;
     }
     application_notes_add(text, notes->commits, notes->unread);
@@ -138,7 +133,7 @@ bool object_report_put(struct object_report *report, struct str cluster, struct 
         notes = (struct notes){argo_view_application(report->argo, object), unread_of(report, object)};
     strbuf_init(&message, WIRE_REPORT_MESSAGE_BYTES_MAX);
     health_init(&health);
-    health_assess(&health, out.group, out.kind, object);
+    health_assess(&health, out.ref.group, out.ref.kind, object);
     take_health(report, resource, object, &health, &message, &out);
     projection_apply(object);
     own_status(object, &out);
@@ -210,10 +205,6 @@ bool object_report_put_absent(struct object_report *report, struct str cluster, 
 
 void object_report_delete(struct object_report *report, struct str cluster, const struct inventory_resource *resource)
 {
-    const struct outbox_object identity = {.cluster = cluster,
-                                           .group = str_c(resource->kind->group),
-                                           .kind = str_c(resource->kind->kind),
-                                           .ns = str_c(resource->ns),
-                                           .name = str_c(resource->name)};
+    const struct outbox_object identity = {.cluster = cluster, .ref = inventory_ref(resource)};
     outbox_delete(report->outbox, &identity, clock_mono_ms());
 }

@@ -182,9 +182,9 @@ static void slot_free(struct outbox *outbox, struct outbox_slot *slot)
     set_wanted(outbox, slot, false);
     drop_manifest(outbox, slot);
     struct outbox_object *o = &slot->object;
-    struct str *texts[] = {
-        &o->cluster, &o->group,          &o->version,          &o->kind,        &o->ns,           &o->name,
-        &o->uid,     &o->application_ns, &o->application_name, &o->sync_status, &o->health_status};
+    struct str *texts[] = {&o->cluster,          &o->ref.group,   &o->ref.version,  &o->ref.kind,
+                           &o->ref.ns,           &o->ref.name,    &o->ref.uid,      &o->application_ns,
+                           &o->application_name, &o->sync_status, &o->health_status};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         mem_free((char *)texts[i]->at);
     mem_free(slot->key);
@@ -269,8 +269,8 @@ void outbox_set_mode(struct outbox *outbox, enum outbox_mode mode)
 
 static char *make_key(const struct outbox_object *object)
 {
-    return mem_printf("%.*s\n%.*s/%.*s/%.*s/%.*s", STR_ARG(object->cluster), STR_ARG(object->group),
-                      STR_ARG(object->kind), STR_ARG(object->ns), STR_ARG(object->name));
+    return mem_printf("%.*s\n%.*s/%.*s/%.*s/%.*s", STR_ARG(object->cluster), STR_ARG(object->ref.group),
+                      STR_ARG(object->ref.kind), STR_ARG(object->ref.ns), STR_ARG(object->ref.name));
 }
 
 const struct outbox_slot *outbox_find(const struct outbox *outbox, const struct outbox_object *identity)
@@ -323,10 +323,10 @@ static struct outbox_slot *slot_of(struct outbox *outbox, const struct outbox_ob
     slot = mem_zalloc(sizeof *slot);
     slot->key = key;
     slot->object.cluster = copy(object->cluster);
-    slot->object.group = copy(object->group);
-    slot->object.kind = copy(object->kind);
-    slot->object.ns = copy(object->ns);
-    slot->object.name = copy(object->name);
+    slot->object.ref.group = copy(object->ref.group);
+    slot->object.ref.kind = copy(object->ref.kind);
+    slot->object.ref.ns = copy(object->ref.ns);
+    slot->object.ref.name = copy(object->ref.name);
     slot->tokens = outbox->options.burst;
     slot->tokens_at_ms = now_ms;
     key_table_put(outbox->slots, str_c(key), slot);
@@ -337,12 +337,7 @@ static void make_entry(const struct outbox *outbox, const struct outbox_object *
 {
     struct str own = str_c(outbox->options.cluster_name);
     digest_entry_make(&(struct digest_object){.cluster = object->cluster.len ? object->cluster : own,
-                                              .group = object->group,
-                                              .kind = object->kind,
-                                              .ns = object->ns,
-                                              .name = object->name,
-                                              .version = object->version,
-                                              .uid = object->uid,
+                                              .ref = object->ref,
                                               .application_ns = object->application_ns,
                                               .application_name = object->application_name,
                                               .sync_status = object->sync_status,
@@ -360,8 +355,8 @@ static void keep(struct outbox *outbox, struct outbox_slot *slot, const struct o
                  const uint8_t entry[DIGEST_ENTRY_BYTES])
 {
     struct outbox_object *kept = &slot->object;
-    replace(&kept->version, object->version);
-    replace(&kept->uid, object->uid);
+    replace(&kept->ref.version, object->ref.version);
+    replace(&kept->ref.uid, object->ref.uid);
     replace(&kept->application_ns, object->application_ns);
     replace(&kept->application_name, object->application_name);
     replace(&kept->sync_status, object->sync_status);

@@ -25,6 +25,7 @@
 #include <stdint.h>
 
 #include "base/id.h"
+#include "base/object_ref.h"
 #include "base/str.h"
 #include "tunnel/wire/digest_tree.h"
 
@@ -64,7 +65,7 @@ struct outbox_options {
 // What to tell. Views, copied.
 struct outbox_object {
     struct str cluster; // its name; empty: options.cluster_name
-    struct str group, version, kind, ns, name, uid;
+    struct object_ref ref;
     struct str application_ns, application_name, sync_status, health_status;
     // Details of a record (tunnel/wire/report.h). A slot keeps them as long as its manifest.
     struct str health_message, health_source, presence, resource, marks;

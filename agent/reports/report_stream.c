@@ -78,7 +78,8 @@ static bool emit(struct report_stream *stream, struct wire_report *record, const
     record->sequence = *stream->options.sequence + 1;
     size_t before = stream->out.len;
     if (wire_report_encode(record, &stream->out, &err) != ERROR_NONE) {
-        log_warn("reporter", "record_not_encoded", log_c("type", type), log_str("kind", record->kind), log_err(&err));
+        log_warn("reporter", "record_not_encoded", log_c("type", type), log_str("kind", record->ref.kind),
+                 log_err(&err));
         stream->out.len = before;
         stream->out.overflow = false;
         return false;
@@ -101,12 +102,7 @@ static void emit_slot(struct report_stream *stream, struct outbox_slot *slot)
     struct str own = str_c(stream->options.cluster_name);
     struct wire_report record = {
         .type = slot->deleted ? WIRE_REPORT_DELETED : WIRE_REPORT_OBJECT,
-        .group = object->group,
-        .version = object->version,
-        .kind = object->kind,
-        .ns = object->ns,
-        .name = object->name,
-        .uid = object->uid,
+        .ref = object->ref,
         .cluster = object->cluster.len ? object->cluster : own,
         .application_ns = object->application_ns,
         .application_name = object->application_name,

@@ -204,8 +204,7 @@ static void on_wanted(void *arg, const struct outbox_slot *slot)
     struct reporter *reporter = arg;
     const struct outbox_object *object = &slot->object;
     struct collector *collector = reporter_collector_of_cluster(reporter, object->cluster);
-    if (collector && reporter->fetched++ < FETCHED_MAX)
-        collector_fetch(collector, object->group, object->kind, object->ns, object->name);
+    if (collector && reporter->fetched++ < FETCHED_MAX) collector_fetch(collector, &object->ref);
 }
 
 // What was found to be outdated is told first, and then it is compared again: only when nothing

@@ -109,7 +109,7 @@ static struct collector *collector_of_application(void *arg, struct str ns, stru
 bool reporter_is_there(void *arg, const struct outbox_object *object)
 {
     const struct collector *collector = reporter_collector_of_cluster(arg, object->cluster);
-    return collector && collector_reports(collector, object->group, object->kind, object->ns, object->name);
+    return collector && collector_reports(collector, &object->ref);
 }
 
 void reporter_gather_unread(const struct reporter *reporter, struct strbuf *out)

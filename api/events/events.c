@@ -29,25 +29,26 @@ static enum error_code take_identity(struct report *report, const json_t *object
     const json_t *metadata = json_get_object(object, "metadata");
     struct str api_version = json_get_str(object, "apiVersion"), head, rest = api_version;
     bool has_group = str_cut(&rest, '/', &head);
-    report->group = has_group ? head : STR_EMPTY;
-    report->version = has_group ? rest : api_version;
-    report->kind = json_get_str(object, "kind");
-    report->ns = json_get_str(metadata, "namespace");
-    report->name = json_get_str(metadata, "name");
-    report->uid = json_get_str(metadata, "uid");
+    report->ref.group = has_group ? head : STR_EMPTY;
+    report->ref.version = has_group ? rest : api_version;
+    report->ref.kind = json_get_str(object, "kind");
+    report->ref.ns = json_get_str(metadata, "namespace");
+    report->ref.name = json_get_str(metadata, "name");
+    report->ref.uid = json_get_str(metadata, "uid");
     report->resource_version = str_first(json_get_str(metadata, "resourceVersion"), EVENTS_IDENTITY_BYTES_MAX);
     report->created_at = str_first(json_get_str(metadata, "creationTimestamp"), EVENTS_IDENTITY_BYTES_MAX);
     if (api_version.len == 0) return error_set(err, ERROR_INVALID, "data.object.apiVersion: missing");
-    if (report->version.len == 0 || str_has_byte(report->version, '/') || (has_group && report->group.len == 0))
+    if (report->ref.version.len == 0 || str_has_byte(report->ref.version, '/') ||
+        (has_group && report->ref.group.len == 0))
         return error_set(err, ERROR_INVALID, "data.object.apiVersion: must be <group>/<version> or <version>");
-    if (report->kind.len == 0) return error_set(err, ERROR_INVALID, "data.object.kind: missing");
-    if (report->name.len == 0) return error_set(err, ERROR_INVALID, "data.object.metadata.name: missing");
+    if (report->ref.kind.len == 0) return error_set(err, ERROR_INVALID, "data.object.kind: missing");
+    if (report->ref.name.len == 0) return error_set(err, ERROR_INVALID, "data.object.metadata.name: missing");
     return ERROR_NONE;
 }
 
 static bool is_application(const struct report *report)
 {
-    return str_eq(report->kind, STR("Application")) && str_eq(report->group, STR("argoproj.io"));
+    return object_ref_is_application(&report->ref);
 }
 
 static enum error_code check_identities(const struct report *report, struct error *err)
@@ -56,12 +57,12 @@ static enum error_code check_identities(const struct report *report, struct erro
         struct str value;
         const char *field;
     } all[] = {
-        {report->group, "data.object.apiVersion"},
-        {report->version, "data.object.apiVersion"},
-        {report->kind, "data.object.kind"},
-        {report->ns, "data.object.metadata.namespace"},
-        {report->name, "data.object.metadata.name"},
-        {report->uid, "data.object.metadata.uid"},
+        {report->ref.group, "data.object.apiVersion"},
+        {report->ref.version, "data.object.apiVersion"},
+        {report->ref.kind, "data.object.kind"},
+        {report->ref.ns, "data.object.metadata.namespace"},
+        {report->ref.name, "data.object.metadata.name"},
+        {report->ref.uid, "data.object.metadata.uid"},
         {report->cluster, "data.source.cluster"},
         {report->application_ns, "data.source.appNamespace"},
         {report->application_name, "data.source.appName"},
@@ -124,7 +125,7 @@ static struct event_filter filter_of(const struct report *report, const struct r
                                      struct arena *arena)
 {
     const char *owner = arena_printf(arena, "%.*s/%.*s", STR_ARG(report->account_id), STR_ARG(report->runtime));
-    return (struct event_filter){redaction, {str_c(owner), report->group, report->kind, report->ns, report->name}};
+    return (struct event_filter){redaction, {str_c(owner), report->ref}};
 }
 
 // One text of an object, before and after it was redacted.
@@ -186,21 +187,10 @@ static enum error_code take_manifests(struct report *report, const struct redact
 static void settle(struct report *report, struct arena *arena)
 {
     struct str *views[] = {
-        &report->account_id,
-        &report->runtime,
-        &report->group,
-        &report->version,
-        &report->kind,
-        &report->ns,
-        &report->name,
-        &report->uid,
-        &report->resource_version,
-        &report->created_at,
-        &report->application_ns,
-        &report->application_name,
-        &report->sync_status,
-        &report->health_status,
-        &report->revision,
+        &report->account_id,       &report->runtime,       &report->ref.group,      &report->ref.version,
+        &report->ref.kind,         &report->ref.ns,        &report->ref.name,       &report->ref.uid,
+        &report->resource_version, &report->created_at,    &report->application_ns, &report->application_name,
+        &report->sync_status,      &report->health_status, &report->revision,
     };
     // Texts and addresses that a person or a program wrote.
     struct str *texts[] = {&report->cluster,        &report->health_message, &report->repo_url,   &report->path,

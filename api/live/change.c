@@ -19,8 +19,8 @@ enum { TEXTS = 6 };
 
 static void texts_of(struct change *change, struct str *out[TEXTS])
 {
-    struct str *const all[TEXTS] = {&change->group,   &change->version, &change->kind,
-                                    &change->runtime, &change->ns,      &change->name};
+    struct str *const all[TEXTS] = {&change->ref.group, &change->ref.version, &change->ref.kind,
+                                    &change->runtime,   &change->ref.ns,      &change->ref.name};
     memcpy(out, all, sizeof all);
 }
 

@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
+#include "base/object_ref.h"
 #include "base/str.h"
 #include "base/strbuf.h"
 
@@ -14,7 +15,8 @@ enum { CHANGES_MAX = 8192, CHANGES_MESSAGE_BYTES_MAX = 512 * 1024, CHANGE_ORIGIN
 
 // Of kind Runtime: its tunnel opened or closed, which changes the freshness of all that is of it.
 struct change {
-    struct str group, version, kind, runtime, ns, name;
+    struct object_ref ref;
+    struct str runtime;
     bool is_deleted;
 };
 

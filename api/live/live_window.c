@@ -105,12 +105,13 @@ static bool mark_runtime(struct live_window *window, struct str runtime)
 
 bool live_window_mark(struct live_window *window, const struct change *change)
 {
-    if (change->group.len == 0 && str_eq(change->kind, STR("Runtime"))) return mark_runtime(window, change->name);
-    if (!str_eq(change->kind, str_c(window->type->kind)) || !str_eq(change->group, str_c(window->type->group)))
+    if (change->ref.group.len == 0 && str_eq(change->ref.kind, STR("Runtime")))
+        return mark_runtime(window, change->ref.name);
+    if (!str_eq(change->ref.kind, str_c(window->type->kind)) || !str_eq(change->ref.group, str_c(window->type->group)))
         return false;
     char text[ID_BYTES_MAX];
     size_t len = 0;
-    const struct str parts[] = {change->runtime, STR("/"), change->ns, STR("/"), change->name};
+    const struct str parts[] = {change->runtime, STR("/"), change->ref.ns, STR("/"), change->ref.name};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (parts[i].len > sizeof text - len) return false;
         if (parts[i].len) memcpy(text + len, parts[i].at, parts[i].len);

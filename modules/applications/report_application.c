@@ -25,7 +25,7 @@ enum {
 
 static bool is_application(const struct report *report)
 {
-    return str_eq(report->group, STR("argoproj.io")) && str_eq(report->kind, STR("Application"));
+    return str_eq(report->ref.group, STR("argoproj.io")) && str_eq(report->ref.kind, STR("Application"));
 }
 
 static void copy_member(json_t *to, const char *to_key, const json_t *from, const char *from_key)
@@ -320,8 +320,8 @@ static void plan_history(struct report_plan *plan, const struct report *report, 
     strbuf_add_byte(&ids, '}');
     const struct sql_deployment_add row = {
         ROW_KEY(plan, report),
-        .namespace = value_text(plan, report->ns),
-        .name = value_text(plan, report->name),
+        .namespace = value_text(plan, report->ref.ns),
+        .name = value_text(plan, report->ref.name),
         .uid = value_text(plan, uid),
         .history = value_json(plan, history, MANIFEST_BYTES_MAX, "[]"),
         .history_ids = value_text(plan, strbuf_str(&ids)),
@@ -355,8 +355,8 @@ static void plan_operation_row(struct report_plan *plan, const struct report *re
     const struct sql_application_operation_upsert row = {
         ROW_KEY(plan, report),
         ROW_ORDER(plan, report),
-        .namespace = value_text(plan, report->ns),
-        .name = value_text(plan, report->name),
+        .namespace = value_text(plan, report->ref.ns),
+        .name = value_text(plan, report->ref.name),
         .uid = value_text(plan, uid),
         .started_at = value_time_or_null(plan, json_get_str(state, "startedAt")),
         .finished_at = value_time_or_null(plan, json_get_str(state, "finishedAt")),
@@ -383,8 +383,8 @@ static void plan_enrichment(struct report_plan *plan, const struct report *repor
         ROW_KEY(plan, report),
         ROW_SOURCE(plan, report),
         ROW_STORED(plan),
-        .namespace = value_text(plan, report->ns),
-        .name = value_text(plan, report->name),
+        .namespace = value_text(plan, report->ref.ns),
+        .name = value_text(plan, report->ref.name),
         .desired_sha256 = more.desired_sha256,
         .git_sha256 = more.git_sha256,
         .source_errors = more.source_errors,
@@ -412,7 +412,8 @@ static void plan_metadata(struct report_plan *plan, struct sql_application_upser
 static void plan_parent(struct report_plan *plan, struct sql_application_upsert *row, const struct report *report,
                         const json_t *metadata)
 {
-    struct str parent = report->application_name, ns = report->application_ns.len ? report->application_ns : report->ns;
+    struct str parent = report->application_name,
+               ns = report->application_ns.len ? report->application_ns : report->ref.ns;
     struct str rest = json_get_str(json_get_object(metadata, "annotations"), "argocd.argoproj.io/tracking-id");
     if (!parent.len && rest.len && str_cut(&rest, ':', &parent)) {
         struct str name = parent, head;
@@ -420,7 +421,7 @@ static void plan_parent(struct report_plan *plan, struct sql_application_upsert 
     } else if (!parent.len) {
         parent = json_get_str(json_get_object(metadata, "labels"), "app.kubernetes.io/instance");
     }
-    bool is_itself = str_eq(parent, report->name) && str_eq(ns, report->ns);
+    bool is_itself = str_eq(parent, report->ref.name) && str_eq(ns, report->ref.ns);
     bool is_name = parent.len && parent.len <= NAME_MAX_BYTES && ns.len <= NAME_MAX_BYTES && !is_itself;
     row->parent_namespace = value_text(plan, is_name ? ns : STR_EMPTY);
     row->parent_name = value_text(plan, is_name ? parent : STR_EMPTY);
@@ -463,10 +464,10 @@ static int plan_row(struct report_plan *plan, const struct report *report, struc
         ROW_KEY(plan, report),
         ROW_ORDER(plan, report),
         ROW_STORED(plan),
-        .namespace = value_text(plan, report->ns),
-        .name = value_text(plan, report->name),
+        .namespace = value_text(plan, report->ref.ns),
+        .name = value_text(plan, report->ref.name),
         .cluster = value_cluster(plan, report),
-        .version = value_text(plan, report->version),
+        .version = value_text(plan, report->ref.version),
         .uid = value_text(plan, uid),
         .history_id = value_int_or_null(plan, last),
         .history_id_min = value_int_or_null(plan, first),
@@ -500,11 +501,11 @@ static enum error_code plan_report(struct report_plan *plan, const struct report
             ROW_KEY(plan, report),
             ROW_ORDER(plan, report),
             ROW_STORED(plan),
-            .namespace = value_text(plan, report->ns),
-            .name = value_text(plan, report->name),
+            .namespace = value_text(plan, report->ref.ns),
+            .name = value_text(plan, report->ref.name),
             .cluster = value_cluster(plan, report),
-            .version = value_text(plan, report->version),
-            .uid = value_text(plan, report->uid),
+            .version = value_text(plan, report->ref.version),
+            .uid = value_text(plan, report->ref.uid),
             .resource_version = value_resource_version(plan, report),
             .application_created_at = value_time_or_null(plan, report->created_at),
         };
@@ -515,7 +516,7 @@ static enum error_code plan_report(struct report_plan *plan, const struct report
     enum error_code code = report_decode(report, &manifest, err);
     if (code != ERROR_NONE) return code;
     if (!manifest) return error_set(err, ERROR_INVALID, "application without a manifest");
-    struct str uid = report->uid;
+    struct str uid = report->ref.uid;
     if (!uid.len) uid = report_cut(json_get_str(json_get_object(manifest, "metadata"), "uid"), UID_MAX);
     *out_deciding = plan_row(plan, report, uid, manifest);
     json_decref(manifest);
@@ -528,11 +529,11 @@ static void plan_refused(struct report_plan *plan, const struct report *report)
         ROW_KEY(plan, report),
         ROW_ORDER(plan, report),
         ROW_STORED(plan),
-        .namespace = value_text(plan, report->ns),
-        .name = value_text(plan, report->name),
+        .namespace = value_text(plan, report->ref.ns),
+        .name = value_text(plan, report->ref.name),
         .cluster = value_cluster(plan, report),
-        .version = value_text(plan, report->version),
-        .uid = value_text(plan, report->uid),
+        .version = value_text(plan, report->ref.version),
+        .uid = value_text(plan, report->ref.uid),
         .content_hash = value_content_hash(plan, report),
     };
     report_plan_add(plan, application_touch, &row);
@@ -542,8 +543,8 @@ static void plan_over_quota(struct report_plan *plan, const struct report *repor
 {
     const struct sql_application_keep row = {
         ROW_KEY(plan, report),
-        .namespace = value_text(plan, report->ns),
-        .name = value_text(plan, report->name),
+        .namespace = value_text(plan, report->ref.ns),
+        .name = value_text(plan, report->ref.name),
         .epoch = value_int(plan, (int64_t)report->epoch),
         .sequence = value_int(plan, (int64_t)report->sequence),
     };
@@ -563,7 +564,8 @@ static void plan_trim(struct report_plan *plan, const struct report *report)
 static void add_held(struct pg_batch *batch, const struct report *report)
 {
     pg_add(batch, storage_of_application, .account_id = pg_text(report->account_id),
-           .runtime = pg_text(report->runtime), .namespace = pg_text(report->ns), .name = pg_text(report->name));
+           .runtime = pg_text(report->runtime), .namespace = pg_text(report->ref.ns),
+           .name = pg_text(report->ref.name));
 }
 
 const struct report_kind report_kind_application = {

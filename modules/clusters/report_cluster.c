@@ -13,8 +13,9 @@ enum { NAME_MAX_BYTES = 253, SERVER_MAX = 1024, TEXT_MAX = 4096, VALUE_MAX = 102
 // Gone: REPORT_DELETED of kind Cluster, which is no kind of Kubernetes' own.
 static bool is_cluster(const struct report *report)
 {
-    return report->type == REPORT_CLUSTER || (report->type == REPORT_DELETED && str_eq(report->kind, STR("Cluster")) &&
-                                              (!report->group.len || str_eq(report->group, STR("argoproj.io"))));
+    return report->type == REPORT_CLUSTER ||
+           (report->type == REPORT_DELETED && str_eq(report->ref.kind, STR("Cluster")) &&
+            (!report->ref.group.len || str_eq(report->ref.group, STR("argoproj.io"))));
 }
 
 static struct str status_of(const json_t *state)
@@ -96,7 +97,7 @@ static enum error_code plan_report(struct report_plan *plan, const struct report
         const struct sql_cluster_tombstone row = {
             ROW_KEY(plan, report),
             ROW_ORDER(plan, report),
-            .name = value_text(plan, report->name.len ? report->name : report->cluster),
+            .name = value_text(plan, report->ref.name.len ? report->ref.name : report->cluster),
         };
         *out_deciding = report_plan_add(plan, cluster_tombstone, &row);
         return ERROR_NONE;
@@ -105,7 +106,7 @@ static enum error_code plan_report(struct report_plan *plan, const struct report
     enum error_code code = report_decode_whole(report, &manifest, err);
     if (code != ERROR_NONE) return code;
     struct str name = json_get_str(manifest, "name"), server = json_get_str(manifest, "server");
-    if (!name.len) name = report->name.len ? report->name : report->cluster;
+    if (!name.len) name = report->ref.name.len ? report->ref.name : report->cluster;
     if (!server.len) server = name;
     if (!manifest || !name.len || name.len > NAME_MAX_BYTES || server.len > SERVER_MAX) {
         json_decref(manifest);
@@ -129,7 +130,7 @@ static enum error_code plan_report(struct report_plan *plan, const struct report
 
 static void add_held(struct pg_batch *batch, const struct report *report)
 {
-    struct str name = report->name.len ? report->name : report->cluster;
+    struct str name = report->ref.name.len ? report->ref.name : report->cluster;
     pg_add(batch, storage_of_cluster, .account_id = pg_text(report->account_id), .runtime = pg_text(report->runtime),
            .name = pg_text(name.len ? name : STR("in-cluster")));
 }

@@ -34,7 +34,7 @@ static enum error_code take_cluster(struct api_request *request, size_t i, const
         .source = REPORT_FROM_HTTP,
         .account_id = str_c(request->principal.account_id),
         .runtime = str_c(own),
-        .name = arena_str(request->arena, name),
+        .ref.name = arena_str(request->arena, name),
         .observed_at_ms = clock_wall_ms(),
         .manifest = event_manifest_scrub(arena_str(request->arena, str_c(text)), request->arena),
         .is_kept = true,

@@ -16,7 +16,8 @@ static bool is_workload(const struct report *report)
                  {"batch", "Job"},
                  {"", "Pod"}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (str_eq(report->kind, str_c(kinds[i].kind)) && str_eq(report->group, str_c(kinds[i].group))) return true;
+        if (str_eq(report->ref.kind, str_c(kinds[i].kind)) && str_eq(report->ref.group, str_c(kinds[i].group)))
+            return true;
     return false;
 }
 
@@ -26,8 +27,8 @@ void report_image_plan(struct report_plan *plan, const struct report *report, co
     if (!is_workload(report) || json_array_size(owners) > 0) return;
     const struct sql_image_uses_put row = {
         ROW_ENTITY(plan, report, sha256),
-        .api_group = value_text(plan, report->group),
-        .kind = value_text(plan, report->kind),
+        .api_group = value_text(plan, report->ref.group),
+        .kind = value_text(plan, report->ref.kind),
     };
     report_plan_add(plan, image_uses_put, &row);
 }

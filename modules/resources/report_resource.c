@@ -16,9 +16,10 @@ enum {
 };
 
 #define RESOURCE_KEY(plan, report)                                                                                     \
-    ROW_KEY(plan, report), .cluster = value_cluster(plan, report), .api_group = value_text(plan, (report)->group),     \
-                           .kind = value_text(plan, (report)->kind), .namespace = value_text(plan, (report)->ns),      \
-                           .name = value_text(plan, (report)->name)
+    ROW_KEY(plan, report), .cluster = value_cluster(plan, report), .api_group = value_text(plan, (report)->ref.group), \
+                           .kind = value_text(plan, (report)->ref.kind),                                               \
+                           .namespace = value_text(plan, (report)->ref.ns),                                            \
+                           .name = value_text(plan, (report)->ref.name)
 
 static json_t *owners_of(const json_t *metadata)
 {
@@ -96,7 +97,7 @@ static void append_running(json_t *list, const json_t *statuses)
 // it to. An init container that runs is a sidecar, or the Pod is starting.
 static struct pg_param running_of(struct report_plan *plan, const struct report *report, const json_t *manifest)
 {
-    if (!str_eq(report->kind, STR("Pod")) || report->group.len) return pg_null();
+    if (!str_eq(report->ref.kind, STR("Pod")) || report->ref.group.len) return pg_null();
     json_t *list = json_array();
     const json_t *status = json_get_object(manifest, "status");
     append_running(list, json_get_array(status, "initContainerStatuses"));
@@ -152,12 +153,12 @@ static int plan_row(struct report_plan *plan, const struct report *report, const
     // The manifest of what is not at hand is but its name: nothing to show.
     bool is_absent = report->presence.len > 0;
     struct str sha256 = is_absent ? STR_EMPTY : report_plan_blob(plan, report->manifest, report->packed_manifest);
-    struct str uid = report->uid.len ? report->uid : report_cut(json_get_str(metadata, "uid"), UID_MAX);
+    struct str uid = report->ref.uid.len ? report->ref.uid : report_cut(json_get_str(metadata, "uid"), UID_MAX);
     struct sql_resource_upsert row = {
         RESOURCE_KEY(plan, report),
         ROW_ORDER(plan, report),
         ROW_STORED(plan),
-        .version = value_text(plan, report->version),
+        .version = value_text(plan, report->ref.version),
         .uid = value_text(plan, uid),
         .application_namespace = value_text(plan, report->application_ns),
         .application_name = value_text(plan, report->application_name),
@@ -187,8 +188,8 @@ static enum error_code plan_report(struct report_plan *plan, const struct report
             RESOURCE_KEY(plan, report),
             ROW_ORDER(plan, report),
             ROW_STORED(plan),
-            .version = value_text(plan, report->version),
-            .uid = value_text(plan, report->uid),
+            .version = value_text(plan, report->ref.version),
+            .uid = value_text(plan, report->ref.uid),
             .resource_version = value_resource_version(plan, report),
             .resource_created_at = value_time_or_null(plan, report->created_at),
         };
@@ -213,8 +214,8 @@ static void plan_refused(struct report_plan *plan, const struct report *report)
         RESOURCE_KEY(plan, report),
         ROW_ORDER(plan, report),
         ROW_STORED(plan),
-        .version = value_text(plan, report->version),
-        .uid = value_text(plan, report->uid),
+        .version = value_text(plan, report->ref.version),
+        .uid = value_text(plan, report->ref.uid),
         .content_hash = value_content_hash(plan, report),
     };
     report_plan_add(plan, resource_touch, &row);
@@ -244,8 +245,8 @@ static void add_held(struct pg_batch *batch, const struct report *report)
 {
     pg_add(batch, storage_of_resource, .account_id = pg_text(report->account_id), .runtime = pg_text(report->runtime),
            .cluster = pg_text(report->cluster.len ? report->cluster : STR("in-cluster")),
-           .api_group = pg_text(report->group), .kind = pg_text(report->kind), .namespace = pg_text(report->ns),
-           .name = pg_text(report->name));
+           .api_group = pg_text(report->ref.group), .kind = pg_text(report->ref.kind),
+           .namespace = pg_text(report->ref.ns), .name = pg_text(report->ref.name));
 }
 
 // All objects that are of no other kind.

@@ -172,7 +172,7 @@ void report_workflow_plan(struct report_plan *plan, const struct report *report,
     struct sql_workflow_put row = {
         ROW_ENTITY(plan, report, sha256),
         .uid = value_uid(plan, report, manifest),
-        .version = value_text(plan, report->version),
+        .version = value_text(plan, report->ref.version),
         .labels = value_json(plan, kept, JSON_MAX, "{}"),
         .created_at = value_time_or_null(plan, json_get_str(metadata, "creationTimestamp")),
     };

@@ -301,7 +301,7 @@ static void refuse(struct account_queue *queue, struct event_item *item, const s
     struct report_outcome refused = {.result = REPORT_REFUSED, .detail = err->text};
     log_limited(LOG_WARN, "event_handler", "report_refused", item->report.account_id, item->report.runtime,
                 log_str("account", item->report.account_id), log_str("runtime", item->report.runtime),
-                log_str("kind", item->report.kind), log_str("name", item->report.name), log_err(err));
+                log_str("kind", item->report.ref.kind), log_str("name", item->report.ref.name), log_err(err));
     end(queue, item, NULL, &refused);
 }
 

@@ -135,12 +135,7 @@ static bool is_its_own(const struct digest_store_row *row)
 {
     static const uint8_t none[ID_SHA256_BYTES];
     uint8_t entry[DIGEST_ENTRY_BYTES];
-    digest_entry_make(&(struct digest_object){.cluster = row->cluster,
-                                              .group = row->group,
-                                              .kind = row->kind,
-                                              .ns = row->ns,
-                                              .name = row->name,
-                                              .manifest_sha256 = none},
+    digest_entry_make(&(struct digest_object){.cluster = row->cluster, .ref = row->ref, .manifest_sha256 = none},
                       entry);
     return memcmp(entry, row->entry, DIGEST_KEY_BYTES) == 0;
 }

@@ -160,8 +160,8 @@ static void refill(struct flapping *flapping, struct object *object, uint64_t no
 
 static void count_change(struct flapping *flapping, const struct report *report, uint64_t now_ms)
 {
-    const struct str parts[KEY_PARTS] = {report->account_id, report->runtime, report->group,
-                                         report->kind,       report->ns,      report->name};
+    const struct str parts[KEY_PARTS] = {report->account_id, report->runtime, report->ref.group,
+                                         report->ref.kind,   report->ref.ns,  report->ref.name};
     uint64_t hash = hash_of(parts);
     struct object *object = find(flapping, parts, hash);
     if (object) {

@@ -334,12 +334,7 @@ static void tell_gone(struct resyncs *resyncs, const struct exchange *exchange, 
         .epoch = exchange->epoch,
         .sequence = sequence,
         .cluster = row->cluster,
-        .group = row->group,
-        .kind = row->kind,
-        .ns = row->ns,
-        .name = row->name,
-        .version = row->version,
-        .uid = row->uid,
+        .ref = row->ref,
         .observed_at_ms = clock_wall_ms(),
     };
     resyncs->options.on_gone(resyncs->options.ctx, &report);

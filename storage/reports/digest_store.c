@@ -130,8 +130,8 @@ void digest_store_holds_any(struct pg *pg, const char *account_id, struct str ru
 
 static enum error_code take_row(const struct pg_rows *rows, int row, struct digest_store_row *out, struct error *err)
 {
-    struct str *const texts[] = {&out->cluster, &out->group,   &out->kind, &out->ns,
-                                 &out->name,    &out->version, &out->uid};
+    struct str *const texts[] = {&out->cluster,  &out->ref.group,   &out->ref.kind, &out->ref.ns,
+                                 &out->ref.name, &out->ref.version, &out->ref.uid};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         *texts[i] = pg_rows_get(rows, row, (int)i + 1);
     out->is_unread = str_eq(pg_rows_get(rows, row, 8), STR("t"));

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/object_ref.h"
 #include "storage/pg/pg.h"
 
 enum { DIGEST_STORE_LEAVES = 4096, DIGEST_STORE_NODE_BYTES = 16, DIGEST_STORE_ENTRY_BYTES = 32 };
@@ -35,7 +36,8 @@ void digest_store_holds_any(struct pg *pg, const char *account_id, struct str ru
 
 struct digest_store_row {
     uint8_t entry[DIGEST_STORE_ENTRY_BYTES];
-    struct str cluster, group, kind, ns, name, version, uid;
+    struct str cluster;
+    struct object_ref ref;
     bool is_unread; // the agent may not read its kind, or that of what owns it: it says nothing of it
 };
 typedef void (*digest_store_listed)(void *arg, const struct error *err, const struct digest_store_row *rows,

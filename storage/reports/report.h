@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/id.h"
+#include "base/object_ref.h"
 #include "base/str.h"
 
 enum report_type {
@@ -25,7 +26,7 @@ struct report {
     enum report_source source;
     struct str account_id, runtime; // from the credential alone
     uint64_t epoch, sequence;       // tunnel
-    struct str group, version, kind, ns, name, uid;
+    struct object_ref ref;
     struct str cluster; // name, "in-cluster" by default
     // HTTP only, may be empty, and what is no number or no time counts as that: the object's metadata.resourceVersion
     // and creationTimestamp, by which words about one object are put in order that carry no time of their own.

@@ -21,12 +21,12 @@ enum error_code report_check_identity(const struct report *report, struct error 
         const char *what;
     } table[] = {
         {report->runtime, UID_BYTES_MAX, "runtime"},
-        {report->group, NAME_BYTES_MAX, "group"},
-        {report->version, NAME_BYTES_MAX, "version"},
-        {report->kind, KIND_BYTES_MAX, "kind"},
-        {report->ns, NAME_BYTES_MAX, "namespace"},
-        {report->name, NAME_BYTES_MAX, "name"},
-        {report->uid, UID_BYTES_MAX, "uid"},
+        {report->ref.group, NAME_BYTES_MAX, "group"},
+        {report->ref.version, NAME_BYTES_MAX, "version"},
+        {report->ref.kind, KIND_BYTES_MAX, "kind"},
+        {report->ref.ns, NAME_BYTES_MAX, "namespace"},
+        {report->ref.name, NAME_BYTES_MAX, "name"},
+        {report->ref.uid, UID_BYTES_MAX, "uid"},
         {report->cluster, CLUSTER_BYTES_MAX, "cluster"},
         {report->application_ns, NAME_BYTES_MAX, "application namespace"},
         {report->application_name, NAME_BYTES_MAX, "application name"},
@@ -36,7 +36,7 @@ enum error_code report_check_identity(const struct report *report, struct error 
         if (code != ERROR_NONE) return code;
     }
     bool has_object = report->type == REPORT_OBJECT || report->type == REPORT_DELETED;
-    if (has_object && (!report->kind.len || !report->name.len))
+    if (has_object && (!report->ref.kind.len || !report->ref.name.len))
         return error_set(err, ERROR_INVALID, "object without a kind or a name");
     if (report->epoch > INT64_MAX || report->sequence > INT64_MAX || report->count > INT64_MAX)
         return error_set(err, ERROR_INVALID, "epoch, sequence or count is out of range");

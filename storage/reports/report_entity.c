@@ -8,7 +8,7 @@ enum { UID_MAX = 128, NAME_MAX_BYTES = 253 };
 
 struct pg_param value_uid(struct report_plan *plan, const struct report *report, const json_t *manifest)
 {
-    struct str uid = report->uid;
+    struct str uid = report->ref.uid;
     if (!uid.len) uid = report_cut(json_get_str(json_get_object(manifest, "metadata"), "uid"), UID_MAX);
     return value_text(plan, uid);
 }

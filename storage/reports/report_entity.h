@@ -9,8 +9,8 @@
 // as above.
 #define ROW_ENTITY(plan, report, sha256)                                                                               \
     ROW_KEY(plan, report), ROW_ORDER(plan, report),                                                                    \
-        .cluster = value_cluster(plan, report), .namespace = value_text(plan, (report)->ns),                           \
-        .name = value_text(plan, (report)->name), .manifest_sha256 = value_bytes_or_null(sha256)
+        .cluster = value_cluster(plan, report), .namespace = value_text(plan, (report)->ref.ns),                       \
+        .name = value_text(plan, (report)->ref.name), .manifest_sha256 = value_bytes_or_null(sha256)
 
 struct pg_param value_uid(struct report_plan *plan, const struct report *report, const json_t *manifest);
 // A number of things, between 0 and what GraphQL's Int holds; def (or NULL when negative) where there is none.

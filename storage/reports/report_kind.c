@@ -18,7 +18,7 @@ const struct report_kind *report_kinds_find(const struct report_kinds *kinds, co
 
 static bool is_about(const struct report_beside *beside, const struct report *report)
 {
-    return !beside->kind || (str_eq(report->kind, str_c(beside->kind)) && str_eq(report->group, str_c(beside->group)));
+    return !beside->kind || object_ref_is(&report->ref, beside->group, beside->kind);
 }
 
 void report_kinds_plan_rows(struct report_plan *plan, const struct report *report, const json_t *manifest,

@@ -331,7 +331,7 @@ static enum error_code decode(const struct report *report, bool is_whole, json_t
 
 enum error_code report_decode(const struct report *report, json_t **out, struct error *err)
 {
-    return decode(report, str_eq(report->group, STR("argoproj.io")), out, err);
+    return decode(report, str_eq(report->ref.group, STR("argoproj.io")), out, err);
 }
 
 enum error_code report_decode_whole(const struct report *report, json_t **out, struct error *err)

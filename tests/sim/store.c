@@ -50,8 +50,8 @@ static bool is_newer(struct place a, struct place b)
 
 static bool is_row(const struct row *row, const struct report *report)
 {
-    return str_eq(report->kind, str_c(row->kind)) && str_eq(report->ns, str_c(row->ns)) &&
-           str_eq(report->name, str_c(row->name));
+    return str_eq(report->ref.kind, str_c(row->kind)) && str_eq(report->ref.ns, str_c(row->ns)) &&
+           str_eq(report->ref.name, str_c(row->name));
 }
 
 static void copy_text(char to[32], struct str from)
@@ -69,9 +69,9 @@ static struct row *get_row(struct store *store, const struct report *report)
     }
     struct row *row = &store->rows[store->row_count++];
     *row = (struct row){.is_deleted = true};
-    copy_text(row->kind, report->kind);
-    copy_text(row->ns, report->ns);
-    copy_text(row->name, report->name);
+    copy_text(row->kind, report->ref.kind);
+    copy_text(row->ns, report->ref.ns);
+    copy_text(row->name, report->ref.name);
     return row;
 }
 
@@ -121,8 +121,8 @@ static enum report_result apply_object(struct store *store, const struct report 
     }
     uint64_t content = content_of(report->manifest);
     check_change(row, place, content);
-    copy_text(row->uid, report->uid);
-    copy_text(row->version, report->version);
+    copy_text(row->uid, report->ref.uid);
+    copy_text(row->version, report->ref.version);
     memcpy(row->entry, report->content_hash, sizeof row->entry);
     row->content = content;
     row->has_entry = true;
@@ -369,12 +369,12 @@ static void answer_rows(const struct question *question, const struct error *err
         unsigned leaf = digest_entry_leaf(row->entry);
         if (!row->has_entry || !(question->leaves[leaf / 8] >> leaf % 8 & 1)) continue;
         rows[count] = (struct digest_store_row){.cluster = STR("in-cluster"),
-                                                .group = STR("argoproj.io"),
-                                                .kind = str_c(row->kind),
-                                                .ns = str_c(row->ns),
-                                                .name = str_c(row->name),
-                                                .version = str_c(row->version),
-                                                .uid = str_c(row->uid),
+                                                .ref.group = STR("argoproj.io"),
+                                                .ref.kind = str_c(row->kind),
+                                                .ref.ns = str_c(row->ns),
+                                                .ref.name = str_c(row->name),
+                                                .ref.version = str_c(row->version),
+                                                .ref.uid = str_c(row->uid),
                                                 .is_unread = is_unread(row, str_c(question->unread))};
         memcpy(rows[count++].entry, row->entry, sizeof row->entry);
     }

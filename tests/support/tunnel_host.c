@@ -107,8 +107,8 @@ static bool host_on_report(void *ctx, struct tunnel_node *node, const struct tun
 {
     (void)ctx;
     say("report type=%d sequence=%llu kind=%.*s name=%.*s/%.*s bytes=%zu", (int)report->type,
-        (unsigned long long)report->sequence, STR_ARG(report->kind), STR_ARG(report->ns), STR_ARG(report->name),
-        report->manifest.len);
+        (unsigned long long)report->sequence, STR_ARG(report->ref.kind), STR_ARG(report->ref.ns),
+        STR_ARG(report->ref.name), report->manifest.len);
     tunnel_reports_ack(node, session->ref, &(struct wire_ack){.type = WIRE_ACK, .sequence = report->sequence});
     return true;
 }

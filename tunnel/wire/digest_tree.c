@@ -23,8 +23,8 @@ static size_t put_texts(char *out, const struct str *texts, size_t count)
 void digest_entry_make(const struct digest_object *object, uint8_t out[DIGEST_ENTRY_BYTES])
 {
     const struct str cluster = object->cluster.len ? object->cluster : STR("in-cluster");
-    const struct str key[] = {cluster, object->group, object->kind, object->ns, object->name};
-    const struct str content[] = {object->version,          object->uid,         object->application_ns,
+    const struct str key[] = {cluster, object->ref.group, object->ref.kind, object->ref.ns, object->ref.name};
+    const struct str content[] = {object->ref.version,      object->ref.uid,     object->application_ns,
                                   object->application_name, object->sync_status, object->health_status};
     const struct str details[] = {object->health_message, object->health_source, object->presence, object->resource,
                                   object->marks};

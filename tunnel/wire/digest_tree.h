@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/object_ref.h"
 #include "base/str.h"
 
 enum {
@@ -30,8 +31,8 @@ enum {
 
 // What an entry is made of. Empty texts are as good as absent; an empty cluster is "in-cluster".
 struct digest_object {
-    struct str cluster, group, kind, ns, name; // the key
-    struct str version, uid;
+    struct str cluster; // with the identity of ref: the key
+    struct object_ref ref;
     struct str application_ns, application_name, sync_status, health_status; // as they are on the wire
     // Details; of an object without any the entry is what it was before there were details.
     struct str health_message, health_source, presence, resource, marks;

@@ -392,13 +392,13 @@ enum error_code redaction_explain(const struct redaction *redaction, const struc
                      .growth_left = REDACTION_GROWTH_BYTES_MAX};
     strbuf_init(&w.label, PATH_BYTES_MAX);
     strbuf_init(&w.fresh, FRESH_BYTES_MAX);
-    const struct str parts[] = {object->owner, object->group, object->kind, object->ns, object->name};
+    const struct str parts[] = {object->owner, object->ref.group, object->ref.kind, object->ref.ns, object->ref.name};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         strbuf_add_str(&w.label, str_first(parts[i], 1024));
         strbuf_add(&w.label, "\0", 1);
     }
     w.object_len = w.label.len;
-    bool good = walk_value(&w, redaction_rules_root(redaction->rules, object->group, object->kind));
+    bool good = walk_value(&w, redaction_rules_root(redaction->rules, object->ref.group, object->ref.kind));
     if (good && w.at != w.end) good = fail(&w, "data after the object");
     if (good) replace(&w, w.end, w.end, STR_EMPTY);
     if (good && (out->overflow || w.label.overflow || w.fresh.overflow)) good = fail(&w, "too large");

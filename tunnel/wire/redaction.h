@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/object_ref.h"
 #include "base/str.h"
 #include "base/strbuf.h"
 
@@ -53,7 +54,7 @@ void redaction_destroy(struct redaction *redaction); // NULL is fine; overwrites
 // as equal.
 struct redaction_object {
     struct str owner; // account and runtime where several share a key; may be empty
-    struct str group, kind, ns, name;
+    struct object_ref ref;
 };
 
 // json: one object as json_canonical() writes it (compact, keys sorted); anything else that is

@@ -73,12 +73,12 @@ static struct str *report_text(struct wire_report *report, unsigned tag)
 {
     switch (tag) {
     case TAG_BOOT_ID: return &report->boot_id;
-    case TAG_GROUP: return &report->group;
-    case TAG_VERSION: return &report->version;
-    case TAG_KIND: return &report->kind;
-    case TAG_NS: return &report->ns;
-    case TAG_NAME: return &report->name;
-    case TAG_UID: return &report->uid;
+    case TAG_GROUP: return &report->ref.group;
+    case TAG_VERSION: return &report->ref.version;
+    case TAG_KIND: return &report->ref.kind;
+    case TAG_NS: return &report->ref.ns;
+    case TAG_NAME: return &report->ref.name;
+    case TAG_UID: return &report->ref.uid;
     case TAG_CLUSTER: return &report->cluster;
     case TAG_APPLICATION_NS: return &report->application_ns;
     case TAG_APPLICATION_NAME: return &report->application_name;

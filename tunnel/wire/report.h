@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/object_ref.h"
 #include "base/str.h"
 #include "base/strbuf.h"
 
@@ -54,10 +55,10 @@ struct wire_report {
     enum wire_report_type type;
     uint64_t sequence;
     struct str boot_id;
-    struct str group, version, kind, ns, name, uid; // of the object; group empty for core
-    struct str cluster;                             // name of the cluster it lives in ("in-cluster")
-    struct str application_ns, application_name;    // the Argo CD application whose status names it; else empty
-    struct str sync_status, health_status;          // Argo CD's spelling; may be empty
+    struct object_ref ref;
+    struct str cluster;                          // name of the cluster it lives in ("in-cluster")
+    struct str application_ns, application_name; // the Argo CD application whose status names it; else empty
+    struct str sync_status, health_status;       // Argo CD's spelling; may be empty
     // Details, which an agent sends where the platform offers to take them (WIRE_HEADER_DETAILS);
     // each may be empty.
     struct str health_message; // why it is not healthy, redacted; at most WIRE_REPORT_MESSAGE_BYTES_MAX

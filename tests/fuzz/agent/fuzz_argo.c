@@ -7,6 +7,7 @@
 
 #include "agent/argo/argo_commits.h"
 #include "agent/argo/argo_trees.h"
+#include "agent/kube/entry_ref.h"
 #include "agent/kube/kube_client.h"
 #include "base/clock.h"
 #include "base/json/json.h"
@@ -47,12 +48,7 @@ static void on_cancel(void *ctx, struct kube_request *request)
 static void check_node(const struct world *world, const json_t *from)
 {
     static const char *const known[] = {"Healthy", "Progressing", "Degraded", "Suspended", "Missing", "Unknown"};
-    const struct argo_node_key key = {STR("argocd"),
-                                      STR("web"),
-                                      json_get_str(from, "group"),
-                                      json_get_str(from, "kind"),
-                                      json_get_str(from, "namespace"),
-                                      json_get_str(from, "name")};
+    const struct argo_node_key key = {STR("argocd"), STR("web"), entry_ref(from)};
     struct argo_node *node = argo_trees_find(world->trees, &key);
     if (!node) return; // no room
     const char *verdict = argo_node_verdict(node, NULL, 0);

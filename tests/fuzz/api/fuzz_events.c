@@ -46,7 +46,7 @@ static void check_manifest(const struct report *report)
     struct error err;
     check(json_decode(report->manifest, &limits, &manifest, &err) == ERROR_NONE);
     check(json_is_object(manifest));
-    if (str_eq(report->kind, STR("Secret"))) {
+    if (str_eq(report->ref.kind, STR("Secret"))) {
         check_secret_values(manifest, "data");
         check_secret_values(manifest, "stringData");
     }
@@ -68,11 +68,11 @@ static void parse(enum events_form form, const uint8_t *at, size_t len)
         check(str_eq(report.account_id, STR("account")) && str_eq(report.runtime, STR("runtime")));
         check(report.source == REPORT_FROM_HTTP);
         check(report.type == REPORT_OBJECT || report.type == REPORT_DELETED);
-        check(report.kind.len && report.name.len && report.version.len && report.cluster.len);
+        check(report.ref.kind.len && report.ref.name.len && report.ref.version.len && report.cluster.len);
         check(report.observed_at_ms <= now_ms + 24 * 3600 * INT64_C(1000));
-        const struct str identities[] = {report.group,   report.version,        report.kind,
-                                         report.ns,      report.name,           report.uid,
-                                         report.cluster, report.application_ns, report.application_name};
+        const struct str identities[] = {report.ref.group, report.ref.version,    report.ref.kind,
+                                         report.ref.ns,    report.ref.name,       report.ref.uid,
+                                         report.cluster,   report.application_ns, report.application_name};
         for (size_t i = 0; i < sizeof identities / sizeof identities[0]; i++)
             check_identity(identities[i]);
         if (report.type == REPORT_OBJECT) check_manifest(&report);

@@ -13,7 +13,7 @@ static void check_same(const struct report *a, const struct report *b)
     assert(a->type == b->type && a->source == b->source && a->epoch == b->epoch && a->sequence == b->sequence);
     assert(a->count == b->count && a->observed_at_ms == b->observed_at_ms);
     assert(memcmp(a->content_hash, b->content_hash, ID_SHA256_BYTES) == 0);
-    assert(str_eq(a->account_id, b->account_id) && str_eq(a->runtime, b->runtime) && str_eq(a->name, b->name));
+    assert(str_eq(a->account_id, b->account_id) && str_eq(a->runtime, b->runtime) && str_eq(a->ref.name, b->ref.name));
     assert(str_eq(a->manifest, b->manifest) && str_eq(a->errors, b->errors));
     assert(report_text_bytes(a) == report_text_bytes(b));
 }

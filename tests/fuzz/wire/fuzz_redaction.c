@@ -32,8 +32,10 @@ static const struct {
 
 static void redact(const struct redaction *redaction, size_t kind, struct str text, struct strbuf *out, bool *out_good)
 {
-    const struct redaction_object object = {
-        .group = str_c(kinds[kind].group), .kind = str_c(kinds[kind].kind), .ns = STR("n"), .name = STR("m")};
+    const struct redaction_object object = {.ref.group = str_c(kinds[kind].group),
+                                            .ref.kind = str_c(kinds[kind].kind),
+                                            .ref.ns = STR("n"),
+                                            .ref.name = STR("m")};
     strbuf_init(out, 2 * text.len + REDACTION_GROWTH_BYTES_MAX + 64 * 1024);
     *out_good = redaction_apply(redaction, &object, text, out, NULL) == ERROR_NONE;
 }

@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len)
         if (wire_report_encode(&first, &text, NULL)) abort();
         if (wire_report_decode((const uint8_t *)text.at, text.len, &second, &again, NULL) || again != text.len) abort();
         if (first.sequence != second.sequence || !str_eq(first.manifest, second.manifest) ||
-            !str_eq(first.name, second.name) || memcmp(first.hash, second.hash, sizeof(first.hash)))
+            !str_eq(first.ref.name, second.ref.name) || memcmp(first.hash, second.hash, sizeof(first.hash)))
             abort();
         strbuf_finish(&text);
         at += used;

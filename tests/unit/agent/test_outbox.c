@@ -15,11 +15,11 @@
 
 static enum outbox_put put_at(struct outbox *outbox, const char *name, const char *manifest, uint64_t now_ms)
 {
-    struct outbox_object object = {.version = STR("v1"),
-                                   .kind = STR("Pod"),
-                                   .ns = STR("ns"),
-                                   .name = str_c(name),
-                                   .uid = STR("uid"),
+    struct outbox_object object = {.ref.version = STR("v1"),
+                                   .ref.kind = STR("Pod"),
+                                   .ref.ns = STR("ns"),
+                                   .ref.name = str_c(name),
+                                   .ref.uid = STR("uid"),
                                    .manifest = str_c(manifest)};
     id_sha256(manifest, strlen(manifest), object.hash);
     return outbox_put(outbox, &object, now_ms);
@@ -32,7 +32,8 @@ static enum outbox_put put(struct outbox *outbox, const char *name, const char *
 
 static void erase(struct outbox *outbox, const char *name)
 {
-    outbox_delete(outbox, &(struct outbox_object){.kind = STR("Pod"), .ns = STR("ns"), .name = str_c(name)}, 1000);
+    outbox_delete(outbox, &(struct outbox_object){.ref.kind = STR("Pod"), .ref.ns = STR("ns"), .ref.name = str_c(name)},
+                  1000);
 }
 
 static struct outbox_slot *next(struct outbox *outbox)
@@ -52,11 +53,11 @@ static void check_manifest(const struct outbox_slot *slot, const char *expected)
 static struct outbox_object in_cluster(const char *cluster, const char *manifest)
 {
     struct outbox_object object = {.cluster = str_c(cluster),
-                                   .version = STR("v1"),
-                                   .kind = STR("Pod"),
-                                   .ns = STR("ns"),
-                                   .name = STR("a"),
-                                   .uid = STR("uid"),
+                                   .ref.version = STR("v1"),
+                                   .ref.kind = STR("Pod"),
+                                   .ref.ns = STR("ns"),
+                                   .ref.name = STR("a"),
+                                   .ref.uid = STR("uid"),
                                    .manifest = str_c(manifest)};
     id_sha256(manifest, strlen(manifest), object.hash);
     return object;
@@ -138,7 +139,7 @@ static void tombstones(void **state)
 static bool is_there(void *arg, const struct outbox_object *object)
 {
     (void)arg;
-    return str_eq(object->name, STR("cannot be listed"));
+    return str_eq(object->ref.name, STR("cannot be listed"));
 }
 
 static void snapshot_counts(void **state)
@@ -162,7 +163,7 @@ static void snapshot_counts(void **state)
     assert_int_equal(outbox_told(outbox), 1);
     struct outbox_slot *slot = next(outbox);
     assert_true(slot->deleted);
-    assert_string_equal(slot->object.name.at, "goes");
+    assert_string_equal(slot->object.ref.name.at, "goes");
     outbox_destroy(outbox);
 }
 
@@ -217,7 +218,7 @@ static void busy_objects_are_slowed(void **state)
     put_at(outbox, "noisy", "{4}", 1200);
     put_at(outbox, "calm", "{}", 1200);
     struct outbox_slot *slot = outbox_next(outbox, 1200, &wait_ms);
-    assert_string_equal(slot->object.name.at, "calm");
+    assert_string_equal(slot->object.ref.name.at, "calm");
     outbox_written(outbox, slot, ++sequence);
     assert_null(outbox_next(outbox, 1200, &wait_ms));
     assert_int_equal(wait_ms, 800);
@@ -257,7 +258,7 @@ static void all_together_are_slowed(void **state)
     assert_true(wait_ms > 0 && wait_ms <= 1000 / PER_SECOND + 1);
     put_at(outbox, "new", "{}", 1000);
     slot = outbox_next(outbox, 1000, &wait_ms);
-    assert_string_equal(slot->object.name.at, "new");
+    assert_string_equal(slot->object.ref.name.at, "new");
     outbox_written(outbox, slot, ++sequence);
     // Over ten seconds no more than so many a second, and all of them in the end, each as it then
     // is.
@@ -326,7 +327,7 @@ static void counts_agree_with_a_model(void **state)
         default: {
             struct outbox_slot *slot = next(outbox);
             if (!slot) break;
-            held[atoi(slot->object.name.at)] = !slot->deleted;
+            held[atoi(slot->object.ref.name.at)] = !slot->deleted;
             outbox_written(outbox, slot, ++sequence);
         }
         }
@@ -409,7 +410,7 @@ static void wanted_and_gone_before_it_is_told(void **state)
     outbox_set_mode(outbox, OUTBOX_ASKS);
     assert_int_equal(put(outbox, "a", "{1}"), OUTBOX_PUT_UNSURE);
     const struct outbox_slot *slot =
-        outbox_find(outbox, &(struct outbox_object){.kind = STR("Pod"), .ns = STR("ns"), .name = STR("a")});
+        outbox_find(outbox, &(struct outbox_object){.ref.kind = STR("Pod"), .ref.ns = STR("ns"), .ref.name = STR("a")});
     assert_non_null(slot);
     uint8_t key[1][DIGEST_KEY_BYTES];
     memcpy(key[0], slot->entry, DIGEST_KEY_BYTES);
@@ -483,7 +484,7 @@ static void model_write(struct model *model)
     if (!slot) return;
     size_t f = model->flying_count++;
     model->flying[f].sequence = ++model->sequence;
-    model->flying[f].name = atoi(slot->object.name.at);
+    model->flying[f].name = atoi(slot->object.ref.name.at);
     model->flying[f].there = !slot->deleted;
     memcpy(model->flying[f].entry, slot->entry, DIGEST_ENTRY_BYTES);
     outbox_written(model->outbox, slot, model->sequence);
@@ -506,7 +507,7 @@ static void on_entry(void *arg, const uint8_t *entry)
 static void on_wanted(void *arg, const struct outbox_slot *slot)
 {
     struct model *model = arg;
-    model->fetch[model->fetch_count++] = atoi(slot->object.name.at);
+    model->fetch[model->fetch_count++] = atoi(slot->object.ref.name.at);
 }
 
 static int compare_keys(const void *a, const void *b)

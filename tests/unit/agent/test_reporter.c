@@ -167,14 +167,15 @@ static void on_get(void *arg, struct fake_exchange *exchange)
 static void take_object(struct world *world, const struct wire_report *record)
 {
     char key[256];
-    snprintf(key, sizeof key, "%.*s/%.*s/%.*s", STR_ARG(record->kind), STR_ARG(record->ns), STR_ARG(record->name));
+    snprintf(key, sizeof key, "%.*s/%.*s/%.*s", STR_ARG(record->ref.kind), STR_ARG(record->ref.ns),
+             STR_ARG(record->ref.name));
     if (record->type == WIRE_REPORT_DELETED) {
         world->tombstones++;
         key_table_remove(world->held, str_c(key));
         return;
     }
     world->objects++;
-    if (str_eq(record->kind, STR("Application"))) world->application_sequence = record->sequence;
+    if (str_eq(record->ref.kind, STR("Application"))) world->application_sequence = record->sequence;
     assert_true(str_eq(record->cluster, STR("in-cluster")));
     snprintf(world->last_object, sizeof world->last_object, "%s app=%.*s sync=%.*s health=%.*s", key,
              STR_ARG(record->application_name), STR_ARG(record->sync_status), STR_ARG(record->health_status));
@@ -712,10 +713,10 @@ static void wanted_objects_are_told(void **state)
     assert_int_equal(world->last_digest.count, 6);
     static const uint8_t none[ID_SHA256_BYTES];
     uint8_t keys[2][DIGEST_ENTRY_BYTES] = {{0xff}}; // one that there never was
-    digest_entry_make(&(struct digest_object){.group = STR("apps"),
-                                              .kind = STR("Deployment"),
-                                              .ns = STR("s"),
-                                              .name = STR("web"),
+    digest_entry_make(&(struct digest_object){.ref.group = STR("apps"),
+                                              .ref.kind = STR("Deployment"),
+                                              .ref.ns = STR("s"),
+                                              .ref.name = STR("web"),
                                               .manifest_sha256 = none},
                       keys[1]);
     bool told = false;
@@ -796,10 +797,10 @@ static void what_found_no_room_is_offered_again(void **state)
     wait_word(world, DIGEST_LEAVES_TOLD, 1);
     static const uint8_t none[ID_SHA256_BYTES];
     uint8_t key[DIGEST_ENTRY_BYTES];
-    digest_entry_make(&(struct digest_object){.group = STR("argoproj.io"),
-                                              .kind = STR("Application"),
-                                              .ns = STR("argocd"),
-                                              .name = STR("shop"),
+    digest_entry_make(&(struct digest_object){.ref.group = STR("argoproj.io"),
+                                              .ref.kind = STR("Application"),
+                                              .ref.ns = STR("argocd"),
+                                              .ref.name = STR("shop"),
                                               .manifest_sha256 = none},
                       key);
     uint64_t refused = world->application_sequence;

@@ -171,12 +171,12 @@ static void test_managed_resource(void **state)
     assert_int_equal(report.source, REPORT_FROM_HTTP);
     expect_str(report.account_id, "account-1");
     expect_str(report.runtime, "runtime-1");
-    expect_str(report.group, "apps");
-    expect_str(report.version, "v1");
-    expect_str(report.kind, "Deployment");
-    expect_str(report.ns, "shop");
-    expect_str(report.name, "web");
-    expect_str(report.uid, "u-1");
+    expect_str(report.ref.group, "apps");
+    expect_str(report.ref.version, "v1");
+    expect_str(report.ref.kind, "Deployment");
+    expect_str(report.ref.ns, "shop");
+    expect_str(report.ref.name, "web");
+    expect_str(report.ref.uid, "u-1");
     expect_str(report.cluster, "in-cluster");
     expect_str(report.application_ns, "argocd");
     expect_str(report.application_name, "shop");
@@ -206,8 +206,8 @@ static void test_object_and_manifest_differ(void **state)
     const char *other = "{\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\",\"metadata\":{\"name\":\"other\"},"
                         "\"spec\":{\"replicas\":3}}";
     assert_int_equal(parse(event_of(deployment, other, other, "\"gitManifest\":\"\"")), ERROR_NONE);
-    expect_str(report.name, "web");
-    expect_str(report.uid, "u-1");
+    expect_str(report.ref.name, "web");
+    expect_str(report.ref.uid, "u-1");
     expect_str(report.manifest, other);
     expect_str(report.desired_manifest, other);
     expect_str(report.git_manifest, "");
@@ -271,7 +271,7 @@ static void test_root_application(void **state)
                                 "\"healthStatus\":\"Healthy\",\"healthMessage\":\"\"");
     assert_int_equal(parse(body), ERROR_NONE);
     assert_int_equal(report.type, REPORT_OBJECT);
-    expect_str(report.group, "argoproj.io");
+    expect_str(report.ref.group, "argoproj.io");
     expect_str(report.cluster, "in-cluster");
     expect_str(report.application_name, "");
     expect_str(report.sync_status, "Synced"); // the source's word, also where the object has another
@@ -288,7 +288,7 @@ static void test_child_application(void **state)
                                 "\"appName\":\"parent\",\"appNamespace\":\"argocd\","
                                 "\"cluster\":\"https://10.0.0.1:6443\",\"syncStatus\":\"OutOfSync\"");
     assert_int_equal(parse(body), ERROR_NONE);
-    expect_str(report.name, "shop");
+    expect_str(report.ref.name, "shop");
     expect_str(report.application_name, "parent");
     expect_str(report.cluster, "https://10.0.0.1:6443");
     expect_str(report.health_status, "");
@@ -309,8 +309,8 @@ static void test_deleted(void **state)
                        "\"namespace\":\"shop\"}}";
     assert_int_equal(parse(event_of(stub, "", "", "\"gitManifest\":\"kind: Service\"")), ERROR_NONE);
     assert_int_equal(report.type, REPORT_DELETED);
-    expect_str(report.group, "");
-    expect_str(report.version, "v1");
+    expect_str(report.ref.group, "");
+    expect_str(report.ref.version, "v1");
     expect_str(report.manifest, "");
     expect_str(report.git_manifest, "");
     // What leaves both members out has not said that anything is gone.
@@ -420,7 +420,7 @@ static void test_sensor(void **state)
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         assert_int_equal(parse(arena_printf(arena, "{\"data\":{\"object\":%s}}", shapes[i])), ERROR_NONE);
         assert_int_equal(report.type, REPORT_OBJECT);
-        expect_str(report.name, "web");
+        expect_str(report.ref.name, "web");
         expect_str(report.cluster, "in-cluster");
         expect_str(report.application_name, "");
         expect_str(report.manifest, deployment_canonical);
@@ -461,7 +461,7 @@ static void test_payload_in_a_string(void **state)
     expect_str(report.application_name, "shop");
     expect_str(report.manifest, deployment_canonical);
     assert_int_equal(parse(arena_printf(arena, "{\"data\":\"%s\"}", base64(payload))), ERROR_NONE);
-    expect_str(report.name, "web");
+    expect_str(report.ref.name, "web");
 }
 
 // ---- the draft of a later reporter ---------------------------------------------------------------------------------
@@ -476,9 +476,9 @@ static void test_draft_application(void **state)
                               quoted(application));
     assert_int_equal(parse_as(EVENTS_DRAFT, body), ERROR_NONE);
     assert_int_equal(report.type, REPORT_OBJECT);
-    expect_str(report.kind, "Application");
-    expect_str(report.name, "shop");
-    expect_str(report.ns, "argocd");
+    expect_str(report.ref.kind, "Application");
+    expect_str(report.ref.name, "shop");
+    expect_str(report.ref.ns, "argocd");
     expect_str(report.cluster, "in-cluster");
     expect_str(report.application_name, "");
     expect_str(report.sync_status, "OutOfSync");
@@ -512,7 +512,7 @@ static void test_draft_resource(void **state)
     (void)state;
     assert_int_equal(parse_as(EVENTS_DRAFT, draft_resource(deployment, deployment, "\"revisions\":[\"abc\"],")),
                      ERROR_NONE);
-    expect_str(report.name, "web");
+    expect_str(report.ref.name, "web");
     expect_str(report.cluster, "https://10.0.0.1:6443");
     expect_str(report.application_ns, "argocd");
     expect_str(report.application_name, "shop");
@@ -527,7 +527,7 @@ static void test_draft_resource(void **state)
     // What is not there yet is known by what it should be.
     assert_int_equal(parse_as(EVENTS_DRAFT, draft_resource("", deployment, "")), ERROR_NONE);
     assert_int_equal(report.type, REPORT_OBJECT);
-    expect_str(report.name, "web");
+    expect_str(report.ref.name, "web");
     expect_str(report.revision, "main");
     // Of nothing nobody can say what it was.
     assert_int_equal(parse_as(EVENTS_DRAFT, draft_resource("", "", "")), ERROR_INVALID);
@@ -663,7 +663,7 @@ static void test_yaml(void **state)
         {"CANARY", ""},
         {"a: [CANARY", ""},
     };
-    const struct event_filter filter = {redaction, {.group = STR("apps"), .kind = STR("Deployment")}};
+    const struct event_filter filter = {redaction, {.ref.group = STR("apps"), .ref.kind = STR("Deployment")}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct str out;
         assert_int_equal(event_manifest_git(&filter, str_c(cases[i].yaml), "git", arena, &out, &err), ERROR_NONE);

@@ -135,9 +135,9 @@ static void test_each_report_has_a_kind(void **state)
     struct module_tables tables;
     module_tables_init(&tables, modules);
     const struct report_kinds *kinds = &tables.report_kinds;
-    const struct report application = {.group = STR("argoproj.io"), .kind = STR("Application")},
-                        other = {.group = STR("apps"), .kind = STR("Deployment")}, cluster = {.type = REPORT_CLUSTER},
-                        gone = {.type = REPORT_DELETED, .kind = STR("Cluster")};
+    const struct report application = {.ref.group = STR("argoproj.io"), .ref.kind = STR("Application")},
+                        other = {.ref.group = STR("apps"), .ref.kind = STR("Deployment")},
+                        cluster = {.type = REPORT_CLUSTER}, gone = {.type = REPORT_DELETED, .ref.kind = STR("Cluster")};
     assert_ptr_not_equal(report_kinds_find(kinds, &application), report_kinds_find(kinds, &other));
     assert_ptr_not_equal(report_kinds_find(kinds, &cluster), report_kinds_find(kinds, &other));
     assert_ptr_equal(report_kinds_find(kinds, &cluster), report_kinds_find(kinds, &gone));

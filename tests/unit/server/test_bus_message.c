@@ -22,12 +22,12 @@ static struct report full_report(enum report_source source)
         .runtime = STR("prod"),
         .epoch = 7,
         .sequence = UINT64_MAX - 1,
-        .group = STR("argoproj.io"),
-        .version = STR("v1alpha1"),
-        .kind = STR("Application"),
-        .ns = STR("argocd"),
-        .name = STR("shop"),
-        .uid = STR("u-1"),
+        .ref.group = STR("argoproj.io"),
+        .ref.version = STR("v1alpha1"),
+        .ref.kind = STR("Application"),
+        .ref.ns = STR("argocd"),
+        .ref.name = STR("shop"),
+        .ref.uid = STR("u-1"),
         .cluster = STR("in-cluster"),
         .resource_version = STR("4711"),
         .created_at = STR("2026-01-02T03:04:05Z"),
@@ -91,7 +91,7 @@ static void everything_arrives(void **state)
         struct report reports[3] = {full_report(source), full_report(source), full_report(source)};
         reports[1].type = REPORT_DELETED;
         reports[1].manifest = STR_EMPTY;
-        reports[2].name = STR("other");
+        reports[2].ref.name = STR("other");
         struct strbuf bytes;
         struct bus_message message;
         write_all(&bytes, reports, 3);
@@ -215,7 +215,7 @@ static void unknown_fields_are_skipped(void **state)
                             .runtime = STR("r"),
                             .epoch = 1,
                             .sequence = 2,
-                            .name = STR("x"),
+                            .ref.name = STR("x"),
                             .errors = STR("y")};
     struct strbuf bytes;
     struct bus_message message;
@@ -225,7 +225,7 @@ static void unknown_fields_are_skipped(void **state)
     assert_non_null(tag);
     *tag = 99;
     assert_int_equal(bus_message_open(&message, bytes.at, bytes.len, NULL), ERROR_NONE);
-    assert_true(str_eq(message.reports[0].name, STR("x")));
+    assert_true(str_eq(message.reports[0].ref.name, STR("x")));
     assert_int_equal(message.reports[0].errors.len, 0);
     bus_message_close(&message);
     strbuf_finish(&bytes);
@@ -234,7 +234,7 @@ static void unknown_fields_are_skipped(void **state)
 static void bounds_hold(void **state)
 {
     (void)state;
-    struct report report = {.type = REPORT_DELETED, .account_id = STR("a"), .runtime = STR("r"), .name = STR("x")};
+    struct report report = {.type = REPORT_DELETED, .account_id = STR("a"), .runtime = STR("r"), .ref.name = STR("x")};
     struct bus_message_writer writer;
     struct strbuf bytes;
     struct bus_message message;

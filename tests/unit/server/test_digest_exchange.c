@@ -32,10 +32,10 @@ static unsigned seed;
 static void make_entry(const char *name, unsigned version, uint8_t out[DIGEST_ENTRY_BYTES])
 {
     uint8_t sha256[ID_SHA256_BYTES] = {(uint8_t)version, (uint8_t)(version >> 8)};
-    digest_entry_make(&(struct digest_object){.group = STR("apps"),
-                                              .kind = STR("Deployment"),
-                                              .ns = STR("shop"),
-                                              .name = str_c(name),
+    digest_entry_make(&(struct digest_object){.ref.group = STR("apps"),
+                                              .ref.kind = STR("Deployment"),
+                                              .ref.ns = STR("shop"),
+                                              .ref.name = str_c(name),
                                               .manifest_sha256 = sha256},
                       out);
 }
@@ -112,10 +112,10 @@ static void tell_leaves(struct world *world, struct digest_exchange *resync, con
         if (!object->at_platform) continue;
         struct digest_store_row *row = &rows[row_count++];
         memcpy(row->entry, object->platform, sizeof row->entry);
-        row->group = STR("apps");
-        row->kind = STR("Deployment");
-        row->ns = STR("shop");
-        row->name = str_c(object->name);
+        row->ref.group = STR("apps");
+        row->ref.kind = STR("Deployment");
+        row->ref.ns = STR("shop");
+        row->ref.name = str_c(object->name);
     }
     assert_true(entry_count <= DIGEST_LEAVES_ENTRIES_MAX);
     struct digest told = {.kind = DIGEST_LEAVES_TOLD, .leaves = ask->leaves, .items = entries[0], .count = entry_count};
@@ -133,7 +133,7 @@ static void tell_leaves(struct world *world, struct digest_exchange *resync, con
             object->is_wanted = true;
     }
     for (size_t k = 0; k < difference.gone_count; k++) // a row's name is that of its object
-        ((struct object *)(uintptr_t)(difference.gone[k]->name.at - offsetof(struct object, name)))->is_gone = true;
+        ((struct object *)(uintptr_t)(difference.gone[k]->ref.name.at - offsetof(struct object, name)))->is_gone = true;
     world->bytes += difference.wanted_count * DIGEST_KEY_BYTES;
     mem_free(difference.wanted);
     mem_free(difference.gone);
@@ -269,7 +269,7 @@ static void a_foreign_entry_proves_nothing(void **state)
     (void)state;
     uint8_t entries[1][DIGEST_ENTRY_BYTES];
     make_entry("here", 1, entries[0]);
-    struct digest_store_row rows[2] = {{.name = STR("there"), .kind = STR("Pod")}};
+    struct digest_store_row rows[2] = {{.ref.name = STR("there"), .ref.kind = STR("Pod")}};
     id_random(rows[0].entry, sizeof rows[0].entry);
     struct digest_exchange_difference difference;
     digest_exchange_compare(entries, 1, rows, 1, &difference);

@@ -76,10 +76,10 @@ static struct report_transaction *fake_prepare(struct pg *pg, const struct repor
     for (size_t i = 0; i < count; i++) {
         assert_true(str_eq(reports[i].account_id, reports[0].account_id));
         size_t len = strlen(apply->names);
-        snprintf(apply->names + len, sizeof apply->names - len, "%s%.*s", i ? " " : "", STR_ARG(reports[i].name));
+        snprintf(apply->names + len, sizeof apply->names - len, "%s%.*s", i ? " " : "", STR_ARG(reports[i].ref.name));
     }
     bench->prepared++;
-    bench->prepared_name = reports[count - 1].name.at;
+    bench->prepared_name = reports[count - 1].ref.name.at;
     if (bench->slow) {
         transaction->on_ready = on_ready;
         transaction->ready_arg = arg;
@@ -136,7 +136,7 @@ static void on_item(void *arg, const struct error *err, const struct report *rep
     assert_ptr_equal(arg, bench);
     assert_true(bench->told_count < ITEMS_MAX);
     struct told *told = &bench->told[bench->told_count++];
-    snprintf(told->name, sizeof told->name, "%.*s", STR_ARG(report->name));
+    snprintf(told->name, sizeof told->name, "%.*s", STR_ARG(report->ref.name));
     told->code = err ? err->code : ERROR_NONE;
     told->result = err ? 0 : outcome->result;
     told->applies = bench->apply_count;
@@ -148,8 +148,10 @@ static void on_item(void *arg, const struct error *err, const struct report *rep
 static void submit(const char *account, const char *name, size_t bytes, bool patient, enum error_code expected)
 {
     char *manifest = mem_zalloc(bytes + 1);
-    struct report report = {
-        .account_id = str_c(account), .name = str_c(name), .runtime = STR("r"), .manifest = str_of(manifest, bytes)};
+    struct report report = {.account_id = str_c(account),
+                            .ref.name = str_c(name),
+                            .runtime = STR("r"),
+                            .manifest = str_of(manifest, bytes)};
     struct error err;
     assert_int_equal(event_handler_submit(bench->handler, &report, patient, on_item, bench, &err), expected);
     mem_free(manifest);
@@ -159,7 +161,7 @@ static void submit(const char *account, const char *name, size_t bytes, bool pat
 static void submit_of(const char *runtime, enum report_type type, const char *name, bool patient,
                       enum error_code expected)
 {
-    struct report report = {.type = type, .account_id = STR("a"), .name = str_c(name), .runtime = str_c(runtime)};
+    struct report report = {.type = type, .account_id = STR("a"), .ref.name = str_c(name), .runtime = str_c(runtime)};
     struct error err;
     assert_int_equal(event_handler_submit(bench->handler, &report, patient, on_item, bench, &err), expected);
 }
@@ -880,7 +882,7 @@ static void kept_texts_stay_where_they_are(void **state)
     struct error err;
     struct report report = {.account_id = STR("a"),
                             .runtime = STR("r"),
-                            .name = str_c(name),
+                            .ref.name = str_c(name),
                             .manifest = str_of(manifest, sizeof manifest)};
     assert_int_equal(event_handler_submit(bench->handler, &report, true, on_item, bench, &err), ERROR_NONE);
     assert_ptr_not_equal(bench->prepared_name, name);

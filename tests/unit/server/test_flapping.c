@@ -68,10 +68,10 @@ static void change(const char *account, const char *name, enum report_result res
     struct report report = {.type = REPORT_OBJECT,
                             .account_id = str_c(account),
                             .runtime = STR("r"),
-                            .group = STR("apps"),
-                            .kind = STR("K"),
-                            .ns = STR("n"),
-                            .name = str_c(name)};
+                            .ref.group = STR("apps"),
+                            .ref.kind = STR("K"),
+                            .ref.ns = STR("n"),
+                            .ref.name = str_c(name)};
     struct report_outcome outcome = {.result = result};
     bench.now_ms = now_ms;
     flapping_take(bench.flapping, &report, &outcome, 1, now_ms);

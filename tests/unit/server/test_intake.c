@@ -152,8 +152,8 @@ static bool take_record(uint64_t id, struct wire_report record)
     struct tunnel_session_info session = {.ref = {.node = 1, .id = id}, .epoch = 7};
     snprintf(session.identity.account_id, sizeof session.identity.account_id, "account");
     snprintf(session.identity.runtime, sizeof session.identity.runtime, "runtime");
-    record.kind = STR("Application");
-    record.name = STR("x");
+    record.ref.kind = STR("Application");
+    record.ref.name = STR("x");
     return intake_take_tunnel(bench->intake, &session, &record);
 }
 

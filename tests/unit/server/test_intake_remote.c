@@ -164,8 +164,8 @@ static bool take(enum wire_report_type type, uint64_t sequence, uint64_t count)
     struct tunnel_session_info session = {.ref = {.node = 1, .id = 1}, .epoch = 7};
     snprintf(session.identity.account_id, sizeof session.identity.account_id, "account");
     snprintf(session.identity.runtime, sizeof session.identity.runtime, "runtime");
-    struct wire_report record = {.type = type, .sequence = sequence, .count = count, .kind = STR("Application")};
-    record.name = STR("x");
+    struct wire_report record = {.type = type, .sequence = sequence, .count = count, .ref.kind = STR("Application")};
+    record.ref.name = STR("x");
     return intake_take_tunnel(bench->intake, &session, &record);
 }
 

@@ -25,12 +25,12 @@ static struct report report_of(const struct database *database, const char *kind
                             .runtime = STR("prod"),
                             .epoch = 1,
                             .sequence = sequence,
-                            .group = is_application ? STR("argoproj.io") : STR("apps"),
-                            .version = is_application ? STR("v1alpha1") : STR("v1"),
-                            .kind = str_c(kind),
-                            .ns = is_application ? STR("argocd") : STR("shop"),
-                            .name = str_c(name),
-                            .uid = STR("uid-1"),
+                            .ref.group = is_application ? STR("argoproj.io") : STR("apps"),
+                            .ref.version = is_application ? STR("v1alpha1") : STR("v1"),
+                            .ref.kind = str_c(kind),
+                            .ref.ns = is_application ? STR("argocd") : STR("shop"),
+                            .ref.name = str_c(name),
+                            .ref.uid = STR("uid-1"),
                             .application_ns = is_application ? STR_EMPTY : STR("argocd"),
                             .application_name = is_application ? STR_EMPTY : STR("shop"),
                             .observed_at_ms = clock_wall_ms(),
@@ -86,7 +86,7 @@ static struct report application(struct database *database, const char *uid, uin
         "\"syncResult\":{\"revision\":\"r%d\"}}}}",
         last, last, last);
     struct report report = report_of(database, "Application", "shop", sequence, manifest);
-    report.uid = str_c(uid);
+    report.ref.uid = str_c(uid);
     return report;
 }
 
@@ -206,7 +206,7 @@ static struct report after_operation(const struct database *database, uint64_t s
              "\"startedAt\":\"2025-12-01T00:59:00Z\",%s}}}",
              history, state);
     struct report report = report_of(database, "Application", "shop", sequence, manifest);
-    report.uid = STR("a");
+    report.ref.uid = STR("a");
     return report;
 }
 
@@ -269,7 +269,7 @@ static void a_zone_costs_no_deployment(void **state)
         "{\"metadata\":{\"uid\":\"a\"},\"status\":{\"history\":[{\"id\":1,\"revision\":\"r1\",\"deployedAt\":"
         "\"2025-12-01T21:00:00+20:00\",\"deployStartedAt\":\"2025-11-30T01:00:00.5-23:59\"}]}}";
     struct report report = report_of(database, "Application", "shop", 1, manifest);
-    report.uid = STR("a");
+    report.ref.uid = STR("a");
     apply(database, report);
     assert_string_equal(query(database, "SELECT deployed_at || ' ' || deploy_started_at FROM deployments"),
                         "2025-12-01 01:00:00+00 2025-12-01 00:59:00.5+00");
@@ -395,7 +395,7 @@ static void an_account_keeps_what_it_says(void **state)
     apply(database, application(database, "a", 1, 1, 3, IN_TIME)); // all of December 2025
     struct report workflow =
         report_of(database, "Workflow", "run", 2, "{\"metadata\":{\"creationTimestamp\":\"2025-12-01T00:00:00Z\"}}");
-    workflow.group = STR("argoproj.io");
+    workflow.ref.group = STR("argoproj.io");
     apply(database, workflow);
     sweep(database);
     assert_string_equal(query(database, ids_sql), "a:1 a:2 a:3");

@@ -23,12 +23,12 @@ static struct report object_report(const struct database *database, const char *
                             .runtime = STR("prod"),
                             .epoch = epoch,
                             .sequence = sequence,
-                            .group = STR("apps"),
-                            .version = STR("v1"),
-                            .kind = STR("Deployment"),
-                            .ns = STR("shop"),
-                            .name = str_c(name),
-                            .uid = STR("u"),
+                            .ref.group = STR("apps"),
+                            .ref.version = STR("v1"),
+                            .ref.kind = STR("Deployment"),
+                            .ref.ns = STR("shop"),
+                            .ref.name = str_c(name),
+                            .ref.uid = STR("u"),
                             .cluster = STR("in-cluster"),
                             .observed_at_ms = clock_wall_ms(),
                             .manifest = str_c(manifest)};
@@ -89,7 +89,8 @@ static void on_rows(void *arg, const struct error *err, const struct digest_stor
         told->unread += rows[i].is_unread;
         size_t len = strlen(told->names);
         snprintf(told->names + len, sizeof told->names - len, "%.*s/%.*s/%.*s/%.*s/%.*s;", STR_ARG(rows[i].cluster),
-                 STR_ARG(rows[i].group), STR_ARG(rows[i].kind), STR_ARG(rows[i].ns), STR_ARG(rows[i].name));
+                 STR_ARG(rows[i].ref.group), STR_ARG(rows[i].ref.kind), STR_ARG(rows[i].ref.ns),
+                 STR_ARG(rows[i].ref.name));
     }
 }
 
@@ -143,8 +144,8 @@ static void tree_is_what_agents_said_last(void **state)
         snprintf(name, sizeof name, "object-%u", i);
         struct report report = object_report(database, name, 1, 10 + i, "{}");
         if (i % 4 == 0) {
-            report.group = STR("argoproj.io");
-            report.kind = STR("Application");
+            report.ref.group = STR("argoproj.io");
+            report.ref.kind = STR("Application");
         }
         assert_int_equal(apply(database, report), REPORT_APPLIED);
         add(expected, &report);
@@ -172,8 +173,8 @@ static void rows_of_some_leaves(void **state)
     struct report one = object_report(database, "one", 1, 1, "{}"), two = object_report(database, "two", 1, 2, "{}");
     memset(one.content_hash, 0x01, 2); // leaf 0x010
     memset(two.content_hash, 0xff, 2); // leaf 0xfff
-    two.group = STR("argoproj.io");
-    two.kind = STR("Application");
+    two.ref.group = STR("argoproj.io");
+    two.ref.kind = STR("Application");
     apply(database, one);
     apply(database, two);
     uint8_t leaves[DIGEST_STORE_LEAVES / 8] = {0};

@@ -72,9 +72,9 @@ static void send_report(struct database *database, struct manifest_known *known,
                             .runtime = STR("prod"),
                             .epoch = 1,
                             .sequence = sequence,
-                            .version = STR("v1"),
-                            .kind = STR("ConfigMap"),
-                            .name = str_c(name),
+                            .ref.version = STR("v1"),
+                            .ref.kind = STR("ConfigMap"),
+                            .ref.name = str_c(name),
                             .observed_at_ms = clock_wall_ms(),
                             .manifest = STR(manifest)};
     struct sending sending = {.is_ready = false};

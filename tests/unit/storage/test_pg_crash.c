@@ -59,9 +59,9 @@ static void lane_send(struct lane *lane)
                                            .runtime = STR("prod"),
                                            .epoch = 1,
                                            .sequence = lane->sequence,
-                                           .version = STR("v1"),
-                                           .kind = STR("ConfigMap"),
-                                           .name = str_c(lane->names[i]),
+                                           .ref.version = STR("v1"),
+                                           .ref.kind = STR("ConfigMap"),
+                                           .ref.name = str_c(lane->names[i]),
                                            .observed_at_ms = clock_wall_ms(),
                                            .manifest = str_c(manifest)};
     }

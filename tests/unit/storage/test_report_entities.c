@@ -26,12 +26,12 @@ static struct report report_of(const struct database *database, const char *kind
                             .runtime = STR("prod"),
                             .epoch = 1,
                             .sequence = sequence,
-                            .group = is_replica_set ? STR("apps") : STR("argoproj.io"),
-                            .version = is_replica_set ? STR("v1") : STR("v1alpha1"),
-                            .kind = str_c(kind),
-                            .ns = STR("shop"),
-                            .name = str_c(name),
-                            .uid = STR("uid-1"),
+                            .ref.group = is_replica_set ? STR("apps") : STR("argoproj.io"),
+                            .ref.version = is_replica_set ? STR("v1") : STR("v1alpha1"),
+                            .ref.kind = str_c(kind),
+                            .ref.ns = STR("shop"),
+                            .ref.name = str_c(name),
+                            .ref.uid = STR("uid-1"),
                             .application_ns = STR("argocd"),
                             .application_name = STR("shop"),
                             .observed_at_ms = clock_wall_ms(),
@@ -196,7 +196,7 @@ static void entities_follow_their_resources(void **state)
     apply_one(database, newer);
     assert_int_equal(rollouts_of(database, ""), 0);
     struct report anew = report_of(database, "Rollout", "web", 7, "{\"status\":{\"phase\":\"Paused\"}}");
-    anew.uid = STR("uid-2");
+    anew.ref.uid = STR("uid-2");
     apply_one(database, anew);
     assert_string_equal(query(database, "SELECT phase || ' ' || uid FROM rollouts"), "Paused uid-2");
     // With its resource it goes for good.
@@ -349,8 +349,8 @@ static struct report application_of(const struct database *database, const char 
                                     const char *manifest)
 {
     struct report report = report_of(database, "Application", name, sequence, manifest);
-    report.ns = STR("argocd");
-    report.uid = str_c(name);
+    report.ref.ns = STR("argocd");
+    report.ref.uid = str_c(name);
     report.application_name = report.application_ns = STR_EMPTY;
     return report;
 }
@@ -363,7 +363,7 @@ static void an_application_has_a_tree(void **state)
     struct report pod = report_of(database, "ReplicaSet", "web-1", 3,
                                   "{\"metadata\":{\"ownerReferences\":[{\"kind\":\"Rollout\",\"name\":\"web\",\"uid\":"
                                   "\"uid-1\"},{\"kind\":\"Other\",\"name\":\"o\",\"uid\":\"elsewhere\"}]}}");
-    pod.uid = STR("uid-2");
+    pod.ref.uid = STR("uid-2");
     struct report reports[] = {
         application_of(database, "shop", 1, "{\"status\":{\"health\":{\"status\":\"Healthy\"}}}"),
         report_of(database, "Rollout", "web", 2, rollout),
@@ -443,8 +443,8 @@ static struct report resource_of(const struct database *database, const char *gr
                                  uint64_t sequence, const char *manifest)
 {
     struct report report = report_of(database, kind, name, sequence, manifest);
-    report.group = str_c(group);
-    report.uid = str_c(name);
+    report.ref.group = str_c(group);
+    report.ref.uid = str_c(name);
     return report;
 }
 
@@ -536,7 +536,7 @@ static void a_tree_shows_what_is_not_at_hand(void **state)
     unread.presence = elsewhere.presence = STR("UNREADABLE");
     unread.api_resource = STR("jobs");
     unread.marks = STR("REQUIRES_PRUNING,HOOK");
-    missing.uid = unread.uid = elsewhere.uid = STR_EMPTY;
+    missing.ref.uid = unread.ref.uid = elsewhere.ref.uid = STR_EMPTY;
     struct report reports[] = {
         application_of(database, "shop", 1, "{}"),
         missing,
@@ -576,7 +576,7 @@ static void a_tree_shows_what_is_not_at_hand(void **state)
     // A rollout that is missing is a node, and no rollout any more.
     gone.sequence = 13;
     gone.presence = STR("MISSING");
-    gone.uid = STR_EMPTY;
+    gone.ref.uid = STR_EMPTY;
     apply_one(database, gone);
     assert_int_equal(rollouts_of(database, ""), 1);
 }
@@ -648,7 +648,7 @@ static void workflows_are_listed_newest_first(void **state)
                  (int)i + 1, i % 2 ? "Failed" : "Succeeded");
         snprintf(uid, sizeof uid, "u%d", (int)i);
         struct report report = report_of(database, "Workflow", names[i], i + 1, manifest);
-        report.uid = str_c(uid);
+        report.ref.uid = str_c(uid);
         apply_one(database, report);
     }
     // The cluster forgets one; the record of the run stays.

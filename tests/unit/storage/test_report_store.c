@@ -23,12 +23,12 @@ static struct report object_report(const struct database *database, const char *
                             .runtime = STR("prod"),
                             .epoch = epoch,
                             .sequence = sequence,
-                            .group = STR("apps"),
-                            .version = STR("v1"),
-                            .kind = STR("Deployment"),
-                            .ns = STR("shop"),
-                            .name = str_c(name),
-                            .uid = STR("00000000-0000-0000-0000-000000000001"),
+                            .ref.group = STR("apps"),
+                            .ref.version = STR("v1"),
+                            .ref.kind = STR("Deployment"),
+                            .ref.ns = STR("shop"),
+                            .ref.name = str_c(name),
+                            .ref.uid = STR("00000000-0000-0000-0000-000000000001"),
                             .cluster = STR("in-cluster"),
                             .sync_status = STR("Synced"),
                             .health_status = STR("Healthy"),
@@ -102,7 +102,7 @@ static void only_newer_reports_change_a_row(void **state)
     assert_string_equal(query(database, "SELECT count(*) FROM resources WHERE NOT is_deleted"), "0");
     // Made anew: another uid, a new incarnation.
     struct report anew = object_report(database, "web", 2, 3, deployment);
-    anew.uid = STR("00000000-0000-0000-0000-000000000002");
+    anew.ref.uid = STR("00000000-0000-0000-0000-000000000002");
     assert_int_equal(apply_one(database, anew), REPORT_APPLIED);
     assert_string_equal(query(database, "SELECT uid FROM resources WHERE NOT is_deleted"),
                         "00000000-0000-0000-0000-000000000002");
@@ -134,7 +134,7 @@ static void details_of_health_and_presence(void **state)
     assert_int_equal(apply_one(database, report), REPORT_APPLIED);
     // What may not be read any more is shown as it was last, and said to be so.
     struct report unread = object_report(database, "web", 1, 4, "{\"kind\":\"Deployment\"}");
-    unread.health_status = unread.uid = STR_EMPTY;
+    unread.health_status = unread.ref.uid = STR_EMPTY;
     unread.presence = STR("UNREADABLE");
     unread.api_resource = STR("deployments");
     assert_int_equal(apply_one(database, unread), REPORT_APPLIED);
@@ -198,8 +198,8 @@ static void a_bad_record_does_not_sink_its_batch(void **state)
         object_report(database, "hash", 1, 11, deployment),
         object_report(database, "good-2", 1, 12, deployment),
     };
-    reports[4].name = str_of(nul, 3);
-    reports[5].ns = str_of(broken, 2);
+    reports[4].ref.name = str_of(nul, 3);
+    reports[5].ref.ns = str_of(broken, 2);
     reports[9].runtime = STR("no-such-runtime");
     reports[10].health_message = str_of(broken, 2);
     size_t count = sizeof reports / sizeof *reports;
@@ -290,15 +290,15 @@ static void what_is_unread_is_not_gone(void **state)
             "{\"metadata\":{\"ownerReferences\":[{\"apiVersion\":\"apps/v1\",\"kind\":\"Set\",\"uid\":\"x\"}]}}"),
         object_report(database, "app", 1, 6, "{\"spec\":{}}"),
     };
-    before[1].group = STR("batch");
-    before[1].kind = STR("Job");
-    before[1].uid = STR("u-job");
-    before[2].kind = STR("Set");
-    before[2].uid = STR("u-set");
-    before[3].group = before[4].group = STR("");
-    before[3].kind = before[4].kind = STR("Pod");
-    before[5].group = STR("argoproj.io");
-    before[5].kind = STR("Application");
+    before[1].ref.group = STR("batch");
+    before[1].ref.kind = STR("Job");
+    before[1].ref.uid = STR("u-job");
+    before[2].ref.kind = STR("Set");
+    before[2].ref.uid = STR("u-set");
+    before[3].ref.group = before[4].ref.group = STR("");
+    before[3].ref.kind = before[4].ref.kind = STR("Pod");
+    before[5].ref.group = STR("argoproj.io");
+    before[5].ref.kind = STR("Application");
     apply(database, before, 6, &answer);
     struct report snapshot[] = {
         snapshot_report(database, REPORT_SNAPSHOT_BEGIN, 2, 1, 0),
@@ -660,12 +660,12 @@ static void no_manifest_sinks_its_batch(void **state)
             json_decref(manifest);
             snprintf(names[i], sizeof names[i], "object-%d", (int)(next_random(&seed) % 30));
             reports[i] = object_report(database, names[i], 1, ++sequence, manifests[i]);
-            reports[i].uid = STR_EMPTY;
-            if (i % 3 == 0) reports[i].group = STR("argoproj.io");
-            if (i % 3 == 0) reports[i].kind = STR("Application");
+            reports[i].ref.uid = STR_EMPTY;
+            if (i % 3 == 0) reports[i].ref.group = STR("argoproj.io");
+            if (i % 3 == 0) reports[i].ref.kind = STR("Application");
             const char *kind = entity_kinds[next_random(&seed) % ENTITY_KINDS];
-            if (i % 3 == 1) reports[i].group = strcmp(kind, "ReplicaSet") ? STR("argoproj.io") : STR("apps");
-            if (i % 3 == 1) reports[i].kind = str_c(kind);
+            if (i % 3 == 1) reports[i].ref.group = strcmp(kind, "ReplicaSet") ? STR("argoproj.io") : STR("apps");
+            if (i % 3 == 1) reports[i].ref.kind = str_c(kind);
             if (i % 7 == 0) reports[i].type = REPORT_CLUSTER;
             if (i % 5 == 0) {
                 reports[i].source = REPORT_FROM_HTTP;
@@ -732,11 +732,11 @@ static void tell_story(struct story *story, const struct database *database, uin
             version % 3 ? "Succeeded" : "Failed", (int)version);
         story->reports[i] = object_report(database, story->names[i], epoch, i + 1, story->manifests[i]);
         struct report *report = &story->reports[i];
-        report->uid = str_c(story->uids[i]);
+        report->ref.uid = str_c(story->uids[i]);
         if (is_application) {
-            report->group = STR("argoproj.io");
-            report->kind = STR("Application");
-            report->version = STR("v1alpha1");
+            report->ref.group = STR("argoproj.io");
+            report->ref.kind = STR("Application");
+            report->ref.version = STR("v1alpha1");
         }
         if (next_random(seed) % 5 == 0) report->type = REPORT_DELETED;
     }

@@ -109,9 +109,9 @@ static void fill(struct database *database)
                             .runtime = STR("prod"),
                             .epoch = 1,
                             .sequence = 1,
-                            .group = STR("argoproj.io"),
-                            .kind = STR("Application"),
-                            .name = STR("shop"),
+                            .ref.group = STR("argoproj.io"),
+                            .ref.kind = STR("Application"),
+                            .ref.name = STR("shop"),
                             .manifest = STR("{\"a\":1}")};
     answer_init(&answer, database);
     report_store_apply(database->pg, database_report_kinds(), &report, 1, answer_on_reports, &answer);

@@ -62,12 +62,12 @@ static struct report object(const struct database *database, const char *runtime
                             .runtime = str_c(runtime),
                             .epoch = 1,
                             .sequence = sequence,
-                            .group = is_argo ? STR("argoproj.io") : STR("apps"),
-                            .version = STR("v1"),
-                            .kind = str_c(kind),
-                            .ns = STR("shop"),
-                            .name = str_c(name),
-                            .uid = STR("u"),
+                            .ref.group = is_argo ? STR("argoproj.io") : STR("apps"),
+                            .ref.version = STR("v1"),
+                            .ref.kind = str_c(kind),
+                            .ref.ns = STR("shop"),
+                            .ref.name = str_c(name),
+                            .ref.uid = STR("u"),
                             .observed_at_ms = clock_wall_ms(),
                             .manifest = manifest ? str_c(manifest) : STR_EMPTY};
     id_sha256(report.manifest.at ? report.manifest.at : "", report.manifest.len, report.content_hash);

@@ -19,11 +19,11 @@ static void test_copy(void **state)
         .epoch = 7,
         .count = 3,
         .runtime = str_c(runtime),
-        .name = str_c(name),
+        .ref.name = str_c(name),
         .commit_date = str_c(date),
         .errors = str_c(errors),
         .unread = str_c(unread),
-        .kind = str_of("", 0),
+        .ref.kind = str_of("", 0),
     };
     size_t bytes = report_text_bytes(&report);
     assert_int_equal(bytes, strlen(name) + strlen(runtime) + strlen(date) + strlen(errors) + strlen(unread));
@@ -38,12 +38,12 @@ static void test_copy(void **state)
     assert_int_equal(copy.type, REPORT_DELETED);
     assert_int_equal(copy.epoch, 7);
     assert_int_equal(copy.count, 3);
-    assert_true(str_eq(copy.name, STR("guestbook")));
+    assert_true(str_eq(copy.ref.name, STR("guestbook")));
     assert_true(str_eq(copy.runtime, STR("production")));
     assert_true(str_eq(copy.commit_date, STR("2024-05-01")));
     assert_true(str_eq(copy.errors, STR("[]")));
     assert_true(str_eq(copy.unread, STR("/Pod\n")));
-    assert_null(copy.kind.at);
+    assert_null(copy.ref.kind.at);
     assert_int_equal(report_text_bytes(&copy), bytes);
     mem_free(texts);
 }

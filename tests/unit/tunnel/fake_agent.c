@@ -112,9 +112,9 @@ static void agent_serve_reports(struct fake_agent *agent, int32_t id, struct ans
         static char manifest[20000];
         struct wire_report report = {.type = WIRE_REPORT_OBJECT,
                                      .sequence = i + 2,
-                                     .version = STR("v1"),
-                                     .kind = STR("ConfigMap"),
-                                     .name = STR("settings"),
+                                     .ref.version = STR("v1"),
+                                     .ref.kind = STR("ConfigMap"),
+                                     .ref.name = STR("settings"),
                                      .hash = {1},
                                      .manifest = str_of(manifest, 1 + (i * 997) % sizeof(manifest))};
         agent_add_report(answer, &report);
@@ -123,9 +123,9 @@ static void agent_serve_reports(struct fake_agent *agent, int32_t id, struct ans
         char *manifest = mem_zalloc(agent->options.report_bytes);
         const struct wire_report report = {.type = WIRE_REPORT_OBJECT,
                                            .sequence = agent->options.reports + 2,
-                                           .version = STR("v1"),
-                                           .kind = STR("ConfigMap"),
-                                           .name = STR("large"),
+                                           .ref.version = STR("v1"),
+                                           .ref.kind = STR("ConfigMap"),
+                                           .ref.name = STR("large"),
                                            .hash = {1},
                                            .manifest = str_of(manifest, agent->options.report_bytes)};
         agent_add_report(answer, &report);

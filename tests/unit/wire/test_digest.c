@@ -16,12 +16,12 @@ static const uint8_t some_hash[ID_SHA256_BYTES] = {1, 2, 3};
 
 static struct digest_object object_of(const char *name)
 {
-    return (struct digest_object){.group = STR("apps"),
-                                  .version = STR("v1"),
-                                  .kind = STR("Deployment"),
-                                  .ns = STR("shop"),
-                                  .name = str_c(name),
-                                  .uid = STR("uid-1"),
+    return (struct digest_object){.ref.group = STR("apps"),
+                                  .ref.version = STR("v1"),
+                                  .ref.kind = STR("Deployment"),
+                                  .ref.ns = STR("shop"),
+                                  .ref.name = str_c(name),
+                                  .ref.uid = STR("uid-1"),
                                   .manifest_sha256 = some_hash};
 }
 
@@ -34,7 +34,7 @@ static void entry_names_the_object_in_front(void **state)
     uint8_t first[DIGEST_ENTRY_BYTES], second[DIGEST_ENTRY_BYTES];
     digest_entry_make(&object, first);
     // Everything that can be said of it changes the rest, and only the rest.
-    struct str *contents[] = {&object.version,          &object.uid,           &object.application_ns,
+    struct str *contents[] = {&object.ref.version,      &object.ref.uid,       &object.application_ns,
                               &object.application_name, &object.sync_status,   &object.health_status,
                               &object.health_message,   &object.health_source, &object.presence,
                               &object.resource,         &object.marks};
@@ -52,7 +52,7 @@ static void entry_names_the_object_in_front(void **state)
     assert_memory_equal(first, second, DIGEST_KEY_BYTES);
     assert_memory_not_equal(first + DIGEST_KEY_BYTES, second + DIGEST_KEY_BYTES, DIGEST_NODE_BYTES);
     object.manifest_sha256 = some_hash;
-    struct str *keys[] = {&object.cluster, &object.group, &object.kind, &object.ns, &object.name};
+    struct str *keys[] = {&object.cluster, &object.ref.group, &object.ref.kind, &object.ref.ns, &object.ref.name};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         struct str before = *keys[i];
         *keys[i] = STR("other");
@@ -84,15 +84,15 @@ static void texts_do_not_run_together(void **state)
     (void)state;
     struct digest_object a = object_of("b"), b = object_of("ab");
     uint8_t first[DIGEST_ENTRY_BYTES], second[DIGEST_ENTRY_BYTES];
-    a.ns = STR("a");
-    b.ns = STR_EMPTY;
+    a.ref.ns = STR("a");
+    b.ref.ns = STR_EMPTY;
     digest_entry_make(&a, first);
     digest_entry_make(&b, second);
     assert_memory_not_equal(first, second, DIGEST_KEY_BYTES);
     char *huge = mem_alloc(5001);
     memset(huge, 'x', 5000);
     huge[5000] = 0;
-    a.name = str_c(huge);
+    a.ref.name = str_c(huge);
     digest_entry_make(&a, first);
     huge[4999] = 'y';
     digest_entry_make(&a, second);

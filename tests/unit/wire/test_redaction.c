@@ -32,10 +32,10 @@ static char *redact_object(const struct redaction *redaction, const json_t *obje
     const json_t *metadata = json_get_object(object, "metadata");
     struct str version = json_get_str(object, "apiVersion"), group = STR_EMPTY, rest = version;
     if (!str_cut(&rest, '/', &group)) group = STR_EMPTY;
-    const struct redaction_object identity = {.group = group,
-                                              .kind = json_get_str(object, "kind"),
-                                              .ns = json_get_str(metadata, "namespace"),
-                                              .name = json_get_str(metadata, "name")};
+    const struct redaction_object identity = {.ref.group = group,
+                                              .ref.kind = json_get_str(object, "kind"),
+                                              .ref.ns = json_get_str(metadata, "namespace"),
+                                              .ref.name = json_get_str(metadata, "name")};
     size_t len;
     AUTO_FREE char *text = json_canonical(object, &len);
     struct strbuf out;
@@ -337,7 +337,7 @@ static void what_is_no_object_is_refused(void **state)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct strbuf out;
         struct error err;
-        const struct redaction_object object = {.kind = STR("ConfigMap")};
+        const struct redaction_object object = {.ref.kind = STR("ConfigMap")};
         strbuf_init(&out, 1 << 20);
         if (redaction_apply(redaction, &object, str_c(texts[i]), &out, &err) == ERROR_NONE)
             fail_msg("taken: %s as %s", texts[i], out.at);

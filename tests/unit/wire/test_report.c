@@ -14,12 +14,12 @@ static struct wire_report sample_object(void)
     struct wire_report report = {.type = WIRE_REPORT_OBJECT,
                                  .sequence = 42,
                                  .boot_id = STR("boot-1"),
-                                 .group = STR("apps"),
-                                 .version = STR("v1"),
-                                 .kind = STR("Deployment"),
-                                 .ns = STR("shop"),
-                                 .name = STR("cart"),
-                                 .uid = STR("uid-1"),
+                                 .ref.group = STR("apps"),
+                                 .ref.version = STR("v1"),
+                                 .ref.kind = STR("Deployment"),
+                                 .ref.ns = STR("shop"),
+                                 .ref.name = STR("cart"),
+                                 .ref.uid = STR("uid-1"),
                                  .cluster = STR("in-cluster"),
                                  .application_ns = STR("argocd"),
                                  .application_name = STR("shop"),
@@ -59,12 +59,12 @@ static void test_object_round_trip(void **state)
     assert_int_equal(out.type, in.type);
     assert_int_equal(out.sequence, in.sequence);
     assert_same_text(out.boot_id, in.boot_id);
-    assert_same_text(out.group, in.group);
-    assert_same_text(out.version, in.version);
-    assert_same_text(out.kind, in.kind);
-    assert_same_text(out.ns, in.ns);
-    assert_same_text(out.name, in.name);
-    assert_same_text(out.uid, in.uid);
+    assert_same_text(out.ref.group, in.ref.group);
+    assert_same_text(out.ref.version, in.ref.version);
+    assert_same_text(out.ref.kind, in.ref.kind);
+    assert_same_text(out.ref.ns, in.ref.ns);
+    assert_same_text(out.ref.name, in.ref.name);
+    assert_same_text(out.ref.uid, in.ref.uid);
     assert_same_text(out.cluster, in.cluster);
     assert_same_text(out.application_ns, in.application_ns);
     assert_same_text(out.application_name, in.application_name);
@@ -88,7 +88,7 @@ static void test_every_type(void **state)
     (void)state;
     const struct wire_report reports[] = {
         {.type = WIRE_REPORT_HELLO, .sequence = 1, .boot_id = STR("b")},
-        {.type = WIRE_REPORT_DELETED, .sequence = 2, .kind = STR("Pod"), .name = STR("p"), .uid = STR("u")},
+        {.type = WIRE_REPORT_DELETED, .sequence = 2, .ref.kind = STR("Pod"), .ref.name = STR("p"), .ref.uid = STR("u")},
         {.type = WIRE_REPORT_SNAPSHOT_BEGIN, .sequence = 3},
         {.type = WIRE_REPORT_SNAPSHOT_END, .sequence = 4, .count = 0},
         {.type = WIRE_REPORT_SNAPSHOT_END, .sequence = 5, .count = 123456789},
@@ -167,7 +167,7 @@ static void test_encode_limits(void **state)
     struct strbuf text;
     strbuf_init(&text, sizeof(big) * 2);
     struct wire_report report = sample_object();
-    report.name = str_of(big, 513);
+    report.ref.name = str_of(big, 513);
     assert_int_equal(wire_report_encode(&report, &text, NULL), ERROR_TOO_LARGE);
     report = sample_object();
     report.manifest = str_of(big, sizeof(big));
