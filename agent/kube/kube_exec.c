@@ -41,7 +41,7 @@ struct kube_exec {
     struct run *run;         // NULL: none
     struct backoff backoff;
     struct error failure; // of the last run
-    bool is_told;         // a request that waited for it was answered with the failure
+    bool is_reported;     // a request that waited for it was answered with the failure
 };
 
 // ---- what the kubeconfig says ----------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ static void run_kill(struct run *run, const char *why)
 static void fail(struct kube_exec *exec, enum error_code code, const char *why)
 {
     error_set(&exec->failure, code, "exec plugin %s: %s", exec->options.spec->command, why);
-    exec->is_told = false;
+    exec->is_reported = false;
     exec->retry_at_ms = clock_mono_ms() + exec->backoff.base_ms + backoff_next_ms(&exec->backoff);
     log_error("kube", "credential_missing", log_err(&exec->failure));
 }
@@ -443,12 +443,12 @@ enum kube_exec_state kube_exec_want(struct kube_exec *exec, struct error *err)
     if (!is_due) backoff_reset(&exec->backoff);
     bool has_failed = exec->failure.text[0] != 0;
     // Requests that waited for a run that failed end with its failure before there is another one.
-    bool may_run = is_valid || !has_failed || exec->is_told;
+    bool may_run = is_valid || !has_failed || exec->is_reported;
     if (is_due && may_run && !exec->run && (exec->is_new || clock_mono_ms() >= exec->retry_at_ms)) run_start(exec);
     if (is_valid) return KUBE_EXEC_READY;
     if (exec->run || !exec->failure.text[0]) return KUBE_EXEC_RUNNING;
     *err = exec->failure;
-    exec->is_told = true;
+    exec->is_reported = true;
     return KUBE_EXEC_FAILED;
 }
 

@@ -21,15 +21,15 @@ struct cluster_report {
     uint64_t probe_changes; // the probe's, when the own cluster was reported last
     json_t *findings;       // as they were reported last
     bool managed_logged;
-    struct key_table *told; // the last text, by server
-    json_t *names;          // of the managed ones, when they were read to the end last; NULL before
+    struct key_table *last_texts; // the last text, by server
+    json_t *names;                // of the managed ones, when they were read to the end last; NULL before
 };
 
 struct cluster_report *cluster_report_create(const struct cluster_report_options *options)
 {
     struct cluster_report *report = mem_zalloc(sizeof *report);
     report->options = *options;
-    report->told = key_table_create();
+    report->last_texts = key_table_create();
     report->findings = json_array();
     return report;
 }
@@ -41,9 +41,9 @@ void cluster_report_destroy(struct cluster_report *report)
     json_decref(report->findings);
     json_decref(report->names);
     size_t cursor = 0;
-    for (char *text; (text = key_table_next(report->told, &cursor, NULL));)
+    for (char *text; (text = key_table_next(report->last_texts, &cursor, NULL));)
         mem_free(text);
-    key_table_destroy(report->told);
+    key_table_destroy(report->last_texts);
     mem_free(report);
 }
 
@@ -53,13 +53,13 @@ static void tell(struct cluster_report *report, struct str server, json_t *manif
     size_t len;
     char *text = json_canonical(manifest, &len);
     json_decref(manifest);
-    const char *old = key_table_get(report->told, server);
+    const char *old = key_table_get(report->last_texts, server);
     if (old && str_eq(str_c(old), str_of(text, len))) {
         mem_free(text);
         return;
     }
     report->options.on_cluster(report->options.arg, str_of(text, len));
-    mem_free(key_table_put(report->told, server, text));
+    mem_free(key_table_put(report->last_texts, server, text));
 }
 
 // "1" and "29+" make "1.29", as Argo CD spells it.

@@ -46,7 +46,7 @@ struct managed_clusters {
     bool is_resolved[CLUSTER_IDENTITY_SECRETS_MAX];           // the Secret was read, or is gone
     struct inventory *unmatched;                              // Applications of other destinations
     bool is_open, is_changed;
-    uint64_t told_ms; // on_changed, last; 0: never
+    uint64_t changed_sent_ms; // on_changed, last; 0: never
     struct metric *read, *unread, *resources, *left_out;
 };
 
@@ -429,9 +429,9 @@ void managed_clusters_tick(struct managed_clusters *set, uint64_t now_ms)
     metric_set(set->unread, all - read);
     metric_set(set->resources, resources);
     metric_set(set->left_out, left_out);
-    if (!set->is_changed || (set->told_ms && now_ms < set->told_ms + CHANGES_MS)) return;
+    if (!set->is_changed || (set->changed_sent_ms && now_ms < set->changed_sent_ms + CHANGES_MS)) return;
     set->is_changed = false;
-    set->told_ms = now_ms;
+    set->changed_sent_ms = now_ms;
     set->options.events->on_changed(set->options.arg);
 }
 

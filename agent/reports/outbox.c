@@ -18,12 +18,12 @@ struct outbox {
     struct outbox_options options;
     struct key_table *slots;
     ZSTD_CCtx *compressor;
-    struct slot_list queue;     // in the order of their first untold change
+    struct slot_list queue;     // in the order of their first unsynced change
     struct slot_list in_flight; // in the order of their sequence
     size_t bytes;
-    size_t told;
-    size_t untold; // queued, alive and not told since the mark
-    size_t wanted; // by the platform, and not acknowledged
+    size_t synced;
+    size_t unsynced; // queued, alive and not told since the mark
+    size_t wanted;   // by the platform, and not acknowledged
     enum outbox_mode mode;
     struct digest_tree tree;
     unsigned tokens; // for changes of all objects together
@@ -62,7 +62,7 @@ static void list_remove(struct slot_list *list, struct outbox_slot *slot)
     list->count--;
 }
 
-static bool is_untold(const struct outbox_slot *slot)
+static bool is_unsynced(const struct outbox_slot *slot)
 {
     return slot->state == OUTBOX_QUEUED && !slot->deleted && slot->sync != OUTBOX_SYNCED;
 }
@@ -87,8 +87,8 @@ static void set_state(struct outbox *outbox, struct outbox_slot *slot, enum outb
     assert(slot->state != OUTBOX_IDLE || state != OUTBOX_IN_FLIGHT);
     assert(state != OUTBOX_IDLE || !deleted);
     assert(may_follow(slot->sync, sync));
-    outbox->untold -= is_untold(slot);
-    outbox->told -= slot->sync == OUTBOX_SYNCED;
+    outbox->unsynced -= is_unsynced(slot);
+    outbox->synced -= slot->sync == OUTBOX_SYNCED;
     if (slot->state != state) {
         if (slot->state == OUTBOX_QUEUED) list_remove(&outbox->queue, slot);
         if (slot->state == OUTBOX_IN_FLIGHT) list_remove(&outbox->in_flight, slot);
@@ -99,8 +99,8 @@ static void set_state(struct outbox *outbox, struct outbox_slot *slot, enum outb
     slot->deleted = deleted;
     slot->sync = sync;
     slot->maybe_known = slot->maybe_known || sync == OUTBOX_SYNCED || sync == OUTBOX_MAYBE_SYNCED;
-    outbox->told += slot->sync == OUTBOX_SYNCED;
-    outbox->untold += is_untold(slot);
+    outbox->synced += slot->sync == OUTBOX_SYNCED;
+    outbox->unsynced += is_unsynced(slot);
 }
 
 // Its place in the tree: taken with the entry it has then.
@@ -576,9 +576,9 @@ uint64_t outbox_coalesced(const struct outbox *outbox)
     return outbox->coalesced;
 }
 
-size_t outbox_told(const struct outbox *outbox)
+size_t outbox_synced_count(const struct outbox *outbox)
 {
-    return outbox->told;
+    return outbox->synced;
 }
 
 size_t outbox_wanted(const struct outbox *outbox)
@@ -586,9 +586,9 @@ size_t outbox_wanted(const struct outbox *outbox)
     return outbox->wanted;
 }
 
-bool outbox_has_untold(const struct outbox *outbox)
+bool outbox_has_unsynced(const struct outbox *outbox)
 {
-    return outbox->untold != 0;
+    return outbox->unsynced != 0;
 }
 
 bool outbox_is_full(const struct outbox *outbox)

@@ -148,13 +148,13 @@ size_t outbox_settle(struct outbox *outbox, const uint8_t (*keys)[DIGEST_KEY_BYT
 size_t outbox_count(const struct outbox *outbox);  // slots
 size_t outbox_queued(const struct outbox *outbox); // records to write
 size_t outbox_in_flight(const struct outbox *outbox);
-size_t outbox_bytes(const struct outbox *outbox);       // retained manifests
-uint64_t outbox_slowed(const struct outbox *outbox);    // changes ever that had to wait for a token of their object
-uint64_t outbox_coalesced(const struct outbox *outbox); // states ever that a newer one replaced before they were told
-size_t outbox_told(const struct outbox *outbox);        // objects the platform holds since the mark
-size_t outbox_wanted(const struct outbox *outbox);      // objects that an exchange found and that are not acknowledged
+size_t outbox_bytes(const struct outbox *outbox);        // retained manifests
+uint64_t outbox_slowed(const struct outbox *outbox);     // changes ever that had to wait for a token of their object
+uint64_t outbox_coalesced(const struct outbox *outbox);  // states ever that a newer one replaced before they were told
+size_t outbox_synced_count(const struct outbox *outbox); // objects the platform holds since the mark
+size_t outbox_wanted(const struct outbox *outbox);       // objects that an exchange found and that are not acknowledged
 // Is there an object that lives, was not refused and has not been written since the mark?
-bool outbox_has_untold(const struct outbox *outbox);
+bool outbox_has_unsynced(const struct outbox *outbox);
 bool outbox_is_full(const struct outbox *outbox);
 uint64_t outbox_oldest_ms(const struct outbox *outbox, uint64_t now_ms); // age of the first record in the queue
 

@@ -26,9 +26,9 @@ static void drop_annotations(json_t *metadata)
 
 static void drop_metadata(json_t *metadata)
 {
-    static const char *const noise[] = {"managedFields", "resourceVersion", "selfLink", "generateName"};
-    for (size_t i = 0; i < sizeof noise / sizeof noise[0]; i++)
-        json_object_del(metadata, noise[i]);
+    static const char *const volatile_members[] = {"managedFields", "resourceVersion", "selfLink", "generateName"};
+    for (size_t i = 0; i < sizeof volatile_members / sizeof volatile_members[0]; i++)
+        json_object_del(metadata, volatile_members[i]);
     drop_annotations(metadata);
 }
 
@@ -45,7 +45,7 @@ static void drop_heartbeats(json_t *status)
     }
 }
 
-static void drop_application_noise(json_t *status)
+static void drop_volatile_status(json_t *status)
 {
     json_object_del(status, "reconciledAt");
     json_object_del(status, "observedAt");
@@ -61,5 +61,5 @@ void projection_apply(json_t *object)
     json_t *status = json_get_object(object, "status");
     if (!status) return;
     drop_heartbeats(status);
-    if (str_eq(json_get_str(object, "kind"), STR("Application"))) drop_application_noise(status);
+    if (str_eq(json_get_str(object, "kind"), STR("Application"))) drop_volatile_status(status);
 }

@@ -121,11 +121,11 @@ static void emit_slot(struct report_stream *stream, struct outbox_slot *slot)
         record.manifest_bytes = slot->manifest_bytes;
         record.manifest = object->manifest;
     }
-    bool told = emit(stream, &record, slot->deleted ? "deleted" : "object");
+    bool is_emitted = emit(stream, &record, slot->deleted ? "deleted" : "object");
     // What cannot be encoded uses up a number nobody sees on the wire; the sequence only has to grow.
-    if (!told) ++*stream->options.sequence;
+    if (!is_emitted) ++*stream->options.sequence;
     outbox_written(stream->options.outbox, slot, *stream->options.sequence);
-    if (!told) outbox_refuse(stream->options.outbox, *stream->options.sequence);
+    if (!is_emitted) outbox_refuse(stream->options.outbox, *stream->options.sequence);
 }
 
 // Kinds that may not be read: what is held of them must not be taken for gone.
@@ -142,7 +142,7 @@ static void emit_snapshot_end(struct report_stream *stream, uint64_t now_ms)
     struct strbuf unread;
     gather_unread(stream, &unread);
     struct wire_report record = {
-        .type = WIRE_REPORT_SNAPSHOT_END, .count = outbox_told(outbox), .unread = strbuf_str(&unread)};
+        .type = WIRE_REPORT_SNAPSHOT_END, .count = outbox_synced_count(outbox), .unread = strbuf_str(&unread)};
     emit(stream, &record, "snapshot_end");
     strbuf_finish(&unread);
     stream->in_snapshot = false;
@@ -204,7 +204,7 @@ static bool next_record(struct report_stream *stream, bool lists_complete, uint6
         emit_slot(stream, slot);
         return true;
     }
-    if (stream->in_snapshot && lists_complete && !outbox_has_untold(stream->options.outbox)) {
+    if (stream->in_snapshot && lists_complete && !outbox_has_unsynced(stream->options.outbox)) {
         emit_snapshot_end(stream, now_ms);
         return true;
     }

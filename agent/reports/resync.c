@@ -12,8 +12,8 @@ struct resync {
     const struct resync_events *events;
     void *arg;
     enum resync_state state;
-    uint64_t branches;             // to be told
-    struct digest_leaf_set leaves; // to be told
+    uint64_t branches;             // to be sent
+    struct digest_leaf_set leaves; // to be sent
     uint8_t (*wanted)[DIGEST_KEY_BYTES];
     size_t wanted_count, wanted_room;
 };
@@ -78,7 +78,7 @@ static bool put(const struct digest *digest, struct strbuf *out)
 static bool put_root(struct resync *resync, struct strbuf *out)
 {
     uint8_t nodes[DIGEST_BRANCHES][DIGEST_NODE_BYTES];
-    // What is seen from here on is in no answer: it is told at once.
+    // What is seen from here on is in no answer: it is sent at once.
     outbox_set_mode(resync->outbox, OUTBOX_TELLS);
     for (unsigned branch = 0; branch < DIGEST_BRANCHES; branch++)
         digest_tree_branch(outbox_tree(resync->outbox), branch, nodes[branch]);
@@ -90,16 +90,16 @@ static bool put_branches(struct resync *resync, struct strbuf *out)
 {
     enum { BRANCH_BYTES = DIGEST_LEAVES / DIGEST_BRANCHES * DIGEST_NODE_BYTES };
     const struct digest_tree *tree = outbox_tree(resync->outbox);
-    struct digest told = {.kind = DIGEST_BRANCHES_TOLD, .branches = resync->branches};
+    struct digest sent = {.kind = DIGEST_BRANCHES_SENT, .branches = resync->branches};
     uint8_t *nodes = mem_alloc((size_t)DIGEST_BRANCHES * BRANCH_BYTES), *to = nodes;
     for (unsigned branch = 0; branch < DIGEST_BRANCHES; branch++) {
-        if (!(told.branches >> branch & 1)) continue;
+        if (!(sent.branches >> branch & 1)) continue;
         memcpy(to, tree->leaves[branch * (DIGEST_LEAVES / DIGEST_BRANCHES)], BRANCH_BYTES);
         to += BRANCH_BYTES;
     }
     resync->branches = 0;
-    told.nodes = nodes;
-    bool good = put(&told, out);
+    sent.nodes = nodes;
+    bool good = put(&sent, out);
     mem_free(nodes);
     return good;
 }
@@ -126,23 +126,23 @@ static bool put_leaves(struct resync *resync, struct strbuf *out)
 {
     struct gathering gathering = {.leaves = &resync->leaves};
     outbox_each_entry(resync->outbox, gather, &gathering);
-    struct digest told = {.kind = DIGEST_LEAVES_TOLD};
+    struct digest sent = {.kind = DIGEST_LEAVES_SENT};
     bool any = false;
     for (unsigned leaf = 0; leaf < DIGEST_LEAVES; leaf++) {
         if (!digest_leaf_set_has(&resync->leaves, leaf)) continue;
-        if (any && told.count + gathering.counts[leaf] > DIGEST_LEAVES_ENTRIES_MAX) break;
+        if (any && sent.count + gathering.counts[leaf] > DIGEST_LEAVES_ENTRIES_MAX) break;
         any = true;
-        told.count += gathering.counts[leaf];
-        digest_leaf_set_add(&told.leaves, leaf);
+        sent.count += gathering.counts[leaf];
+        digest_leaf_set_add(&sent.leaves, leaf);
     }
-    for (size_t i = 0; i < sizeof told.leaves.bits; i++)
-        resync->leaves.bits[i] &= (uint8_t)~told.leaves.bits[i];
-    uint8_t *entries = mem_alloc(told.count * DIGEST_ENTRY_BYTES + 1);
-    gathering.leaves = &told.leaves;
+    for (size_t i = 0; i < sizeof sent.leaves.bits; i++)
+        resync->leaves.bits[i] &= (uint8_t)~sent.leaves.bits[i];
+    uint8_t *entries = mem_alloc(sent.count * DIGEST_ENTRY_BYTES + 1);
+    gathering.leaves = &sent.leaves;
     gathering.to = entries;
     outbox_each_entry(resync->outbox, gather, &gathering);
-    told.items = entries;
-    bool good = put(&told, out);
+    sent.items = entries;
+    bool good = put(&sent, out);
     mem_free(entries);
     return good;
 }
@@ -164,7 +164,7 @@ bool resync_next(struct resync *resync, struct strbuf *out)
 static enum error_code take_wanted(struct resync *resync, const struct digest *digest, struct error *err)
 {
     size_t count = resync->wanted_count + digest->count;
-    // It can only want what it was told of.
+    // It can only want what was sent.
     if (count > outbox_count(resync->outbox) + DIGEST_ENTRIES_MAX)
         return error_set(err, ERROR_PROTOCOL, "more objects are requested than exist");
     if (count > resync->wanted_room) {

@@ -56,7 +56,7 @@ struct tunnel_client {
     struct timer drain_timer;
     struct timer stats_timer;
     uint64_t stats_at_ms;              // the last that were sent
-    bool lag_told;                     // they said that what was reported is old
+    bool lag_sent;                     // they said that what was reported is old
     bool is_standby;                   // another agent of this runtime serves: the tunnel that opens is a standby
     bool destroyed, draining, replace; // replace: dial although one is serving
     struct redial redial;
@@ -359,10 +359,10 @@ static bool stats_are_due(struct tunnel_client *client, const struct wire_contro
 {
     uint64_t now_ms = clock_mono_ms(), waited_ms = now_ms - client->stats_at_ms;
     bool lags = stats->behind_ms >= LAG_TOLD_MS || stats->blind_ms >= LAG_TOLD_MS;
-    bool due = waited_ms >= STATS_MS || lags != client->lag_told || (lags && waited_ms >= STATS_LAGGING_MS);
+    bool due = waited_ms >= STATS_MS || lags != client->lag_sent || (lags && waited_ms >= STATS_LAGGING_MS);
     if (!due) return false;
     client->stats_at_ms = now_ms;
-    client->lag_told = lags;
+    client->lag_sent = lags;
     return true;
 }
 
@@ -371,7 +371,7 @@ static void on_stats(void *arg)
     struct tunnel_client *client = arg;
     struct agent_tunnel **serving = find_state(client, AGENT_TUNNEL_SERVING);
     if (!serving) {
-        client->lag_told = false; // what an earlier session was told is over with it
+        client->lag_sent = false; // what an earlier session was told is over with it
         return;
     }
     struct wire_control stats = {.type = WIRE_CONTROL_STATS};

@@ -68,39 +68,39 @@ static enum error_code check_end(struct str rest, size_t body_offset, struct err
 
 // What the body says of its own size (RFC 1952, 2.3.1: ISIZE), where it may be so much; 0: not
 // worth a try.
-static size_t told_size(const struct budget *budget, const struct strbuf *out)
+static size_t stated_size(const struct budget *budget, const struct strbuf *out)
 {
     struct str body = budget->body;
     if (body.len < TRAILER_BYTES) return 0;
     const unsigned char *at = (const unsigned char *)body.at + body.len - 4;
-    size_t told = at[0] | (size_t)at[1] << 8 | (size_t)at[2] << 16 | (size_t)at[3] << 24;
+    size_t stated = at[0] | (size_t)at[1] << 8 | (size_t)at[2] << 16 | (size_t)at[3] << 24;
     size_t most = budget->bytes_max < out->max - out->len ? budget->bytes_max : out->max - out->len;
-    if (told > INFLATE_FREE_BYTES && told / budget->ratio_max >= body.len) return 0;
-    return told <= most ? told : 0;
+    if (stated > INFLATE_FREE_BYTES && stated / budget->ratio_max >= body.len) return 0;
+    return stated <= most ? stated : 0;
 }
 
 #ifdef CULVERT_HAS_LIBDEFLATE
 // Bodies that are whole and say how long they become are what it is made for: it takes a third of
 // zlib's time.
-static bool inflate_whole(struct str body, char *to, size_t told)
+static bool inflate_whole(struct str body, char *to, size_t stated)
 {
     struct libdeflate_decompressor *decompressor = libdeflate_alloc_decompressor();
     size_t used = 0, made = 0;
     if (!decompressor) return false;
     enum libdeflate_result result =
-        libdeflate_gzip_decompress_ex(decompressor, body.at, body.len, to, told, &used, &made);
+        libdeflate_gzip_decompress_ex(decompressor, body.at, body.len, to, stated, &used, &made);
     libdeflate_free_decompressor(decompressor);
-    return result == LIBDEFLATE_SUCCESS && used == body.len && made == told;
+    return result == LIBDEFLATE_SUCCESS && used == body.len && made == stated;
 }
 #else
 // In one go zlib needs no window.
-static bool inflate_whole(struct str body, char *to, size_t told)
+static bool inflate_whole(struct str body, char *to, size_t stated)
 {
     z_stream stream = {.zalloc = take_memory, .zfree = give_memory};
     if (inflateInit2(&stream, GZIP_WINDOW_BITS) != Z_OK) return false;
     start(&stream, body);
     stream.next_out = (Bytef *)to;
-    stream.avail_out = (uInt)told;
+    stream.avail_out = (uInt)stated;
     bool is_good = inflate(&stream, Z_FINISH) == Z_STREAM_END && stream.avail_out == 0 && stream.avail_in == 0;
     inflateEnd(&stream);
     return is_good;
@@ -111,9 +111,9 @@ static bool inflate_whole(struct str body, char *to, size_t told)
 // the slower way finds out what is wrong with it.
 static bool inflate_at_once(const struct budget *budget, struct strbuf *out)
 {
-    size_t told = told_size(budget, out);
-    if (!told || !inflate_whole(budget->body, strbuf_reserve(out, told), told)) return false;
-    strbuf_commit(out, told);
+    size_t stated = stated_size(budget, out);
+    if (!stated || !inflate_whole(budget->body, strbuf_reserve(out, stated), stated)) return false;
+    strbuf_commit(out, stated);
     return true;
 }
 

@@ -109,15 +109,15 @@ bool amqp_delivery_is_doomed(const struct amqp_delivery *delivery)
     return delivery->is_head && delivery->returns >= delivery->consumer->options.topology->delivery_limit;
 }
 
-static void on_letter(struct bus_letter *letter, void *ctx)
+static void on_item(struct bus_port_item *item, void *ctx)
 {
-    struct amqp_delivery *delivery = (struct amqp_delivery *)letter; // its first member
+    struct amqp_delivery *delivery = (struct amqp_delivery *)item; // its first member
     delivery->consumer->options.on_delivery(ctx, delivery);
 }
 
-static void on_letter_dropped(struct bus_letter *letter)
+static void on_item_dropped(struct bus_port_item *item)
 {
-    struct amqp_delivery *delivery = (struct amqp_delivery *)letter;
+    struct amqp_delivery *delivery = (struct amqp_delivery *)item;
     amqp_delivery_settle(delivery, AMQP_KEPT);
 }
 
@@ -126,7 +126,7 @@ static void on_letter_dropped(struct bus_letter *letter)
 static void hand_over(struct amqp_consumer *consumer, unsigned index)
 {
     for (struct amqp_delivery *delivery; (delivery = amqp_shard_hand_over(&consumer->shards[index]));)
-        bus_port_send(consumer->ports[index % consumer->port_count], &delivery->letter);
+        bus_port_send(consumer->ports[index % consumer->port_count], &delivery->item);
 }
 
 static enum error_code take_delivery(struct amqp_consumer *consumer, amqp_channel_t channel, uint64_t tag,
@@ -138,7 +138,7 @@ static enum error_code take_delivery(struct amqp_consumer *consumer, amqp_channe
     unsigned index = (unsigned)channel - 1;
     struct amqp_delivery *delivery = amqp_delivery_create(&message);
     amqp_destroy_message(&message);
-    delivery->letter = (struct bus_letter){.open = on_letter, .drop = on_letter_dropped};
+    delivery->item = (struct bus_port_item){.open = on_item, .drop = on_item_dropped};
     delivery->consumer = consumer;
     delivery->shard = index;
     delivery->tag = tag;

@@ -15,7 +15,7 @@
 enum { CHANNEL = 1, BURST = 32, IDLE_MS = 1000 };
 
 struct list {
-    struct bus_letter *first, **last;
+    struct bus_port_item *first, **last;
 };
 
 struct amqp_publisher {
@@ -47,25 +47,25 @@ static void list_init(struct list *list)
     list->last = &list->first;
 }
 
-static void list_add(struct list *list, struct bus_letter *letter)
+static void list_add(struct list *list, struct bus_port_item *item)
 {
-    letter->next = NULL;
-    *list->last = letter;
-    list->last = &letter->next;
+    item->next = NULL;
+    *list->last = item;
+    list->last = &item->next;
 }
 
-static struct bus_letter *list_take(struct list *list, struct bus_letter **link)
+static struct bus_port_item *list_take(struct list *list, struct bus_port_item **link)
 {
-    struct bus_letter *letter = *link;
-    *link = letter->next;
-    if (!letter->next) list->last = link;
-    letter->next = NULL;
-    return letter;
+    struct bus_port_item *item = *link;
+    *link = item->next;
+    if (!item->next) list->last = link;
+    item->next = NULL;
+    return item;
 }
 
-static struct amqp_publication *publication_of(struct bus_letter *letter)
+static struct amqp_publication *publication_of(struct bus_port_item *item)
 {
-    return (struct amqp_publication *)letter; // its first member
+    return (struct amqp_publication *)item; // its first member
 }
 
 static void make_metrics(struct amqp_publisher *publisher)
@@ -144,7 +144,7 @@ void amqp_publisher_send(struct amqp_publisher *publisher, struct amqp_publicati
     publication->is_returned = false;
     pthread_mutex_lock(&publisher->mutex);
     bool first = publisher->queue.first == NULL;
-    list_add(&publisher->queue, &publication->letter);
+    list_add(&publisher->queue, &publication->item);
     pthread_mutex_unlock(&publisher->mutex);
     if (first) amqp_link_wake(&publisher->link);
 }
@@ -166,7 +166,7 @@ static void answer(struct amqp_publisher *publisher, struct amqp_publication *pu
 {
     publication->verdict = verdict;
     metric_add(publisher->verdicts[verdict], 1);
-    bus_port_send(publication->port, &publication->letter);
+    bus_port_send(publication->port, &publication->item);
 }
 
 static void answer_all(struct amqp_publisher *publisher, struct list *list, enum amqp_verdict verdict)
@@ -228,7 +228,7 @@ static enum error_code send_one(struct amqp_publisher *publisher, struct amqp_pu
                                 struct error *err)
 {
     publication->tag = ++publisher->last_tag;
-    list_add(&publisher->in_flight, &publication->letter);
+    list_add(&publisher->in_flight, &publication->item);
     atomic_store(&publisher->sending_since_ms, clock_mono_ms());
     int status = publish(publisher, publication);
     atomic_store(&publisher->sending_since_ms, 0);
@@ -241,7 +241,7 @@ static enum error_code send_one(struct amqp_publisher *publisher, struct amqp_pu
 static void settle(struct amqp_publisher *publisher, uint64_t tag, bool multiple, enum amqp_verdict verdict)
 {
     struct list *list = &publisher->in_flight;
-    for (struct bus_letter **link = &list->first; *link;) {
+    for (struct bus_port_item **link = &list->first; *link;) {
         struct amqp_publication *publication = publication_of(*link);
         if (publication->tag > tag) break;
         if (publication->tag != tag && !multiple) {
@@ -266,8 +266,8 @@ static enum error_code note_returned(struct amqp_publisher *publisher, struct er
     amqp_bytes_t id = message.properties.message_id;
     bool known = (message.properties._flags & AMQP_BASIC_MESSAGE_ID_FLAG) &&
                  parse_u64(str_of(id.bytes, id.len), 1, UINT64_MAX, &tag, NULL) == ERROR_NONE;
-    for (struct bus_letter *letter = publisher->in_flight.first; letter && known; letter = letter->next)
-        if (publication_of(letter)->tag == tag) publication_of(letter)->is_returned = true;
+    for (struct bus_port_item *item = publisher->in_flight.first; item && known; item = item->next)
+        if (publication_of(item)->tag == tag) publication_of(item)->is_returned = true;
     amqp_destroy_message(&message);
     return ERROR_NONE;
 }

@@ -33,7 +33,7 @@ enum { AMQP_REASON_BYTES = 256 };
 // Embedded in what is published. Between hand-over and return it is the publisher's; body and port
 // outlive that.
 struct amqp_publication {
-    struct bus_letter letter;
+    struct bus_port_item item;
     struct bus_port *port;
     struct str body;
     unsigned shard;

@@ -11,7 +11,7 @@
 enum amqp_delivery_state { AMQP_DELIVERY_WAITS, AMQP_DELIVERY_WITH_A_LOOP, AMQP_DELIVERY_APPLIED, AMQP_DELIVERY_DEAD };
 
 struct amqp_delivery {
-    struct bus_letter letter; // first
+    struct bus_port_item item; // first
     struct amqp_consumer *consumer;
     struct amqp_delivery *next_settled; // the consumer's list of those that loops gave back
     struct amqp_delivery *next;         // of its shard

@@ -10,7 +10,7 @@ struct bus_port {
     void *ctx; // NULL: closed. The loop's
     atomic_uint references;
     pthread_mutex_t mutex; // guards the messages
-    struct bus_letter *first, *last;
+    struct bus_port_item *first, *last;
 };
 
 struct bus_port *bus_port_create(struct loop *loop, void *ctx)
@@ -46,30 +46,30 @@ static void deliver(void *arg)
 {
     struct bus_port *port = arg;
     pthread_mutex_lock(&port->mutex);
-    struct bus_letter *letter = port->first;
+    struct bus_port_item *item = port->first;
     port->first = port->last = NULL;
     pthread_mutex_unlock(&port->mutex);
-    for (struct bus_letter *next; letter; letter = next) {
-        next = letter->next;
-        letter->next = NULL;
+    for (struct bus_port_item *next; item; item = next) {
+        next = item->next;
+        item->next = NULL;
         if (port->ctx)
-            letter->open(letter, port->ctx);
+            item->open(item, port->ctx);
         else
-            letter->drop(letter);
+            item->drop(item);
     }
     bus_port_unref(port);
 }
 
-void bus_port_send(struct bus_port *port, struct bus_letter *letter)
+void bus_port_send(struct bus_port *port, struct bus_port_item *item)
 {
-    letter->next = NULL;
+    item->next = NULL;
     pthread_mutex_lock(&port->mutex);
     bool first = port->first == NULL;
     if (first)
-        port->first = letter;
+        port->first = item;
     else
-        port->last->next = letter;
-    port->last = letter;
+        port->last->next = item;
+    port->last = item;
     pthread_mutex_unlock(&port->mutex);
     if (first) loop_post(port->loop, deliver, bus_port_ref(port));
 }

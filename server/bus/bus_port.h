@@ -9,10 +9,10 @@
 struct bus_port;
 
 // Embedded in what is sent. drop: the message arrived at a closed port.
-struct bus_letter {
-    struct bus_letter *next;
-    void (*open)(struct bus_letter *letter, void *ctx);
-    void (*drop)(struct bus_letter *letter);
+struct bus_port_item {
+    struct bus_port_item *next;
+    void (*open)(struct bus_port_item *item, void *ctx);
+    void (*drop)(struct bus_port_item *item);
 };
 
 struct bus_port *bus_port_create(struct loop *loop, void *ctx); // one reference
@@ -21,6 +21,6 @@ void bus_port_unref(struct bus_port *port);
 // On its loop: from now on messages are dropped. The reference stays the caller's.
 void bus_port_close(struct bus_port *port);
 // Any thread. Messages of one sender are opened in the order in which they were sent.
-void bus_port_send(struct bus_port *port, struct bus_letter *letter);
+void bus_port_send(struct bus_port *port, struct bus_port_item *item);
 
 #endif

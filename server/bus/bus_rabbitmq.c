@@ -72,12 +72,12 @@ static void divert(struct bus_rabbitmq *bus, struct bus_batch *batch, const char
     bus_batch_divert(batch, bus->handler);
 }
 
-static void on_verdict(struct bus_letter *letter, void *ctx)
+static void on_verdict(struct bus_port_item *item, void *ctx)
 {
     static const char *const causes[] = {[AMQP_RETURNED] = "returned", [AMQP_NACKED] = "nacked", [AMQP_LOST] = "lost"};
     static const struct report_outcome taken = {REPORT_UNCHANGED, ""};
     struct bus_rabbitmq *bus = ctx;
-    struct bus_batch *batch = (struct bus_batch *)letter; // its first member's first
+    struct bus_batch *batch = (struct bus_batch *)item; // its first member's first
     sent_remove(bus, batch);
     amqp_publisher_release(bus->publisher, batch->bytes.len);
     if (batch->is_late) amqp_publisher_note_late(bus->publisher, -1);
@@ -92,9 +92,9 @@ static void on_verdict(struct bus_letter *letter, void *ctx)
     bus->on_progress(bus->ctx);
 }
 
-static void on_verdict_dropped(struct bus_letter *letter)
+static void on_verdict_dropped(struct bus_port_item *item)
 {
-    bus_batch_destroy((struct bus_batch *)letter);
+    bus_batch_destroy((struct bus_batch *)item);
 }
 
 static void seal(struct bus_rabbitmq *bus, struct bus_batch *batch)
@@ -102,7 +102,7 @@ static void seal(struct bus_rabbitmq *bus, struct bus_batch *batch)
     bus_batch_seal(batch);
     batch->sent_ms = clock_mono_ms();
     batch->deadline_ms = batch->sent_ms + bus->options->confirm_timeout_ms;
-    batch->publication.letter = (struct bus_letter){.open = on_verdict, .drop = on_verdict_dropped};
+    batch->publication.item = (struct bus_port_item){.open = on_verdict, .drop = on_verdict_dropped};
     batch->publication.port = bus->port;
     batch->publication.shard =
         rabbitmq_shard(bus->rabbitmq, &(struct runtime_key){str_c(batch->account_id), str_c(batch->runtime)});
@@ -126,27 +126,27 @@ static void seal_all(struct bus_rabbitmq *bus)
 
 // ---- the end of a turn ---------------------------------------------------------------------------------------------
 
-static void on_turn_end(struct bus_letter *letter, void *ctx)
+static void on_turn_end(struct bus_port_item *item, void *ctx)
 {
     struct bus_rabbitmq *bus = ctx;
-    mem_free(letter);
+    mem_free(item);
     bus->will_seal = false;
     seal_all(bus);
 }
 
-static void on_turn_dropped(struct bus_letter *letter)
+static void on_turn_dropped(struct bus_port_item *item)
 {
-    mem_free(letter);
+    mem_free(item);
 }
 
 // A message to ourselves arrives after the current work of the loop.
 static void seal_soon(struct bus_rabbitmq *bus)
 {
     if (bus->will_seal) return;
-    struct bus_letter *letter = mem_alloc(sizeof *letter);
-    *letter = (struct bus_letter){.open = on_turn_end, .drop = on_turn_dropped};
+    struct bus_port_item *item = mem_alloc(sizeof *item);
+    *item = (struct bus_port_item){.open = on_turn_end, .drop = on_turn_dropped};
     bus->will_seal = true;
-    bus_port_send(bus->port, letter);
+    bus_port_send(bus->port, item);
 }
 
 // ---- taking --------------------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ struct dead_letter {
 void bus_receiver_init(struct bus_receiver *receiver)
 {
     struct metric_family *dead =
-        metrics_counter("culvert_bus_dead_letters_total", "Messages that became dead letters.", "cause", NULL);
+        metrics_counter("culvert_bus_dead_letters_total", "Messages that became dead items.", "cause", NULL);
     receiver->dead_refused = metric_with(dead, "refused");
     receiver->dead_unreadable = metric_with(dead, "unreadable");
     receiver->dead_returned = metric_with(dead, "returned");
@@ -59,28 +59,28 @@ static void part_ends(struct bus_unacked *unacked)
 
 // ---- dead messages ------------------------------------------------------------------------------
 
-static void dead_letter_end(struct dead_letter *letter, bool is_kept)
+static void dead_letter_end(struct dead_letter *item, bool is_kept)
 {
-    struct bus_unacked *unacked = letter->unacked;
-    strbuf_finish(&letter->bytes);
-    mem_free(letter);
+    struct bus_unacked *unacked = item->unacked;
+    strbuf_finish(&item->bytes);
+    mem_free(item);
     // Not by us, then: RabbitMQ moves the whole message. What was applied of it stays applied.
     if (!is_kept && unacked->settlement == AMQP_APPLIED) unacked->settlement = AMQP_DEAD;
     part_ends(unacked);
 }
 
-static void on_dead_verdict(struct bus_letter *letter, void *ctx)
+static void on_dead_verdict(struct bus_port_item *item, void *ctx)
 {
-    struct dead_letter *dead = (struct dead_letter *)letter; // its first member's first
+    struct dead_letter *dead = (struct dead_letter *)item; // its first member's first
     (void)ctx;
     amqp_publisher_release(dead->unacked->receiver->publisher, dead->bytes.len);
     dead_letter_end(dead, dead->publication.verdict == AMQP_CONFIRMED);
 }
 
 // The loop has ended, and its receiver is gone; the message comes again.
-static void on_dead_dropped(struct bus_letter *letter)
+static void on_dead_dropped(struct bus_port_item *item)
 {
-    struct dead_letter *dead = (struct dead_letter *)letter;
+    struct dead_letter *dead = (struct dead_letter *)item;
     struct bus_unacked *unacked = dead->unacked;
     strbuf_finish(&dead->bytes);
     mem_free(dead);
@@ -97,22 +97,21 @@ static void bury(struct bus_unacked *unacked, struct strbuf *bytes, const char *
         if (unacked->settlement == AMQP_APPLIED) unacked->settlement = AMQP_DEAD;
         return;
     }
-    struct dead_letter *letter = mem_zalloc(sizeof *letter);
-    letter->unacked = unacked;
-    letter->bytes = *bytes;
-    letter->publication = (struct amqp_publication){
-        .letter = {.open = on_dead_verdict, .drop = on_dead_dropped},
+    struct dead_letter *item = mem_zalloc(sizeof *item);
+    item->unacked = unacked;
+    item->bytes = *bytes;
+    item->publication = (struct amqp_publication){
+        .item = {.open = on_dead_verdict, .drop = on_dead_dropped},
         .port = receiver->port,
         .body = strbuf_str(bytes),
         .shard = amqp_delivery_shard(unacked->delivery),
         .is_dead = true,
     };
-    snprintf(letter->publication.reason, sizeof letter->publication.reason, "%s", reason);
+    snprintf(item->publication.reason, sizeof item->publication.reason, "%s", reason);
     if (is_ours && amqp_delivery_signature(unacked->delivery).len) // not where unsigned ones are accepted
-        rabbitmq_sign(receiver->rabbitmq, letter->publication.shard, letter->publication.body,
-                      letter->publication.signature);
+        rabbitmq_sign(receiver->rabbitmq, item->publication.shard, item->publication.body, item->publication.signature);
     unacked->left++;
-    amqp_publisher_send(receiver->publisher, &letter->publication);
+    amqp_publisher_send(receiver->publisher, &item->publication);
 }
 
 static void bury_report(struct bus_unacked *unacked, const struct report *report, const char *reason)

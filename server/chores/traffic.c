@@ -134,7 +134,7 @@ static const char script[] = "local out = {} "
                              "return cjson.encode(out)";
 
 struct tell_call {
-    traffic_told on_told;
+    traffic_summed on_summed;
     void *arg;
 };
 
@@ -181,17 +181,17 @@ static void on_read(void *arg, const struct error *err, struct str reply)
     strbuf_init(&lines, LINES_BYTES_MAX);
     for (size_t i = 0; !err && i < json_array_size(entries); i++)
         add_line(&lines, json_array_get(entries, i));
-    call->on_told(call->arg, err, strbuf_str(&lines));
+    call->on_summed(call->arg, err, strbuf_str(&lines));
     strbuf_finish(&lines);
     json_decref(entries);
     mem_free(call);
 }
 
-void traffic_tell(struct redis *redis, unsigned minutes, traffic_told on_told, void *arg)
+void traffic_tell(struct redis *redis, unsigned minutes, traffic_summed on_summed, void *arg)
 {
     enum { WORDS = 32 };
     struct tell_call *call = mem_alloc(sizeof *call);
-    *call = (struct tell_call){on_told, arg};
+    *call = (struct tell_call){on_summed, arg};
     struct str words[WORDS] = {STR("EVAL"), str_c(script), STR("0")};
     char texts[WORDS][24];
     size_t used = 3;

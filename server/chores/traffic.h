@@ -22,7 +22,7 @@ void traffic_count_call(struct traffic *traffic, struct str account_id);
 
 // What the last minutes brought, the present one last: one JSON object a line,
 // {"minute": RFC 3339, "reports": {"<account>/<runtime>": n}, "calls": {"<account>": n}}.
-typedef void (*traffic_told)(void *arg, const struct error *err, struct str lines);
-void traffic_tell(struct redis *redis, unsigned minutes, traffic_told on_told, void *arg);
+typedef void (*traffic_summed)(void *arg, const struct error *err, struct str lines);
+void traffic_tell(struct redis *redis, unsigned minutes, traffic_summed on_summed, void *arg);
 
 #endif

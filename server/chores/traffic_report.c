@@ -33,7 +33,7 @@ static void end(void *arg)
     redis_close(report->redis, on_redis_closed, report);
 }
 
-static void on_told(void *arg, const struct error *err, struct str lines)
+static void on_summed(void *arg, const struct error *err, struct str lines)
 {
     struct report *report = arg;
     if (err)
@@ -48,7 +48,7 @@ static void on_timer(void *arg)
     struct report *report = arg;
     if (redis_is_ready(report->redis)) {
         timer_stop(&report->timer);
-        traffic_tell(report->redis, report->minutes, on_told, report);
+        traffic_tell(report->redis, report->minutes, on_summed, report);
     } else if (clock_mono_ms() >= report->deadline_ms) {
         timer_stop(&report->timer);
         error_set(&report->err, ERROR_UNAVAILABLE, "Redis does not answer");

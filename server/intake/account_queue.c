@@ -356,11 +356,11 @@ static void put_all_back(struct account_queue *queue)
 static void put_back(struct account_queue *queue, const struct error *err)
 {
     put_all_back(queue);
-    struct event_line all = queue->waiting, told = {0};
+    struct event_line all = queue->waiting, refused = {0};
     queue->waiting = (struct event_line){0};
     for (struct event_item *item; (item = event_line_take(&all));)
-        event_line_add(item->patient ? &queue->waiting : &told, item);
-    for (struct event_item *item; (item = event_line_take(&told));)
+        event_line_add(item->patient ? &queue->waiting : &refused, item);
+    for (struct event_item *item; (item = event_line_take(&refused));)
         end(queue, item, err, NULL);
 }
 
@@ -391,9 +391,9 @@ static void hold(struct account_queue *queue, const struct error *err)
     queue->defects++;
     if (!queue->aside) set_turn(queue, ACCOUNT_QUEUE_TURN_BEHIND_DUE, NULL);
     if (queue->aside) { // so it is not the report: those who can come again are told to
-        struct error told;
-        error_set(&told, ERROR_UNAVAILABLE, "%.*s", ERROR_TEXT_BYTES - 1, err->text);
-        put_back(queue, &told);
+        struct error passing;
+        error_set(&passing, ERROR_UNAVAILABLE, "%.*s", ERROR_TEXT_BYTES - 1, err->text);
+        put_back(queue, &passing);
     } else if (item->patient) {
         put_all_back(queue);
     } else {
@@ -410,16 +410,16 @@ static void hold(struct account_queue *queue, const struct error *err)
 static void park(struct account_queue *queue, struct event_item *suspect, const struct error *err)
 {
     put_all_back(queue);
-    struct event_line all = queue->waiting, told = {0};
+    struct event_line all = queue->waiting, refused = {0};
     queue->waiting = (struct event_line){0};
     set_suspect(queue, ACCOUNT_QUEUE_SUSPECT_PARKED, suspect);
     for (struct event_item *item; (item = event_line_take(&all));) {
         bool is_of_it = str_eq(item->report.runtime, suspect->report.runtime);
-        event_line_add(!is_of_it ? &queue->waiting : item->patient ? &queue->parked : &told, item);
+        event_line_add(!is_of_it ? &queue->waiting : item->patient ? &queue->parked : &refused, item);
     }
     queue->parked_until_ms = clock_mono_ms() + queue->options->handler->park_ms;
     if (queue->alone) queue->alone--;
-    for (struct event_item *item; (item = event_line_take(&told));)
+    for (struct event_item *item; (item = event_line_take(&refused));)
         end(queue, item, err, NULL);
 }
 
@@ -498,10 +498,10 @@ void account_queue_failed(struct account_queue *queue, const struct error *err)
     if (err->code == ERROR_CONFLICT && queue->conflicts++ < CONFLICTS_MAX) {
         put_all_back(queue);
     } else {
-        struct error told = *err;
-        if (told.code == ERROR_CONFLICT) told.code = ERROR_UNAVAILABLE;
+        struct error passing = *err;
+        if (passing.code == ERROR_CONFLICT) passing.code = ERROR_UNAVAILABLE;
         queue->away = true;
-        put_back(queue, &told);
+        put_back(queue, &passing);
     }
     back_off(queue);
 }

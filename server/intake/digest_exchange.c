@@ -18,7 +18,7 @@ struct digest_exchange {
     uint32_t leaf_rows[DIGEST_LEAVES];
     uint64_t branches;                // asked for
     struct digest_leaf_set differing; // to be asked for
-    struct digest_leaf_set asked;     // and not told yet
+    struct digest_leaf_set asked;     // and not answered yet
 };
 
 _Static_assert((int)DIGEST_STORE_LEAVES == DIGEST_LEAVES && (int)DIGEST_STORE_NODE_BYTES == DIGEST_NODE_BYTES &&
@@ -65,14 +65,14 @@ void digest_exchange_take_tree(struct digest_exchange *exchange, const struct di
     out_answer->branches = exchange->branches;
 }
 
-enum error_code digest_exchange_take_branches(struct digest_exchange *exchange, const struct digest *told,
+enum error_code digest_exchange_take_branches(struct digest_exchange *exchange, const struct digest *message,
                                               struct digest *out_answer, struct error *err)
 {
-    if (!exchange->branches || told->branches != exchange->branches)
+    if (!exchange->branches || message->branches != exchange->branches)
         return error_set(err, ERROR_PROTOCOL, "branches that were not requested");
-    const uint8_t *node = told->nodes;
+    const uint8_t *node = message->nodes;
     for (unsigned branch = 0; branch < DIGEST_BRANCHES; branch++) {
-        if (!(told->branches >> branch & 1)) continue;
+        if (!(message->branches >> branch & 1)) continue;
         for (unsigned i = 0; i < LEAVES_OF_BRANCH; i++, node += DIGEST_NODE_BYTES) {
             unsigned leaf = branch * LEAVES_OF_BRANCH + i;
             if (memcmp(node, exchange->ours.leaves[leaf], DIGEST_NODE_BYTES) != 0)
@@ -85,14 +85,14 @@ enum error_code digest_exchange_take_branches(struct digest_exchange *exchange, 
     return ERROR_NONE;
 }
 
-enum error_code digest_exchange_take_leaves(struct digest_exchange *exchange, const struct digest *told,
+enum error_code digest_exchange_take_leaves(struct digest_exchange *exchange, const struct digest *message,
                                             struct error *err)
 {
-    for (size_t i = 0; i < sizeof told->leaves.bits; i++)
-        if (told->leaves.bits[i] & ~exchange->asked.bits[i])
+    for (size_t i = 0; i < sizeof message->leaves.bits; i++)
+        if (message->leaves.bits[i] & ~exchange->asked.bits[i])
             return error_set(err, ERROR_PROTOCOL, "leaf that was not requested");
-    for (size_t i = 0; i < sizeof told->leaves.bits; i++)
-        exchange->asked.bits[i] &= (uint8_t)~told->leaves.bits[i];
+    for (size_t i = 0; i < sizeof message->leaves.bits; i++)
+        exchange->asked.bits[i] &= (uint8_t)~message->leaves.bits[i];
     return ERROR_NONE;
 }
 

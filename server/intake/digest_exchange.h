@@ -8,7 +8,7 @@
 
 struct digest_exchange;
 
-// root: what the agent told.
+// root: as the agent sent it.
 struct digest_exchange *digest_exchange_create(const struct digest *root);
 void digest_exchange_destroy(struct digest_exchange *exchange); // NULL is fine
 
@@ -16,12 +16,12 @@ void digest_exchange_destroy(struct digest_exchange *exchange); // NULL is fine
 void digest_exchange_take_tree(struct digest_exchange *exchange, const struct digest_store_tree *tree,
                                struct digest *out_answer);
 // *out_answer: ASK_LEAVES, or DONE when nothing differs any more. ERROR_PROTOCOL: it was not asked for.
-MUST_CHECK enum error_code digest_exchange_take_branches(struct digest_exchange *exchange, const struct digest *told,
+MUST_CHECK enum error_code digest_exchange_take_branches(struct digest_exchange *exchange, const struct digest *message,
                                                          struct digest *out_answer, struct error *err);
 // ERROR_PROTOCOL: leaf that was not requested.
-MUST_CHECK enum error_code digest_exchange_take_leaves(struct digest_exchange *exchange, const struct digest *told,
+MUST_CHECK enum error_code digest_exchange_take_leaves(struct digest_exchange *exchange, const struct digest *message,
                                                        struct error *err);
-// After what was told has been compared. False: leaves that were asked for are still to be told. *out_answer: the next
+// After the entries were compared. False: leaves that were asked for are still to come. *out_answer: the next
 // ASK_LEAVES, or DONE.
 bool digest_exchange_next(struct digest_exchange *exchange, struct digest *out_answer);
 

@@ -39,8 +39,8 @@ struct intake {
     struct metric *lag;
     struct resyncs *resyncs;
     struct source_table *sources;
-    struct list untold, paused; // heads; the paused ones in the order of their pausing
-    struct snapshot_ends *ends; // NULL: the bus is local
+    struct list unacknowledged, paused; // heads; the paused ones in the order of their pausing
+    struct snapshot_ends *ends;         // NULL: the bus is local
 };
 
 // From what the agent's clock said when it saw the change to now: clocks that differ by more are none of our business.
@@ -97,14 +97,14 @@ static void reject(struct intake *intake, struct tunnel_session_ref ref, const s
 static void on_tunnel_done(void *arg, const struct error *err, const struct report *report,
                            const struct report_outcome *outcome)
 {
-    struct passage *passage = arg;
-    struct intake *intake = passage->owner;
-    bool is_awaited = !err && !report && passage->is_end;
-    struct source *source = passage_leave(passage, !err);
+    struct in_flight *in_flight = arg;
+    struct intake *intake = in_flight->owner;
+    bool is_awaited = !err && !report && in_flight->is_end;
+    struct source *source = in_flight_leave(in_flight, !err);
     if (!source || err || !has_sessions(intake)) return;
     if (outcome->result == REPORT_RESYNC) source->resync = true;
     if (is_awaited) snapshot_ends_await(intake->ends, source);
-    list_add_last(&intake->untold, &source->untold);
+    list_add_last(&intake->unacknowledged, &source->unacknowledged);
     if (outcome->result == REPORT_REFUSED || outcome->result == REPORT_OVER_QUOTA)
         reject(intake, source->ref, report, outcome->detail ? outcome->detail : "");
 }
@@ -112,10 +112,10 @@ static void on_tunnel_done(void *arg, const struct error *err, const struct repo
 static void submit(struct intake *intake, struct source *source, const struct report *report)
 {
     struct tunnel_session_ref ref = source->ref;
-    struct passage *passage = source_enter(source, intake, report->sequence, report->type == REPORT_SNAPSHOT_END);
+    struct in_flight *in_flight = source_enter(source, intake, report->sequence, report->type == REPORT_SNAPSHOT_END);
     struct error err;
-    if (bus_submit(intake->bus, report, true, on_tunnel_done, passage, &err) == ERROR_NONE) return;
-    passage_withdraw(passage);
+    if (bus_submit(intake->bus, report, true, on_tunnel_done, in_flight, &err) == ERROR_NONE) return;
+    in_flight_withdraw(in_flight);
     reject(intake, ref, report, err.text);
 }
 
@@ -125,9 +125,9 @@ static void submit(struct intake *intake, struct source *source, const struct re
 static void tell(struct intake *intake, struct source *source)
 {
     struct tunnel_session_ref ref = source->ref;
-    bool more = source->acknowledge > source->told, resync = source->resync;
+    bool more = source->acknowledge > source->sent, resync = source->resync;
     uint64_t sequence = source->acknowledge;
-    source->told = sequence;
+    source->sent = sequence;
     source->resync = false;
     if (more) send_ack(intake, ref, &(struct wire_ack){.type = WIRE_ACK, .sequence = sequence});
     if (resync) send_ack(intake, ref, &(struct wire_ack){.type = WIRE_ACK_RESYNC, .sequence = sequence});
@@ -167,10 +167,10 @@ static void resume_paused(struct intake *intake)
 static void on_progress(void *ctx)
 {
     struct intake *intake = ctx;
-    while (has_sessions(intake) && !list_is_empty(&intake->untold)) {
-        struct source *source = LIST_OWNER(intake->untold.next, struct source, untold);
+    while (has_sessions(intake) && !list_is_empty(&intake->unacknowledged)) {
+        struct source *source = LIST_OWNER(intake->unacknowledged.next, struct source, unacknowledged);
         struct tunnel_session_ref ref = source->ref;
-        list_remove(&source->untold);
+        list_remove(&source->unacknowledged);
         tell(intake, source);
         source = source_table_find(intake->sources, ref);
         if (!source || source->end.state != SOURCE_END_HELD || source->first) continue;
@@ -196,7 +196,7 @@ static void on_resync(void *ctx, struct source *source)
 {
     struct intake *intake = ctx;
     source->resync = true;
-    list_add_last(&intake->untold, &source->untold);
+    list_add_last(&intake->unacknowledged, &source->unacknowledged);
     on_progress(intake);
 }
 
@@ -258,7 +258,7 @@ struct intake *intake_create(struct loop *loop, const struct intake_options *opt
     intake->frames_refused =
         metrics_counter("culvert_reports_frames_refused_total",
                         "Compressed manifests that tunnels sent and that were refused.", "reason", NULL);
-    list_init(&intake->untold);
+    list_init(&intake->unacknowledged);
     list_init(&intake->paused);
     intake->sources = source_table_create();
     intake->handler =

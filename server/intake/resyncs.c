@@ -401,16 +401,16 @@ static void on_rows(void *arg, const struct error *err, const struct digest_stor
     mem_free(question);
 }
 
-static void compare_leaves(struct resyncs *resyncs, struct exchange *exchange, const struct digest *told)
+static void compare_leaves(struct resyncs *resyncs, struct exchange *exchange, const struct digest *message)
 {
     struct question *question = question_of(resyncs, exchange);
-    question->entry_count = told->count;
-    question->entries = mem_alloc(told->count * DIGEST_ENTRY_BYTES + 1);
-    memcpy(question->entries, told->items, told->count * DIGEST_ENTRY_BYTES);
+    question->entry_count = message->count;
+    question->entries = mem_alloc(message->count * DIGEST_ENTRY_BYTES + 1);
+    memcpy(question->entries, message->items, message->count * DIGEST_ENTRY_BYTES);
     exchange->comparing++;
-    exchange->comparing_entries += told->count;
+    exchange->comparing_entries += message->count;
     resyncs->options.store.rows(resyncs->options.pg, exchange->identity.account_id, str_c(exchange->identity.runtime),
-                                told->leaves.bits, str_c(exchange->unread), on_rows, question);
+                                message->leaves.bits, str_c(exchange->unread), on_rows, question);
 }
 
 // ---- what agents say -----------------------------------------------------------------------------------------------
@@ -460,13 +460,13 @@ static void go_on(struct resyncs *resyncs, struct exchange *exchange, const stru
 {
     struct digest next;
     switch (digest->kind) {
-    case DIGEST_BRANCHES_TOLD:
+    case DIGEST_BRANCHES_SENT:
         if (exchange->state != EXCHANGE_COMPARING ||
             digest_exchange_take_branches(exchange->resync, digest, &next, err))
             break;
         answer(resyncs, exchange, &next);
         return;
-    case DIGEST_LEAVES_TOLD:
+    case DIGEST_LEAVES_SENT:
         if (exchange->state != EXCHANGE_COMPARING || exchange->comparing >= COMPARING_MAX ||
             exchange->comparing_entries >= COMPARING_ENTRIES_MAX ||
             digest_exchange_take_leaves(exchange->resync, digest, err))

@@ -17,7 +17,7 @@ struct source *source_create(const struct tunnel_session_info *session)
     source->last = &source->first;
     snprintf(source->account_id, sizeof source->account_id, "%s", session->identity.account_id);
     snprintf(source->runtime, sizeof source->runtime, "%s", session->identity.runtime);
-    list_init(&source->untold);
+    list_init(&source->unacknowledged);
     list_init(&source->paused);
     list_init(&source->awaited);
     return source;
@@ -25,53 +25,53 @@ struct source *source_create(const struct tunnel_session_info *session)
 
 void source_destroy(struct source *source)
 {
-    list_remove(&source->untold);
+    list_remove(&source->unacknowledged);
     list_remove(&source->paused);
     list_remove(&source->awaited);
-    for (struct passage *passage = source->first, *next; passage; passage = next) {
-        next = passage->next;
-        passage->source = NULL;
-        if (passage->state != PASSAGE_UNDER_WAY) mem_free(passage);
+    for (struct in_flight *in_flight = source->first, *next; in_flight; in_flight = next) {
+        next = in_flight->next;
+        in_flight->source = NULL;
+        if (in_flight->state != IN_FLIGHT_WAITING) mem_free(in_flight);
     }
     mem_free(source->end.unread);
     mem_free(source);
 }
 
-struct passage *source_enter(struct source *source, void *owner, uint64_t sequence, bool is_end)
+struct in_flight *source_enter(struct source *source, void *owner, uint64_t sequence, bool is_end)
 {
-    struct passage *passage = mem_alloc(sizeof *passage);
-    *passage = (struct passage){.owner = owner, .source = source, .sequence = sequence, .is_end = is_end};
-    *source->last = passage;
-    source->last = &passage->next;
-    return passage;
+    struct in_flight *in_flight = mem_alloc(sizeof *in_flight);
+    *in_flight = (struct in_flight){.owner = owner, .source = source, .sequence = sequence, .is_end = is_end};
+    *source->last = in_flight;
+    source->last = &in_flight->next;
+    return in_flight;
 }
 
 static void pop_done(struct source *source)
 {
-    while (source->first && source->first->state == PASSAGE_DONE) {
-        struct passage *passage = source->first;
-        source->first = passage->next;
+    while (source->first && source->first->state == IN_FLIGHT_DONE) {
+        struct in_flight *in_flight = source->first;
+        source->first = in_flight->next;
         if (!source->first) source->last = &source->first;
-        if (passage->sequence > source->acknowledge) source->acknowledge = passage->sequence;
-        mem_free(passage);
+        if (in_flight->sequence > source->acknowledge) source->acknowledge = in_flight->sequence;
+        mem_free(in_flight);
     }
 }
 
-struct source *passage_leave(struct passage *passage, bool done)
+struct source *in_flight_leave(struct in_flight *in_flight, bool done)
 {
-    struct source *source = passage->source;
+    struct source *source = in_flight->source;
     if (!source) {
-        mem_free(passage);
+        mem_free(in_flight);
         return NULL;
     }
-    passage->state = done ? PASSAGE_DONE : PASSAGE_LOST;
+    in_flight->state = done ? IN_FLIGHT_DONE : IN_FLIGHT_LOST;
     pop_done(source);
     return source;
 }
 
-void passage_withdraw(struct passage *passage)
+void in_flight_withdraw(struct in_flight *in_flight)
 {
-    (void)passage_leave(passage, true);
+    (void)in_flight_leave(in_flight, true);
 }
 
 // ---- all of them ---------------------------------------------------------------------------------------------------

@@ -14,13 +14,13 @@
 struct source;
 
 // One report on its way. It outlives its source when the session ends meanwhile.
-struct passage {
+struct in_flight {
     void *owner;           // whose callback gets it
     struct source *source; // NULL: gone
-    struct passage *next;
+    struct in_flight *next;
     uint64_t sequence;
     bool is_end; // of a snapshot
-    enum { PASSAGE_UNDER_WAY, PASSAGE_DONE, PASSAGE_LOST } state;
+    enum { IN_FLIGHT_WAITING, IN_FLIGHT_DONE, IN_FLIGHT_LOST } state;
 };
 
 // The end of a snapshot, apart from the other reports.
@@ -42,24 +42,24 @@ struct source {
     struct tunnel_session_ref ref;
     char account_id[64], runtime[128];
     uint64_t epoch;
-    struct passage *first, **last; // by sequence
-    uint64_t acknowledge;          // so far everything is durable
-    uint64_t told;
+    struct in_flight *first, **last; // by sequence
+    uint64_t acknowledge;            // so far everything is durable
+    uint64_t sent;                   // as acknowledged to the agent
     bool resync;
     uint64_t bad, bad_at_ms; // compressed manifests that were refused, see intake.c
     struct source_end end;
-    struct list untold, paused, awaited; // entries
+    struct list unacknowledged, paused, awaited; // entries
 };
 
 struct source *source_create(const struct tunnel_session_info *session);
 void source_destroy(struct source *source);
 
-struct passage *source_enter(struct source *source, void *owner, uint64_t sequence, bool is_end);
-// The report is durable or refused (done), or will not be. Frees the passage, now or later; gives its source, NULL:
+struct in_flight *source_enter(struct source *source, void *owner, uint64_t sequence, bool is_end);
+// The report is durable or refused (done), or will not be. Frees the in_flight, now or later; gives its source, NULL:
 // gone.
-struct source *passage_leave(struct passage *passage, bool done);
+struct source *in_flight_leave(struct in_flight *in_flight, bool done);
 // It was never sent.
-void passage_withdraw(struct passage *passage);
+void in_flight_withdraw(struct in_flight *in_flight);
 
 // Those of a loop, by session.
 struct source_table;

@@ -29,7 +29,7 @@ struct pg {
     unsigned open_handles;
     _Atomic uint64_t own_losses, *losses;
     struct purpose_key column_key; // count 0: none
-    bool is_closing, is_torn_down, told_bypass;
+    bool is_closing, is_torn_down, is_bypass_logged;
     enum error_code last_complaint;
     loop_fn on_closed;
     void *closed_arg;
@@ -195,8 +195,8 @@ static void on_ready(void *ctx, struct pg_connection *connection, bool bypasses_
     count_ready(pg, 1);
     pg->last_complaint = ERROR_NONE;
     log_debug("pg", "connection_ready");
-    if (bypasses_row_security && !pg->told_bypass) {
-        pg->told_bypass = true;
+    if (bypasses_row_security && !pg->is_bypass_logged) {
+        pg->is_bypass_logged = true;
         log_warn("pg", "row_security_bypassed",
                  log_c("hint", "the login role is a superuser or has BYPASSRLS: log in as a member of culvert_app"));
     }

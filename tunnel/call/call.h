@@ -11,7 +11,7 @@ enum { TUNNEL_CALL_QUEUE_BYTES = 64 * 1024, TUNNEL_CALL_WAIT_MS = 3000 };
 
 struct relay_message;
 
-// What a stream tells its call; arg is the call. A relay delivers its parcels by the same table.
+// What a stream tells its call; arg is the call. A relay delivers its events by the same table.
 extern const struct tunnel_stream_events tunnel_call_stream_events;
 void tunnel_call_tick(struct tunnel_call *call); // only for calls that wait for a tunnel; may free it
 struct tunnel_call *tunnel_call_next(const struct tunnel_call *call);

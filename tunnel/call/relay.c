@@ -5,20 +5,20 @@
 #include "base/mem.h"
 #include "tunnel/call/stream_kept.h"
 
-enum parcel_type {
-    PARCEL_INFO,
-    PARCEL_HEAD,
-    PARCEL_DATA,
-    PARCEL_TRAILERS,
-    PARCEL_HALF_END,
-    PARCEL_TAKEN,
-    PARCEL_END,
-    PARCEL_FAIL
+enum relay_event_type {
+    RELAY_EVENT_INFO,
+    RELAY_EVENT_HEAD,
+    RELAY_EVENT_DATA,
+    RELAY_EVENT_TRAILERS,
+    RELAY_EVENT_HALF_END,
+    RELAY_EVENT_TAKEN,
+    RELAY_EVENT_END,
+    RELAY_EVENT_FAIL
 };
 
-struct parcel {
-    struct parcel *next;
-    enum parcel_type type;
+struct relay_event {
+    struct relay_event *next;
+    enum relay_event_type type;
     int status;
     struct header_block headers;
     struct byte_queue data;
@@ -29,9 +29,9 @@ struct parcel {
 };
 
 // To the caller.
-struct parcel_message {
+struct relay_batch {
     uint64_t key;
-    struct parcel *first;
+    struct relay_event *first;
 };
 
 struct tunnel_relay {
@@ -40,68 +40,68 @@ struct tunnel_relay {
     unsigned caller;
     uint64_t key;
     struct tunnel_stream *stream; // NULL: over, goes with the next message
-    struct parcel *first, **last;
+    struct relay_event *first, **last;
     struct turn_item turn;
 };
 
 // ---- to the caller -------------------------------------------------------------------------------------------
 
-static void parcel_free(struct parcel *parcel)
+static void relay_event_free(struct relay_event *event)
 {
-    header_block_finish(&parcel->headers);
-    byte_queue_finish(&parcel->data);
-    if (parcel->back) relay_message_free(parcel->back);
-    mem_free(parcel);
+    header_block_finish(&event->headers);
+    byte_queue_finish(&event->data);
+    if (event->back) relay_message_free(event->back);
+    mem_free(event);
 }
 
-static void parcel_deliver_failure(struct parcel *parcel, struct tunnel_call *call)
+static void relay_event_deliver_failure(struct relay_event *event, struct tunnel_call *call)
 {
-    struct relay_message *back = parcel->back;
-    parcel->back = NULL;
+    struct relay_message *back = event->back;
+    event->back = NULL;
     if (back)
-        tunnel_call_take_back(call, back, parcel->cause, parcel->detail);
+        tunnel_call_take_back(call, back, event->cause, event->detail);
     else
-        tunnel_call_stream_events.exchange->on_fail(call, parcel->cause, parcel->detail);
+        tunnel_call_stream_events.exchange->on_fail(call, event->cause, event->detail);
 }
 
-static void parcel_deliver(struct parcel *parcel, struct tunnel_call *call)
+static void relay_event_deliver(struct relay_event *event, struct tunnel_call *call)
 {
     const struct exchange_events *to = tunnel_call_stream_events.exchange;
-    switch (parcel->type) {
-    case PARCEL_INFO: to->on_info(call, parcel->status); break;
-    case PARCEL_HEAD: to->on_head(call, parcel->status, parcel->headers.at, parcel->headers.count); break;
-    case PARCEL_DATA: to->on_data(call, byte_queue_front(&parcel->data), parcel->data.len); break;
-    case PARCEL_TRAILERS: to->on_trailers(call, parcel->headers.at, parcel->headers.count); break;
-    case PARCEL_HALF_END: to->on_half_end(call); break;
-    case PARCEL_TAKEN: to->on_taken(call, parcel->taken); break;
-    case PARCEL_END: to->on_end(call); break;
-    case PARCEL_FAIL: parcel_deliver_failure(parcel, call); break;
+    switch (event->type) {
+    case RELAY_EVENT_INFO: to->on_info(call, event->status); break;
+    case RELAY_EVENT_HEAD: to->on_head(call, event->status, event->headers.at, event->headers.count); break;
+    case RELAY_EVENT_DATA: to->on_data(call, byte_queue_front(&event->data), event->data.len); break;
+    case RELAY_EVENT_TRAILERS: to->on_trailers(call, event->headers.at, event->headers.count); break;
+    case RELAY_EVENT_HALF_END: to->on_half_end(call); break;
+    case RELAY_EVENT_TAKEN: to->on_taken(call, event->taken); break;
+    case RELAY_EVENT_END: to->on_end(call); break;
+    case RELAY_EVENT_FAIL: relay_event_deliver_failure(event, call); break;
     }
 }
 
-static void relay_on_parcels(struct tunnel_node *caller, void *arg)
+static void relay_on_batch(struct tunnel_node *caller, void *arg)
 {
-    struct parcel_message *message = arg;
+    struct relay_batch *message = arg;
     while (message->first) {
-        struct parcel *parcel = message->first;
-        message->first = parcel->next;
+        struct relay_event *event = message->first;
+        message->first = event->next;
         // Looked up anew each time: the caller may have cancelled in the callback before.
         struct tunnel_call *call = caller->closed ? NULL : id_map_get(&caller->calls, message->key);
-        if (call) parcel_deliver(parcel, call);
-        parcel_free(parcel);
+        if (call) relay_event_deliver(event, call);
+        relay_event_free(event);
     }
     mem_free(message);
 }
 
-static void relay_post_parcels(struct tunnel_node *node, unsigned caller, uint64_t key, struct parcel *first)
+static void relay_post_batch(struct tunnel_node *node, unsigned caller, uint64_t key, struct relay_event *first)
 {
-    struct parcel_message *message = mem_alloc(sizeof(*message));
-    *message = (struct parcel_message){.key = key, .first = first};
-    if (tunnel_node_post(node->broker, caller, relay_on_parcels, message)) return;
+    struct relay_batch *message = mem_alloc(sizeof(*message));
+    *message = (struct relay_batch){.key = key, .first = first};
+    if (tunnel_node_post(node->broker, caller, relay_on_batch, message)) return;
     while (message->first) {
-        struct parcel *parcel = message->first;
-        message->first = parcel->next;
-        parcel_free(parcel);
+        struct relay_event *event = message->first;
+        message->first = event->next;
+        relay_event_free(event);
     }
     mem_free(message);
 }
@@ -110,9 +110,9 @@ static void relay_free(struct tunnel_relay *relay)
 {
     turn_remove(&relay->node->turn, &relay->turn);
     while (relay->first) {
-        struct parcel *parcel = relay->first;
-        relay->first = parcel->next;
-        parcel_free(parcel);
+        struct relay_event *event = relay->first;
+        relay->first = event->next;
+        relay_event_free(event);
     }
     id_map_remove(&relay->node->relays, relay->key);
     *relay->link = relay->next;
@@ -123,80 +123,80 @@ static void relay_free(struct tunnel_relay *relay)
 static void relay_on_turn(struct turn_item *item)
 {
     struct tunnel_relay *relay = (struct tunnel_relay *)((char *)item - offsetof(struct tunnel_relay, turn));
-    struct parcel *first = relay->first;
+    struct relay_event *first = relay->first;
     relay->first = NULL;
     relay->last = &relay->first;
-    if (first) relay_post_parcels(relay->node, relay->caller, relay->key, first);
+    if (first) relay_post_batch(relay->node, relay->caller, relay->key, first);
     if (!relay->stream) relay_free(relay);
 }
 
-static struct parcel *relay_add(struct tunnel_relay *relay, enum parcel_type type)
+static struct relay_event *relay_add(struct tunnel_relay *relay, enum relay_event_type type)
 {
-    struct parcel *parcel = mem_zalloc(sizeof(*parcel));
-    parcel->type = type;
+    struct relay_event *event = mem_zalloc(sizeof(*event));
+    event->type = type;
     // A stream's window bounds what can be in here.
-    byte_queue_init(&parcel->data, 2 * WIRE_WINDOW_BYTES_MAX);
-    *relay->last = parcel;
-    relay->last = &parcel->next;
+    byte_queue_init(&event->data, 2 * WIRE_WINDOW_BYTES_MAX);
+    *relay->last = event;
+    relay->last = &event->next;
     turn_add(&relay->node->turn, &relay->turn);
-    return parcel;
+    return event;
 }
 
 static void relay_on_info(void *arg, int status)
 {
-    struct parcel *parcel = relay_add(arg, PARCEL_INFO);
-    parcel->status = status;
+    struct relay_event *event = relay_add(arg, RELAY_EVENT_INFO);
+    event->status = status;
 }
 
 static void relay_on_head(void *arg, int status, const struct http_header *headers, size_t count)
 {
-    struct parcel *parcel = relay_add(arg, PARCEL_HEAD);
-    parcel->status = status;
-    parcel->headers = header_block_copy(headers, count);
+    struct relay_event *event = relay_add(arg, RELAY_EVENT_HEAD);
+    event->status = status;
+    event->headers = header_block_copy(headers, count);
 }
 
 static void relay_on_data(void *arg, const uint8_t *at, size_t len)
 {
     struct tunnel_relay *relay = arg;
-    struct parcel *last = NULL;
-    if (relay->first) last = (struct parcel *)((char *)relay->last - offsetof(struct parcel, next));
-    if (!last || last->type != PARCEL_DATA) last = relay_add(relay, PARCEL_DATA);
+    struct relay_event *last = NULL;
+    if (relay->first) last = (struct relay_event *)((char *)relay->last - offsetof(struct relay_event, next));
+    if (!last || last->type != RELAY_EVENT_DATA) last = relay_add(relay, RELAY_EVENT_DATA);
     if (!byte_queue_add(&last->data, at, len)) {
-        last = relay_add(relay, PARCEL_DATA);
+        last = relay_add(relay, RELAY_EVENT_DATA);
         (void)byte_queue_add(&last->data, at, len);
     }
 }
 
 static void relay_on_trailers(void *arg, const struct http_header *headers, size_t count)
 {
-    relay_add(arg, PARCEL_TRAILERS)->headers = header_block_copy(headers, count);
+    relay_add(arg, RELAY_EVENT_TRAILERS)->headers = header_block_copy(headers, count);
 }
 
 static void relay_on_half_end(void *arg)
 {
-    relay_add(arg, PARCEL_HALF_END);
+    relay_add(arg, RELAY_EVENT_HALF_END);
 }
 
 static void relay_on_taken(void *arg, size_t len)
 {
-    relay_add(arg, PARCEL_TAKEN)->taken = len;
+    relay_add(arg, RELAY_EVENT_TAKEN)->taken = len;
 }
 
 static void relay_on_end(void *arg)
 {
     struct tunnel_relay *relay = arg;
     relay->stream = NULL;
-    relay_add(relay, PARCEL_END);
+    relay_add(relay, RELAY_EVENT_END);
 }
 
 static void relay_on_back(void *arg, struct relay_message *back, enum tunnel_cause cause, const char *detail)
 {
     struct tunnel_relay *relay = arg;
     relay->stream = NULL;
-    struct parcel *parcel = relay_add(relay, PARCEL_FAIL);
-    parcel->cause = cause;
-    parcel->back = back;
-    snprintf(parcel->detail, sizeof(parcel->detail), "%.*s", (int)sizeof(parcel->detail) - 1, detail);
+    struct relay_event *event = relay_add(relay, RELAY_EVENT_FAIL);
+    event->cause = cause;
+    event->back = back;
+    snprintf(event->detail, sizeof(event->detail), "%.*s", (int)sizeof(event->detail) - 1, detail);
 }
 
 static void relay_on_fail(void *arg, enum tunnel_cause cause, const char *detail)
@@ -218,26 +218,26 @@ static const struct tunnel_stream_events relay_events = {
 
 // ---- from the caller -----------------------------------------------------------------------------------------
 
-// The node that should open the stream cannot: the only parcel the caller gets.
+// The node that should open the stream cannot: the only event the caller gets.
 // When the session has gone, the caller gets what it sent back and may try elsewhere.
 static void relay_refuse(struct tunnel_node *node, struct relay_message *message, enum tunnel_cause cause,
                          const char *detail)
 {
-    struct parcel *parcel = mem_zalloc(sizeof(*parcel));
-    parcel->type = PARCEL_FAIL;
-    parcel->cause = cause;
+    struct relay_event *event = mem_zalloc(sizeof(*event));
+    event->type = RELAY_EVENT_FAIL;
+    event->cause = cause;
     if (cause == TUNNEL_CAUSE_NO_TUNNEL) {
-        parcel->back = relay_message_create(message->caller, message->key);
-        parcel->back->request = message->request;
-        parcel->back->data = message->data;
-        parcel->back->end = message->end;
-        parcel->back->trailers = message->trailers;
+        event->back = relay_message_create(message->caller, message->key);
+        event->back->request = message->request;
+        event->back->data = message->data;
+        event->back->end = message->end;
+        event->back->trailers = message->trailers;
         message->request = NULL;
         byte_queue_init(&message->data, TUNNEL_STREAM_QUEUE_BYTES_MAX);
         message->trailers = (struct header_block){0};
     }
-    snprintf(parcel->detail, sizeof(parcel->detail), "%.*s", (int)sizeof(parcel->detail) - 1, detail);
-    relay_post_parcels(node, message->caller, message->key, parcel);
+    snprintf(event->detail, sizeof(event->detail), "%.*s", (int)sizeof(event->detail) - 1, detail);
+    relay_post_batch(node, message->caller, message->key, event);
 }
 
 static struct tunnel_relay *relay_open(struct tunnel_node *node, struct relay_message *message)

@@ -51,14 +51,14 @@ static int64_t agreed_time(struct tunnel_session *session)
 {
     enum { TELL_AGAIN_MS = 5 * 60 * 1000 };
     uint64_t now_ms = clock_mono_ms();
-    if (now_ms - session->told_time_at_ms >= TELL_AGAIN_MS) {
-        session->told_time_ms = clock_wall_ms();
-        session->told_time_at_ms = now_ms;
+    if (now_ms - session->sent_time_at_ms >= TELL_AGAIN_MS) {
+        session->sent_time_ms = clock_wall_ms();
+        session->sent_time_at_ms = now_ms;
         // Leaves before the call: control frames go in front of new streams.
         tunnel_session_send_control(
-            session, &(struct wire_control){.type = WIRE_CONTROL_TIME, .time_ms = (uint64_t)session->told_time_ms});
+            session, &(struct wire_control){.type = WIRE_CONTROL_TIME, .time_ms = (uint64_t)session->sent_time_ms});
     }
-    return session->told_time_ms + (int64_t)(now_ms - session->told_time_at_ms);
+    return session->sent_time_ms + (int64_t)(now_ms - session->sent_time_at_ms);
 }
 
 static enum error_code request_add_identity(struct stream_request *fields, struct tunnel_session *session,

@@ -149,14 +149,14 @@ void tunnel_session_accept(struct tunnel_session *session, uint64_t epoch)
         return;
     }
     tunnel_session_set_state(session, TUNNEL_SESSION_OPEN);
-    session->told_time_ms = clock_wall_ms();
-    session->told_time_at_ms = clock_mono_ms();
+    session->sent_time_ms = clock_wall_ms();
+    session->sent_time_at_ms = clock_mono_ms();
     bool is_bound = session->entry->info.binds_identities;
     tunnel_session_send_control(session,
                                 &(struct wire_control){.type = WIRE_CONTROL_HELLO_ACK,
                                                        .session = session->id,
                                                        .capabilities = is_bound ? WIRE_CAPABILITY_BOUND_IDENTITY : 0,
-                                                       .time_ms = (uint64_t)session->told_time_ms,
+                                                       .time_ms = (uint64_t)session->sent_time_ms,
                                                        .epoch = epoch,
                                                        .ping_after_ms = broker->options.ping_after_ms,
                                                        .dead_after_ms = broker->options.dead_after_ms});

@@ -49,8 +49,8 @@ struct tunnel_session {
     uint64_t calls_signed; // the number of the last identity that was bound to a call
     // The wall clock as it was sent to the agent, and when (monotonic): identities expire by that
     // one, whatever is done to ours meanwhile.
-    int64_t told_time_ms;
-    uint64_t told_time_at_ms;
+    int64_t sent_time_ms;
+    uint64_t sent_time_at_ms;
 
     struct header_intake *head;       // a header block being received; they never interleave (RFC 9113 section 4.3)
     struct session_payload *controls; // payloads that nghttp2 still points to

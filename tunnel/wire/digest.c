@@ -14,9 +14,9 @@ static size_t branch_count(uint64_t branches)
 static bool counts_are_bounded(const struct digest *digest)
 {
     switch (digest->kind) {
-    case DIGEST_LEAVES_TOLD: return digest->count <= DIGEST_ENTRIES_MAX && digest_leaf_set_count(&digest->leaves);
+    case DIGEST_LEAVES_SENT: return digest->count <= DIGEST_ENTRIES_MAX && digest_leaf_set_count(&digest->leaves);
     case DIGEST_WANTED: return digest->count <= DIGEST_WANTED_MAX;
-    case DIGEST_BRANCHES_TOLD:
+    case DIGEST_BRANCHES_SENT:
     case DIGEST_ASK_BRANCHES: return digest->branches != 0;
     default: return true;
     }
@@ -38,11 +38,11 @@ enum error_code digest_encode(const struct digest *digest, struct strbuf *out, s
     bytes_put_u8(out, (uint8_t)digest->kind);
     switch (digest->kind) {
     case DIGEST_ROOT: strbuf_add(out, digest->nodes, (size_t)DIGEST_BRANCHES * DIGEST_NODE_BYTES); break;
-    case DIGEST_BRANCHES_TOLD:
+    case DIGEST_BRANCHES_SENT:
         bytes_put_u64(out, digest->branches);
         strbuf_add(out, digest->nodes, branch_count(digest->branches) * BRANCH_BYTES);
         break;
-    case DIGEST_LEAVES_TOLD: put_leaves(digest, out); break;
+    case DIGEST_LEAVES_SENT: put_leaves(digest, out); break;
     case DIGEST_ASK_BRANCHES: bytes_put_u64(out, digest->branches); break;
     case DIGEST_ASK_LEAVES: strbuf_add(out, digest->leaves.bits, sizeof digest->leaves.bits); break;
     case DIGEST_WANTED: strbuf_add(out, digest->items, digest->count * DIGEST_KEY_BYTES); break;
@@ -90,8 +90,8 @@ static bool take_payload(const uint8_t *at, size_t len, struct digest *out)
 {
     switch (out->kind) {
     case DIGEST_ROOT: out->nodes = at; return len == (size_t)DIGEST_BRANCHES * DIGEST_NODE_BYTES;
-    case DIGEST_BRANCHES_TOLD: return take_branches(at, len, true, out);
-    case DIGEST_LEAVES_TOLD: return take_leaves(at, len, out);
+    case DIGEST_BRANCHES_SENT: return take_branches(at, len, true, out);
+    case DIGEST_LEAVES_SENT: return take_leaves(at, len, out);
     case DIGEST_ASK_BRANCHES: return take_branches(at, len, false, out);
     case DIGEST_ASK_LEAVES:
         if (len != sizeof out->leaves.bits) return false;

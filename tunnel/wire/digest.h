@@ -32,8 +32,8 @@ enum {
 
 enum digest_kind {
     DIGEST_ROOT = 1,
-    DIGEST_BRANCHES_TOLD = 2,
-    DIGEST_LEAVES_TOLD = 3,
+    DIGEST_BRANCHES_SENT = 2,
+    DIGEST_LEAVES_SENT = 3,
     DIGEST_PROBE = 4,
     DIGEST_MATCHED = 16,
     DIGEST_ASK_BRANCHES = 17,
@@ -47,10 +47,10 @@ enum digest_kind {
 // Views into what was decoded, or into the caller's memory.
 struct digest {
     enum digest_kind kind;
-    uint64_t branches;             // BRANCHES_TOLD, ASK_BRANCHES: bit b: branch b
-    const uint8_t *nodes;          // ROOT: of all branches; BRANCHES_TOLD: 64 for each bit, lowest first
-    struct digest_leaf_set leaves; // ASK_LEAVES, LEAVES_TOLD
-    const uint8_t *items;          // LEAVES_TOLD: entries, each in one of the leaves; WANTED: keys
+    uint64_t branches;             // BRANCHES_SENT, ASK_BRANCHES: bit b: branch b
+    const uint8_t *nodes;          // ROOT: of all branches; BRANCHES_SENT: 64 for each bit, lowest first
+    struct digest_leaf_set leaves; // ASK_LEAVES, LEAVES_SENT
+    const uint8_t *items;          // LEAVES_SENT: entries, each in one of the leaves; WANTED: keys
     size_t count;                  // of the items
 };
 

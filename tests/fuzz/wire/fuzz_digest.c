@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *at, size_t len)
 {
     struct digest digest;
     if (len > DIGEST_BYTES_MAX || digest_decode(at, len, &digest, NULL)) return 0;
-    for (size_t i = 0; digest.kind == DIGEST_LEAVES_TOLD && i < digest.count; i++)
+    for (size_t i = 0; digest.kind == DIGEST_LEAVES_SENT && i < digest.count; i++)
         if (!digest_leaf_set_has(&digest.leaves, digest_entry_leaf(digest.items + i * DIGEST_ENTRY_BYTES))) abort();
     struct strbuf text;
     strbuf_init(&text, DIGEST_BYTES_MAX + 64);

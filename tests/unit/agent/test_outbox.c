@@ -91,18 +91,18 @@ static void newest_wins_and_unchanged_is_nothing(void **state)
     assert_int_equal(put(outbox, "a", "{2}"), OUTBOX_PUT_QUEUED);
     assert_int_equal(outbox_count(outbox), 1);
     assert_int_equal(outbox_queued(outbox), 1);
-    assert_true(outbox_has_untold(outbox));
+    assert_true(outbox_has_unsynced(outbox));
     struct outbox_slot *slot = next(outbox);
     check_manifest(slot, "{2}");
     outbox_written(outbox, slot, 1);
     assert_int_equal(outbox_bytes(outbox), 0);
-    assert_false(outbox_has_untold(outbox));
+    assert_false(outbox_has_unsynced(outbox));
     assert_null(next(outbox));
     assert_int_equal(put(outbox, "a", "{2}"), OUTBOX_PUT_UNCHANGED);
     outbox_acknowledge(outbox, 1);
     assert_int_equal(slot->state, OUTBOX_IDLE);
     assert_int_equal(put(outbox, "a", "{2}"), OUTBOX_PUT_UNCHANGED);
-    assert_int_equal(outbox_told(outbox), 1);
+    assert_int_equal(outbox_synced_count(outbox), 1);
     outbox_destroy(outbox);
 }
 
@@ -118,11 +118,11 @@ static void tombstones(void **state)
     erase(outbox, "a");
     erase(outbox, "a");
     // The platform still holds it until the tombstone is written.
-    assert_int_equal(outbox_told(outbox), 1);
+    assert_int_equal(outbox_synced_count(outbox), 1);
     struct outbox_slot *slot = next(outbox);
     assert_true(slot->deleted);
     outbox_written(outbox, slot, 2);
-    assert_int_equal(outbox_told(outbox), 0);
+    assert_int_equal(outbox_synced_count(outbox), 0);
     outbox_acknowledge(outbox, 2);
     assert_int_equal(outbox_count(outbox), 0);
     // Born again while its tombstone waits.
@@ -154,13 +154,13 @@ static void snapshot_counts(void **state)
         outbox_written(outbox, slot, ++sequence);
     outbox_acknowledge(outbox, sequence);
     outbox_mark(outbox);
-    assert_int_equal(outbox_told(outbox), 0);
+    assert_int_equal(outbox_synced_count(outbox), 0);
     assert_int_equal(put(outbox, "stays", "{}"), OUTBOX_PUT_QUEUED);
-    assert_true(outbox_has_untold(outbox));
+    assert_true(outbox_has_unsynced(outbox));
     outbox_written(outbox, next(outbox), ++sequence);
-    assert_false(outbox_has_untold(outbox));
+    assert_false(outbox_has_unsynced(outbox));
     assert_int_equal(outbox_delete_unlisted(outbox, 1000, is_there, NULL), 1);
-    assert_int_equal(outbox_told(outbox), 1);
+    assert_int_equal(outbox_synced_count(outbox), 1);
     struct outbox_slot *slot = next(outbox);
     assert_true(slot->deleted);
     assert_string_equal(slot->object.ref.name.at, "goes");
@@ -174,11 +174,11 @@ static void refused_content_is_not_sent_again(void **state)
     put(outbox, "a", "{bad}");
     outbox_written(outbox, next(outbox), 7);
     outbox_refuse(outbox, 6);
-    assert_int_equal(outbox_told(outbox), 1);
+    assert_int_equal(outbox_synced_count(outbox), 1);
     outbox_refuse(outbox, 7);
-    assert_int_equal(outbox_told(outbox), 0);
+    assert_int_equal(outbox_synced_count(outbox), 0);
     assert_int_equal(put(outbox, "a", "{bad}"), OUTBOX_PUT_UNCHANGED);
-    assert_false(outbox_has_untold(outbox));
+    assert_false(outbox_has_unsynced(outbox));
     assert_int_equal(put(outbox, "a", "{good}"), OUTBOX_PUT_QUEUED);
     outbox_written(outbox, next(outbox), 8);
     outbox_refuse(outbox, 8);
@@ -334,7 +334,7 @@ static void counts_agree_with_a_model(void **state)
         size_t count = 0;
         for (int j = 0; j < NAMES; j++)
             count += held[j];
-        assert_int_equal(outbox_told(outbox), count);
+        assert_int_equal(outbox_synced_count(outbox), count);
     }
     outbox_destroy(outbox);
 }

@@ -212,7 +212,7 @@ static void take_digest(struct world *world, const struct wire_report *record)
     world->words[digest->kind]++;
     world->digest_sequence = record->sequence;
     if (digest->kind == DIGEST_ROOT) take_unread(world, record);
-    if (digest->kind != DIGEST_LEAVES_TOLD) return;
+    if (digest->kind != DIGEST_LEAVES_SENT) return;
     assert_true(digest->count <= 16);
     memcpy(world->entries, digest->items, digest->count * DIGEST_ENTRY_BYTES);
 }
@@ -704,12 +704,12 @@ static void wanted_objects_are_told(void **state)
     open_stream(world);
     wait_word(world, DIGEST_ROOT, 1);
     answer_digest(world, &(struct digest){.kind = DIGEST_ASK_BRANCHES, .branches = UINT64_MAX});
-    wait_word(world, DIGEST_BRANCHES_TOLD, 1);
+    wait_word(world, DIGEST_BRANCHES_SENT, 1);
     assert_int_equal(world->last_digest.branches, UINT64_MAX);
     struct digest ask = {.kind = DIGEST_ASK_LEAVES};
     memset(ask.leaves.bits, 0xff, sizeof ask.leaves.bits);
     answer_digest(world, &ask);
-    wait_word(world, DIGEST_LEAVES_TOLD, 1);
+    wait_word(world, DIGEST_LEAVES_SENT, 1);
     assert_int_equal(world->last_digest.count, 6);
     static const uint8_t none[ID_SHA256_BYTES];
     uint8_t keys[2][DIGEST_ENTRY_BYTES] = {{0xff}}; // one that there never was
@@ -790,11 +790,11 @@ static void what_found_no_room_is_offered_again(void **state)
     fake_wait(world->loop, warns, world);
     wait_word(world, DIGEST_ROOT, 2);
     answer_digest(world, &(struct digest){.kind = DIGEST_ASK_BRANCHES, .branches = UINT64_MAX});
-    wait_word(world, DIGEST_BRANCHES_TOLD, 1);
+    wait_word(world, DIGEST_BRANCHES_SENT, 1);
     struct digest ask = {.kind = DIGEST_ASK_LEAVES};
     memset(ask.leaves.bits, 0xff, sizeof ask.leaves.bits);
     answer_digest(world, &ask);
-    wait_word(world, DIGEST_LEAVES_TOLD, 1);
+    wait_word(world, DIGEST_LEAVES_SENT, 1);
     static const uint8_t none[ID_SHA256_BYTES];
     uint8_t key[DIGEST_ENTRY_BYTES];
     digest_entry_make(&(struct digest_object){.ref.group = STR("argoproj.io"),

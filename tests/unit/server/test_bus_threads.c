@@ -361,9 +361,9 @@ static unsigned wait_until(const unsigned *count, unsigned wanted)
 
 static void publish(struct side *side, unsigned id);
 
-static void on_verdict(struct bus_letter *letter, void *ctx)
+static void on_verdict(struct bus_port_item *item, void *ctx)
 {
-    struct batch *batch = (struct batch *)letter;
+    struct batch *batch = (struct batch *)item;
     struct side *side = ctx;
     bool is_confirmed = batch->publication.verdict == AMQP_CONFIRMED;
     assert_ptr_equal(batch->side, side);
@@ -373,9 +373,9 @@ static void on_verdict(struct bus_letter *letter, void *ctx)
     mem_free(batch);
 }
 
-static void on_dropped(struct bus_letter *letter)
+static void on_dropped(struct bus_port_item *item)
 {
-    mem_free(letter);
+    mem_free(item);
     note(&bench.dropped);
 }
 
@@ -385,7 +385,7 @@ static void publish(struct side *side, unsigned id)
     batch->side = side;
     batch->id = id;
     snprintf(batch->body, sizeof batch->body, "%u", id);
-    batch->publication = (struct amqp_publication){.letter = {.open = on_verdict, .drop = on_dropped},
+    batch->publication = (struct amqp_publication){.item = {.open = on_verdict, .drop = on_dropped},
                                                    .port = side->port,
                                                    .body = str_c(batch->body),
                                                    .shard = id % SHARDS};

@@ -118,7 +118,7 @@ static void tell_leaves(struct world *world, struct digest_exchange *resync, con
         row->ref.name = str_c(object->name);
     }
     assert_true(entry_count <= DIGEST_LEAVES_ENTRIES_MAX);
-    struct digest told = {.kind = DIGEST_LEAVES_TOLD, .leaves = ask->leaves, .items = entries[0], .count = entry_count};
+    struct digest told = {.kind = DIGEST_LEAVES_SENT, .leaves = ask->leaves, .items = entries[0], .count = entry_count};
     count_bytes(world, &told);
     struct error err;
     assert_int_equal(digest_exchange_take_leaves(resync, &told, &err), ERROR_NONE);
@@ -158,7 +158,7 @@ static enum digest_kind exchange(struct world *world)
     mem_free(held);
     count_bytes(world, &answer);
     if (answer.kind == DIGEST_ASK_BRANCHES) {
-        struct digest told = {.kind = DIGEST_BRANCHES_TOLD, .branches = answer.branches};
+        struct digest told = {.kind = DIGEST_BRANCHES_SENT, .branches = answer.branches};
         uint8_t *leaves = mem_alloc(sizeof tree->leaves), *to = leaves;
         for (unsigned branch = 0; branch < DIGEST_BRANCHES; branch++) {
             if (!(told.branches >> branch & 1)) continue;
@@ -288,10 +288,10 @@ static void what_was_not_asked_for_is_refused(void **state)
     struct digest_exchange *resync = digest_exchange_create(&(struct digest){.kind = DIGEST_ROOT, .nodes = zeros});
     struct digest answer;
     struct error err;
-    struct digest leaves = {.kind = DIGEST_LEAVES_TOLD};
+    struct digest leaves = {.kind = DIGEST_LEAVES_SENT};
     digest_leaf_set_add(&leaves.leaves, 5);
     assert_int_equal(digest_exchange_take_leaves(resync, &leaves, &err), ERROR_PROTOCOL);
-    struct digest branches = {.kind = DIGEST_BRANCHES_TOLD, .branches = 1, .nodes = zeros};
+    struct digest branches = {.kind = DIGEST_BRANCHES_SENT, .branches = 1, .nodes = zeros};
     assert_int_equal(digest_exchange_take_branches(resync, &branches, &answer, &err), ERROR_PROTOCOL);
     digest_exchange_take_tree(resync, tree, &answer);
     assert_int_equal(answer.kind, DIGEST_ASK_BRANCHES);

@@ -20,17 +20,17 @@ static void acknowledges_up_to_the_oldest(void **state)
 {
     (void)state;
     struct source *source = make();
-    struct passage *passages[5];
+    struct in_flight *in_flights[5];
     for (unsigned i = 0; i < 5; i++)
-        passages[i] = source_enter(source, NULL, i + 1, false);
-    assert_ptr_equal(passage_leave(passages[2], true), source);
-    (void)passage_leave(passages[1], true);
+        in_flights[i] = source_enter(source, NULL, i + 1, false);
+    assert_ptr_equal(in_flight_leave(in_flights[2], true), source);
+    (void)in_flight_leave(in_flights[1], true);
     assert_int_equal(source->acknowledge, 0);
-    (void)passage_leave(passages[0], true);
+    (void)in_flight_leave(in_flights[0], true);
     assert_int_equal(source->acknowledge, 3);
-    (void)passage_leave(passages[4], true);
+    (void)in_flight_leave(in_flights[4], true);
     assert_int_equal(source->acknowledge, 3);
-    (void)passage_leave(passages[3], true);
+    (void)in_flight_leave(in_flights[3], true);
     assert_int_equal(source->acknowledge, 5);
     assert_null(source->first);
     source_destroy(source);
@@ -40,11 +40,11 @@ static void what_is_lost_is_never_acknowledged(void **state)
 {
     (void)state;
     struct source *source = make();
-    struct passage *one = source_enter(source, NULL, 1, false), *two = source_enter(source, NULL, 2, false),
-                   *three = source_enter(source, NULL, 3, false);
-    (void)passage_leave(one, true);
-    (void)passage_leave(two, false);
-    (void)passage_leave(three, true);
+    struct in_flight *one = source_enter(source, NULL, 1, false), *two = source_enter(source, NULL, 2, false),
+                     *three = source_enter(source, NULL, 3, false);
+    (void)in_flight_leave(one, true);
+    (void)in_flight_leave(two, false);
+    (void)in_flight_leave(three, true);
     assert_int_equal(source->acknowledge, 1);
     source_destroy(source);
 }
@@ -53,10 +53,10 @@ static void passages_outlive_their_source(void **state)
 {
     (void)state;
     struct source *source = make();
-    struct passage *one = source_enter(source, NULL, 1, false), *two = source_enter(source, NULL, 2, false);
-    (void)passage_leave(two, true);
+    struct in_flight *one = source_enter(source, NULL, 1, false), *two = source_enter(source, NULL, 2, false);
+    (void)in_flight_leave(two, true);
     source_destroy(source);
-    assert_null(passage_leave(one, true));
+    assert_null(in_flight_leave(one, true));
 }
 
 int main(void)

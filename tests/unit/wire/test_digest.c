@@ -212,16 +212,16 @@ static void every_kind_comes_back(void **state)
     for (size_t i = 0; i < sizeof nodes; i++)
         nodes[i] = (uint8_t)rand_r(&seed);
     round_trip(&(struct digest){.kind = DIGEST_ROOT, .nodes = nodes}, 1 + 1024);
-    round_trip(&(struct digest){.kind = DIGEST_BRANCHES_TOLD, .branches = 1ull << 63 | 5, .nodes = nodes},
+    round_trip(&(struct digest){.kind = DIGEST_BRANCHES_SENT, .branches = 1ull << 63 | 5, .nodes = nodes},
                1 + 8 + 3 * 1024);
-    round_trip(&(struct digest){.kind = DIGEST_BRANCHES_TOLD, .branches = UINT64_MAX, .nodes = nodes},
+    round_trip(&(struct digest){.kind = DIGEST_BRANCHES_SENT, .branches = UINT64_MAX, .nodes = nodes},
                1 + 8 + 64 * 1024);
     round_trip(&(struct digest){.kind = DIGEST_ASK_BRANCHES, .branches = 6}, 1 + 8);
     struct digest asked = {.kind = DIGEST_ASK_LEAVES};
     digest_leaf_set_add(&asked.leaves, 77);
     round_trip(&asked, 1 + 512);
     uint8_t entries[3][DIGEST_ENTRY_BYTES];
-    struct digest told = {.kind = DIGEST_LEAVES_TOLD, .items = entries[0], .count = 3};
+    struct digest told = {.kind = DIGEST_LEAVES_SENT, .items = entries[0], .count = 3};
     for (size_t i = 0; i < 3; i++) {
         random_entry(&seed, entries[i]);
         digest_leaf_set_add(&told.leaves, digest_entry_leaf(entries[i]));
