@@ -107,11 +107,11 @@ static int print_help(void)
     return print_and_free(&text);
 }
 
-static int print_rbac(const char *preset, const struct operation_rights *rights)
+static int print_rbac(const char *preset, const struct operation_rights *rights, bool kubernetes_events)
 {
     struct strbuf text;
     strbuf_init(&text, RBAC_BYTES_MAX);
-    if (rbac_print(str_c(preset), rights, &text)) return print_and_free(&text);
+    if (rbac_print(str_c(preset), rights, kubernetes_events, &text)) return print_and_free(&text);
     fprintf(stderr, "culvert-agent: --print-rbac: invalid preset \"%s\", expected one of " RBAC_PRESETS "\n", preset);
     strbuf_finish(&text);
     return EXIT_USAGE;
@@ -142,11 +142,11 @@ static int print_rbac_of(const struct command *command, int argc, char **argv)
     struct config *config = NULL;
     struct operation_rights *rights = NULL;
     struct error err;
-    if (!command->file && argc == 1) return print_rbac(command->rbac, NULL);
+    if (!command->file && argc == 1) return print_rbac(command->rbac, NULL, false);
     if (load(command, argc, argv, &config)) return EXIT_USAGE;
     int status = EXIT_USAGE;
     if (operation_rights_create(str_c(agent_operation_settings_of(config)->allowed), &rights, &err) == ERROR_NONE)
-        status = print_rbac(command->rbac, rights);
+        status = print_rbac(command->rbac, rights, reporter_settings_of(config)->kubernetes_events);
     operation_rights_destroy(rights);
     config_destroy(config);
     return status;

@@ -98,7 +98,7 @@ static const char tail[] = "---\n"
                            "    name: culvert-agent\n"
                            "    namespace: argocd\n";
 
-bool rbac_print(struct str preset, const struct operation_rights *rights, struct strbuf *out)
+bool rbac_print(struct str preset, const struct operation_rights *rights, bool kubernetes_events, struct strbuf *out)
 {
     unsigned bit = 0;
     for (size_t i = 0; i < sizeof presets / sizeof *presets; i++) {
@@ -115,6 +115,9 @@ bool rbac_print(struct str preset, const struct operation_rights *rights, struct
         if (rules[i].presets & bit)
             strbuf_addf(out, "  - apiGroups: [%s]\n    resources: [%s]\n    verbs: [get, list, watch]\n",
                         rules[i].group, rules[i].resources);
+    // The other presets have it.
+    if (kubernetes_events && bit == PRESET_APPLICATIONS)
+        strbuf_add_c(out, "  - apiGroups: [\"\"]\n    resources: [events]\n    verbs: [get, list, watch]\n");
     if (rights) operation_rights_print_rbac(rights, out);
     strbuf_add_c(out, tail);
     return true;

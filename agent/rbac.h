@@ -18,7 +18,8 @@
 
 enum { RBAC_BYTES_MAX = 64 * 1024 };
 
-// Appends the YAML. rights: NULL for none. False: there is no such preset.
-bool rbac_print(struct str preset, const struct operation_rights *rights, struct strbuf *out);
+// Appends the YAML. rights: NULL for none. kubernetes_events: with the rule that they need.
+// False: there is no such preset.
+bool rbac_print(struct str preset, const struct operation_rights *rights, bool kubernetes_events, struct strbuf *out);
 
 #endif

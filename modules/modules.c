@@ -18,6 +18,7 @@
     C(events) \
     C(deployments) \
     C(transitions) \
+    C(kubernetes_events) \
     C(operations) \
     C(annotations) \
     C(accounts) \

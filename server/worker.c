@@ -329,7 +329,9 @@ static enum error_code start_sweeper(struct worker *worker, struct error *err)
                                    .history_days = (unsigned)(retention->history_keep_ms / day_ms),
                                    .transitions_days = (unsigned)(retention->transitions_keep_ms / day_ms),
                                    .transitions_per_hour = (unsigned)retention->transitions_object_per_hour_max,
-                                   .transitions_per_account = retention->transitions_account_max},
+                                   .transitions_per_account = retention->transitions_account_max,
+                                   .kubernetes_events_days = (unsigned)(retention->kubernetes_events_keep_ms / day_ms),
+                                   .kubernetes_events_per_account = retention->kubernetes_events_account_max},
                       });
     return ERROR_NONE;
 }

@@ -194,10 +194,12 @@ static void start_reports(struct agent_calls *calls, struct agent_stream *stream
     if (calls->reports) agent_calls_stop_reports(calls);
     bool compares = str_eq(find_header(request, STR(WIRE_HEADER_DIGEST)), STR(WIRE_DIGEST_VERSION));
     bool takes_details = str_eq(find_header(request, STR(WIRE_HEADER_DETAILS)), STR(WIRE_DETAILS_VERSION));
+    bool takes_events =
+        str_eq(find_header(request, STR(WIRE_HEADER_KUBERNETES_EVENTS)), STR(WIRE_KUBERNETES_EVENTS_VERSION));
     agent_stream_attach(stream, &events, calls);
     agent_stream_respond(stream, 200, headers, 1, false);
     calls->reports = stream;
-    reporter_stream_open(calls->options.reporter, stream, compares, takes_details);
+    reporter_stream_open(calls->options.reporter, stream, compares, takes_details, takes_events);
 }
 
 void agent_calls_stop_reports(struct agent_calls *calls)

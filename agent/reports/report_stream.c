@@ -1,5 +1,6 @@
 #include "agent/reports/report_stream.h"
 
+#include "agent/reports/kubernetes_event_queue.h"
 #include "base/clock.h"
 #include "base/log/log.h"
 #include "base/mem.h"
@@ -181,6 +182,30 @@ static bool emit_digest(struct report_stream *stream)
     return any;
 }
 
+static bool emit_event(struct report_stream *stream, uint64_t now_ms, uint64_t *out_wait_ms)
+{
+    struct kubernetes_event event;
+    struct kubernetes_event_queue *events = stream->options.events;
+    uint64_t wait_ms = 0;
+    if (!events) return false;
+    if (!kubernetes_event_queue_next(events, now_ms, &event, &wait_ms)) {
+        if (wait_ms && (!*out_wait_ms || wait_ms < *out_wait_ms)) *out_wait_ms = wait_ms;
+        return false;
+    }
+    struct wire_report record = {.type = WIRE_REPORT_KUBERNETES_EVENT,
+                                 .ref = event.ref,
+                                 .cluster = str_c(stream->options.cluster_name),
+                                 .observed_at_ms = clock_wall_ms(),
+                                 .manifest_bytes = event.text.len,
+                                 .manifest = event.text};
+    bool is_emitted = emit(stream, &record, "kubernetes_event");
+    if (is_emitted)
+        kubernetes_event_queue_written(events, record.sequence);
+    else
+        kubernetes_event_queue_skip(events);
+    return true;
+}
+
 // Encodes the next record into `out`. False: nothing is due.
 static bool next_record(struct report_stream *stream, bool lists_complete, uint64_t now_ms, uint64_t *out_wait_ms)
 {
@@ -208,7 +233,7 @@ static bool next_record(struct report_stream *stream, bool lists_complete, uint6
         emit_snapshot_end(stream, now_ms);
         return true;
     }
-    return false;
+    return !stream->in_snapshot && emit_event(stream, now_ms, out_wait_ms);
 }
 
 void report_stream_pump(struct report_stream *stream, bool lists_complete, uint64_t now_ms, uint64_t *out_wait_ms)
@@ -253,6 +278,7 @@ static void on_ack(struct report_stream *stream, const struct wire_ack *ack)
     switch (ack->type) {
     case WIRE_ACK:
         outbox_acknowledge(stream->options.outbox, ack->sequence);
+        if (stream->options.events) kubernetes_event_queue_acknowledge(stream->options.events, ack->sequence);
         note_acknowledged(stream, ack->sequence);
         break;
     case WIRE_ACK_REJECT:

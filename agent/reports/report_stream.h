@@ -17,6 +17,7 @@
 #include "agent/reports/resync.h"
 #include "base/str.h"
 
+struct kubernetes_event_queue;
 struct report_stream;
 
 struct report_sink {
@@ -27,11 +28,13 @@ struct report_sink {
     void *arg;
     bool compares;      // the platform offers exchanges of digests
     bool takes_details; // and takes the details of records
+    bool takes_kubernetes_events;
 };
 
 struct report_stream_options {
     struct outbox *outbox;
-    struct resync *resync; // NULL: the platform does not compare
+    struct resync *resync;                 // NULL: the platform does not compare
+    struct kubernetes_event_queue *events; // written when no report is due; NULL: none
     struct report_sink sink;
     const char *boot_id, *cluster_name; // outlive it
     uint64_t *sequence;                 // the last one used in this boot

@@ -173,6 +173,9 @@ static void on_tick(void *arg)
     collector_tick(reporter->collector, now_ms);
     managed_clusters_tick(reporter->managed, now_ms);
     argo_view_tick(reporter->argo, reporter->collector, now_ms);
+    // Reports go first: their lists, too.
+    kubernetes_events_tick(reporter->events,
+                           reporter->takes_kubernetes_events && collector_is_complete(reporter->collector), now_ms);
     follow_overflow(reporter, now_ms);
     if (reporter->clusters) cluster_report_tick(reporter->clusters, now_ms);
     if (reporter->digests) offer_again(reporter, now_ms);
@@ -269,6 +272,7 @@ static void let_go(struct reporter *reporter)
     collector_destroy(reporter->collector);
     reporter->collector = NULL;
     managed_clusters_let_go(reporter->managed);
+    kubernetes_events_let_go(reporter->events);
     outbox_clear(reporter->outbox);
     reporter->held_back = false;
     reporter->objects.refused = 0;
@@ -298,6 +302,7 @@ void reporter_stream_closed(struct reporter *reporter)
         return;
     }
     outbox_pause(reporter->outbox);
+    kubernetes_events_pause(reporter->events);
     show_metrics(reporter);
 }
 
@@ -320,6 +325,8 @@ void reporter_sink_open(struct reporter *reporter, const struct report_sink *sin
     // What is held was made for a platform of another version.
     if (reporter->collector && reporter->objects.takes_details != sink->takes_details) let_go(reporter);
     reporter->objects.takes_details = sink->takes_details;
+    reporter->takes_kubernetes_events = sink->takes_kubernetes_events;
+    if (!sink->takes_kubernetes_events) kubernetes_events_let_go(reporter->events);
     if (!reporter->collector && reporter_open_collector(reporter, &err)) { // checked when the reporter was made
         log_error("reporter", "not_started", log_err(&err));
         sink->fail(sink->arg);
@@ -335,17 +342,19 @@ void reporter_sink_open(struct reporter *reporter, const struct report_sink *sin
                                                                                 .counts = reporter_cluster_counts,
                                                                                 .findings = reporter_cluster_findings});
     if (sink->compares) reporter->digests = resync_create(reporter->outbox, &resync_events, reporter);
-    reporter->stream = report_stream_create(&(struct report_stream_options){.outbox = reporter->outbox,
-                                                                            .resync = reporter->digests,
-                                                                            .sink = *sink,
-                                                                            .boot_id = reporter->boot_id,
-                                                                            .cluster_name = o->cluster_name,
-                                                                            .sequence = &reporter->sequence,
-                                                                            .arg = reporter,
-                                                                            .on_resync = on_resync,
-                                                                            .on_no_room = on_no_room,
-                                                                            .is_there = reporter_is_there,
-                                                                            .unread = reporter_unread});
+    reporter->stream = report_stream_create(&(struct report_stream_options){
+        .outbox = reporter->outbox,
+        .resync = reporter->digests,
+        .events = sink->takes_kubernetes_events ? kubernetes_events_queue(reporter->events) : NULL,
+        .sink = *sink,
+        .boot_id = reporter->boot_id,
+        .cluster_name = o->cluster_name,
+        .sequence = &reporter->sequence,
+        .arg = reporter,
+        .on_resync = on_resync,
+        .on_no_room = on_no_room,
+        .is_there = reporter_is_there,
+        .unread = reporter_unread});
     begin(reporter);
     timer_start(&reporter->tick, 0, TICK_MS);
 }
@@ -362,11 +371,13 @@ static void tunnel_fail(void *arg)
     agent_stream_reset(reporter->tunnel_stream, AGENT_STREAM_PROTOCOL_ERROR);
 }
 
-void reporter_stream_open(struct reporter *reporter, struct agent_stream *stream, bool compares, bool takes_details)
+void reporter_stream_open(struct reporter *reporter, struct agent_stream *stream, bool compares, bool takes_details,
+                          bool takes_kubernetes_events)
 {
     reporter_stream_closed(reporter);
     reporter->tunnel_stream = stream;
-    reporter_sink_open(reporter, &(struct report_sink){tunnel_write, tunnel_fail, reporter, compares, takes_details});
+    reporter_sink_open(reporter, &(struct report_sink){tunnel_write, tunnel_fail, reporter, compares, takes_details,
+                                                       takes_kubernetes_events});
     // Opening forgot the stream before, and this one with it.
     reporter->tunnel_stream = stream;
 }

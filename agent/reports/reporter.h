@@ -26,8 +26,10 @@ void reporter_destroy(struct reporter *reporter);
 // The platform opened `POST /culvert/reports`; the caller has answered its head with 200 already. Records go out as the
 // response body with agent_stream_write(). The stream is valid until reporter_stream_closed(); an older stream that is
 // still open is replaced by the newer one. compares: the platform offers exchanges of digests (tunnel/wire/digest.h);
-// takes_details: it takes the details of records (tunnel/wire/report.h).
-void reporter_stream_open(struct reporter *reporter, struct agent_stream *stream, bool compares, bool takes_details);
+// takes_details: it takes the details of records (tunnel/wire/report.h);
+// takes_kubernetes_events: it takes Kubernetes Events.
+void reporter_stream_open(struct reporter *reporter, struct agent_stream *stream, bool compares, bool takes_details,
+                          bool takes_kubernetes_events);
 // The same for any sink: what it takes is what a stream takes.
 void reporter_sink_open(struct reporter *reporter, const struct report_sink *sink);
 // Bytes of the request body: acknowledgements, cut anywhere. The caller gives the window back.

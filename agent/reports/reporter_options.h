@@ -26,8 +26,12 @@ struct reporter_options {
     // Argo CD's cluster Secrets that may be used (cluster_identity.h), and how often.
     const char *cluster_secrets;
     uint64_t cluster_interval_ms;
-    bool managed_clusters;         // read those of them that are other clusters (managed_clusters.h)
-    size_t managed_objects_max;    // of each; 0: as many as of the own one
+    bool managed_clusters;      // read those of them that are other clusters (managed_clusters.h)
+    size_t managed_objects_max; // of each; 0: as many as of the own one
+    // Kubernetes Events of reported objects (kubernetes_events.h); 0: its defaults.
+    bool kubernetes_events;
+    size_t kubernetes_events_max;
+    unsigned kubernetes_events_per_second;
     bool clusters;                 // read Argo CD's cluster Secrets for names and addresses
     struct argo_view_options argo; // its texts need to live only during the call
     struct outbox_options outbox;

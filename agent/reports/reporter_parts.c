@@ -151,6 +151,7 @@ void reporter_cluster_findings(void *arg, json_t *out)
     argo_view_findings(reporter->argo, out);
     cluster_identity_findings(reporter->identity, out);
     managed_clusters_findings(reporter->managed, out);
+    kubernetes_events_findings(reporter->events, out);
 }
 
 // What its Applications name is looked at once they are listed again.
@@ -210,6 +211,7 @@ enum error_code reporter_open_collector(struct reporter *reporter, struct error 
 void reporter_free_parts(struct reporter *reporter)
 {
     argo_view_destroy(reporter->argo);
+    kubernetes_events_destroy(reporter->events);
     kube_exec_destroy(reporter->kube.exec);
     kube_config_finish(&reporter->kube);
     redaction_destroy(reporter->redaction);
@@ -311,6 +313,17 @@ enum error_code reporter_start_parts(struct reporter *reporter, struct error *er
     reporter->outbox = outbox_create(&outbox);
     reporter->client = kube_client_create(reporter->loop, &reporter->kube, err);
     if (!reporter->client) return ERROR_INTERNAL;
+    if (o->kubernetes_events)
+        reporter->events =
+            kubernetes_events_create(&(struct kubernetes_events_options){.client = reporter->client,
+                                                                         .outbox = reporter->outbox,
+                                                                         .namespaces = o->namespaces,
+                                                                         .count_max = o->kubernetes_events_max,
+                                                                         .per_second = o->kubernetes_events_per_second,
+                                                                         .watch_seconds = o->watch_seconds,
+                                                                         .silence_ms = o->silence_ms,
+                                                                         .absent_retry_ms = o->absent_retry_ms,
+                                                                         .page_limit = o->page_limit});
     code = start_probe(reporter, err);
     if (code == ERROR_NONE) code = start_identity(reporter, err);
     if (code != ERROR_NONE) return code;

@@ -9,6 +9,7 @@
 #include "agent/reports/cluster_identity.h"
 #include "agent/reports/cluster_report.h"
 #include "agent/reports/collector.h"
+#include "agent/reports/kubernetes_events.h"
 #include "agent/reports/managed_clusters.h"
 #include "agent/reports/object_report.h"
 #include "agent/reports/overflow.h"
@@ -33,6 +34,7 @@ struct reporter {
     struct argo_view *argo;            // NULL: no token for Argo CD's API
     struct cluster_identity *identity; // NULL: no cluster Secret may be used
     struct managed_clusters *managed;  // NULL: no other cluster may be read
+    struct kubernetes_events *events;  // NULL: Kubernetes Events are not reported
     uint64_t unanswered_since_ms;      // the probe's, as it was last seen; 0: the API server answered
     struct redaction *redaction;
     struct outbox *outbox;
@@ -50,6 +52,8 @@ struct reporter {
     size_t fetched; // of what the platform wanted
     bool held_back; // the outbox was full: watches wait
     char *unread;   // kinds that the last comparison left out, a line each; NULL: none
+    // Of the last stream's platform.
+    bool takes_kubernetes_events;
     struct overflow overflow;
     struct timer tick, turn, probe_tick;
     struct reporter_metrics metrics;

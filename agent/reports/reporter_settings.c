@@ -145,6 +145,29 @@ static const struct config_entry entries[] = {
      .max = 1000000,
      .help = "Changes of all objects together that are reported per second, not counting the first snapshot. What "
              "waits is reported in its newest state. 0: no limit."},
+    {.name = "reporter.kubernetes_events",
+     .type = CONFIG_BOOL,
+     .offset = AT(kubernetes_events),
+     .def = "false",
+     .help = "Report Kubernetes Events of the objects of this cluster that are reported, where the platform takes "
+             "them. Their messages are texts of controllers; credentials that redaction knows are taken out. It needs "
+             "the right to list and watch events."},
+    {.name = "reporter.kubernetes_events_max",
+     .type = CONFIG_INT,
+     .offset = AT(kubernetes_events_max),
+     .def = "1000",
+     .min = 100,
+     .max = 10000,
+     .help =
+         "Kubernetes Events that wait to be sent; at most 20 of an object. Beyond it the oldest are dropped, Normal "
+         "ones first."},
+    {.name = "reporter.kubernetes_events_per_second",
+     .type = CONFIG_INT,
+     .offset = AT(kubernetes_events_per_second),
+     .def = "50",
+     .min = 1,
+     .max = 1000,
+     .help = "Kubernetes Events that are sent per second. Reports go first."},
     {.name = "reporter.probe_interval",
      .type = CONFIG_DURATION,
      .offset = AT(probe_interval_ms),

@@ -27,6 +27,9 @@ struct reporter_settings {
     int64_t object_burst;
     int64_t object_interval_ms;
     int64_t changes_per_second;
+    bool kubernetes_events;
+    int64_t kubernetes_events_max;
+    int64_t kubernetes_events_per_second;
     int64_t probe_interval_ms;
     int64_t probe_timeout_ms;
 };

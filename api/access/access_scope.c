@@ -13,6 +13,7 @@ static const struct {
     {"release", ENTITY_GITOPS_APPLICATIONS},
     {"rollout", ENTITY_GITOPS_APPLICATIONS},
     {"transition", ENTITY_GITOPS_APPLICATIONS},
+    {"kubernetes_event", ENTITY_GITOPS_APPLICATIONS},
     {"image", ENTITY_GITOPS_APPLICATIONS},
     {"operation", ENTITY_GITOPS_APPLICATIONS},
     {"cluster", ENTITY_CLUSTERS},

@@ -51,6 +51,7 @@ PODS = ResourceType("", "v1", "pods", "Pod", short_names=("po",), status_subreso
 SERVICES = ResourceType("", "v1", "services", "Service", short_names=("svc",))
 SECRETS = ResourceType("", "v1", "secrets", "Secret")
 CONFIG_MAPS = ResourceType("", "v1", "configmaps", "ConfigMap", short_names=("cm",))
+EVENTS = ResourceType("", "v1", "events", "Event", short_names=("ev",))
 DEPLOYMENTS = ResourceType(
     "apps", "v1", "deployments", "Deployment", short_names=("deploy",), status_subresource=True, generation=True
 )
@@ -103,6 +104,7 @@ TYPES: tuple[ResourceType, ...] = (
     SERVICES,
     SECRETS,
     CONFIG_MAPS,
+    EVENTS,
     DEPLOYMENTS,
     REPLICA_SETS,
     APPLICATIONS,

@@ -6,6 +6,7 @@ objects made or changed through the API live like those the demo made itself.
 
 from __future__ import annotations
 
+import kubernetes_event
 import workload
 from object_store import ObjectStore, clone
 from resource_types import DEPLOYMENTS, PODS, REPLICA_SETS
@@ -254,6 +255,8 @@ class WorkloadController:
             reason = statuses[0]["state"].get("waiting", {}).get("reason")
             if reason != "ImagePullBackOff":
                 self._write(pod, lambda draft: self._pull_failed(draft, again=reason == "ErrImagePull"))
+                image = pod["spec"]["containers"][0]["image"]
+                kubernetes_event.note(self._store, self._world, PODS, pod, "Failed", f'Failed to pull image "{image}": not found')
         elif uid in self._world.crashing:
             left = self._world.crashing[uid] = self._world.crashing[uid] - 1
             if left <= 0:
@@ -261,6 +264,7 @@ class WorkloadController:
                 self._write(pod, self._started)
             elif "terminated" in statuses[0]["state"]:
                 self._write(pod, self._backed_off)
+                kubernetes_event.note(self._store, self._world, PODS, pod, "BackOff", "Back-off restarting failed container")
         elif not pod_is_ready(pod):
             self._write(pod, self._started)
 

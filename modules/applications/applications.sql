@@ -106,6 +106,7 @@
 -- field: receivedAt = time(a.received_at)
 -- field: sequence = :{entity_sequence}
 -- field: transitions = :{application_transitions}
+-- field: events = :{application_kubernetes_events}
 -- filter: project text = a.project = :value
 -- filter: projects text[] = a.project = ANY (:value)
 -- filter: runtime text = a.runtime = :value

@@ -25,7 +25,7 @@ enum {
 
 static bool is_application(const struct report *report)
 {
-    return str_eq(report->ref.group, STR("argoproj.io")) && str_eq(report->ref.kind, STR("Application"));
+    return report->type != REPORT_KUBERNETES_EVENT && object_ref_is_application(&report->ref);
 }
 
 static void copy_member(json_t *to, const char *to_key, const json_t *from, const char *from_key)

@@ -172,6 +172,8 @@ static const char *refusal_of(const struct bus_rabbitmq *bus, const struct repor
     if (report->account_id.len >= sizeof((struct bus_batch *)NULL)->account_id ||
         report->runtime.len >= sizeof((struct bus_batch *)NULL)->runtime)
         return "name";
+    // A replica of the version before could not read the message.
+    if (report->type == REPORT_KUBERNETES_EVENT) return "kubernetes-event";
     // No path leads back to the agent for what another replica refuses later.
     struct error ignored;
     if (report->type == REPORT_KEPT_OUT || report_store_check(report, &ignored) != ERROR_NONE) return "invalid";

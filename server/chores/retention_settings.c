@@ -50,6 +50,21 @@ static const struct config_entry entries[] = {
      .min = 1000,
      .max = 1000000000,
      .help = "Changes of one account that are kept; the oldest beyond it are removed."},
+    {.name = "kubernetes_events.keep",
+     .type = CONFIG_DURATION,
+     .offset = AT(kubernetes_events_keep_ms),
+     .def = "7d",
+     .min = DAY,
+     .max = 90 * DAY,
+     .help = "How long Kubernetes Events that did not happen again are kept, in whole days."},
+    {.name = "kubernetes_events.account_max",
+     .type = CONFIG_INT,
+     .offset = AT(kubernetes_events_account_max),
+     .def = "200000",
+     .min = 1000,
+     .max = 100000000,
+     .help = "Kubernetes Events of one account that are kept; the oldest beyond it are removed. Of an object 50 are "
+             "kept."},
 };
 
 const struct config_section retention_settings_section = {

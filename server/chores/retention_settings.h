@@ -12,6 +12,8 @@ struct retention_settings {
     int64_t transitions_keep_ms;
     int64_t transitions_object_per_hour_max;
     int64_t transitions_account_max;
+    int64_t kubernetes_events_keep_ms;
+    int64_t kubernetes_events_account_max;
 };
 
 CONFIG_SECTION(retention_settings);

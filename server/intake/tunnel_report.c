@@ -13,6 +13,7 @@ bool tunnel_report_read(const struct tunnel_session_info *session, const struct 
         [WIRE_REPORT_SNAPSHOT_BEGIN] = REPORT_SNAPSHOT_BEGIN,
         [WIRE_REPORT_SNAPSHOT_END] = REPORT_SNAPSHOT_END,
         [WIRE_REPORT_CLUSTER] = REPORT_CLUSTER,
+        [WIRE_REPORT_KUBERNETES_EVENT] = REPORT_KUBERNETES_EVENT,
     };
     if (record->type == WIRE_REPORT_HELLO || record->type == WIRE_REPORT_DIGEST) return false;
     *out = (struct report){

@@ -16,7 +16,9 @@ enum report_type {
     REPORT_SNAPSHOT_BEGIN, // tunnel only: (epoch, sequence) is the mark
     REPORT_SNAPSHOT_END,   // what is older than the mark is deleted if `count` objects are not, but for what is unread
     REPORT_CLUSTER,        // a managed cluster and its connection state (manifest)
-    REPORT_KEPT_OUT,       // tunnel only: an object that is refused as it came (errors says why): only noted as said
+    REPORT_KEPT_OUT,       // tunnel only: an object that is refused as it came, which is only noted
+    // Tunnel only: a Kubernetes Event (manifest) about the object.
+    REPORT_KUBERNETES_EVENT,
 };
 enum report_source { REPORT_FROM_TUNNEL, REPORT_FROM_HTTP };
 

@@ -138,6 +138,7 @@ static bool is_admitted(const struct report *report, struct report_growth growth
     bool is_object = report->type == REPORT_OBJECT || report->type == REPORT_CLUSTER;
     int64_t rows = held->is_live ? 0 : 1;
     if (report->type == REPORT_SNAPSHOT_BEGIN || report->type == REPORT_SNAPSHOT_END) return true;
+    if (report->type == REPORT_KUBERNETES_EVENT) return true; // no quota counts them
     if (report->type == REPORT_DELETED && held->is_there) return true;
     if (growth.bytes <= room->bytes && rows <= room->rows) {
         room->bytes -= growth.bytes;
@@ -176,10 +177,10 @@ static void plan_item(struct report_batch *batch, struct report_plan *plan, cons
     enum error_code code = report_check_identity(report, &err);
     if (code == ERROR_NONE) code = plan_report(plan, report, &item->deciding, &err);
     struct report_growth growth = report_plan_growth(plan, before);
-    if (!room) {
+    if (!room && report->type != REPORT_KUBERNETES_EVENT) {
         mark->growth.bytes += growth.bytes;
         mark->growth.rows += growth.rows;
-    } else if (!is_admitted(report, growth, held, room, mark)) {
+    } else if (room && !is_admitted(report, growth, held, room, mark)) {
         report_plan_drop(plan, before);
         item->is_over_quota = code == ERROR_NONE;
         mark->refused += item->is_over_quota;

@@ -35,7 +35,8 @@ enum error_code report_check_identity(const struct report *report, struct error 
         enum error_code code = check_text(table[i].text, table[i].bytes_max, table[i].what, err);
         if (code != ERROR_NONE) return code;
     }
-    bool has_object = report->type == REPORT_OBJECT || report->type == REPORT_DELETED;
+    bool has_object =
+        report->type == REPORT_OBJECT || report->type == REPORT_DELETED || report->type == REPORT_KUBERNETES_EVENT;
     if (has_object && (!report->ref.kind.len || !report->ref.name.len))
         return error_set(err, ERROR_INVALID, "object without a kind or a name");
     if (report->epoch > INT64_MAX || report->sequence > INT64_MAX || report->count > INT64_MAX)

@@ -22,7 +22,7 @@ struct report_kind {
     // Removes the rows that a snapshot did not name, at its end. May be NULL.
     void (*plan_trim)(struct report_plan *plan, const struct report *report);
     // Adds one statement: whether the object is there (a row: is it deleted?), and how many bytes
-    // its manifests have in plain text.
+    // its manifests have in plain text. NULL: no quota counts them.
     void (*add_held)(struct pg_batch *batch, const struct report *report);
 };
 

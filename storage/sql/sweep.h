@@ -29,6 +29,8 @@ struct sweep_keep {
     unsigned transitions_days;     // at least 7
     unsigned transitions_per_hour; // of one object; at least 10
     int64_t transitions_per_account;
+    unsigned kubernetes_events_days; // at least 1
+    int64_t kubernetes_events_per_account;
 };
 
 // Where a sweep goes on that takes an account, or a part of it, a step. Zeros begin.

@@ -296,6 +296,53 @@ def test_changes_of_health_are_rows(platform):
         platform.cluster("POST", "/demo/resume")
 
 
+def test_kubernetes_events_of_a_pod(platform):
+    """Two Events of one Pod, one with a secret in its message, and one of a Pod that no application has."""
+    runtime = platform.env["CULVERT_RUNTIME"]
+    platform.cluster("POST", "/demo/pause")
+    try:
+        wait_until(lambda: platform.applications() == platform.cluster_applications(), 60, "database equals cluster")
+        held = "select namespace, name, uid from resources where runtime = '%s' and kind = 'Pod' and application_name <> '' and not is_deleted order by name limit 1"
+        namespace, name, uid = wait_until(lambda: platform.psql(held % runtime), 30, "a Pod")[0]
+        path, mark = f"/api/v1/namespaces/{namespace}/events", uuid.uuid4().hex[:8]
+
+        def note(about, reason, message, **more):
+            involved = {"kind": "Pod", "apiVersion": "v1", "namespace": namespace, "name": about, **({"uid": uid} if about == name else {})}
+            event = {"metadata": {"name": f"{about}.{mark}.{reason.lower()}", "namespace": namespace}, "involvedObject": involved, "reason": reason, "message": message}
+            return platform.cluster("POST", path, {"apiVersion": "v1", "kind": "Event", **event, **more})["metadata"]["uid"]
+
+        note("of-no-application", "Foreign", mark, type="Normal")
+        old = {"firstTimestamp": "2026-03-01T10:00:00Z", "lastTimestamp": "2026-03-01T10:00:00Z", "count": 1, "source": {"component": "kubelet"}}
+        failed = note(name, "Failed", f"{mark} pull https://robot:hunter2@registry.example.com\n<b>x</b>", type="Warning", **old)
+        pulled = note(name, "Pulled", mark, type="Normal", eventTime="2026-03-01T10:00:01.500000Z", series={"count": 3, "lastObservedTime": "2026-03-01T10:00:09.500000Z"}, reportingComponent="kubelet")
+        query = "query($f: KubernetesEventFilterArgs) { kubernetesEvents(filters: $f) { edges { node { uid type reason message component count firstAt lastAt applicationName } } } }"
+
+        def shown():
+            found = platform.graphql(query, {"f": {"runtime": runtime, "namespace": namespace, "kind": "Pod", "name": name}})["kubernetesEvents"]["edges"]
+            return {edge["node"]["uid"]: edge["node"] for edge in found if edge["node"]["uid"] in (failed, pulled)}
+
+        wait_until(lambda: len(shown()) == 2, 30, "both Events")
+        assert shown()[failed]["message"] == f"{mark} pull https://***@registry.example.com <b>x</b>"
+        assert (shown()[pulled]["type"], shown()[pulled]["count"], shown()[pulled]["component"]) == ("NORMAL", 3, "kubelet")
+        assert (shown()[pulled]["firstAt"], shown()[pulled]["lastAt"]) == ("2026-03-01T10:00:01.500Z", "2026-03-01T10:00:09.500Z")
+        # It happens again; a watch that was cut, and one that is too old, go on.
+        platform.cluster("POST", "/demo/drop-watches")
+        platform.cluster("PATCH", f"{path}/{name}.{mark}.failed", {"count": 5, "lastTimestamp": "2026-03-01T10:07:00Z"}, content_type="application/merge-patch+json")
+        wait_until(lambda: shown()[failed]["count"] == 5, 30, "the count rises")
+        platform.cluster("POST", "/demo/expire")
+        platform.cluster("POST", "/demo/drop-watches")
+        platform.cluster("PATCH", f"{path}/{name}.{mark}.failed", {"count": 6, "lastTimestamp": "2026-03-01T10:08:00Z"}, content_type="application/merge-patch+json")
+        wait_until(lambda: shown()[failed]["count"] == 6, 30, "the count rises after 410")
+        assert not platform.psql(f"select 1 from kubernetes_events where runtime = '{runtime}' and name = 'of-no-application'")
+        application = shown()[failed]["applicationName"]
+        listed = platform.graphql("query($r: String!, $n: String!) { application(runtime: $r, name: $n) { events { uid } } }", {"r": runtime, "n": application})
+        assert listed["application"]["events"], application
+        answer = platform.api("GET", f"/v1/kubernetes-events?runtime={runtime}&namespace={namespace}&name={name}&types=WARNING").json()
+        assert failed in [each["uid"] for each in answer["items"]] and pulled not in [each["uid"] for each in answer["items"]], answer
+    finally:
+        platform.cluster("POST", "/demo/resume")
+
+
 def test_retention_of_an_account(platform):
     account = platform.graphql("{ me { activeAccount { id name } } }")["me"]["activeAccount"]
 

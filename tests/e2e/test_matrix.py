@@ -28,7 +28,7 @@ MAKES = {"createEnrollmentToken", "createRuntime", "createUser", "createTeam", "
 # The answers to two requests differ in these without a meaning.
 VARIES = re.compile(r"[0-9a-f]{64}|[0-9a-f]{32}|[0-9a-f]{24}|[0-9a-f]{8}-[0-9a-f-]{27}|\d{4}-\d\d-\d\dT[\d:.]+Z?|\d+")
 TIMES = {"since", "until"}  # of a text that is no time, the message depends on the text
-COPIED = ("applications", "resources", "deployments", "images", "clusters", "transitions")
+COPIED = ("applications", "resources", "deployments", "images", "clusters", "transitions", "kubernetes_events")
 
 
 def base(type_):

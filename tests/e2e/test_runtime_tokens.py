@@ -27,7 +27,7 @@ RUNTIMES_TOO = {"me", "runtime", "application", "applications", "applicationsInd
                 "createImageRegistry", "patchImageBinary", "saveAnnotation", "shouldBeImplicitConfigurationRuntime",
                 "promotionTemplateByRuntime", "promotionTemplate", "productComponentsList", "productReleaseTasks", "productReleaseRunHooksTasks", "productReleaseCommitStatuses",
                 "gitSources", "components", "getSealingKey", "runtimeStoreKey", "saveSealingKey", "updateRuntimeClusters"}  # fmt: skip
-USERS_ONLY = {"transitions", "runtimes", "clusters", "applicationSets", "limitsStatus", "rollouts", "rollout", "rolloutsIndex", "rolloutFacets", "workflows", "workflow", "workflowsIndex", "workflowFacets", "gitopsReleases", "images", "resourceTree", "runtimeTokens",
+USERS_ONLY = {"transitions", "kubernetesEvents", "runtimes", "clusters", "applicationSets", "limitsStatus", "rollouts", "rollout", "rolloutsIndex", "rolloutFacets", "workflows", "workflow", "workflowsIndex", "workflowFacets", "gitopsReleases", "images", "resourceTree", "runtimeTokens",
               "createRuntime", "deleteRuntime", "deleteManagedRuntime", "createRuntimeToken", "rotateRuntimeToken", "revokeRuntimeToken",
               "auditEntries", "users", "teams", "apiKeys", "myApiKeys", "createUser", "updateUser", "createSignInLink", "createApiKey", "createMyApiKey", "revokeApiKey", "revokeMyApiKey",
               "createTeam", "deleteTeam", "addTeamMember", "removeTeamMember",

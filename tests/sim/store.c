@@ -180,7 +180,8 @@ static enum report_result apply(struct store *store, const struct report *report
     case REPORT_DELETED: return apply_object(store, report, place);
     case REPORT_SNAPSHOT_BEGIN: return begin_snapshot(store, place);
     case REPORT_SNAPSHOT_END: return end_snapshot(store, report, place);
-    case REPORT_CLUSTER: return REPORT_UNCHANGED;
+    case REPORT_CLUSTER:
+    case REPORT_KUBERNETES_EVENT: return REPORT_UNCHANGED;
     case REPORT_KEPT_OUT: break; // nothing of a simulated cluster is
     }
     ledger_violation("the platform refuses a record: %.*s", STR_ARG(report->errors));

@@ -266,7 +266,8 @@ static void reports_open(struct tunnel_reports *reports)
                                                     .on_fail = reports_on_fail};
     static const struct tunnel_stream_events events = {.exchange = &exchange};
     const struct http_header headers[] = {{STR(WIRE_HEADER_DIGEST), STR(WIRE_DIGEST_VERSION)},
-                                          {STR(WIRE_HEADER_DETAILS), STR(WIRE_DETAILS_VERSION)}};
+                                          {STR(WIRE_HEADER_DETAILS), STR(WIRE_DETAILS_VERSION)},
+                                          {STR(WIRE_HEADER_KUBERNETES_EVENTS), STR(WIRE_KUBERNETES_EVENTS_VERSION)}};
     const struct tunnel_request request = {.method = STR("POST"),
                                            .path = STR(WIRE_REPORTS_PATH),
                                            .authority = STR("culvert"),

@@ -40,6 +40,10 @@
 // they count in the entries of its digest tree. Without it an agent leaves them out.
 #define WIRE_HEADER_DETAILS  "culvert-report-details"
 #define WIRE_DETAILS_VERSION "1"
-#define WIRE_REPORTS_PATH    "/culvert/reports" // POST with :authority "culvert"
+// Of the same request: the platform takes Kubernetes Events (tunnel/wire/report.h). Without it an
+// agent sends none.
+#define WIRE_HEADER_KUBERNETES_EVENTS  "culvert-report-kubernetes-events"
+#define WIRE_KUBERNETES_EVENTS_VERSION "1"
+#define WIRE_REPORTS_PATH              "/culvert/reports" // POST with :authority "culvert"
 
 #endif

@@ -65,6 +65,7 @@ static uint32_t report_required(enum wire_report_type type)
     case WIRE_REPORT_SNAPSHOT_END: return BIT(TAG_COUNT);
     case WIRE_REPORT_CLUSTER: return BIT(TAG_MANIFEST);
     case WIRE_REPORT_DIGEST: return BIT(TAG_DIGEST);
+    case WIRE_REPORT_KUBERNETES_EVENT: return BIT(TAG_KIND) | BIT(TAG_NAME) | BIT(TAG_MANIFEST);
     }
     return UINT32_MAX;
 }

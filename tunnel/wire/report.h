@@ -33,6 +33,10 @@ enum wire_report_type {
     WIRE_REPORT_SNAPSHOT_END = 5,   // count: how many objects exist; absent ones may now be deleted
     WIRE_REPORT_CLUSTER = 6, // manifest: {"name","server","serverVersion","connectionState":{"status","message"},...}
     WIRE_REPORT_DIGEST = 7,  // digest: the agent's word in an exchange of digests; only where the platform offers them
+    // manifest: a Kubernetes Event about the object, {"uid","type","reason","message","component",
+    // "count","firstAt","lastAt"}; only where the platform takes them
+    // (WIRE_HEADER_KUBERNETES_EVENTS)
+    WIRE_REPORT_KUBERNETES_EVENT = 8,
 };
 
 enum wire_report_encoding { WIRE_REPORT_PLAIN = 0, WIRE_REPORT_ZSTD = 1 };

@@ -15,7 +15,7 @@ static const char *print(const char *preset)
     static char text[RBAC_BYTES_MAX];
     struct strbuf out;
     strbuf_init(&out, RBAC_BYTES_MAX);
-    assert_true(rbac_print(str_c(preset), NULL, &out));
+    assert_true(rbac_print(str_c(preset), NULL, false, &out));
     assert_false(out.overflow);
     snprintf(text, sizeof text, "%s", out.at);
     strbuf_finish(&out);
@@ -43,8 +43,11 @@ static void presets_only_read(void **state)
     assert_null(strstr(print("common"), "\"*\""));
     struct strbuf out;
     strbuf_init(&out, RBAC_BYTES_MAX);
-    assert_false(rbac_print(STR("everything"), NULL, &out));
+    assert_false(rbac_print(STR("everything"), NULL, false, &out));
     assert_int_equal(out.len, 0);
+    assert_null(strstr(print("applications"), "events"));
+    assert_true(rbac_print(STR("applications"), NULL, true, &out));
+    assert_non_null(strstr(out.at, "resources: [events]\n    verbs: [get, list, watch]\n"));
     strbuf_finish(&out);
 }
 

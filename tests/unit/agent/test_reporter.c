@@ -38,7 +38,11 @@ struct world {
     // What the platform has read.
     struct strbuf in;
     bool full, failed;
-    bool compares, takes_details;
+    bool compares, takes_details, takes_events;
+    int events_status;
+    unsigned events, event_lists;
+    uint64_t event_sequence;
+    char event[4096];
     const char *pod_state; // members of a pod's status
     int secrets_status;
     char presences[4096];      // a line an object that is not at hand, or has marks
@@ -88,6 +92,17 @@ static const char secret[] =
     "\"data\":{\"p\":\"CANARY\"}}";
 static const char replica_set[] = "{\"metadata\":{\"name\":\"web-a\",\"namespace\":\"s\",\"uid\":\"rs-1\","
                                   "\"ownerReferences\":[{\"uid\":\"web-1\",\"controller\":true}]}}";
+
+// Of a Pod that is reported, by its series; and of one that is not.
+static const char kubernetes_events[] =
+    "{\"metadata\":{\"name\":\"e1\",\"namespace\":\"s\",\"uid\":\"event-1\"},\"involvedObject\":{\"kind\":\"Pod\","
+    "\"namespace\":\"s\",\"name\":\"web-a-0\",\"uid\":\"pod-0\",\"apiVersion\":\"v1\"},\"type\":\"Warning\","
+    "\"reason\":\"Failed\",\"message\":\"pull https://user:CANARY@registry\\nwith "
+    "token=CANARY\",\"source\":{"
+    "\"component\":\"kubelet\"},\"count\":1,\"firstTimestamp\":\"2026-03-01T10:00:00Z\",\"lastTimestamp\":"
+    "\"2026-03-01T10:00:00Z\",\"series\":{\"count\":4,\"lastObservedTime\":\"2026-03-01T10:05:00.000000Z\"}},"
+    "{\"metadata\":{\"name\":\"e2\",\"namespace\":\"s\",\"uid\":\"event-2\"},\"involvedObject\":{\"kind\":\"Pod\","
+    "\"namespace\":\"s\",\"name\":\"foreign\",\"apiVersion\":\"v1\"},\"type\":\"Normal\",\"reason\":\"Pulled\"}";
 
 static void reply_pods(struct world *world, struct fake_exchange *exchange)
 {
@@ -158,7 +173,13 @@ static void on_get(void *arg, struct fake_exchange *exchange)
         fake_api_reply(exchange, world->pods_status, "{}");
     else if (strstr(path, "/pods?"))
         reply_pods(world, exchange);
-    else
+    else if (strstr(path, "/events?")) {
+        world->event_lists++;
+        if (world->events_status)
+            fake_api_reply(exchange, world->events_status, "{}");
+        else
+            reply_list(exchange, kubernetes_events);
+    } else
         fake_api_reply(exchange, 404, "{}");
 }
 
@@ -217,6 +238,15 @@ static void take_digest(struct world *world, const struct wire_report *record)
     memcpy(world->entries, digest->items, digest->count * DIGEST_ENTRY_BYTES);
 }
 
+static void take_event(struct world *world, const struct wire_report *record)
+{
+    assert_true(world->takes_events);
+    world->events++;
+    world->event_sequence = record->sequence;
+    snprintf(world->event, sizeof world->event, "%.*s/%.*s %.*s", STR_ARG(record->ref.kind), STR_ARG(record->ref.name),
+             STR_ARG(record->manifest));
+}
+
 static void take_record(struct world *world, const struct wire_report *record)
 {
     assert_true(record->sequence > world->last_sequence);
@@ -243,6 +273,7 @@ static void take_record(struct world *world, const struct wire_report *record)
         // The platform's rule.
         assert_int_equal(record->count, key_table_count(world->held));
         break;
+    case WIRE_REPORT_KUBERNETES_EVENT: take_event(world, record); break;
     case WIRE_REPORT_CLUSTER:
         world->clusters++;
         world->cluster_sequence = record->sequence;
@@ -315,7 +346,8 @@ static void open_stream(struct world *world)
                                                               .fail = sink_fail,
                                                               .arg = world,
                                                               .compares = world->compares,
-                                                              .takes_details = world->takes_details});
+                                                              .takes_details = world->takes_details,
+                                                              .takes_kubernetes_events = world->takes_events});
 }
 
 static struct world *world_open_with(const struct outbox_options *outbox)
@@ -343,6 +375,7 @@ static struct world *world_open_with(const struct outbox_options *outbox)
                                            &(struct reporter_options){.kubeconfig = world->kubeconfig,
                                                                       .outbox = *outbox,
                                                                       .limit_retry_ms = 100,
+                                                                      .kubernetes_events = true,
                                                                       .absent_retry_ms = 300,
                                                                       .probe_interval_ms = 100,
                                                                       .probe_timeout_ms = 1000},
@@ -462,6 +495,62 @@ static void health_is_assessed_before_redaction(void **state)
     while (world->ends == ends)
         uv_run(loop_uv(world->loop), UV_RUN_ONCE);
     assert_non_null(strstr(world->verdicts, "Pod/s/web-a-0 Degraded  \n"));
+    world_close(world);
+}
+
+static bool has_event(void *arg)
+{
+    return ((const struct world *)arg)->events > 0;
+}
+
+// Without credentials, after the reports, and only of what is reported.
+static void kubernetes_events_follow_reports(void **state)
+{
+    (void)state;
+    struct world *world = world_open(0);
+    world->takes_events = true;
+    open_stream(world);
+    fake_wait(world->loop, has_event, world);
+    assert_true(world->ends == 1 && world->event_sequence > world->end_sequence);
+    assert_string_equal(world->event, "Pod/web-a-0 {\"uid\":\"event-1\",\"type\":\"Warning\",\"reason\":\"Failed\","
+                                      "\"message\":\"pull https://***@registry with "
+                                      "token=***\",\"component\":"
+                                      "\"kubelet\",\"count\":4,\"firstAt\":\"2026-03-01T10:00:00Z\",\"lastAt\":"
+                                      "\"2026-03-01T10:05:00.000000Z\"}");
+    // The next stream has it again, unless it was acknowledged.
+    reporter_stream_closed(world->reporter);
+    world->events = 0;
+    open_stream(world);
+    fake_wait(world->loop, has_event, world);
+    world_close(world);
+}
+
+// A platform that does not take them would store them as something else.
+static void an_older_platform_is_sent_no_events(void **state)
+{
+    (void)state;
+    struct world *world = world_open(0);
+    open_stream(world);
+    fake_wait(world->loop, snapshot_done, world);
+    fake_wait(world->loop, has_cluster, world);
+    assert_int_equal(world->events + world->event_lists, 0);
+    world_close(world);
+}
+
+static bool has_finding(void *arg)
+{
+    return strstr(((const struct world *)arg)->cluster, "may not list and watch events") != NULL;
+}
+
+static void events_that_may_not_be_read_are_a_finding(void **state)
+{
+    (void)state;
+    struct world *world = world_open(0);
+    world->takes_events = true;
+    world->events_status = 403;
+    open_stream(world);
+    fake_wait(world->loop, has_finding, world);
+    assert_int_equal(world->ends, 1); // and keep nothing else from being reported
     world_close(world);
 }
 
@@ -1216,6 +1305,9 @@ static void wrong_configuration_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kubernetes_events_follow_reports),
+        cmocka_unit_test(an_older_platform_is_sent_no_events),
+        cmocka_unit_test(events_that_may_not_be_read_are_a_finding),
         cmocka_unit_test(tells_what_applications_name),
         cmocka_unit_test(health_is_assessed_before_redaction),
         cmocka_unit_test(details_make_other_digests),

@@ -59,7 +59,8 @@ static const char *const tables[] = {"accounts",
                                      "application_search",
                                      "application_revisions",
                                      "external_identities",
-                                     "transitions"};
+                                     "transitions",
+                                     "kubernetes_events"};
 enum { TABLES = sizeof tables / sizeof *tables };
 
 static PGconn *login_as(const char *account)
