@@ -334,6 +334,22 @@ def test_application_by_keyboard(site, page):
     assert page.path() == "ui/apps?q=checkout"
 
 
+def test_warnings_of_the_cluster_beside_the_cause(site, page):
+    runtime = site.env["CULVERT_RUNTIME"]
+    query = "query($r: String!) { application(runtime: $r, name: \"checkout\", namespace: \"argocd\") { events { type reason kind group namespace name message } } }"
+
+    def warnings():
+        return [e for e in site.graphql(query, {"r": runtime})["application"]["events"] if e["type"] == "WARNING" and e["kind"] == "Pod"]
+
+    events = wait_until(warnings, 40, "a warning")
+    page.open(f"ui/apps/{runtime}/argocd/checkout")
+    wait_until(lambda: any(e["message"] in page.text(".why .kubernetes-events") for e in warnings()), 40, "it is beside the cause")
+    key = "/".join([events[0]["group"], events[0]["kind"], events[0]["namespace"], events[0]["name"]])
+    page.open(f"ui/apps/{runtime}/argocd/checkout?node={key}")
+    panel = page.page.get_by_label("Kubernetes Events")
+    wait_until(lambda: events[0]["reason"] in panel.inner_text(), 40, "it is in the panel of its resource")
+
+
 def test_logs_of_a_resource_follow_and_say_why_there_are_none(site, page):
     pods = site.cluster("GET", "/api/v1/pods")["items"]
     app = next(a for a in site.cluster("GET", "/apis/argoproj.io/v1alpha1/applications")["items"] if a["spec"]["destination"].get("namespace") == "shop" and any(r["kind"] == "Deployment" for r in a.get("status", {}).get("resources", ())) and a["metadata"]["name"] != "checkout")

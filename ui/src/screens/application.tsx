@@ -12,6 +12,7 @@ import {go, href, listSearch, search} from '../router.ts';
 import {absolute, duration} from '../time.ts';
 import {type Freshness, severity, toneClass} from '../tone.ts';
 import {applicationPath} from '../url.ts';
+import {eventFields, type KubernetesEvent, Warnings} from './kubernetes_events.tsx';
 import {nodeKey, ResourcePanel} from './resource.tsx';
 import {Timeline, type Transition, transitionFields} from './timeline.tsx';
 import {type TreeNode, why, type WhyInput} from '../why.ts';
@@ -31,6 +32,7 @@ interface Application extends WhyInput {
     operationState: (WhyInput['operationState'] & {startedAt: string; finishedAt: string | null}) | null;
     receivedAt: string | null;
     transitions: Transition[];
+    events: KubernetesEvent[];
 }
 
 interface Release {
@@ -63,7 +65,7 @@ const query = `query Application($runtime: String!, $name: String!, $namespace: 
     metadata { name namespace runtime created } healthStatus healthMessage syncStatus syncing errors { level title message suggestion lastSeen } resourcesNotRead { message suggestion }
     destination { server name namespace } projects applicationSet specSource { repoURL path targetRevision chart } isMultiSourced sync { revision }
     operationState { phase startedAt finishedAt message syncResult { resources { kind name namespace message status hookPhase } } }
-    syncPolicy freshness receivedAt ${transitionFields}
+    syncPolicy freshness receivedAt ${transitionFields} events { ${eventFields} }
   }
   resourceTree(runtime: $runtime, name: $name, namespace: $namespace) { nodes {
     group kind namespace name uid cluster parentRefs { uid } createdAt images health { status message } status presence missingRight { message } requiresPruning freshness
@@ -125,6 +127,7 @@ function WhyBox({app, nodes, runtime}: {app: Application; nodes: TreeNode[]; run
         <section class={`why ${toneClass(found.state, app.freshness, link.value)}`} aria-label="Why">
             <h2><Icon name="warn" /> {found.title}</h2>
             {found.detail && <p class="why-detail">{found.detail}</p>}
+            {app.healthStatus !== 'HEALTHY' && <Warnings events={app.events} />}
             {found.next && <p class="cure">{found.next}</p>}
         </section>
     );

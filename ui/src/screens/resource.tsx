@@ -5,6 +5,7 @@ import {Actions} from '../actions.tsx';
 import {LogReader} from '../log.ts';
 import {hasLogs, type LogLine, type LogOptions, type LogTarget} from '../log_event.ts';
 import {Age, State} from '../parts.tsx';
+import {ResourceEvents} from './kubernetes_events.tsx';
 import {go, href} from '../router.ts';
 import {absolute} from '../time.ts';
 import type {Freshness} from '../tone.ts';
@@ -147,7 +148,7 @@ export function ResourcePanel({node, isElsewhere, runtime, freshness, params, ba
                 <a href={href(to('summary'))} aria-current={panel === 'summary' ? 'page' : undefined}>Summary</a>
                 {withLogs && <a href={href(to('logs'))} aria-current={panel === 'logs' ? 'page' : undefined}>Logs</a>}
             </nav>
-            {panel === 'logs' ? <Logs target={target} /> : <Summary node={node} freshness={node.freshness ?? freshness} />}
+            {panel === 'logs' ? <Logs target={target} /> : <><Summary node={node} freshness={node.freshness ?? freshness} /><ResourceEvents node={node} runtime={runtime} seen={node.health?.message ?? ''} /></>}
         </section>
     );
 }
