@@ -77,8 +77,8 @@ static enum error_code declare_shards(const struct amqp_topology *topology, stru
         number("x-delivery-limit", topology->delivery_limit * BACKSTOP),
         number("x-max-length-bytes", topology->queue_bytes_max),
         text("x-overflow", "reject-publish"),
-        text("x-dead-item-exchange", dead),
-        text("x-dead-item-strategy", "at-least-once"),
+        text("x-dead-letter-exchange", dead),
+        text("x-dead-letter-strategy", "at-least-once"),
     };
     for (unsigned i = 0; i < topology->shards; i++) {
         char name[AMQP_NAME_BYTES], key[16];

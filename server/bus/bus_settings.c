@@ -46,7 +46,7 @@ static const struct config_entry entries[] = {
      .def = "6d",
      .min = 60 * MINUTE,
      .max = 6 * DAY,
-     .help = "Messages that were published longer ago become dead items. Deleted objects are remembered for 7 days: "
+     .help = "Messages that were published longer ago become dead letters. Deleted objects are remembered for 7 days: "
              "an older message, replayed, could make one appear again."},
     {.name = "rabbitmq.tls.ca_file",
      .type = CONFIG_PATH,
@@ -139,7 +139,7 @@ static const struct config_entry entries[] = {
      .min = 1,
      .max = 1000000,
      .help = "A message at the head of its queue that was redelivered this often, because replicas ended, becomes a "
-             "dead item."},
+             "dead letter."},
     {.name = "rabbitmq.queue_max",
      .type = CONFIG_BYTES,
      .offset = AT(queue_bytes_max),
@@ -153,7 +153,7 @@ static const struct config_entry entries[] = {
      .def = "10000",
      .min = 1,
      .max = 10000000,
-     .help = "Dead items that are kept; the oldest are dropped first."},
+     .help = "Dead letters that are kept; the oldest are dropped first."},
 };
 
 static void check(const struct config *config, struct strbuf *problems)

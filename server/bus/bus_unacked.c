@@ -32,7 +32,7 @@ struct dead_letter {
 void bus_receiver_init(struct bus_receiver *receiver)
 {
     struct metric_family *dead =
-        metrics_counter("culvert_bus_dead_letters_total", "Messages that became dead items.", "cause", NULL);
+        metrics_counter("culvert_bus_dead_letters_total", "Messages that became dead letters.", "cause", NULL);
     receiver->dead_refused = metric_with(dead, "refused");
     receiver->dead_unreadable = metric_with(dead, "unreadable");
     receiver->dead_returned = metric_with(dead, "returned");

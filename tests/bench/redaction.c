@@ -27,7 +27,8 @@ int main(int argc, char **argv)
     char *text = json_canonical(object, &len);
     struct str version = json_get_str(object, "apiVersion"), group;
     if (!str_cut(&version, '/', &group)) group = STR_EMPTY;
-    const struct redaction_object identity = {.group = group, .kind = json_get_str(object, "kind"), .name = STR("n")};
+    const struct redaction_object identity = {
+        .ref.group = group, .ref.kind = json_get_str(object, "kind"), .ref.name = STR("n")};
     struct strbuf out;
     strbuf_init(&out, 2 * len + REDACTION_GROWTH_BYTES_MAX + 65536);
     for (began = cpu_us(); cpu_us() - began < 1e6; rounds++) {
