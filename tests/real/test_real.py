@@ -73,6 +73,7 @@ def platform(cluster):
     with tempfile.TemporaryDirectory(prefix="culvert-e2e.", dir="/var/tmp") as folder:
         pathlib.Path(folder).chmod(0o755)
         under_test = Platform(pathlib.Path(folder) / "home", build_folder("asan"), cluster.api.agent_kubeconfig)
+        under_test.settings.update(CULVERT_REPORTER_KUBERNETES_EVENTS="true")
         try:
             yield under_test.start()
         finally:
@@ -111,6 +112,23 @@ def is_not_live(platform):
 
 def test_graphql_says_what_argo_cd_says(cluster, platform):
     agree(cluster, platform, 90)
+
+
+def test_events_of_the_controllers_are_shown(cluster, platform):
+    """As they are in the cluster: those of Deployments that an application has, by their uids."""
+    held = cluster.api.request("GET", "/api/v1/events?fieldSelector=reason=ScalingReplicaSet")[1]["items"]
+    assert held, "the controllers noted nothing"
+    query = """{ kubernetesEvents(pagination: {first: 500}, filters: {reasons: ["ScalingReplicaSet"]}) {
+        edges { node { uid type kind namespace name component count message applicationName } } } }"""
+    shown = wait_until(lambda: platform.graphql(query)["kubernetesEvents"]["edges"], 60, "an Event of a Deployment")
+    by_uid = {event["metadata"]["uid"]: event for event in held}
+    found = [edge["node"] for edge in shown if edge["node"]["uid"] in by_uid]
+    assert found, shown
+    for node in found:
+        about = by_uid[node["uid"]]["involvedObject"]
+        assert (node["kind"], node["namespace"], node["name"]) == (about["kind"], about["namespace"], about["name"])
+        assert (node["type"], node["component"]) == ("NORMAL", "deployment-controller") and node["count"] >= 1 and node["applicationName"]
+        assert node["message"] == by_uid[node["uid"]]["message"]
 
 
 def test_every_node_of_argo_cd_s_tree_is_in_ours(cluster, platform):
