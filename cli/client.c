@@ -209,6 +209,37 @@ enum error_code client_query(struct client *client, const char *document, json_t
     return take_answer(client, status, needed, out_data, err);
 }
 
+enum error_code client_form(struct client *client, const char *path, const char *form, long *out_status, json_t **out,
+                            struct error *err)
+{
+    char *url = mem_printf("%.*s%s", (int)(strlen(client->url) - strlen(GRAPHQL_PATH)), client->url, path);
+    struct curl_slist *headers = curl_slist_append(NULL, "content-type: application/x-www-form-urlencoded");
+    strbuf_clear(&client->answer);
+    client->problem[0] = '\0';
+    bool is_set = headers && curl_easy_setopt(client->curl, CURLOPT_URL, url) == CURLE_OK &&
+                  curl_easy_setopt(client->curl, CURLOPT_HTTPHEADER, headers) == CURLE_OK &&
+                  curl_easy_setopt(client->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(form)) == CURLE_OK &&
+                  curl_easy_setopt(client->curl, CURLOPT_POSTFIELDS, form) == CURLE_OK;
+    CURLcode result = is_set ? curl_easy_perform(client->curl) : CURLE_OUT_OF_MEMORY;
+    *out_status = 0;
+    curl_easy_getinfo(client->curl, CURLINFO_RESPONSE_CODE, out_status);
+    curl_easy_setopt(client->curl, CURLOPT_URL, client->url);
+    curl_easy_setopt(client->curl, CURLOPT_HTTPHEADER, client->headers);
+    curl_slist_free_all(headers);
+    mem_free(url);
+    if (result != CURLE_OK) return transport_error(client, result, err);
+    json_t *tree = NULL;
+    if (json_decode(strbuf_str(&client->answer), NULL, &tree, NULL) != ERROR_NONE) tree = NULL;
+    explicit_bzero(client->answer.at, client->answer.len);
+    if (json_is_object(tree)) {
+        *out = tree;
+        return ERROR_NONE;
+    }
+    json_decref(tree);
+    return error_set(err, ERROR_PROTOCOL, "%s answers %ld and is no Culvert platform (or a proxy answers in its place)",
+                     client->context->url, *out_status);
+}
+
 enum { LINE_BYTES_MAX = 256 * 1024, SILENCE_SECONDS = 60 };
 
 // The answer of client_lines: lines while the status is 200, else the whole body.

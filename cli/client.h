@@ -28,6 +28,13 @@ void client_destroy(struct client *client);
 MUST_CHECK enum error_code client_query(struct client *client, const char *document, json_t *variables,
                                         const char *needed, json_t **out_data, struct error *err);
 
+// POST of a form (application/x-www-form-urlencoded) to a path below the platform's URL, without
+// the key. *out: the answer's JSON object (a new reference), whatever its status.
+//   ERROR_UNAVAILABLE  not reached
+//   ERROR_PROTOCOL     the answer is no JSON object
+MUST_CHECK enum error_code client_form(struct client *client, const char *path, const char *form, long *out_status,
+                                       json_t **out, struct error *err);
+
 typedef enum error_code (*client_line_fn)(void *arg, struct str line, struct error *err);
 
 // GET of a path below the platform's URL, answered by lines of JSON (application/x-ndjson) for as

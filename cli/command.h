@@ -60,6 +60,7 @@ int verb_tunnel(struct invocation *invocation);
 int verb_auth(struct invocation *invocation);
 int verb_rule(struct invocation *invocation);
 int verb_login(struct invocation *invocation);
+int verb_logout(struct invocation *invocation);
 int verb_context(struct invocation *invocation);
 int verb_completion(struct invocation *invocation);
 int verb_complete(struct invocation *invocation);
@@ -67,7 +68,7 @@ int verb_help(struct invocation *invocation);
 int verb_version(struct invocation *invocation);
 
 extern const struct option_spec logs_options[], get_options[], wait_options[], operate_options[], runtime_options[],
-    enrollment_options[], login_options[], port_forward_options[], auth_options[], rule_options[],
+    enrollment_options[], login_options[], logout_options[], port_forward_options[], auth_options[], rule_options[],
     support_bundle_options[];
 
 #endif

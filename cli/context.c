@@ -190,9 +190,7 @@ enum error_code context_file_choose(struct context_file *file, const char *name,
         out->ca_file = environment("CULVERT_CA", NULL);
         out->ingress_url = environment("CULVERT_INGRESS_URL", NULL);
     }
-    if (!out->url)
-        return error_set(err, ERROR_INVALID,
-                         "no platform is configured; run: culvert login https://HOST --api-key-file FILE");
+    if (!out->url) return error_set(err, ERROR_INVALID, "no platform is configured; run: culvert login https://HOST");
     enum error_code code = check_url(out->url, err);
     if (code == ERROR_NONE && out->ingress_url) code = check_url(out->ingress_url, err);
     return code == ERROR_NONE ? read_token(file, out, err) : code;

@@ -67,13 +67,10 @@ int main(int argc, char **argv)
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) return EXIT_FAILED;
     static struct arguments arguments;
     struct error err;
-    const struct option_spec *tables[] = {common_options,         filter_options(),
-                                          logs_options,           get_options,
-                                          wait_options,           operate_options,
-                                          runtime_options,        login_options,
-                                          port_forward_options,   auth_options,
-                                          support_bundle_options, rule_options,
-                                          enrollment_options,     NULL};
+    const struct option_spec *tables[] = {
+        common_options,  filter_options(),       logs_options,  get_options,        wait_options,
+        operate_options, runtime_options,        login_options, logout_options,     port_forward_options,
+        auth_options,    support_bundle_options, rule_options,  enrollment_options, NULL};
     // The words behind "__complete" are another command line, and may be unfinished.
     bool is_completion = argc > 1 && strcmp(argv[1], "__complete") == 0;
     int status;

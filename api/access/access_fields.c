@@ -21,6 +21,8 @@ static const char *const unruled[] = {
     "myApiKeys",
     "createMyApiKey",
     "revokeMyApiKey",
+    "deviceAuthorization",
+    "decideDeviceAuthorization",
     "defaultAccess",
     "runtime",
     "runtimes",

@@ -127,7 +127,8 @@ static bool takes_type(const struct api_route *route, struct str content_type)
 bool api_has_path(struct str path)
 {
     return str_starts(path, STR("/2.0/")) || str_starts(path, STR("/api/")) || str_starts(path, STR("/v1/")) ||
-           str_eq(path, STR("/v1")) || str_eq(path, STR("/openapi.json")) || str_eq(path, STR("/mcp"));
+           str_eq(path, STR("/v1")) || str_eq(path, STR("/openapi.json")) || str_eq(path, STR("/mcp")) ||
+           str_starts(path, STR("/.well-known/"));
 }
 
 size_t api_body_bytes_max(const struct api *api, struct str path)

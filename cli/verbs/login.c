@@ -1,15 +1,17 @@
 // login: saves a platform and a key as a context, after the platform has accepted them.
+// logout: ends such a key.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "cli/command.h"
+#include "cli/device_login.h"
 #include "cli/row.h"
 
 // clang-format off
 const struct option_spec login_options[] = {
-    {"api-key-file", 0, "FILE", "login: the API key; - reads it from stdin"},
+    {"api-key-file", 0, "FILE", "login: the API key; - reads it from stdin. Without it: sign in in a browser"},
     {"link", 0, NULL, "login: remember the file of the key, not the key"},
     {"ca-file", 0, "FILE", "login: the CA that signed the platform's certificate"},
     {"name", 0, "NAME", "login: of the context; the host by default"},
@@ -17,6 +19,8 @@ const struct option_spec login_options[] = {
     {NULL, 0, NULL, NULL},
 };
 // clang-format on
+
+#define DEVICE_KEY "isDeviceKey" // of a context: its key is that of a sign-in in a browser
 
 // The key, without white space at its end; the caller frees it.
 static enum error_code read_key(const char *path, char **out, struct error *err)
@@ -76,6 +80,7 @@ static char *host_of(const char *url)
     return mem_strndup(at, strcspn(at, ":/"));
 }
 
+// key NULL: it is that of a sign-in in a browser, which logout ends.
 static enum error_code login(struct invocation *invocation, const char *url, const char *key, struct error *err)
 {
     const struct arguments *arguments = invocation->arguments;
@@ -84,8 +89,8 @@ static enum error_code login(struct invocation *invocation, const char *url, con
          *key_file = absolute(arguments_get(arguments, "api-key-file"));
     char *host = host_of(url);
     const char *name = arguments_get(arguments, "name") ? arguments_get(arguments, "name") : host;
-    json_t *tree = json_pack("{s:s, s:s?, s:s*, s:s*}", "url", url, "caFile", ca_file, "token", is_link ? NULL : key,
-                             "tokenFile", is_link ? key_file : NULL);
+    json_t *tree = json_pack("{s:s, s:s*, s:s*, s:s*}", "url", url, "caFile", ca_file, "token",
+                             is_link || !key ? NULL : key, "tokenFile", is_link ? key_file : NULL);
     const char *ingress = arguments_get(arguments, "ingress-url");
     if (tree && ingress) json_object_set_new(tree, "ingressUrl", json_string(ingress));
     json_t *me = NULL, *trial = json_pack("{s:{s:O}}", "contexts", name, tree);
@@ -93,6 +98,16 @@ static enum error_code login(struct invocation *invocation, const char *url, con
     struct context context;
     enum error_code code = tree && trial ? context_file_choose(&file, name, &context, err)
                                          : error_set(err, ERROR_INVALID, "no valid UTF-8");
+    if (code == ERROR_NONE && !key) {
+        char *made = NULL;
+        code = device_login(&context, &made, err);
+        if (code == ERROR_NONE) {
+            json_object_set_new(tree, "token", json_string(made));
+            json_object_set_new(tree, DEVICE_KEY, json_true());
+            mem_free_secret(made, strlen(made));
+            code = context_file_choose(&file, name, &context, err);
+        }
+    }
     if (code == ERROR_NONE) code = check(&context, &me, err);
     if (code == ERROR_NONE) code = save(invocation, name, tree, err);
     if (code == ERROR_NONE)
@@ -114,12 +129,71 @@ int verb_login(struct invocation *invocation)
     char *key = NULL;
     const char *path = arguments_get(invocation->arguments, "api-key-file");
     enum error_code code = ERROR_NONE;
-    if (invocation->word_count != 1 || !path)
-        code = error_set(&err, ERROR_INVALID, "usage: culvert login https://HOST[:PORT] --api-key-file FILE");
-    if (code == ERROR_NONE && arguments_has(invocation->arguments, "link") && strcmp(path, "-") == 0)
-        code = error_set(&err, ERROR_INVALID, "--link needs a file, not stdin");
-    if (code == ERROR_NONE) code = read_key(path, &key, &err);
+    if (invocation->word_count != 1)
+        code = error_set(&err, ERROR_INVALID, "usage: culvert login https://HOST[:PORT] [--api-key-file FILE]");
+    if (code == ERROR_NONE && arguments_has(invocation->arguments, "link") && (!path || strcmp(path, "-") == 0))
+        code = error_set(&err, ERROR_INVALID, "--link needs --api-key-file with a file, not stdin");
+    if (code == ERROR_NONE && path) code = read_key(path, &key, &err);
     if (code == ERROR_NONE) code = login(invocation, invocation->words[0], key, &err);
     if (key) mem_free_secret(key, strlen(key));
     return code == ERROR_NONE ? EXIT_DONE : command_fail(&err);
+}
+
+// ---- logout -------------------------------------------------------------------------------------
+
+// clang-format off
+const struct option_spec logout_options[] = {
+    {"keep-key", 0, NULL, "logout: forget the key here without ending it"},
+    {NULL, 0, NULL, NULL},
+};
+// clang-format on
+
+// A key that has ended already is none to end.
+static enum error_code end_key(const struct context *context, struct error *err)
+{
+    struct client *client;
+    json_t *data = NULL;
+    enum error_code code = client_create(context, 30000, &client, err);
+    if (code != ERROR_NONE) return code;
+    json_t *variables = json_pack("{s:o}", "id", json_stringn(context->token, strcspn(context->token, ".")));
+    code = client_query(client, "mutation($id: String!) { revokeMyApiKey(id: $id) }", variables, "revokeMyApiKey",
+                        &data, err);
+    client_destroy(client);
+    json_decref(data);
+    return code == ERROR_UNAUTHENTICATED || code == ERROR_NOT_FOUND ? ERROR_NONE : code;
+}
+
+int verb_logout(struct invocation *invocation)
+{
+    struct error err;
+    struct context context;
+    struct context_file *file = &invocation->file;
+    const char *name = invocation->word_count ? invocation->words[0] : NULL;
+    if (!name) name = arguments_get(invocation->arguments, "context");
+    if (!name) name = json_string_value(json_object_get(file->tree, "current"));
+    json_t *saved = name ? json_object_get(json_object_get(file->tree, "contexts"), name) : NULL;
+    enum error_code code = ERROR_NONE;
+    if (invocation->word_count > 1)
+        code = error_set(&err, ERROR_INVALID, "usage: culvert logout [CONTEXT]");
+    else if (!saved)
+        code = error_set(&err, ERROR_NOT_FOUND, "there is no context \"%.100s\"; see: culvert context list",
+                         name ? name : "");
+    bool is_device_key = saved && json_is_true(json_object_get(saved, DEVICE_KEY));
+    bool ends = is_device_key && !arguments_has(invocation->arguments, "keep-key");
+    if (code == ERROR_NONE && ends) code = context_file_choose(file, name, &context, &err);
+    if (code == ERROR_NONE && ends && context.token) {
+        code = end_key(&context, &err);
+        if (code != ERROR_NONE) error_prefix(&err, "the key is not ended (--keep-key forgets it here)");
+    }
+    if (code == ERROR_NONE) {
+        json_object_del(saved, "token");
+        json_object_del(saved, "tokenFile");
+        json_object_del(saved, DEVICE_KEY);
+        code = context_file_write(file, &err);
+    }
+    if (code != ERROR_NONE) return command_fail(&err);
+    printf(ends ? "Logged out of context \"%s\"; its key has ended.\n"
+                : "Logged out of context \"%s\"; its key is forgotten here and stays valid.\n",
+           name);
+    return EXIT_DONE;
 }

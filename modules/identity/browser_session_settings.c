@@ -35,6 +35,37 @@ static const struct config_entry entries[] = {
      .min = MINUTE,
      .max = 7 * DAY,
      .help = "How long a link of `culvertd admin sign-in-link` can be used. It can be used once."},
+    {.name = "sessions.device_life",
+     .type = CONFIG_DURATION,
+     .offset = AT(device_life_ms),
+     .def = "30d",
+     .min = 10 * MINUTE,
+     .max = 365 * DAY,
+     .help = "The key that `culvert login` gets when a person allows it in a browser ends so long after it. A user has "
+             "sessions.per_user_max of them; a further one ends that which was used least recently."},
+    {.name = "sessions.device_code_life",
+     .type = CONFIG_DURATION,
+     .offset = AT(device_code_life_ms),
+     .def = "10m",
+     .min = 1000,
+     .max = 60 * MINUTE,
+     .help = "How long a person has to allow a `culvert login`."},
+    {.name = "sessions.device_codes_max",
+     .type = CONFIG_INT,
+     .offset = AT(device_codes_max),
+     .def = "1000",
+     .min = 1,
+     .max = 100000,
+     .help = "Sign-ins of `culvert login` that are stored, of all accounts; an hour after its end one is deleted. "
+             "Beyond it new ones are refused with 429."},
+    {.name = "sessions.device_codes_per_address_max",
+     .type = CONFIG_INT,
+     .offset = AT(device_codes_per_address_max),
+     .def = "20",
+     .min = 1,
+     .max = 100000,
+     .help = "Sign-ins of `culvert login` from one address that wait for a decision. Beyond it new ones are refused "
+             "with 429."},
 };
 
 const struct config_section browser_session_settings_section = {

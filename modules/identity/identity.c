@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "modules/identity/audit.h"
 #include "modules/identity/browser_session_settings.h"
+#include "modules/identity/device_sign_in.h"
 #include "modules/identity/oidc_sign_in.h"
 #include "modules/identity/people.h"
 #include "modules/identity/rule_decisions.h"
@@ -118,6 +119,8 @@ static const struct gql_resolver resolvers[] = {
     {GQL_MUTATION, "createMyApiKey", people_resolve_create_my_api_key, .access = API_OWN},
     {GQL_MUTATION, "revokeApiKey", people_resolve_revoke_api_key, .access = API_ADMINS},
     {GQL_MUTATION, "revokeMyApiKey", people_resolve_revoke_my_api_key, .access = API_OWN},
+    {GQL_QUERY, "deviceAuthorization", device_sign_in_resolve_get, .access = API_OWN},
+    {GQL_MUTATION, "decideDeviceAuthorization", device_sign_in_resolve_decide, .access = API_OWN},
     {GQL_MUTATION, "createTeam", people_resolve_create_team, .access = API_ADMINS},
     {GQL_MUTATION, "deleteTeam", people_resolve_delete_team, .access = API_ADMINS},
     {GQL_MUTATION, "addTeamMember", people_resolve_add_team_member, .access = API_ADMINS},
@@ -130,6 +133,8 @@ static const struct api_route routes[] = {
     {"/api/auth/providers", "GET", API_ANYBODY, API_NO_BODY, oidc_sign_in_list},
     {"/api/auth/providers/{id}/start", "GET", API_ANYBODY, API_NO_BODY, oidc_sign_in_start},
     {"/api/auth/providers/{id}/callback", "GET", API_ANYBODY, API_NO_BODY, oidc_sign_in_finish},
+    {"/.well-known/oauth-authorization-server", "GET", API_ANYBODY, API_NO_BODY, device_sign_in_metadata},
+    {"/api/auth/device", "POST", API_ANYBODY, API_FORM_BODY, device_sign_in_begin},
     {"/api/auth/token", "POST", API_ANYBODY, API_FORM_BODY, token_exchange},
     {"/api/auth/session", "POST", API_ANYBODY, API_JSON_BODY, sign_in_session},
     {"/api/auth/session", "GET, DELETE", API_USER_OWN, API_NO_BODY, sign_in_session},

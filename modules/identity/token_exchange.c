@@ -14,9 +14,10 @@
 #include "base/metrics/metrics.h"
 #include "base/token.h"
 #include "culvert_statements.h"
+#include "modules/identity/device_sign_in.h"
+#include "modules/identity/grant_types.h"
 #include "storage/sql/store_call.h"
 
-#define GRANT_TYPE  "urn:ietf:params:oauth:grant-type:token-exchange"
 #define TYPE_PREFIX "urn:ietf:params:oauth:token-type:"
 
 enum { KEY_LIFE_S = 900 };
@@ -187,8 +188,13 @@ void token_exchange(struct api_request *request)
         refuse(request, "invalid_request", err.text, "the form is malformed");
         return;
     }
-    if (!str_eq(grant, STR(GRANT_TYPE))) {
-        refuse(request, "unsupported_grant_type", "grant_type: must be " GRANT_TYPE, "grant_type");
+    if (str_eq(grant, STR(DEVICE_GRANT_TYPE))) {
+        device_sign_in_token(request);
+        return;
+    }
+    if (!str_eq(grant, STR(TOKEN_EXCHANGE_GRANT_TYPE))) {
+        refuse(request, "unsupported_grant_type",
+               "grant_type: must be " TOKEN_EXCHANGE_GRANT_TYPE " or " DEVICE_GRANT_TYPE, "grant_type");
         return;
     }
     if (!token.len || !(str_eq(type, STR(TYPE_PREFIX "jwt")) || str_eq(type, STR(TYPE_PREFIX "id_token")))) {

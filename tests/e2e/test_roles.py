@@ -15,7 +15,7 @@ ADMINS = {"auditEntries", "runtimeTokens", "createRuntime", "deleteRuntime", "de
           "reportRuntimeErrors", "createSignInLink", "createApiKey", "revokeApiKey", "createTeam", "deleteTeam", "addTeamMember", "removeTeamMember",
           "abacRules", "abacRule", "explainPermissions", "simulateAccessRules", "createAbacRule", "updateAbacRule", "removeAbacRule", "setDefaultAccess"}  # fmt: skip
 ADMINS |= {"updateCsdpSettings", "suggestIscRepo", "resetSharedConfigRepo", "migrateRuntime", "apiKey", "deleteUser", "createServiceUser", "updateServiceUser", "deleteServiceUser", "renameTeam"}
-OWN = {"myApiKeys", "myApiKey", "createMyApiKey", "revokeMyApiKey"}
+OWN = {"myApiKeys", "myApiKey", "createMyApiKey", "revokeMyApiKey", "deviceAuthorization", "decideDeviceAuthorization"}
 RUNTIMES_ALONE = {"getSealingKey", "saveSealingKey", "updateRuntimeClusters"}
 # (role, scopes of the key): what it may do
 CALLERS = {

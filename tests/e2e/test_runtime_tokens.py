@@ -33,7 +33,7 @@ USERS_ONLY = {"transitions", "kubernetesEvents", "runtimes", "clusters", "applic
               "createTeam", "deleteTeam", "addTeamMember", "removeTeamMember",
               "operations", "operation", "runOperation",
               "abacRules", "abacRule", "permissions", "explainPermissions", "simulateAccessRules", "defaultAccess", "createAbacRule", "updateAbacRule", "removeAbacRule", "setDefaultAccess"}  # fmt: skip
-USERS_ONLY |= {"pipeline", "pipelines", "promotions", "productReleases", "latestCliRelease", "updateCsdpSettings", "suggestIscRepo", "resetSharedConfigRepo", "migrateRuntime", "rolloutStepStatus",
+USERS_ONLY |= {"pipeline", "pipelines", "promotions", "productReleases", "latestCliRelease", "updateCsdpSettings", "suggestIscRepo", "resetSharedConfigRepo", "migrateRuntime", "rolloutStepStatus", "deviceAuthorization", "decideDeviceAuthorization",
                "enrollmentTokens", "createEnrollmentToken", "revokeEnrollmentToken", "serviceUsers", "apiKey", "myApiKey", "deleteUser", "createServiceUser", "updateServiceUser", "deleteServiceUser", "renameTeam"}
 # As api/http/router.c and the modules have them: "x" users, "r" runtimes, "xr" both, "" anybody.
 ROUTES = {
@@ -58,6 +58,8 @@ ROUTES = {
     "/api/auth/providers/{id}/start": "",
     "/api/auth/providers/{id}/callback": "",
     "/api/auth/token": "",
+    "/api/auth/device": "",
+    "/.well-known/oauth-authorization-server": "",
 }
 
 

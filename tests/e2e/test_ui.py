@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import tempfile
+import urllib.parse
 
 import pytest
 
@@ -423,7 +424,7 @@ def routes(site):
     application = f"ui/apps/{site.env['CULVERT_RUNTIME']}/argocd/checkout"
     hostile = f"ui/apps/{site.env['CULVERT_RUNTIME']}/argocd/{'x' * 100}-hostile"
     return {"home": "ui/", "applications": "ui/apps", "application": application, "worst": f"{application}?view=list", "history": f"{application}?tab=history",
-            "findings": f"{application}?tab=errors", "hostile": hostile, "runtimes": "ui/runtimes", "runtime": f"ui/runtimes/{site.env['CULVERT_RUNTIME']}", "me": "ui/me", "install": "ui/install", "settings": "ui/settings", "none": "ui/none", **{name: f"ui/{name}" for name in LISTS}}
+            "findings": f"{application}?tab=errors", "hostile": hostile, "runtimes": "ui/runtimes", "runtime": f"ui/runtimes/{site.env['CULVERT_RUNTIME']}", "me": "ui/me", "install": "ui/install", "device": "ui/device", "settings": "ui/settings", "none": "ui/none", **{name: f"ui/{name}" for name in LISTS}}
 
 
 def too_wide(page):
@@ -555,6 +556,24 @@ def test_own_keys_and_sessions(site, other, chromium):
     theirs.get_by_role("button", name="Sign it out").click()
     late.page.wait_for_selector("#key", timeout=30000)
     late.page.context.close()
+
+
+def test_a_command_line_is_allowed(site, other):
+    """culvert login: signed out first, then back at the code; allowed; and a code that is none."""
+    begun = site.api("POST", "/api/auth/device", "client_id=culvert-cli", headers={"Content-Type": "application/x-www-form-urlencoded"}, key=False).json()
+    other.open(f"ui/device?code={begun['user_code']}", site.env["CULVERT_API_KEY"])
+    other.page.wait_for_selector("p.code")
+    assert other.text("p.code") == begun["user_code"] and "127.0.0.1" in other.text("main") and other.axe() == [] and too_wide(other) == []
+    other.page.get_by_role("button", name="Allow").click()
+    other.until("document.querySelector('main [role=status]')?.textContent.startsWith('Allowed')")
+    form = {"grant_type": "urn:ietf:params:oauth:grant-type:device_code", "client_id": "culvert-cli", "device_code": begun["device_code"]}
+    given = site.api("POST", "/api/auth/token", urllib.parse.urlencode(form), headers={"Content-Type": "application/x-www-form-urlencoded"}, key=False).json()
+    assert site.graphql_answer("{ me { id } }", key=given["access_token"]).status == 200
+    other.go("ui/device")
+    other.page.get_by_label("Code").fill("BCDFG-HJKLM")
+    other.page.get_by_role("button", name="Continue").click()
+    other.page.wait_for_selector("main .invalid")
+    assert "No sign-in waits" in other.text("main") and other.axe() == []
 
 
 def test_what_only_admins_do_is_not_offered_to_others(site, other):

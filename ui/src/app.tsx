@@ -12,6 +12,7 @@ import {Empty, LinkBar} from './parts.tsx';
 import {href, route} from './router.ts';
 import {ApplicationPage} from './screens/application.tsx';
 import {Applications} from './screens/applications.tsx';
+import {Device} from './screens/device.tsx';
 import {Home} from './screens/home.tsx';
 import {Install} from './screens/install.tsx';
 import {ListPage, listTitle} from './screens/lists.tsx';
@@ -35,11 +36,12 @@ function Screen() {
         case 'me': return <Me />;
         case 'settings': return <Settings />;
         case 'install': return <Install />;
+        case 'device': return <Device />;
         default: return <><header class="page-head"><h1>No such page</h1></header><Empty title="This address leads nowhere"><p><a href={href('ui/')}>Home</a></p></Empty></>;
     }
 }
 
-const titles = {list: '', home: 'Home', applications: 'Applications', application: '', runtimes: 'Runtimes', runtime: '', me: 'Your account', install: 'Add a runtime', settings: 'Settings', unknown: 'No such page'};
+const titles = {list: '', home: 'Home', applications: 'Applications', application: '', runtimes: 'Runtimes', runtime: '', me: 'Your account', install: 'Add a runtime', device: 'Sign in a command line', settings: 'Settings', unknown: 'No such page'};
 
 function Navigation() {
     const {page} = route.value;

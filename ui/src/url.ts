@@ -107,6 +107,7 @@ export type Route =
     | {page: 'runtime'; name: string}
     | {page: 'me'}
     | {page: 'install'}
+    | {page: 'device'}
     | {page: 'settings'}
     | {page: 'unknown'};
 
@@ -128,6 +129,7 @@ export function parseRoute(path: string): Route {
     if (first === 'runtimes' && parts.length === 3 && a) return {page: 'runtime', name: a};
     if (first === 'me' && parts.length === 2) return {page: 'me'};
     if (first === 'settings' && parts.length === 2) return {page: 'settings'};
+    if (first === 'device' && parts.length === 2) return {page: 'device'};
     if (first === 'install' && parts.length === 2) return {page: 'install'};
     const list = listNames.find((one) => one === first);
     if (list && parts.length === 2) return {page: 'list', list};
