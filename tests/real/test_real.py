@@ -115,20 +115,21 @@ def test_graphql_says_what_argo_cd_says(cluster, platform):
 
 
 def test_events_of_the_controllers_are_shown(cluster, platform):
-    """As they are in the cluster: those of Deployments that an application has, by their uids."""
+    """As they are in the cluster: those of Deployments and Rollouts that an application has, by their uids."""
     held = cluster.api.request("GET", "/api/v1/events?fieldSelector=reason=ScalingReplicaSet")[1]["items"]
     assert held, "the controllers noted nothing"
     query = """{ kubernetesEvents(pagination: {first: 500}, filters: {reasons: ["ScalingReplicaSet"]}) {
         edges { node { uid type kind namespace name component count message applicationName } } } }"""
-    shown = wait_until(lambda: platform.graphql(query)["kubernetesEvents"]["edges"], 60, "an Event of a Deployment")
+    shown = wait_until(lambda: platform.graphql(query)["kubernetesEvents"]["edges"], 60, "an Event of the controllers")
     by_uid = {event["metadata"]["uid"]: event for event in held}
     found = [edge["node"] for edge in shown if edge["node"]["uid"] in by_uid]
     assert found, shown
     for node in found:
-        about = by_uid[node["uid"]]["involvedObject"]
+        event = by_uid[node["uid"]]
+        about, component = event["involvedObject"], event.get("source", {}).get("component") or event.get("reportingComponent")
         assert (node["kind"], node["namespace"], node["name"]) == (about["kind"], about["namespace"], about["name"])
-        assert (node["type"], node["component"]) == ("NORMAL", "deployment-controller") and node["count"] >= 1 and node["applicationName"]
-        assert node["message"] == by_uid[node["uid"]]["message"]
+        assert (node["type"], node["component"]) == ("NORMAL", component) and node["count"] >= 1 and node["applicationName"]
+        assert node["message"] == event["message"]
 
 
 def test_every_node_of_argo_cd_s_tree_is_in_ours(cluster, platform):
