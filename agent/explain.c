@@ -44,12 +44,11 @@ static enum error_code explain_object(const struct redaction *redaction, json_t 
 {
     projection_apply(object);
     const json_t *metadata = json_get_object(object, "metadata");
-    struct str version = json_get_str(object, "apiVersion"), group = STR_EMPTY, rest = version;
-    if (!str_cut(&rest, '/', &group)) group = STR_EMPTY;
-    const struct redaction_object identity = {.ref.group = group,
-                                              .ref.kind = json_get_str(object, "kind"),
-                                              .ref.ns = json_get_str(metadata, "namespace"),
-                                              .ref.name = json_get_str(metadata, "name")};
+    struct redaction_object identity = {.ref.kind = json_get_str(object, "kind"),
+                                        .ref.ns = json_get_str(metadata, "namespace"),
+                                        .ref.name = json_get_str(metadata, "name")};
+    struct str version = json_get_str(object, "apiVersion");
+    object_ref_set_api_version(&identity.ref, version);
     if (!identity.ref.kind.len) return error_set(err, ERROR_INVALID, "kind: missing");
     strbuf_addf(out, "# %.*s %.*s %.*s/%.*s\n", STR_ARG(version), STR_ARG(identity.ref.kind), STR_ARG(identity.ref.ns),
                 STR_ARG(identity.ref.name));

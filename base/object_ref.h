@@ -1,4 +1,4 @@
-// object_ref: which Kubernetes object is meant. Views; whoever makes one keeps the texts.
+// object_ref: which Kubernetes object is meant. Views: the texts are the caller's.
 // Source: Kubernetes API, ObjectReference (core/v1).
 #ifndef CULVERT_BASE_OBJECT_REF_H
 #define CULVERT_BASE_OBJECT_REF_H
@@ -23,6 +23,16 @@ static inline bool object_ref_eq(const struct object_ref *a, const struct object
 static inline bool object_ref_is(const struct object_ref *ref, const char *group, const char *kind)
 {
     return str_eq(ref->kind, str_c(kind)) && str_eq(ref->group, str_c(group));
+}
+
+// group and version of an apiVersion: "apps/v1"; "v1" is of core.
+static inline void object_ref_set_api_version(struct object_ref *ref, struct str api_version)
+{
+    ref->version = api_version;
+    if (!str_cut(&ref->version, '/', &ref->group)) {
+        ref->group = STR_EMPTY;
+        ref->version = api_version;
+    }
 }
 
 // Whether it is an Application of Argo CD.

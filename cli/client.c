@@ -190,6 +190,12 @@ static enum error_code take_answer(struct client *client, long status, const cha
     return code;
 }
 
+// A path below the platform's URL; the caller frees it.
+static char *url_of(const struct client *client, const char *path)
+{
+    return mem_printf("%.*s%s", (int)(strlen(client->url) - strlen(GRAPHQL_PATH)), client->url, path);
+}
+
 enum error_code client_query(struct client *client, const char *document, json_t *variables, const char *needed,
                              json_t **out_data, struct error *err)
 {
@@ -212,7 +218,7 @@ enum error_code client_query(struct client *client, const char *document, json_t
 enum error_code client_form(struct client *client, const char *path, const char *form, long *out_status, json_t **out,
                             struct error *err)
 {
-    char *url = mem_printf("%.*s%s", (int)(strlen(client->url) - strlen(GRAPHQL_PATH)), client->url, path);
+    char *url = url_of(client, path);
     struct curl_slist *headers = curl_slist_append(NULL, "content-type: application/x-www-form-urlencoded");
     strbuf_clear(&client->answer);
     client->problem[0] = '\0';
@@ -236,8 +242,7 @@ enum error_code client_form(struct client *client, const char *path, const char 
         return ERROR_NONE;
     }
     json_decref(tree);
-    return error_set(err, ERROR_PROTOCOL, "%s answers %ld and is no Culvert platform (or a proxy answers in its place)",
-                     client->context->url, *out_status);
+    return status_error(client, *out_status, NULL, err);
 }
 
 enum { LINE_BYTES_MAX = 256 * 1024, SILENCE_SECONDS = 60 };
@@ -291,7 +296,7 @@ enum error_code client_lines(struct client *client, const char *path, client_lin
                              struct error *err)
 {
     struct lines lines = {.client = client, .on_line = on_line, .arg = arg};
-    char *url = mem_printf("%.*s%s", (int)(strlen(client->url) - strlen(GRAPHQL_PATH)), client->url, path);
+    char *url = url_of(client, path);
     char *key = mem_printf("authorization: %s", client->context->token ? client->context->token : "");
     struct curl_slist *headers = curl_slist_append(NULL, "accept: application/x-ndjson");
     if (headers && client->context->token) curl_slist_append(headers, key);

@@ -30,8 +30,7 @@ MUST_CHECK enum error_code client_query(struct client *client, const char *docum
 
 // POST of a form (application/x-www-form-urlencoded) to a path below the platform's URL, without
 // the key. *out: the answer's JSON object (a new reference), whatever its status.
-//   ERROR_UNAVAILABLE  not reached
-//   ERROR_PROTOCOL     the answer is no JSON object
+// An answer that is no JSON object: an error as above.
 MUST_CHECK enum error_code client_form(struct client *client, const char *path, const char *form, long *out_status,
                                        json_t **out, struct error *err);
 

@@ -22,6 +22,11 @@ struct device {
     uint64_t ends_at_ms;
 };
 
+static int64_t clamp(int64_t value, int64_t least, int64_t most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
 static void print_instructions(const json_t *answer)
 {
     const char *complete = json_string_value(json_object_get(answer, "verification_uri_complete")),
@@ -54,20 +59,15 @@ static enum error_code begin(struct client *client, struct device *device, struc
         code = error_set(err, ERROR_PROTOCOL, "the platform answers %ld to the beginning of a sign-in", status);
     } else {
         struct strbuf form;
-        int64_t life_s = json_get_int(answer, "expires_in", 600);
         strbuf_init(&form, 4096);
         strbuf_add(&form, begin_of_form, sizeof begin_of_form - 1);
         client_escape(device_code, &form);
         device->form = mem_strndup(form.at, form.len);
         explicit_bzero(form.at, form.len);
         strbuf_finish(&form);
-        device->interval_s = json_get_int(answer, "interval", 5);
-        if (device->interval_s < 1) device->interval_s = 1;
-        if (device->interval_s > INTERVAL_S_MAX) device->interval_s = INTERVAL_S_MAX;
-        device->ends_at_ms = clock_mono_ms() + (uint64_t)(life_s < 1            ? 1
-                                                          : life_s < LIFE_S_MAX ? life_s
-                                                                                : LIFE_S_MAX) *
-                                                   1000;
+        device->interval_s = clamp(json_get_int(answer, "interval", 5), 1, INTERVAL_S_MAX);
+        device->ends_at_ms =
+            clock_mono_ms() + 1000 * (uint64_t)clamp(json_get_int(answer, "expires_in", 600), 1, LIFE_S_MAX);
         print_instructions(answer);
     }
     json_decref(answer);

@@ -41,8 +41,8 @@ BEGIN
 END
 $$;
 
--- 'created'; 'full': as many wait as may; 'full_address': of this address. What ended an hour ago
--- makes room: nothing else deletes it.
+-- 'created'; 'full': as many wait as may; 'full_address': of this address. What has expired is kept
+-- for as long again, so that the answer can tell so; nothing else deletes it.
 CREATE FUNCTION culvert.device_authorization_create(in_id text, in_secret bytea, in_code bytea, in_client text,
                                                     in_remote text, in_agent text, life_s bigint, in_interval integer,
                                                     all_max bigint, address_max bigint)
@@ -50,13 +50,13 @@ RETURNS text LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $
 BEGIN
     DELETE FROM culvert.device_authorizations
      WHERE device_id = ANY (ARRAY(SELECT d.device_id FROM culvert.device_authorizations d
-                                   WHERE d.expires_at < now() - interval '1 hour' LIMIT 1000));
+                                   WHERE d.expires_at + (d.expires_at - d.created_at) < now() LIMIT 1000));
     -- Two that ask at once may pass the limit by one.
     IF (SELECT count(*) FROM (SELECT FROM culvert.device_authorizations d
                                WHERE d.remote = in_remote AND d.expires_at > now() AND d.is_allowed IS NULL
                                LIMIT address_max) AS own) >= address_max THEN
         RETURN 'full_address';
-    ELSIF (SELECT count(*) FROM (SELECT FROM culvert.device_authorizations LIMIT all_max) AS every) >= all_max THEN
+    ELSIF (SELECT count(*) FROM (SELECT FROM culvert.device_authorizations d WHERE d.expires_at > now() LIMIT all_max) AS every) >= all_max THEN
         RETURN 'full';
     END IF;
     INSERT INTO culvert.device_authorizations (device_id, secret_sha256, user_code_sha256, client_id, remote, user_agent,
@@ -99,10 +99,10 @@ BEGIN
 END
 $$;
 
--- A word of RFC 8628, section 3.5, or 'allowed'; the account once it is that. Who asks too soon has
+-- A word of RFC 8628, section 3.5, or 'allowed', and then by whom. Who asks too soon has
 -- to wait longer from then on.
 CREATE FUNCTION culvert.device_authorization_poll(in_id text, in_secret bytea)
-RETURNS TABLE (state text, account_id text)
+RETURNS TABLE (state text, account_id text, user_id text, user_name text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
 DECLARE
     found culvert.device_authorizations;
@@ -110,18 +110,21 @@ BEGIN
     SELECT * INTO found FROM culvert.device_authorizations d
      WHERE d.device_id = in_id AND d.secret_sha256 = in_secret FOR UPDATE;
     IF found.device_id IS NULL OR found.used_at IS NOT NULL THEN
-        RETURN QUERY SELECT 'invalid_grant', NULL::text;
+        RETURN QUERY SELECT 'invalid_grant', NULL::text, NULL::text, NULL::text;
     ELSIF found.expires_at <= now() THEN
-        RETURN QUERY SELECT 'expired_token', NULL::text;
+        RETURN QUERY SELECT 'expired_token', NULL::text, NULL::text, NULL::text;
     ELSIF found.is_allowed IS NOT NULL THEN
-        RETURN QUERY SELECT CASE WHEN found.is_allowed THEN 'allowed' ELSE 'access_denied' END, found.account_id;
+        RETURN QUERY SELECT CASE WHEN found.is_allowed THEN 'allowed' ELSE 'access_denied' END, u.account_id, u.user_id,
+                            u.name
+                       FROM culvert.users u
+                      WHERE u.account_id = found.account_id AND u.user_id = found.user_id;
     ELSIF found.polled_at + found.interval_s * interval '1 second' > now() + interval '200 milliseconds' THEN
         UPDATE culvert.device_authorizations d SET interval_s = least(d.interval_s + 5, 60), polled_at = now()
          WHERE d.device_id = in_id;
-        RETURN QUERY SELECT 'slow_down', NULL::text;
+        RETURN QUERY SELECT 'slow_down', NULL::text, NULL::text, NULL::text;
     ELSE
         UPDATE culvert.device_authorizations d SET polled_at = now() WHERE d.device_id = in_id;
-        RETURN QUERY SELECT 'authorization_pending', NULL::text;
+        RETURN QUERY SELECT 'authorization_pending', NULL::text, NULL::text, NULL::text;
     END IF;
 END
 $$;

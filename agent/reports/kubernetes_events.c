@@ -46,19 +46,13 @@ static json_t *scrubbed(struct str text, size_t bytes_max)
     return value;
 }
 
-// "apps/v1" is of group "apps", "v1" of the core group.
 static struct object_ref ref_of(const json_t *object)
 {
-    struct str rest = json_get_str(object, "apiVersion"), head;
     struct object_ref ref = {.kind = json_get_str(object, "kind"),
                              .ns = json_get_str(object, "namespace"),
                              .name = json_get_str(object, "name"),
                              .uid = json_get_str(object, "uid")};
-    ref.version = rest;
-    if (memchr(rest.at ? rest.at : "", '/', rest.len) && str_cut(&rest, '/', &head)) {
-        ref.group = head;
-        ref.version = rest;
-    }
+    object_ref_set_api_version(&ref, json_get_str(object, "apiVersion"));
     return ref;
 }
 

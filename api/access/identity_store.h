@@ -10,12 +10,14 @@ enum principal_kind { PRINCIPAL_USER, PRINCIPAL_RUNTIME };
 enum principal_role { PRINCIPAL_ADMIN, PRINCIPAL_MEMBER, PRINCIPAL_READ_ONLY }; // of a user
 
 // What the credential is. BY_PROVIDER: none of ours, an identity provider vouches for the user.
+// BY_DEVICE: a device code that the user has allowed.
 enum principal_method {
     PRINCIPAL_BY_KEY,
     PRINCIPAL_BY_SESSION,
     PRINCIPAL_BY_LINK,
     PRINCIPAL_BY_RUNTIME_TOKEN,
-    PRINCIPAL_BY_PROVIDER
+    PRINCIPAL_BY_PROVIDER,
+    PRINCIPAL_BY_DEVICE
 };
 
 // Who a credential turned out to be; views valid during the callback.

@@ -27,10 +27,9 @@ static enum error_code check_identity(struct str value, const char *field, struc
 static enum error_code take_identity(struct report *report, const json_t *object, struct error *err)
 {
     const json_t *metadata = json_get_object(object, "metadata");
-    struct str api_version = json_get_str(object, "apiVersion"), head, rest = api_version;
-    bool has_group = str_cut(&rest, '/', &head);
-    report->ref.group = has_group ? head : STR_EMPTY;
-    report->ref.version = has_group ? rest : api_version;
+    struct str api_version = json_get_str(object, "apiVersion");
+    bool has_group = str_has_byte(api_version, '/');
+    object_ref_set_api_version(&report->ref, api_version);
     report->ref.kind = json_get_str(object, "kind");
     report->ref.ns = json_get_str(metadata, "namespace");
     report->ref.name = json_get_str(metadata, "name");

@@ -5,7 +5,7 @@
 static const char *const methods[] = {
     [PRINCIPAL_BY_KEY] = "api_key",   [PRINCIPAL_BY_SESSION] = "session",
     [PRINCIPAL_BY_LINK] = "link",     [PRINCIPAL_BY_RUNTIME_TOKEN] = "runtime_token",
-    [PRINCIPAL_BY_PROVIDER] = "oidc",
+    [PRINCIPAL_BY_PROVIDER] = "oidc", [PRINCIPAL_BY_DEVICE] = "device",
 };
 
 void actor_set(struct api_request *request, const struct api_principal *who)

@@ -64,6 +64,21 @@ static enum error_code check(const struct context *context, json_t **out_me, str
     return code;
 }
 
+// Revokes the key of the context. A key that is not valid any more counts as revoked.
+static enum error_code end_key(const struct context *context, struct error *err)
+{
+    struct client *client;
+    json_t *data = NULL;
+    enum error_code code = client_create(context, 30000, &client, err);
+    if (code != ERROR_NONE) return code;
+    json_t *variables = json_pack("{s:o}", "id", json_stringn(context->token, strcspn(context->token, ".")));
+    code = client_query(client, "mutation($id: String!) { revokeMyApiKey(id: $id) }", variables, "revokeMyApiKey",
+                        &data, err);
+    client_destroy(client);
+    json_decref(data);
+    return code == ERROR_UNAUTHENTICATED || code == ERROR_NOT_FOUND ? ERROR_NONE : code;
+}
+
 static enum error_code save(struct invocation *invocation, const char *name, const json_t *tree, struct error *err)
 {
     struct context_file *file = &invocation->file;
@@ -78,6 +93,18 @@ static char *host_of(const char *url)
     const char *at = strstr(url, "://");
     at = at ? at + 3 : url;
     return mem_strndup(at, strcspn(at, ":/"));
+}
+
+// In a browser; the key is put into the context's tree.
+static enum error_code sign_in(const struct context *context, json_t *tree, struct error *err)
+{
+    char *key = NULL;
+    enum error_code code = device_login(context, &key, err);
+    if (code != ERROR_NONE) return code;
+    json_object_set_new(tree, "token", json_string(key));
+    json_object_set_new(tree, DEVICE_KEY, json_true());
+    mem_free_secret(key, strlen(key));
+    return ERROR_NONE;
 }
 
 // key NULL: it is that of a sign-in in a browser, which logout ends.
@@ -99,17 +126,16 @@ static enum error_code login(struct invocation *invocation, const char *url, con
     enum error_code code = tree && trial ? context_file_choose(&file, name, &context, err)
                                          : error_set(err, ERROR_INVALID, "no valid UTF-8");
     if (code == ERROR_NONE && !key) {
-        char *made = NULL;
-        code = device_login(&context, &made, err);
-        if (code == ERROR_NONE) {
-            json_object_set_new(tree, "token", json_string(made));
-            json_object_set_new(tree, DEVICE_KEY, json_true());
-            mem_free_secret(made, strlen(made));
-            code = context_file_choose(&file, name, &context, err);
-        }
+        code = sign_in(&context, tree, err);
+        if (code == ERROR_NONE) code = context_file_choose(&file, name, &context, err);
     }
     if (code == ERROR_NONE) code = check(&context, &me, err);
     if (code == ERROR_NONE) code = save(invocation, name, tree, err);
+    // A key that cannot be kept must not stay valid.
+    struct error ignored;
+    if (code != ERROR_NONE && json_object_get(tree, DEVICE_KEY) && context.token &&
+        end_key(&context, &ignored) != ERROR_NONE)
+        error_prefix(err, "the new key stays valid, revoke it in the web UI");
     if (code == ERROR_NONE)
         printf("Logged in to %s as %s of account %s; context \"%s\" is the current one.\n", url, row_text(me, "name"),
                row_text(me, "activeAccount.name") ? row_text(me, "activeAccount.name") : "?", name);
@@ -147,21 +173,6 @@ const struct option_spec logout_options[] = {
     {NULL, 0, NULL, NULL},
 };
 // clang-format on
-
-// A key that has ended already is none to end.
-static enum error_code end_key(const struct context *context, struct error *err)
-{
-    struct client *client;
-    json_t *data = NULL;
-    enum error_code code = client_create(context, 30000, &client, err);
-    if (code != ERROR_NONE) return code;
-    json_t *variables = json_pack("{s:o}", "id", json_stringn(context->token, strcspn(context->token, ".")));
-    code = client_query(client, "mutation($id: String!) { revokeMyApiKey(id: $id) }", variables, "revokeMyApiKey",
-                        &data, err);
-    client_destroy(client);
-    json_decref(data);
-    return code == ERROR_UNAUTHENTICATED || code == ERROR_NOT_FOUND ? ERROR_NONE : code;
-}
 
 int verb_logout(struct invocation *invocation)
 {

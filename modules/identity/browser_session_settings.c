@@ -47,7 +47,7 @@ static const struct config_entry entries[] = {
      .type = CONFIG_DURATION,
      .offset = AT(device_code_life_ms),
      .def = "10m",
-     .min = 1000,
+     .min = MINUTE,
      .max = 60 * MINUTE,
      .help = "How long a person has to allow a `culvert login`."},
     {.name = "sessions.device_codes_max",
@@ -56,8 +56,8 @@ static const struct config_entry entries[] = {
      .def = "1000",
      .min = 1,
      .max = 100000,
-     .help = "Sign-ins of `culvert login` that are stored, of all accounts; an hour after its end one is deleted. "
-             "Beyond it new ones are refused with 429."},
+     .help =
+         "Sign-ins of `culvert login` of all accounts that have not expired. Beyond it new ones are refused with 429."},
     {.name = "sessions.device_codes_per_address_max",
      .type = CONFIG_INT,
      .offset = AT(device_codes_per_address_max),

@@ -1,7 +1,6 @@
 #include "modules/identity/device_sign_in.h"
 
-#include <openssl/rand.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "api/http/actor.h"
@@ -18,7 +17,7 @@
 #include "storage/sql/store_call.h"
 
 // Codes for people: consonants, none of which is taken for another one or makes a word (RFC 8628,
-// section 6.1). Ten of them: 2 x 10^13, see docs/security.md.
+// section 6.1). Ten of them: 10^13 codes, see docs/security.md.
 #define CODE_ALPHABET "BCDFGHJKLMNPQRSTVWXZ"
 enum { CODE_LENGTH = 10, CODE_HALF = 5, CODE_TEXT_BYTES = CODE_LENGTH + 2, INTERVAL_S = 5 };
 // The one client: culvert, which is public (RFC 6749, section 2.1).
@@ -54,22 +53,16 @@ static void refuse_unavailable(struct api_request *request, const struct error *
 
 // ---- codes --------------------------------------------------------------------------------------
 
-// "BCDFG-HJKLM"; false: the random generator failed.
-static bool make_code(char out[CODE_TEXT_BYTES])
+// "BCDFG-HJKLM"
+static void make_code(char out[CODE_TEXT_BYTES])
 {
-    uint8_t byte;
-    for (size_t i = 0; i < CODE_LENGTH;) {
-        if (RAND_bytes(&byte, 1) != 1) return false;
-        if (byte >= 256 - 256 % (sizeof CODE_ALPHABET - 1)) continue; // each one as likely
-        out[i + (i >= CODE_HALF)] = CODE_ALPHABET[byte % (sizeof CODE_ALPHABET - 1)];
-        i++;
-    }
+    for (size_t i = 0; i < CODE_LENGTH; i++)
+        out[i + (i >= CODE_HALF)] = CODE_ALPHABET[id_random_below(sizeof CODE_ALPHABET - 1)];
     out[CODE_HALF] = '-';
     out[CODE_LENGTH + 1] = '\0';
-    return true;
 }
 
-// As people type it: of either case, with or without the dash and spaces. False: it is none.
+// As people type it: of either case, with or without the dash and spaces. False: not a code.
 static bool hash_code(struct str text, uint8_t out[ID_SHA256_BYTES])
 {
     char plain[CODE_LENGTH];
@@ -87,11 +80,9 @@ static bool hash_code(struct str text, uint8_t out[ID_SHA256_BYTES])
 }
 
 // The secret of a device code is no other kind of credential.
-static enum error_code parse_device_code(struct str text, struct token *out, struct error *err)
+static void make_device_code(struct token *token)
 {
-    enum error_code code = token_parse(text, out, err);
-    if (code == ERROR_NONE) token_for(out, STR("device code"));
-    return code;
+    token_for(token, STR("device code"));
 }
 
 // ---- POST /api/auth/device ----------------------------------------------------------------------
@@ -156,13 +147,9 @@ void device_sign_in_begin(struct api_request *request)
     char life[STORE_NUMBER_BYTES], interval[STORE_NUMBER_BYTES], all[STORE_NUMBER_BYTES], address[STORE_NUMBER_BYTES];
     *beginning = (struct beginning){.request = request};
     token_generate(&token, beginning->device_code);
-    token_for(&token, STR("device code"));
-    if (!make_code(beginning->user_code) || !hash_code(str_c(beginning->user_code), code_sha256)) {
-        struct error err;
-        error_set(&err, ERROR_INTERNAL, "no random bytes");
-        refuse_unavailable(request, &err);
-        return;
-    }
+    make_device_code(&token);
+    make_code(beginning->user_code);
+    hash_code(str_c(beginning->user_code), code_sha256);
     struct pg_batch *batch = pg_batch_create(request->api->options.pg, NULL);
     pg_add(batch, device_authorization_create, .device_id = pg_text(str_c(token.id)),
            .secret_sha256 = pg_bytea(token.secret_sha256, ID_SHA256_BYTES),
@@ -206,20 +193,24 @@ static void on_key(void *arg, const struct error *err, struct str node)
     explicit_bzero(poll->text, sizeof poll->text);
 }
 
-static void create_key(struct poll *poll, struct str account_id)
+// allowed: the account, and the person who allowed it.
+static void create_key(struct poll *poll, const json_t *allowed)
 {
     struct api_request *request = poll->request;
     const struct browser_session_settings *settings = settings_of(request);
     struct pg *pg = request->api->options.pg;
-    struct api_principal who = {.kind = PRINCIPAL_USER, .method = PRINCIPAL_BY_KEY};
+    struct api_principal who = {.kind = PRINCIPAL_USER, .method = PRINCIPAL_BY_DEVICE};
+    const char *account_id = arena_cstr(request->arena, json_get_str(allowed, "accountId"));
     struct token token;
     char life[STORE_NUMBER_BYTES], others[STORE_NUMBER_BYTES];
-    snprintf(who.user_name, sizeof who.user_name, "%s", CLIENT_ID);
+    snprintf(who.user_id, sizeof who.user_id, "%.*s", STR_ARG(json_get_str(allowed, "userId")));
+    snprintf(who.user_name, sizeof who.user_name, "%.*s", STR_ARG(json_get_str(allowed, "userName")));
     token_generate(&token, poll->text);
     actor_set(request, &who);
-    struct pg_batch *batch = pg_batch_create(pg, arena_cstr(request->arena, account_id));
-    pg_add(batch, device_key_create, .account_id = pg_text(account_id), .device_id = pg_text(str_c(poll->device_id)),
-           .token_id = pg_text(str_c(token.id)), .secret_sha256 = pg_bytea(token.secret_sha256, ID_SHA256_BYTES),
+    struct pg_batch *batch = pg_batch_create(pg, account_id);
+    pg_add(batch, device_key_create, .account_id = pg_text(str_c(account_id)),
+           .device_id = pg_text(str_c(poll->device_id)), .token_id = pg_text(str_c(token.id)),
+           .secret_sha256 = pg_bytea(token.secret_sha256, ID_SHA256_BYTES),
            .life_s = store_number((uint64_t)settings->device_life_ms / 1000, life),
            .others_max = store_number((uint64_t)settings->per_user_max - 1, others));
     store_submit_node(batch, 0, ERROR_FORBIDDEN, "it was used meanwhile, or its user is disabled", on_key, poll);
@@ -249,7 +240,7 @@ static void on_polled(void *arg, const struct error *err, struct str node)
     }
     struct str state = json_get_str(found, "state");
     if (str_eq(state, STR("allowed"))) {
-        create_key(poll, arena_str(poll->request->arena, json_get_str(found, "accountId")));
+        create_key(poll, found);
     } else {
         size_t i = 0;
         while (i + 1 < sizeof answers / sizeof *answers && !str_eq(state, str_c(answers[i].word)))
@@ -270,11 +261,12 @@ void device_sign_in_token(struct api_request *request)
         refuse(request, 400, "invalid_request", "device_code: missing or malformed");
         return;
     }
-    if (parse_device_code(code, &token, &err) != ERROR_NONE) {
+    if (token_parse(code, &token, &err) != ERROR_NONE) {
         count("refused");
         refuse(request, 400, "invalid_grant", "device_code: unknown, wrong, or used already");
         return;
     }
+    make_device_code(&token);
     struct poll *poll = arena_alloc(request->arena, sizeof *poll);
     *poll = (struct poll){.request = request};
     memcpy(poll->device_id, token.id, sizeof poll->device_id);

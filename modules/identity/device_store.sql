@@ -13,7 +13,7 @@ SELECT json_build_object('clientId', d.client_id, 'remote', d.remote, 'userAgent
 SELECT device_authorization_decide(:user_code_sha256, :account_id, :user_id, :is_allowed::boolean)
 
 -- name: device_authorization_poll
-SELECT json_build_object('state', p.state, 'accountId', p.account_id)
+SELECT json_build_object('state', p.state, 'accountId', p.account_id, 'userId', p.user_id, 'userName', p.user_name)
   FROM device_authorization_poll(:device_id, :secret_sha256) AS p
 
 -- When the user has too many such keys, those that were used least recently end. Keys that ended a

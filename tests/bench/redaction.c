@@ -25,10 +25,8 @@ int main(int argc, char **argv)
     printf("rules: %.0f us once\n", cpu_us() - began);
     size_t len, rounds = 0;
     char *text = json_canonical(object, &len);
-    struct str version = json_get_str(object, "apiVersion"), group;
-    if (!str_cut(&version, '/', &group)) group = STR_EMPTY;
-    const struct redaction_object identity = {
-        .ref.group = group, .ref.kind = json_get_str(object, "kind"), .ref.name = STR("n")};
+    struct redaction_object identity = {.ref.kind = json_get_str(object, "kind"), .ref.name = STR("n")};
+    object_ref_set_api_version(&identity.ref, json_get_str(object, "apiVersion"));
     struct strbuf out;
     strbuf_init(&out, 2 * len + REDACTION_GROWTH_BYTES_MAX + 65536);
     for (began = cpu_us(); cpu_us() - began < 1e6; rounds++) {

@@ -115,15 +115,16 @@ static void add_metadata(struct strbuf *out, const struct report_mix *mix, const
                 "\"creationTimestamp\":\"2026-03-01T08:00:00Z\",\"generation\":%u,\"labels\":{"
                 "\"app.kubernetes.io/instance\":\"%.*s\",\"app.kubernetes.io/managed-by\":\"argocd\","
                 "\"app.kubernetes.io/name\":\"%.*s\"},\"name\":\"%.*s\",\"namespace\":\"%.*s\",",
-                STR_ARG(o->application_name), STR_ARG(o->group), STR_ARG(o->kind), STR_ARG(o->ns), STR_ARG(o->name),
-                revision + 1, STR_ARG(o->application_name), STR_ARG(o->name), STR_ARG(o->name), STR_ARG(o->ns));
-    if (str_eq(o->kind, STR("Pod")) || str_eq(o->kind, STR("ReplicaSet")))
+                STR_ARG(o->application_name), STR_ARG(o->ref.group), STR_ARG(o->ref.kind), STR_ARG(o->ref.ns),
+                STR_ARG(o->ref.name), revision + 1, STR_ARG(o->application_name), STR_ARG(o->ref.name),
+                STR_ARG(o->ref.name), STR_ARG(o->ref.ns));
+    if (str_eq(o->ref.kind, STR("Pod")) || str_eq(o->ref.kind, STR("ReplicaSet")))
         strbuf_addf(out,
                     "\"ownerReferences\":[{\"apiVersion\":\"apps/v1\",\"controller\":true,\"kind\":\"Deployment\","
                     "\"name\":\"%.*s-owner\",\"uid\":\"0%.*s\"}],",
-                    STR_ARG(o->name), STR_ARG(str_first(o->uid, 35)));
+                    STR_ARG(o->ref.name), STR_ARG(str_first(o->ref.uid, 35)));
     strbuf_addf(out, "\"resourceVersion\":\"%zu\",\"uid\":\"%.*s\"},", 1000 + (size_t)revision * 31 + mix->objects,
-                STR_ARG(o->uid));
+                STR_ARG(o->ref.uid));
 }
 
 static void add_workload(struct strbuf *out, uint64_t *state, size_t bytes, uint32_t revision, bool is_template)
@@ -199,12 +200,12 @@ static void show(struct report_mix *mix, size_t i, uint32_t revision, struct str
     strbuf_clear(m);
     strbuf_reserve(&mix->names, 1024); // views into it stay where they are
     *out = (struct report_mix_object){
-        .group = str_c(kind->group), .version = str_c(kind->version), .kind = str_c(kind->kind)};
-    out->ns = is_application ? STR("argocd") : add_name(mix, "shop", i / 200);
-    out->name = add_name(mix, kind->prefix, i);
+        .ref.group = str_c(kind->group), .ref.version = str_c(kind->version), .ref.kind = str_c(kind->kind)};
+    out->ref.ns = is_application ? STR("argocd") : add_name(mix, "shop", i / 200);
+    out->ref.name = add_name(mix, kind->prefix, i);
     size_t begin = mix->names.len;
     strbuf_addf(&mix->names, "%08x-0000-4000-8000-%012zx", (unsigned)next(&state), i);
-    out->uid = str_of(mix->names.at + begin, mix->names.len - begin);
+    out->ref.uid = str_of(mix->names.at + begin, mix->names.len - begin);
     if (!is_application) {
         out->application_ns = STR("argocd");
         out->application_name = add_name(mix, "app", i / APPLICATION_OBJECTS);

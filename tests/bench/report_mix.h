@@ -7,12 +7,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/str.h"
+#include "base/object_ref.h"
 
 struct report_mix;
 
 struct report_mix_object {
-    struct str group, version, kind, ns, name, uid;
+    struct object_ref ref;
     struct str application_ns, application_name, sync_status, health_status; // empty for an Application
     struct str manifest;                                                     // JSON, keys in order
 };

@@ -75,12 +75,7 @@ static void tunnel_add(struct report_lane *lane, const struct report_mix_object 
     size_t len = ZSTD_compressCCtx(agent->zstd, packed, room, object->manifest.at, object->manifest.len, LEVEL);
     struct wire_report record = {
         .type = WIRE_REPORT_OBJECT,
-        .ref.group = object->group,
-        .ref.version = object->version,
-        .ref.kind = object->kind,
-        .ref.ns = object->ns,
-        .ref.name = object->name,
-        .ref.uid = object->uid,
+        .ref = object->ref,
         .cluster = STR("in-cluster"),
         .application_ns = object->application_ns,
         .application_name = object->application_name,

@@ -79,7 +79,8 @@ def test_a_person_allows_it(platform, member):
     assert key["name"] == f"device {identifier[:6]} 127.0.0.1" and key["expiresAt"]
     (decision,) = [each for each in entries(platform, entity="device_authorizations") if each["entityId"] == begun["device_code"].split(".")[0]]
     assert decision["outcome"] == "allowed" and decision["actor"]["id"] == member["id"]
-    assert [each["action"] for each in entries(platform, entity="api_keys", entityId=identifier)] == ["create"]
+    (made,) = entries(platform, entity="api_keys", entityId=identifier)
+    assert made["action"] == "create" and (made["actor"]["id"], made["actor"]["name"], made["actor"]["method"]) == (member["id"], member["name"], "device")
     platform.graphql("mutation($i: String!) { revokeMyApiKey(id: $i) }", {"i": identifier}, key=given["access_token"])
     wait_until(lambda: platform.graphql_answer(ME, key=given["access_token"]).status == 401, 10, "the key has ended")
 
@@ -163,8 +164,11 @@ def test_culvert_login_and_logout(platform, member, tmp_path):
     assert refused.returncode == 4 and "culvert login" in refused.stderr
     assert run("logout", "nowhere").returncode == 3
 
-    process = subprocess.Popen([program, *words], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    code = re.search("[B-Z]{5}-[B-Z]{5}", "".join(process.stderr.readline() for _ in range(3)))[0]
-    decide(platform, {"user_code": code}, allow=False, key=member["key"])
-    _, problems = process.communicate(timeout=60)
-    assert process.returncode == 4 and "denied" in problems
+    # What cannot be kept is ended again: no key stays that its user does not know of.
+    with subprocess.Popen([program, *words], env={**environment, "CULVERT_CLI_CONFIG": "/proc/none/config.json"}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        code = re.search("[B-Z]{5}-[B-Z]{5}", "".join(process.stderr.readline() for _ in range(3)))[0]
+        decide(platform, {"user_code": code}, key=member["key"])
+        _, problems = process.communicate(timeout=60)
+        assert process.returncode != 0 and "/proc/none" in problems and "stays valid" not in problems
+    keys = platform.graphql("{ myApiKeys { name revokedAt } }", key=member["key"])["myApiKeys"]
+    assert [each["name"] for each in keys if each["name"].startswith("device") and not each["revokedAt"]] == [] and len(keys) == 3

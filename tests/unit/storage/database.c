@@ -284,3 +284,16 @@ const struct report_kinds *database_report_kinds(void)
     if (!tables.report_kinds.count) module_tables_init(&tables, modules);
     return &tables.report_kinds;
 }
+
+enum report_result database_apply(struct database *database, struct report report)
+{
+    struct answer answer;
+    answer_init(&answer, database);
+    report_store_apply(database->pg, database_report_kinds(), &report, 1, answer_on_reports, &answer);
+    answer_wait(&answer);
+    if (answer.code != ERROR_NONE) fail_msg("%s", answer.text);
+    enum report_result result = answer.outcomes[0].result;
+    if (result == REPORT_REFUSED) print_message("refused: %s\n", answer.text);
+    answer_finish(&answer);
+    return result;
+}

@@ -46,6 +46,8 @@ void answer_on_count(void *arg, const struct error *err, uint64_t count);
 void answer_on_slice(void *arg, const struct error *err, const struct store_slice *slice);
 void answer_on_reports(void *arg, const struct error *err, const struct report_outcome *outcomes, size_t count);
 
+// Applies one report and returns how it ended; a failed transaction fails the test.
+enum report_result database_apply(struct database *database, struct report report);
 // What reports write, as all modules give it.
 const struct report_kinds *database_report_kinds(void);
 

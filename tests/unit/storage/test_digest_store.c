@@ -38,22 +38,10 @@ static struct report object_report(const struct database *database, const char *
     return report;
 }
 
-static enum report_result apply(struct database *database, struct report report)
-{
-    struct answer answer;
-    answer_init(&answer, database);
-    report_store_apply(database->pg, database_report_kinds(), &report, 1, answer_on_reports, &answer);
-    answer_wait(&answer);
-    if (answer.code != ERROR_NONE) fail_msg("%s", answer.text);
-    enum report_result result = answer.outcomes[0].result;
-    answer_finish(&answer);
-    return result;
-}
-
 static enum report_result say(struct database *database, const char *name, uint64_t epoch, uint64_t sequence,
                               const char *manifest)
 {
-    return apply(database, object_report(database, name, epoch, sequence, manifest));
+    return database_apply(database, object_report(database, name, epoch, sequence, manifest));
 }
 
 struct told {
@@ -147,17 +135,17 @@ static void tree_is_what_agents_said_last(void **state)
             report.ref.group = STR("argoproj.io");
             report.ref.kind = STR("Application");
         }
-        assert_int_equal(apply(database, report), REPORT_APPLIED);
+        assert_int_equal(database_apply(database, report), REPORT_APPLIED);
         add(expected, &report);
     }
     // What HTTP alone reported, what is gone and what belongs to others is in no tree.
     struct report http = object_report(database, "by-http", 0, 0, "{}");
     http.source = REPORT_FROM_HTTP;
-    assert_int_equal(apply(database, http), REPORT_APPLIED);
+    assert_int_equal(database_apply(database, http), REPORT_APPLIED);
     say(database, "gone", 1, 90, "{}");
     struct report gone = object_report(database, "gone", 1, 91, "");
     gone.type = REPORT_DELETED;
-    assert_int_equal(apply(database, gone), REPORT_APPLIED);
+    assert_int_equal(database_apply(database, gone), REPORT_APPLIED);
     const struct digest_store_tree *tree = tree_of(database, 1);
     assert_false(tree->is_fenced || tree->is_partial);
     assert_memory_equal(tree, expected, sizeof *tree);
@@ -175,8 +163,8 @@ static void rows_of_some_leaves(void **state)
     memset(two.content_hash, 0xff, 2); // leaf 0xfff
     two.ref.group = STR("argoproj.io");
     two.ref.kind = STR("Application");
-    apply(database, one);
-    apply(database, two);
+    database_apply(database, one);
+    database_apply(database, two);
     uint8_t leaves[DIGEST_STORE_LEAVES / 8] = {0};
     leaves[0x010 / 8] = 1;
     for (int round = 0; round < 2; round++) {
@@ -214,12 +202,12 @@ static void what_was_refused_counts_as_said(void **state)
     say(database, "web", 1, 1, "{}");
     struct report worse = object_report(database, "web", 1, 2, "broken"),
                   never = object_report(database, "x", 1, 3, "[]");
-    assert_int_equal(apply(database, worse), REPORT_REFUSED);
-    assert_int_equal(apply(database, never), REPORT_REFUSED);
+    assert_int_equal(database_apply(database, worse), REPORT_REFUSED);
+    assert_int_equal(database_apply(database, never), REPORT_REFUSED);
     struct report kept_out = object_report(database, "huge", 1, 4, "");
     kept_out.type = REPORT_KEPT_OUT; // it never came whole
     kept_out.errors = STR("too large");
-    assert_int_equal(apply(database, kept_out), REPORT_REFUSED);
+    assert_int_equal(database_apply(database, kept_out), REPORT_REFUSED);
     add(expected, &worse);
     add(expected, &never);
     add(expected, &kept_out);
@@ -230,7 +218,7 @@ static void what_was_refused_counts_as_said(void **state)
     // Its agent deletes it: it is said no more.
     never.type = REPORT_DELETED;
     never.sequence = 5;
-    apply(database, never);
+    database_apply(database, never);
     memset(expected, 0, sizeof *expected);
     add(expected, &worse);
     add(expected, &kept_out);
@@ -251,7 +239,7 @@ static void the_fence_keeps_former_sessions_out(void **state)
     assert_int_equal(say(database, "ghost", 5, 3, "{}"), REPORT_UNCHANGED);
     struct report gone = object_report(database, "web", 5, 4, "");
     gone.type = REPORT_DELETED;
-    assert_int_equal(apply(database, gone), REPORT_UNCHANGED);
+    assert_int_equal(database_apply(database, gone), REPORT_UNCHANGED);
     assert_int_equal(say(database, "bad", 5, 5, "broken"), REPORT_REFUSED);
     assert_int_equal(tree_of(database, 6)->rows, 1);
     database_query(database->account, "SELECT string_agg(name || is_deleted || sequence, ' ') FROM resources", text,
@@ -261,7 +249,7 @@ static void the_fence_keeps_former_sessions_out(void **state)
     assert_int_equal(say(database, "web", 6, 1, "{\"a\":1}"), REPORT_APPLIED);
     struct report http = object_report(database, "by-http", 0, 0, "{}");
     http.source = REPORT_FROM_HTTP;
-    assert_int_equal(apply(database, http), REPORT_APPLIED);
+    assert_int_equal(database_apply(database, http), REPORT_APPLIED);
     assert_true(tree_of(database, 5)->is_fenced);
     // A snapshot fences, too.
     struct report begin = {.type = REPORT_SNAPSHOT_BEGIN,
@@ -270,7 +258,7 @@ static void the_fence_keeps_former_sessions_out(void **state)
                            .runtime = STR("prod"),
                            .epoch = 8,
                            .sequence = 1};
-    apply(database, begin);
+    database_apply(database, begin);
     assert_int_equal(say(database, "late", 7, 1, "{}"), REPORT_UNCHANGED);
 }
 

@@ -38,21 +38,9 @@ static struct report report_of(const struct database *database, enum report_type
     return report;
 }
 
-static enum report_result apply(struct database *database, struct report report)
-{
-    struct answer answer;
-    answer_init(&answer, database);
-    report_store_apply(database->pg, database_report_kinds(), &report, 1, answer_on_reports, &answer);
-    answer_wait(&answer);
-    if (answer.code != ERROR_NONE) fail_msg("%s", answer.text);
-    enum report_result result = answer.outcomes[0].result;
-    answer_finish(&answer);
-    return result;
-}
-
 static void apply_object(struct database *database, const char *kind)
 {
-    apply(database, report_of(database, REPORT_OBJECT, kind, "{\"metadata\":{\"uid\":\"uid-1\"}}"));
+    database_apply(database, report_of(database, REPORT_OBJECT, kind, "{\"metadata\":{\"uid\":\"uid-1\"}}"));
 }
 
 static enum report_result apply_event(struct database *database, const char *kind, const char *uid, int count,
@@ -64,7 +52,7 @@ static enum report_result apply_event(struct database *database, const char *kin
         "{\"uid\":\"%s\",\"type\":\"Warning\",\"reason\":\"Failed\",\"message\":\"pull\",\"component\":\"kubelet\","
         "\"count\":%d,\"firstAt\":\"2026-03-01T10:00:00Z\",\"lastAt\":\"%s\"}",
         uid, count, last_at);
-    return apply(database, report_of(database, REPORT_KUBERNETES_EVENT, kind, manifest));
+    return database_apply(database, report_of(database, REPORT_KUBERNETES_EVENT, kind, manifest));
 }
 
 static const char *query(const struct database *database, const char *sql)
@@ -100,7 +88,7 @@ static void a_repetition_raises_the_count(void **state)
     assert_string_equal(rows(database), "e1 Pod web web Warning Failed pull kubelet 7 10:05:00.250");
     // What is older comes late.
     assert_int_equal(apply_event(database, "Pod", "e1", 6, "2026-03-01T10:04:00Z"), REPORT_UNCHANGED);
-    // A clock that is ahead; one that is none.
+    // Of a clock that is ahead, and a time that cannot be read: now.
     assert_int_equal(apply_event(database, "Pod", "e2", 1, "2999-03-01T10:04:00Z"), REPORT_APPLIED);
     assert_int_equal(apply_event(database, "Pod", "e3", 1, "later"), REPORT_APPLIED);
     assert_string_equal(query(database, "SELECT count(*) FROM kubernetes_events WHERE last_at <= now()"), "3");
@@ -117,9 +105,9 @@ static void only_of_an_object_that_is_there(void **state)
     assert_string_equal(query(database, "SELECT count(*) FROM kubernetes_events WHERE application_name = 'web' AND "
                                         "application_namespace = 'argocd'"),
                         "2");
-    apply(database, report_of(database, REPORT_DELETED, "Pod", ""));
+    database_apply(database, report_of(database, REPORT_DELETED, "Pod", ""));
     assert_string_equal(query(database, "SELECT string_agg(event_uid, ' ') FROM kubernetes_events"), "e2");
-    apply(database, report_of(database, REPORT_DELETED, "Application", ""));
+    database_apply(database, report_of(database, REPORT_DELETED, "Application", ""));
     assert_string_equal(rows(database), "");
     apply_object(database, "Pod");
     apply_event(database, "Pod", "e1", 1, "2026-03-01T10:00:00Z");
@@ -136,7 +124,8 @@ static void what_is_no_event_is_refused(void **state)
     memset(large, ' ', sizeof large - 1);
     const char *const bad[] = {"[]", "{", "{\"uid\":1}", large};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_int_equal(apply(database, report_of(database, REPORT_KUBERNETES_EVENT, "Pod", bad[i])), REPORT_REFUSED);
+        assert_int_equal(database_apply(database, report_of(database, REPORT_KUBERNETES_EVENT, "Pod", bad[i])),
+                         REPORT_REFUSED);
     assert_string_equal(rows(database), "");
 }
 

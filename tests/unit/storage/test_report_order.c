@@ -52,12 +52,7 @@ static enum report_result say(struct database *database, bool is_application, st
                             .sync_status = word.status ? str_c(word.status) : STR_EMPTY,
                             .observed_at_ms = start_ms() + word.at_ms,
                             .manifest = word.is_deleted ? STR_EMPTY : str_c(manifest)};
-    struct answer answer;
-    answer_init(&answer, database);
-    report_store_apply(database->pg, database_report_kinds(), &report, 1, answer_on_reports, &answer);
-    answer_wait(&answer);
-    if (answer.code != ERROR_NONE) fail_msg("%s", answer.text);
-    return answer.outcomes[0].result;
+    return database_apply(database, report);
 }
 
 static const char early[] = "2026-01-01T00:00:00Z", late[] = "2026-01-01T00:00:07Z";

@@ -39,12 +39,7 @@ static struct report report_of(const struct database *database, const char *kind
 
 static void apply(struct database *database, struct report report)
 {
-    struct answer answer;
-    answer_init(&answer, database);
-    report_store_apply(database->pg, database_report_kinds(), &report, 1, answer_on_reports, &answer);
-    answer_wait(&answer);
-    if (answer.code != ERROR_NONE) fail_msg("%s", answer.text);
-    if (answer.outcomes[0].result == REPORT_REFUSED) fail_msg("%s", answer.outcomes[0].detail);
+    assert_int_not_equal(database_apply(database, report), REPORT_REFUSED);
 }
 
 // An application as Argo CD writes it. operation: the member operationState, or "".

@@ -30,12 +30,10 @@ static struct redaction *create(const struct redaction_options *options)
 static char *redact_object(const struct redaction *redaction, const json_t *object)
 {
     const json_t *metadata = json_get_object(object, "metadata");
-    struct str version = json_get_str(object, "apiVersion"), group = STR_EMPTY, rest = version;
-    if (!str_cut(&rest, '/', &group)) group = STR_EMPTY;
-    const struct redaction_object identity = {.ref.group = group,
-                                              .ref.kind = json_get_str(object, "kind"),
-                                              .ref.ns = json_get_str(metadata, "namespace"),
-                                              .ref.name = json_get_str(metadata, "name")};
+    struct redaction_object identity = {.ref.kind = json_get_str(object, "kind"),
+                                        .ref.ns = json_get_str(metadata, "namespace"),
+                                        .ref.name = json_get_str(metadata, "name")};
+    object_ref_set_api_version(&identity.ref, json_get_str(object, "apiVersion"));
     size_t len;
     AUTO_FREE char *text = json_canonical(object, &len);
     struct strbuf out;

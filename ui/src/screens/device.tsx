@@ -74,7 +74,7 @@ function Waits({code}: {code: string}) {
     if (decided === true) return <p role="status">Allowed. The command line is signed in as {signedIn.value?.user} within seconds; you can close this page. Its key is listed in <a href={href('ui/me')}>your account</a>, where you can revoke it.</p>;
     if (decided === false) return <p role="status">Denied. Nothing was signed in; you can close this page.</p>;
     if (!at) return <Waiting rows={3} />;
-    if (!at.found) return <CodeForm problem="No sign-in waits under this code. Check it, or run the command again: a code can be used once, and for ten minutes." />;
+    if (!at.found) return <CodeForm problem="No sign-in waits under this code. Check it, or run the command again: a code can be used once, and only for some minutes." />;
     return <Question code={code.toUpperCase()} found={at.found} onDecided={setDecided} />;
 }
 
