@@ -46,7 +46,7 @@ static bool has_columns(const struct access_type *type, const struct access_sign
 static struct access_predicate predicate_of_set(const struct access_set *set, const struct access_type *type)
 {
     const struct access_signature *signatures;
-    size_t count = access_set_signatures(set, &signatures);
+    size_t count = access_set_lookups(set, &signatures);
     if (access_set_allows_none(set)) return (struct access_predicate){.scope = ACCESS_NOTHING};
     if (access_set_allows_all(set)) return (struct access_predicate){.scope = ACCESS_ALL};
     for (size_t i = 0; i < count; i++)
@@ -80,37 +80,75 @@ struct access_predicate access_predicate_of(const struct api_principal *principa
 
 // ---- SQL ----------------------------------------------------------------------------------------
 
-// Whether the document has the key of the row: the prefix, "\1" and each attribute, and each label
-// of as many as the rule names, in the order of their keys. NULL where an attribute is.
-static void write_signature(const struct access_type *type, const struct access_signature *signature,
-                            unsigned parameter, struct strbuf *out)
+static const char *labels_of(const struct access_type *type)
+{
+    return column_of(type, attribute_names[ATTRIBUTE_LABEL]);
+}
+
+static bool names_labels(const struct access_signature *signature)
+{
+    return signature->label_keys && signature->keys[0].len;
+}
+
+static void write_label_value(const struct access_type *type, const struct access_signature *signature, unsigned i,
+                              struct strbuf *out)
+{
+    if (names_labels(signature))
+        strbuf_addf(out, "(%s ->> '%.*s')", labels_of(type), STR_ARG(signature->keys[i]));
+    else
+        strbuf_addf(out, "l%u.value", i);
+}
+
+// "\1", the key, "\2" and the value, or what stands for one that the cluster hides.
+static void write_label(const struct access_type *type, const struct access_signature *signature, unsigned i,
+                        struct strbuf *out)
+{
+    if (names_labels(signature))
+        strbuf_addf(out, " || E'\\x01%.*s\\x02' || CASE WHEN starts_with(", STR_ARG(signature->keys[i]));
+    else
+        strbuf_addf(out, " || E'\\x01' || l%u.key || E'\\x02' || CASE WHEN starts_with(", i);
+    write_label_value(type, signature, i, out);
+    strbuf_add_c(out, ", '" ACCESS_DIGEST_PREFIX "') THEN E'" ACCESS_HIDDEN_VALUE "' ELSE ");
+    write_label_value(type, signature, i, out);
+    strbuf_add_c(out, " END");
+}
+
+// Whether the document has the key of the row: the prefix, "\1" and each attribute, and each label.
+// NULL where the row has no such attribute or label.
+static void write_key(const struct access_type *type, const struct access_signature *signature, unsigned parameter,
+                      struct strbuf *out)
 {
     char prefix[ACCESS_PREFIX_BYTES];
     access_signature_prefix(signature, prefix);
-    if (signature->label_keys) strbuf_add_c(out, "EXISTS (SELECT FROM ");
-    for (unsigned i = 0; i < signature->label_keys; i++)
-        strbuf_addf(out, "%sjsonb_each_text(%s) l%u", i ? ", " : "", column_of(type, attribute_names[ATTRIBUTE_LABEL]),
-                    i);
-    if (signature->label_keys) strbuf_add_c(out, " WHERE ");
-    for (unsigned i = 1; i < signature->label_keys; i++)
-        strbuf_addf(out, "l%u.key COLLATE \"C\" < l%u.key COLLATE \"C\" AND ", i - 1, i);
     strbuf_addf(out, "$%u::jsonb ? ('%s'", parameter, prefix);
     for (unsigned name = 0; name < ATTRIBUTE_LABEL; name++)
         if (signature->mask & 1u << name)
             strbuf_addf(out, " || E'\\x01' || (%s)", column_of(type, attribute_names[name]));
     for (unsigned i = 0; i < signature->label_keys; i++)
-        strbuf_addf(out,
-                    " || E'\\x01' || l%u.key || E'\\x02' || CASE WHEN starts_with(l%u.value, '" ACCESS_DIGEST_PREFIX
-                    "') THEN E'" ACCESS_HIDDEN_VALUE "' ELSE l%u.value END",
-                    i, i, i);
-    strbuf_add_c(out, signature->label_keys ? "))" : ")");
+        write_label(type, signature, i, out);
+    strbuf_add_c(out, ")");
+}
+
+// Where the keys are not known: any labels, as many as the rule names, in the order of their keys.
+static void write_signature(const struct access_type *type, const struct access_signature *signature,
+                            unsigned parameter, struct strbuf *out)
+{
+    bool is_any = signature->label_keys && !names_labels(signature);
+    if (is_any) strbuf_add_c(out, "EXISTS (SELECT FROM ");
+    for (unsigned i = 0; is_any && i < signature->label_keys; i++)
+        strbuf_addf(out, "%sjsonb_each_text(%s) l%u", i ? ", " : "", labels_of(type), i);
+    if (is_any) strbuf_add_c(out, " WHERE ");
+    for (unsigned i = 1; is_any && i < signature->label_keys; i++)
+        strbuf_addf(out, "l%u.key COLLATE \"C\" < l%u.key COLLATE \"C\" AND ", i - 1, i);
+    write_key(type, signature, parameter, out);
+    if (is_any) strbuf_add_c(out, ")");
 }
 
 // One of the signatures that deny, or allow; false where there is none.
 static void write_effect(const struct access_predicate *predicate, bool is_deny, unsigned parameter, struct strbuf *out)
 {
     const struct access_signature *signatures;
-    size_t count = access_set_signatures(predicate->set, &signatures), written = 0;
+    size_t count = access_set_lookups(predicate->set, &signatures), written = 0;
     strbuf_add_c(out, "coalesce(");
     for (size_t i = 0; i < count; i++) {
         if (signatures[i].is_deny != is_deny || !has_columns(predicate->type, &signatures[i])) continue;

@@ -19,12 +19,16 @@ struct entry {
     const char *rule_id;
 };
 
+struct signatures {
+    struct access_signature *list;
+    size_t count, cap;
+};
+
 struct access_set {
     struct arena *arena;
     bool is_default_allow;
-    const char *allows, *denies; // the first rule without attributes
-    struct access_signature *signatures;
-    size_t signature_count, signature_cap;
+    const char *allows, *denies;         // the first rule without attributes
+    struct signatures signatures, named; // without and with the keys of labels
     struct table keys;
     struct strbuf document;
 };
@@ -60,32 +64,72 @@ static void entry_add(struct access_set *set, struct str key, const struct acces
     strbuf_add_c(&set->document, ":0");
 }
 
-static void signature_add(struct access_set *set, const struct access_signature *signature)
+static bool is_same(const struct access_signature *a, const struct access_signature *b)
 {
-    for (size_t i = 0; i < set->signature_count; i++) {
-        const struct access_signature *had = &set->signatures[i];
-        if (had->is_deny == signature->is_deny && had->mask == signature->mask &&
-            had->label_keys == signature->label_keys)
-            return;
+    if (a->is_deny != b->is_deny || a->mask != b->mask || a->label_keys != b->label_keys) return false;
+    for (unsigned i = 0; i < a->label_keys; i++)
+        if (!str_eq(a->keys[i], b->keys[i])) return false;
+    return true;
+}
+
+static void signature_add(struct arena *arena, struct signatures *in, const struct access_signature *signature)
+{
+    for (size_t i = 0; i < in->count; i++)
+        if (is_same(&in->list[i], signature)) return;
+    if (in->count == in->cap) {
+        size_t cap = in->cap ? in->cap * 2 : 8;
+        struct access_signature *grown = arena_array(arena, cap, sizeof *grown);
+        if (in->count) memcpy(grown, in->list, in->count * sizeof *grown);
+        in->list = grown;
+        in->cap = cap;
     }
-    if (set->signature_count == set->signature_cap) {
-        size_t cap = set->signature_cap ? set->signature_cap * 2 : 8;
-        struct access_signature *grown = arena_array(set->arena, cap, sizeof *grown);
-        if (set->signature_count) memcpy(grown, set->signatures, set->signature_count * sizeof *grown);
-        set->signatures = grown;
-        set->signature_cap = cap;
+    in->list[in->count++] = *signature;
+}
+
+// "Labels and Selectors", Kubernetes documentation: syntax of keys.
+static bool is_label_key(struct str key)
+{
+    for (size_t i = 0; i < key.len; i++) {
+        char letter = key.at[i] | 0x20;
+        if (letter >= 'a' && letter <= 'z') continue;
+        if (!memchr("0123456789-_./", key.at[i], 14)) return false;
     }
-    set->signatures[set->signature_count++] = *signature;
+    return key.len > 0;
+}
+
+// A key that no label can have stays with those of any labels.
+static struct access_signature name_labels(const struct access_rule *rule, struct access_signature signature)
+{
+    struct access_signature named = signature;
+    for (unsigned i = 0; i < rule->label_keys; i++) {
+        const struct access_dimension *dimension = &rule->dimensions[rule->dimension_count - rule->label_keys + i];
+        struct str value = dimension->values[0];
+        const char *end = memchr(value.at, '\x02', value.len);
+        named.keys[i] = (struct str){value.at, (size_t)(end - value.at)};
+        if (!is_label_key(named.keys[i])) return signature;
+    }
+    return named;
+}
+
+static void rule_add_signatures(struct access_set *set, const struct access_rule *rule,
+                                const struct access_signature *signature)
+{
+    struct access_signature named = name_labels(rule, *signature);
+    for (unsigned i = 0; i < named.label_keys; i++)
+        named.keys[i] = arena_str(set->arena, named.keys[i]);
+    signature_add(set->arena, &set->signatures, signature);
+    if (set->named.count <= ACCESS_LOOKUPS_MAX) signature_add(set->arena, &set->named, &named);
 }
 
 // Each combination of one value of each dimension.
 static void add_combinations(struct access_set *set, const struct access_rule *rule)
 {
-    const struct access_signature signature = {rule->is_deny, rule->mask, rule->label_keys};
+    const struct access_signature signature = {
+        .is_deny = rule->is_deny, .mask = rule->mask, .label_keys = rule->label_keys};
     char prefix[ACCESS_PREFIX_BYTES];
     struct strbuf key;
     access_signature_prefix(&signature, prefix);
-    signature_add(set, &signature);
+    rule_add_signatures(set, rule, &signature);
     strbuf_init(&key, KEY_BYTES_MAX);
     for (unsigned number = 0; number < rule->combinations; number++) {
         size_t rest = number;
@@ -191,9 +235,9 @@ static const char *find_signature(const struct access_set *set, const struct acc
 static const char *find_rule(const struct access_set *set, bool is_deny, const struct access_object *object)
 {
     const char *found = is_deny ? set->denies : set->allows;
-    for (size_t i = 0; i < set->signature_count; i++) {
-        if (set->signatures[i].is_deny != is_deny) continue;
-        const char *other = find_signature(set, &set->signatures[i], object);
+    for (size_t i = 0; i < set->signatures.count; i++) {
+        if (set->signatures.list[i].is_deny != is_deny) continue;
+        const char *other = find_signature(set, &set->signatures.list[i], object);
         if (other && (!found || strcmp(other, found) < 0)) found = other;
     }
     return found;
@@ -211,8 +255,8 @@ struct access_decision access_set_decide(const struct access_set *set, const str
 
 bool access_set_may_deny_by_others(const struct access_set *set, unsigned known)
 {
-    for (size_t i = 0; i < set->signature_count; i++) {
-        const struct access_signature *signature = &set->signatures[i];
+    for (size_t i = 0; i < set->signatures.count; i++) {
+        const struct access_signature *signature = &set->signatures.list[i];
         if (signature->is_deny && (signature->label_keys || signature->mask & ~known)) return true;
     }
     return false;
@@ -220,8 +264,8 @@ bool access_set_may_deny_by_others(const struct access_set *set, unsigned known)
 
 static bool has_signature(const struct access_set *set, bool is_deny)
 {
-    for (size_t i = 0; i < set->signature_count; i++)
-        if (set->signatures[i].is_deny == is_deny) return true;
+    for (size_t i = 0; i < set->signatures.count; i++)
+        if (set->signatures.list[i].is_deny == is_deny) return true;
     return false;
 }
 
@@ -240,10 +284,11 @@ bool access_set_allows_none(const struct access_set *set)
     return set->denies || (access_set_needs_allow(set) && !has_signature(set, false));
 }
 
-size_t access_set_signatures(const struct access_set *set, const struct access_signature **out)
+size_t access_set_lookups(const struct access_set *set, const struct access_signature **out)
 {
-    *out = set->signatures;
-    return set->signature_count;
+    const struct signatures *lookups = set->named.count <= ACCESS_LOOKUPS_MAX ? &set->named : &set->signatures;
+    *out = lookups->list;
+    return lookups->count;
 }
 
 struct str access_set_document(const struct access_set *set)

@@ -26,10 +26,15 @@ struct access_decision {
     const char *rule_id; // the deciding one, of several the first by id; NULL: none
 };
 
+// What rules name: attributes, and labels with their keys or any labels of the object.
 struct access_signature {
     bool is_deny;
     unsigned mask, label_keys;
+    struct str keys[ACCESS_RULE_LABEL_KEYS_MAX]; // empty: any
 };
+
+// More of them would make a statement slow to plan: those with labels then stand for all keys.
+enum { ACCESS_LOOKUPS_MAX = 16 };
 
 struct access_set;
 
@@ -49,8 +54,9 @@ bool access_set_may_deny_by_others(const struct access_set *set, unsigned known)
 // What no attribute changes: every entity is allowed, or none is.
 bool access_set_allows_all(const struct access_set *set);
 bool access_set_allows_none(const struct access_set *set);
-// What decides is in these: a deny, and where access is denied by default an allow.
-size_t access_set_signatures(const struct access_set *set, const struct access_signature **out);
+// What decides in SQL is in these: a deny, and where access is denied by default an allow. Keys of
+// labels have only the characters that Kubernetes accepts.
+size_t access_set_lookups(const struct access_set *set, const struct access_signature **out);
 // No rule or default allows what no key is for.
 bool access_set_needs_allow(const struct access_set *set);
 struct str access_set_document(const struct access_set *set);

@@ -25,7 +25,9 @@ static size_t below(size_t bound)
 // ---- what is random -----------------------------------------------------------------------------
 
 static const char *const values[] = {"a", "b", "c", "a\"b", "Ä\\", "{x}"};
-static const char *const label_keys[] = {"tier", "team", "app.kubernetes.io/part-of"};
+// The last is none that Kubernetes accepts; a rule may name it nevertheless.
+static const char *const label_keys[] = {"tier", "team", "app.kubernetes.io/part-of", "it's \\n"};
+enum { LABEL_KEYS = sizeof label_keys / sizeof *label_keys };
 static const struct {
     const char *attribute, *column;
 } columns[] = {
@@ -46,7 +48,7 @@ static const char *any_label(void)
 static json_t *random_rule(size_t number)
 {
     json_t *attributes = json_array(), *actions = json_array();
-    size_t keys[2] = {below(3), below(3)};
+    size_t keys[2] = {below(LABEL_KEYS), below(LABEL_KEYS)};
     for (size_t i = below(5); i > 0; i--) {
         if (below(2))
             json_array_append_new(attributes, json_pack("{s:s, s:s, s:s}", "name", "LABEL", "key",
@@ -71,7 +73,7 @@ static json_t *random_object(size_t number)
     json_t *object = json_pack("{s:I, s:{}}", "number", (json_int_t)number, "labels");
     for (size_t i = 0; i < COLUMNS; i++)
         if (below(5)) json_object_set_new(object, columns[i].column, json_string(any_value()));
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < LABEL_KEYS; i++)
         if (below(2)) json_object_set_new(json_object_get(object, "labels"), label_keys[i], json_string(any_label()));
     return object;
 }
@@ -144,7 +146,7 @@ static struct access_decision decide_slowly(const json_t *rules, const json_t *o
 
 static struct access_decision decide(struct access_rules *rules, const json_t *json, enum access_action action)
 {
-    struct access_label labels[3];
+    struct access_label labels[LABEL_KEYS];
     struct access_object object = {.labels = labels};
     static const enum access_attribute_name names[] = {ATTRIBUTE_CLUSTER, ATTRIBUTE_GIT_SOURCE, ATTRIBUTE_NAMESPACE,
                                                        ATTRIBUTE_RUNTIME};
